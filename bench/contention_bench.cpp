@@ -1,4 +1,4 @@
-// Measures simulation of pipelines that share links, and compares it with a plain network that carries the
+// Measures the simulation of pipelines that share links. The baseline is a simple network simulation with the
 // flows of the same run.
 
 #include <benchmark/benchmark.h>
@@ -23,10 +23,10 @@
 namespace penstock {
 namespace {
 
-constexpr Bytes kLight = 512 * 1024;   // messages that meet now and then
+constexpr Bytes kLight = 512 * 1024;   // messages that share links only sometimes
 constexpr Bytes kDense = 2048 * 1024;  // messages that fill the links
 
-/// Returns the number of events: ends of compute actions, starts and ends of flows.
+/// Returns the number of events: the ends of compute actions, and the starts and ends of flows.
 double events_of(const FlatProgram& flat) {
   const auto computes = std::ranges::count(flat.ops, FlatOp::compute);
   return static_cast<double>(computes) + 2.0 * static_cast<double>(flat.messages.size());
@@ -61,7 +61,7 @@ void contention(benchmark::State& state, Bytes message_bytes) {
 BENCHMARK_CAPTURE(contention, light, kLight)->ArgName("pipelines")->Arg(64)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(contention, dense, kDense)->ArgName("pipelines")->Arg(64)->Unit(benchmark::kMillisecond);
 
-/// Measures everything from program to timeline, including the proof that nothing hangs.
+/// Measures all steps from the program to the timeline, including the check for hangs.
 void contention_whole(benchmark::State& state, Bytes message_bytes) {
   const Experiment experiment =
       pipelines_on_shared_links({.pipelines = static_cast<std::int32_t>(state.range(0)),
@@ -97,8 +97,8 @@ std::vector<PlainFlow> flows_of(const Experiment& experiment) {
   return flows;
 }
 
-/// Returns when each flow ends, by sim/network. `flows` must be in the order of their starts. If one ends
-/// when another starts, the end comes first.
+/// Returns the end of each flow, computed by sim/network. `flows` must be in the order of their starts. If a
+/// flow ends when another one starts, the end is processed first.
 std::vector<Ns> flow_ends(const Cluster& cluster, const std::vector<PlainFlow>& flows) {
   std::vector<Ns> ends(flows.size(), 0);
   FlowNetwork network(cluster);
@@ -115,8 +115,8 @@ std::vector<Ns> flow_ends(const Cluster& cluster, const std::vector<PlainFlow>& 
   }
 }
 
-/// Measures the baseline: the flows of a run over a network that divides the links again at every start and
-/// end of a flow. The counter is its time relative to sim/network.
+/// Measures the baseline: at every start and end of a flow, it computes the rates of all flows again. The
+/// counter is the baseline's time relative to sim/network.
 void baseline_network(benchmark::State& state, Bytes message_bytes) {
   const Experiment experiment =
       pipelines_on_shared_links({.pipelines = static_cast<std::int32_t>(state.range(0)),

@@ -1,4 +1,4 @@
-// Times the engines beside a baseline: a simulator as one would write it in a notebook. tape_bench.cpp times
+// Compares the speed of the engines with a baseline, which is the simplest simulator. tape_bench.cpp measures
 // compiled tapes.
 
 #include <algorithm>
@@ -26,12 +26,12 @@
 
 namespace penstock {
 
-/// Returns the timeline of one iteration of F, B and STEP on a chain of stages, over links that take only
-/// their latency. Throws std::runtime_error for anything else, and if the lists wait for each other.
+/// Returns the timeline of one iteration of F, B and STEP on a chain of stages, with links that have only a
+/// latency. Throws std::runtime_error for any other program, and if ranks wait for each other for ever.
 Timeline plain_walk(const Experiment& experiment);
 
-// Simulates in the simplest way. It goes round the ranks and lets each do the next action of its list if its
-// inputs are present, until all lists are done. A map holds the ends by name:
+// The simplest simulation. In each round, every rank runs the next action of its list if the inputs are
+// present. This repeats until all lists are done. A map stores the end of each action:
 //
 //     F(s, m) starts at max(rank is free, RECV_F(s, m)), B(s, m) at max(rank is free, RECV_B(s, m)),
 //     SEND(s, m) starts when its F or B ends; it and the RECV of the peer end a latency later.
@@ -65,10 +65,11 @@ class PlainWalk {
   }
 
  private:
-  /// Kind, stage and microbatch. With one iteration and one rank for each stage there is one such action.
+  /// Kind, stage and microbatch of an action. With one iteration and one rank for each stage, only one action
+  /// has this name.
   using Name = std::tuple<ActionKind, std::int32_t, std::int32_t>;
 
-  /// Does the rank's next action. Returns false if its inputs are not present yet.
+  /// Runs the rank's next action. Returns false if its inputs are not present yet.
   bool advance(std::size_t rank) {
     const Action& action = lists_[rank][spans_[rank].size()];
     const std::optional<Times> times = times_of(rank, action);
@@ -109,8 +110,8 @@ class PlainWalk {
     throw std::runtime_error("a plain walk has F, B, STEP and their transfers, got " + to_text(action));
   }
 
-  /// Returns the times of an action that waits for its rank and, if `receives`, for the RECV of that kind.
-  /// Returns nothing if the RECV is not done.
+  /// Returns the times of an action. It waits for its rank and, if `receives` is true, for the RECV of kind
+  /// `input`. Returns nothing if the RECV has not run yet.
   std::optional<Times> computed(std::size_t rank, const Action& action, bool receives,
                                 ActionKind input) const {
     Ns start = free_[rank];
@@ -153,7 +154,7 @@ class PlainWalk {
   const std::vector<std::vector<Action>>& lists_;
   std::map<Name, Times> done_;
   std::vector<std::vector<Span>> spans_;  // by rank
-  std::vector<Ns> free_;                  // by rank: end of its last compute action
+  std::vector<Ns> free_;                  // by rank, the end of its last compute action
   std::int32_t last_stage_;
 };
 
@@ -161,10 +162,10 @@ class PlainWalk {
 
 Timeline plain_walk(const Experiment& experiment) { return PlainWalk(experiment).run(); }
 
-// Measures the engines on one program: longest paths over a tape, and a clock that goes from event to event.
-// The baseline is a walk over the lists with a map of what has ended, as one would write it in a notebook
-// (plain_walk()). It must give the engine's timeline; critical_path_x and event_x are its time relative to
-// the engines. Then it measures what is computed from a timeline: figures, memory, the steady period.
+// Measures both engines on one program: longest paths over a tape, and a simulation from event to event. The
+// baseline is plain_walk(), which must give the same timeline. critical_path_x and event_x are its time
+// relative to the engines. Other benchmarks measure the computations from a timeline: figures, memory and the
+// steady period.
 
 namespace {
 
@@ -226,7 +227,7 @@ void steady_period_of_program(benchmark::State& state) {
 }
 BENCHMARK(steady_period_of_program)->Apply(pipeline_sizes);
 
-/// Measures everything that simulate() computes for a prepared program.
+/// Measures simulate() for a prepared program.
 void simulate_whole(benchmark::State& state) {
   const Experiment experiment = experiment_of(state);
   ActionClock clock(state);

@@ -1,6 +1,5 @@
-// Measures the way from a scenario to all figures without a timeline. The baseline computes everything from
-// timelines of all spans: the figures from the timeline of one pass, the steady rate from those of two
-// passes, four, and so on.
+// Measures the steps from a scenario to all figures without a timeline. The baseline computes the figures
+// from the timeline of one pass, and the steady rate from the timelines of two, four and more passes.
 
 #include <algorithm>
 #include <array>
@@ -54,8 +53,8 @@ std::vector<std::vector<Ns>> rows_of_passes(const Timeline& timeline, const Prog
   return rows;
 }
 
-/// Returns how much later the last pass runs than the one before. Returns nothing while that differs between
-/// actions.
+/// Returns the time between the last pass and the pass before it. Returns nothing if this time is not equal
+/// for all actions, even after 64 passes.
 std::optional<Ns> period_of_passes(Experiment experiment) {
   for (const std::int32_t passes : {2, 4, 8, 16, 32, 64}) {
     experiment.program.iterations = passes;
@@ -82,7 +81,7 @@ Result figures_of_timelines(const Experiment& experiment) {
                                          .memories = std::move(memories)});
 }
 
-/// Compares two results without the names of devices, which the baseline does not know.
+/// Compares two results without the names of devices, because the baseline does not have these names.
 bool equal_figures(const Result& a, const Result& b) {
   const auto equal_rank = [](RankReport x, RankReport y) {
     x.device = y.device = "";
@@ -106,8 +105,9 @@ void figures_of_program(benchmark::State& state) {
 }
 BENCHMARK(figures_of_program)->Name("figures/1f1b")->Apply(pipeline_sizes);
 
-/// Measures the way from a name, K and M to all figures: generate, price, run; with a digest also expand and
-/// lower. `schedule_options` are further keys of the schedule, each after a comma.
+/// Measures the steps from a name, K and M to all figures: generating the program, computing its costs, and
+/// running it. With a digest, the loops are also expanded and lowered. `schedule_options` has more keys of
+/// the schedule, each after a comma.
 void figures_of_name(benchmark::State& state, const std::string& schedule, ProgramDigest digest,
                      const std::string& schedule_options) {
   SimulateOptions options = kFigures;
@@ -154,14 +154,14 @@ const bool figures_of_names_are_registered = [] {
 
 }  // namespace
 
-// Measures writing a result with every action as JSON, piece by piece. The baseline builds the same spans as
-// a tree of a JSON library.
+// Measures the writing of a result with all actions as JSON text. The baseline first builds a tree with a
+// JSON library, and then writes it.
 
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Returns the list `timeline`, built as a tree and then written as text.
+/// Builds the list `timeline` as a tree and returns its text.
 std::string timeline_by_tree(const Timeline& timeline) {
   Json list = Json::array();
   for (const Span& span : timeline.spans) {

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Instructions of benchmarks beside their times, as a table: bench/instructions.sh [FILTER]
+# Prints a table of the instructions and times of benchmarks: bench/instructions.sh [FILTER]
 #
-# The instructions are counted by valgrind's callgrind, which needs no counters of the processor, in one turn of the
-# loop, after what a benchmark prepares (bench/measure.cpp). The times are the least of five ordinary runs. Both are
-# of one action (of one table, where several are timed at once), event or point. Callgrind's processor has no AVX-512:
-# lanes are counted in AVX2's code.
+# valgrind's callgrind counts the instructions of one iteration of the loop, without the preparation of a
+# benchmark (bench/measure.cpp). It needs no counters of the processor. The times are the shortest of five
+# normal runs. Both numbers are for one action, event or point (of one table, if several tables run at once).
+# Callgrind does not support AVX-512, so lanes run AVX2 code.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/packages.sh
@@ -16,7 +16,7 @@ bench=build/dev/bin/penstock_bench
 counts=$(mktemp -d)
 trap 'rm -r "$counts"' EXIT
 
-# $1: a benchmark, the rest: its flags. Its rows as CSV.
+# Prints the rows of a benchmark as CSV. $1 is the benchmark, and the other arguments are its flags.
 rows() {
   local name=$1
   shift

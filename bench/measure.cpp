@@ -1,12 +1,12 @@
-// Marks the measured loop of a benchmark. Callgrind can reset its counts when a function is entered and write
-// them when another one is. Two empty functions around the loop therefore exclude what a benchmark prepares
-// and compares outside of it.
+// Marks the measured loop of a benchmark. Callgrind can reset its counts at the call of one function and
+// write them at the call of another. With two empty functions around the loop, the work of a benchmark
+// outside the loop is not counted.
 
 #include "bench/measure.hpp"
 
 namespace penstock {
 
-// An empty assembler statement keeps the compiler from removing the call.
+// Because of the empty assembler statement, the compiler cannot remove the call.
 [[gnu::noinline]] void loop_begins() { __asm__ volatile(""); }
 [[gnu::noinline]] void loop_ends() { __asm__ volatile(""); }
 

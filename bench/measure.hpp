@@ -1,6 +1,6 @@
 #pragma once
-// What all benchmarks share: marks around the measured loop, the time of other code for ratios, and the
-// measured programs.
+// Functions that all benchmarks use: marks around the measured loop, the time of other code for ratios, and
+// the measured programs.
 
 #include <algorithm>
 #include <cstdint>
@@ -18,11 +18,11 @@
 
 namespace penstock {
 
-/// Must be called directly before and after a benchmark's loop. They do nothing.
+/// These functions must be called directly before and after a benchmark's loop. They do nothing.
 void loop_begins();
 void loop_ends();
 
-// Measures other code beside a benchmark, for ratios within one run.
+// Measures other code in the same run as a benchmark, to compute ratios.
 
 /// Returns the mean processor time of `runs` calls of `run`, in seconds.
 template <typename Run>
@@ -34,7 +34,7 @@ double mean_seconds(int runs, const Run& run) {
 
 // The measured programs, and the figure that all benchmarks report.
 
-/// Returns state.range(0) stages with state.range(1) microbatches.
+/// Returns the shape with state.range(0) stages and state.range(1) microbatches.
 inline Shape shape_of(const benchmark::State& state) {
   return {.stages = static_cast<std::int32_t>(state.range(0)),
           .microbatches = static_cast<std::int32_t>(state.range(1))};
@@ -48,12 +48,13 @@ inline std::int64_t compute_actions(const Program& program) {
   return count;
 }
 
-/// Counts the processor time of a benchmark's loop. It must be made directly before the loop.
+/// A clock for the processor time of a benchmark's loop. It must be created directly before the loop.
 class ActionClock {
  public:
   explicit ActionClock(benchmark::State& state) : state_(state), begin_(std::clock()) { loop_begins(); }
 
-  /// Sets the counters: `actions` of the program, and ns/action, the nanoseconds for each of them.
+  /// Sets two counters: `actions`, the number of the program's actions, and `ns/action`, the nanoseconds for
+  /// each action.
   void report(const Program& program) {
     loop_ends();
     const double spent_ns = 1e9 * static_cast<double>(std::clock() - begin_) / CLOCKS_PER_SEC;
@@ -67,8 +68,8 @@ class ActionClock {
   std::clock_t begin_;
 };
 
-/// Returns the experiment of a schedule with that shape, from the text of a scenario. `options` are further
-/// keys of `schedule`, each after a comma.
+/// Returns the experiment of a schedule with the shape of `state`. `options` has more keys of `schedule`,
+/// each after a comma.
 inline Experiment experiment_of(const benchmark::State& state, const std::string& schedule = "1f1b",
                                 const std::string& options = "") {
   const std::string text = fmt::format(

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Penstock beside other simulators that packages bring: the same machine, programs and run, all by processor time of
-# the simulation alone, in turn. Prints ratios.
+# Compares Penstock with other simulators that are available as packages. All run the same programs on this
+# machine, one after another. Only the processor time of the simulation is measured. Prints ratios.
 #
 #   SimGrid (Debian's libsimgrid-dev)     pipelines that share links, the same durations and messages; exit 1 where the
 #                                         makespans are over 2 % apart. Where sharing is dense no two simulators agree
@@ -19,7 +19,7 @@ cmake --build --preset dev --target penstock penstock_bench
 peer=build/dev/bin/simgrid_shared_links
 c++ -std=c++17 -O3 -o "$peer" bench/peers/simgrid_shared_links.cpp -lsimgrid
 
-# $1: a benchmark. The row of its median, as CSV: the fourth cell is processor time.
+# Prints the row of a benchmark's median as CSV. $1 is the benchmark. The fourth cell is the processor time.
 median_row() {
   build/dev/bin/penstock_bench --benchmark_filter="^$1\$" --benchmark_format=csv --benchmark_repetitions=9 2>/dev/null |
     grep '_median"'

@@ -1,6 +1,6 @@
 // Progressive filling over the links in use (Bertsekas and Gallager, Data Networks, section 6.5.2). All rates
-// grow equally until a link is full. Its flows keep that rate, and the others go on. At every start and end
-// of a flow all flows are advanced and all rates are computed again.
+// grow equally until a link is full. The rates of its flows are then fixed, and the other rates continue to
+// grow. At every start and end of a flow, all flows are advanced and all rates are computed again.
 
 #include "bench/plain_flows.hpp"
 
@@ -23,11 +23,11 @@ constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
 /// One link during the computation of rates.
 struct LinkLoad {
-  double free = kInfinite;   // bytes a second that are not assigned to a fixed flow
-  std::int32_t unfixed = 0;  // number of its flows without a rate
+  double free = kInfinite;   // bytes a second that are not assigned to flows with fixed rates
+  std::int32_t unfixed = 0;  // number of the link's flows without a fixed rate
 };
 
-/// Returns the rate at which the link would be full if its unfixed flows all had the same rate.
+/// Returns the equal rate of all unfixed flows at which the link would be full.
 double fair_rate(const LinkLoad& load) { return load.unfixed == 0 ? kInfinite : load.free / load.unfixed; }
 
 struct MovingFlow {
@@ -81,7 +81,7 @@ class PlainNetwork {
       flow.left_bytes = std::max(0.0, flow.left_bytes - seconds * flow.bytes_per_second);
   }
 
-  /// Computes new rates for all moving flows, and when each would end with its rate.
+  /// Computes new rates for all moving flows, and the end of each flow with its new rate.
   void share() {
     std::vector<std::vector<std::int32_t>> routes;
     routes.reserve(moving_.size());
@@ -90,8 +90,8 @@ class PlainNetwork {
     for (std::size_t i = 0; i < moving_.size(); ++i) {
       MovingFlow& flow = moving_[i];
       flow.bytes_per_second = rates[i];
-      // It rounds up to whole nanoseconds. A thousandth of one is an error of the division and not a part of
-      // the flow.
+      // The end is rounded up to whole nanoseconds. A thousandth of a nanosecond is subtracted first, because
+      // it is an error of the division.
       flow.end_ns = now_ + static_cast<Ns>(std::ceil(flow.left_bytes / rates[i] * 1e9 - 1e-3));
     }
   }
@@ -115,7 +115,8 @@ std::vector<double> plain_max_min_share(std::span<const double> capacities,
   }
   std::vector<double> rates(routes.size(), kInfinite);
   std::vector<bool> fixed(routes.size(), false);
-  // Example: two links of capacity 10 and 6; flow a over the first, b over both, c over the second:
+  // Example: two links have the capacities 10 and 6. Flow a uses the first link, b uses both, and c uses the
+  // second:
   //
   //     round 1   fair rates 10/2 = 5 and 6/2 = 3: the second is full first, so b = c = 3
   //     round 2   the first has 10 - 3 = 7 left for a, so a = 7

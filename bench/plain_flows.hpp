@@ -11,8 +11,9 @@
 
 namespace penstock {
 
-/// Returns max-min fair rates by progressive filling. `capacities` are bytes per second of each link, > 0,
-/// and may be infinite. `routes` has for each flow the links that it crosses, each at most once.
+/// Returns max-min fair rates, computed by progressive filling. `capacities` has the bytes a second of each
+/// link, which are > 0 and may be infinite. For each flow, `routes` has the links that it uses, each at most
+/// once.
 std::vector<double> plain_max_min_share(std::span<const double> capacities,
                                         std::span<const std::vector<std::int32_t>> routes);
 
@@ -24,7 +25,7 @@ struct PlainFlow {
   Bytes bytes = 0;
 };
 
-/// Returns when each flow ends, rounded up to ns. `flows` must be in the order of their starts.
+/// Returns the end of each flow, rounded up to nanoseconds. `flows` must be in the order of their starts.
 std::vector<Ns> plain_flow_ends(const Cluster& cluster, std::span<const PlainFlow> flows);
 
 }  // namespace penstock

@@ -4,9 +4,9 @@
 //     A_l(i, j, m) = min( U_l(i, j, m),
 //                         min over k, r < m of max( A_l(i, k, m - r), S_l(k, j, r), C_l(k, j, r) ) )
 //
-// U, S and C are the formulas of pipedream_levels.cpp for each objective. T of the lowest level is the time
-// of the layers; T of a higher level is A of the level below on all its components. L is what each device of
-// such a component reduces.
+// U, S and C are the formulas of pipedream_levels.cpp for each objective. At the lowest level, T is the time
+// of the layers. At a higher level, T is A of the next lower level on all its components. L is the number of
+// bytes that each device of such a component reduces.
 
 #include "bench/plain_recurrence.hpp"
 
@@ -48,7 +48,7 @@ class Recurrence {
     }
   }
 
-  /// Goes up by one level.
+  /// Computes the next higher level.
   void combine(const BandwidthLevel& level) {
     Matrix next = none();
     for (std::size_t i = 0; i < downsets_.size(); ++i) next[i] = plans_from(i, level);
@@ -56,7 +56,7 @@ class Recurrence {
     d_ = level.components;
   }
 
-  /// Returns A(i, j, all components) of the level, by j.
+  /// Returns A(i, j, all components) of the level for each j.
   std::vector<LevelPlan> plans_from(std::size_t i, const BandwidthLevel& level) const {
     const bool straight = options_.form == PlanForm::straight;
     Matrix a(static_cast<std::size_t>(level.components) + 1,
@@ -86,8 +86,8 @@ class Recurrence {
     return static_cast<double>(downsets_[j].weights - downsets_[i].weights);
   }
 
-  /// Returns U, with d components of the level below, or S, with d = 1: layers i .. j as one stage on m
-  /// components.
+  /// Returns the plan with layers i .. j as one stage on m components. It is U if d is the number of
+  /// components of the next lower level, and S if d is 1.
   LevelPlan stage(std::size_t i, std::size_t j, std::size_t m, const BandwidthLevel& level, double d) const {
     const auto replicas = static_cast<double>(m);
     const double b = level.bytes_per_second / 1e9;
@@ -107,8 +107,8 @@ class Recurrence {
     return kNoPlan;
   }
 
-  /// Returns C: what the stage k .. j on r components pays for the cut before it and, with `sum`, also for
-  /// the cut after it.
+  /// Returns C, the time of the cut before the stage k .. j on r components. With the objective `sum`, it
+  /// also includes the cut after the stage.
   double cuts_ns(std::size_t k, std::size_t j, std::size_t r, const BandwidthLevel& level) const {
     if (options_.transfers == CutTransfers::free) return 0;
     const double b = level.bytes_per_second / 1e9;
@@ -120,10 +120,10 @@ class Recurrence {
 
   const std::vector<Downset>& downsets_;
   const PlanOptions options_;
-  std::vector<std::vector<std::size_t>> before_;  // for each downset the downsets that it includes
+  std::vector<std::vector<std::size_t>> before_;  // for each downset, the downsets that it includes
   // T by i and j; kNoPlan if downset j does not include i
   Matrix t_;
-  double d_ = 1;  // components of the level below
+  double d_ = 1;  // the number of components of the next lower level
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
-// Measures PipeDream's partitioner on the published profiles. A stage of m replicas takes the longer of its
-// computing and its reduction (`maximum`), or both one after the other, like the released code (`sum`). On
-// ResNet-50 and two servers of eight devices the plain recurrence (plain_recurrence.cpp) must find the same
-// period; plan_x is its time relative to the partitioner.
+// Measures PipeDream's partitioner on the published profiles. The time of a stage is the maximum of its
+// computation and its reduction (`maximum`), or their sum as in the released code (`sum`). For ResNet-50 on
+// two servers of eight devices, the plain recurrence (plain_recurrence.cpp) must find the same period. plan_x
+// is its time relative to the partitioner.
 
 #include <array>
 #include <cmath>
@@ -112,9 +112,10 @@ BENCHMARK(search_plan_on_4x4)->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 
-// Measures a candidate of a search over configurations. It is priced and bounded, and then timed on a program
-// that is already compiled, eight at once. The baseline is the simulation of each candidate's scenario. The
-// model is Llama 3.1 8B on one node of H100, with eight stages of four layers and 32 microbatches.
+// Measures the steps for a candidate of a search over configurations: its costs, its lower bound, and its
+// time on a compiled program, with eight candidates at once. The baseline simulates the scenario of each
+// candidate. The model is Llama 3.1 8B on one node of H100, with eight stages of four layers and 32
+// microbatches.
 
 namespace {
 
@@ -123,7 +124,8 @@ model: {huggingface: llama-3.1-8b.json, sequence: 8192}
 cluster: {device: h100-sxm, nodes: 4}
 )";
 
-/// The configurations of one program: 1F1B, p = 8, v = 1, M = 32, with all degrees that fill 32 devices.
+/// The configurations that share one program: 1F1B, p = 8, v = 1, M = 32, with all degrees of parallelism
+/// that use 32 devices.
 struct Candidates {
   TuneRequest request;
   std::vector<Configuration> space;
@@ -141,7 +143,7 @@ Candidates candidates() {
   return made;
 }
 
-/// Prices and bounds a candidate, as a search does for every one.
+/// Computes the costs and the lower bound of a candidate, as a search does for each candidate.
 Ns price_and_bound(ConfigurationPrices& prices, ProgramLibrary& programs, const Configuration& of) {
   const ScheduleOutline& outline = **programs.outline(of);
   return lower_bounds(prices.of(of, outline), outline, of.microbatches).step_ns;
@@ -158,7 +160,7 @@ void bounded(benchmark::State& state) {
 }
 BENCHMARK(bounded)->Name("tune/priced_and_bounded")->Unit(benchmark::kMicrosecond);
 
-/// Times all candidates of the program an iteration, eight at once.
+/// In each iteration, computes the times of all candidates of the program, eight at once.
 void timed(benchmark::State& state) {
   const Candidates of = candidates();
   ConfigurationPrices prices(of.request);

@@ -1,15 +1,15 @@
-// Places SEND and RECV actions by the sender, and asks every rank in every round.
+// Places SEND and RECV actions when the sender runs. In every round, it checks every rank.
 //
 //     rank 0   0F0 0F1 0B0 0B1        0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0 0RECV_B1 0B1
 //     rank 1   1F0 1B0 1F1 1B1   ->   1RECV_F0 1F0 1RECV_F1 1B0 1SEND_B0 1F1 1B1 1SEND_B1
 //
-// Ranks take turns in ascending order, one action (or overlapped group) a turn. An action is ready when
-// everything that it reads is on its rank: it was made there, or its RECV is placed. A collective is placed
-// on all its members when each has it as its next action.
+// In each round, the ranks run in ascending order, and each places at most one action (or overlapped group).
+// An action is ready when all its inputs are on its rank: they were computed there, or their RECVs are
+// placed. A collective is placed on all its members when it is the next action of each member.
 //
-// This may stall, because a member has to compute for another one before that one can reach the collective
-// (buckets of uneven replica groups). Then one rank after another joins its collective early and goes on
-// until it needs the result. Such lists no longer follow from one common order, so they are checked for
+// This may stop: a member may have to compute an input for another member before that one can reach the
+// collective (buckets of uneven replica groups). Then one rank after another joins its collective early and
+// continues until it needs the result. Such lists do not come from one common order, so they are checked for
 // hangs.
 
 #include "bench/polled_communication.hpp"
@@ -35,7 +35,7 @@
 namespace penstock {
 namespace {
 
-/// An edge of a stage, as seen from that stage.
+/// A neighbour of a stage, and the edge that leads to it.
 struct Neighbour {
   std::int32_t stage = 0;
   std::size_t edge = 0;
@@ -62,12 +62,12 @@ class Placer {
   tl::expected<Program, std::string> place_all() {
     place_in_one_order();
     if (all_finished()) return std::move(lowered_);
-    // The message is made now, while it shows where the common order ended. Later it would describe ranks
-    // that went on alone.
+    // The error message is made now, because it must describe the end of the common order. Later it would
+    // describe ranks that continued alone.
     const std::string stuck = stuck_message();
     while (join_one()) place_in_one_order();
     if (!all_finished()) return tl::unexpected(stuck);
-    // After early joins the argument that nothing can hang no longer holds, so it is checked.
+    // After early joins, the program may hang, so it is checked.
     if (find_hang(lowered_, {}, unit_costs(lowered_))) return tl::unexpected(stuck);
     return std::move(lowered_);
   }
@@ -75,7 +75,7 @@ class Placer {
  private:
   std::size_t stages() const { return source_.placement.stages.size(); }
   std::size_t ranks() const { return source_.ranks.size(); }
-  /// Returns the index in there_ of one flow over one edge for one unit.
+  /// Returns the index of a flow, edge and unit in there_.
   std::size_t at(Flow flow, std::size_t edge, std::int32_t unit) const {
     return (2 * edge + static_cast<std::size_t>(flow)) * units_ + index(unit);
   }
@@ -89,7 +89,7 @@ class Placer {
     return true;
   }
 
-  /// Runs rounds over all ranks until a round changes nothing.
+  /// Runs rounds over all ranks until a round places no action.
   void place_in_one_order() {
     bool progress = true;
     while (progress) {
@@ -98,7 +98,8 @@ class Placer {
     }
   }
 
-  /// Lets the lowest rank that has reached a collective join it before the others have.
+  /// Lets the lowest rank that has reached a collective join it before the other members. Returns false if
+  /// there is none.
   bool join_one() {
     for (std::size_t rank = 0; rank < ranks(); ++rank) {
       if (finished(rank) || !is_collective(head(rank).kind)) continue;
@@ -109,14 +110,14 @@ class Placer {
     return false;
   }
 
-  /// Marks the collective as passed by the replica's rank.
+  /// Records that the rank of this replica has joined the collective.
   void join(std::size_t rank, std::size_t replica) {
     ++joined(head(rank))[replica];
     lowered_.ranks[rank].push_back(head(rank));
     ++next_[rank];
   }
 
-  /// Returns how many UNSHARDs or REDUCE_GRADs of the stage each replica has joined.
+  /// Returns, for each replica, the number of UNSHARDs or REDUCE_GRADs of the stage that it has joined.
   std::vector<std::int32_t>& joined(const Action& collective) {
     return joined_[(index(collective.stage) * 2) + (collective.kind == ActionKind::unshard ? 1 : 0)];
   }
@@ -125,7 +126,7 @@ class Placer {
     return index(source_.placement.replica_on(stage, static_cast<std::int32_t>(rank)));
   }
 
-  /// Returns whether all ranks that hold the stage have joined the collectives for which the action waits.
+  /// Returns true if all ranks of the stage have joined the collectives for which the action waits.
   bool collectives_are_done(std::size_t rank, const Action& action) {
     return std::ranges::all_of(collectives_before(action.kind, source_.sharding), [&](ActionKind awaited) {
       const auto& counts = joined({.kind = awaited, .stage = action.stage});
@@ -133,8 +134,8 @@ class Placer {
     });
   }
 
-  /// Places the next action or group of the rank with all that it sends. Returns false if an input is not
-  /// present yet.
+  /// Places the next action or group of the rank, and its messages. Returns false if an input is not present
+  /// yet.
   bool take_turn(std::size_t rank) {
     if (finished(rank)) return false;
     if (is_collective(head(rank).kind)) return place_collective(rank, head(rank));
@@ -144,26 +145,26 @@ class Placer {
       if (some_joined_early_ && !collectives_are_done(rank, source_.ranks[rank][i])) return false;
     }
     for (std::size_t i = next_[rank]; i < end; ++i) lowered_.ranks[rank].push_back(source_.ranks[rank][i]);
-    // The messages follow the whole group, because a pair ends as one.
+    // The messages follow the whole group, because both actions of a pair end at the same time.
     for (std::size_t i = next_[rank]; i < end; ++i) deliver(rank, source_.ranks[rank][i]);
     next_[rank] = end;
     return true;
   }
 
-  /// Places the collective on all members that have not joined it early, if it is the next action of each.
-  /// Replicas count their joins, which distinguishes an early one from one that is still to come:
+  /// Places the collective on all members that have not joined it early, if it is the next action of each of
+  /// them. The numbers of joins show which members have joined early:
   ///
   ///     replica    0  1  2
   ///     joined     2  3  2
   ///
-  /// Replica 0's rank asks. Replica 1 has already joined this one. So 0 and 2 join it now if it is the next
-  /// action of the rank of 2. Otherwise none joins.
+  /// In this example, `rank` has replica 0. Replica 1 has already joined this collective. If it is the next
+  /// action of replica 2's rank, replicas 0 and 2 join it now. Otherwise no replica joins.
   bool place_collective(std::size_t rank, const Action action) {
     const std::vector<std::int32_t>& members = source_.placement.stages[index(action.stage)].ranks;
     const std::vector<std::int32_t>& counts = joined(action);
     const std::int32_t before = counts[replica_on(action.stage, rank)];
     for (std::size_t replica = 0; replica < members.size(); ++replica) {
-      if (counts[replica] > before) continue;  // it has joined this one early
+      if (counts[replica] > before) continue;  // this replica has joined the collective early
       const std::size_t member = index(members[replica]);
       if (counts[replica] < before || finished(member)) return false;
       if (head(member).kind != action.kind || head(member).stage != action.stage) return false;
@@ -181,7 +182,8 @@ class Placer {
     return (flow == Flow::activation ? outputs_ : inputs_)[index(stage)];
   }
 
-  /// Returns the first stage whose activation or gradient the action lacks, or nothing if it has them all.
+  /// Returns the first stage whose activation or gradient is missing for the action, or nothing if all inputs
+  /// are present.
   std::optional<std::int32_t> missing_giver(const Action& action) const {
     const auto flow = input_of(action.kind, source_.recompute);
     if (!flow) return std::nullopt;
@@ -191,7 +193,7 @@ class Placer {
     return std::nullopt;
   }
 
-  /// Records that the action's output is present, and sends it to the stages that take it.
+  /// Records that the action's output is present, and sends it to the stages that read it.
   void deliver(std::size_t rank, const Action& action) {
     const auto flow = output_of(action.kind);
     if (!flow) return;
@@ -219,7 +221,8 @@ class Placer {
     return message;
   }
 
-  /// Returns "2F1" or "3B0", or a text if other members of a collective are missing.
+  /// Returns the missing input, such as "2F1" or "3B0". If other members of a collective are missing, returns
+  /// a text about them.
   std::string missing_input(std::size_t rank) const {
     const std::size_t end = group_end(source_.ranks[rank], next_[rank]);
     for (std::size_t i = next_[rank]; i < end; ++i) {
@@ -239,7 +242,7 @@ class Placer {
   std::vector<std::vector<Neighbour>> outputs_;
   std::vector<std::size_t> next_;
   std::size_t units_ = 0;
-  std::vector<bool> there_;  // by edge, flow and unit: whether the consumer's rank has it
+  std::vector<bool> there_;  // by edge, flow and unit: true if the reader's rank has the data
   std::vector<std::vector<std::int32_t>> joined_;  // by stage and kind, then by replica
   bool some_joined_early_ = false;
 };

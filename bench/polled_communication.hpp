@@ -1,6 +1,6 @@
 #pragma once
-// Places messages in the simplest, slow way. The time of lower() is compared with it, and tests use it as the
-// reference.
+// The simplest, slow algorithm that places messages. The speed of lower() is compared with it, and tests use
+// it as a reference.
 
 #include <string>
 #include <tl/expected.hpp>
@@ -9,8 +9,8 @@
 
 namespace penstock {
 
-/// Returns what lower() returns for a compute program, by asking every rank in every round whether it can go
-/// on. Takes O(ranks) for each action if only one rank can.
+/// Returns the result of lower() for a compute program. In every round, it checks for every rank whether the
+/// rank can continue. If only one rank can, this takes O(ranks) for each action.
 tl::expected<Program, std::string> polled_communication(const Program& program);
 
 }  // namespace penstock

@@ -1,10 +1,9 @@
-// Measures each step from a name to a program that an engine can run:
+// Measures each step from the name of a schedule to a program that an engine can run:
 //
 //     name, K, M --generate--> compute lists --lower--> lists with messages --flatten--> flat program
 //                                                         validate, check, text and back, digest
 //
-// Lowering by turns is compared with asking every rank in every round (polled_communication.cpp), which must
-// place the same lists.
+// The speed of lower() is compared with polled_communication.cpp, which must produce the same lists.
 
 #include <algorithm>
 #include <cstdint>
@@ -47,14 +46,15 @@ void generate_program(benchmark::State& state) {
 }
 BENCHMARK(generate_program)->Apply(pipeline_sizes);
 
-/// Returns the shape, with two chunks a rank if the schedule may have several.
+/// Returns the shape. If the schedule may have several chunks on a rank, the shape has two.
 Shape shape_for(const ScheduleInfo& schedule, const benchmark::State& state) {
   Shape shape = shape_of(state);
   shape.virtual_stages = takes_chunks(schedule) ? 2 : 1;
   return shape;
 }
 
-/// Registers generate/NAME for every schedule of the table, without costs, so that no order is searched.
+/// Registers generate/NAME for every schedule of the table. There are no costs, so no schedule searches for
+/// an order.
 const bool generators_are_registered = [] {
   for (const ScheduleInfo& schedule : schedule_table()) {
     const auto run = [&schedule](benchmark::State& state) {
@@ -79,9 +79,8 @@ void validate_program(benchmark::State& state) {
 }
 BENCHMARK(validate_program)->Apply(pipeline_sizes);
 
-/// Measures placing the messages of a schedule with state.range(0) stages and state.range(1) microbatches.
-/// The counter is the time of asking every rank in every round, relative to this, for the same program in the
-/// same run.
+/// Measures lower() for a schedule with state.range(0) stages and state.range(1) microbatches. The counter is
+/// the time of polled_communication() relative to lower(), for the same program in the same run.
 void lower_program(benchmark::State& state, const std::string& schedule) {
   Shape shape = shape_of(state);
   if (schedule == "interleaved") shape.virtual_stages = 2;
@@ -137,17 +136,18 @@ BENCHMARK(digest_of_program)->Apply(pipeline_sizes);
 
 }  // namespace
 
-// Measures the search for orders: the time of a pass for each action, and how the bubble falls with the
-// number of passes.
+// Measures the search for orders: the time of a pass for each action, and the bubble after different numbers
+// of passes.
 
 namespace {
 
-/// Returns the costs of a transformer of 38.5 G parameters on 32 ranks with 128 microbatches. It has `chunks`
-/// chunks a rank (two are on a V), and `eighths` / 8 of the memory that 1F1B holds.
+/// Returns the costs of a transformer of 38.5 G parameters on 32 ranks with 128 microbatches. Each rank has
+/// `chunks` chunks (two chunks have a V-shaped placement). The memory limit is `eighths` / 8 of the memory
+/// that 1F1B needs.
 OrderCosts transformer(std::int32_t chunks, std::int64_t eighths) {
   constexpr std::int32_t kRanks = 32;
   // A transformer layer stores 34 h + 5 a s bytes for a token, with h = 6144, a = 48 heads, s = 1024. After
-  // the backward pass of the inputs, that of the weights still needs 32 h of them.
+  // I, W still needs 32 h of these bytes.
   constexpr Bytes kKept = 34 * 6144 + 5 * 48 * 1024;
   const Ns parts = 2 / chunks;
   OrderCosts costs{.stages = {}, .transfer_ns = {}, .memory_limit = {}, .rank_of = {}, .microbatches = 128};
@@ -165,7 +165,7 @@ OrderCosts transformer(std::int32_t chunks, std::int64_t eighths) {
   return costs;
 }
 
-/// Measures one pass by the rules from which a search starts.
+/// Measures one pass with the rules from which a search starts.
 void pass(benchmark::State& state) {
   const OrderCosts costs = transformer(static_cast<std::int32_t>(state.range(0)), 12);
   OrderBuilder builder(costs, Objective::span, costs.microbatches);
@@ -177,7 +177,7 @@ void pass(benchmark::State& state) {
 }
 BENCHMARK(pass)->Name("synthesis/pass")->ArgName("chunks")->Arg(1)->Arg(2)->Unit(benchmark::kMicrosecond);
 
-/// Reports the bubble of the longest span after a number of passes, and the proven bound.
+/// Reports the bubble of the longest span after a number of passes, and its proven lower bound.
 void curve(benchmark::State& state) {
   const auto chunks = static_cast<std::int32_t>(state.range(0));
   const OrderCosts costs = transformer(chunks, state.range(1));

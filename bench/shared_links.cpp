@@ -1,5 +1,5 @@
-// Builds one program that holds all pipelines. Pipeline d has the stages d*K .. d*K + K-1 on ranks with the
-// same numbers, and edges only among these.
+// Builds one program that contains all pipelines. Pipeline d has the stages d*K .. d*K + K-1 on the ranks
+// with these numbers. It has edges only between its own stages.
 
 #include "bench/shared_links.hpp"
 
@@ -19,7 +19,7 @@
 namespace penstock {
 namespace {
 
-/// Repeats one 1F1B program with other numbers of stages and ranks.
+/// Returns a program that contains a 1F1B program several times, with different stage and rank numbers.
 Program side_by_side(const SharedPipelines& shape) {
   const Program one = generate("1f1b", {.stages = shape.stages, .microbatches = shape.microbatches}).value();
   Program all = one;
@@ -37,8 +37,8 @@ Program side_by_side(const SharedPipelines& shape) {
   return lower(all).value();
 }
 
-/// Returns costs where forward takes 0.95 ms and up to 0.1 ms more, by a formula of pipeline and stage, so
-/// that neighbours on a server seldom send at the same moment.
+/// Returns the costs. A forward takes 0.95 to 1.05 ms, which a formula computes from pipeline and stage. So
+/// neighbours on a server seldom send at the same moment.
 CostTable uneven_costs(const SharedPipelines& shape) {
   CostTable costs;
   for (std::int32_t pipeline = 0; pipeline < shape.pipelines; ++pipeline) {
@@ -51,7 +51,7 @@ CostTable uneven_costs(const SharedPipelines& shape) {
   return costs;
 }
 
-/// Returns the cluster. Device p of server k belongs to pipeline p: rank p*K + k is on device k*P + p.
+/// Returns the cluster. Device p of server k belongs to pipeline p, so rank p*K + k is on device k*P + p.
 Cluster servers(const SharedPipelines& shape) {
   std::vector<std::int32_t> places;
   for (std::int32_t pipeline = 0; pipeline < shape.pipelines; ++pipeline) {

@@ -1,10 +1,10 @@
-// Measures the points of a sweep per second, on all processors and on one. A point is K and M of a schedule
-// on free links:
+// Measures the number of a sweep's points per second, on all processors and on one. A point is a schedule
+// with K and M, on links that take no time:
 //
 //     sweep()           name, K, M -> turns write a tape -> the figures of a row
 //     predict_stored()  name, K, M -> lowered lists -> flat -> tape -> spans -> all figures
 //
-// lists_x is the time of the second relative to the first.
+// lists_x is the time of predict_stored() relative to sweep().
 
 #include <algorithm>
 #include <cstdint>
@@ -38,7 +38,7 @@ namespace penstock {
 
 namespace {
 
-/// Returns K = 1..16, M = 1, 2, 4 .. 128 on free links: 128 points a schedule.
+/// Returns the grid K = 1..16, M = 1, 2, 4 .. 128, which has 128 points for each schedule.
 SweepGrid small_points(std::vector<std::string> schedules) {
   SweepGrid grid{.schedules = std::move(schedules), .stages = {}, .microbatches = {}};
   for (std::int32_t stages = 1; stages <= 16; ++stages) grid.stages.push_back(stages);
@@ -47,7 +47,7 @@ SweepGrid small_points(std::vector<std::string> schedules) {
   return grid;
 }
 
-/// Sweeps the grid once an iteration.
+/// Sweeps the grid once in each iteration.
 void count_points(benchmark::State& state, const SweepGrid& grid) {
   std::size_t points = 0;
   loop_begins();
@@ -58,7 +58,8 @@ void count_points(benchmark::State& state, const SweepGrid& grid) {
   state.counters["points/s"] = benchmark::Counter(all, benchmark::Counter::kIsRate);
 }
 
-/// Predicts the same points one by one, each through its lowered program. predict() would stream them.
+/// Predicts the points of the grid one by one from their lowered programs. predict() would stream them
+/// instead.
 Ns runs_of(const SweepGrid& grid) {
   Ns sum = 0;
   for (const std::int32_t stages : grid.stages) {
@@ -93,8 +94,8 @@ BENCHMARK_CAPTURE(sweep_on_one_core, one_f_one_b, "1f1b")->Name("sweep/1f1b")->U
 
 }  // namespace
 
-// Measures programs that are too long to be stored: streamed action by action, and with jumps over what
-// repeats.
+// Measures programs that are too long to be stored. They are streamed action by action, with and without
+// jumps over repetitions.
 
 namespace {
 
@@ -112,8 +113,8 @@ Experiment long_experiment(const benchmark::State& state, const std::string& sch
           .loops = std::move(rolled.lists)};
 }
 
-/// Measures streams of a program. `actions` counts all of it, and `walked` the actions that were not jumped
-/// over.
+/// Measures the streaming of a program. `actions` is the number of all its actions, and `walked` is the
+/// number of actions without the jumps.
 void stream_of(benchmark::State& state, const Experiment& experiment, Jumps jumps) {
   StreamedRun run;
   loop_begins();
@@ -161,9 +162,9 @@ BENCHMARK_CAPTURE(jumped, 1f1b_rr, "1f1b-rr", 0)
 
 }  // namespace
 
-// Measures 64 trials of noise by monte_carlo(), which times eight at once on one tape and uses all
-// processors. The baseline walks over the flat program for each trial (walk_x). Both draw the same noise, so
-// their sorted makespans must be equal to the nanosecond.
+// Measures 64 trials of noise with monte_carlo(), which computes eight trials at once on one tape and uses
+// all processors. The baseline walks over the flat program for each trial (walk_x). Both use the same random
+// numbers, so their sorted makespans must be exactly equal.
 
 namespace {
 

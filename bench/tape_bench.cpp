@@ -1,5 +1,5 @@
-// Measures the compiled form: the cost of compiling a program once, and then of a table of costs on the tape,
-// alone and eight at a time. The baseline is the walk over the same flat program.
+// Measures tapes: the time to compile a program once, and the time to run the tape with one table of costs
+// and with eight at once. The baseline is the walk over the same flat program.
 
 #include <benchmark/benchmark.h>
 
@@ -48,8 +48,8 @@ void compile_flat_program(benchmark::State& state) {
 }
 BENCHMARK(compile_flat_program)->Name("compile")->Apply(pipeline_sizes);
 
-/// Measures the way from compute lists to the tape. `lists_x` is the time through lists of messages and a
-/// flat layout, relative to this.
+/// Measures the steps from compute lists to the tape. `lists_x` is the relative time of the steps with
+/// lowered lists and a flat program.
 void compile_while_placing(benchmark::State& state) {
   const Experiment experiment = experiment_of(state);
   const Program program = generate("1f1b", {.stages = static_cast<std::int32_t>(state.range(0)),
@@ -72,14 +72,14 @@ void compile_while_placing(benchmark::State& state) {
 }
 BENCHMARK(compile_while_placing)->Name("compile/turns")->Apply(pipeline_sizes);
 
-/// Makes every message hold its channel for longer than its sender computes, so that queues fill.
+/// Lets every message occupy its channel for longer than its sender computes, so that queues fill.
 Compiled on_slow_links(Experiment experiment) {
   Compiled made(std::move(experiment));
   for (PricedLink& link : made.costs.links) link.hold_ns = link.latency_ns > 0 ? 2'500'000 : 0;
   return made;
 }
 
-/// Returns 1F1B in which the two ends of a link hold different messages, so that both have to be examined.
+/// Returns 1F1B in which both ends of a link must be examined, because they have different messages.
 Compiled on_slow_links(const benchmark::State& state, ChannelModel model) {
   Experiment experiment = experiment_of(state);
   experiment.channels.model = model;
@@ -88,7 +88,7 @@ Compiled on_slow_links(const benchmark::State& state, ChannelModel model) {
 
 using MakeCompiled = Compiled (*)(const benchmark::State&);
 
-/// The cases of compiled/NAME, and of lanes/NAME for the plain ones.
+/// A case of the benchmarks compiled/NAME and lanes/NAME.
 struct CompiledCase {
   const char* name;
   MakeCompiled make;
@@ -108,7 +108,7 @@ const CompiledCase kOtherRules[] = {
      }},
 };
 
-/// Runs one table of costs an iteration.
+/// Runs the tape with one table of costs in each iteration.
 void one_table(benchmark::State& state, MakeCompiled make) {
   const Compiled made = make(state);
   ActionClock clock(state);
@@ -117,7 +117,7 @@ void one_table(benchmark::State& state, MakeCompiled make) {
   state.counters["instructions"] = static_cast<double>(made.tape.size());
 }
 
-/// Runs one table for each lane an iteration. ns/action counts all tables together.
+/// Runs the tape with one table for each lane in each iteration. ns/action counts the actions of all tables.
 void eight_tables(benchmark::State& state, MakeCompiled make) {
   const Compiled made = make(state);
   const std::vector<TapeCosts> tables(kLanes, made.costs);
@@ -146,8 +146,8 @@ const bool tapes_are_registered = [] {
   return true;
 }();
 
-/// Measures the baseline. The counters are the time of the walk relative to one table on the tape, and to one
-/// of eight.
+/// Measures the baseline. The counters are the time of the walk relative to one table alone on the tape, and
+/// relative to one of eight tables.
 void baseline_walk(benchmark::State& state) {
   const Compiled made(experiment_of(state));
   const WalkDurations durations = walk_durations(made.experiment, made.flat);

@@ -1,8 +1,9 @@
 // Builds the tree of all subcommands for CLI11, and writes the messages about wrong arguments. CLI11 parses
 // the arguments. If CLI11's message does not say what was expected, another message replaces it. A misspelt
 // command or flag gets a suggestion (nearest_name.hpp).
-// Each subcommand is declared in its own file (cli/commands). Parsing only stores its flags, so that a wrong
-// flag is found before any work. Tests: tests/cli.
+//
+// Each subcommand is declared in its own file (cli/commands). Parsing only stores the values of flags. A
+// wrong flag is therefore found before any work begins. Tests: tests/cli.
 
 #include "cli/command_line.hpp"
 
@@ -42,8 +43,8 @@ Examples:
   penstock simulate --schedule 1f1b --pp-size 4 --num-microbatches 8
   penstock show --schedule zb-h1 --pp-size 4 --num-microbatches 8)";
 
-/// Returns `text` with line breaks, so that lines have at most `width` characters. A longer word has a line
-/// of its own.
+/// Returns `text` with line breaks, so that lines have at most `width` characters. A word that is longer gets
+/// a line of its own.
 std::string wrapped(const std::string& text, std::size_t width) {
   std::istringstream words(text);
   std::string lines;
@@ -82,7 +83,8 @@ std::vector<std::string> flags_of(const CLI::App& app) {
   return flags;
 }
 
-/// Returns the first letters of the words of a name. Users abbreviate: "tp" for "tensor-parallel".
+/// Returns the first letters of the words of a name, such as "tp" for "tensor-parallel". Some users write
+/// these letters instead of the name.
 std::string initials_of(std::string_view name) {
   std::string initials;
   for (std::size_t i = 0; i < name.size(); ++i) {
@@ -92,7 +94,7 @@ std::string initials_of(std::string_view name) {
 }
 
 /// Returns a hint for a misspelt flag. It also finds flags by the start of their name ("--pp") or by their
-/// initials ("--tp"). All flags have dashes, so they are not compared.
+/// initials ("--tp"). The dashes of flags are not compared, because all flags have them.
 std::string hint_for_flag(std::string_view typed, const std::vector<std::string>& known) {
   typed.remove_prefix(std::min(typed.find_first_not_of('-'), typed.size()));
   if (typed.empty()) return "";
@@ -109,8 +111,8 @@ std::string hint_for_flag(std::string_view typed, const std::vector<std::string>
   return name ? fmt::format("; did you mean --{}?", *name) : "";
 }
 
-/// Returns the message about an unknown command. It has the most similar command, and all commands in the
-/// order of `penstock --help`.
+/// Returns the message about an unknown command. It contains the most similar command, and a list of all
+/// commands in the order of `penstock --help`.
 std::string unknown_command(const CLI::App& root, std::string_view typed) {
   std::vector<std::string_view> names;
   for (const CLI::App* command : root.get_subcommands({})) names.emplace_back(command->get_name());
@@ -122,7 +124,7 @@ std::string unknown_command(const CLI::App& root, std::string_view typed) {
 /// Returns the message about an argument that the command does not accept.
 std::string unexpected_arguments(const CLI::App& root) {
   const CLI::App& app = app_in_use(root);
-  // Only the first one is reported, because later ones often follow from it.
+  // Only the first such argument is reported, because later ones are often a consequence.
   for (const std::string& argument : root.remaining(true)) {
     if (!argument.starts_with('-')) {
       return &app == &root ? unknown_command(root, argument)
@@ -136,7 +138,7 @@ std::string unexpected_arguments(const CLI::App& root) {
   return "expected a command";
 }
 
-/// Returns CLI11's message, or a clearer one for a flag with a wrong number of values.
+/// Returns CLI11's message. For a flag with a wrong number of values, it returns a clearer message.
 std::string reason_of(const CLI::ParseError& error) {
   std::string text = error.what();
   // CLI11 writes "--pp-size: 1 required N missing" or "--pp-size: At Most 1 required but received 2".
@@ -144,8 +146,9 @@ std::string reason_of(const CLI::ParseError& error) {
   return fmt::format("{}: expected one value", text.substr(0, text.find(": ")));
 }
 
-/// Returns the full message: the command, the reason, and where all names are listed. Unknown arguments come
-/// first: if a flag is misspelt, CLI11 reports the correct flag as missing.
+/// Returns the full message: the command, the reason, and a sentence that says where all names are listed.
+/// Unknown arguments are reported first. If a flag is misspelt, CLI11 reports only that the correct flag is
+/// missing.
 std::string message_of(const CLI::App& root, const CLI::ParseError& error) {
   const bool left_over = !root.remaining(true).empty();
   const CLI::App& app = app_in_use(root);
@@ -157,8 +160,8 @@ std::string message_of(const CLI::App& root, const CLI::ParseError& error) {
   return fmt::format("penstock{}: {} (`penstock{} --help` lists all)", where, what, where);
 }
 
-/// Returns the first argument of the form "--flag=", for which CLI11 would take the next argument as value.
-/// Returns an empty text if there is none. Arguments after "--" are positional and are not examined.
+/// Returns the first argument of the form "--flag=". CLI11 would take the next argument as the value of such
+/// a flag. Returns an empty text if there is none. Arguments after "--" are positional and are not examined.
 std::string_view flag_without_value(std::span<const char* const> arguments) {
   for (const std::string_view argument : arguments) {
     if (argument == "--") break;
@@ -168,7 +171,8 @@ std::string_view flag_without_value(std::span<const char* const> arguments) {
 }
 
 /// Returns the message about the first flag with an empty value, or an empty text if there is none. CLI11
-/// checks numbers and words. An empty text would otherwise count as a flag that was not given.
+/// checks numbers and words. But for a flag with a text, an empty value would count as a flag that was not
+/// given.
 std::string empty_value(const CLI::App& root) {
   const CLI::App& app = app_in_use(root);
   for (const CLI::Option* option : app.get_options()) {
@@ -207,7 +211,7 @@ const CLI::App* find_command(const CLI::App& root, std::string_view name) {
   return found == commands.end() ? nullptr : *found;
 }
 
-/// Replaces other programs' flags by Penstock's flags, if the command has these.
+/// Replaces flags of other programs by Penstock's flags, if the command has these flags.
 std::vector<std::string> in_our_names(const CLI::App& root, std::span<const char* const> arguments) {
   const CLI::App* command = find_command(root, first_word(arguments));
   return with_our_names(arguments, [command](std::string_view flag) {
@@ -215,8 +219,8 @@ std::vector<std::string> in_our_names(const CLI::App& root, std::span<const char
   });
 }
 
-/// Returns a message if the user requests help for an unknown command. Returns an empty text otherwise.
-/// Without this message the user would see the general help and not notice the typing error.
+/// Returns a message if the user asks for help about an unknown command. Otherwise returns an empty text.
+/// Without this message the user would see the general help and would not notice the typing error.
 std::string unknown_command_in_help(const CLI::App& root, std::span<const char* const> arguments) {
   const std::string_view word = first_word(arguments);
   if (word.empty() || find_command(root, word) != nullptr) return {};

@@ -1,6 +1,6 @@
-// Runs the program and catches its exceptions. Errors of users are return values, which other code prints. A
-// std::bad_alloc means that a shape needs too much memory (exit code 2). Any other exception is a fault of
-// the program (exit code 3).
+// Runs the program and catches its exceptions. Errors of users are return values, and other code prints them.
+// A std::bad_alloc means that a shape needs too much memory (exit code 2). Any other exception means that the
+// program itself has a fault (exit code 3).
 
 #include "cli/executable.hpp"
 
@@ -34,8 +34,8 @@ namespace penstock {
 
 namespace {
 
-/// Makes glibc retain freed memory. Otherwise each prediction would return its memory to the kernel, and the
-/// next prediction would request it again, page by page.
+/// Lets glibc retain freed memory. Otherwise each prediction would return its memory to the kernel, and the
+/// next prediction would have to get it again, page by page.
 void keep_freed_memory() {
 #ifdef __GLIBC__
   constexpr int kMebibyte = 1 << 20;
@@ -48,8 +48,8 @@ void keep_freed_memory() {
 }
 
 /// Opens /dev/null for each standard stream that the caller has closed (`>&-`). Otherwise the next opened
-/// file would get the stream's number, and printed text would go into that file. /dev/null is opened for the
-/// wrong direction, so that using the stream still fails.
+/// file would get the number of this stream, and printed text would go into that file. /dev/null is opened
+/// for the wrong direction (reading or writing), so that the use of the stream still fails.
 void keep_numbers_of_closed_streams() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (fcntl(stream, F_GETFD) >= 0) continue;
@@ -65,9 +65,9 @@ int program_main(int argc, const char* const* argv, AddressSpace addresses, Exte
   keep_freed_memory();
   keep_numbers_of_closed_streams();
   // NOLINTNEXTLINE(misc-include-cleaner): <csignal> has it
-  std::signal(SIGPIPE, SIG_IGN);  // Makes write() to a closed pipe return an error.
+  std::signal(SIGPIPE, SIG_IGN);  // write() to a closed pipe then returns an error.
   // NOLINTNEXTLINE(misc-include-cleaner): <csignal> has it
-  std::signal(SIGXFSZ, SIG_IGN);  // Makes write() beyond `ulimit -f` return an error.
+  std::signal(SIGXFSZ, SIG_IGN);  // write() beyond `ulimit -f` then returns an error.
   try {
     return static_cast<int>(run_command_line(argc, argv, std::move(extensions)));
   } catch (const std::bad_alloc&) {
@@ -97,7 +97,7 @@ std::optional<rlimit>& bound_before() {
 }  // namespace
 
 void bound_address_space() {
-// Sanitizers reserve more addresses than the machine has memory, and they have their own limits.
+// Sanitizers reserve more addresses than the machine has memory, and they have limits of their own.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   const auto memory = memory_to_take();
   const auto mapped = addresses_in_use();
@@ -115,8 +115,9 @@ void restore_address_space() {
 }
 
 // Replaces this process by another executable. `penstock` needs neither LibTorch nor CUDA. The executables
-// that need them are in the same folder and accept the same arguments. execv() preserves the process id,
-// terminal and signals. /proc/self/exe gives the folder, independent of the working directory and PATH.
+// that need them are in the same folder and accept the same arguments. execv() preserves the process id, the
+// terminal and the signals. The folder is read from /proc/self/exe, so it does not depend on the working
+// directory or on PATH.
 
 UserError become(std::string_view executable, const std::vector<std::string>& arguments,
                  std::string_view what) {

@@ -1,7 +1,7 @@
 #pragma once
-// The parts that an executable has in addition to the core. `penstock` has none, and `penstock-torch` has
-// networks on LibTorch. `penstock-cuda` also has the GPU backends. All have the same subcommands, and
-// `penstock` replaces itself by the executable that a run needs.
+// The parts that an executable has in addition to the core. `penstock` has none. `penstock-torch` has
+// networks on LibTorch. `penstock-cuda` also has the GPU backends. All have the same subcommands. If a run
+// needs another executable, `penstock` replaces itself by it.
 
 #include <functional>
 #include <map>
@@ -37,15 +37,15 @@ struct SelfTestAnswer {
 };
 
 struct Extensions {
-  /// The backends, by their name for --backend. They return nothing if another process has the result, as
-  /// measure() does.
+  /// The backends, by their name for --backend. A backend returns nothing if another process has the result,
+  /// as measure() does.
   std::map<std::string, std::function<tl::expected<std::optional<Result>, UserError>(const BackendCall&)>>
       backends;
   /// The function that makes modules for an experiment with a network. It is empty if this executable has no
-  /// networks. It returns an error if the network lacks something that the experiment needs.
+  /// networks. It returns an error if the network does not fit the experiment.
   std::function<tl::expected<std::unique_ptr<ModuleFamily>, std::string>(const Experiment&)> network;
-  /// The function that measures the times and bytes of a network's layers on this machine. It may be empty,
-  /// like `network`.
+  /// The function that measures the times and bytes of a network's layers on this machine. It is empty if
+  /// this executable has no networks.
   std::function<tl::expected<LayerGraph, std::string>(const NetworkSpec&, const ProfileOptions&)> profile;
   /// The function that checks this machine's GPUs. It is empty if this executable has no GPU code.
   std::function<tl::expected<SelfTestAnswer, UserError>()> selftest{};

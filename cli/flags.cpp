@@ -1,5 +1,5 @@
 // Declares groups of flags. Each group is one function, so that a flag has the same name, check and help in
-// all subcommands. Ranges of numbers are checked here, because input.cpp converts the numbers to 32 bits.
+// all subcommands. Ranges of numbers are checked here, so that input.cpp can convert the numbers to 32 bits.
 // input.cpp applies the flags to a scenario.
 
 #include "cli/flags.hpp"
@@ -217,7 +217,7 @@ tl::expected<ChannelOptions, UserError> with_flags(ChannelOptions channels, cons
     channels.launch_order |= launch_order;
   }
   channels.model = enum_of_text<ChannelModel>(flags.channel).value_or(channels.model);
-  channels.blocking |= flags.blocking;  // The flag has no value, so it can only switch blocking on.
+  channels.blocking |= flags.blocking;  // the flag has no value, so it can switch blocking only on
   channels.capacity = flags.capacity.value_or(channels.capacity);
   if (!flags.eager.empty()) {
     const auto bytes = parse_bytes(flags.eager);

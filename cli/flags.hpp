@@ -43,7 +43,7 @@ void add_memory_reserve_flag(Subcommand app, ModelFlags& flags);
 /// Declares the flags of the model and its devices, such as --model, --sequence, --device, --nodes and
 /// --precision.
 void add_trained_model_flags(Subcommand app, ModelFlags& flags);
-/// Declares the flags of add_trained_model_flags() and those of parallelism, from --tensor-parallel to
+/// Declares all flags of add_trained_model_flags(), the flags of parallelism from --tensor-parallel to
 /// --layer-split, and --recompute.
 void add_model_flags(Subcommand app, ModelFlags& flags);
 
@@ -82,7 +82,7 @@ constexpr std::int64_t kLargestSeed = 999'999'999'999'999'999;
 
 /// The flags about message channels. If a flag is not given, the scenario's value applies.
 struct ChannelFlags {
-  /// The transport whose settings apply before the flags below; empty if none.
+  /// The transport whose settings are applied before the flags below; empty if none is given.
   std::string transport;
   std::string channel;
   bool blocking = false;
@@ -99,7 +99,7 @@ struct PredictionFlags {
   std::string engine;
 };
 
-/// The flags that say where the answer is written.
+/// The flags that say where and in which form the answer is written.
 struct OutputFlags {
   bool json = false;
   bool quiet = false;

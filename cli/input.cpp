@@ -1,6 +1,6 @@
 // Makes a Scenario from flags. The file is read first, then --set is applied, then the other flags. Each step
-// overrides earlier values. A program file fixes the shape, so flags that would change it are errors. Without
-// a file the flags must give the whole shape.
+// overrides earlier values. A program file fixes the shape, so a flag that would change the shape is an
+// error. Without a file the flags must give the whole shape.
 
 #include "cli/input.hpp"
 
@@ -42,7 +42,7 @@ tl::expected<std::vector<Override>, UserError> overrides_of(const std::vector<st
   return overrides;
 }
 
-/// Chooses a schedule for a model on named devices if the user gives none, and adds a note.
+/// If the user gives no schedule for a model on named devices, chooses one and adds a note.
 void add_default_schedule(Scenario& scenario) {
   const bool is_given = !scenario.schedule.empty() || scenario.program.has_value();
   if (is_given || !std::holds_alternative<DeviceModel>(scenario.model)) return;
@@ -50,8 +50,8 @@ void add_default_schedule(Scenario& scenario) {
   scenario.notes.push_back(fmt::format("no schedule is given: {}", scenario.schedule));
 }
 
-/// Sets the number of pipeline copies. For a model on named devices or with fitted costs it is the key
-/// parallel.data. Otherwise it is an option of the schedule.
+/// Sets the number of pipeline copies. For a model on named devices or with fitted costs, this number is the
+/// key parallel.data. For other models it is an option of the schedule.
 void set_copies(Scenario& scenario, const std::optional<std::int64_t>& copies) {
   if (!copies) return;
   const auto count = static_cast<std::int32_t>(*copies);  // The flag's check limits the number to 31 bits.
@@ -64,8 +64,8 @@ void set_copies(Scenario& scenario, const std::optional<std::int64_t>& copies) {
   }
 }
 
-/// Applies --unit. Returns an error if the scenario has a model, because the model already gives the times of
-/// stages.
+/// Applies --unit. Returns an error if the scenario has a model, because the model already determines the
+/// times of stages.
 tl::expected<void, UserError> set_unit(Scenario& scenario, const std::string& unit) {
   if (unit.empty()) return {};
   auto* costs = std::get_if<UnitCosts>(&scenario.model);
@@ -110,7 +110,7 @@ tl::expected<void, UserError> require_shape(const InputFlags& flags, const Scena
   if (scenario.schedule.empty()) missing.emplace_back("--schedule NAME");
   if (!flags.pp_size && flags.settings.empty()) missing.emplace_back("--pp-size K");
   // --set may give schedule.stages or schedule.microbatches. If they are still missing, the generator of the
-  // program reports it.
+  // program reports the error.
   const bool sizes_say_it = flags.micro_batch_size && flags.global_batch_size;
   if (!flags.num_microbatches && !sizes_say_it && flags.settings.empty())
     missing.emplace_back("--num-microbatches M");
@@ -126,8 +126,8 @@ std::int32_t narrowed(std::optional<std::int64_t> number, std::int32_t otherwise
                 : otherwise;  // The flag's check limits the number to 31 bits.
 }
 
-/// Sets the limits of a schedule that searches its order. The time budget is applied first, because it
-/// removes the limit of passes. --passes may then set that limit again.
+/// Sets the limits for a schedule that searches its order. The time budget is applied first, because it
+/// removes the limit of passes. --passes may then set this limit again.
 void set_effort(SearchEffort& effort, const InputFlags& flags) {
   if (flags.budget_seconds) effort = with_budget(effort, *flags.budget_seconds);
   if (flags.passes) effort.passes = *flags.passes;
@@ -138,8 +138,8 @@ void set_effort(SearchEffort& effort, const InputFlags& flags) {
 
 std::vector<FileArgument> inputs_of(const InputFlags& flags) {
   std::vector<FileArgument> inputs = {{"the input", flags.file}, {"--model", flags.model.model}};
-  // The value of any --set may be a file name (--set model=costs.yaml). Other values cannot equal the name of
-  // an output.
+  // The value of any --set may be a file name (--set model=costs.yaml). Other values are never equal to the
+  // name of an output file.
   for (const std::string& setting : flags.settings)
     inputs.push_back({"--set", setting.substr(setting.find('=') + 1)});
   return inputs;
@@ -207,7 +207,7 @@ tl::expected<Scenario, UserError> scenario_with_flags(const InputFlags& flags, c
   shape.slices = narrowed(flags.slices, shape.slices);
   shape.iterations = narrowed(flags.iterations, shape.iterations);
   set_effort(shape.effort, flags);
-  // The meaning of a microbatch depends on the schedule. For 1f1b-rr a microbatch is a whole minibatch.
+  // The meaning of a microbatch depends on the schedule. For 1f1b-rr, a microbatch is a whole minibatch.
   const std::string& schedule = scenario->program ? scenario->program->schedule : scenario->schedule;
   scenario->batch = overridden(scenario->batch, stated_batch(flags), meaning_of_microbatch(schedule));
   auto options = with_flags(scenario->channels, channels);
@@ -225,7 +225,7 @@ tl::expected<Scenario, UserError> scenario_of(const InputFlags& flags, const Cha
 }
 
 tl::expected<Experiment, UserError> prepared(const Scenario& scenario) {
-  // This check comes before the lists are generated, because the lists alone may need too much memory.
+  // This check comes before the lists are generated, because the lists alone may be too large for the memory.
   if (auto refusal = lists_refusal(scenario)) return bad_input(*std::move(refusal));
   return prepare(scenario);
 }

@@ -19,27 +19,28 @@ std::vector<FileArgument> inputs_of(const InputFlags& flags);
 /// Returns the overrides of --set and of the model's flags, in the order in which they apply.
 tl::expected<std::vector<Override>, UserError> scenario_overrides(const InputFlags& flags);
 
-/// Loads the scenario or program of `flags.file`, and applies only --set. Without a file it returns the
+/// Loads the scenario or program of `flags.file`, and applies only --set. If there is no file, returns the
 /// default scenario.
 tl::expected<Scenario, UserError> load_input(const InputFlags& flags);
 
-/// Returns load_input() with all other flags applied. Returns an error for an unknown schedule, or a flag
-/// that cannot be combined with a program file.
+/// Returns the scenario of load_input() with all other flags applied. Returns an error for an unknown
+/// schedule, or for a flag that cannot be combined with a program file.
 tl::expected<Scenario, UserError> scenario_with_flags(const InputFlags& flags, const ChannelFlags& channels);
 
-/// Returns scenario_with_flags(). Returns an error if there is no file and the schedule, K or M is missing.
+/// Returns the scenario of scenario_with_flags(). Returns an error if there is no file and the schedule, K or
+/// M is missing.
 tl::expected<Scenario, UserError> scenario_of(const InputFlags& flags, const ChannelFlags& channels);
 
 /// Returns the batch sizes and M that the flags give.
 Batch stated_batch(const InputFlags& flags);
 
-/// Returns `name` if it is a known schedule, otherwise the error of unknown_schedule().
+/// Returns `name` if it is a known schedule. Otherwise returns the error of unknown_schedule().
 tl::expected<std::string, UserError> known_schedule(const std::string& name);
 
-/// Returns the experiment from prepare(), or an error if its lists need too much memory.
+/// Prepares the experiment with prepare() and returns it. Returns an error if its lists need too much memory.
 tl::expected<Experiment, UserError> prepared(const Scenario& scenario);
 
-/// Returns the experiment prepared from scenario_of().
+/// Prepares the experiment for the scenario of scenario_of() and returns it.
 tl::expected<Experiment, UserError> experiment_of(const InputFlags& flags, const ChannelFlags& channels);
 
 }  // namespace penstock

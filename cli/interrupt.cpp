@@ -1,6 +1,6 @@
-// Records SIGINT and SIGTERM. The handler only stores the signal's number, because a handler may safely do
-// little else. With SA_RESETHAND, a second signal ends the program. If a signal was ignored when the program
-// started (as shells do for Ctrl-C with `&`), it stays ignored.
+// Records SIGINT and SIGTERM. The handler only stores the number of the signal, because few other operations
+// are safe in a handler. With SA_RESETHAND, a second signal ends the program. If a signal was ignored when
+// the program started (as shells do for Ctrl-C with `&`), it stays ignored.
 
 #include "cli/interrupt.hpp"
 
@@ -56,14 +56,14 @@ bool InterruptNoted::came() const { return noted_signal != 0; }
 
 void InterruptNoted::end_if_it_came() {
   if (!came()) return;
-  // The default action ends the program by the signal. Then a shell sees status 130 and stops its script, and
+  // The default action ends the program by the signal. A shell then sees status 130 and stops its script, and
   // make removes its target.
   std::signal(noted_signal, SIG_DFL);
   std::raise(noted_signal);
 }
 
-// Ends a sweep soon after Ctrl-C, although one point may take minutes. Therefore another thread runs the
-// points:
+// Ends a sweep soon after Ctrl-C, although one point may take minutes. For this purpose, another thread runs
+// the points:
 //
 //   this thread    waits for the end or an interrupt ---- takes the finished points ---- returns their sweep
 //   the other      point, point, point, a long point ..............................................
@@ -73,7 +73,7 @@ namespace {
 
 /// The interval at which this thread checks for an interrupt.
 constexpr std::chrono::milliseconds kLook{20};
-/// The time after an interrupt in which running points may still end.
+/// The time for which running points may continue after an interrupt, so that they can end.
 constexpr std::chrono::milliseconds kPatience{200};
 
 /// The state that both threads share.
@@ -84,8 +84,8 @@ struct DonePoints {
   std::map<std::size_t, SweepPoint> points{};
 };
 
-/// Returns the grid with callbacks that store finished points in `done`. After `done` is closed, the
-/// callbacks do nothing.
+/// Returns the grid with callbacks that store finished points in `done`. When `done` is closed, the callbacks
+/// do nothing.
 SweepGrid noting(SweepGrid grid, const std::shared_ptr<DonePoints>& done) {
   grid.finished = [done, finished = std::move(grid.finished)](std::size_t number, const SweepPoint& point) {
     const std::scoped_lock lock(done->mutex);
@@ -117,8 +117,8 @@ Sweep sweep_until(const InterruptNoted& interrupt, const Scenario& scenario, Swe
     done->is_closed = true;
     grid.known.merge(done->points);
   }
-  // No thread changes the points any more. Because `stopped` returns true, this sweep returns the known
-  // points and starts no others.
+  // No other thread changes the points any more. Because `stopped` returns true, the sweep below returns the
+  // known points and starts no others.
   grid.finished = nullptr;
   grid.progress = nullptr;
   grid.stopped = [] { return true; };

@@ -11,8 +11,8 @@
 
 namespace penstock {
 
-/// A guard that records SIGINT and SIGTERM while it exists, instead of letting them end the program. Signals
-/// that the process ignores stay ignored. Only one guard may exist at a time.
+/// While this object exists, SIGINT and SIGTERM are recorded and do not end the program. Signals that the
+/// process ignores stay ignored. Only one such object may exist at a time.
 class InterruptNoted {
  public:
   InterruptNoted();
@@ -22,18 +22,18 @@ class InterruptNoted {
 
   /// Returns true if a signal has arrived. It may be called from any thread.
   bool came() const;
-  /// Ends the program by the signal that arrived, so that the parent process sees the signal. Returns if no
-  /// signal has arrived.
+  /// Ends the program by the signal that has arrived, so that the parent process sees this signal. If no
+  /// signal has arrived, returns without effect.
   void end_if_it_came();
 
  private:
   std::array<struct sigaction, 2> before_{};
 };
 
-// A sweep that an interrupt (Ctrl-C) ends at once. sweep_command.cpp uses it.
+// Runs a sweep that ends soon after an interrupt (Ctrl-C). sweep_command.cpp uses it.
 
-/// Returns the sweep, or only its finished rows if an interrupt comes. Unfinished points then continue on
-/// their threads. Therefore the program must end by InterruptNoted::end_if_it_came() and not by exit(). The
+/// Returns the sweep. If an interrupt comes, it has only the finished points. The threads of the other points
+/// then continue. Therefore the program must end by InterruptNoted::end_if_it_came() and not by exit(). The
 /// `stopped` function of the grid is not called.
 Sweep sweep_until(const InterruptNoted& interrupt, const Scenario& scenario, SweepGrid grid);
 

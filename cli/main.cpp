@@ -1,6 +1,6 @@
-// The `penstock` command, with all subcommands. Without extensions (extensions.hpp) it runs only modules that
-// occupy CPUs for a given time. If a run needs LibTorch or a GPU, the process becomes another executable
-// (executable.cpp).
+// The `penstock` command, with all subcommands. It has no extensions (extensions.hpp), so it runs only
+// modules that occupy CPUs for a given time. If a run needs LibTorch or a GPU, another executable replaces
+// the process (executable.cpp).
 
 #include "cli/executable.hpp"
 

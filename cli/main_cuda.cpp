@@ -1,6 +1,6 @@
-// Main program of `penstock-cuda`, which has the GPU backends and, if LibTorch was found, networks.
-// `penstock` starts it when a run needs it. Parts that were not found at build time are left out
-// (PENSTOCK_HAS_NCCL, PENSTOCK_HAS_TORCH).
+// Main program of `penstock-cuda`. It has the GPU backends, and networks if LibTorch was found. `penstock`
+// starts it when a run needs it. Parts that were not found at build time are left out (PENSTOCK_HAS_NCCL,
+// PENSTOCK_HAS_TORCH).
 
 #include <cstdlib>
 #include <memory>
@@ -62,14 +62,14 @@ MakeCudaModules modules_for(const BackendCall& call) {
       };
 }
 
-/// Runs all workers in this process, on partitions of one GPU or on one GPU each.
+/// Runs all workers in this process, on partitions of one GPU or on one GPU for each worker.
 tl::expected<std::optional<Result>, UserError> cuda_local(const BackendCall& call) {
   return run_on_cuda_local(call.experiment, call.pace, call.options, modules_for(call));
 }
 
 #ifdef PENSTOCK_HAS_NCCL
-/// Runs one process for each GPU. This process forks them, or a launcher starts them. Only rank 0 returns a
-/// result.
+/// Runs one process for each GPU. Either this process forks them, or a launcher has started them. Only rank 0
+/// returns a result.
 tl::expected<std::optional<Result>, UserError> nccl(const BackendCall& call) {
   // NOLINTNEXTLINE(concurrency-mt-unsafe): no other thread runs yet
   const auto place =

@@ -1,5 +1,5 @@
-// The common part of commands that execute a program. Their flags for backend, time scale and jitter are the
-// same. The commands differ in what they repeat and how they use the times.
+// The common part of the commands that execute a program. These commands have the same flags for backend,
+// time scale and jitter. They differ in what they repeat and in how they use the times.
 
 #include "cli/measuring.hpp"
 
@@ -48,8 +48,8 @@ void add_count(Subcommand app, const std::string& flag, std::int32_t& value, std
       .type_name("N");
 }
 
-/// Returns a function that gives how long messages occupy links and when they arrive. The times come from the
-/// experiment's cluster. A transport on one machine emulates them.
+/// Returns a function that computes how long messages occupy links and when they arrive. It takes the times
+/// from the experiment's cluster. A transport on one machine emulates them.
 PaceOfLinks pace_of_links(const Experiment& experiment) {
   return [&experiment](const FlatProgram& flat) {
     WalkDurations durations = walk_durations(experiment, flat);
@@ -137,14 +137,15 @@ tl::expected<std::optional<Result>, UserError> measure_by_backend(const Experime
 }
 
 // Chooses the executable and the modules of a run by its backend and its network. This executable has the
-// core's backends and the occupy modules. For anything else another executable replaces this process
-// (executable.hpp), so that users always type the same command.
+// core's backends and the occupy modules. If a run needs something else, another executable replaces this
+// process (executable.hpp). Users therefore always type the same command.
 
 std::optional<UserError> hand_over(std::string_view command, const std::string& backend,
                                    const Experiment& experiment, const Invocation& invocation) {
   const Extensions& extensions = invocation.extensions;
   const bool of_core = backend == "cpu-thread" || backend == "cpu-process";
-  // The backend is checked first, because the executable with GPU backends also has networks.
+  // The backend is checked first. The executable with GPU backends also has networks, so it is right in any
+  // case.
   if (!of_core && !extensions.backends.contains(backend)) {
     return become("penstock-cuda", invocation.arguments, fmt::format("{}: --backend {}", command, backend));
   }

@@ -34,7 +34,7 @@ struct MeasuringFlags {
   std::int32_t ranks_per_gpu = 1;
 };
 
-/// The words in a command's help that depend on what it measures.
+/// The words in the help of a command that depend on what the command measures.
 struct MeasuredWords {
   std::string processes;   ///< The text after "a process a rank", which names the programs that may start the
                            ///< processes.
@@ -52,8 +52,8 @@ void add_measuring_flags(Subcommand app, MeasuringFlags& flags, const MeasuredWo
 RunOptions run_options(const MeasuringFlags& flags);
 
 /// Measures the experiment with the chosen backend. Requires that hand_over() has returned nothing. `place`
-/// is present if a launcher started this process as a rank of cpu-process. Returns nothing if another process
-/// has the result.
+/// is given if a launcher has started this process as a rank of cpu-process. Returns nothing if another
+/// process has the result.
 tl::expected<std::optional<Result>, UserError> measure_by_backend(const Experiment& experiment,
                                                                   const MeasuringFlags& flags,
                                                                   const RunOptions& options,
@@ -61,14 +61,14 @@ tl::expected<std::optional<Result>, UserError> measure_by_backend(const Experime
                                                                   const Extensions& extensions);
 
 /// Returns nothing if this executable has the backend and can compute the experiment's network. Otherwise
-/// another executable replaces this process. If there is none, the function returns an error that names
+/// another executable replaces this process. If there is no such executable, returns an error that names
 /// `command`.
 std::optional<UserError> hand_over(std::string_view command, const std::string& backend,
                                    const Experiment& experiment, const Invocation& invocation);
 
-/// Returns the module family of the experiment's network, or of occupy modules if it has no network. Requires
-/// that hand_over() has returned nothing. The experiment must outlive the family. Returns an error if the
-/// network lacks something.
+/// Returns the module family of the experiment's network. If the experiment has no network, returns the
+/// family of occupy modules. Requires that hand_over() has returned nothing. The experiment must outlive the
+/// family. Returns an error if the network does not fit the experiment.
 tl::expected<std::unique_ptr<ModuleFamily>, std::string> family_of(const Experiment& experiment,
                                                                    const Jitter& jitter,
                                                                    const Extensions& extensions);

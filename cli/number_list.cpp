@@ -1,6 +1,6 @@
-// Reads lists such as "1,2,4..16" from left to right. The numbers before ".." say how the list continues.
-// Three numbers with a common ratio continue with that ratio. Otherwise the difference of the last two
-// numbers is repeated. A single number continues by 1:
+// Reads lists such as "1,2,4..16" from left to right. The numbers before ".." determine how the list
+// continues. If the last three numbers have a common ratio, the list continues with this ratio. Otherwise it
+// continues with the difference of the last two numbers. A single number continues with the difference 1:
 //
 //     next = number * factor + step        1,2,4..16 -> factor 2, step 0        1,3..9 -> factor 1, step 2
 //
@@ -39,7 +39,7 @@ struct Progression {
 };
 
 /// Returns how the list `before` continues. The list must not be empty. A ratio must be a whole number above
-/// 1, so "4,6,9..16" continues by adding 3. Products of two numbers stay below 2^62.
+/// 1. Therefore "4,6,9..16" continues by adding 3. Products of two numbers stay below 2^62.
 Progression progression_of(const NumberList& before) {
   const std::size_t count = before.size();
   if (count == 1) return {};
@@ -71,20 +71,21 @@ class ListReader {
   }
 
  private:
-  /// Returns an error that states what was expected at the present position.
+  /// Returns an error that says what was expected at the present position.
   tl::unexpected<std::string> fault() const {
     const std::string found = rest_.empty() ? "the end" : fmt::format("\"{}\"", rest_);
     return tl::unexpected(fmt::format("\"{}\": {}, got {}", text_, kForm, found));
   }
 
-  /// Skips `word` if the rest begins with it. Returns true if it does.
+  /// If the rest of the text begins with `word`, skips the word and returns true. Otherwise returns false.
   bool take(std::string_view word) {
     const bool found = rest_.starts_with(word);
     if (found) rest_.remove_prefix(word.size());
     return found;
   }
 
-  /// Reads the number at the present position. Error messages show a negative or too large number completely.
+  /// Reads the number at the present position. If a number is negative or too large, the error message shows
+  /// all of its characters.
   tl::expected<std::int64_t, std::string> number() {
     const auto number = leading_number<std::int32_t>(rest_);
     if (number.spelling.empty()) return fault();
@@ -109,7 +110,7 @@ class ListReader {
     if (!last) return tl::unexpected(last.error());
     const std::int64_t before = numbers_.back();
     const Progression progression = progression_of(numbers_);
-    // This is an error if the end is smaller than the number before, or if the numbers do not increase.
+    // It is an error if the end is smaller than the number before "..", or if the numbers do not increase.
     if (*last < before || progression.after(before) <= before) {
       return tl::unexpected(fmt::format("\"{}\": a range goes up, but {} comes after {}", text_,
                                         *last < before ? *last : before,

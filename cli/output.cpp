@@ -1,7 +1,7 @@
-// Writes answers. The suffix of a file selects its format. Suffixes and write permissions are checked before
-// the work, which may take minutes. If one file cannot be written, the other files still are. Long texts are
-// written in blocks of whole lines. Each block is checked for text that a terminal or a CI runner would
-// execute.
+// Writes answers. The suffix of a file determines its format. Suffixes and write permissions are checked
+// before the work, which may take minutes. If one file cannot be written, the other files are still written.
+// Long texts are written in blocks of whole lines. Each block is checked for text that a terminal or a CI
+// runner would execute.
 
 #include "cli/output.hpp"
 
@@ -63,8 +63,8 @@ tl::expected<void, UserError> check_not_in_use(const FileArgument& output,
                   name, output.name));
 }
 
-/// Returns the form with the longest matching suffix: "x.trace.json" is a trace. Returns null if no suffix
-/// matches. An earlier check makes sure that one does.
+/// Returns the format with the longest matching suffix: "x.trace.json" is a trace. Returns null if no suffix
+/// matches; an earlier check excludes this.
 const OutputForm* form_of(std::string_view file, const std::vector<OutputForm>& forms) {
   const OutputForm* best = nullptr;
   for (const OutputForm& form : forms) {
@@ -129,7 +129,8 @@ tl::expected<void, UserError> write_file(const std::filesystem::path& file, cons
 
 namespace {
 
-// A text with every action may need more memory than the result itself.
+// A text with every action may need more memory than the result itself, so the memory may be too small for
+// it.
 constexpr std::string_view kTooLittleMemory = "this machine has too little memory for a text of this size";
 
 /// Returns true if a CI runner treats the text between the start of the line and `at` as blank. Every byte
@@ -143,8 +144,8 @@ bool begins_a_line(std::string_view text, std::size_t at) {
 }
 
 /// Returns the text with commands to CI runners escaped. GitHub's runner executes log lines that begin with
-/// "::", so "::error" becomes "\x3a:error". It also executes "##[error]", and Azure's runner executes
-/// "##vso[...]", anywhere in a line. Inside a JSON string the escape means the same text.
+/// "::", so "::error" becomes "\x3a:error". GitHub's runner also executes "##[error]" anywhere in a line, and
+/// Azure's runner executes "##vso[...]". Inside a JSON string, the escape means the same text.
 std::string without_commands(std::string text) {
   for (std::size_t at = text.find("::"); at != std::string::npos; at = text.find("::", at + 2)) {
     if (begins_a_line(text, at)) text.replace(at, 1, "\\x3a");
@@ -157,7 +158,7 @@ std::string without_commands(std::string text) {
 }
 
 /// Returns true if the file is JSON or a text for people. Control characters in such files are escaped,
-/// because a terminal or editor would execute them. Programs and YAML have their own quoting.
+/// because a terminal or an editor would execute them. Programs and YAML have quoting rules of their own.
 bool is_for_readers(const std::string& file) {
   constexpr std::array<std::string_view, 3> kSuffixes = {".json", ".md", ".txt"};
   return std::ranges::any_of(kSuffixes, [&](std::string_view suffix) { return has_suffix(file, suffix); });
@@ -170,7 +171,7 @@ TextInPieces shown_pieces(const TextInPieces& content) {
   };
 }
 
-/// Writes one file in the format that its suffix selects.
+/// Writes one file in the format that its suffix determines.
 tl::expected<void, UserError> write_form(const std::string& file, const std::vector<OutputForm>& forms) {
   try {
     const auto& content = form_of(file, forms)->content;
@@ -185,7 +186,7 @@ tl::expected<void, UserError> write_form(const std::string& file, const std::vec
   }
 }
 
-/// Writes each file in the format of its suffix. If one fails, the others are still written.
+/// Writes each file in the format of its suffix. If one file fails, the others are still written.
 tl::expected<void, UserError> write_files(const OutputFlags& flags, const std::vector<OutputForm>& forms) {
   std::vector<std::string> problems;
   ErrorKind kind = ErrorKind::bad_input;
@@ -219,7 +220,7 @@ tl::expected<void, UserError> print(const TextInPieces& text) {
     int error = 0;
     text([&error](std::string_view lines) {
       error = error_of_printing(lines);
-      return error == 0;  // False stops the production of further blocks.
+      return error == 0;  // If the result is false, no further blocks are made.
     });
     return outcome_of_printing(error);
   } catch (const std::bad_alloc&) {
@@ -227,8 +228,8 @@ tl::expected<void, UserError> print(const TextInPieces& text) {
   }
 }
 
-/// Shortens long words. A long word may be the whole content of a file, which should not appear in a public
-/// log.
+/// Shortens long words. A long word may be the whole content of a file. Such content must not appear in a
+/// public log.
 std::string with_words_cut(std::string_view text) {
   constexpr std::size_t kLongest = 512;
   constexpr std::size_t kShown = 128;
@@ -252,7 +253,7 @@ std::string with_words_cut(std::string_view text) {
 
 tl::expected<void, UserError> write_answer(const OutputFlags& flags, const std::vector<OutputForm>& forms,
                                            const TextInPieces& text) {
-  // If a file fails, the answer is still printed, because it may have taken minutes to compute.
+  // If a file fails, the answer is still printed, because its computation may have taken minutes.
   const auto files = write_files(flags, forms);
   const auto printed = print(text);
   return files ? printed : files;
@@ -268,7 +269,7 @@ tl::expected<void, UserError> write_stdout(std::string_view text) {
 }
 
 void write_stderr(std::string_view text) {
-  constexpr std::size_t kMost = 64U << 10U;  // the limit for a whole message, after long words are shortened
+  constexpr std::size_t kMost = 64U << 10U;  // the limit for a whole message, after long words were shortened
   const std::string line = with_words_cut(text);
   const std::string more =
       line.size() > kMost ? fmt::format("... ({} more bytes)", line.size() - kMost) : std::string();

@@ -1,5 +1,5 @@
-// Writes a file completely or not at all. Neither a reader nor an interrupted run can leave or see half of a
-// file:
+// Writes a file completely or not at all. A reader never sees half of a file, and an interrupted run never
+// leaves half of a file:
 //
 //   result.json.4711.tmp  <- text, flushed          rename          result.json
 //
@@ -63,22 +63,22 @@ fs::path target_of(const fs::path& file) {
   return error ? file : target;
 }
 
-/// Returns true for a device, a pipe or a socket. Renaming a file to such a name would replace the device by
-/// a file.
+/// Returns true for a device, a pipe or a socket. If a file were renamed to such a name, the file would
+/// replace the device.
 bool is_special(const fs::path& file) {
   std::error_code error;
   const fs::file_status status = fs::status(file, error);
   return fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status);
 }
 
-/// A new file in the same folder as `target`. Its temporary name is removed if it does not replace `target`,
-/// even if a signal ends the run.
+/// A new file in the same folder as `target`. If it does not replace `target`, it is removed, even if a
+/// signal ends the run.
 class Temporary {
  public:
   explicit Temporary(const fs::path& target)
       : name_(fmt::format("{}.{}.tmp", target.string(), ::getpid())), left_(name_) {
     // A killed run may have left a file with this name. In a container, the next run may have the same
-    // process number.
+    // process number and thus use the same name.
     ::unlink(name_.c_str());
     left_.is_there();  // called before the file exists, because a signal may come at any time
     // With O_EXCL, open() does not follow a link that another user has created in a shared folder.
@@ -176,14 +176,14 @@ std::string unwritable(const fs::path& file) {
     return "it is a link to a file that is not there; name that file";
   struct stat status{};
   if (::stat(target.c_str(), &status) == 0) {
-    // A mode without any write permission is respected even for root, because a user has chosen it.
+    // A mode without any write permission is respected even for root, because a user has chosen this mode.
     const bool is_read_only = (status.st_mode & (S_IWUSR | S_IWGRP | S_IWOTH)) == 0;
     if (is_read_only) return "it is read-only; make it writable or name another";
     if (::access(target.c_str(), W_OK) != 0) return std::strerror(errno);
     if (is_special(target)) return {};
   }
-  // A file is created and removed again, because permissions do not show if a name is too long or a file can
-  // be created.
+  // A file is created and removed again. Permissions alone do not show whether a name is too long or a file
+  // can be created.
   const Temporary probe(target);
   const Descriptor opened(probe.number());
   if (probe.error() == 0) return {};
@@ -210,7 +210,7 @@ std::string write_beside(const fs::path& target, const TextInPieces& content) {
   struct stat before{};
   if (::stat(target.c_str(), &before) == 0) ::fchmod(file.number(), before.st_mode & 07777U);
   // A network file system may report a full disk only at fsync(). Some file systems do not support fsync()
-  // and return EINVAL.
+  // and return EINVAL, which is ignored.
   if (::fsync(file.number()) != 0 && errno != EINVAL) return std::strerror(errno);
   if (const int error = file.close()) return std::strerror(error);
   return text_of_error(temporary.replace(target));

@@ -15,20 +15,20 @@ int error_of_writing(int descriptor, std::string_view content);
 /// error (errno).
 int error_of_writing(int descriptor, const TextInPieces& content);
 
-/// Returns true if both names refer to the same regular file, also through links. If neither file exists, it
-/// returns true if both would be created at the same place. It returns false for devices and pipes, because
+/// Returns true if both names refer to the same regular file, also through links. If neither file exists,
+/// returns true if both would be created at the same place. Returns false for devices and pipes, because
 /// several writers may share them.
 bool is_same_file(const std::filesystem::path& one, const std::filesystem::path& other);
 
 /// Returns true if standard output is redirected into this regular file.
 bool is_standard_output(const std::filesystem::path& file);
 
-/// Returns the reason why the file cannot be created or replaced. The text is empty if it can.
+/// Returns the reason why the file cannot be created or replaced, or an empty text if it can.
 std::string unwritable(const std::filesystem::path& file);
 
 /// Writes a text to a temporary file beside `file`, flushes it, and renames it to `file`. Links and the
-/// file's mode are preserved. Devices and pipes are written directly. The temporary file is removed if
-/// `content` throws or a signal ends the run. Returns the reason of a failure, or an empty text.
+/// file's mode are preserved. Devices and pipes are written directly. If `content` throws or a signal ends
+/// the run, the temporary file is removed. Returns the reason of a failure, or an empty text.
 std::string problem_of_writing(const std::filesystem::path& file, const TextInPieces& content);
 
 }  // namespace penstock

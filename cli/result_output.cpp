@@ -1,5 +1,5 @@
 // Writes a Result. All subcommands use the same table of suffixes and writers, so -o has the same meaning
-// everywhere. The table contains functions, so that only the requested formats are produced.
+// everywhere. The table contains functions, so that only the requested formats are made.
 
 #include "cli/result_output.hpp"
 
@@ -71,7 +71,8 @@ bool wants_memory_samples(const std::vector<std::string>& files) {
 }
 
 bool wants_timeline(const ResultFlags& flags) {
-  // The spans of all actions are the largest part of a result. They are not stored if no output shows them.
+  // The spans of all actions are the largest part of a result. They are stored only if some output shows
+  // them.
   const auto has_figures_alone = [](const std::string& file) {
     const bool is_trace = has_suffix(file, ".trace.json");
     return (has_suffix(file, ".json") && !is_trace) || has_suffix(file, ".ranks.csv") ||
@@ -84,7 +85,7 @@ tl::expected<void, UserError> write_result(const Result& result, const ResultFla
                                            const ResultTexts& texts) {
   const ResultJsonOptions json = {.timeline = flags.timeline};
   const auto printed = [&](const TextSink& sink) {
-    if (!flags.output.json) {  // The table is small, and is made for the width of this terminal.
+    if (!flags.output.json) {  // the table is small; it is made for the width of this terminal
       sink(texts.printed);
       return;
     }

@@ -13,7 +13,7 @@
 
 namespace penstock {
 
-/// The flags that say where a Result is written, and if its JSON contains every action.
+/// The flags that say where a Result is written, and whether its JSON contains every action.
 struct ResultFlags {
   OutputFlags output;
   bool timeline = false;  ///< True if the JSON contains every action.
@@ -21,7 +21,7 @@ struct ResultFlags {
 
 /// Declares the output flags and --timeline.
 void add_result_flags(Subcommand app, ResultFlags& flags);
-/// Declares the output flags without --timeline, for a command with a JSON that always contains every action.
+/// Declares the output flags without --timeline, for a command whose JSON always contains every action.
 void add_drawing_flags(Subcommand app, ResultFlags& flags);
 
 /// Calls check_output_files() with the suffixes of a Result's formats. `inputs` are the files that the
@@ -35,7 +35,8 @@ bool wants_memory_samples(const std::vector<std::string>& files);
 /// Returns true if the JSON or a file shows single actions.
 bool wants_timeline(const ResultFlags& flags);
 
-/// A Result as text: one for standard output, used unless JSON is requested, and one for a .txt file.
+/// A Result as text. `printed` is for standard output and is used unless the user asks for JSON. `file` is
+/// for a .txt file.
 struct ResultTexts {
   std::string printed;
   std::string file;

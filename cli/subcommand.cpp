@@ -1,7 +1,7 @@
 // Wraps CLI11's flags and subcommands in handles that contain one pointer. Each function is one call of
-// CLI11. The list at the end has the types to which a flag can be bound. Numbers are parsed by
-// number_of_text(), always as decimal. CLI11 would accept 0x2, read 010 as 8 and an empty text as no value,
-// and accept nan in every range.
+// CLI11. The list at the end has the types of variables to which a flag can be bound. number_of_text() parses
+// all numbers as decimal numbers. CLI11 itself would accept 0x2, read 010 as 8, treat an empty text as no
+// value, and accept nan in every range.
 
 #include "cli/subcommand.hpp"
 #include "text/numbers.hpp"

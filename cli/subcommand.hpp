@@ -1,7 +1,7 @@
 #pragma once
-// Handles with which subcommands declare their flags. CLI11 parses the arguments and prints the help. Its
-// header takes longer to compile than any subcommand, so only two source files include it. The functions have
-// the same names as in CLI11.
+// Handles with which subcommands declare their flags. CLI11 parses the arguments and prints the help. The
+// header of CLI11 takes longer to compile than any subcommand, so only two source files include it. The
+// functions have the same names as in CLI11.
 
 #include <functional>
 #include <string>
@@ -19,8 +19,8 @@ class Flag {
  public:
   explicit Flag(CLI::Option& option) : option_(&option) {}
 
-  /// Sets the heading under which the help lists the flag. If the heading is empty, the flag works but the
-  /// help leaves it out.
+  /// Sets the heading under which the help lists the flag. If the heading is empty, the help does not list
+  /// the flag, but the flag can be used.
   Flag& group(const std::string& heading);
   /// Sets the text that follows the flag's name in the help, such as "BYTES".
   Flag& type_name(const std::string& name);
@@ -46,9 +46,10 @@ class Subcommand {
   Subcommand(CLI::App& root, const std::string& name, const std::string& description);
 
   /// Binds a flag "--name,-n,--other-name" or a positional argument "NAME" to `value`. `value` must exist
-  /// while arguments are parsed. It does not change if the flag is not given. Its type is a string, a number,
-  /// an optional number or a vector of strings. A number must be decimal, without other text. An empty value
-  /// is refused after parsing (command_line.cpp), so an empty string means that the flag was not given.
+  /// while arguments are parsed, and it does not change if the flag is not given. Its type is a string, a
+  /// number, an optional number or a vector of strings. A number must be decimal, and no other text may
+  /// follow it. After parsing, an empty value is an error (command_line.cpp). An empty string therefore means
+  /// that the flag was not given.
   template <typename Value>
   Flag add_option(const std::string& names, Value& value, const std::string& help = {});
   /// Adds a flag that takes words separated by commas. The flag may be repeated. An empty word is an error.

@@ -1,10 +1,10 @@
 // Stores each finished point of a sweep as one line (report/result/sweep_progress.cpp), so that a crash loses
 // at most one point.
 //
-// The file is locked (flock) before it is read. The lock lasts until this process ends, for any reason. Thus
+// The file is locked (flock) before it is read. The lock lasts until this process ends, for any reason. So
 // two sweeps cannot write to the same file, and no lock remains after its process. The file is never
-// replaced, because a lock belongs to the file and not to its name. An incomplete last line, which a crash
-// can leave, is cut off.
+// replaced, because a lock belongs to the file and not to its name. A crash can leave an incomplete last
+// line, which is cut off.
 
 #include "cli/sweep_progress_file.hpp"
 
@@ -66,9 +66,8 @@ std::string cannot_write(const std::string& name, int error) {
   return fmt::format("{}: cannot be written: {}", name, reason_of(error));
 }
 
-/// Returns true if `name` still refers to the open file. It does not if another process removed or replaced
-/// the file.
-/// file.
+/// Returns true if `name` still refers to the open file. Returns false if another process has removed or
+/// replaced the file.
 bool is_still(int descriptor, const std::string& name) {
   struct stat open_file{};
   struct stat named{};
@@ -76,16 +75,15 @@ bool is_still(int descriptor, const std::string& name) {
          open_file.st_dev == named.st_dev && open_file.st_ino == named.st_ino;
 }
 
-/// Returns true if the file's mode has no write permission. Root could write to such a file, but it is
-/// refused, too.
-/// too.
+/// Returns true if the file's mode has no write permission. Root could write to such a file, but it is also
+/// refused for root.
 bool is_read_only(int descriptor) {
   struct stat file{};
   return ::fstat(descriptor, &file) == 0 && (file.st_mode & (S_IWUSR | S_IWGRP | S_IWOTH)) == 0;
 }
 
-/// Opens a file for reading and appending, and locks it. A file that does not exist is created. It is an
-/// error if another process holds the lock or the file cannot be written.
+/// Opens a file for reading and appending, and locks it. If the file does not exist, it is created. Returns
+/// an error if another process holds the lock or the file cannot be written.
 tl::expected<std::FILE*, std::string> locked_file(const std::string& name) {
   constexpr mode_t kMode = 0666;
   while (true) {
@@ -103,8 +101,8 @@ tl::expected<std::FILE*, std::string> locked_file(const std::string& name) {
   }
 }
 
-/// Returns the length of the file up to the end of its last complete line. The search begins at the end of
-/// the file.
+/// Returns the length of the file up to the end of its last complete line. The search goes backwards from the
+/// end of the file.
 std::size_t whole_lines(int descriptor) {
   struct stat file{};
   std::size_t end = ::fstat(descriptor, &file) == 0 ? static_cast<std::size_t>(file.st_size) : 0;
@@ -122,8 +120,8 @@ std::size_t whole_lines(int descriptor) {
   return 0;
 }
 
-/// Returns true if the first line is incomplete, because the file is new or a crash came early. Then the file
-/// has no points.
+/// Returns true if the first line is incomplete. The file is then new, or a crash came early, and it has no
+/// points.
 bool is_not_begun(std::istream& file, const std::string& head) {
   std::string beginning(head.size(), '\0');
   file.read(beginning.data(), static_cast<std::streamsize>(beginning.size()));
@@ -170,7 +168,7 @@ tl::expected<void, std::string> SweepProgressFile::begin_with(const std::string&
 
 void SweepProgressFile::add(std::size_t number, const SweepPoint& point) {
   const std::string line = sweep_point_json(number, point);
-  // A reader would refuse such a long line, so the point is not stored. It is computed again later.
+  // A reader would refuse such a long line, so the point is not stored. A later run computes it again.
   if (line.size() > kLongestProgressLine) return;
   const std::lock_guard lock(mutex_);
   // Each line is flushed, so that a crash of this process loses no finished point.
@@ -189,8 +187,8 @@ tl::expected<void, std::string> SweepProgressFile::state() const {
 //   commit | scenario, with hashes of files instead of their names | flags of the shape | channels |
 //   batch | grid
 //
-// The text of the scenario comes from its files, which are read a second time. A loaded Scenario has no text,
-// because the kernel tables of a device cannot be written out.
+// The text of the scenario is read from its files, a second time. A loaded Scenario cannot be converted to
+// text, because the kernel tables of a device cannot be written.
 
 namespace {
 
@@ -224,8 +222,8 @@ Node* value_at(Node& document, const std::vector<std::string_view>& keys) {
   return node;
 }
 
-/// Returns an error if the file is a pipe or a device, because its content cannot be read twice. A second
-/// reader might wait for ever.
+/// Returns an error if the file is a pipe or a device, because its content cannot be read twice. The second
+/// read might wait forever.
 tl::expected<void, std::string> check_read_again(const std::string& file) {
   std::error_code ignored;
   if (std::filesystem::is_regular_file(file, ignored)) return {};
@@ -234,7 +232,8 @@ tl::expected<void, std::string> check_read_again(const std::string& file) {
       file));
 }
 
-/// Returns the scenario's text after the overrides. File names are replaced by hashes of their content.
+/// Returns the text of the scenario with the overrides applied. Hashes of the files replace the names of the
+/// files.
 Text scenario_text(const InputFlags& input) {
   const auto overrides = scenario_overrides(input);
   if (!overrides) return tl::unexpected(overrides.error().message);
@@ -263,7 +262,7 @@ Json or_null(const std::optional<Value>& value) {
 }
 
 // If a field were missing here, two different sweeps could have the same digest. Therefore each function
-// names all fields of its struct, and a new field is a compile error.
+// names all fields of its struct. If a field is added to the struct, compilation fails.
 
 /// Returns the flags that are not in the scenario's text. The file, --set and the model's flags are in that
 /// text.
@@ -301,7 +300,7 @@ Json batch_json(const Batch& batch) {
   return {own_micro_batch_size, or_null(micro_batch_size), or_null(global_batch_size), or_null(microbatches)};
 }
 
-/// Returns the fields that decide the points. Known points and the shard are omitted, because they do not
+/// Returns the fields that determine the points. Known points and the shard are left out, because they do not
 /// change any point.
 Json grid_json(const SweepGrid& grid) {
   const auto& [schedules, stages, virtual_stages, microbatches, batch, engine, known, shard, progress,
@@ -316,7 +315,8 @@ tl::expected<std::string, UserError> sweep_digest(const InputFlags& input, const
   const Text text = scenario_text(input);
   if (!text) return bad_input(text.error());
   const Json all = {built_commit(), *text, flags_json(input), channels_json(scenario.channels),
-                    // The file's own microbatch, for which its costs hold, counts separately from --set.
+                    // The microbatch size of the file, for which the file's costs hold, counts separately
+                    // from the size that --set gives.
                     batch_json(scenario.batch), grid_json(grid)};
   return hash_of(all.dump(-1, ' ', false, Json::error_handler_t::replace));
 }

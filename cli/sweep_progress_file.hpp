@@ -22,13 +22,13 @@
 namespace penstock {
 
 /// A file to which a sweep adds each finished point. The first line identifies the sweep. Each other line is
-/// one point, in any order. If a crash left an incomplete line, the line is dropped when the file is opened
-/// again.
+/// one point, in any order. If a crash has left an incomplete line, this line is dropped when the file is
+/// opened again.
 class SweepProgressFile {
  public:
-  /// Opens or creates the file, and locks it until the object is destroyed or the process ends. An error
-  /// starts with the file's name. It is an error if the file cannot be read or written, has another format,
-  /// or is locked by another sweep. It is also an error if the file belongs to another sweep or shard than
+  /// Opens or creates the file, and locks it until the object is destroyed or the process ends. Returns an
+  /// error, which starts with the file's name, if the file cannot be read or written, has another format, or
+  /// is locked by another sweep. Also returns an error if the file belongs to another sweep or shard than
   /// `sweep`.
   static tl::expected<std::unique_ptr<SweepProgressFile>, std::string> open(const std::string& name,
                                                                             const SweepHead& sweep);
@@ -57,10 +57,10 @@ class SweepProgressFile {
   int error_ = 0;  ///< the errno of the first failed write; 0 if no write has failed
 };
 
-/// Returns a hash, in hexadecimal digits, of everything that decides the points of a sweep. It covers the
-/// commit of penstock, the grid, the flags, and the scenario's text after overrides. It also covers the
-/// content of the files that the scenario names. Comments and file names do not change it. `input` must be
-/// the flags from which `scenario` was made. Returns an error if a file cannot be read twice, such as a pipe.
+/// Returns a hash, in hexadecimal digits, of everything that determines the points of a sweep. It includes
+/// the commit of penstock, the grid, the flags, the scenario's text after overrides, and the content of the
+/// files that the scenario names. Comments and file names do not change it. `input` must be the flags from
+/// which `scenario` was made. Returns an error if a file cannot be read twice, such as a pipe.
 tl::expected<std::string, UserError> sweep_digest(const InputFlags& input, const Scenario& scenario,
                                                   const SweepGrid& grid);
 

@@ -1,9 +1,10 @@
-// Finds the shard of a process from a flag or a launcher. Launchers number processes from 0, and users number
-// shards from 1. If each task of a Slurm job array has several processes, both numbers count:
+// Finds the shard of a process from a flag or from the variables of a launcher. Launchers number processes
+// from 0, and users number shards from 1. If each task of a Slurm job array has several processes, the number
+// of the task and the number of the process both count:
 //
 //   sbatch --array=0-1, srun -n 3      task 0: shards 1/6 2/6 3/6      task 1: shards 4/6 5/6 6/6
 //
-// Tested by SweepShard (tests/cli/sweep_merge_test.cpp), which has the variables of each launcher.
+// Tested by SweepShard (tests/cli/sweep_merge_test.cpp), which sets the variables of each launcher.
 
 #include "cli/sweep_shard.hpp"
 
@@ -78,14 +79,15 @@ tl::expected<SweepShard, UserError> task_of_array(const Environment& environment
       *id, *count, *least, apart));
 }
 
-/// Returns the variable that gives the size of a Slurm step, for the variable that gives the size of the job.
+/// Returns the variable that gives the size of a Slurm step. `name` is the variable that gives the size of
+/// the job.
 const char* of_a_step(const char* name) {
   return std::string_view(name) == "SLURM_NTASKS" ? "SLURM_STEP_NUM_TASKS" : name;
 }
 
 /// Returns the environment in which launched_rank() can find a step of Slurm. The script of a job also has
-/// SLURM_PROCID and SLURM_NTASKS, although it runs alone. Only a step that srun started has
-/// SLURM_STEP_NUM_TASKS.
+/// the variables SLURM_PROCID and SLURM_NTASKS, although it is a single process. Only a step that srun has
+/// started has SLURM_STEP_NUM_TASKS.
 Environment of_steps(const Environment& environment) {
   return [&environment](const char* name) -> const char* {
     const bool is_step = environment("SLURM_STEP_NUM_TASKS") != nullptr;
@@ -136,7 +138,7 @@ tl::expected<PartFile, UserError> part_of(const std::string& file) {
   const std::string name = shown_name(file);
   std::error_code ignored;
   std::ifstream stream;
-  // A pipe or a device may have no end.
+  // Only regular files are opened, because a pipe or a device may have no end.
   if (std::filesystem::is_regular_file(file, ignored)) stream.open(file);
   if (!stream.is_open()) return bad_input(fmt::format("{}: cannot be read: expected a file", name));
   auto part = read_sweep_part(stream, name);
@@ -159,7 +161,7 @@ tl::expected<void, UserError> check_same_sweep(const PartFile& first, const Part
                                to_text(one.shard), other.name, to_text(two.shard)));
 }
 
-/// Returns an error if the file has a point of another shard, or lacks a point of its own shard.
+/// Returns an error if the file has a point of another shard, or if a point of its own shard is missing.
 tl::expected<void, UserError> check_complete(const PartFile& file) {
   const SweepHead& head = file.part.head;
   const std::size_t expected = head.shard.size(head.points);

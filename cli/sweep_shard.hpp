@@ -21,16 +21,16 @@ struct StatedShard {
   std::string stated_by;
 };
 
-/// Returns the shard that `flag` gives ("2/4"). If the flag is empty, the shard follows from the launcher's
-/// variables: RANK and WORLD_SIZE, or those of Open MPI, MPICH, a Slurm step or a Slurm job array. Each task
+/// Returns the shard that `flag` gives ("2/4"). If the flag is empty, the shard follows from the variables of
+/// a launcher: RANK and WORLD_SIZE, or those of Open MPI, MPICH, a Slurm step or a Slurm job array. Each task
 /// of a job array may have several processes. Returns nothing if the process runs alone. Returns an error if
-/// the flag is no shard, or if the variables contradict each other.
+/// the flag does not name a shard, or if the variables contradict each other.
 tl::expected<std::optional<StatedShard>, UserError> shard_of_process(const std::string& flag,
                                                                      const Environment& environment);
 
-/// Reads the parts that `sweep --shard` and `sweep --resume` write, and returns the sweep that one process
-/// would compute. Returns an error if a file is no part, if parts belong to different sweeps, or if a shard
-/// is missing, duplicate or incomplete. The error names the files.
+/// Reads the parts that `sweep --shard` and `sweep --resume` write, and returns the sweep that a single
+/// process would compute. Returns an error if a file is not a part, if parts belong to different sweeps, or
+/// if a shard is missing, duplicate or incomplete. The error names the files.
 tl::expected<Sweep, UserError> merged_sweep(const std::vector<std::string>& files);
 
 }  // namespace penstock

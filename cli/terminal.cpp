@@ -1,5 +1,5 @@
-// Finds out what the terminal can show. Terminals have no common query, so programs read the variables TERM
-// and COLORTERM. Users set NO_COLOR (no-color.org) to get no colours.
+// Finds out what the terminal can show. There is no query that all terminals answer, so programs read the
+// variables TERM and COLORTERM. Users who want no colours set NO_COLOR (no-color.org).
 
 #include "cli/terminal.hpp"
 
@@ -35,7 +35,7 @@ std::optional<std::int32_t> terminal_columns() {
   const auto columns = number_of_text<std::int32_t>(environment("COLUMNS"));
   if (columns && *columns > 0) return columns;
   winsize size{};
-  // Shells usually do not export COLUMNS. Then the terminal itself is asked.
+  // Shells usually do not export COLUMNS. In this case the width is read from the terminal.
   // NOLINTNEXTLINE(misc-include-cleaner): <sys/ioctl.h> has it
   if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
   return std::nullopt;
@@ -61,14 +61,14 @@ TerminalColours wanted_colours(std::string_view when) {
   return wanted ? shown : TerminalColours::none;
 }
 
-// Draws one line on stderr, at most ten times a second. Several threads report their progress in any order,
-// so smaller numbers are ignored. The line is erased at the end, so that only the answer stays on the
-// terminal.
+// Draws one line on stderr, at most ten times a second. Several threads report their progress in any order. A
+// number that is smaller than the last one is ignored. The line is erased at the end, so that only the answer
+// remains on the terminal.
 
 namespace {
 
-/// Returns the remaining time as text, such as ", 2 min 5 s left". It assumes the rate of the `done` points,
-/// which must be at least 1.
+/// Returns the remaining time as text, such as ", 2 min 5 s left". It assumes that the remaining points are
+/// as fast as the `done` points. `done` must be at least 1.
 std::string time_left(std::chrono::steady_clock::duration taken, std::size_t done, std::size_t left) {
   const double seconds =
       std::chrono::duration<double>(taken).count() / static_cast<double>(done) * static_cast<double>(left);
@@ -81,8 +81,8 @@ std::string time_left(std::chrono::steady_clock::duration taken, std::size_t don
 }  // namespace
 
 ProgressBar::~ProgressBar() {
-  // Exactly as many blanks as characters are written, because more blanks would start a new line in a narrow
-  // terminal.
+  // Exactly as many blanks are written as the line has characters. In a narrow terminal, more blanks would
+  // start a new line.
   if (shown_ > 0) fmt::print(stderr, "\r{:{}}\r", "", width_);
 }
 
@@ -99,7 +99,7 @@ void ProgressBar::show(std::size_t done, std::size_t total) {
   }
   const std::size_t filled = done * kWidth / total;
   const std::string left = done > first_ ? time_left(now - began_, done - first_, total - done) : "";
-  // The padding erases the end of a longer previous line.
+  // The padding erases the end of the previous line if that line was longer.
   const std::string line = fmt::format("[{}{}] {} of {}{:24}", std::string(filled, '#'),
                                        std::string(kWidth - filled, '.'), done, total, left);
   fmt::print(stderr, "\r{}", line);

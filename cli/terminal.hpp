@@ -28,9 +28,9 @@ struct TerminalDescription {
   std::string term;       ///< the variable TERM
   std::string colorterm;  ///< the variable COLORTERM
 };
-/// Returns the colours of the terminal. They have 24 bits if COLORTERM is "truecolor" or "24bit", or if TERM
-/// ends in "-direct". There are 256 colours if TERM contains "256color", no colours if TERM is "dumb" or not
-/// set, and otherwise 16.
+/// Returns the colours of the terminal. If COLORTERM is "truecolor" or "24bit", or if TERM ends in "-direct",
+/// they have 24 bits. If TERM contains "256color", there are 256 colours. If TERM is "dumb" or not set, there
+/// are none. Otherwise there are 16 colours.
 TerminalColours colours_of(const TerminalDescription& terminal);
 
 /// Returns the colours to use. `when` is "auto", "always" or "never". With "auto", the result is `none` if
@@ -41,8 +41,8 @@ TerminalColours wanted_colours(std::string_view when);
 
 enum class ProgressDisplay : std::uint8_t { off, on };
 
-/// A bar that is drawn at most ten times a second and shows the remaining time at the present rate. The
-/// destructor erases the line.
+/// A bar that is drawn at most ten times a second. It shows the remaining time, computed from the rate so
+/// far. The destructor erases the line.
 class ProgressBar {
  public:
   explicit ProgressBar(ProgressDisplay display) : display_(display) {}
@@ -59,7 +59,7 @@ class ProgressBar {
   std::size_t shown_ = 0;
   std::size_t width_ = 0;  ///< the number of characters of the longest line so far
   std::chrono::steady_clock::time_point last_{};
-  /// The number of points that were done at the first call. They do not count for the rate.
+  /// The number of points that were done at the first call. They are not used to compute the rate.
   std::size_t first_ = 0;
   std::chrono::steady_clock::time_point began_{};
 };

@@ -2,9 +2,10 @@
 //
 //     penstock simulate --pipeline-model-parallel-size 4    ->    penstock simulate --pp-size 4
 //
-// The first table has names with exactly the same meaning. The second has switches without a value, which
-// become a flag with a value. The third has names of figures that Penstock does not have, and a text that
-// says how to compute Penstock's figure. The help omits all of them, because it would be three times as long.
+// The first table has names with exactly the same meaning. The second table has switches without a value,
+// which become a flag with a value. The third table has names of settings that Penstock does not have, and a
+// text that says how to compute Penstock's setting. The help leaves out all these names, because it would be
+// three times as long.
 
 #include "cli/typed_names.hpp"
 
@@ -166,7 +167,7 @@ constexpr std::array<Advice, 49> kAdvice = {{
     {"--model-parallel-size", "write --tensor-parallel N, and --pp-size K for the pipeline"},
 }};
 
-/// Returns the row of the table for `flag`, or null if there is none. Dashes and underscores are treated as
+/// Returns the entry of the table for `flag`, or null if there is none. A dash and an underscore count as
 /// equal.
 template <typename Row, std::size_t count>
 const Row* row_of(const std::array<Row, count>& rows, std::string_view flag) {
@@ -178,7 +179,7 @@ const Row* row_of(const std::array<Row, count>& rows, std::string_view flag) {
 
 std::string flag_of(const std::string& argument) { return argument.substr(0, argument.find('=')); }
 
-/// Replaces the switches by Penstock's flag and its value, if all switches of the row are present.
+/// Replaces the switches by Penstock's flag and its value, if all switches of the entry are present.
 void replace_switches(std::vector<std::string>& arguments, const Switches& row) {
   const auto end = std::ranges::find(arguments, "--");
   const auto is_named = [](const std::string& argument, std::string_view name) {
@@ -222,14 +223,14 @@ std::string_view advice_on_flag(std::string_view flag) {
   return found == nullptr ? std::string_view{} : found->text;
 }
 
-// Escapes the names that a user typed. Many parts of the readers make messages about files, and they repeat a
-// name fully or in part. Therefore the finished message is searched for the names. An argument is split at
-// slashes and equal signs, because only its parts appear in other names.
+// Escapes the names that a user typed. Messages about files come from many parts of the program, and they
+// contain such a name fully or in part. Therefore the finished message is searched for the names. An argument
+// is split at slashes and equal signs, because messages often contain only a part of it.
 
 namespace {
 
-/// Replaces all occurrences of `from`. The search continues after the inserted text, so that it ends even if
-/// `to` contains `from`.
+/// Replaces all occurrences of `from`. The search continues after the inserted text. It therefore ends even
+/// if `to` contains `from`.
 void replace_all(std::string& text, std::string_view from, std::string_view to) {
   for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
     text.replace(at, from.size(), to);

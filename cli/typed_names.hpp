@@ -1,6 +1,6 @@
 #pragma once
-// Names that a user typed: flags of Megatron, torchtitan, DeepSpeed, NeMo and other frameworks become ours,
-// and messages show names with their control characters escaped.
+// Handles names that a user typed. Flags of Megatron, torchtitan, DeepSpeed, NeMo and other frameworks are
+// replaced by Penstock's flags. In messages, control characters of names are escaped.
 
 #include <functional>
 #include <span>
@@ -10,21 +10,23 @@
 
 namespace penstock {
 
-/// Returns `arguments` with the flags of other programs replaced by penstock's. For example, "--theirs=4"
-/// becomes "--ours=4", and a switch becomes a flag with a value. Dashes and underscores in flags are
-/// equivalent. Arguments after "--" do not change. `takes` says if the command accepts a flag of penstock. If
-/// it does not, the argument stays, so that error messages show what the user typed.
+/// Returns `arguments` in which Penstock's flags replace the flags of other programs. For example,
+/// "--theirs=4" becomes "--ours=4", and a switch becomes a flag with a value. A dash and an underscore in
+/// flags are equivalent. Arguments after "--" do not change. `takes` says whether the command accepts a flag
+/// of Penstock. If the command does not accept it, the argument stays, so that error messages show what the
+/// user typed.
 std::vector<std::string> with_our_names(std::span<const char* const> arguments,
                                         const std::function<bool(std::string_view)>& takes);
 
-/// Returns advice about another program's flag that has no single counterpart, such as "the layers of each
-/// stage are --layer-split ...". It ends an error message. The text is empty for unknown flags.
+/// Returns advice about a flag of another program that no single flag of Penstock replaces, such as "the
+/// layers of each stage are --layer-split ...". It is meant for the end of an error message. The text is
+/// empty for unknown flags.
 std::string_view advice_on_flag(std::string_view flag);
 
 // Escapes the names that a user typed before they appear in messages.
 
-/// Returns `message`, in which repeated arguments are escaped as by shown_name(). Thus a line end, a tab or a
-/// colour code in a file name or a mistyped flag cannot end a line or hide text.
+/// Returns `message`, in which repeated arguments are escaped as by shown_name(). A line end, a tab or a
+/// colour code in a file name or a mistyped flag can then not end a line or hide text.
 std::string with_names_shown(std::string message, std::span<const char* const> arguments);
 
 }  // namespace penstock

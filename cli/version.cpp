@@ -1,5 +1,5 @@
-// Returns what was built. The version and the parts are fixed when the build is configured. The commit
-// changes more often, so every build writes it into a source file of its own.
+// Says what was built. The version and the parts are determined when the build is configured. The commit
+// changes more often, so every build writes it into a separate source file.
 
 #include "cli/version.hpp"
 

@@ -6,8 +6,8 @@
 
 namespace penstock {
 
-/// Returns the commit that was built, or a text that it is unknown. cmake/commit.cmake generates the
-/// definition in every build.
+/// Returns the commit that was built, or a text that says that it is unknown. cmake/commit.cmake generates
+/// the definition in every build.
 std::string_view built_commit();
 
 /// The texts that CMake writes. `version` is Penstock's version. Each other text is the version of that part,

@@ -1,11 +1,11 @@
-# Writes OUTPUT, a source that says which commit of SOURCE is built, and only when that has changed:
-# cmake -DSOURCE=DIR -DOUTPUT=FILE -P commit.cmake. Runs in every build, so that a commit is right without configuring
-# again and costs the compilation of this one source.
+# Writes OUTPUT, a source file with the commit of SOURCE that is built: cmake -DSOURCE=DIR -DOUTPUT=FILE -P
+# commit.cmake. It runs in every build, and changes OUTPUT only if the commit has changed. So the commit is
+# correct without a new configuration, and a new commit compiles only this file again.
 cmake_minimum_required(VERSION 3.25)
 
 find_program(git git)
 
-# What git answers, on one line; empty where it does not.
+# Sets the output of git as one line. It is empty if git fails.
 function(ask_git result)
   set(answer "")
   if(git)
@@ -18,7 +18,8 @@ function(ask_git result)
   set(${result} "${answer}" PARENT_SCOPE)
 endfunction()
 
-# A copy of the sources inside another project's checkout has no commit of its own.
+# If the sources are copied into another project's checkout, git would return that project's commit, so there
+# is no commit.
 ask_git(prefix rev-parse --show-prefix)
 ask_git(hash rev-parse HEAD)
 if(NOT hash OR prefix)

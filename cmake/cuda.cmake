@@ -1,9 +1,10 @@
-# Looks for the CUDA toolkit and for NCCL, and says in one line each what it found or why not. Sets
-# PENSTOCK_CUDA_FOUND and PENSTOCK_NCCL_FOUND (where they are not, PENSTOCK_CUDA_MISSING and PENSTOCK_NCCL_MISSING say
-# why), and defines penstock_nccl_library and, where LibTorch has a part for CUDA, penstock_libtorch_cuda.
-# cmake/libtorch.cmake comes before it.
+# Searches for the CUDA toolkit and for NCCL, and prints one line about each. Sets PENSTOCK_CUDA_FOUND and
+# PENSTOCK_NCCL_FOUND. If one is not found, PENSTOCK_CUDA_MISSING or PENSTOCK_NCCL_MISSING is the reason.
+# Defines penstock_nccl_library. If LibTorch was built with CUDA, also defines penstock_libtorch_cuda. Must be
+# included after cmake/libtorch.cmake.
 #
-# No driver is needed: nothing links libcuda, whose functions are looked up when the program runs (backend/cuda/green_contexts.cpp).
+# The build needs no driver. No target links libcuda, because its functions are looked up when the program
+# runs (backend/cuda/green_contexts.cpp).
 
 set(PENSTOCK_WITH_CUDA AUTO CACHE STRING "The backend on one GPU, cuda-local: AUTO (where the toolkit is found), ON (required), OFF")
 set(PENSTOCK_WITH_NCCL AUTO CACHE STRING "The backend on several GPUs, nccl: AUTO (where CUDA and NCCL are found), ON (required), OFF")

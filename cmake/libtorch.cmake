@@ -1,17 +1,18 @@
-# Looks for LibTorch: first where CMAKE_PREFIX_PATH and Torch_DIR point, then where scripts/libtorch.sh installs it.
-# Sets PENSTOCK_TORCH_FOUND, and defines penstock_libtorch, the part of it that needs no GPU. Where there is none,
-# PENSTOCK_TORCH_MISSING says why.
+# Searches for LibTorch, first in CMAKE_PREFIX_PATH and Torch_DIR, and then in the folder of
+# scripts/libtorch.sh. Sets PENSTOCK_TORCH_FOUND, and defines penstock_libtorch, the part of LibTorch that
+# needs no GPU. If LibTorch is not found, PENSTOCK_TORCH_MISSING is the reason.
 #
-# The targets are our own because LibTorch's package wants the whole CUDA toolkit as soon as it was built with CUDA,
-# and a program linked against all of it takes seconds to start. LibTorch brings headers of an fmt of its own, which
-# stand before those of the system's library: sources that use LibTorch must not include fmt.
+# This file defines its own targets instead of those of LibTorch's package. If LibTorch was built with CUDA,
+# that package needs the whole CUDA toolkit, and a program that is linked with all of it takes seconds to
+# start. LibTorch contains headers of another version of fmt, which come before the system's headers. So
+# sources that use LibTorch must not include fmt.
 
 set(PENSTOCK_WITH_TORCH AUTO CACHE STRING "LibTorch stage modules: AUTO (where LibTorch is found), ON (required), OFF")
 set_property(CACHE PENSTOCK_WITH_TORCH PROPERTY STRINGS AUTO ON OFF)
 set(oldest_version 2.4)
 
-# The folder that holds include/ and lib/, or an empty string. CONFIGURE_DEPENDS: an installation that comes later
-# makes the next build configure again.
+# The folder with include/ and lib/, or an empty string. Because of CONFIGURE_DEPENDS, the next build
+# configures again after a later installation.
 function(penstock_find_libtorch result)
   file(GLOB installed CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/build/libtorch/lib/python3*/site-packages/torch)
   set(prefixes ${Torch_DIR} ${CMAKE_PREFIX_PATH})

@@ -1,20 +1,22 @@
-# Sets of other libraries' headers that are precompiled: read once for all sources that use the set instead of once a
-# source. Only headers that change with the machine's packages are in them, so that no edit here builds a set again.
+# Sets of precompiled headers of other libraries. The compiler reads a set once for all sources that use it.
+# The sets contain only headers of the machine's packages, so that an edit of this project does not build a
+# set again.
 #
-# Sources include what they use all the same: scripts/tidy.sh reads them without any set, and so does every build with
-# -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON.
+# Sources must still include all headers that they use. scripts/tidy.sh and builds with
+# -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON use no sets.
 
-# A compiler cache sees through precompiled headers only with this.
+# A compiler cache works with precompiled headers only with this option.
 add_compile_options($<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>)
 
-# Without optimization fmt's headers ask GCC for some of it and give it back; from a precompiled header __OPTIMIZE__ stays
-# defined, and the intrinsics that Eigen uses do not compile then.
+# Without optimization, fmt's headers enable some optimization of GCC and then disable it. In a precompiled
+# header, __OPTIMIZE__ remains defined after that, and the intrinsics that Eigen uses do not compile.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND (NOT CMAKE_BUILD_TYPE OR CMAKE_BUILD_TYPE STREQUAL "Debug"))
   set(CMAKE_DISABLE_PRECOMPILE_HEADERS ON)
 endif()
 
-# A set NAME of HEADERS, for `target_precompile_headers(TARGET REUSE_FROM NAME)`. The compiler refuses a set that was
-# made with other flags: OPTIONS and the definitions that come with DEPENDS are those of the set's users.
+# Defines a set NAME of HEADERS, for `target_precompile_headers(TARGET REUSE_FROM NAME)`. The compiler refuses
+# a set that was compiled with other flags. So OPTIONS and DEPENDS must give the same flags as in the targets
+# that use the set.
 function(penstock_precompiled_set name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "HEADERS;DEPENDS;OPTIONS")
   file(CONFIGURE OUTPUT ${name}.cpp CONTENT "// A target needs a source; the headers are what is compiled.\n")

@@ -1,13 +1,15 @@
-# One helper a kind of target, so that every folder's CMakeLists.txt is a list of files.
+# A function for each kind of target, so that the CMakeLists.txt of a folder is only a list of files.
 
-# Sources that are compiled together are one source to the compiler, which then takes a class that holds something of an
-# anonymous namespace for one that other sources may see.
+# In a unity build, several sources are one source for the compiler. It then warns about classes that have
+# members of a type in an anonymous namespace, because it treats such a source as a header.
 add_compile_options($<$<AND:$<BOOL:${CMAKE_UNITY_BUILD}>,$<COMPILE_LANG_AND_ID:CXX,GNU>>:-Wno-subobject-linkage>)
-# It also tidies its memory again and again, a tenth of its time; here not before it holds half a GiB.
+# The compiler spends a tenth of its time on garbage collection. With this option, it begins only when it uses
+# half a GiB.
 add_compile_options($<$<AND:$<BOOL:${CMAKE_UNITY_BUILD}>,$<COMPILE_LANG_AND_ID:CXX,GNU>>:--param=ggc-min-heapsize=524288>)
 
-# Those of `headers` that no source of their name includes before anything else. The others need no compilation alone:
-# scripts/tidy.sh reads their sources without precompiled headers, and so sees what a header lacks.
+# Sets the `headers` that no source of the same name includes first. The other headers need no separate
+# compilation, because scripts/tidy.sh reads their sources without precompiled headers and detects missing
+# includes.
 function(penstock_headers_without_source headers result)
   set(alone "")
   foreach(header ${headers})

@@ -1,5 +1,5 @@
-# Looks for what tests and benchmarks need and the program does not, and says in one line each what is left out. Sets
-# PENSTOCK_TESTS_FOUND and PENSTOCK_BENCH_FOUND.
+# Searches for packages that only tests and benchmarks need. Prints a line for each part that is left out.
+# Sets PENSTOCK_TESTS_FOUND and PENSTOCK_BENCH_FOUND.
 
 set(unless_asked OFF)  # inside another project
 if(PROJECT_IS_TOP_LEVEL)
@@ -9,7 +9,8 @@ set(PENSTOCK_BUILD_TESTS ${unless_asked} CACHE STRING "The tests: AUTO (where Go
 set(PENSTOCK_BUILD_BENCH ${unless_asked} CACHE STRING "The benchmarks: AUTO (where Google Benchmark is found), ON (required), OFF")
 set_property(CACHE PENSTOCK_BUILD_TESTS PENSTOCK_BUILD_BENCH PROPERTY STRINGS AUTO ON OFF)
 
-# Sets `result` to whether all PACKAGES are there, and ends the configuration where `option` requires them.
+# Sets `result` to true if all PACKAGES are found. If one is missing and `option` requires it, the
+# configuration ends with an error.
 function(penstock_find_for option what result)
   set(${result} FALSE PARENT_SCOPE)
   if(${option} STREQUAL "OFF")

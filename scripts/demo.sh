@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Builds the release core on a Debian 12 machine, prices Llama 3.1 70B on 64 H100 over schedules, holds predictions
-# against measured training steps, and sweeps VGG-16 over stages, microbatches and schedules.
+# Builds the release version of the core on a Debian 12 machine. Then it predicts Llama 3.1 70B on 64 H100 for
+# several schedules, compares predictions with measured training steps, and sweeps VGG-16 over stages,
+# microbatches and schedules.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/packages.sh

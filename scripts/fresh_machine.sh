@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Runs COMMAND in a fresh minimal Debian 12, in a clean clone of HEAD, with an empty environment:
 #   scripts/fresh_machine.sh COMMAND [ARGUMENT ...]
-# The root comes from debootstrap (variant minbase: no git, python3, curl or locales) with this machine's mirror and apt
-# settings, in a temporary folder that is removed at the end, also after Ctrl-C. Needs root and debootstrap.
-# The folder ../shared with the data that some tests compare with is seen read-only where it lies beside the checkout.
+# debootstrap makes the system in a temporary folder (variant minbase: no git, python3, curl or locales), with
+# this machine's mirror and apt settings. The folder is removed at the end, also after Ctrl-C. The script
+# needs root and debootstrap. If the folder ../shared with reference data exists, the system sees it
+# read-only.
 #   PENSTOCK_FRESH_BIND=FOLDER:...  folders of this machine that the fresh one sees read-only, such as a CUDA toolkit
 #   PENSTOCK_FRESH_OUT=FOLDER       gets a copy of the clone's folder out/, where the command left one
-# Exit: that of COMMAND; 2 when the machine cannot be made.
+# Exit code: the exit code of COMMAND, or 2 if the system cannot be made.
 set -euo pipefail
 checkout=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 suite=bookworm
@@ -18,7 +19,7 @@ refuse() {
 (($# > 0)) || refuse "expected a command, such as scripts/fresh_machine.sh scripts/demo.sh"
 ((EUID == 0)) || refuse "needs root for chroot and debootstrap; run it with sudo"
 command -v debootstrap >/dev/null || refuse "needs debootstrap (Debian: apt-get install debootstrap)"
-# A mount that the root sees is made in a namespace of its own, which ends with this script whatever ends it.
+# All mounts are made in a separate namespace, so that they are removed when this script ends for any reason.
 if [[ ${PENSTOCK_FRESH_INSIDE:-} != yes ]]; then
   PENSTOCK_FRESH_INSIDE=yes exec unshare --mount --propagation private -- "${BASH_SOURCE[0]}" "$@"
 fi

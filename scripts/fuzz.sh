@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Fuzzes every reader (tests/fuzz): scripts/fuzz.sh [SECONDS a target, 600] [TARGET ...]. The last line counts findings.
+# Fuzzes every reader (tests/fuzz): scripts/fuzz.sh [SECONDS for each target, default 600] [TARGET ...]. The
+# last line has the number of findings.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 seconds=${1:-600}
 shift || true
-# libFuzzer is a package of its own, which would be missed after the whole build.
+# libFuzzer is a separate package. Without this check, its absence would be detected only after the whole
+# build.
 clang++-19 -fsanitize=fuzzer,address -x c++ - -o /dev/null 2>/dev/null <<<'extern "C" int LLVMFuzzerTestOneInput(const unsigned char*, unsigned long) { return 0; }' || {
   echo "scripts/fuzz.sh needs clang++-19 with libFuzzer (Debian: clang-19 libclang-rt-19-dev); Clang 14 cannot read <ranges> of GCC 12" >&2
   exit 77

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# How much of backend/cuda and backend/nccl the tests on the stand-in execute, by file: a line each, and their sum. What
-# the stand-in leaves out (LibTorch's store and its part for CUDA) is listed with its lines.
+# Prints how many lines of backend/cuda and backend/nccl the tests on the stand-in execute, for each file and
+# in total. Files that the stand-in cannot run (LibTorch's store and its code for CUDA) are listed with their
+# lines.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 build=${1:-build/dev}

@@ -1,15 +1,18 @@
 #!/usr/bin/env bash
-# Makes a folder that runs Penstock's GPU programs on a machine with a driver, CUDA 13, torch, glibc 2.34 and nothing else:
+# Makes a folder with Penstock's GPU programs. They run on a machine that has only a driver, CUDA 13, torch
+# and glibc 2.34:
 #   scripts/gpu_pack.sh [BUILD, default build/dev] [BUNDLE, default build/gpu-bundle]
-# It holds stripped programs, the libraries of Debian that they need, and the scenarios of scripts/gpu_run.sh. What the
-# target machine must bring is printed. The last line says the size; a program or library that is missing ends it with 1.
+# The folder contains stripped programs, the Debian libraries that they need, and the scenarios of
+# scripts/gpu_run.sh. The script prints the libraries that the target machine must provide. The last line has
+# the size. If a program or library is missing, the exit code is 1.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 build=${1:-build/dev}
 bundle=${2:-build/gpu-bundle}
 most_kib=$((50 * 1024))
 programs=(penstock penstock-cuda gpu_validation backend_cuda_tests)
-# The C library and the compiler's run-time library belong to the machine; a bundled one would not fit its loader.
+# The C library and the compiler's run-time library must come from the target machine, because other versions
+# would not work with its loader.
 of_the_machine='^(ld-linux.*|lib(c|m|dl|rt|pthread|resolv|util|stdc\+\+|gcc_s|gomp)\.so.*)$'
 
 missing=()

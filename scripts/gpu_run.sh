@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tries Penstock on one GPU, within a limit, from a folder that scripts/gpu_pack.sh made:
+# Tests Penstock on one GPU within a time limit, from a folder that scripts/gpu_pack.sh made:
 #   OUT=FOLDER [LIMIT=540] [STEPS=REGEX] BUNDLE/gpu_run.sh
 # With an NCCL of 2.30 or newer in BUNDLE/nccl/libnccl.so.2, ranks also share the GPU over NCCL (a rehearsal).
 # The rehearsal begins with 1F1B of two ranks. PARTS says what follows; PARTS=losses takes about a minute.

@@ -1,15 +1,18 @@
 #!/usr/bin/env bash
-# Installs LibTorch (the torch wheel) into build/libtorch, where cmake/libtorch.cmake finds it: about 760 MB to fetch,
-# 1.5 GB on disk. A second run does nothing. PENSTOCK_LIBTORCH=off skips it; so does a CMAKE_PREFIX_PATH that holds a
-# LibTorch. A failure leaves nothing behind that could be taken for an installation.
+# Installs LibTorch (the torch wheel) into build/libtorch, where cmake/libtorch.cmake finds it. The download
+# has about 760 MB, and the installation 1.5 GB. A second run does nothing. The script also does nothing with
+# PENSTOCK_LIBTORCH=off, or if CMAKE_PREFIX_PATH contains a LibTorch. After a failure, no incomplete
+# installation remains.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/packages.sh
 
-# The wheel links against these beside what a CUDA toolkit brings; cuda-toolkit pins the versions of its parts.
+# The wheel links with these libraries, which a CUDA toolkit does not contain. The package cuda-toolkit
+# determines the versions of its parts.
 torch_wheels=(torch==2.11.0 nvidia-cusparselt-cu13==0.8.0 nvidia-nvshmem-cu13==3.4.5)
 toolkit_wheels=('cuda-toolkit[cudart,cupti,cufile]==13.0.2')
-# What `import torch` needs of Python, in whatever release suits it. Only tests/pytorch imports it, and is skipped without.
+# The Python packages that `import torch` needs, in any suitable version. Only tests/pytorch imports torch. It
+# is skipped if they are missing.
 python_wheels=(filelock fsspec jinja2 networkx 'sympy>=1.13.3' 'typing-extensions>=4.10')
 environment=build/libtorch
 done_mark=$environment/installed

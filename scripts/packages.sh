@@ -1,5 +1,5 @@
-# shellcheck shell=bash disable=SC2034
-# The Debian packages that Penstock needs, and their installation. Sourced by demo.sh and test.sh.
+# shellcheck shell=bash disable=SC2034 The Debian packages that Penstock needs, and a function that installs
+# them. demo.sh and test.sh source this file.
 
 build_packages=(
   cmake ninja-build g++ pkg-config
@@ -12,7 +12,8 @@ test_packages=(
   iproute2 locales
 )
 
-# Installs those of the named packages that are missing; asks nobody and calls apt-get only then.
+# Installs the named packages that are missing, without questions. If none is missing, it does not call
+# apt-get.
 install_missing() {
   local package missing=()
   for package in "$@"; do

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Whether Penstock says the same, byte for byte, whichever compiler built it, with or without optimization, and under any
-# locale: scripts/same_bytes.sh [EXECUTABLE ...]. Without executables it builds g++'s and clang++-19's, Release and Debug.
-# The first one runs in the locale C, and then again, as all others do, in German, Turkish and C; the last line counts
-# what differs.
+# Checks that the output of Penstock is equal, byte for byte, for different compilers, with and without
+# optimization, and in different locales: scripts/same_bytes.sh [EXECUTABLE ...]. Without arguments, it builds
+# Release and Debug executables with g++ and clang++-19. The reference is the first executable in the locale
+# C. All executables then run in German, Turkish and C. The last line has the number of differences.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 library=$root/scenarios/library
 
-# What is run, in a folder of its own; files that it leaves are compared, too. Nothing here may measure time.
+# Prints the commands to run, which run in a separate folder. Files in this folder are compared, too. No command may
+# measure time.
 commands() {
   cat <<'COMMANDS'
 penstock schedules

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds and checks everything on a Debian 12 machine; the last line counts the checks.
-# A second run does only what changes ask for.
+# Installs missing packages, builds everything and runs all checks on a Debian 12 machine. The last line has
+# the number of checks. A second run repeats only the steps that changes require.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/packages.sh
@@ -11,7 +11,7 @@ failures_report=()
 
 step() { printf '\n== %s (%d s)\n' "$1" "$SECONDS"; }
 
-# Runs a check of its own and counts it.
+# Runs a single check and counts it.
 check() {
   local name=$1
   shift

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# clang-tidy over the sources of the program (tests and benchmarks apart, whose macros it does not see through) that
-# have changed: scripts/tidy.sh [--deep] BUILD_DIRECTORY. A source is checked again when it, a header of the project that it
-# includes, the flags, .clang-tidy or clang-tidy itself differ from all that was found clean before. Folders do not
-# count: a file that moves, and one that includes a file that moved, stay clean. TIDY_JOBS (default: the processors) run
-# at a time.
+# Runs clang-tidy on changed sources of the program: scripts/tidy.sh [--deep] BUILD_DIRECTORY. Tests and
+# benchmarks are not checked, because clang-tidy cannot analyse their macros. A source is checked again if the
+# source, a header of the project that it includes, the flags, .clang-tidy or clang-tidy itself have changed
+# since it was found clean. If only the folder of a file changes, it is not checked again. TIDY_JOBS checks
+# (default: the number of processors) run at the same time.
 #
-# Sources are read without precompiled headers, so that one that includes too little is seen here, as is a header that
-# its own source includes first.
+# Sources are read without precompiled headers. So missing includes are found in sources, and in headers that
+# their own source includes first.
 #
-# The release is a wheel that is kept in build/tools: it passes over the system's headers, which halves the time of
-# Debian's. --deep adds the static analyzer, which takes as long again as all the rest.
+# clang-tidy comes from a wheel that is stored in build/tools. It skips the system's headers and takes half of
+# the time of Debian's version. --deep adds the static analyzer, which doubles the time.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/packages.sh

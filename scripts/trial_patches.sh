@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Shows that a new figure, a new maximum over time and a new key of the scenario each take two source files at most:
+# Checks that a new figure, a new maximum over time and a new scenario key each need changes in at most two
+# source files:
 #   scripts/trial_patches.sh [--together] [BUILD, build/dev] [PATCH ...]
-# Applies each patch of tests/trial_patches to a copy of the tree, builds what it changes, and checks that the new thing is in
-# JSON, CSV, tables, HTML, invariants and reference, with one value in every way to run. The copy is an overlay in the place of
-# the tree, so that the existing build folder serves and nothing is left behind. --together builds once, with all patches.
-# Exit: 1 when a check fails; 77 when the system lets this user mount no overlay.
+# Applies each patch of tests/trial_patches to a copy of the tree and builds the changed targets. Then it
+# checks that the new figure or key is in JSON, CSV, tables, HTML, invariants and the reference, and that all
+# engines give the same value. The copy is an overlay that is mounted over the tree, so that the existing
+# build folder can be used and no files remain. --together builds once with all patches. Exit code: 1 if a
+# check fails, and 77 if this user may not mount overlays.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 if [[ ${PENSTOCK_TRIAL_INSIDE:-} != yes ]]; then

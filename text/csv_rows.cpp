@@ -1,7 +1,7 @@
-// Splits text into cells exactly as Python's csv module does (in its non-strict mode), because PyTorch reads
-// its schedules with that module. A quote opens a field only as the field's first character. Two quotes
-// inside a quoted field mean one quote. Text after a closing quote belongs to the field. Each row stores its
-// first line number for messages. Tested by pytorch_csv_test.cpp.
+// Splits text into cells exactly as Python's csv module does in its non-strict mode, because PyTorch reads
+// its schedules with that module. A quote begins a quoted field only if it is the field's first character.
+// Two quotes inside a quoted field mean one quote. Text after a closing quote belongs to the field. Each row
+// has its first line number, for messages. Tested by pytorch_csv_test.cpp.
 
 #include "text/csv_rows.hpp"
 
@@ -43,8 +43,8 @@ tl::expected<std::vector<CsvRow>, CsvFault> CsvReader::read() {
     return tl::unexpected(
         CsvFault{.line = open_quote_line_, .message = "expected a closing `\"`, got the end of the file"});
   }
-  // Empty lines at the end are dropped. An empty line between rows is a rank without actions, and the caller
-  // reports it.
+  // Empty lines at the end are dropped. An empty line between rows is a rank without actions. The caller
+  // reports it as an error.
   while (!rows.empty() && rows.back().cells.empty()) rows.pop_back();
   return rows;
 }
@@ -55,7 +55,7 @@ CsvRow CsvReader::read_row() {
     row.cells.push_back(read_cell());
     if (at_line_end()) break;
     ++at_;  // the comma
-    // After a comma at the end of a line, there is one more cell, which is empty.
+    // A comma at the end of a line is followed by one more cell, which is empty.
     if (at_line_end()) row.cells.emplace_back();
   }
   skip_line_end();
@@ -76,7 +76,7 @@ std::string CsvReader::read_quoted() {
   for (++at_; !done(); ++at_) {
     if (text_[at_] == '"') {
       ++at_;
-      // Two quotes mean one, so the code below appends only the second quote to the cell.
+      // Two quotes mean one. The first was skipped above, and the code below appends the second to the cell.
       if (done() || text_[at_] != '"') return cell;
     }
     if (text_[at_] == '\n') ++line_;
@@ -88,7 +88,7 @@ std::string CsvReader::read_quoted() {
 
 void CsvReader::skip_line_end() {
   if (done()) return;
-  // Both CRLF and a single CR are one line end.
+  // A CRLF is one line end, and so is a single CR.
   const bool carriage_return = text_[at_++] == '\r';
   if (carriage_return && !done() && text_[at_] == '\n') ++at_;
   ++line_;

@@ -48,8 +48,8 @@ tl::expected<CsvTable, std::string> CsvTable::parse(std::string_view text,
   for (std::size_t i = 0; i < table.header_.size(); ++i) {
     const std::string& name = table.header_[i];
     const auto [first, is_new] = table.places_.emplace(name, i);
-    // Spreadsheets may append columns without a name. Such columns may occur several times, because no code
-    // reads their cells.
+    // Spreadsheets may append columns without a name. Several such columns are allowed, because no code reads
+    // their cells.
     if (is_new || name.empty()) continue;
     return tl::unexpected(fmt::format("{}: expected each column once, got \"{}\" as columns {} and {}",
                                       header_line, column_list({name}), first->second + 1, i + 1));

@@ -17,9 +17,9 @@ namespace penstock {
 /// The rows after the header. Empty lines and lines that begin with '#' are ignored.
 class CsvTable {
  public:
-  /// Reads a table. Fails with "LINE: what was expected" if the header is missing, two columns have one name,
-  /// or a name in `columns` has no column. Also fails if a row has a wrong number of cells, or a quote is
-  /// open.
+  /// Reads a table. Fails with "LINE: what was expected" if the header is missing, if two columns have the
+  /// same name, or if there is no column for a name in `columns`. Also fails if a row has a wrong number of
+  /// cells, or if a quote is not closed.
   static tl::expected<CsvTable, std::string> parse(std::string_view text,
                                                    std::span<const std::string_view> columns);
 
@@ -32,7 +32,7 @@ class CsvTable {
   const std::vector<std::string>& cells(std::size_t row) const { return rows_[row].cells; }
   /// Returns the cell of a row in the column of that name. Requires has(column).
   const std::string& cell(std::size_t row, std::string_view column) const;
-  /// Returns the cell as a number. Requires has(column). If the number is not above 0, the error is "LINE:
+  /// Returns the cell as a number above 0. Requires has(column). For any other cell, the error is "LINE:
   /// COLUMN: expected a number above 0, got ...".
   tl::expected<double, std::string> positive(std::size_t row, std::string_view column) const;
 

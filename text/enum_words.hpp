@@ -30,8 +30,8 @@ struct EnumWord {
   std::string_view word;
 };
 
-/// The table of words of an enum, in the order in which messages list them. For an enum without words it is
-/// `false`.
+/// The table of words of an enum, in the order in which messages list them. The value is `false` for an enum
+/// without words.
 template <typename Enum>
 inline constexpr auto kEnumWords = false;
 
@@ -40,14 +40,14 @@ template <typename Enum>
 concept EnumWithWords =
     std::is_enum_v<Enum> && !std::is_same_v<std::remove_cv_t<decltype(kEnumWords<Enum>)>, bool>;
 
-/// Returns true if `value` is a declared enumerator of its enum. The compiler writes an enumerator as
-/// "Routing::global" and any other value as "(Routing)7".
+/// Returns true if `value` is a declared enumerator of its enum. In __PRETTY_FUNCTION__, the compiler writes
+/// an enumerator as "Routing::global" and any other value as "(Routing)7".
 template <auto value>
 consteval bool is_enumerator() {
   return std::string_view(__PRETTY_FUNCTION__).find("= (") == std::string_view::npos;
 }
 
-/// Returns true if the table has a row for each enumerator. Requires that the enumerators are numbered 0, 1,
+/// Returns true if the table has a word for each enumerator. Requires that the enumerators are numbered 0, 1,
 /// 2, ...
 template <EnumWithWords Enum>
 consteval bool names_all_values() {

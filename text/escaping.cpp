@@ -1,9 +1,9 @@
 // Names of files, layers and devices come from users, and each output format forbids some characters. In XML,
-// its five special characters become entities, and control characters become '?' (XML 1.0 forbids them even
-// as entities). nlohmann-json writes JSON strings. CSV fields are quoted according to RFC 4180. Markdown's
-// special characters become entities, because a backslash before a bar may be read as part of a pair of
-// backslashes. Bytes that are not valid UTF-8 (Unicode 15, table 3-7) become U+FFFD in every format. Tested
-// by tests/report/units_test.cpp.
+// the five special characters become entities, and control characters become '?' (XML 1.0 forbids them even
+// as entities). The library nlohmann-json writes JSON strings. CSV fields are quoted according to RFC 4180.
+// Markdown's special characters become entities. A backslash is not used there, because it could form a pair
+// with another backslash. Bytes that are not valid UTF-8 (Unicode 15, table 3-7) become U+FFFD in every
+// format. Tested by tests/report/units_test.cpp.
 
 #include "text/escaping.hpp"
 
@@ -39,8 +39,8 @@ Character first_of(std::string_view text) {
   };
   const std::uint32_t lead = byte(0);
   if (lead < 0x80) return {.size = 1, .code = lead};
-  // The smallest code points that need 2, 3 and 4 bytes. A smaller code point in the same number of bytes is
-  // invalid, because attackers use such forms to pass filters.
+  // These are the smallest code points that need 2, 3 and 4 bytes. A smaller code point in the same number of
+  // bytes is invalid, because attackers use such forms to pass filters.
   const std::size_t size = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
   constexpr std::array<std::uint32_t, 5> kLeast = {0, 0, 0x80, 0x800, 0x10000};
   // Bytes below C2 continue a character or begin a form that is too long (C0 and C1). Bytes above F4 would
@@ -82,13 +82,13 @@ std::size_t plain_size(std::string_view text) {
   return first.is_valid && !is_control(first.code) ? first.size : 0;
 }
 
-/// Returns the escape of a code point. JSON strings may contain code points from 0x20 on unescaped. These get
-/// JSON's own escape, so that JSON remains valid when it is printed.
+/// Returns the escape of a code point. JSON strings may contain code points from 0x20 on without an escape.
+/// Such a code point gets JSON's own escape \u, so that JSON remains valid when it is printed.
 std::string escape_of(std::uint32_t code) {
   return code < 0x20 ? fmt::format("\\x{:02x}", code) : fmt::format("\\u{:04x}", code);
 }
 
-/// Returns `text` with an escape for each character in `special`, which is a set of control characters.
+/// Returns `text` with an escape for each character that is in `special`, a set of control characters.
 std::string with_escaped(std::string_view text, std::string_view special) {
   std::string out;
   for (const char c : text) {
@@ -104,8 +104,8 @@ std::string with_escaped(std::string_view text, std::string_view special) {
 /// Returns true for a character that is neither a line end nor printable ASCII.
 bool is_special_character(char c) { return (c < ' ' || c > '~') && c != '\n'; }
 
-/// Returns true for a text that a spreadsheet would execute as a formula. A number may begin like a formula,
-/// but is no formula.
+/// Returns true for a text that a spreadsheet would execute as a formula. A number such as -5 may begin like
+/// a formula but is not one.
 bool is_formula(std::string_view text) {
   if (text.empty() || std::string_view("=+-@\t\r").find(text.front()) == std::string_view::npos) return false;
   // The plus is removed first, because number_of_text() does not accept it.
@@ -139,8 +139,8 @@ void append_xml(std::string& out, char c) {
   }
 }
 
-/// Returns an entity for a character with a special meaning in Markdown: a cell's end, a tag, a link, an
-/// image or an emphasis. Returns an empty text for all other characters.
+/// Returns an entity for a character that has a special meaning in Markdown: it can end a cell or begin a
+/// tag, a link, an image or an emphasis. Returns an empty text for all other characters.
 std::string_view markdown_entity(char c) {
   switch (c) {
     case '&':
@@ -163,7 +163,7 @@ std::string_view markdown_entity(char c) {
 }  // namespace
 
 bool is_plain(std::string_view text) {
-  // The loops have no branches and do not end early, so that the compiler can check sixteen or more
+  // The loops have no branches and do not end early. The compiler can therefore check sixteen or more
   // characters at a time.
   unsigned char special = 0;
   for (const char c : text) special |= static_cast<unsigned char>(is_special_character(c));

@@ -7,19 +7,19 @@
 
 namespace penstock {
 
-/// Returns true if a text can be printed unchanged. It may have only printable ASCII and line ends, and
-/// neither "::" nor "##". CI runners execute lines that begin with "::" or contain "##[". The check is fast
-/// even for long texts.
+/// Returns true if a text can be printed unchanged. This is the case if it has only printable ASCII
+/// characters and line ends, and neither "::" nor "##". CI runners execute lines that begin with "::" or
+/// contain "##[". The check is fast even for long texts.
 bool is_plain(std::string_view text);
 /// Returns the text in a form that is safe for terminals and logs. Control characters and marks that change
 /// the direction of writing become "\x1b" or "\u202e". Bytes that are not UTF-8 become U+FFFD. Line ends,
 /// tabs and colours (ESC [ .. m) are unchanged, and JSON remains valid JSON.
 std::string shown_text(std::string_view text);
-/// Like shown_text(), but escapes colours too. Use it for messages of several lines and for text, JSON and
+/// Like shown_text(), but also escapes colours. Use it for messages of several lines, and for text, JSON and
 /// Markdown files.
 std::string shown_message(std::string_view text);
-/// Like shown_text(), but escapes line ends, tabs and colours too. Use it for a name inside a line, a cell or
-/// a sentence.
+/// Like shown_text(), but also escapes line ends, tabs and colours. Use it for a name inside a line, a cell
+/// or a sentence.
 std::string shown_name(std::string_view text);
 /// Returns a name as plain Markdown text without line ends, tags, links or emphasis. A table cell may contain
 /// the result.
@@ -43,9 +43,11 @@ std::string csv_field(std::string_view name);
 
 // Shortens a message of several lines for a place that has only one line, such as a table cell.
 
-/// Returns the first line of a text. If that line ends in ':', the list below it is added, separated by "; ".
-/// For example, "hangs:\n a waits for b\n b waits for a" becomes "hangs: a waits for b; b waits for a". All
-/// other lines, such as a picture, are omitted.
+/// Returns the first line of a text. If that line ends in ':', the following list is added, and its entries
+/// are separated by "; ". For example, "hangs:
+///  a waits for b
+///  b waits for a" becomes "hangs: a waits for b; b waits for a". All other lines, such as a picture, are
+/// left out.
 std::string in_one_line(std::string_view text);
 
 }  // namespace penstock

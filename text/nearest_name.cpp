@@ -4,8 +4,8 @@
 //   d(i, j) = least of  d(i-1, j-1) + (a_i != b_j),  d(i-1, j) + 1,  d(i, j-1) + 1,
 //                       d(i-2, j-2) + 1  where a_i = b_j-1 and a_i-1 = b_j
 //
-// The table needs only three rows in memory, because a cell reads only the two rows before its own. Tested by
-// errors_test.cpp.
+// Only three lines of the table are in memory, because a cell depends only on the two lines before its own.
+// Tested by errors_test.cpp.
 
 #include "text/nearest_name.hpp"
 
@@ -52,8 +52,8 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-/// Returns how many letters of a name may differ. With half of the letters, sequence-parallel would be
-/// suggested for expert-parallel.
+/// Returns how many letters of a name may differ: a third of them. If half of the letters could differ,
+/// sequence-parallel would be suggested for expert-parallel.
 std::size_t most_differences(std::string_view name) { return name.size() / 3; }
 
 /// Returns true if `typed` is one or more whole words at the beginning or the end of `name`, such as
@@ -79,8 +79,8 @@ std::optional<std::string_view> likely_name(std::string_view typed, std::span<co
   std::optional<std::string_view> likely;
   std::size_t least = 0;
   for (const std::string_view name : known) {
-    // If the lengths alone differ too much, the distance is not computed, because `typed` may be as long as a
-    // whole file.
+    // If the lengths alone differ too much, the distance is not computed. `typed` may be as long as a whole
+    // file, and the computation would take too long.
     if (surplus(name) > most_differences(name)) continue;
     const std::size_t distance = edit_distance(lower(typed), lower(name));
     if (distance > most_differences(name) || (likely && distance >= least)) continue;

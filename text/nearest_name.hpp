@@ -8,18 +8,18 @@
 
 namespace penstock {
 
-/// Returns the known name with the spelling closest to `typed`, or the first of several equally close names.
-/// Case is ignored. Returns nothing if more than a third of the name's letters would have to change, because
-/// a wrong hint is worse than none. However, one or more whole words of a name are accepted ("bandwidth" for
-/// "intra_bandwidth").
+/// Returns the known name with the spelling closest to `typed`. If several are equally close, returns the
+/// first of them. Case is ignored. Returns nothing if more than a third of the name's letters would have to
+/// change, because a wrong hint is worse than no hint. One or more whole words of a name are also accepted,
+/// such as "bandwidth" for "intra_bandwidth".
 std::optional<std::string_view> likely_name(std::string_view typed, std::span<const std::string_view> known);
 
-/// Returns "; did you mean stages?" for a message about `typed`, or an empty text if likely_name() returns
-/// nothing.
+/// Returns a hint such as "; did you mean stages?" for a message about `typed`, or an empty text if
+/// likely_name() returns nothing.
 std::string did_you_mean(std::string_view typed, std::span<const std::string_view> known);
 
-/// Returns the name in lower case, without dashes and underscores. Names with several spellings are compared
-/// in this form.
+/// Returns the name in lower case and without dashes and underscores. Names that may be spelled in several
+/// ways are compared in this form.
 std::string plain_name(std::string_view name);
 
 }  // namespace penstock

@@ -1,5 +1,5 @@
-// Only this file calls std::from_chars. That function reads the beginning of a text, and its caller must
-// check whether any text remains.
+// No other file calls std::from_chars. That function reads only the beginning of a text, and a caller could
+// forget to check whether text remains.
 
 #include "text/numbers.hpp"
 

@@ -39,8 +39,8 @@ std::optional<Number> number_of_text(std::string_view text);
 /// Returns the number if the whole text is a finite number, or nothing.
 std::optional<double> finite_number(std::string_view text);
 
-/// Returns the whole number if all of `text` is one. "1.0", "1e3" and "+1" are not accepted. The error is
-/// `expected a whole number from 1 to 8, got "9x"`, or `got nothing` for an empty text.
+/// Returns the whole number if the whole of `text` is a whole number. "1.0", "1e3" and "+1" are not accepted.
+/// The error is `expected a whole number from 1 to 8, got "9x"`, or `got nothing` for an empty text.
 tl::expected<std::int64_t, std::string> whole_number(std::string_view text, Range range);
 
 }  // namespace penstock

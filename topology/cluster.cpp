@@ -1,8 +1,9 @@
 // Builds clusters and finds routes. ClusterBuilder checks the input, numbers devices before switches, names
 // the links and computes the forwarding table (next_links.cpp). A route follows this table.
 //
-// If all n devices are joined directly, no links are stored. The link from a to b gets its number from a list
-// that is sorted by sender and then by receiver. The list has no pairs of a device with itself:
+// If every device has a direct link to every other one, no links are stored. The link from a to b then has
+// the number of the pair (a, b) in the list of all pairs, sorted by sender and then by receiver. The list has
+// no pairs of a device with itself:
 //
 //   n = 3    0>1  0>2  1>0  1>2  2>0  2>1        a (n - 1) + b, less 1 if b > a
 //             0    1    2    3    4    5
@@ -31,7 +32,7 @@
 namespace penstock {
 namespace {
 
-/// Returns true for a finite rate of at least 0. 0 means unknown.
+/// Returns true if the rate is finite and at least 0. The rate 0 means that it is unknown.
 bool is_rate(double value) { return value >= 0 && std::isfinite(value); }
 
 /// Returns the links with distinct names. If several links have the same two ends, "#2", "#3", ... is
@@ -65,7 +66,8 @@ Route Cluster::route(std::int32_t from, std::int32_t to) const {
             .bytes_per_second = data_->direct->bytes_per_second,
             .latency_ns = data_->direct->latency_ns};
   }
-  // A row of the table is one tree of links towards `to`. So a route needs no search and has no cycle.
+  // The row of the table for `to` is a tree of links that lead to `to`. So a route needs no search and has no
+  // cycle.
   const auto row = static_cast<std::size_t>(to) * static_cast<std::size_t>(data_->node_count);
   Route route;
   for (auto node = from; node != to;) {
@@ -79,7 +81,7 @@ Route Cluster::route(std::int32_t from, std::int32_t to) const {
   return route;
 }
 
-// The inverse of the link number that route() computes.
+// If links are not stored, computes both ends from the number, the inverse of the formula in route().
 Link Cluster::link(LinkNumber number) const {
   if (!data_->direct) return data_->links[static_cast<std::size_t>(number)];
   Link link = *data_->direct;
@@ -138,8 +140,8 @@ bool operator==(const Cluster& a, const Cluster& b) {
   // are not compared.
   if (a.data_ == b.data_) return true;
   if (a.name() != b.name() || a.devices() != b.devices() || a.torus() != b.torus()) return false;
-  // A cluster that was built link by link may have the same links as a fully joined one, which does not store
-  // its links.
+  // A fully joined cluster does not store its links, but it may have the same links as a cluster that was
+  // built link by link.
   const bool alike = a.data_->direct.has_value() == b.data_->direct.has_value();
   if (!alike) return a.links() == b.links();
   return a.data_->direct == b.data_->direct && a.data_->links == b.data_->links;
@@ -160,7 +162,7 @@ std::int32_t ClusterBuilder::add_switch(std::string name) {
 
 void ClusterBuilder::add_link(std::int32_t from, std::int32_t to, double bytes_per_second,
                               std::int64_t latency_ns) {
-  // build() names the links, because only then all nodes have names.
+  // build() sets the names of links, because all nodes have names then.
   links_.push_back({"", from, to, bytes_per_second, latency_ns});
 }
 
@@ -193,7 +195,7 @@ std::vector<Link> ClusterBuilder::cluster_links() const {
   return with_distinct_names(std::move(links));
 }
 
-/// Returns the name of a node for error messages. Returns "node N" if N is no node number.
+/// Returns the name of a node for error messages, or "node N" if there is no node with the number N.
 std::string ClusterBuilder::node_name(std::int32_t node) const {
   const bool known = node >= 0 && node < std::ssize(nodes_);
   return known ? nodes_[node].name : fmt::format("node {}", node);
@@ -205,7 +207,7 @@ std::optional<std::string> ClusterBuilder::size_error() const {
     return fmt::format("cluster '{}' has {} links; at most {} are supported", name_, links_.size(),
                        kMostLinks);
   }
-  // The code divides, because the product may not fit in 64 bits.
+  // The limit is divided, because a product may not fit in 64 bits.
   if (std::ssize(devices_) > kMostRouteEntries / std::ssize(nodes_)) {
     return fmt::format(
         "cluster '{}' has {} devices and {} nodes in all; at most {} devices x nodes are supported", name_,
@@ -269,7 +271,7 @@ tl::expected<Cluster, std::string> ClusterBuilder::build() const {
   const auto device_count = static_cast<std::int32_t>(devices_.size());
   auto links = cluster_links();
   auto table = next_links(links, device_count, node_count);
-  // Only devices send messages, so a switch may be unreachable.
+  // Only devices send and receive messages, so routes to and from switches are not needed.
   for (std::int32_t to = 0; to < device_count; ++to) {
     const auto* const row = table.data() + static_cast<std::ptrdiff_t>(to) * node_count;
     for (std::int32_t from = 0; from < device_count; ++from) {
@@ -294,10 +296,10 @@ std::int64_t serialization_ns(std::int64_t bytes, double bytes_per_second) {
   const auto most = std::numeric_limits<std::int64_t>::max();
   const long double division_error_ns = 1e-6L;
   if (bytes == 0 || std::isinf(bytes_per_second)) return 0;
-  // A long double is necessary. A double has too few digits to show 1e-6 ns in a time of hours.
+  // A long double is necessary, because a double has too few digits for 1e-6 ns in a time of hours.
   const long double exact_ns =
       static_cast<long double>(bytes) * 1e9L / static_cast<long double>(bytes_per_second);
-  // The division may give slightly more than the exact whole result.
+  // The division may give slightly more than the exact result, which would then be rounded up by 1 ns.
   const long double whole_ns = std::ceil(exact_ns - division_error_ns);
   return whole_ns < static_cast<long double>(most) ? static_cast<std::int64_t>(whole_ns) : most;
 }

@@ -1,6 +1,7 @@
 #pragma once
-// Defines a cluster: devices, directed links and the routes between devices. presets.hpp, ClusterBuilder, and
-// scenarios/ (from YAML) make clusters. The engines read them. next_links.hpp computes the routes.
+// Defines a cluster: devices, directed links, and the routes between devices. Clusters are made by
+// presets.hpp, by ClusterBuilder, and by scenarios/ from YAML files. The engines use them. next_links.hpp
+// computes the routes.
 
 #include <algorithm>
 #include <array>
@@ -20,17 +21,16 @@ namespace penstock {
 /// The bandwidth of an unlimited link.
 inline constexpr double kUnlimitedBandwidth = std::numeric_limits<double>::infinity();
 
-/// The largest number of links of a cluster. The limits reject a typing error before it fills the memory.
-/// 2^22 links take 256 MiB.
+/// The largest number of links of a cluster. This many links need 256 MiB. The limits catch typing errors in
+/// sizes, which would otherwise use all memory.
 inline constexpr std::int64_t kMostLinks = std::int64_t{1} << 22;
-/// The largest number of devices in a fully joined cluster. Their names take about a gigabyte.
+/// The largest number of devices in a fully joined cluster. Their names need about a gigabyte.
 inline constexpr std::int32_t kMostJoinedDevices = 1 << 24;
-/// The largest number of entries (devices * nodes) in the table of routes. They take 256 MiB.
+/// The largest number of entries (devices * nodes) in the table of routes. They need 256 MiB.
 inline constexpr std::int64_t kMostRouteEntries = std::int64_t{1} << 26;
 
-/// Returns the memory of a device, in bytes, that a plan may use: its memory minus the reserved bytes, but at
-/// least 0. Returns nothing if the memory is unlimited. Every test of whether something fits in memory uses
-/// this value.
+/// Returns the bytes of a device's memory that a plan may use: the memory minus the reserved bytes, but at
+/// least 0. Returns nothing if the memory is unlimited. All checks for sufficient memory use this value.
 constexpr std::optional<std::int64_t> usable_bytes(std::optional<std::int64_t> memory_bytes,
                                                    std::int64_t reserved_bytes) {
   if (!memory_bytes) return std::nullopt;
@@ -60,7 +60,7 @@ struct Link {
   std::string name;
   std::int32_t from = 0;
   std::int32_t to = 0;
-  /// The bandwidth, greater than 0.
+  /// The bandwidth, greater than 0, possibly infinite.
   double bytes_per_second = kUnlimitedBandwidth;
   /// The latency, at least 0.
   std::int64_t latency_ns = 0;
@@ -90,8 +90,8 @@ template <>
 inline constexpr auto kEnumWords<TorusCollectives> = std::to_array<EnumWord<TorusCollectives>>(
     {{TorusCollectives::dimensions, "dimensions"}, {TorusCollectives::ring, "ring"}});
 
-/// The grid of a torus. Device 0 is at (0, 0, ..), and device 1 is at (0, .., 1): the last coordinate changes
-/// fastest.
+/// The grid of a torus. The last coordinate changes fastest: device 0 is at (0, .., 0), and device 1 is at
+/// (0, .., 1).
 struct Torus {
   std::vector<std::int32_t> dimensions;  ///< The number of devices in each dimension, at least 1.
   TorusCollectives collectives = TorusCollectives::dimensions;
@@ -99,9 +99,9 @@ struct Torus {
   friend bool operator==(const Torus&, const Torus&) = default;
 };
 
-/// A cluster: devices 0..n-1, the links between them (directly or over switches), and the best route for each
-/// ordered pair of devices. It is an immutable value. ClusterBuilder computes the routes once, and copies
-/// share them.
+/// A cluster: devices 0..n-1, the links between them and possibly switches, and the best route for each
+/// ordered pair of devices. A cluster cannot be changed. ClusterBuilder computes the routes once, and copies
+/// of the cluster share them.
 class Cluster {
  public:
   /// Makes a cluster without devices.
@@ -109,8 +109,8 @@ class Cluster {
 
   const std::string& name() const { return data_->name; }
   const std::vector<Device>& devices() const { return data_->devices; }
-  /// Returns all links in the order of their numbers. Takes time in proportion to the number of links, which
-  /// is n(n-1) for fully joined devices.
+  /// Returns all links in the order of their numbers. The time is proportional to the number of links, which
+  /// is n(n-1) for n fully joined devices.
   std::vector<Link> links() const;
   /// Returns the link with this number. Routes contain such numbers.
   Link link(LinkNumber number) const;
@@ -123,27 +123,27 @@ class Cluster {
   double most_bytes_per_second() const;
   /// Returns the bandwidth of the slowest link, or unlimited if there is no link.
   double least_bytes_per_second() const;
-  /// Returns an upper bound on the latency of every route. It is the sum over all links, or the latency of
-  /// one link if all devices are joined directly.
+  /// Returns an upper bound of the latency of every route. It is the sum over all links. For fully joined
+  /// devices, it is the latency of one link.
   std::int64_t latency_of_all_links_ns() const;
-  /// Returns the torus of the devices, or nothing if the cluster is no torus.
+  /// Returns the torus that the devices form, or nothing if they form none.
   const std::optional<Torus>& torus() const { return data_->torus; }
   std::int32_t device_count() const { return static_cast<std::int32_t>(data_->devices.size()); }
 
-  /// Returns the best route: the least latency, then the fewest links, then the largest bandwidth of its
-  /// slowest link. If several routes are equal in all three, every node takes the lowest-numbered link that
-  /// begins one of them. The routes to one device therefore form a tree. Devices can forward messages like
-  /// switches. The route from a device to itself is empty (unlimited bandwidth, 0 ns). Requires valid device
-  /// numbers.
+  /// Returns the best route from one device to another. The best route has the least latency, then the fewest
+  /// links, then the largest bandwidth of its slowest link. If several routes are equal in all three, each
+  /// node uses the link with the lowest number that begins such a route. The routes to one device therefore
+  /// form a tree. Devices can forward messages as switches do. The route from a device to itself is empty
+  /// (unlimited bandwidth, 0 ns). Requires valid device numbers.
   Route route(std::int32_t from, std::int32_t to) const;
 
-  /// Returns a cluster with an equal link for each ordered pair of devices. Every route is a single link, and
-  /// no two routes share a link. The links are not stored, so thousands of devices need memory only for their
-  /// names. Requires at most kMostJoinedDevices devices.
+  /// Returns a cluster in which each ordered pair of devices has its own link. All links are equal. Every
+  /// route is a single link, and no two routes share a link. The links are not stored, so only the devices
+  /// need memory. Requires at most kMostJoinedDevices devices.
   static Cluster fully_joined(std::string name, std::vector<Device> devices, double bytes_per_second,
                               std::int64_t latency_ns);
 
-  /// Returns true if names, devices, links and torus are equal. Equal links give equal routes.
+  /// Returns true if names, devices, links and torus are equal. The routes are then equal as well.
   friend bool operator==(const Cluster& a, const Cluster& b);
 
  private:
@@ -153,8 +153,9 @@ class Cluster {
     std::vector<Device> devices;
     std::vector<Link> links;
     std::int32_t node_count = 0;
-    std::vector<std::int32_t> next_links;  // the table of next_links.hpp
-    // The link of every ordered pair, for a fully joined cluster. Then `links` and `next_links` are empty.
+    std::vector<std::int32_t> next_links;  // the table that next_links() computes
+    // The link of each ordered pair in a fully joined cluster, in which `links` and `next_links` are empty.
+    // Absent for all other clusters.
     std::optional<Link> direct{};
     std::optional<Torus> torus{};
   };
@@ -172,20 +173,20 @@ class ClusterBuilder {
   std::int32_t add_device(Device device);
   /// Adds a node that only forwards messages (a switch, a host bridge) and returns its node number.
   std::int32_t add_switch(std::string name);
-  /// Adds a one-way link. `from` and `to` are numbers that add_device() and add_switch() have returned. The
-  /// finished cluster numbers its nodes anew (see Link).
+  /// Adds a one-way link. `from` and `to` are numbers that add_device() and add_switch() have returned. In
+  /// the finished cluster, nodes may have other numbers (see Link).
   void add_link(std::int32_t from, std::int32_t to, double bytes_per_second, std::int64_t latency_ns);
   /// Adds two links, one in each direction: first from a to b, then from b to a.
   void add_duplex_link(std::int32_t a, std::int32_t b, double bytes_per_second, std::int64_t latency_ns);
 
-  /// Declares that the devices form this torus, in the order in which they are added. Requires as many
-  /// devices as the torus has places.
+  /// Declares that the devices, in the order in which they are added, form this torus. The number of devices
+  /// must be the product of the torus' dimensions.
   void set_torus(Torus torus) { torus_ = std::move(torus); }
 
-  /// Returns the cluster. Fails if there is no device, if the memory or rate of a device is out of range, or
-  /// if a pair of devices has no route. Also fails if a link has an unknown node, two equal ends, a bandwidth
-  /// that is not positive, or a negative latency. Also fails above the limits kMostLinks and
-  /// kMostRouteEntries. The message names the device or link.
+  /// Returns the cluster. Error: there is no device, the memory or rate of a device is out of range, or a
+  /// pair of devices has no route. A link has an unknown node, two equal ends, a bandwidth that is not
+  /// positive, or a negative latency. The cluster exceeds kMostLinks or kMostRouteEntries. The message names
+  /// the device or link.
   tl::expected<Cluster, std::string> build() const;
 
  private:
@@ -207,9 +208,10 @@ class ClusterBuilder {
   std::optional<Torus> torus_;
 };
 
-/// Returns the time in ns for which `bytes` (>= 0) occupy a link or route with this bandwidth (> 0): bytes /
-/// bandwidth, rounded up. An excess below 1e-6 ns is ignored, because it is an error of the floating-point
-/// division. Returns 0 for unlimited bandwidth, and the largest std::int64_t if the result is larger.
+/// Returns the time in ns for which `bytes` (>= 0) occupy a link or route with this bandwidth (> 0). It is
+/// bytes / bandwidth, rounded up to whole ns. A fraction below 1e-6 ns is not rounded up, because it is an
+/// error of the floating-point division. Returns 0 for unlimited bandwidth, and the largest std::int64_t if
+/// the result is larger.
 std::int64_t serialization_ns(std::int64_t bytes, double bytes_per_second);
 
 }  // namespace penstock

@@ -1,7 +1,8 @@
 // Computes the costs of collectives by the ring algorithm. A ring of n ranks divides the buffer into n parts.
-// A reduce-scatter takes n-1 steps. In each step, every rank sends a part to its neighbour and adds the part
-// that it receives. An all-gather takes n-1 steps that send the finished parts around the ring. An all-reduce
-// is both, one after the other. With n = 3, parts a b c, and the ring 0 > 1 > 2 > 0:
+// A reduce-scatter takes n-1 steps. In each step, every rank sends a part to its neighbour, and adds the part
+// that it receives to its own. An all-gather also takes n-1 steps, in which the finished parts go around the
+// ring. An all-reduce is a reduce-scatter and then an all-gather. With n = 3, parts a b c, and the ring 0 > 1
+// > 2 > 0:
 //
 //   step 1    0 >a> 1    1 >b> 2    2 >c> 0
 //   step 2    0 >c> 1    1 >a> 2    2 >b> 0      now a is complete on rank 2, b on 0, c on 1
@@ -37,7 +38,7 @@
 namespace penstock {
 namespace {
 
-/// Returns the number of steps of a collective. Each step sends an n-th of the buffer over each hop.
+/// Returns the number of steps of a collective. In each step, 1/n of the buffer is sent over each hop.
 std::int64_t steps(Collective collective, std::int64_t ranks) {
   switch (collective) {
     case Collective::all_reduce:
@@ -49,18 +50,19 @@ std::int64_t steps(Collective collective, std::int64_t ranks) {
   return 0;
 }
 
-/// Returns the distance from `from` to `to`. A smaller value means a nearer device.
+/// Returns the distance from `from` to `to` as a tuple. Tuples are compared: the smaller one belongs to the
+/// nearer device.
 auto distance(const Cluster& cluster, std::int32_t from, std::int32_t to) {
   const Route route = cluster.route(from, to);
   return std::tuple(-route.bytes_per_second, route.latency_ns, route.links.size());
 }
 
-/// Returns a ring that begins with the first device of `devices`. It always continues with the nearest
-/// remaining device. If several are equally near, it takes the first of them in the given order.
+/// Returns a ring that begins with the first of `devices` and always continues with the nearest remaining
+/// device. If several devices are equally near, the first of them in the given order is next.
 std::vector<std::int32_t> from_nearest_to_nearest(const Cluster& cluster,
                                                   std::span<const std::int32_t> devices) {
   std::vector<std::int32_t> ring(devices.begin(), devices.end());
-  // The devices before `next` are the ring so far. The others are the remaining devices in the given order.
+  // The devices before `next` are in their order of the ring. The others are in the given order.
   for (auto next = ring.begin() + 1; next != ring.end(); ++next) {
     const std::int32_t here = *(next - 1);
     const auto nearest = std::ranges::min_element(
@@ -70,7 +72,7 @@ std::vector<std::int32_t> from_nearest_to_nearest(const Cluster& cluster,
   return ring;
 }
 
-/// Returns the seconds that the busiest link needs if each hop of the ring sends one byte at the same time.
+/// Returns the seconds that the busiest link needs if all hops of the ring send one byte at the same time.
 double busiest_link(const Cluster& cluster, std::span<const std::int32_t> ring) {
   std::map<LinkNumber, double> load;
   double most = 0;
@@ -84,7 +86,7 @@ double busiest_link(const Cluster& cluster, std::span<const std::int32_t> ring) 
   return most;
 }
 
-/// The rings of one dimension. Each device of the group is in one of them.
+/// The rings of one dimension. Each device of the group is in exactly one of them.
 using DimensionRings = std::vector<std::vector<std::int32_t>>;
 
 /// Returns the coordinates of a device on the grid.
@@ -94,12 +96,13 @@ std::vector<std::int32_t> place_of(std::int32_t device, const std::vector<std::i
   return place;
 }
 
-/// Returns the rings of each dimension in which the group has more than one device. Returns nothing if the
-/// group is not a complete grid.
+/// Returns the rings of each dimension in which the group has more than one coordinate. Returns an empty list
+/// if the group is not a complete grid.
 std::vector<DimensionRings> grid_rings(std::span<const std::int32_t> devices,
                                        const std::vector<std::int32_t>& dimensions) {
   std::vector<std::set<std::int32_t>> sides(dimensions.size());
-  std::vector<std::pair<std::vector<std::int32_t>, std::int32_t>> places;  // in the order of the grid
+  // Place and device, in the order of the grid.
+  std::vector<std::pair<std::vector<std::int32_t>, std::int32_t>> places;
   for (const std::int32_t device : devices) {
     places.emplace_back(place_of(device, dimensions), device);
     for (std::size_t i = 0; i < sides.size(); ++i) sides[i].insert(places.back().first[i]);
@@ -111,7 +114,7 @@ std::vector<DimensionRings> grid_rings(std::span<const std::int32_t> devices,
   std::vector<DimensionRings> rings;
   for (std::size_t i = 0; i < sides.size(); ++i) {
     if (sides[i].size() < 2) continue;
-    // The devices of a ring differ only in this coordinate. They are in ascending order of it.
+    // The devices of a ring differ only in this coordinate, and are in its ascending order.
     std::map<std::vector<std::int32_t>, std::vector<std::int32_t>> lines;
     for (auto [place, device] : places) {
       place[i] = 0;
@@ -123,9 +126,9 @@ std::vector<DimensionRings> grid_rings(std::span<const std::int32_t> devices,
   return rings;
 }
 
-/// Orders a group that is a grid on a torus to and fro along its dimensions. Neighbours in the ring are then
-/// neighbours on the torus. If the first dimension is even, this is also true for the first and the last
-/// device:
+/// Returns the devices of a grid on a torus in an order that alternates its direction from line to line.
+/// Neighbours in the ring are then neighbours on the torus. If the first dimension is even, this is also true
+/// for the first and the last device:
 ///
 ///   0 > 1 > 2 > 3
 ///               v
@@ -137,7 +140,7 @@ std::vector<std::int32_t> to_and_fro(std::span<const std::int32_t> devices, cons
     std::int64_t number = 0;
     for (std::size_t i = 0; i < place.size(); ++i) {
       const std::int32_t size = torus.dimensions[i];
-      // Each line runs in the direction opposite to the previous line.
+      // The direction of each line is opposite to that of the line before.
       number = number * size + (number % 2 == 0 ? place[i] : size - 1 - place[i]);
     }
     order.emplace_back(number, device);
@@ -149,8 +152,8 @@ std::vector<std::int32_t> to_and_fro(std::span<const std::int32_t> devices, cons
   return ring;
 }
 
-/// Appends a phase in which rings of equal length work at the same time. The slowest ring determines its
-/// duration.
+/// Appends a phase in which rings of equal length work at the same time. The slowest ring determines the
+/// duration of the phase.
 void add_phase(CollectiveRoute& route, const Cluster& cluster, const DimensionRings& rings,
                Collective collective, std::int64_t bytes) {
   RingCost slowest;
@@ -186,7 +189,8 @@ CollectiveRoute collective_route(const Cluster& cluster, std::span<const std::in
     add_phase(route, cluster, {{ring.begin(), ring.end()}}, collective, bytes);
     return route;
   }
-  // For each dimension, the bytes that its rings process: a part of the bytes in the previous dimension.
+  // For each dimension, the bytes that each of its rings processes. In each further dimension, they are
+  // divided by the length of the rings before.
   std::vector<std::int64_t> held = {bytes};
   for (const DimensionRings& rings : dimensions) {
     const auto devices = std::ssize(rings.front());
@@ -230,11 +234,12 @@ std::vector<std::int32_t> ring_order(const Cluster& cluster, std::span<const std
   if (devices.size() < 3) return given;
   const double busiest = busiest_link(cluster, given);
   if (cluster.torus()) {
-    // The given order may be equally good for the busiest link, but use two links at the end of a row.
+    // If both orders load the busiest link equally, the other order is better, because the given one may use
+    // two links at the end of a row.
     std::vector<std::int32_t> other = to_and_fro(devices, *cluster.torus());
     return busiest_link(cluster, other) <= busiest ? other : given;
   }
-  if (busiest <= 1 / cluster.most_bytes_per_second()) return given;  // no ring is better
+  if (busiest <= 1 / cluster.most_bytes_per_second()) return given;  // no other ring can be better
   std::vector<std::int32_t> nearest = from_nearest_to_nearest(cluster, devices);
   return busiest_link(cluster, nearest) < busiest ? nearest : given;
 }

@@ -1,6 +1,6 @@
 #pragma once
-// Computes the cost of a collective on the routes of its group. It uses one ring through all devices, as NCCL
-// and Horovod do, or a ring in each dimension of a torus.
+// Computes the cost of a collective on the routes of its group of devices. The collective uses one ring
+// through all devices, as with NCCL and Horovod, or rings in each dimension of a torus.
 
 #include <cstdint>
 #include <span>
@@ -12,16 +12,17 @@ namespace penstock {
 
 enum class Collective : std::uint8_t { all_reduce, reduce_scatter, all_gather };
 
-/// The cost of a collective on a ring of n devices, in the given order. The routes 0>1, 1>2, ..., n-1>0 carry
-/// `bytes_per_link` bytes each, in equal steps and at the same time. The slowest route therefore determines
-/// the duration:
+/// The cost of a collective on a ring of n devices. Each of the routes 0>1, 1>2, ..., n-1>0 carries
+/// `bytes_per_link` bytes in equal steps, and all routes work at the same time. The slowest route therefore
+/// determines the duration:
 ///
 ///   duration_ns = serialization_ns(bytes_per_link, bytes_per_second) + latency_ns
 ///
-/// The formula assumes that the routes share no link. If two routes share a link, use the event engine. All
-/// fields are limited to the largest std::int64_t.
+/// The formula assumes that no two routes share a link. If they do, the event engine is needed. All fields
+/// are limited to the largest std::int64_t.
 struct RingCost {
-  /// The bytes on each route: 2(n-1)/n * bytes for all_reduce, (n-1)/n * bytes for the others, rounded up.
+  /// The bytes on each route, rounded up: 2(n-1)/n * bytes for all_reduce, and (n-1)/n * bytes for the
+  /// others.
   std::int64_t bytes_per_link = 0;
   /// The smallest bandwidth among the ring's routes.
   double bytes_per_second = kUnlimitedBandwidth;
@@ -47,38 +48,37 @@ struct RingHop {
   friend bool operator==(const RingHop&, const RingHop&) = default;
 };
 
-/// The hops of rings that work at the same time, and the latency after their last byte.
+/// The hops of rings that work at the same time, and the total latency of their steps.
 struct CollectivePhase {
   std::vector<RingHop> hops;
   std::int64_t latency_ns = 0;
 };
 
-/// A collective on the links of a cluster. Its phases run one after the other.
+/// The phases and the cost of a collective. Its phases run one after the other.
 struct CollectiveRoute {
-  std::vector<CollectivePhase> phases;  ///< Empty for fewer than two devices.
-  /// The sums over all phases: `bytes_per_link` is the bytes that a device sends, and `duration_ns` is the
-  /// total time.
+  std::vector<CollectivePhase> phases;  ///< Empty if there are fewer than two devices.
+  /// The sums over all phases. `bytes_per_link` is the number of bytes that a device sends.
   RingCost cost;
 };
 
-/// Returns the phases of a collective of `bytes` (>= 0) over the devices of `ring`. The caller has ordered
-/// the devices with ring_order(). Usually the collective is one ring in this order.
+/// Returns the phases of a collective of `bytes` (>= 0) over the devices in `ring`. The devices must be in
+/// the order of ring_order(). Usually, the collective is one ring in this order.
 ///
-/// It goes by dimensions if the group is a grid on a torus with TorusCollectives::dimensions. The group has
-/// d_1, d_2, .. devices in the dimensions, and n devices in total. A reduce-scatter uses rings of d_1 devices
-/// with all bytes, then rings of d_2 devices with a d_1-th of the bytes, and so on. An all-gather does the
-/// same in reverse order, and an all-reduce does both. If no other transfer uses the torus, an all-reduce
-/// takes 2(n-1)/n * bytes/B + 2 sum(d_i - 1) * a. B is the bandwidth and a the latency of a link. One ring
-/// would have the latency 2(n-1) * a.
+/// If the group is a grid on a torus with TorusCollectives::dimensions, there are rings in each dimension.
+/// Let the group have d_1, d_2, .. devices in the dimensions, and n devices in total. A reduce-scatter uses
+/// rings of d_1 devices with all bytes, then rings of d_2 devices with 1/d_1 of the bytes, and so on. An
+/// all-gather uses the same rings in the reverse order, and an all-reduce is both. If no other transfer uses
+/// the torus, an all-reduce takes 2(n-1)/n * bytes/B + 2 sum(d_i - 1) * a. B is the bandwidth and a the
+/// latency of a link. One ring would have the latency 2(n-1) * a.
 CollectiveRoute collective_route(const Cluster& cluster, std::span<const std::int32_t> ring,
                                  Collective collective, std::int64_t bytes);
 
-/// Returns the order in which a ring visits a group of devices. There are two candidates: the given order,
-/// and a second order. The second goes from each device to the nearest remaining one (the widest route, then
-/// the least latency, then the fewest links). It is returned only if its busiest link carries less. On a
-/// torus the second order goes to and fro along the dimensions, and it is preferred if both are equal. A ring
-/// over servers therefore enters and leaves each server once, even if the devices are listed in another
-/// order. Takes O(devices^2) routes.
+/// Returns the order of the devices in a ring. There are two candidates: the given order, and an order that
+/// goes from each device to the nearest remaining one. The nearest one has the route with the largest
+/// bandwidth, then the least latency, then the fewest links. The second order is returned only if its busiest
+/// link carries less. A ring over servers then enters and leaves each server once, even if the given order
+/// does not. On a torus, the second order alternates its direction from line to line, and is also returned if
+/// both are equal. Takes O(devices^2) routes.
 std::vector<std::int32_t> ring_order(const Cluster& cluster, std::span<const std::int32_t> devices);
 
 }  // namespace penstock

@@ -11,8 +11,7 @@
 // in NVIDIA's DGX Cloud recipes 25.01 to 25.04. Either model alone gives 1.20 and 1.26, and predicts the
 // other within 4.4 %. H200 has the same chip.
 //
-// The memory that the driver gives to programs is the total that nvidia-smi prints on such a device, in MiB.
-// The driver reserves the rest:
+// nvidia-smi prints the memory in MiB that the driver gives to programs. The driver reserves the rest:
 //
 //           memory      nvidia-smi   reserved by the driver
 //   A100     80 GiB      81920        0
@@ -44,7 +43,7 @@ std::int64_t gibibytes(double amount) {
   return static_cast<std::int64_t>(std::llround(amount * static_cast<double>(std::int64_t{1} << 30)));
 }
 
-/// Returns the bytes of memory that plans must leave free. `driver_mebibytes` is the memory, in MiB, that the
+/// Returns the bytes of memory that plans must not use. `driver_mebibytes` is the memory, in MiB, that the
 /// driver gives to programs.
 std::int64_t reserve(std::int64_t memory_bytes, std::int64_t driver_mebibytes) {
   const std::int64_t kept_by_driver = memory_bytes - (driver_mebibytes << 20);
@@ -141,7 +140,7 @@ DeviceType gb300() {
   return device;
 }
 
-/// Returns the B300, which has the chip of the GB300. A node has eight of them, like B200.
+/// Returns the B300, which has the chip of the GB300. As with B200, a node has eight of them.
 DeviceType b300() {
   DeviceType device = gb300();
   device.name = "b300";

@@ -1,6 +1,6 @@
 #pragma once
-// Accelerators by name: the rates, memory and links on which training steps depend. The files in
-// scenarios/pricing compute the time of a model from them. A scenario can replace every value.
+// Defines accelerators by name: the rates, memory and links on which training steps depend. The files in
+// scenarios/pricing compute the times of a model from them. A scenario can replace every value.
 
 #include <cstdint>
 #include <optional>
@@ -16,8 +16,8 @@ namespace penstock {
 /// CUDA context, NCCL's buffers and fragmentation take 2 to 5 GiB.
 inline constexpr std::int64_t kReservedBesideAllocator = std::int64_t{3} << 30;
 
-/// One type of accelerator, in the server in which it is sold. Rates are for dense matrices, and rates of
-/// links are for one direction.
+/// One type of accelerator, and the server in which it is sold. Compute rates are for dense matrices. Rates
+/// of links are for one direction.
 struct DeviceType {
   /// The name, such as "h100-sxm".
   std::string name;
@@ -52,11 +52,12 @@ struct DeviceType {
   std::int64_t link_latency_ns = 5'000;
   /// The launch time of one memory-bound kernel.
   std::int64_t launch_ns = 2'000;
-  /// A factor for collectives that run between kernels, with no computation beside them. It is their time
-  /// divided by the time that they take alone.
+  /// The time of a collective between kernels, without computation at the same time, divided by the time that
+  /// it takes if it runs alone.
   double collectives = 1.35;
-  /// The fraction of the gradients' reduction over the network that lengthens the step although computation
-  /// runs at the same time. The part of the reduction without computation beside it is added in full.
+  /// A fraction of the time of gradient reductions over the network. Even if computation runs at the same
+  /// time, the step becomes longer by this fraction. The time of a reduction without simultaneous computation
+  /// is added completely.
   double step_fraction = 0.30;
 
   /// Returns the bytes of memory that a plan may use, or nothing if the memory is unlimited.
@@ -64,7 +65,8 @@ struct DeviceType {
     return usable_bytes(memory_bytes > 0 ? std::optional(memory_bytes) : std::nullopt, reserved_bytes);
   }
 
-  /// Returns the rate of one link to another device in bytes per second. It includes the link's efficiency.
+  /// Returns the rate of one link to another device, in bytes per second, after the efficiency of the link is
+  /// applied.
   double link_bytes_per_second(bool on_nvlink) const {
     return on_nvlink ? nvlink_bytes_per_second * nvlink_efficiency
                      : network_bytes_per_second * network_efficiency;

@@ -1,15 +1,14 @@
 // Computes the best paths to each destination with Dijkstra's algorithm (Boost.Graph) on the reversed links.
 //
-// A path's distance is the triple (latency, number of links, smallest bandwidth), compared in this order.
-// Another link increases the number of links and never improves the other two. The rest of a best path is
-// therefore a best path, too, as Dijkstra's algorithm requires. Several paths can still have equal distances.
-// A second pass decides between them: each node takes its lowest-numbered link that gives the node's
-// distance.
+// A path's distance is the triple (latency, number of links, smallest bandwidth), compared in this order. An
+// additional link increases the number of links and never improves the other two. So any end of a best path
+// is also a best path, as Dijkstra's algorithm requires. Several paths may have equal distances. Then a
+// second pass decides: each node uses the link with the lowest number that gives the node's distance.
 //
-// In uniform clusters, all devices have a direct link to each destination, and no detour is better. Then only
-// the links to the destination are examined. With n(n-1) links, a search would take time n^3.
+// If all devices have direct links to the destination and no detour can be better, only these links are
+// compared. In a cluster with n(n-1) links, searches would take a time proportional to n^3.
 //
-// Tested by route_test.cpp and, against all paths, by route_reference_test.cpp.
+// Tested by route_test.cpp, and by route_reference_test.cpp, which compares with all paths.
 
 #include "topology/next_links.hpp"
 
@@ -43,8 +42,8 @@ struct Distance {
 
   friend bool operator==(const Distance&, const Distance&) = default;
 };
-/// The distance of a node without a path. No path has so many links, so it differs from a path with the
-/// largest latency.
+/// The distance of a node without a path. No path has this number of links, so it differs from the distance
+/// of any path.
 constexpr Distance kUnreachable{kFarthest, kFarthest, 0};
 
 struct IsCloser {
@@ -118,11 +117,11 @@ std::vector<Distance> distances_to(const Network& network, std::int32_t destinat
   return distances;
 }
 
-/// Finds the link of each node on its best path to `destination`, by a search.
+/// Returns the first link of each node's best path to `destination`, found by a search.
 std::vector<std::int32_t> searched_row(const Network& network, std::int32_t destination) {
   const auto distances = distances_to(network, destination);
   std::vector<std::int32_t> row(network.node_count, kNoLink);
-  // Links are visited in ascending order, so the first link that fits has the lowest number.
+  // Links are visited in ascending order, so the first link that gives the distance has the lowest number.
   for (std::int32_t number = 0; number < std::ssize(network.links); ++number) {
     const auto& link = network.links[number];
     const auto& rest = distances[link.to];
@@ -132,9 +131,9 @@ std::vector<std::int32_t> searched_row(const Network& network, std::int32_t dest
   return row;
 }
 
-/// Returns the best direct link of each node to `destination`, or nothing if a device may have a better path.
-/// A detour has more links. It uses at least one link out of the device and another link into the
-/// destination.
+/// Returns the best direct link of each node to `destination`. Returns nothing if a device may have a better
+/// path over other nodes. The latency of such a path is at least that of one link out of the device and one
+/// link into the destination.
 std::optional<std::vector<std::int32_t>> direct_row(const Network& network, std::int32_t destination) {
   std::vector<std::int32_t> row(network.node_count, kNoLink);
   // Several links between the same two nodes are compared by the rule of Cluster::route().
@@ -152,7 +151,7 @@ std::optional<std::vector<std::int32_t>> direct_row(const Network& network, std:
     if (device == destination) continue;
     const auto detour_ns =
         saturating_sum_ns(network.least_latency_out[device], network.least_latency_in[destination]);
-    // If the latencies are equal, the direct link is better, because it is a single link.
+    // If the latencies are equal, the direct link is better, because it has fewer links.
     if (row[device] == kNoLink || network.links[row[device]].latency_ns > detour_ns) return std::nullopt;
   }
   return row;

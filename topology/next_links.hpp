@@ -1,5 +1,5 @@
 #pragma once
-// Computes the forwarding table for Cluster::route. For each destination device, it has the next link of
+// Computes the table for Cluster::route(). For each destination device, the table contains the next link of
 // every node.
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace penstock {
 
-/// The entry of a node without a link to the destination: it cannot reach it, or no device's route uses the
-/// node.
+/// The entry of a node that has no next link: the destination itself, a node that cannot reach it, or a node
+/// that is on no device's route.
 inline constexpr std::int32_t kNoLink = -1;
 
 /// Returns a + b for non-negative times, or the largest std::int64_t if the sum is larger.

@@ -39,14 +39,15 @@ constexpr double kGbit = 1e9 / 8;
 constexpr std::int64_t kMicrosecond = 1000;
 
 // Source: PipeDream (SOSP'19). Section 5.1 describes the servers, cards and networks. Section 2 states 10 to
-// 15 GB/s between cards over PCIe, and 30 GB/s over NVLink. For PCIe we use 12 GB/s, which is near the
-// middle. Large copies over PCIe 3.0 x16 (15.75 GB/s without protocol) reach it. The memory "16 GB" or "12
-// GB" of a card is in units of 2^30 bytes, as usual for memory chips.
+// 15 GB/s between cards over PCIe, and 30 GB/s over NVLink. For PCIe we use 12 GB/s, which is near the middle
+// of this range. Large copies over PCIe 3.0 x16 (15.75 GB/s without protocol) reach it. The "16 GB" or "12
+// GB" of a card are units of 2^30 bytes, as usual for memory chips.
 constexpr double kPcieBytesPerSecond = 12 * kGB;
 constexpr double kNvlink2BytesPerSecond = 30 * kGB;
 
 // Peak rates in fp32, from NVIDIA's V100 data sheet: 14 TFLOP/s for the PCIe card and 15.7 for SXM2 (NVLink).
-// Two cards with equal memory have the name "Titan X" (cluster C), so its rate is unknown.
+// There are two different cards with the name "Titan X" (cluster C) and the same memory, so the rate is
+// unknown.
 constexpr double kV100PcieFlops = 14e12;
 constexpr double kV100Sxm2Flops = 15.7e12;
 
@@ -58,9 +59,9 @@ constexpr double kH100Bf16Flops = 989e12;
 constexpr double kNvlink4BytesPerSecond = 450 * kGB;
 constexpr double kEightPortsBytesPerSecond = 8 * 400 * kGbit;
 
-// None of these sources states latencies, so these values are assumptions. They have the usual order of
+// None of these sources states latencies, so the values are assumptions. They are of the usual order of
 // magnitude for a small message between two cards: over the host's PCIe tree, over NVLink, through NVSwitch,
-// over TCP on Ethernet, and with RDMA on InfiniBand.
+// with TCP over Ethernet, and with RDMA over InfiniBand.
 constexpr std::int64_t kPcieLatencyNs = 5 * kMicrosecond;
 constexpr std::int64_t kNvlinkLatencyNs = 3 * kMicrosecond;
 constexpr std::int64_t kNvswitchLatencyNs = 3 * kMicrosecond;
@@ -190,8 +191,8 @@ FieldError first_of(std::initializer_list<FieldError> errors) {
   return found == errors.end() ? std::nullopt : *found;
 }
 
-/// Returns an error for too many uniform devices. Their links are not stored, so their names determine the
-/// memory.
+/// Returns an error if there are too many uniform devices. Their links are not stored, so the names of the
+/// devices determine the memory.
 FieldError uniform_size_error(std::int32_t devices) {
   if (devices <= kMostJoinedDevices) return std::nullopt;
   return fmt::format("devices must be at most {} in a uniform cluster, found {}", kMostJoinedDevices,
@@ -209,7 +210,7 @@ FieldError two_level_size_error(std::int64_t nodes, std::int64_t devices_per_nod
       kMostRouteEntries, nodes, devices_per_node);
 }
 
-/// Returns an error if the order is not empty and does not name each device exactly once.
+/// Returns an error if the order is not empty and does not contain each device exactly once.
 FieldError order_error(const TwoLevelCluster& shape) {
   if (shape.device_order.empty()) return std::nullopt;
   std::vector<std::int32_t> order = shape.device_order;
@@ -240,18 +241,20 @@ FieldError error_of(const TwoLevelCluster& shape) {
                 latency_error("inter_latency_ns", shape.inter_latency_ns), memory_error(shape.memory_bytes),
                 reserve_error(shape.reserved_bytes), flops_error(shape.flops_per_second)});
   if (fields) return fields;
-  // The order is checked last, because this check multiplies sizes, which must be small enough for that.
+  // The order is checked last, because its check multiplies the sizes. The checks before ensure that the
+  // product does not overflow.
   auto size = two_level_size_error(shape.nodes, shape.devices_per_node);
   return size ? size : order_error(shape);
 }
 
-/// Returns an error if the table of routes would be too large. It has an entry for each pair of devices.
+/// Returns an error if the table of routes would be too large. The table has an entry for each pair of
+/// devices.
 FieldError torus_size_error(const std::vector<std::int32_t>& dimensions) {
   if (dimensions.empty()) return "dimensions must name at least one size, found none";
   std::int64_t devices = 1;
   for (const std::int32_t size : dimensions) {
     if (auto error = count_error("each of the dimensions", size)) return error;
-    // The product is checked before each multiplication, so that it cannot overflow.
+    // A product above the limit is not multiplied further, so it cannot overflow.
     devices = devices > kMostRouteEntries ? devices : devices * size;
   }
   if (devices <= kMostRouteEntries / devices) return std::nullopt;
@@ -266,12 +269,12 @@ FieldError error_of(const TorusCluster& shape) {
                    reserve_error(shape.reserved_bytes), flops_error(shape.flops_per_second)});
 }
 
-/// Adds a link from each device to the next one (+1) in each dimension. After the last device comes the
-/// first.
+/// Adds a link from each device to the next one in each dimension. The next device of the last one is the
+/// first one.
 void add_torus_links(ClusterBuilder& builder, const TorusCluster& shape, std::int32_t devices) {
   std::int32_t stride = devices;
   for (const std::int32_t size : shape.dimensions) {
-    // In this dimension, neighbours are `stride / size` device numbers apart.
+    // In this dimension, the numbers of neighbours differ by stride / size.
     const std::int32_t step = stride / size;
     for (std::int32_t device = 0; device < devices; ++device) {
       const std::int32_t place = device % stride / step;
@@ -284,7 +287,7 @@ void add_torus_links(ClusterBuilder& builder, const TorusCluster& shape, std::in
   }
 }
 
-/// Returns `name` in the form that is used for comparisons.
+/// Returns `name` in lower case, without '-' and '_', for comparisons.
 std::string key(std::string_view name) {
   std::string result;
   for (const unsigned char c : name) {
@@ -308,7 +311,8 @@ tl::expected<Cluster, std::string> uniform_cluster(const UniformCluster& shape) 
 
 tl::expected<Cluster, std::string> two_level_cluster(const TwoLevelCluster& shape) {
   if (const auto error = error_of(shape)) return tl::unexpected("two-level cluster: " + *error);
-  // An odd nanosecond is added to the downward half, so that every route has the exact sum.
+  // If a latency is odd, the downward half gets the additional nanosecond, so that every route has the exact
+  // latency.
   const auto intra_up_ns = shape.intra_latency_ns / 2;
   const auto intra_down_ns = shape.intra_latency_ns - intra_up_ns;
   const auto inter_up_ns = shape.inter_latency_ns / 2;

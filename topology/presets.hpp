@@ -1,5 +1,5 @@
 #pragma once
-// Ready-made clusters: clusters from papers, common servers, and shapes with parameters.
+// Ready-made clusters: clusters of papers, common servers, and general shapes with parameters.
 
 #include <cstdint>
 #include <optional>
@@ -13,8 +13,8 @@
 
 namespace penstock {
 
-/// A cluster of `devices` equal devices "gpu0", "gpu1", ... Each ordered pair has its own link, so no link is
-/// shared.
+/// A cluster of equal devices "gpu0", "gpu1", ... Each ordered pair of devices has its own link, so no link
+/// is shared.
 struct UniformCluster {
   /// The number of devices, 1 to kMostJoinedDevices.
   std::int32_t devices = 1;
@@ -34,10 +34,10 @@ struct UniformCluster {
 /// Returns the cluster. The error message names the field, its range and the value found.
 tl::expected<Cluster, std::string> uniform_cluster(const UniformCluster& shape);
 
-/// A cluster of `nodes` servers with `devices_per_node` devices each. The devices are "node0/gpu0", ...,
-/// numbered server by server. Each device has a full-duplex link to the switch of its server. If there are
-/// several servers, each has one full-duplex uplink to a central switch. A route between servers goes over a
-/// device link, two uplinks and a device link.
+/// A cluster of servers. The devices "node0/gpu0", ... are numbered server by server. Each device has a
+/// full-duplex link to the switch of its server. If there are several servers, each server has a full-duplex
+/// uplink to a central switch. A route between servers then uses the links of both devices and the uplinks of
+/// both servers.
 struct TwoLevelCluster {
   /// The number of servers, at least 1.
   std::int32_t nodes = 1;
@@ -45,11 +45,12 @@ struct TwoLevelCluster {
   std::int32_t devices_per_node = 1;
   /// The bandwidth of a device's link in each direction, greater than 0.
   double intra_bytes_per_second = kUnlimitedBandwidth;
-  /// The latency of a whole route inside a server, at least 0. Each of its two links has half of it.
+  /// The latency of a route inside a server, at least 0. Each of the two links on the route has half of this
+  /// latency.
   std::int64_t intra_latency_ns = 0;
   /// The bandwidth of a server's uplink in each direction, greater than 0.
   double inter_bytes_per_second = kUnlimitedBandwidth;
-  /// The latency of two uplinks together, at least 0. Each uplink has half of it.
+  /// The latency of two uplinks together, at least 0. Each uplink has half of this latency.
   std::int64_t inter_latency_ns = 0;
   /// The memory of a device in bytes, greater than 0. Absent means unlimited.
   std::optional<std::int64_t> memory_bytes = std::nullopt;
@@ -59,8 +60,8 @@ struct TwoLevelCluster {
   double flops_per_second = 0;
   /// The cluster's name.
   std::string name = "two-level";
-  /// The order of the devices. They are first numbered server by server. Device d of the cluster is then the
-  /// one with number device_order[d]. Empty means that the numbers do not change.
+  /// The order of the devices. Device d of the cluster is the device that has the number device_order[d] when
+  /// devices are numbered server by server. If it is empty, these numbers do not change.
   std::vector<std::int32_t> device_order{};
 
   friend bool operator==(const TwoLevelCluster&, const TwoLevelCluster&) = default;
@@ -68,9 +69,10 @@ struct TwoLevelCluster {
 /// Returns the cluster. The error message names the field, its range and the value found.
 tl::expected<Cluster, std::string> two_level_cluster(const TwoLevelCluster& shape);
 
-/// Devices on a torus with any number of dimensions. In each dimension, a device has a full-duplex link to
-/// both neighbours, and the last device is a neighbour of the first. Two devices in a dimension have a single
-/// link. Messages pass through the devices between them, over the fewest links.
+/// A cluster whose devices form a torus with any number of dimensions. In each dimension, a device has
+/// full-duplex links to both neighbours, and the first and the last device are neighbours. If a dimension has
+/// two devices, they have a single link. Messages between other devices pass through devices between them,
+/// over as few links as possible.
 struct TorusCluster {
   std::vector<std::int32_t> dimensions{};         ///< The number of devices in each dimension, at least 1.
   double bytes_per_second = kUnlimitedBandwidth;  ///< The bandwidth of each link in each direction, > 0.
@@ -85,22 +87,22 @@ struct TorusCluster {
 /// names the field, its range and the value found.
 tl::expected<Cluster, std::string> torus_cluster(const TorusCluster& shape);
 
-/// A named torus, the size of a whole pod: "tpu-v2", "tpu-v3" or "tpu-v4". For a part of a pod, copy the
-/// shape and set `dimensions`.
+/// A named torus with the size of a whole pod: "tpu-v2", "tpu-v3" or "tpu-v4". For a part of a pod, copy the
+/// shape and change `dimensions`.
 struct TorusPreset {
   std::string_view name;
   std::string_view summary;
   TorusCluster shape;
 };
 std::span<const TorusPreset> torus_presets();
-/// Returns the names of all shapes and presets: "uniform", "two-level", "torus", and the names in both
-/// tables.
+/// Returns the names of all shapes and presets: "uniform", "two-level", "torus", and the names of presets()
+/// and torus_presets().
 std::vector<std::string_view> cluster_presets();
 /// Returns the torus with this name, or null if there is none. Ignores case, '-' and '_'.
 const TorusPreset* find_torus_preset(std::string_view name);
 
-/// A named preset: "pipedream-a", "pipedream-b", "pipedream-c" or "dgx-h100". For another number of servers,
-/// copy the shape and set `nodes`.
+/// A named cluster of servers: "pipedream-a", "pipedream-b", "pipedream-c" or "dgx-h100". For another number
+/// of servers, copy the shape and change `nodes`.
 struct Preset {
   std::string_view name;
   /// A description with the devices, the bandwidths and the source of the figures.
@@ -110,8 +112,8 @@ struct Preset {
 };
 /// Returns all presets.
 std::span<const Preset> presets();
-/// Returns the preset with this name, or null if there is none. Ignores case, '-', '_' and a leading
-/// "cluster-". "Cluster-A" of the PipeDream paper finds "pipedream-a".
+/// Returns the preset with this name, or null if there is none. Ignores case, '-' and '_'. The names that the
+/// PipeDream paper uses are also accepted: "Cluster-A" is "pipedream-a".
 const Preset* find_preset(std::string_view name);
 
 }  // namespace penstock

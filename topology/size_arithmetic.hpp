@@ -6,9 +6,8 @@
 
 namespace penstock {
 
-/// A 128-bit integer, for products of two 64-bit sizes and for sums of such products. Callers round or
-/// compare the result afterwards. GCC and Clang have this type, and `__extension__` prevents a -Wpedantic
-/// warning.
+/// A 128-bit integer, for products of two 64-bit sizes and for sums of such products. GCC and Clang have this
+/// type. `__extension__` prevents a warning of -Wpedantic.
 __extension__ typedef __int128 Wide;
 
 /// Returns `count`, or the largest 64-bit number if `count` is larger.

@@ -1,15 +1,18 @@
-// Converts measured durations to the times of a scenario's stages. For each kind of action, d is duration +
-// launch at the file's own microbatch size. The model is:
+// Converts measured durations to the times of a scenario's stages. For each kind of action, d is its duration
+// plus the launch time, at the file's own microbatch size. The overhead o is the part of d that does not grow
+// with the number of samples. The model is:
 //
 //     overhead = o        figure = d - o        duration of m times as many samples = o + m (d - o)
 //
-// For every overhead o, each kind is exact at the file's own microbatch size. o is chosen to minimise the
-// squared relative errors at the other sizes, over all kinds of the stage. y is the measured time:
+// For every value of o, each kind is exact at the file's own microbatch size. o is chosen so that the sum of
+// squared relative errors at the other sizes, over all kinds of the stage, is smallest. y is the measured
+// time:
 //
 //     residual = (o (1 - m) + m d - y) / y,   o = sum (1 - m)(y - m d) / y^2  /  sum (1 - m)^2 / y^2
 //
-// In a model, B is I + W. If the program has only B, B is exact, and it is divided in the ratio of the
-// measured I and W. Otherwise I and W are exact. Tests: tests/backend/calibration_test.cpp.
+// In a model, B is I + W. If the program has only B, the time of B is exact, and it is divided in the ratio
+// of the measured I and W. Otherwise the times of I and W are exact. Tests:
+// tests/backend/calibration_test.cpp.
 
 #include "backend/calibration/calibrated_parts.hpp"
 
@@ -42,7 +45,7 @@ namespace penstock {
 
 namespace {
 
-constexpr double kWorthANote = 0.01;  // relative error from which on the user gets a note
+constexpr double kWorthANote = 0.01;  // the smallest relative error for which the user gets a note
 
 const KindCalibration* find_kind(const std::vector<KindCalibration>& stage, ActionKind kind) {
   const auto found = std::ranges::find(stage, kind, &KindCalibration::kind);
@@ -62,7 +65,7 @@ struct StageTimes {
   Ns step = 0;
 };
 
-/// The formulas at the head of this file, for one stage under one load.
+/// Applies the formulas at the top of this file to one stage under one load.
 class StageFormula {
  public:
   StageFormula(const Calibration& calibration, const std::vector<KindCalibration>& kinds)
@@ -138,7 +141,8 @@ StageTimes times_of(const StageFormula& formula, const NeededKinds& needed) {
   times.backward = times.backward_input + times.backward_weight;
   if (needed.split_backward || !formula.has(ActionKind::backward)) return times;
   times.backward = std::llround(whole);
-  // B is exact. It is divided in the ratio of the measured I and W, or equally if they were not measured.
+  // The time of B is exact. It is divided in the ratio of the measured I and W, or equally if they were not
+  // measured.
   const double share = input + weight > 0 ? input / (input + weight) : 0.5;
   times.backward_input = std::llround(whole * share);
   times.backward_weight = times.backward - times.backward_input;
@@ -210,8 +214,8 @@ struct WorstError {
   }
 };
 
-/// Returns notes about times that the model cannot express. There is one for the file's own microbatch size
-/// (B, or I and W) and one for the other sizes.
+/// Returns notes about times that the model cannot express. There is one note for the file's own microbatch
+/// size (about B, or about I and W) and one note for the other sizes.
 std::vector<std::string> error_notes(const Calibration& calibration, const std::vector<StageTimes>& times) {
   WorstError at_own;
   WorstError at_others;
@@ -270,7 +274,8 @@ CalibratedModel calibrated_model(const Calibration& calibration, const Experimen
   };
   StageFigures& figures = model.figures;
   figures.forward = listed_times(&StageTimes::forward);
-  // All stages have the same kinds. A scenario may state B, or I and W, or B and I, from which W is computed.
+  // All stages have the same kinds. A scenario may state B, or I and W. It may also state B and I; W is then
+  // B - I.
   const std::vector<KindCalibration>& kinds = calibration.stages.front();
   if (needed.split_backward || find_kind(kinds, ActionKind::backward) == nullptr) {
     figures.backward_input = listed_times(&StageTimes::backward_input);
@@ -294,9 +299,10 @@ CalibratedModel calibrated_model(const Calibration& calibration, const Experimen
   return model;
 }
 
-// Fits latency and bandwidth of links. A message (hop) takes latency + bytes / bandwidth, so a line is fitted
-// through the median times of each size. If the measured times scatter too much for a slope, the scenario's
-// bandwidth is used and only the latency is fitted. Tests: tests/backend/calibration_test.cpp.
+// Fits the latency and the bandwidth of links. A message (hop) takes latency + bytes / bandwidth, so a line
+// is fitted through the median times of each size. If the measured times scatter too much to give a slope,
+// the bandwidth of the scenario is used and only the latency is fitted. Tests:
+// tests/backend/calibration_test.cpp.
 
 namespace {
 
@@ -327,7 +333,7 @@ LinkCalibration fitted_link(std::string name, const std::map<Bytes, std::vector<
                             double bytes_per_second, Ns launch_ns) {
   LinkCalibration link{.name = std::move(name), .points = {}, .bytes_per_second = bytes_per_second};
   std::vector<LinePoint> medians;
-  // For each size, the median time minus bytes / bandwidth of the scenario.
+  // For each size, this list gets the median time minus the time that the scenario's bandwidth explains.
   std::vector<Ns> beside_bandwidth;
   Ns widest = 0;  // largest spread of the times of one size
   for (const auto& [bytes, times] : hops) {
@@ -348,8 +354,8 @@ LinkCalibration fitted_link(std::string name, const std::map<Bytes, std::vector<
   } else {
     latency = static_cast<double>(spread_of(beside_bandwidth).median_ns);
   }
-  // A hop is measured from action to action, so it contains a launch. The launch is subtracted, because the
-  // stages' overhead already contains it.
+  // A hop is measured from the end of one action to the start of another, so it contains a launch. The launch
+  // time is subtracted, because the stages' overhead already contains it.
   link.latency_ns = std::max<Ns>(0, std::llround(latency) - launch_ns);
   return link;
 }

@@ -1,6 +1,6 @@
 #pragma once
-// Converts the measurements of a calibration to parts of a scenario: the model's stages and the cluster. Used
-// by calibration.cpp.
+// Converts the measurements of a calibration to two parts of a scenario: the stages of the model, and the
+// cluster. Used by calibration.cpp.
 
 #include <optional>
 #include <string>
@@ -23,19 +23,19 @@ struct NeededKinds {
 };
 NeededKinds needed_kinds(const Program& program);
 
-/// The measured figures of the stages in the form of a scenario's model.
+/// The measured times and sizes of the stages, in the form of a scenario's model.
 struct CalibratedModel {
   StageFigures figures;
   /// Notes for the user about measured times that the model cannot express exactly.
   std::vector<std::string> notes;
 };
-/// Returns the measured times, with the bytes of `own`. `own` is the scenario at the microbatch size of its
-/// file.
+/// Returns the measured times together with the bytes of `own`. `own` is the scenario with the microbatch
+/// size of its file.
 CalibratedModel calibrated_model(const Calibration& calibration, const Experiment& own,
                                  const NeededKinds& needed);
 
-/// Fits latency and bandwidth of each kind of link to the messages of the runs with load `alone`. `launch_ns`
-/// is subtracted from each latency.
+/// Fits the latency and the bandwidth of each kind of link. It uses the messages of the runs with load
+/// `alone`. `launch_ns` is subtracted from each latency.
 std::vector<LinkCalibration> fitted_links(const std::vector<Hop>& hops, const ClusterSpec& spec,
                                           const Cluster& cluster, Ns launch_ns);
 

@@ -3,8 +3,8 @@
 //
 //     duration = overhead + samples * rate        and        latency + bytes / bandwidth for each hop
 //
-// Each size is measured alone and busy. On real machines, an action takes longer when other ranks work at the
-// same time, as they do in a pipeline. Tests: tests/backend/calibration_test.cpp.
+// Each size is measured with load `alone` and with load `busy`. On real machines, an action takes longer when
+// other ranks work at the same time, as they do in a pipeline. Tests: tests/backend/calibration_test.cpp.
 
 #include "backend/calibration/calibration.hpp"
 
@@ -41,7 +41,8 @@ namespace penstock {
 
 namespace {
 
-// Durations below this limit have a large spread, which the clock and the scheduler alone cause.
+// The spread of durations is not judged below this limit. Such short durations spread widely because of the
+// clock and the scheduler alone.
 constexpr Ns kTooShortToJudge = 200'000;
 
 template <typename Value>
@@ -88,7 +89,8 @@ struct Measurement {
   double spread = 0;              // the largest spread of any kind's durations
 };
 
-/// Returns the largest spread of any kind: the middle half of its durations divided by their median.
+/// Returns the largest relative spread of any kind of action. The relative spread is the middle half of the
+/// durations divided by their median.
 double worst_spread(const CalibrationSamples& samples) {
   double worst = 0;
   for (const auto& [key, durations] : samples.durations) {
@@ -114,15 +116,15 @@ struct MeasurementPlan {
   std::int64_t micro_batch_size = 1;
 };
 
-/// Repeats the run and returns the attempt with the smallest spread. The loop ends after the first attempt
-/// that is steady enough.
+/// Repeats the run and returns the attempt with the smallest spread. The loop ends early if an attempt is
+/// steady enough.
 OrRunError<Measurement> measurement_of(const Scenario& scenario, const Program& like,
                                        const MeasurementPlan& plan, const CalibrationOptions& options,
                                        const CalibrationRun& run) {
-  // If both forms of backward are measured, each occurs in every second microbatch, so twice as many are
-  // needed.
+  // If both forms of the backward are measured, each form occurs only in every second microbatch. Therefore
+  // twice as many microbatches are needed.
   const std::int32_t turns = plan.backward == BackwardForm::both ? 2 : 1;
-  // While a busy pipeline drains, some ranks are idle, so the program runs more microbatches than it
+  // When a busy pipeline drains, some ranks are idle. Therefore the program runs more microbatches than it
   // measures.
   const std::int32_t drain = plan.load == CalibrationLoad::busy ? like.stage_count() : 0;
   const CountedMicrobatches counted{.first = turns * options.warmup,
@@ -143,7 +145,8 @@ OrRunError<Measurement> measurement_of(const Scenario& scenario, const Program& 
                          .notes = result->notes,
                          .peak_bytes = peaks_of(*result)};
     measured.spread = worst_spread(measured.samples);
-    // The minimum is used, because other load on the machine can only increase the spread.
+    // The attempt with the smallest spread is taken, because other load on the machine can only increase the
+    // spread.
     if (!steadiest || measured.spread < steadiest->spread) steadiest = std::move(measured);
     if (steadiest->spread <= options.steady) break;
   }
@@ -233,8 +236,8 @@ std::vector<std::vector<KindCalibration>> calibrated_stages(Gathered& gathered, 
   return calibrated;
 }
 
-/// Returns the microbatch sizes in samples, in ascending order. At least three are required: any two points
-/// lie on a line, so they do not show its error.
+/// Returns the microbatch sizes in samples, in ascending order. At least three sizes are required, because
+/// two points always lie on a line and show no error.
 tl::expected<std::vector<std::int64_t>, std::string> sizes_of(const CalibrationOptions& options,
                                                               std::int64_t own) {
   const std::set<std::int32_t> multiples(options.multiples.begin(), options.multiples.end());
@@ -310,8 +313,8 @@ tl::expected<Calibration, UserError> calibrate(const Scenario& scenario, const C
 }
 
 // Generates the programs that a calibration runs. A published schedule gives one list of actions for each
-// stage. If a rank holds several stages, their lists are merged into one. The merged order is an order in
-// which the actions could run if all took equally long:
+// stage. If a rank holds several stages, their lists are merged into one list. The order of the merged list
+// is one in which the actions could run if all took equally long:
 //
 //     stage 0   F0 F1 B0 B1            rank 0 (stages 0 and 2)   0F0 2F0 2B0 0F1 ...
 //     stage 1   F0 B0 F1 B1     ->     rank 1 (stage 1)          1F0 1B0 1F1 1B1
@@ -361,16 +364,17 @@ class Merge {
         merged[rank].push_back(round.back());
         moved = true;
       }
-      // All ranks choose before the round's actions count as done, so an action can use only results of
-      // earlier rounds.
+      // All ranks choose their actions before the actions of this round count as done. So an action can use
+      // only the results of earlier rounds.
       for (const Action& action : round) note(action);
     }
     return merged;
   }
 
  private:
-  /// Returns a stage of the rank that can run its next action, or nothing. It prefers backward to forward
-  /// actions, the later stage among forward actions, and the earlier stage among backward actions.
+  /// Returns a stage of the rank whose next action can run, or nothing. It prefers backward actions to
+  /// forward actions. Among forward actions it prefers the later stage, and among backward actions the
+  /// earlier stage.
   std::optional<std::size_t> ready_stage(const std::vector<std::int32_t>& rank_of_stage,
                                          std::int32_t rank) const {
     std::optional<std::size_t> found;

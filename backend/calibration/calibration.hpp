@@ -37,8 +37,8 @@ template <>
 inline constexpr auto kEnumWords<CalibrationLoad> = std::to_array<EnumWord<CalibrationLoad>>(
     {{CalibrationLoad::alone, "alone"}, {CalibrationLoad::busy, "busy"}});
 
-/// The form of the backward passes: each is one B (whole), an I and a W (split), or the two forms alternate
-/// (both).
+/// The form of the backward passes. `whole` is one B, and `split` is an I and a W. With `both`, the two forms
+/// alternate.
 enum class BackwardForm : std::uint8_t { whole, split, both };
 
 struct CalibrationShape {
@@ -66,8 +66,8 @@ inline constexpr auto kEnumWords<CalibrationKinds> = std::to_array<EnumWord<Cali
 struct CalibrationOptions {
   /// Factors by which the file's own microbatch size is multiplied; three or more, all different.
   std::vector<std::int32_t> multiples{1, 2, 4};
-  std::int32_t warmup = 5;    ///< actions of each kind that run first and are not measured
-  std::int32_t samples = 30;  ///< measured actions of each kind, for each size and load
+  std::int32_t warmup = 5;    ///< number of actions of each kind that run first and are not measured
+  std::int32_t samples = 30;  ///< number of measured actions of each kind, for each size and load
   CalibrationKinds kinds = CalibrationKinds::needed;
   CalibrationLoad load = CalibrationLoad::busy;  ///< the load from which the model's times are taken
   /// The largest accepted spread of durations (middle half divided by median). A run with a larger spread is
@@ -108,7 +108,7 @@ struct LinkCalibration {
     Spread hop;
   };
   std::vector<Point> points;  ///< sorted by bytes, smallest first
-  Ns latency_ns = 0;          ///< fitted latency, without the launch time that each action has in any case
+  Ns latency_ns = 0;          ///< fitted latency, without the launch time, which each action already includes
   /// Fitted bandwidth, or the scenario's bandwidth if the time did not depend on the size.
   double bytes_per_second = 0;
   bool bandwidth_measured = false;  ///< true if `bytes_per_second` is the fitted bandwidth
@@ -131,7 +131,7 @@ struct Calibration {
   std::vector<LinkCalibration> links{};                ///< only the kinds of links that the program uses
   /// Peak memory by rank, in the busy run at the smallest size. Empty if the modules report no memory.
   std::vector<Bytes> peak_bytes{};
-  /// True if the figures in bytes were reported by the modules. Otherwise they are copied from the scenario.
+  /// True if the modules reported the sizes in bytes. Otherwise the sizes are copied from the scenario.
   bool counted_bytes = false;
   std::vector<std::string> notes{};
 
@@ -139,10 +139,11 @@ struct Calibration {
   std::optional<ClusterSpec> cluster{};  ///< absent if the scenario lists its links one by one
 };
 
-/// Measures the stages and links of `scenario`, at every size, alone and busy. Every duration is exact at the
-/// file's own microbatch size. A model has one overhead for each stage, and B = I + W. A note tells the user
-/// where this causes an error above 1 % (formulas: calibrated_parts.cpp). Collectives are not measured. Fails
-/// if `run` fails, if prepare() rejects the scenario, or if there are fewer than three sizes.
+/// Measures the stages and links of `scenario`, at every size, with the loads `alone` and `busy`. At the
+/// file's own microbatch size, the durations of the result are exact. The model has only one overhead for
+/// each stage, and B is always I + W. If this causes an error above 1 %, a note tells the user (formulas:
+/// calibrated_parts.cpp). Collectives are not measured. Fails if `run` fails, if prepare() rejects the
+/// scenario, or if there are fewer than three sizes.
 tl::expected<Calibration, UserError> calibrate(const Scenario& scenario, const CalibrationOptions& options,
                                                const CalibrationRun& run, const BytesOfStages& bytes_of = {});
 

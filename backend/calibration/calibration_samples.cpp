@@ -1,13 +1,13 @@
 // Selects the measurements of a run that can be used. A duration is used if its microbatch is neither in the
 // warm-up nor at the end. A launch time is used if the action did not wait for a message. The time of a
-// message (hop) is used only if the consumer was already idle when the producer ended. Then it waited only
-// for the message:
+// message (hop) is used only if the consumer was already idle when the producer ended, because the consumer
+// then waited only for the message:
 //
 //     rank 0  |F3____|
 //     rank 1    idle  ~~hop~~|F3____|        time_ns = start of the consumer - end of the producer
 //
-// If the consumer's rank was still busy during a hop, the time gives only an upper bound, so it is not used.
-// Tests: tests/backend/calibration_test.cpp.
+// If the rank of the consumer was still busy during a hop, the time is only an upper bound, so it is not
+// used. Tests: tests/backend/calibration_test.cpp.
 
 #include "backend/calibration/calibration_samples.hpp"
 
@@ -54,7 +54,8 @@ bool counts(const Span& span, std::int32_t steps_before, const CountedMicrobatch
   return number >= counted.first && number < counted.last;
 }
 
-/// Adds the time of the message for which the action at `before` waited, if it waited for exactly one.
+/// Adds the time of the message for which the action at `before` waited. Adds nothing if it waited for no
+/// message or for several.
 void add_hop(CalibrationSamples& samples, Spans spans, const IdleBefore& before,
              std::span<const Span* const> waited, const std::map<Product, const Span*>& producers,
              const std::function<Bytes(const Action&)>& bytes_of) {
@@ -108,9 +109,9 @@ CalibrationSamples samples_of(const Timeline& timeline, const Experiment& experi
   return samples;
 }
 
-// Fits a line of least squares. slope = sum (x - mean x)(y - mean y) / sum (x - mean x)^2. The standard error
-// of the slope is sqrt(sum of squared residuals / (n - 2) / sum (x - mean x)^2). The means are subtracted
-// first, because the squares of large x (bytes up to 10^9) would lose precision.
+// Fits a line with the least sum of squared errors. slope = sum (x - mean x)(y - mean y) / sum (x - mean
+// x)^2. The standard error of the slope is sqrt(sum of squared residuals / (n - 2) / sum (x - mean x)^2). The
+// means are subtracted first, because the squares of large x (bytes up to 10^9) would lose precision.
 
 Spread spread_of(std::vector<Ns> samples) {
   if (samples.empty()) return {};

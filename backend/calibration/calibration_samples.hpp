@@ -28,8 +28,8 @@ struct Spread {
   friend bool operator==(const Spread&, const Spread&) = default;
 };
 
-/// Returns the spread of the samples. All fields are 0 if there are no samples. If their number is even, the
-/// lower middle value is the median.
+/// Returns the spread of the samples. All fields are 0 if there are no samples. If the number of samples is
+/// even, the median is the lower of the two middle values.
 Spread spread_of(std::vector<Ns> samples);
 
 /// A line y = constant + slope * x.
@@ -47,8 +47,8 @@ struct LinePoint {
   double y = 0;
 };
 
-/// Returns the line of least squares. If all points have the same x, returns a horizontal line through their
-/// mean.
+/// Returns the line with the least sum of squared errors. If all points have the same x, returns a horizontal
+/// line through their mean.
 Line fit_line(const std::vector<LinePoint>& points);
 
 // Extracts from one run of a calibration program the durations of actions, the times between actions, and the
@@ -66,7 +66,7 @@ struct Hop {
   std::int32_t from_rank = 0;
   std::int32_t to_rank = 0;
   Bytes bytes = 0;
-  /// The time from the end of the action that made the message to the start of the action that needed it.
+  /// The time from the end of the action that produced the message to the start of the action that needed it.
   Ns time_ns = 0;
 };
 
@@ -94,7 +94,7 @@ CalibrationSamples samples_of(const Timeline& timeline, const Experiment& experi
 struct ProfileOptions {
   std::int64_t samples = 1;  ///< number of samples in the measured microbatch; >= 1
   std::int32_t warmup = 5;   ///< number of passes before the measurement; >= 0
-  /// The number of measured passes, at least 1. The result is the median of each layer's times.
+  /// The number of measured passes, at least 1. The result has the median of each layer's times.
   std::int32_t repeats = 30;
 };
 

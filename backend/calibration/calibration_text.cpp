@@ -1,6 +1,6 @@
 // Prints a calibration. The table shows the times under the load that the model uses, and beside them the
-// times under the other load. The reader can see how much the ranks slow each other down. The JSON output has
-// both. Tests: tests/backend/calibration_test.cpp.
+// times under the other load. The user can therefore see how much the ranks slow each other down. The JSON
+// output also has both times. Tests: tests/backend/calibration_test.cpp.
 
 #include "backend/calibration/calibration_text.hpp"
 
@@ -204,8 +204,8 @@ std::string calibration_to_json(const Calibration& calibration) {
   return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-// Writes the sections `model:` and `cluster:` of a scenario to one file, with the functions that write
-// scenarios. A prediction can then read measured figures exactly as it reads figures that a user has typed.
+// Writes the parts `model:` and `cluster:` of a scenario to one file, with the functions that write
+// scenarios. A prediction can then read measured values exactly as it reads values that a user has typed.
 
 std::string cost_file(const Calibration& calibration) {
   const std::string head = fmt::format(

@@ -18,8 +18,8 @@ std::string calibration_to_json(const Calibration& calibration);
 // costs.yaml`.
 
 /// Returns YAML with the parts `model` and `cluster`. `model` has the stages and their microbatch size.
-/// `cluster` is absent if the scenario lists each link separately. A comment says how the figures were
-/// measured. load.hpp reads the same figures back.
+/// `cluster` is absent if the scenario lists each link separately. A comment says how the values were
+/// measured. load.hpp reads the file.
 std::string cost_file(const Calibration& calibration);
 
 }  // namespace penstock

@@ -1,6 +1,6 @@
 #pragma once
-// Owners of device memory and of host memory to which GPUs write, and the interface that packs payloads into
-// device memory.
+// Classes that own device memory, and host memory to which GPUs write. Also has the interface that packs
+// payloads into device memory.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,9 +18,9 @@ namespace penstock {
 class DeviceBuffer {
  public:
   DeviceBuffer() = default;
-  /// Allocates memory that is filled with zeros. Throws CudaError. If the device is blocked or `stopped`
-  /// returns true, throws like wait_for(). Allocation is slow, so it must not happen in timed iterations. The
-  /// destructor waits for the device, unless devices_are_given_up() returns true.
+  /// Allocates memory and fills it with zeros. Throws CudaError. If the device is blocked or `stopped`
+  /// returns true, throws the exceptions of wait_for(). Allocation is slow, so it must not happen in timed
+  /// iterations. The destructor waits for the device, unless devices_are_given_up() returns true.
   DeviceBuffer(std::int32_t device, std::size_t bytes, const std::function<bool()>& stopped = {});
   DeviceBuffer(DeviceBuffer&& other) noexcept
       : device_(other.device_),
@@ -46,7 +46,8 @@ class DeviceBuffer {
   void* data_ = nullptr;
 };
 
-/// Times of a device's %globaltimer, in host memory to which kernels write. All are 0 at first.
+/// An array of times of a device's %globaltimer, in host memory to which kernels write. All times are 0 at
+/// first.
 class PinnedMoments {
  public:
   explicit PinnedMoments(std::size_t count);
@@ -63,12 +64,11 @@ class PinnedMoments {
   std::uint64_t* moments_ = nullptr;
 };
 
-/// start_slot() and end_slot() return the indices at which the start and the end of a message or action are
-/// stored in PinnedMoments.
+/// start_slot() and end_slot() return the indices of a message's or action's start and end in PinnedMoments.
 inline std::size_t start_slot(std::int32_t number) { return 2 * static_cast<std::size_t>(number); }
 inline std::size_t end_slot(std::int32_t number) { return start_slot(number) + 1; }
 
-// The interface between GPU transports and the payloads of stage modules. A transport sees only bytes of
+// The interface between GPU transports and the payloads of stage modules. A transport handles only bytes of
 // device memory and their layout.
 
 /// The type of the numbers in a packed payload. A transport that sums payloads needs it.
@@ -88,8 +88,8 @@ struct DeviceLayout {
   friend bool operator==(const DeviceLayout& a, const DeviceLayout& b) { return a.text == b.text; }
 };
 
-/// Packs and unpacks payloads. Any worker's thread may call it. The transport passes it no null payloads. A
-/// function that fails throws an exception.
+/// An interface that packs and unpacks payloads. The threads of all workers may call it. The payloads are
+/// never null. If a function fails, it throws an exception.
 class DeviceCodec {
  public:
   DeviceCodec() = default;
@@ -100,11 +100,10 @@ class DeviceCodec {
   virtual DeviceLayout layout_of(const PayloadContent& content) const = 0;
   /// Returns the layout for a DeviceLayout::text that another process has sent.
   virtual DeviceLayout layout_of_text(const std::string& text) const = 0;
-  /// Enqueues on `stream` the copies of the content into `to`. `to` must have room for the layout's bytes and
-  /// may be on any device. The content must exist until the copies have ended.
+  /// Enqueues copies of the content into `to` on `stream`. `to` must have at least as many bytes as the
+  /// layout, and may be on any device. The content must exist until the copies have ended.
   virtual void pack(const PayloadContent& content, void* to, const StreamView& stream) const = 0;
-  /// Allocates a payload on the stream's device, and enqueues on `stream` the copies of the packed bytes into
-  /// it.
+  /// Allocates a payload on the stream's device, and enqueues copies of the packed bytes into it on `stream`.
   virtual Payload unpack(const DeviceLayout& layout, const void* from, const StreamView& stream) const = 0;
 };
 

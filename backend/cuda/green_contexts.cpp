@@ -1,11 +1,12 @@
-// Partitions a GPU. The green contexts are never made current; their streams are enough. LibTorch's allocator
-// then has one memory pool for each stream, while the null stream would mean one pool for all. The steps from
-// the device to a worker's stream:
+// Partitions a GPU with green contexts. No green context is ever made current, because its streams are
+// sufficient. LibTorch's allocator then has one memory pool for each stream. With the null stream of each
+// context, all workers would share one pool. The steps from the device to a worker's stream:
 //
 //     all SMs  -- one split -->  a resource each, and the rest  -->  description  -->  context  -->  stream
 //
 // Compute capability 9.0 requires partitions of at least 8 SMs and a multiple of 8 (CUDA 13.0, cuda.h,
-// cuDevSmResourceSplitByCount). 132 SMs are 2 x 64, 4 x 32, 8 x 16 or 16 x 8, and 4 are left.
+// cuDevSmResourceSplitByCount). For example, 132 SMs can be divided into 2 x 64, 4 x 32, 8 x 16 or 16 x 8
+// SMs, and 4 SMs remain.
 
 #include "backend/cuda/green_contexts.hpp"
 
@@ -42,8 +43,7 @@ tl::expected<SmSplit, std::string> split_sms(const SmRules& rules, std::int32_t 
   return SmSplit{.workers = workers, .sms_each = each, .spare = rules.total - workers * each};
 }
 
-// Functions of the CUDA driver for green contexts, which the CUDA runtime lacks. The program looks them up
-// while it runs, so that it also starts without a driver. Only green_contexts.cpp uses them.
+// Functions of the CUDA driver for green contexts, which the CUDA runtime does not have.
 
 struct Driver {
   decltype(&cuDeviceGetDevResource) resource_of_device = nullptr;
@@ -59,17 +59,16 @@ struct Driver {
   void check(CUresult result, const char* call) const;
 };
 
-/// Looks up the functions. Error: there is no driver, or the driver lacks a function, which the error names.
+/// Looks up the functions. Error: there is no driver, or the driver lacks a function. The message names the
+/// function.
 tl::expected<Driver, std::string> load_driver();
 
-// Looks up functions of the CUDA driver. Green contexts (parts of a GPU's SMs with their own streams) exist
-// only in the driver's API. The functions are looked up by name and version with
-// cudaGetDriverEntryPointByVersion and are not linked. The program therefore starts on machines without a
-// driver and can report what is missing.
+// Looks up functions of the CUDA driver by name and version with cudaGetDriverEntryPointByVersion. They are
+// not linked, so that the program starts on machines without a driver and can report what is missing.
 
 namespace {
 
-// The CUDA version that the functions must behave like, 13.0, as in cuda.h.
+// The CUDA version of the functions, as in cuda.h: 13.0.
 constexpr unsigned kVersion = 13000;
 
 /// Stores the driver's function `name` in `function`. Returns an error text if it was not found.
@@ -113,15 +112,13 @@ tl::expected<Driver, std::string> load_driver() {
   return driver;
 }
 
-// Divides a GPU into partitions. No green context is ever made current, because its streams are sufficient.
-// LibTorch's allocator then uses one memory pool for each stream, and not one pool for all workers. The steps
-// from the device to a worker's stream:
+// Divides a GPU into partitions. The steps from the device to a worker's stream:
 //
 //     all SMs  -- one split -->  a resource each, and the rest  -->  description  -->  context  -->  stream
 
 namespace {
 
-/// Creates the device's primary context, which must exist before green contexts can be made.
+/// Creates the device's primary context. It must exist before green contexts can be created.
 void start_device(std::int32_t device) {
   use_device(device);
   check_cuda(cudaFree(nullptr), "cudaFree");

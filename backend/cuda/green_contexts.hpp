@@ -1,6 +1,6 @@
 #pragma once
-// Green contexts: partitions of one GPU's SMs (CUDA driver API, "Green Contexts"). workers.cpp decides into
-// how many.
+// Green contexts, which are partitions of one GPU's SMs (CUDA driver API, "Green Contexts"). workers.cpp
+// decides the number of partitions.
 
 #include <cstdint>
 #include <memory>
@@ -42,8 +42,8 @@ tl::expected<SmRules, std::string> sm_rules_of(std::int32_t device);
 /// SMs twice. This object must outlive its streams.
 class GreenContexts {
  public:
-  /// Creates a partition for each worker of `split`, and one more of the remaining SMs if possible. Error:
-  /// the driver lacks a function, refuses a call, or granted fewer partitions.
+  /// Creates a partition for each worker of `split`. If possible, creates one more partition of the remaining
+  /// SMs. Error: the driver lacks a function, refuses a call, or grants fewer partitions.
   static tl::expected<GreenContexts, std::string> create(std::int32_t device, const SmSplit& split);
 
   GreenContexts(GreenContexts&&) noexcept;

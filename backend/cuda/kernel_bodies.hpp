@@ -1,7 +1,8 @@
 #pragma once
 // The bodies of the kernels. nvcc compiles them for the device, and tests compile the same lines for the
-// host. `here` represents the present thread: now(), nap(ns), sm(), block(), thread(), and first() and step()
-// for loops over numbers. The file is C++17. Only kernels.cu and tests use it.
+// host. The parameter `here` represents the thread that runs the kernel. It has now(), nap(ns), sm(),
+// block(), thread(), and first() and step() for loops over numbers. The file is C++17. Only kernels.cu and
+// tests use it.
 
 #include <cstdint>
 
@@ -9,10 +10,10 @@
 
 namespace penstock::kernel_bodies {
 
-// The ns before its end from which on a kernel polls without naps.
+// The number of ns before the end of a kernel in which it polls without naps.
 constexpr std::uint64_t kShortOfTheEnd = 2000;
 constexpr unsigned kNap = 500;  // length of one nap in ns; the hardware may take twice as long
-// The ns for which a block occupies its SM, so that later blocks start on other SMs.
+// The time in ns for which a block occupies its SM, so that later blocks start on other SMs.
 constexpr std::uint64_t kStay = 200000;
 
 template <typename Here>

@@ -4,8 +4,8 @@
 //
 //     |start ~~~~ __nanosleep(500) ~~~~ |spin 2 us| end
 //
-// The kernel compares the present time with its end and does not count naps, so delays do not add up. The
-// bodies of the kernels are in kernel_bodies.hpp. Tests also run them on the host.
+// After each nap, the kernel compares the present time with its end. It does not count naps, so delays do not
+// add up. The bodies of the kernels are in kernel_bodies.hpp. Tests also run them on the host.
 
 #include "backend/cuda/kernels.hpp"
 

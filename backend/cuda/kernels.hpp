@@ -19,8 +19,8 @@ void launch_stamp(std::uint64_t* moment, cudaStream_t stream);
 /// They would also heat the GPU and lower its clock rate.
 void launch_hold(std::uint64_t duration_ns, cudaStream_t stream);
 
-/// Launches a kernel that runs until `duration_ns` after the time in `since`. It ends at once if that time
-/// has passed. The kernel writes the time of its end into `ended`.
+/// Launches a kernel that runs until `duration_ns` after the time in `since`. If this moment has passed, the
+/// kernel ends at once. The kernel writes the time of its end into `ended`.
 void launch_hold_since(const std::uint64_t* since, std::uint64_t duration_ns, std::uint64_t* ended,
                        cudaStream_t stream);
 

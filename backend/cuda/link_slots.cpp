@@ -1,9 +1,9 @@
 // Counts the message buffers ("slots") that threads need when they run ahead of their GPUs. The threads are a
-// network of processes that exchange messages over bounded buffers (Kahn 1974). Whether such a network
-// deadlocks does not depend on the order in which the processes run. It is therefore enough to simulate one
-// order, in which each rank takes one step per round. Messages of an edge use its slots cyclically. An edge
-// needs a slot for each message from the oldest one not taken to the newest one enqueued. Two more slots let
-// a thread run ahead:
+// network of processes that exchange messages over bounded buffers (Kahn 1974). If such a network deadlocks
+// in one order of its processes, it deadlocks in every order. So one order is simulated, in which each rank
+// takes one step in each round. The messages of an edge use its slots cyclically. An edge needs a slot for
+// each message from the oldest message that is not received to the newest message that is enqueued. With two
+// more slots, a thread can run ahead:
 //
 //     edge 0 -> 1   given   F0 F1 F2              taken  F0      window  F1 F2: two slots, and two more
 //
@@ -26,7 +26,7 @@ namespace {
 
 constexpr std::size_t kSpare = 2;  // extra slots, so that one can be filled while another is unpacked
 
-/// The messages of each edge, in the order in which they are sent.
+/// The messages of each edge, in the order of sending.
 using Fifos = std::map<LinkSlots::Edge, std::vector<std::int32_t>>;
 
 Fifos fifos_of(const FlatProgram& flat) {
@@ -37,8 +37,8 @@ Fifos fifos_of(const FlatProgram& flat) {
   }
   Fifos fifos;
   for (std::int32_t head = 0; head < static_cast<std::int32_t>(flat.messages.size()); ++head) {
-    // The loop skips collectives and messages that follow another one in a queue. The inner loop visits a
-    // queue from its first message on.
+    // This loop skips collectives, and messages that are not the first of their queue. The inner loop visits
+    // all messages of a queue.
     if (flat.messages[index(head)].recv == kNone || is_behind[index(head)]) continue;
     for (std::int32_t id = head; id != kNone; id = flat.messages[index(id)].next_at_sender) {
       const FlatMessage& message = flat.messages[index(id)];
@@ -48,7 +48,8 @@ Fifos fifos_of(const FlatProgram& flat) {
   return fifos;
 }
 
-/// The range of messages of one edge from the oldest one not taken to the newest one enqueued.
+/// The messages of one edge from the oldest message that is not received to the newest message that is
+/// enqueued.
 struct Window {
   std::vector<bool> taken;
   std::size_t oldest = 0;
@@ -61,7 +62,7 @@ struct Window {
   }
 };
 
-/// A simulation that walks through the lists of all ranks, one step of each rank per round.
+/// A simulation that walks through the lists of all ranks. In each round, each rank takes one step.
 class ThreadWalk {
  public:
   ThreadWalk(const FlatProgram& flat, const Fifos& fifos)
@@ -100,8 +101,8 @@ class ThreadWalk {
   /// message.
   bool passes(std::int32_t position) {
     const FlatOp op = flat_.ops[index(position)];
-    // A thread never waits at a collective itself, so this line runs once for each member. An action that
-    // needs the result waits for the other members in has_inputs().
+    // A thread never waits at the collective itself, so this line runs once for each member. An action that
+    // needs the result of the collective waits in has_inputs().
     if (op == FlatOp::collective || op == FlatOp::barrier) --missing_[index(flat_.message[index(position)])];
     if (op != FlatOp::compute) return true;
     if (!has_inputs(position)) return false;

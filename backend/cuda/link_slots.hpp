@@ -14,8 +14,8 @@ namespace penstock {
 struct LinkSlots {
   using Edge = std::pair<std::int32_t, std::int32_t>;  // (sending rank, receiving rank)
   std::map<Edge, std::int32_t> count;                  ///< number of buffers at the receiver, for each edge
-  std::vector<std::int32_t> slot;  ///< buffer that each message uses, by message; kNone for collectives
-  std::vector<std::int32_t> next;  ///< message that uses the same buffer next, by message, or kNone
+  std::vector<std::int32_t> slot;                      ///< the buffer of each message; kNone for collectives
+  std::vector<std::int32_t> next;  ///< for each message, the next message in the same buffer, or kNone
 };
 
 /// Returns a number of slots that is sufficient to avoid deadlock. Threads wait for a free slot before they

@@ -1,7 +1,7 @@
 // The `cuda-local` backend: K workers in one process, each with a thread and a partition of SMs. Messages are
 // copies on streams. All repeats use the same workers, links and buffers. Each repeat has its own clock,
-// modules and transport, so that it starts without data of an earlier repeat. Emulated links need kernels
-// that run on SMs without a worker. Tests: tests/backend/standin.
+// modules and transport, so that it has no data of an earlier repeat. Emulated links need kernels on SMs that
+// belong to no worker. Tests: tests/backend/standin.
 
 #include "backend/cuda/local_run.hpp"
 
@@ -40,7 +40,7 @@ namespace {
 constexpr std::string_view kTransport = "cuda-streams";
 constexpr std::int32_t kQueuesOfGpu = 32;  // the most that CUDA gives a process
 
-/// Returns true if the scenario gives any message a time in addition to the time of its copy.
+/// Returns true if any message must take longer than its copy, because the scenario states times of links.
 bool emulates_links(const LinkPace& pace) {
   const auto takes_time = [](const std::vector<Ns>& times) {
     return std::ranges::any_of(times, [](Ns time) { return time > 0; });
@@ -48,7 +48,7 @@ bool emulates_links(const LinkPace& pace) {
   return takes_time(pace.hold) || takes_time(pace.latency);
 }
 
-/// Runs the program once. The order of the local variables matters for their destruction. The queues wait for
+/// Runs the program once. The local variables must be destroyed in this order, because the queues wait for
 /// events of the transport, and the transport copies tensors of the modules.
 tl::expected<ExecutedRun, ExecutionError> once(const PreparedRun& run, const CudaWorkers& workers,
                                                CudaLinks& links, const DeviceCodec* codec) {

@@ -31,16 +31,16 @@ struct CudaModules {
 using MakeCudaModules = std::function<tl::expected<CudaModules, std::string>(
     const std::vector<std::optional<CudaPlace>>& places)>;
 
-/// Measures the experiment on the GPUs of this process. If there is no GPU, or none with room for all
-/// workers, fails with ErrorKind::not_available and the reason. Links for which `pace` has times are
-/// emulated. On other links, a message takes as long as its copy.
+/// Measures the experiment on the GPUs of this process. If `pace` has times for a link, the link is emulated.
+/// On other links, a message takes as long as its copy. Error ErrorKind::not_available: there is no GPU, or
+/// no GPU is large enough for all workers.
 tl::expected<std::optional<Result>, UserError> run_on_cuda_local(const Experiment& experiment,
                                                                  const PaceOfLinks& pace,
                                                                  const RunOptions& options,
                                                                  const MakeCudaModules& make);
 
-/// Like run_on_cuda_local(), but uses the caller's workers, which can serve several runs. Requires one worker
-/// for each rank.
+/// Like run_on_cuda_local(), but uses the caller's workers, which the caller can use for several runs.
+/// Requires one worker for each rank.
 tl::expected<std::optional<Result>, UserError> run_on_workers(const Experiment& experiment,
                                                               const PaceOfLinks& pace,
                                                               const RunOptions& options,

@@ -1,7 +1,7 @@
 // Moves messages between workers of one process. If a program does not hang on directed channels, both ranks
-// of a pair list their messages in the same order. A transfer is therefore enqueued on the pair's stream
-// under three conditions. Its sender has reached it, all transfers before it are enqueued, and its slot is
-// free. The stream preserves the order, and only streams wait, for events:
+// of a pair list their messages in the same order. A transfer is enqueued on the pair's stream when three
+// conditions hold: its sender has reached it, all earlier transfers are enqueued, and its slot is free. The
+// stream preserves the order. No thread waits; streams wait for events:
 //
 //     compute of 0:     F0 | made
 //     stream of 0 -> 1:      waits for made and slot | stamp | copy | hold until stamp + pace | ended
@@ -82,7 +82,7 @@ CudaLinks::CudaLinks(const FlatProgram& flat, const CudaWorkers& workers, const 
   }
 }
 
-/// Makes buffers for the members that must read a contribution from another device.
+/// Allocates buffers for the members that must read contributions from other devices.
 void CudaLinks::make_bounces(const FlatProgram& flat, const FlatMessage& collective,
                              const CudaWorkers& workers, const CostTable& costs) {
   std::map<std::int32_t, std::int32_t> devices;  // device of each member
@@ -131,7 +131,7 @@ CudaLocalTransport::CudaLocalTransport(const CudaLocalParts& parts)
   for (std::int32_t id = 0; id < static_cast<std::int32_t>(states_.size()); ++id) prepare(id);
 }
 
-/// Makes the events of the message, and counts the events for which it waits.
+/// Creates the events of the message, and counts the conditions for which the message waits.
 void CudaLocalTransport::prepare(std::int32_t message) {
   const FlatMessage& flat = flat_of(message);
   State& made = state(message);
@@ -179,14 +179,13 @@ void CudaLocalTransport::send(std::int32_t message, Payload payload) {
   const std::scoped_lock lock(mutex_);
   forget_ended_sends(rank);
   use_device(compute(rank).device);
-  // The event completes when all work that is now enqueued on the rank's stream has ended.
+  // The event `made` has passed when all work that is now on the rank's stream has ended.
   state(message).made->record(compute(rank));
   state(message).payload = std::move(payload);
   satisfy_transfer(message);
 }
 
-/// Records that one of the events for which the transfer waits has happened. Enqueues the transfer if it was
-/// the last event.
+/// Records that one of the transfer's conditions holds. If it was the last one, enqueues the transfer.
 void CudaLocalTransport::satisfy_transfer(std::int32_t message) {
   for (std::int32_t head = message; head != kNone && --state(head).pending == 0;
        head = flat_of(head).next_at_sender) {
@@ -263,8 +262,8 @@ Payload CudaLocalTransport::take(std::int32_t message) {
     content = parts_.codec->unpack(transfer.layout, slot.landing.data(), stream);
   }
   use_device(stream.device);
-  // From here on, the next message may be enqueued into the slot. Its stream waits for this event, and no
-  // thread waits.
+  // From here on, the next message in the slot may be enqueued. Its stream waits for this event, but no
+  // thread does.
   slot.consumed.record(stream);
   const std::int32_t next = parts_.links.slots().next[index(message)];
   if (next != kNone) satisfy_transfer(next);
@@ -282,8 +281,7 @@ void CudaLocalTransport::join(std::int32_t message, std::int32_t rank, SharedPay
   satisfy_collective(message);
 }
 
-/// Records that one of the events for which the collective waits has happened. Enqueues the collective if it
-/// was the last event.
+/// Records that one of the collective's conditions holds. If it was the last one, enqueues the collective.
 void CudaLocalTransport::satisfy_collective(std::int32_t message) {
   std::vector<std::int32_t> satisfied = {message};
   while (!satisfied.empty()) {
@@ -325,8 +323,8 @@ std::vector<SharedPayload> CudaLocalTransport::collect(std::int32_t message, std
   return contributions;
 }
 
-/// Returns the contribution, copied to the device of rank `to` if it is on another device. The stream of `to`
-/// runs one copy after another, so all copies can use one buffer.
+/// Returns the contribution. If it is on another device than rank `to`, it is first copied to the device of
+/// `to`. The stream of `to` runs one copy after another, so all copies can use one buffer.
 SharedPayload CudaLocalTransport::brought_here(const SharedPayload& contribution, std::int32_t from,
                                                std::int32_t to) {
   const StreamView& stream = compute(to);
@@ -353,8 +351,8 @@ void CudaLocalTransport::wait(std::int32_t message, std::int32_t rank) {
   state(message).ended->hold_back(stream);
   const Ns latency = pace_at(parts_.pace.latency, message);
   if (latency == 0) return;
-  // The stream of each member waits for the latency of the collective. The kernel must write its end, but
-  // this time is not used.
+  // The stream of each member waits for the latency of the collective. The kernel writes its end into
+  // scratch_, because this time is not used.
   launch_hold_since(moments_.slot(end_slot(message)), on_device(latency, parts_.time_scale),
                     scratch_.slot(index(rank)), stream.stream);
 }

@@ -26,7 +26,7 @@
 
 namespace penstock {
 
-/// The streams and message buffers, which all runs share. They are made before the first run. Buffers of
+/// The streams and message buffers. They are created before the first run, and all runs use them. Buffers of
 /// tensors get their size from the first messages.
 class CudaLinks {
  public:
@@ -48,7 +48,7 @@ class CudaLinks {
   const LinkSlots& slots() const { return slots_; }
   /// Returns the slot of message `id`. Enlarges its buffer if it has fewer than `bytes` bytes.
   Slot& slot_of(const FlatMessage& message, std::int32_t id, std::size_t bytes);
-  /// Returns a buffer of zeros, which is sent if the payload is null.
+  /// Returns a buffer of zeros. It is sent if the payload is null.
   DeviceBuffer& source_of(const FlatMessage& message);
   /// Returns a buffer of at least `bytes` bytes on the rank's device. The rank's compute stream copies
   /// contributions of members on other devices into it, one after the other.
@@ -66,7 +66,8 @@ class CudaLinks {
   LinkSlots slots_;
   std::map<LinkSlots::Edge, Link> links_;
   std::map<std::int32_t, CudaStream> collectives_;
-  // The buffers of bounce_of() by rank. A rank has none if all members of its collectives share its device.
+  // The buffers that bounce_of() returns, by rank. A rank has no buffer if all members of its collectives are
+  // on its device.
   std::map<std::int32_t, DeviceBuffer> bounces_;
 };
 
@@ -88,24 +89,24 @@ ChannelOptions local_channels();
 ///
 /// A transfer is enqueued on the stream of its pair when its slot is free. The stream waits for the action
 /// that makes the payload, and copies the payload into a slot on the receiver's device. The receiver's stream
-/// copies it from the slot into its own memory. Memory of one stream is therefore never freed into the pool
-/// of another. If the payload is null, the transport copies as many bytes as the program states.
+/// copies it from the slot into its own memory. So no memory of one stream is freed into the pool of another
+/// stream. If the payload is null, the transport copies as many bytes as the program states.
 ///
 /// If links are emulated, a kernel on the pair's stream occupies the link for the stated time from the start
 /// of the copy. Another kernel on the receiver's stream adds the latency. Times are measured by the device.
-/// In a collective, each member reads the contributions of all members, and the emulated links set its
-/// duration. Ranks compute on their workers' streams (stream_queue.hpp).
+/// In a collective, each member reads the contributions of all members, and the emulated links determine the
+/// collective's duration. Ranks compute on their workers' streams (stream_queue.hpp).
 class CudaLocalTransport : public Transport {
  public:
   explicit CudaLocalTransport(const CudaLocalParts& parts);
-  /// Waits for all work on the streams, because it uses this object's memory. Such work always ends after a
+  /// Waits for all work on the streams, because this work uses the object's memory. It always ends after a
   /// limited time.
   ~CudaLocalTransport() override;
 
   ChannelOptions channels() const override { return local_channels(); }
   void send(std::int32_t message, Payload payload) override;
-  void expect(std::int32_t) override {}   // RECVs need no announcement, because channels do not block
-  void release(std::int32_t) override {}  // no transfer waits for this, because channels have no size limit
+  void expect(std::int32_t) override {}   // nothing to do, because channels do not block
+  void release(std::int32_t) override {}  // nothing to do, because channels have no size limit
   void join(std::int32_t message, std::int32_t rank, SharedPayload contribution) override;
   void wait(std::int32_t message, std::int32_t rank) override;
   Payload take(std::int32_t message) override;
@@ -157,7 +158,7 @@ class CudaLocalTransport : public Transport {
   CudaLocalParts parts_;
   std::vector<DeviceTime> device_times_;  // timer of each rank's device
   PinnedMoments moments_;                 // start and end of each message, written by kernels
-  PinnedMoments scratch_;      // one element for each rank, to which kernels write times that are never read
+  PinnedMoments scratch_;      // one element for each rank; kernels write times into it that are not used
   std::vector<State> states_;  // state of each message
   // The messages with payloads that are still stored, by sending rank.
   std::vector<std::deque<std::int32_t>> sent_;

@@ -1,5 +1,5 @@
-// Tests facts of the hardware on which the backend relies and which no header guarantees, and then the GPUs
-// with each other. Each test of a single GPU relies on those before it:
+// Tests properties of the hardware that the backend needs and that no header guarantees. Then it tests copies
+// between GPUs. Each test of a single GPU relies on the tests before it:
 //
 //     timer -> holds -> partitions apart, and at work at once -> copies between them, beside their work ->
 //     launches ahead
@@ -45,7 +45,7 @@ Ns since(std::uint64_t begin, std::uint64_t end) { return static_cast<Ns>(end - 
 
 // --- the timer, and holds ---
 
-/// Finds the step of the device's timer. All differences between time stamps are multiples of it.
+/// Finds the step of the device's timer. All differences between time stamps are multiples of this step.
 DeviceCheck check_timer(const StreamView& stream) {
   constexpr std::size_t kStamps = 512;
   const PinnedMoments moments(kStamps);
@@ -146,7 +146,7 @@ CopyFound copied(const DeviceBuffer& from, const DeviceBuffer& to, std::size_t b
   return found;
 }
 
-/// Checks that a copy between two workers arrives unchanged, and that it runs while the workers compute.
+/// Checks that a copy between two workers is correct, and that copies run while the workers compute.
 DeviceCheck check_copies() {
   constexpr std::size_t kBytes = std::size_t{16} << 20;
   constexpr Ns kHold = 20'000'000;
@@ -159,7 +159,8 @@ DeviceCheck check_copies() {
   use_device(compute.device);
   launch_count_up(static_cast<double*>(from.data()), kBytes / sizeof(double), 1, compute.stream);
   wait_for(compute, kCheckLimits);
-  // The first copy is not measured, because CUDA loads code and memory that later copies reuse.
+  // The first copy is not measured, because it takes longer: CUDA loads code and allocates memory that later
+  // copies reuse.
   static_cast<void>(copied(from, to, kBytes, link.view()));
   const CopyFound alone = copied(from, to, kBytes, link.view());
   for (std::int32_t worker = 0; worker < workers->count(); ++worker) {
@@ -249,10 +250,10 @@ std::string to_text(const std::vector<DeviceCheck>& checks) {
   return text;
 }
 
-// Tests whether copies between the GPUs of this machine arrive correctly, and how fast they are. Each sender
-// copies increasing numbers that start at its own value. The times of copies up to 64 MiB give the line
-// latency + bytes / bandwidth. Known numbers also pass around a ring of all GPUs. Tests:
-// tests/backend/standin/self_tests_test.cpp.
+// Tests whether copies between the GPUs of this machine are correct, and how fast they are. Each sender
+// copies increasing numbers, which begin at a different value for each sender. A line latency + bytes /
+// bandwidth is fitted to the times of copies up to 64 MiB. Known numbers are also copied around a ring of all
+// GPUs. Tests: tests/backend/standin/self_tests_test.cpp.
 
 namespace {
 
@@ -318,8 +319,7 @@ bool connect(std::int32_t from, std::int32_t to) {
   if (reaches == 0) return false;
   use_device(from);
   const cudaError_t result = cudaDeviceEnablePeerAccess(to, 0);
-  // CUDA stores "already enabled" as an error. It is cleared, because the next launch would otherwise report
-  // it.
+  // CUDA stores "already enabled" as an error. It is cleared here. Otherwise the next launch would report it.
   static_cast<void>(cudaGetLastError());
   return result == cudaSuccess || result == cudaErrorPeerAccessAlreadyEnabled;
 }
@@ -338,15 +338,16 @@ PairCheck check_pair(const Station& from, const Station& to) {
   const Line line = fit_line(points);
   pair.latency_ns = std::max<Ns>(0, std::llround(line.constant));
   pair.bytes_per_second = line.slope > 0 ? 1e9 / line.slope : 0;
-  // Each sender starts at its own value. Numbers that an earlier pair left in the buffer are then recognised
-  // as wrong.
+  // The numbers begin at a different value for each sender, so that numbers of an earlier pair in the buffer
+  // are detected as wrong.
   count_up(from, 1000.0 * pair.from);
   copy(from.sent.data(), to.received, kMostBytes, stream);
   pair.wrong = difference(to.received, kMostBytes, 1000.0 * pair.from);
   return pair;
 }
 
-/// Copies the numbers of the first GPU from GPU to GPU around the ring and back, and checks and times this.
+/// Copies the numbers of the first GPU from GPU to GPU around the ring and back to it. Checks the numbers and
+/// measures the time.
 void check_ring(const std::vector<Station>& stations, SelfTest& test) {
   count_up(stations.front(), 7);
   const auto around = [&] {

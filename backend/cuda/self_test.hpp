@@ -1,6 +1,6 @@
 #pragma once
-// Checks in a minute that a user with GPUs can run: the facts of the first GPU on which the backend relies,
-// then what several GPUs exchange. `penstock selftest` prints the results.
+// Checks that users with GPUs can run in about a minute. They test properties of the first GPU that the
+// backend needs, and copies between several GPUs. `penstock selftest` prints the results.
 
 #include <cstdint>
 #include <functional>
@@ -27,8 +27,8 @@ struct DeviceCheck {
 };
 
 /// Tests the timer, timed kernels, partitions for 2, 4 and 8 workers, and copies between workers. Also finds
-/// how many launches a stream accepts before one blocks. A check that throws counts as wrong, and the next
-/// one still runs. Takes about a second. Requires that the device is otherwise idle.
+/// how many launches a stream accepts before one blocks. If a check throws, its verdict is `wrong`, and the
+/// next check runs. Takes about a second. Requires that the device is otherwise idle.
 std::vector<DeviceCheck> check_device(std::int32_t device);
 
 /// Runs `check` and returns its result under the name `name`. If `check` throws, returns a wrong DeviceCheck
@@ -41,9 +41,8 @@ bool all_right(const std::vector<DeviceCheck>& checks);
 /// Returns one line for each check, such as "timer: steps of 32 ns: right".
 std::string to_text(const std::vector<DeviceCheck>& checks);
 
-// Tests for users with GPUs, which take about a minute. They test the properties of the first GPU
-// (self_test.hpp). With several GPUs, they test copies between each pair and around a ring of all GPUs.
-// `penstock selftest` prints the results.
+// The whole self-test. If there are several GPUs, it also tests copies between each pair and around a ring of
+// all GPUs.
 
 /// The results of test copies from one GPU to another.
 struct PairCheck {
@@ -51,7 +50,7 @@ struct PairCheck {
   std::int32_t to = 0;
   bool direct = false;  ///< true if copies do not go through the host's memory
   Spread ping{};        ///< time to copy a few bytes
-  Ns latency_ns = 0;    ///< constant of the line through the times of copies up to 64 MiB
+  Ns latency_ns = 0;    ///< time of a copy of 0 bytes, by a fit to copies of up to 64 MiB
   double bytes_per_second = 0;
   std::string wrong{};  ///< text about the first wrong number; empty if all numbers are correct
 };
@@ -65,7 +64,7 @@ struct SelfTest {
   bool all_right() const;
 };
 
-/// Runs all checks. Error: the reason why no GPU can be used. Throws CudaError if a device fails.
+/// Runs all checks. If no GPU can be used, the error is the reason. Throws CudaError if a device fails.
 tl::expected<SelfTest, std::string> self_test();
 
 /// Returns the results as text for the terminal.

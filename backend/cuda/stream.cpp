@@ -1,6 +1,6 @@
-// CUDA streams, and waits that can be stopped. The host polls an event every 2 us. It does not call
-// cudaStreamSynchronize, because that call cannot be stopped. Streams are created as non-blocking. Otherwise
-// CUDA's default stream would make them wait for each other.
+// CUDA streams, and waits that can be stopped. The host polls an event every 2 us, because a call of
+// cudaStreamSynchronize could not be stopped. Streams are created as non-blocking. Otherwise CUDA's default
+// stream would make them wait for each other.
 
 #include "backend/cuda/stream.hpp"
 
@@ -26,7 +26,7 @@ namespace {
 
 constexpr std::chrono::microseconds kBetweenLooks(2);
 
-std::atomic<bool> given_up = false;  // once true, stays true until the process ends
+std::atomic<bool> given_up = false;  // once it is true, it remains true until the process ends
 
 /// Returns CUDA's number for a priority. In CUDA, a smaller number is a higher priority.
 int priority_of(CudaStream::Priority priority) {
@@ -101,7 +101,7 @@ void CudaEvent::hold_back(const StreamView& stream) const {
 bool CudaEvent::has_passed() const {
   const cudaError_t result = cudaEventQuery(event_);
   if (result == cudaErrorNotReady) {
-    // This clears "not ready", which a later launch would otherwise report.
+    // This clears the error "not ready". Otherwise a later launch would report it.
     static_cast<void>(cudaGetLastError());
     return false;
   }
@@ -123,8 +123,8 @@ void wait_for(const StreamView& stream, const WaitLimits& limits) {
   wait_for(all, limits);
 }
 
-// Checks the result of each CUDA call directly. CUDA stores an error and reports it again at a later,
-// unrelated call. An error is therefore cleared once it has been read.
+// Checks the result of each CUDA call at once. CUDA stores an error and reports it again at a later,
+// unrelated call. So the error is cleared after it was read.
 
 namespace {
 
@@ -143,7 +143,7 @@ std::string in_words(cudaError_t result, std::string_view call) {
 
 void check_cuda(cudaError_t result, std::string_view call) {
   if (result == cudaSuccess) return;
-  // This clears the error, which the next launch would otherwise report again.
+  // This clears the error. Otherwise the next launch would report it again.
   static_cast<void>(cudaGetLastError());
   throw CudaError(call, result, cudaGetErrorName(result), cudaGetErrorString(result));
 }

@@ -1,6 +1,6 @@
 #pragma once
-// Streams and events of CUDA: owners, a view, and waits that can be stopped. Failures of CUDA are exceptions,
-// to which the executor adds the rank and the action.
+// Classes for CUDA streams and events, and waits that can be stopped. Errors of CUDA are exceptions. The
+// executor adds the rank and the action to their text.
 
 #include <driver_types.h>
 
@@ -28,7 +28,7 @@ class CudaError : public std::runtime_error {
   int code_;
 };
 
-/// Returns the error text of `result`, which `call` returned. Callers that do not throw use it.
+/// Returns an error text about `result`, which `call` returned. It is for callers that do not throw.
 std::string in_words(cudaError_t result, std::string_view call);
 
 /// Throws CudaError if `result`, which `call` returned, is not cudaSuccess.
@@ -84,10 +84,9 @@ class CudaEvent {
   ~CudaEvent();
 
   void record(const StreamView& stream);
-  /// Makes later work on `stream` wait for all work that precedes the last record().
+  /// Makes later work on `stream` wait for all work before the last record().
   void hold_back(const StreamView& stream) const;
-  /// Returns true if all work that precedes the last record() has ended. Throws CudaError if that work
-  /// failed.
+  /// Returns true if all work before the last record() has ended. Throws CudaError if that work failed.
   bool has_passed() const;
 
  private:
@@ -100,9 +99,9 @@ struct WaitLimits {
   std::chrono::nanoseconds deadline = std::chrono::hours(24 * 365);
 };
 
-/// Polls until the event has passed. Between two polls, the thread sleeps for a few microseconds. This leaves
-/// the driver's lock to other threads, and is short compared with an action. Throws CudaError, Stopped, or
-/// std::runtime_error after the deadline. In the last two cases, give_up_devices() has been called.
+/// Polls until the event has passed. Between two polls, the thread sleeps for a few microseconds, so that
+/// other threads can take the driver's lock. Throws CudaError; Stopped; or std::runtime_error after the
+/// deadline. In the last two cases, it has called give_up_devices().
 void wait_for(const CudaEvent& event, const WaitLimits& limits);
 
 /// Like wait_for(), but does not sleep between two polls, because a sleep would falsify a measured time.
@@ -114,8 +113,8 @@ void wait_for(const StreamView& stream, const WaitLimits& limits);
 /// The time within which work on a device must end after a run has ended or failed.
 inline constexpr std::chrono::seconds kUntilGivenUp(30);
 
-/// Waits until all work on the stream has ended or failed, at most kUntilGivenUp. It throws nothing, so
-/// destructors can use it.
+/// Waits until all work on the stream has ended or failed, or until kUntilGivenUp has passed. It never
+/// throws, so destructors can use it.
 void end_or_give_up(const StreamView& stream);
 
 /// give_up_devices() records that a wait ended too early, so that kernels may still run.

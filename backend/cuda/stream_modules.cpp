@@ -1,6 +1,6 @@
-// A module that wraps another one (the decorator pattern of Gamma et al.). During each call, the worker's
-// stream is the library's current stream. The call returns when the work is enqueued. Memory that the module
-// frees goes back to the stream's own pool, so it is reused only after that work.
+// A module that wraps another module (the decorator pattern of Gamma et al.). During each call, the worker's
+// stream is the library's current stream. A call returns when its work is enqueued. Memory that the module
+// frees returns to the pool of this stream, so it is reused only after that work.
 
 #include "backend/cuda/stream_modules.hpp"
 
@@ -101,9 +101,9 @@ StageModules bound_to_streams(StageModules modules, const std::vector<std::optio
   return modules;
 }
 
-// Occupy modules with another clock. An action of 5 ms becomes a kernel that runs for 5 ms in the worker's
-// partition. Actions then take exactly the time in the scenario. The time between them (launches, waits,
-// copies) is the real time of the GPU.
+// Occupy modules whose clock blocks the GPU. An action of 5 ms becomes a kernel that runs for 5 ms in the
+// worker's partition. Actions thus take exactly the time in the scenario. The time between them (launches,
+// waits, copies) is the real time of the GPU.
 
 /// Launches a kernel that ends by itself. No thread waits here, so the stop token is not needed.
 void PartitionClock::hold_for(Ns duration_ns, const std::stop_token&) const {

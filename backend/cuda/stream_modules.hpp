@@ -1,6 +1,6 @@
 #pragma once
-// Stage modules on a worker's part of a GPU: any module, bound to the worker's stream, and occupy modules,
-// whose actions are kernels that run for the stated time.
+// Stage modules on a worker's part of a GPU. One class runs any module on the worker's stream. Occupy modules
+// have kernels as actions, which run for the stated time.
 
 #include <cstdint>
 #include <functional>

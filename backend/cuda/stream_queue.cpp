@@ -62,7 +62,8 @@ StreamQueue::StreamQueue(const FlatProgram& flat, std::int32_t rank, const Clock
 
 void StreamQueue::begin(std::int32_t number) {
   use_device(stream_.device);
-  // The event is recorded before the time. When it has passed, the action no longer waits for its inputs.
+  // This event is recorded before the time stamp. When the event has passed, the action no longer waits for
+  // its inputs.
   event(begun_, number).record(stream_);
   launch_stamp(moments_.slot(start_slot(number)), stream_.stream);
 }
@@ -70,7 +71,7 @@ void StreamQueue::begin(std::int32_t number) {
 void StreamQueue::end(std::int32_t number) {
   use_device(stream_.device);
   launch_stamp(moments_.slot(end_slot(number)), stream_.stream);
-  // The event is recorded after the time. When it has passed, both times are written.
+  // This event is recorded after the time stamp. When the event has passed, both times are written.
   event(ended_, number).record(stream_);
 }
 
@@ -90,15 +91,16 @@ std::vector<std::unique_ptr<StreamQueue>> stream_queues(const FlatProgram& flat,
 }
 
 // Compares the device's timer with the host's clock. A kernel records the device's time between two readings
-// of the host's clock. The try with the shortest time between the two readings is used. The kernel is assumed
-// to run in the middle:
+// of the host's clock. Of several tries, the one with the shortest time between the two readings is used. The
+// kernel is assumed to run in the middle of this time:
 //
 //     host     before ---------------- after        the error is at most half of the time between them
 //     device            stamp
 
 namespace {
 
-// The number of tries. The first ones are slow, because they load the kernel and wake the GPU.
+// The number of tries. The first tries are slow, because CUDA loads the kernel and the GPU leaves its idle
+// state.
 constexpr int kTries = 20;
 constexpr std::chrono::seconds kMostForAll(10);
 

@@ -18,8 +18,9 @@
 
 namespace penstock {
 
-/// A conversion from the device's timer to the run's clock. The constructor measures the difference to a few
-/// microseconds. The two drift apart by a few parts in a million, so each run makes a new object.
+/// A conversion from the device's timer to the run's clock. The constructor measures their difference with an
+/// error of a few microseconds. The difference changes by a few parts in a million, so each run makes a new
+/// object.
 class DeviceTime {
  public:
   /// Measures the difference with a few kernels on `stream` and waits for them. `scale` is the scale of the
@@ -43,8 +44,8 @@ class DeviceTime {
 class StreamQueue : public ComputeQueue {
  public:
   /// Makes the queue for the rank's list in `flat`. `scale` is the scale of the run's clock. The constructor
-  /// compares the device's timer with the clock. `stopped` may be empty. If it returns true, the comparison
-  /// ends early.
+  /// compares the device's timer with the clock. If `stopped` returns true, the comparison ends early.
+  /// `stopped` may be empty.
   StreamQueue(const FlatProgram& flat, std::int32_t rank, const Clock& clock, double scale,
               const StreamView& stream, const std::function<bool()>& stopped = {});
 

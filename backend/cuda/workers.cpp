@@ -1,7 +1,7 @@
 // Assigns hardware to workers. If there are enough GPUs, each worker gets one. Otherwise the first GPU is
 // divided into partitions of SMs (green contexts), and some SMs remain for links. Test kernels report the SMs
-// on which they run. If two partitions share an SM, the workers are refused, because they would slow each
-// other down.
+// on which they run. If two partitions share an SM, create() returns an error, because the workers would slow
+// each other down.
 
 #include "backend/cuda/workers.hpp"
 
@@ -36,8 +36,8 @@ namespace penstock {
 
 namespace {
 
-/// The number of blocks that look for SMs. It is several times the SMs of a GPU, so that every SM of a
-/// partition gets a block.
+/// The number of blocks that report their SMs. It is several times the number of SMs of a GPU, so that every
+/// SM of a partition gets a block.
 constexpr std::int32_t kBlocksToFindSms = 1024;
 constexpr std::chrono::seconds kUntilSeen(10);  // the blocks take only a few times 200 us
 constexpr std::int32_t kLeastCapability = 9;  // lowest compute capability for which the kernels are compiled
@@ -89,8 +89,8 @@ tl::expected<CudaWorkers, std::string> CudaWorkers::partitions(std::int32_t coun
                                .whole = false});
     seen.push_back(sms_of_stream(workers.streams_.back().view()));
   }
-  // This check uses the SMs that test kernels have reported, because the driver's answer cannot be verified
-  // in another way.
+  // This check uses the SMs that test kernels have reported. There is no other method to verify the driver's
+  // answer.
   if (const std::string shared = shared_sm(seen); !shared.empty()) {
     return tl::unexpected(
         fmt::format("the partitions of {} share SMs: {}; measurements on them would be wrong", name, shared));
@@ -160,7 +160,7 @@ std::string shared_sm(const std::vector<std::vector<std::uint32_t>>& of_partitio
 // Counts the GPUs. A process must start CUDA to count them, and after that its forked children cannot use
 // CUDA. A forked child therefore counts the GPUs, writes the number to a pipe, and ends.
 //
-// The declarations that misc-include-cleaner expects from <cstdlib> are in <sys/wait.h> here.
+// misc-include-cleaner expects some declarations from <cstdlib>, but here they come from <sys/wait.h>.
 // NOLINTBEGIN(misc-include-cleaner)
 
 namespace penstock {
@@ -246,7 +246,7 @@ tl::expected<CudaDeviceCount, std::string> cuda_device_count_by_child() {
   close(ends[1]);
   const std::string words = child < 0 ? "cannot start a process to look for GPUs" : all_of(ends[0]);
   close(ends[0]);
-  // The child is reaped here, so that no other code takes it for a rank's process that has ended.
+  // waitpid() removes the ended child here, so that no other code mistakes it for a rank's process.
   while (child > 0 && waitpid(child, nullptr, 0) < 0 && errno == EINTR) continue;
   const std::size_t space = words.find(' ');
   const auto devices = number_of_text<std::int32_t>(words.substr(0, space));

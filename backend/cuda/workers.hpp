@@ -1,6 +1,6 @@
 #pragma once
 // Assigns hardware to the workers of one process. Each worker gets a GPU. If there are fewer GPUs than
-// workers, each gets a partition of the first GPU.
+// workers, each worker gets a partition of the first GPU.
 
 #include <cstddef>
 #include <cstdint>
@@ -36,8 +36,8 @@ class CudaWorkers {
   /// Returns a new stream for messages of the worker. It uses the SMs that belong to no worker. If there are
   /// none, it uses the worker's SMs.
   CudaStream link_stream(std::int32_t worker) const;
-  /// Returns true if links can be emulated without disturbing the workers. This is so if each worker has a
-  /// whole device, or if some SMs belong to no worker.
+  /// Returns true if links can be emulated without disturbing the workers. This is possible if each worker
+  /// has a whole device, or if some SMs belong to no worker.
   bool can_pace_links() const { return !contexts_ || contexts_->spare() > 0; }
   /// Returns a text such as "4 partitions of 32 SMs on NVIDIA H100, 4 SMs left for links".
   std::string description() const { return description_; }
@@ -69,8 +69,8 @@ struct CudaDevice {
   std::size_t memory_bytes = 0;
 };
 
-/// Returns the devices, at least one. Error: why there is no device, for example no driver or an old driver.
-/// Starts CUDA in this process, which must therefore not fork afterwards.
+/// Returns the devices of this machine, at least one. Error: the reason why there is no device, for example
+/// no driver or an old driver. Starts CUDA in this process, so the process must not fork afterwards.
 tl::expected<std::vector<CudaDevice>, std::string> cuda_devices();
 
 struct CudaDeviceCount {

@@ -28,8 +28,8 @@ class Clock {
 };
 
 /// The host's steady clock, slowed down by `scale`. With `scale` 10, hold_for() takes ten times as long, and
-/// now_ns() returns a tenth of the elapsed time. A program of microseconds can then run although the
-/// operating system schedules in milliseconds.
+/// now_ns() returns a tenth of the elapsed time. A program whose actions take microseconds can then run,
+/// although the operating system schedules in milliseconds.
 class SteadyClock : public Clock {
  public:
   /// Starts the clock now. Requires scale > 0.

@@ -1,7 +1,7 @@
-// Starts one thread for each rank and supervises them. The work of a thread is in rank_worker.cpp. A latch
-// makes all threads start together. The calling thread then sleeps until all ranks are done, one has failed,
-// or the watchdog finds one without progress. The first failure stops the other ranks and is the result of
-// the run. Tests: tests/backend/faults_test.cpp.
+// Starts one thread for each rank and supervises them. rank_worker.cpp has the work of a thread. A latch
+// makes all threads start at the same time. The calling thread then sleeps until one of three events: all
+// ranks are done, a rank has failed, or the watchdog finds a rank without progress. The first failure stops
+// the other ranks and is the result of the run. Tests: tests/backend/faults_test.cpp.
 
 #include "backend/executor/executor.hpp"
 
@@ -67,7 +67,7 @@ class Run {
             .message = fmt::format("rank {}: no thread for its worker: {}; take fewer ranks, or allow more "
                                    "threads (ulimit -u, pids.max)",
                                    threads.size(), error.what())});
-      // Only the threads that exist will decrement this count.
+      // Only the threads that were really started will decrement this count.
       working_ = static_cast<std::int32_t>(threads.size());
     }
     // The latch opens even after a failure. Otherwise the threads that wait at it would never end.
@@ -80,8 +80,8 @@ class Run {
   }
 
  private:
-  /// Runs one rank's list; the body of its thread. Catches every exception, because an exception that leaves
-  /// a thread ends the process.
+  /// Runs one rank's list. This is the function of the rank's thread. It catches every exception, because an
+  /// exception that leaves a thread ends the process.
   void work(std::int32_t rank) {
     wake_this_thread_promptly();
     start_line_.wait();
@@ -106,14 +106,14 @@ class Run {
       const std::scoped_lock lock(mutex_);
       if (!error_) error_ = std::move(error);
     }
-    // The stop comes after the failure is recorded. Otherwise a worker that fails because of the stop could
+    // The failure is recorded before the stop. Otherwise another worker that fails because of the stop could
     // be recorded first.
     stop_.request_stop();
     execution_.transport.stop();
   }
 
-  /// Looks for late ranks. `pause` is the time since the supervisor's last look. A long pause means that the
-  /// whole process may have been suspended, and then no rank is at fault.
+  /// Looks for late ranks. `pause` is the time since the supervisor's last look. After a long pause, the
+  /// whole process may have been suspended. In that case no rank is at fault.
   void judge(nanoseconds pause) {
     switch (pause_of(pause, execution_.deadline)) {
       case Pause::as_usual:
@@ -174,7 +174,7 @@ class Run {
 tl::expected<Timeline, ExecutionError> execute(const Execution& execution) { return Run(execution).run(); }
 
 // Makes the timeline of a run. During the run, each worker writes starts and ends into its own elements of
-// one table. Recording therefore needs no lock and allocates no memory. Afterwards the earliest start is
+// one table, so recording needs no lock and allocates no memory. After the run, the earliest start is
 // subtracted from all times.
 
 Timeline recorded_timeline(const FlatProgram& flat, const Placement& placement, const ProgramTimes& times) {
@@ -185,7 +185,7 @@ Timeline recorded_timeline(const FlatProgram& flat, const Placement& placement, 
     span.start_ns -= first;
     span.end_ns -= first;
   }
-  // Without spans, `first` is not a time.
+  // If there are no spans, `first` is not a time.
   timeline.makespan_ns -= timeline.spans.empty() ? 0 : first;
   return timeline;
 }

@@ -33,8 +33,8 @@ struct Execution {
   StageModules& modules;
   Transport& transport;
   const Clock& clock;
-  /// Longest host time that a compute action may take, and that may pass without progress of any worker.
-  /// After this time the run fails.
+  /// The longest host time that a compute action may take. It is also the longest host time that may pass
+  /// without progress of any worker. After this time the run fails.
   std::chrono::nanoseconds deadline = std::chrono::minutes(1);
   /// The compute queues, one for each rank. If there are none, the ranks' threads run the compute actions.
   std::span<ComputeQueue* const> queues{};
@@ -44,8 +44,8 @@ struct Execution {
 struct ExecutionError {
   std::int32_t rank = 0;  ///< rank that failed, or -1 if no rank is at fault
   std::string action;     ///< action that the rank was at, such as "1F2"
-  /// The rank for which the failed rank waited. Otherwise a rank that waits for the failed one or needs it
-  /// next. -1 if there is none.
+  /// The rank for which the failed rank waited. If there is none, a rank that waits for the failed rank or
+  /// needs its next message. -1 if there is none either.
   std::int32_t peer = -1;
   std::string message;  ///< whole error message for the user
 };

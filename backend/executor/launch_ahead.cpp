@@ -27,17 +27,17 @@
 namespace penstock {
 namespace {
 
-/// The interval between two looks at the queue. It is shorter than a GPU's actions, so that the queue does
-/// not become empty. It is much longer than a look, so that waiting threads leave the processor to threads
-/// that submit work.
+/// The interval between two looks at the queue. It is shorter than the actions of a GPU, so that the queue
+/// does not become empty. It is much longer than the time that a look takes. Threads that wait therefore
+/// leave the processor to threads that submit work.
 constexpr std::chrono::microseconds kBetweenLooks(50);
 
 /// The assumed difference between two timers of a device, in ns. PTX specifies neither the resolution of
 /// %globaltimer nor how well a device's processors agree.
 constexpr Ns kTick = 2'000;
 
-/// Returns `earlier` if `moment` is at most a tick before it, and otherwise `moment`. A stream runs one
-/// action after the other, so such a small overlap comes from two timers that differ.
+/// Returns `earlier` if `moment` is before it by at most one tick, and otherwise `moment`. A stream runs one
+/// action after the other. Such a small overlap therefore only shows that two timers differ.
 Ns not_before(Ns earlier, Ns moment) {
   return earlier - moment <= kTick ? std::max(earlier, moment) : moment;
 }
@@ -76,7 +76,7 @@ void LaunchAhead::wait_while(const std::function<bool()>& condition, const std::
 void LaunchAhead::follow() {
   while (ended_ < given()) {
     const std::int32_t position = positions_[index(ended_)];
-    // Until the action begins, the watchdog sees the rank as waiting for the first message that the action
+    // Until the action begins, the watchdog sees that the rank waits for the first message that the action
     // needs.
     if (!has_begun_) {
       const std::int32_t wait = flat_.next_wait[index(position)];
@@ -98,7 +98,7 @@ void LaunchAhead::show(std::int32_t position, std::int32_t message) {
   progress_.waits_for = message;
 }
 
-/// A RESHARD runs on the host, ahead of the queue, so its time is the end of the compute action before it.
+/// A RESHARD runs on the host and not in the queue. Its time is the end of the compute action before it.
 void LaunchAhead::write_times(std::int32_t rank, ProgramTimes& times) const {
   Ns before = 0;
   std::int32_t number = 0;

@@ -19,13 +19,13 @@ namespace penstock {
 /// times that the queue measured.
 class LaunchAhead {
  public:
-  /// Makes the helper of `rank`. While the thread waits, it calls `check`, which throws if the run has failed
-  /// in another place.
+  /// Makes the helper of `rank`. While the thread waits, it calls `check`, which throws if another part of
+  /// the run has failed.
   LaunchAhead(const FlatProgram& flat, std::int32_t rank, ComputeQueue& queue, Progress& progress,
               std::function<void()> check);
 
-  /// begin() and end() surround the device calls of the compute group at `position`. begin() waits while the
-  /// queue is full, and throws Stopped if the run has failed.
+  /// Surround the device calls of the compute group at `position`. begin() waits while the queue is full, and
+  /// throws Stopped if the run has failed.
   void begin(std::int32_t position, const std::stop_token& stop);
   void end();
   /// Waits until the queue has finished all submitted actions, and publishes its progress. Throws Stopped.

@@ -1,7 +1,7 @@
-// Turns several executions by any backend into one measurement. It computes the deadline from the costs and
-// drops the warm-up runs. It selects the run with the median makespan (of an even number, the shorter of the
-// middle two). It then computes the figures of a prediction. An average of several timelines would show a run
-// that never happened. Tests: tests/backend/thread_run_test.cpp.
+// Makes one measurement from several executions by any backend. It computes the deadline from the costs and
+// drops the warm-up runs. It selects the run with the median makespan; if the number of runs is even, the
+// shorter of the middle two. Then it computes the same figures as a prediction has. An average of several
+// timelines would show a run that never happened. Tests: tests/backend/thread_run_test.cpp.
 
 #include "backend/executor/measured_run.hpp"
 
@@ -51,15 +51,17 @@ Ns longest_action_ns(const std::vector<StageCost>& stages) {
   return longest;
 }
 
-/// The shortest deadline. The watcher checks only every millisecond or less often, and ignores a check after
-/// a pause longer than the deadline. Messages between processes also take time that the costs do not include.
+/// The shortest deadline. The supervisor checks only every millisecond or less often. It ignores a check
+/// after a pause that is longer than the deadline. Messages between processes also take time that the costs
+/// do not include.
 constexpr std::chrono::milliseconds kShortestDeadline(10);
 
 /// The shortest time to wait for all processes, because a launcher starts them one after the other.
 constexpr std::chrono::seconds kShortestToJoin(1);
 
-/// Returns the deadline in host time, so it includes the time scale. The default is at least 10 s, because
-/// costs may be 0 and the machine may be busy. It is at most a year, so that nanoseconds do not overflow.
+/// Returns the deadline in host time, which includes the time scale. The default is at least 10 s, because
+/// costs may be 0 and the machine may be busy. The result is at most a year, so that nanoseconds do not
+/// overflow.
 std::chrono::nanoseconds deadline_of(const CostTable& costs, const LinkPace& pace,
                                      const RunOptions& options) {
   if (options.deadline.count() > 0)
@@ -79,7 +81,7 @@ std::chrono::nanoseconds deadline_of(const CostTable& costs, const LinkPace& pac
              : most;
 }
 
-/// Returns the notes that a reader of the figures needs. The scenario's own notes come first.
+/// Returns the notes that a user needs to understand the figures. The scenario's own notes come first.
 std::vector<std::string> notes_of(const Experiment& experiment, const RunOptions& options,
                                   const ModuleFamily& family, const Runner& runner) {
   std::vector<std::string> notes = experiment.notes;
@@ -121,8 +123,8 @@ std::vector<RankMemory> memories_of(const std::vector<RankAccount>& accounts) {
   return memories;
 }
 
-/// Returns a note with the mean loss, or nothing if no stage computed a loss. The mean is over all ranks'
-/// microbatches for which a stage computes a loss.
+/// Returns a note with the mean loss, or nothing if no stage computed a loss. The mean is over all
+/// microbatches of all ranks for which a loss was computed.
 std::optional<std::string> loss_note(const std::vector<RankAccount>& accounts) {
   double sum = 0;
   std::size_t losses = 0;
@@ -184,7 +186,7 @@ tl::expected<std::optional<Result>, UserError> measure(const Experiment& experim
                               .pace = links,
                               .deadline = deadline_of(experiment.costs, links, options)});
   if (!runs) return user_error(ErrorKind::run_failed, std::move(runs.error().message));
-  // If the process of another rank has the result, this process has none.
+  // If the process of another rank collects the result, this process has none.
   if (runs->empty()) return std::nullopt;
   runs->erase(runs->begin(), runs->begin() + options.warmup);
   ExecutedRun median = median_of(*std::move(runs));
@@ -219,8 +221,8 @@ tl::expected<ChannelOptions, std::string> declared_channels(const ChannelOptions
     return tl::unexpected(
         fmt::format("the {} transport has no {}; leave that out, or take cpu-thread", transport, what));
   };
-  // A prediction uses the options of the scenario. A run without them would not be comparable, so it is
-  // rejected.
+  // A prediction uses the channel options of the scenario. A run without these options would not be
+  // comparable, so it is rejected.
   if (asked.blocking) return refused("blocking channels");
   if (asked.capacity != declared.capacity) return refused("bounded channels (capacity)");
   if (asked.eager_bytes != declared.eager_bytes) return refused("eager messages");

@@ -31,9 +31,9 @@ struct RunOptions {
   /// The factor that lengthens the times that modules and links emulate; > 0. Measured times are divided by
   /// the factor.
   double time_scale = 1;
-  /// The limit on the time of one action on the host. A limit below 10 ms counts as 10 ms. 0 means ten times
-  /// the longest action or message, and at least 10 s. The limit also applies to the start of the processes:
-  /// see patience_to_join().
+  /// The limit on the host time of one action. A limit below 10 ms counts as 10 ms. 0 means the default: ten
+  /// times the longest action or message, and at least 10 s. The limit also applies to the start of the
+  /// processes: see patience_to_join().
   std::chrono::nanoseconds deadline{0};
   /// The memory of this machine that all processes of a run may use together. If it is absent, memory is not
   /// checked.
@@ -48,8 +48,8 @@ struct RunOptions {
 /// cluster.
 using PaceOfLinks = std::function<LinkPace(const FlatProgram&)>;
 
-/// An experiment that is ready to run. The references are valid only during the call that receives this
-/// struct.
+/// An experiment with all arguments of a run. The references are valid only during the call that receives
+/// this struct.
 struct PreparedRun {
   const Experiment& experiment;
   const RunOptions& options;
@@ -71,8 +71,8 @@ struct Runner {
   std::string_view engine;     ///< for example "cpu-thread"
   std::string_view transport;  ///< the transport's name in schedules/ir/channel.hpp
   ChannelOptions channels;     ///< channel options of the run
-  /// Executes the program prepared.runs() times. Returns all runs, or an empty list if the process of another
-  /// rank has the runs.
+  /// Executes the program prepared.runs() times. Returns all runs. Returns an empty list if the process of
+  /// another rank collects the runs.
   std::function<tl::expected<std::vector<ExecutedRun>, ExecutionError>(const PreparedRun&)> execute;
   /// Returns why this machine has too few resources for the run, or nothing. It is called before anything
   /// starts. May be unset.
@@ -80,15 +80,15 @@ struct Runner {
 };
 
 /// Runs the experiment's program several times. The timeline and all figures come from the run with the
-/// median makespan (for an even number of runs, the shorter of the middle two). The result has no figures of
-/// links. It has no memory if the modules store nothing. Returns nothing if another process has the
-/// timelines.
+/// median makespan; if the number of runs is even, from the shorter of the middle two. The result has no
+/// figures of links. It has no memory if the modules store nothing. Returns nothing if another process
+/// collects the timelines.
 tl::expected<std::optional<Result>, UserError> measure(const Experiment& experiment, const PaceOfLinks& pace,
                                                        const RunOptions& options, const ModuleFamily& family,
                                                        const Runner& runner);
 
 /// Executes one run on the threads of this process, or on the `queues` of its ranks. Returns the run with the
-/// accounts of its modules.
+/// data that its modules report.
 tl::expected<ExecutedRun, ExecutionError> execute_on_threads(const PreparedRun& run, StageModules& modules,
                                                              Transport& transport, const Clock& clock,
                                                              std::span<ComputeQueue* const> queues = {});

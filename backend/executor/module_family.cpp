@@ -1,10 +1,10 @@
 // The family of occupy modules, which need no library. backend/torch and backend/cuda have the families that
 // compute.
 //
-// An occupy module holds its worker for the time in the cost table and sends null payloads. The actions of an
-// overlapped pair form a group, which its first action holds once. Jitter is a hash of the seed and the
-// action and uses no generator with a state. The same action therefore takes the same time on every rank, in
-// every order and in every repeat. Tests: tests/backend/transport_test.cpp.
+// An occupy module blocks its worker for the time in the cost table and sends null payloads. The actions of
+// an overlapped pair form a group, and only its first action blocks, for the time of the group. Jitter is a
+// hash of the seed and the action and uses no generator with a state. The same action therefore takes the
+// same time on every rank, in every order and in every repeat. Tests: tests/backend/transport_test.cpp.
 
 #include "backend/executor/module_family.hpp"
 
@@ -102,8 +102,8 @@ StageModules OccupyFamily::modules(std::optional<std::int32_t> rank, const Clock
 }
 
 // Replaces the bytes of the cost table by the bytes that the modules report. The bytes of an edge come from
-// the two stages that it connects: the sender of the activation and the sender of the gradient report the
-// sizes. All microbatches have equal sizes.
+// the two stages that it connects. One reports the size of the activation that it sends, and the other the
+// size of the gradient. All microbatches have equal sizes.
 
 CostTable with_stage_bytes(CostTable costs, const Program& program, const std::vector<StageBytes>& bytes) {
   for (std::size_t stage = 0; stage < bytes.size(); ++stage) {

@@ -1,6 +1,7 @@
 #pragma once
-// The interface through which a run gets its modules: occupy modules, or mathematics on CPUs and GPUs. A
-// family also returns what its modules report after the run, and the bytes that its stages hold.
+// The interface through which a run gets its modules. Some modules only block their workers (occupy modules),
+// and others compute on CPUs or GPUs. A family also returns what its modules report after the run, and the
+// bytes that its stages store.
 
 #include <cstddef>
 #include <cstdint>
@@ -43,15 +44,16 @@ CostTable with_stage_bytes(CostTable costs, const Program& program, const std::v
 
 // Stage modules that compute nothing. Each action blocks its worker for the time in the cost table.
 
-/// A random variation of durations. Each duration is multiplied by a factor drawn uniformly from [1 -
-/// fraction, 1 + fraction]. The factor depends only on the seed and the action, so an action has the same
-/// duration in every schedule and repeat.
+/// A random variation of durations. Each duration is multiplied by a random factor between 1 - fraction and 1
+/// + fraction. The factor depends only on the seed and the action. An action therefore has the same duration
+/// in every schedule and repeat.
 struct Jitter {
   double fraction = 0;  ///< largest relative deviation of a duration from the cost table, 0 to 1
   std::uint64_t seed = 1;
 };
 
-/// Returns the time for which an overlapped group blocks its worker. A single action is a group of one.
+/// Returns the time for which an overlapped group blocks its worker. A single action counts as a group of
+/// one.
 Ns held_ns(const CostTable& costs, std::span<const Action> group, const Jitter& jitter);
 
 /// A module that returns null payloads. It stores references to the costs and the clock, which must outlive
@@ -84,10 +86,6 @@ class OccupyModule : public StageModule {
 /// returns the modules of that rank alone.
 StageModules occupy_modules(const Program& program, const CostTable& costs, const Clock& clock,
                             const Jitter& jitter, std::optional<std::int32_t> only = std::nullopt);
-
-// The interface through which a run gets its stage modules. Some modules only take time ("occupy" modules),
-// others compute on CPUs or GPUs. The interface also returns the data that modules report after the run
-// (measured_run.hpp).
 
 /// The data that one rank's modules report after a run.
 struct RankAccount {

@@ -7,7 +7,7 @@
 //                 forward(), send(),     sent after
 //                 release()              its F
 //
-// Payloads are stored in two places. The inbox holds inputs of this rank's later actions. They come from
+// Payloads are stored in two places. The inbox holds inputs of later actions of this rank. They come from
 // messages, or from a neighbouring stage on the same rank. The outbox holds outputs that are not sent yet.
 // executor.cpp starts and supervises the workers. Tests: tests/backend/numbers_test.cpp.
 
@@ -91,7 +91,8 @@ void RankWorker::pass(std::int32_t position) {
     case FlatOp::leaf:
       break;
     case FlatOp::send:
-      // If channels do not block, the worker sent the message directly after the action that made it.
+      // If channels do not block, the worker has already sent the message directly after the action that
+      // produced it.
       if (blocking_) pass_send(position);
       break;
     case FlatOp::recv:
@@ -104,7 +105,7 @@ void RankWorker::pass(std::int32_t position) {
     case FlatOp::reshard: {
       const Ns now = execution_.clock.now_ns();
       const std::int32_t stage = flat_.actions[index(position)].stage;
-      // If an UNSHARD is still pending, no action needs its weights any more.
+      // If an UNSHARD of this stage is still pending, no action needs its weights any more.
       gathering_.erase(stage);
       module_of(stage).reshard();
       stamp(position, now, now);
@@ -126,8 +127,8 @@ void RankWorker::pass_send(std::int32_t position) {
 
 void RankWorker::pass_collective(std::int32_t position) {
   const Action& action = flat_.actions[index(position)];
-  // The first action that needs the result, a STEP or an F, accepts it. If an UNSHARD has no such action,
-  // finish_gathers() does.
+  // The first STEP or F that needs the result accepts it. If no action needs the result of an UNSHARD,
+  // finish_gathers() accepts it.
   if (action.kind == ActionKind::unshard) gathering_[action.stage] = position;
   execution_.transport.join(flat_.message[index(position)], rank_,
                             module_of(action.stage).contribution(action.kind));
@@ -152,7 +153,7 @@ void RankWorker::run_group(std::int32_t position, const std::stop_token& stop) {
   for (std::int32_t leaf = position; leaf < end; ++leaf) stamp(leaf, start_ns, end_ns);
   // The outputs are sent after the end is recorded, so that the action's time does not include the sending.
   if (!blocking_) send_outputs();
-  // The inputs have been used, so senders that waited for the inputs' buffers may send.
+  // The inputs have been used, so messages that wait for the buffers of these inputs may start.
   execution_.transport.release(position);
   for (std::int32_t leaf = position; leaf < end; ++leaf) drop_versions(leaf);
 }
@@ -165,7 +166,7 @@ void RankWorker::run_leaf(std::int32_t position, const ComputeCall& call) {
   switch (action.kind) {
     case ActionKind::forward:
       with_outputs.outputs = takers_of(neighbours_, action.stage, Flow::activation).size();
-      // If an R recomputes the activations later, the module must retain only the input.
+      // If an R recomputes the activations later, the module must store only the input.
       if (plan_.recomputed.contains({action.stage, action.microbatch})) with_outputs.kept = Kept::input;
       hand_on(action, Flow::activation, module.forward(with_outputs, inputs_of(action, Flow::activation)));
       break;
@@ -227,8 +228,8 @@ void RankWorker::wait_for(std::int32_t message) {
 std::vector<Payload> RankWorker::inputs_of(const Action& action, Flow flow) {
   std::vector<Payload> inputs;
   for (const std::int32_t from : givers_of(neighbours_, action.stage, flow)) {
-    // In a valid program the payload is present: it was received, or the other stage ran earlier on this
-    // rank.
+    // In a valid program the payload is in the inbox. Either a message has brought it, or the other stage has
+    // run earlier on this rank.
     auto found = inbox_.extract({flow, from, action.stage, action.microbatch});
     if (found.empty()) {
       throw std::logic_error(fmt::format("nothing has come from stage {}", from));
@@ -284,8 +285,9 @@ void RankWorker::stand_at(std::int32_t position, std::int32_t message) {
   progress_.waits_for = message;
 }
 
-// Prepares the tables that a worker would otherwise have to search while the clock runs. The worker drops a
-// weight version after its last use or after the STEP that replaces it, whichever comes later:
+// Prepares the tables that a worker would otherwise have to compute while the clock runs. The worker drops a
+// weight version after its last use. If the STEP that replaces the version comes later, the worker drops it
+// after that STEP:
 //
 //     0F0   0F1   0B0   STEP   0F2   0B1   STEP   0B2        B takes the version of its F
 //     v0    v0    v0           v1    v0           v1

@@ -78,7 +78,8 @@ class RankWorker {
   void drop_versions(std::int32_t position);
   void stamp(std::int32_t position, Ns start_ns, Ns end_ns);
   StageModule& module_of(std::int32_t stage);
-  /// Publishes for the watchdog the rank's position and the message for which it waits, or kNone.
+  /// Publishes the rank's position and the message for which it waits (kNone if it does not wait), for the
+  /// watchdog.
   void stand_at(std::int32_t position, std::int32_t message);
 
   const Execution& execution_;

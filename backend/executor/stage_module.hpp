@@ -11,21 +11,20 @@
 
 namespace penstock {
 
-/// The tensors that a stage retains from F until the backward pass of the same microbatch.
+/// The tensors that a stage stores from F until the backward pass of the same microbatch.
 enum class Kept : std::uint8_t {
   activations,  // all tensors that B, I and W need
   input,        // only the stage's input, because an R recomputes the rest before the backward pass
 };
 
-/// The arguments of one compute action. Microbatch numbers and weight versions count on from one iteration to
-/// the next.
+/// The arguments of one compute action. Microbatch numbers and weight versions continue over iterations.
 struct ComputeCall {
   const Action& action;
-  /// All actions that run as one overlapped group, including `action`. Without overlap, the group is only
+  /// All actions that run as one overlapped group, including `action`. Without an overlap, this is only
   /// `action`.
   std::span<const Action> group;
   bool first_of_group = true;
-  Kept kept = Kept::activations;  ///< tensors to retain; used only by F
+  Kept kept = Kept::activations;  ///< tensors to store; used only by F
   std::size_t outputs = 0;        ///< number of payloads that the module must return; used only by F, B and I
   /// Requests a stop if the run has failed; the module must then return or throw soon.
   const std::stop_token& stop;
@@ -50,7 +49,7 @@ class StageModule {
   /// Runs I. Like backward(), but does not compute the weight gradient, which W does.
   virtual std::vector<Payload> backward_input(const ComputeCall& call, std::vector<Payload> gradients) = 0;
   virtual void backward_weight(const ComputeCall& call) = 0;
-  /// Runs R: repeats the computation of F from the retained input.
+  /// Runs R: repeats the computation of F from the stored input.
   virtual void recompute(const ComputeCall& call) = 0;
   /// Runs STEP: computes the next weight version. The gradient is the sum that accept() received since the
   /// last STEP. If there was no REDUCE_GRAD, it is the gradient that this rank has accumulated.
@@ -62,9 +61,9 @@ class StageModule {
   /// which the module then sets to zero. For UNSHARD it is this rank's part of the weights.
   virtual Payload contribution(ActionKind collective) = 0;
   /// Receives the contributions of all members in ascending order of ranks. The module adds them up
-  /// (REDUCE_GRAD) or concatenates them (UNSHARD). A transport that does this itself passes one payload, the
-  /// result. If the stage is sharded, the result of REDUCE_GRAD is only this rank's part. The parts are equal
-  /// pieces of all weights laid end to end, one for each member.
+  /// (REDUCE_GRAD) or concatenates them (UNSHARD). If the transport combines the contributions itself, it
+  /// passes one payload, the result. If the stage is sharded, the result of REDUCE_GRAD is only this rank's
+  /// part. To make the parts, all weights are concatenated and cut into equal pieces, one for each member.
   virtual void accept(ActionKind collective, std::span<const SharedPayload> contributions) = 0;
   /// Runs RESHARD: drops the gathered weights.
   virtual void reshard() = 0;

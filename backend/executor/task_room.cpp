@@ -31,15 +31,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Updates `room` if this limit leaves fewer tasks. A limit that is already exceeded leaves 0 tasks.
+/// Updates `room` if this limit allows fewer tasks. A limit that is already exceeded allows 0 further tasks.
 void narrow(std::optional<TaskRoom>& room, std::int64_t left, std::string_view bound) {
   left = std::max<std::int64_t>(0, left);
   if (!room || left < room->left) room = TaskRoom{.left = left, .bound = bound};
 }
 
-/// Returns the number of threads of a process, or 0 if the process has ended or is hidden (hidepid). The
-/// folder /proc/N/task has one subfolder for each thread. Its link count is that number plus 2, so one stat
-/// replaces a listing.
+/// Returns the number of threads of a process. Returns 0 if the process has ended or is hidden (hidepid). The
+/// folder /proc/N/task has one subfolder for each thread. The folder's link count is the number of threads
+/// plus 2, so one call of stat replaces a listing.
 std::int64_t threads_of_process(const fs::path& process) {
   struct stat folder{};
   if (::stat((process / "task").c_str(), &folder) != 0) return 0;

@@ -14,9 +14,9 @@ struct TaskRoom {
   std::string_view bound;  ///< name of the limit that gives `left`, such as "ulimit -u"
 };
 
-/// Returns the smallest of three limits: of the user (root has none), of this process's control groups, and
-/// of the system. Returns nothing if none can be read. Other jobs share the limits, so a start may still
-/// fail.
+/// Returns the smallest of three limits: the limit of the user (root has none), of this process's control
+/// groups, and of the system. Returns nothing if none can be read. Other jobs share these limits, so a start
+/// may still fail.
 std::optional<TaskRoom> task_room();
 
 }  // namespace penstock

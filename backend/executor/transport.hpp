@@ -67,9 +67,9 @@ class Transport {
   /// Marks the sender's side of a transfer as ready. The worker calls it when the action that produced the
   /// payload has ended. With blocking channels, the worker calls it at the SEND. Never waits.
   virtual void send(std::int32_t message, Payload payload) = 0;
-  /// Marks the RECV of a message as reached by its rank. Blocking channels need this, and so do transports in
-  /// which the receiver requests each message. For all others, every RECV is ready from the start. Never
-  /// waits.
+  /// Marks the RECV of a message as reached by its rank. This is necessary with blocking channels, and in
+  /// transports in which the receiver requests each message. With all others, every RECV is ready from the
+  /// start. Never waits.
   virtual void expect(std::int32_t message) = 0;
   /// Marks the compute action at `position` as ended. Transfers that waited for the buffers of its inputs may
   /// start.
@@ -78,8 +78,8 @@ class Transport {
   virtual void join(std::int32_t message, std::int32_t rank, SharedPayload contribution) = 0;
 
   /// Waits until the message has arrived or the collective has ended. If the rank submits actions to a
-  /// compute queue (transport.hpp), returns earlier: as soon as the queue itself will wait for the
-  /// message before the next action. Throws Stopped.
+  /// compute queue, returns earlier: as soon as the queue itself will wait for the message before the next
+  /// action. Throws Stopped.
   virtual void wait(std::int32_t message, std::int32_t rank) = 0;
   /// Returns the content of a transfer for which wait() has returned. May be called once for each transfer.
   virtual Payload take(std::int32_t message) = 0;
@@ -113,11 +113,11 @@ class ComputeQueue {
 
   /// Returns the largest number of submitted actions that may be unfinished at one time.
   virtual std::int32_t most_ahead() const = 0;
-  /// begin() and end() surround the device calls that belong to action `number`. They never wait.
+  /// Surround the device calls that belong to action `number`. They never wait.
   virtual void begin(std::int32_t number) = 0;
   virtual void end(std::int32_t number) = 0;
-  /// has_begun() and has_ended() return the state of an action. The action must be one of the last
-  /// most_ahead() submitted. They never wait.
+  /// Return the state of an action, which must be one of the last most_ahead() submitted actions. They never
+  /// wait.
   virtual bool has_begun(std::int32_t number) const = 0;
   virtual bool has_ended(std::int32_t number) const = 0;
   /// Returns the start and end of the action on the run's clock. Requires that has_ended() has returned true
@@ -125,8 +125,8 @@ class ComputeQueue {
   virtual MessageTime time_of(std::int32_t number) const = 0;
 };
 
-// The times of emulated links. The caller of a run computes them from the cluster's routes. Each transport
-// that can emulate links uses them.
+// The times of emulated links. The caller of a run computes them from the cluster's routes. They are used by
+// each transport that can emulate links.
 
 /// The times that each message of a FlatProgram takes on emulated links, by message number. An empty vector
 /// means 0 for all messages.

@@ -1,7 +1,7 @@
-// Finds ranks that make no progress, and which rank is at fault. A rank that computes is late if its action
-// takes longer than the deadline. A rank that waits is late only if no rank has made progress for the whole
-// deadline. Then the error names a waiting rank to which the sender has already sent the message. If there is
-// none, the error names the rank that has waited longest. Tests: tests/backend/fault_judge_test.cpp.
+// Finds ranks that make no progress, and finds which rank is at fault. A rank that computes is late if its
+// action takes longer than the deadline. A rank that waits is late only if no rank has made progress for the
+// whole deadline. In this case the error names a waiting rank for which the message has already been sent. If
+// there is none, it names the rank that has waited longest. Tests: tests/backend/fault_judge_test.cpp.
 
 #include "backend/executor/watchdog.hpp"
 
@@ -51,7 +51,7 @@ std::optional<ExecutionError> Watchdog::overdue(Ns now_ns) const {
   bool all_are_late = true;
   std::vector<std::int32_t> waiting;
   for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) {
-    // The time must be read last. Otherwise a rank that has just ended a long wait could look as if it had
+    // The time is read last. Otherwise, if a rank has just ended a long wait, it could look as if it had
     // computed during the whole wait.
     const bool computes = progress_of(rank).waits_for == kNone;
     const bool done = is_done(rank);
@@ -66,8 +66,8 @@ std::optional<ExecutionError> Watchdog::overdue(Ns now_ns) const {
   return overdue_at(to_blame(waiting));
 }
 
-/// Returns the rank to name in the error. It is a rank that waits although its message should have arrived,
-/// or else the rank that has waited longest.
+/// Returns the rank that the error names. It is a waiting rank whose message should have arrived. If there is
+/// none, it is the rank that has waited longest.
 std::int32_t Watchdog::to_blame(const std::vector<std::int32_t>& waiting) const {
   for (const std::int32_t rank : waiting) {
     const std::int32_t message = progress_of(rank).waits_for;
@@ -79,7 +79,7 @@ std::int32_t Watchdog::to_blame(const std::vector<std::int32_t>& waiting) const 
 
 bool Watchdog::all_have_passed(std::int32_t message) const {
   const FlatMessage& missing = flat_.messages[index(message)];
-  // A transfer starts directly after the action that produced it, at whichever place its SEND is in the list.
+  // A transfer starts directly after the action that produced its data, wherever its SEND is in the list.
   if (missing.recv != kNone) return progress_of(missing.from_rank).position > missing.producer;
   for (std::int32_t m = missing.first; m != kNone; m = flat_.next_member[index(m)]) {
     if (progress_of(flat_.rank_of(m)).position <= m) return false;
@@ -142,7 +142,7 @@ ExecutionError Watchdog::failure_of(std::int32_t rank, const std::string& what) 
   return error;
 }
 
-/// Returns the number of the first SEND or RECV (`op`) that the rank has not reached, or kNone.
+/// Returns the message of the first SEND or RECV (`op`) that the rank has not reached, or kNone.
 std::int32_t Watchdog::next_of(std::int32_t rank, FlatOp op) const {
   const std::int32_t end = flat_.rank_begin[index(rank) + 1];
   for (std::int32_t p = std::max(progress_of(rank).position.load(), flat_.rank_begin[index(rank)]); p < end;
@@ -152,7 +152,7 @@ std::int32_t Watchdog::next_of(std::int32_t rank, FlatOp op) const {
   return kNone;
 }
 
-/// Returns the rank's next RECV. If there is no further one, returns its last RECV.
+/// Returns the message of the rank's next RECV, or of its last RECV if it has no further one.
 std::int32_t Watchdog::next_or_last_receive_of(std::int32_t rank) const {
   if (const std::int32_t next = next_of(rank, FlatOp::recv); next != kNone) return next;
   for (std::int32_t p = progress_of(rank).position; --p >= flat_.rank_begin[index(rank)];) {

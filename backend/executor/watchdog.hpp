@@ -16,8 +16,9 @@
 
 namespace penstock {
 
-/// The progress of one worker. That worker writes it, and all threads may read it. The worker writes since_ns
-/// first and a reader reads it last. A reader therefore never combines a new action with an old time.
+/// The progress of one worker. Only that worker writes it, and all threads may read it. The worker writes
+/// since_ns first, and a thread that reads must read it last. It then never combines a new action with an old
+/// time.
 struct Progress {
   /// The position of the action that runs or waits, or the end of the list if the rank is done.
   std::atomic<std::int32_t> position = kNone;
@@ -36,15 +37,16 @@ class Watchdog {
   /// for that time. `now_ns` is the present time of the host's steady clock.
   std::optional<ExecutionError> overdue(Ns now_ns) const;
   /// Describes the failure `what` of `rank`. The text names the rank's action and a peer. The peer is a rank
-  /// that waits for `rank`, or else needs its next message, or else sends messages to it.
+  /// that waits for `rank`. If there is none, it is a rank that needs its next message, or a rank that sends
+  /// messages to it.
   ExecutionError failure_of(std::int32_t rank, const std::string& what) const;
   /// Returns true if the rank has reached the end of its list.
   bool is_done(std::int32_t rank) const;
 
  private:
   std::int32_t to_blame(const std::vector<std::int32_t>& waiting) const;
-  /// Returns true if all ranks that must contribute to the message have done so. The message should then have
-  /// arrived.
+  /// Returns true if all ranks that must contribute to the message have done so, so that the message should
+  /// have arrived.
   bool all_have_passed(std::int32_t message) const;
   std::int32_t peer_of(std::int32_t message, std::int32_t rank) const;
   std::int32_t next_of(std::int32_t rank, FlatOp op) const;
@@ -62,7 +64,7 @@ class Watchdog {
   std::chrono::nanoseconds deadline_;
 };
 
-/// The class of a pause between two looks of the watching thread. If the operating system suspended that
+/// The kind of pause between two looks of the thread that supervises. If the operating system suspended this
 /// thread and the ranks together, no rank is late.
 enum class Pause : std::uint8_t {
   as_usual,

@@ -1,7 +1,7 @@
-// Wraps NCCL's calls, which may block forever if a peer has ended. Communicators are therefore opened with
-// `blocking = 0`. A call may then return "in progress". This file repeats the question every 20 us until a
-// stop or a deadline. A communicator that fails is aborted, which also ends the wait of its peers. NCCL's
-// last error text becomes part of the message. Tests: tests/backend/standin.
+// Wraps NCCL's calls. They may block forever if a peer has ended, so communicators are opened with `blocking
+// = 0`. A call may then return "in progress". The code asks NCCL for the state every 20 us until a stop or a
+// deadline. If a communicator fails, it is aborted, which also ends the wait of its peers. NCCL's last error
+// text becomes part of the message. Tests: tests/backend/standin.
 
 #include "backend/nccl/communicator.hpp"
 
@@ -34,7 +34,8 @@ namespace {
 
 constexpr std::chrono::microseconds kBetweenLooks(20);
 
-/// Returns the name of a result code. NCCL provides only descriptions, but users search for the names.
+/// Returns the name of a result code. NCCL has no function for this. Users search for the names, and not for
+/// the descriptions that NCCL provides.
 std::string_view name_of(ncclResult_t result) {
   switch (result) {
     case ncclSuccess:
@@ -143,8 +144,8 @@ void Communicator::close(const WaitLimits& limits) {
   if (result != ncclSuccess) fail(result, "ncclCommDestroy");
 }
 
-/// Throws the error of `call`. If this rank has only lost a peer, first gives the failed rank time to report
-/// the cause.
+/// Throws the error of `call`. If this rank has only lost a peer, it first waits, so that the failed rank can
+/// report the cause.
 void Communicator::fail(ncclResult_t result, std::string_view call) const {
   if (result == ncclRemoteError) wait_for_failure_report(limits_);
   throw NcclError(fmt::format("{}: {}", name(), in_words(result, call, handle_)), result);
@@ -158,15 +159,15 @@ std::string Communicator::name() const {
 }
 
 // Plans the communicators of a program. NCCL matches the operations of one communicator in the order of the
-// calls. The directed channel model has one queue for each ordered pair of ranks, so each ordered pair gets
-// its own communicator. Each set of ranks with collectives also gets one. All members must open a
-// communicator at the same time. All ranks therefore open their communicators in the same order: by first
-// use, and then by rank.
+// calls. The directed channel model has one queue for each ordered pair of ranks, so each ordered pair has
+// its own communicator. Each set of ranks with collectives also has a communicator. All members of a
+// communicator must open it at the same time. So all ranks open their communicators in the same order: by
+// first use, and then by rank.
 
 namespace {
 
-/// The place where a communicator is first used: the position in the list of the sender or first member, and
-/// that rank.
+/// The first use of a communicator: the position in the list of the sender or of the first member, and the
+/// number of this rank.
 using FirstUse = std::pair<std::int32_t, std::int32_t>;  // (position in the rank's list, rank)
 
 FirstUse use_of(const FlatProgram& flat, const FlatMessage& message) {

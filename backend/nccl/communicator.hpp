@@ -1,5 +1,6 @@
 #pragma once
-// NCCL's communicators: which ones a program needs, in which order all ranks open them, and their operations.
+// NCCL's communicators: the communicators that a program needs, the order in which all ranks open them, and
+// their operations.
 
 #include <nccl.h>
 
@@ -29,9 +30,9 @@ struct CommunicatorPlan {
 };
 
 /// Returns one communicator for each ordered pair of ranks with messages, and one for each set of ranks with
-/// collectives or barriers. They are sorted by first use: by the position in the list of the sender or first
-/// member, and then by that rank. All ranks open their communicators in this order, so that they cannot wait
-/// for each other in a cycle.
+/// collectives or barriers. They are sorted by first use, which is a position in the list of the sender or of
+/// the first member. Communicators with equal positions are sorted by this rank. All ranks open their
+/// communicators in this order, so that they cannot wait for each other in a cycle.
 std::vector<CommunicatorPlan> communicators_of(const FlatProgram& flat);
 
 /// Returns the communicator that `message` uses.
@@ -40,8 +41,8 @@ CommunicatorPlan communicator_of(const FlatProgram& flat, const FlatMessage& mes
 /// Returns the communicator as text, such as "0 -> 1" or "{0, 2}".
 std::string to_text(const CommunicatorPlan& plan);
 
-// Owns one NCCL communicator. Opening it cannot block forever, errors become exceptions, and a failure aborts
-// it.
+// A class that owns one NCCL communicator. It opens the communicator without blocking forever, throws errors
+// as exceptions, and aborts the communicator after a failure.
 
 /// The error of an NCCL call. Its text is, for example, "communicator 0 -> 1 (rank 0, with rank 1): ncclSend:
 /// ncclRemoteError (6): remote process exited ...".
@@ -90,17 +91,17 @@ class Communicator {
   /// Returns the number of another rank in the communicator.
   int number_of(std::int32_t rank) const;
 
-  /// Waits until NCCL has accepted a call, which may have returned "in progress" as `result`. Throws like the
-  /// constructor.
+  /// Waits until NCCL has accepted a call. `result` is the result of the call, which may be "in progress".
+  /// Throws the exceptions of the constructor.
   void complete(ncclResult_t result, std::string_view call, const WaitLimits& limits) const;
   /// Throws NcclError if an accepted operation has failed. If the cause is a lost peer, first waits some
-  /// seconds, and throws Stopped if another rank reports its failure in that time.
+  /// seconds. If another rank reports its failure in this time, throws Stopped instead.
   void check() const;
   /// Ends all operations in progress on this rank. Each peer must call abort() as well. The communicator
   /// cannot be used afterwards.
   void abort();
-  /// Closes the communicator. Requires that all operations have ended on all its ranks. Throws like the
-  /// constructor.
+  /// Closes the communicator. Requires that all operations have ended on all its ranks. Throws the exceptions
+  /// of the constructor.
   void close(const WaitLimits& limits);
 
  private:
@@ -114,8 +115,8 @@ class Communicator {
   ncclComm_t handle_ = nullptr;
 };
 
-/// A group of aborts. While it exists, an abort on this thread only marks its communicator, and the
-/// destructor of the group waits for all of them. A single abort could wait forever for a kernel that another
+/// A group of aborts. While this object exists, an abort on this thread only marks its communicator. The
+/// destructor waits for all marked communicators. A single abort could wait forever for a kernel that another
 /// communicator delays.
 class AbortTogether {
  public:

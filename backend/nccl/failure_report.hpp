@@ -7,8 +7,8 @@
 
 namespace penstock {
 
-/// Waits some seconds, at most until the deadline of `limits`. Throws Stopped if another rank has reported a
-/// failure.
+/// Waits some seconds, but not longer than the deadline of `limits`. Throws Stopped if another rank has
+/// reported a failure.
 void wait_for_failure_report(const WaitLimits& limits);
 
 }  // namespace penstock

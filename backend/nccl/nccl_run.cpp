@@ -1,7 +1,7 @@
-// The `nccl` backend. Processes are started as in cpu-process (backend/process), each has a whole GPU, and
-// NCCL carries the messages. Before the first message, the processes connect to the coordinator over sockets,
-// and then exchange NCCL's unique ids through a TCPStore on the next port. CUDA must not start before the
-// fork, so each child opens its GPU at first use. Tests: tests/backend/standin.
+// The `nccl` backend. Processes are started as in cpu-process (backend/process). Each process has a whole
+// GPU, and NCCL transfers the messages. First the processes connect to the coordinator over sockets. Then
+// they exchange NCCL's unique ids through a TCPStore, whose port is the coordinator's port + 1. CUDA must not
+// start before the fork, so each child opens its GPU at first use. Tests: tests/backend/standin.
 
 #include "backend/nccl/nccl_run.hpp"
 
@@ -58,7 +58,7 @@ namespace penstock {
 namespace {
 
 constexpr std::string_view kTransport = "nccl";
-// one communicator takes NCCL seconds to open, and a run has many
+// NCCL needs seconds to open one communicator, and a run has many communicators
 constexpr std::chrono::seconds kPatience(90);
 constexpr std::chrono::seconds kStepOfStart(30);
 
@@ -70,8 +70,8 @@ tl::unexpected<ExecutionError> failed(std::string message) {
   return tl::unexpected(ExecutionError{.rank = -1, .action = "the start", .message = std::move(message)});
 }
 
-/// The GPU resources of a rank's process, made at first use, after the fork. `workers_` is declared first
-/// because the modules' tensors use memory of its streams, so it must be destroyed last.
+/// The GPU resources of a rank's process. They are created at first use, after the fork. `workers_` is
+/// declared first so that it is destroyed last, because the modules' tensors use memory of its streams.
 class RankHardware {
  public:
   RankHardware(std::int32_t device, std::int32_t rank, std::int32_t ranks, const MakeCudaModules& make)
@@ -124,8 +124,8 @@ class NcclRun {
   }
 
  private:
-  /// Returns the port of the store. It is the launcher's own store, or the port after the coordinator's, or 0
-  /// (any free port) without a launcher.
+  /// Returns the port of the store. If the launcher has its own store, it is the port of that store.
+  /// Otherwise it is the coordinator's port + 1. Without a launcher it is 0, which means any free port.
   tl::expected<std::uint16_t, std::string> store_port() const {
     if (!place_) return 0;
     if (place_->agent_store) return *place_->agent_store;
@@ -157,8 +157,7 @@ class NcclRun {
     if (of_rank == nullptr) {
       of_rank = std::make_unique<RankHardware>(device, rank, run_.flat.rank_count, make_);
     }
-    // CUDA stores the current device for each thread, and this thread may differ from the thread of an
-    // earlier call.
+    // In CUDA, each thread has its own current device, and an earlier call may have run on another thread.
     use_device(device);
     return *of_rank;
   }
@@ -187,8 +186,8 @@ class NcclRun {
         [this, rank, session, compute](const RankRun& run) { return over_nccl(run, rank, session, compute); };
   }
 
-  /// Runs the list once without messages, so that the ranks agree on the layouts of payloads. Null payloads
-  /// have no layout, so no run is needed for them.
+  /// Runs the list once without tensors, so that the ranks learn the layouts of payloads. Null payloads have
+  /// no layout, so this run is not needed for them.
   void agree_on_layouts(std::int32_t rank, NcclSession& session) {
     const DeviceCodec* codec = hardware(rank).codec();
     if (codec == nullptr) return;
@@ -386,8 +385,8 @@ tl::expected<std::optional<Result>, UserError> run_on_nccl(const Experiment& exp
   return result;
 }
 
-// Opens a listening socket that another library then takes over. It would not be safe to pass only the number
-// of a free port, because another process might take that port first.
+// Opens a listening socket, whose ownership then passes to another library. It would not be safe to pass only
+// the number of a free port, because another process could use that port first.
 
 namespace {
 

@@ -18,7 +18,7 @@
 
 namespace penstock {
 
-/// The place of this process in the job, as its launcher states it.
+/// The position of this process in the job, as the launcher states it.
 struct NcclPlace {
   ProcessPlace process;
   std::int32_t device = 0;                   ///< number of this process's GPU on its host
@@ -26,25 +26,24 @@ struct NcclPlace {
   std::string store_prefix;                  ///< prefix of all keys that Penstock writes to that store
 };
 
-/// Reads the variables that launched_place() reads, and the device number. The device is LOCAL_RANK
-/// (torchrun), OMPI_COMM_WORLD_LOCAL_RANK or SLURM_LOCALID, or the rank if none is set. Returns nothing if no
-/// launcher started this process. Fails if a variable is missing or wrong, or if the launcher started a
-/// number of processes other than `ranks`.
+/// Reads the variables that launched_place() reads, and the device number. The device number is LOCAL_RANK
+/// (torchrun), OMPI_COMM_WORLD_LOCAL_RANK or SLURM_LOCALID. If none of these is set, it is the rank. Returns
+/// nothing if no launcher started this process. Errors: a variable is missing or wrong, or the launcher did
+/// not start `ranks` processes.
 tl::expected<std::optional<NcclPlace>, std::string> nccl_place(const Environment& environment,
                                                                std::int32_t ranks);
 
 /// Measures the experiment with one process for each rank. Without a `place`, the ranks are forked from this
 /// process, which must have no other threads and must not have started CUDA. With a `place`, a launcher has
 /// started the ranks, and only rank 0 gets a Result. Each rank's process calls `make`. This process also
-/// calls it once, with no device. If there are fewer GPUs than ranks, fails with ErrorKind::not_available and
-/// the reason.
+/// calls it once without a device. Error ErrorKind::not_available: there are fewer GPUs than ranks.
 tl::expected<std::optional<Result>, UserError> run_on_nccl(const Experiment& experiment,
                                                            const PaceOfLinks& pace, const RunOptions& options,
                                                            const MakeCudaModules& make,
                                                            const std::optional<NcclPlace>& place);
 
-/// A listening socket that Penstock opens and that another library takes over. The destructor closes the
-/// socket if no library has taken it.
+/// A listening socket that Penstock opens for another library. The destructor closes the socket unless
+/// release() was called.
 class ListeningSocket {
  public:
   /// Opens the socket. If `port` is 0, the system chooses a free port. Error: the host does not have this

@@ -1,5 +1,5 @@
 // Tests NCCL on this machine. On several GPUs, it runs 1F1B with kernels of 2 ms. The program's time without
-// communication is known, and all further time is the cost of NCCL. On one GPU, it makes the calls that a
+// communication is known, so the additional time is the cost of NCCL. On one GPU, it makes the calls that a
 // communicator of a single rank supports.
 
 #include "backend/nccl/nccl_self_test.hpp"
@@ -53,7 +53,8 @@ namespace {
 constexpr Ns kForward = 2'000'000;
 constexpr Bytes kMessage = Bytes{1} << 20;
 
-/// Returns the number of bytes that the ranks must send in one run, counted from the program's lists.
+/// Returns the number of bytes that the ranks must send in one run. It adds up the messages in the program's
+/// lists.
 Bytes asked_bytes(const Program& program) {
   Bytes bytes = 0;
   for (const std::vector<Action>& list : program.ranks) {
@@ -104,8 +105,8 @@ struct Alone {
   Communicator communicator;
 };
 
-/// Measures the time of the operations that `give` adds to the stream. Then compares the received data with
-/// the sent data.
+/// Measures the time of the operations that `give` enqueues on the stream. Then compares the received data
+/// with the sent data.
 DeviceCheck transferred(const Alone& alone, const std::function<void(const Alone&)>& give) {
   const PinnedMoments moments(2);
   const StreamView& stream = alone.stream.view();

@@ -18,9 +18,9 @@ namespace penstock {
 tl::expected<Experiment, std::string> nccl_self_test_experiment(std::int32_t ranks);
 
 /// Runs 1F1B with kernels of 2 ms and messages of 1 MiB. Returns a line such as "NCCL: 1f1b on 4 ranks took
-/// 41.2 ms, 40.0 ms of it without links". With fewer than two GPUs, fails with ErrorKind::not_available.
-/// Fails also if the ranks did not send the expected number of bytes. The calling process must have no other
-/// threads and must not have started CUDA.
+/// 41.2 ms, 40.0 ms of it without links". Errors: fewer than two GPUs (ErrorKind::not_available); the ranks
+/// did not send the expected number of bytes. The calling process must have no other threads and must not
+/// have started CUDA.
 tl::expected<std::string, UserError> nccl_self_test();
 
 /// Tests a communicator of one rank: a message to itself, a sum, and the abort of an operation that waits.

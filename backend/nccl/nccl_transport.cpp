@@ -97,7 +97,7 @@ NcclSession::Line& NcclTransport::line_of(std::int32_t message) {
   return parts_.session.line(communicator_of(parts_.flat, flat_of(message)));
 }
 
-/// Returns the limits of a wait for the message. The wait ends early if this rank, another rank or the
+/// Returns the limits of a wait for the message. The wait must end early if this rank, another rank or the
 /// message's communicator has failed.
 WaitLimits NcclTransport::limits_on(std::int32_t message) {
   const Communicator& communicator = *line_of(message).communicator;
@@ -106,13 +106,13 @@ WaitLimits NcclTransport::limits_on(std::int32_t message) {
     communicator.check();
     return stopped_ || (of_session && of_session());
   };
-  // There is no deadline, because the watchdog knows better which rank is late.
+  // There is no deadline here, because the watchdog can report which rank is late.
   limits.deadline = WaitLimits{}.deadline;
   return limits;
 }
 
-/// Enqueues on the message's stream a kernel that records the start, the operations, a kernel that records
-/// the end, and the event `ended`.
+/// Enqueues four things on the message's stream: a kernel that records the start, the operations, a kernel
+/// that records the end, and the event `ended`.
 void NcclTransport::between_stamps(std::int32_t message, const std::function<void()>& operations) {
   const StreamView& stream = line_of(message).stream.view();
   launch_stamp(moments_.slot(start_slot(message)), stream.stream);
@@ -121,8 +121,8 @@ void NcclTransport::between_stamps(std::int32_t message, const std::function<voi
   state(message).ended->record(stream);
 }
 
-/// Assigns the next slots of the communicator to the message. Slots are used cyclically, in the order in
-/// which operations are enqueued.
+/// Assigns the communicator's next slots to the message. Slots are used cyclically, in the order in which
+/// operations are enqueued.
 void NcclTransport::take_turn(std::int32_t message) {
   const NcclSession::Line& line = line_of(message);
   const CommunicatorPlan& plan = line.communicator->plan();
@@ -151,7 +151,8 @@ void NcclTransport::learn_layout(std::int32_t message) {
   }
 }
 
-/// Throws if a payload does not have the layout of its flow.
+/// Throws if the payload's layout differs from the layout of its flow (all messages between the same stages
+/// and ranks).
 void NcclTransport::check_layout(std::int32_t message, const PayloadContent* content) {
   const AgreedLayout& agreed = state(message).layout;
   const bool is_alike =
@@ -180,7 +181,8 @@ void NcclTransport::give_send(std::int32_t message) {
   // Only the stream waits for the payload. The thread continues.
   transfer.made->hold_back(line.stream.view());
   between_stamps(message, [&] {
-    // One buffer for each edge is sufficient, because the same stream packs the next message after this send.
+    // One buffer for each edge is sufficient. The same stream packs the next message, so it packs only after
+    // this send.
     void* data = line.outgoing.data();
     if (transfer.payload != nullptr) parts_.codec->pack(*transfer.payload, data, line.stream.view());
     line.communicator->complete(ncclSend(data, state(message).bytes, ncclInt8, 1, line.communicator->handle(),
@@ -255,7 +257,7 @@ void NcclTransport::pack_sum(std::int32_t message, std::uint8_t* data) {
   check_cuda(cudaMemsetAsync(data + packed, 0, collective.bytes - packed, stream.stream), "cudaMemsetAsync");
 }
 
-/// Enqueues a REDUCE_GRAD or a barrier, both of which are sums.
+/// Enqueues a REDUCE_GRAD or a barrier. Both run as an all-reduce.
 void NcclTransport::give_sum(std::int32_t message) {
   const State& collective = state(message);
   NcclSession::Line& line = line_of(message);
@@ -269,8 +271,8 @@ void NcclTransport::give_sum(std::int32_t message) {
   });
 }
 
-/// Enqueues an all-reduce for each run of numbers of one type, because one NCCL call sums numbers of one
-/// type. Without a layout, the numbers are zeros.
+/// Enqueues an all-reduce for each sequence of numbers of one type, because an NCCL call can add only numbers
+/// of one type. Without a layout, the numbers are zeros.
 void NcclTransport::reduce(std::int32_t message, std::uint8_t* data) {
   const State& collective = state(message);
   const NcclSession::Line& line = line_of(message);
@@ -322,7 +324,8 @@ void NcclTransport::give_gather(std::int32_t message) {
   });
 }
 
-/// Returns one payload with the sum, or one payload with the part of each member for an UNSHARD.
+/// Returns one payload with the sum. For an UNSHARD, returns one payload for each member, with this member's
+/// part.
 std::vector<SharedPayload> NcclTransport::collect(std::int32_t message, std::int32_t) {
   const State& collective = state(message);
   NcclSession::Slot* slots = &line_of(message).slots[collective.slot];
@@ -361,19 +364,18 @@ MessageTime NcclTransport::time_by_stamps(std::int32_t message) const {
 MessageTime NcclTransport::time_of(std::int32_t message) const { return time_by_stamps(message); }
 
 // Finds all layouts before the first step. The layout of a module's output depends on the layouts of its
-// inputs, stage by stage. The rank therefore runs its list with a transport that sends layouts and no
-// tensors:
+// inputs. So the rank runs its list once with a transport that sends only layouts and no tensors:
 //
 //     rank 0   F0 -> publishes the layout of its activations   wait for B0: reads that of gradients
 //     rank 1   wait for F0: reads it, takes zeros   F0 B0 -> publishes the layout of its gradients
 //
-// Afterwards no rank waits for a layout between two NCCL operations, so it launches them in the order of its
-// program.
+// After that, no rank must wait for a layout between two NCCL operations, so each rank launches them in the
+// order of its program.
 
 namespace {
 
-/// A transport that publishes the layouts of sent payloads. It delivers zeros in the layout that the sender
-/// has published. wait() waits only for that layout.
+/// A transport that publishes the layouts of sent payloads. For a received message it returns zeros in the
+/// layout that the sender has published. wait() waits only for that layout.
 class SilentTransport : public Transport {
  public:
   explicit SilentTransport(const RehearsalParts& parts) : parts_(parts) {}
@@ -426,7 +428,7 @@ class SilentTransport : public Transport {
   }
 
   const RehearsalParts& parts_;
-  // Buffers of zeros, each larger than the one before. Kernels may still read all of them.
+  // Buffers of zeros. Each is larger than the previous one. Kernels may still read all of them.
   std::vector<DeviceBuffer> zeros_;
 };
 

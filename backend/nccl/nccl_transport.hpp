@@ -39,18 +39,18 @@ struct NcclTransportParts {
 /// Returns the channel options of NcclTransport.
 ChannelOptions nccl_channels();
 
-/// A transport over NCCL. NCCL's messages have no names. The n-th ncclSend of a communicator is received by
-/// its n-th ncclRecv.
+/// A transport over NCCL. NCCL's messages have no names: the n-th ncclRecv of a communicator receives the
+/// data of its n-th ncclSend.
 ///
 /// The sender enqueues a transfer when it has reached the transfer's SEND and all earlier SENDs of the same
-/// edge. The stream then waits for the action that makes the payload. The receiver enqueues the ncclRecv when
-/// it reaches the RECV in its list. The order in which a rank launches operations therefore depends only on
-/// its program (channel_check.hpp). If the payload is null, as many bytes are sent as the program and the
+/// edge. The stream then waits for the action that computes the payload. The receiver enqueues the ncclRecv
+/// when it reaches the RECV in its list. The order in which a rank launches operations therefore depends only
+/// on its program (channel_check.hpp). If the payload is null, as many bytes are sent as the program and the
 /// costs state.
 ///
 /// REDUCE_GRAD is an all-reduce, or a reduce-scatter if the stage is sharded. After a reduce-scatter,
-/// collect() returns the whole buffer, but only the rank's own part has the sum. UNSHARD is one broadcast by
-/// each member. A member without a gradient adds zeros.
+/// collect() returns the whole buffer, but only the rank's own part has the sum. An UNSHARD consists of one
+/// broadcast by each member. In a sum, a member without a gradient adds zeros.
 ///
 /// Requires that session.make_ready() has returned, so that all layouts are known. The rank computes on the
 /// stream `compute` (stream_queue.hpp). Only own_times() waits for the GPU. Only the rank's thread calls the
@@ -106,8 +106,8 @@ class NcclTransport : public Transport {
   void pack_sum(std::int32_t message, std::uint8_t* data);
   void reduce(std::int32_t message, std::uint8_t* data);
   void scatter(std::int32_t message, std::uint8_t* data);
-  /// Copies the layout and the size of the message into its State. This happens before the run, so that no
-  /// map is searched while the clock runs.
+  /// Copies the layout and the size of the message into its State. This happens before the run, so that the
+  /// timed run needs no look-up in maps.
   void learn_layout(std::int32_t message);
   void check_layout(std::int32_t message, const PayloadContent* content);
   void between_stamps(std::int32_t message, const std::function<void()>& operations);
@@ -127,7 +127,7 @@ class NcclTransport : public Transport {
   std::atomic<bool> stopped_ = false;
 };
 
-// Runs the rank's list once before the first step, without sending tensors, so that all ranks learn the
+// A run of the rank's list before the first step. It sends no tensors. From this run, all ranks learn the
 // layouts.
 
 /// The arguments of rehearse(). All references must be valid during the call.
@@ -144,8 +144,8 @@ struct RehearsalParts {
 };
 
 /// Runs the rank's modules and publishes the layouts of their outputs. The inputs are zeros in the layouts
-/// that the peers publish. Afterwards `layouts` knows the layouts of all messages of this rank. Throws what
-/// modules throw, Stopped, or std::runtime_error after a deadline.
+/// that the peers publish. After the call, `layouts` contains the layouts of all messages of this rank.
+/// Throws the exceptions of modules; Stopped; or std::runtime_error after a deadline.
 void rehearse(const RehearsalParts& parts);
 
 }  // namespace penstock

@@ -1,7 +1,7 @@
-// Uses c10d::TCPStore, because torchrun already runs one, so the ranks need no second port. If rank 0 hosts
-// the store, the store takes over a listening socket (nccl_run.hpp). If that rank ends, the store
-// ends, and all other ranks lose it at once (failure_report.hpp). If that rank's process is suspended, the
-// store does not answer. c10d's calls then ignore their deadline.
+// Uses c10d::TCPStore. torchrun already runs such a store, so the ranks need no second port. If rank 0 hosts
+// the store, the store takes ownership of a listening socket (nccl_run.hpp). If rank 0 ends, the store ends,
+// and all other ranks lose their connection at once (failure_report.hpp). If the process of rank 0 is
+// suspended, the store does not answer, and c10d's calls then ignore their deadline.
 
 #include "backend/nccl/rendezvous.hpp"
 
@@ -47,11 +47,11 @@ std::string name_of(const RendezvousPlace& place) {
 
 }  // namespace
 
-/// The connection to the store. A call that does not return shares its ownership.
+/// The connection to the store. A call that does not return shares the ownership of the connection.
 struct Rendezvous::Store {
   using Opened = std::unique_ptr<c10d::TCPStore>;
 
-  /// Runs `question` on the store. The store may end or stop answering at any time.
+  /// Calls `question` with the store. The store may end or stop answering at any time.
   void ask(std::function<void(c10d::TCPStore&)> question, const RendezvousPlace& place,
            const WaitLimits& limits) {
     try {
@@ -142,7 +142,7 @@ void BlockingCalls::carry_out(const std::shared_ptr<Shared>& shared) {
   std::unique_lock lock(shared->mutex);
   for (;;) {
     shared->changed.wait(lock, [&] { return shared->ends || shared->call; });
-    // A call that was requested before `ends` was set is still run.
+    // A call that was requested before `ends` was set must still run.
     if (!shared->call) return;
     lock.unlock();
     std::exception_ptr failure;

@@ -21,22 +21,23 @@ struct RendezvousPlace {
   std::string address = "127.0.0.1";
   std::uint16_t port = 0;
   std::string prefix{};  ///< prefix of all keys, because other programs may use the store as well
-  /// The listening socket of the store, only on the rank that hosts the store. The store takes it over.
+  /// The listening socket of the store, only on the rank that hosts the store. The store takes ownership of
+  /// it.
   std::optional<int> socket{};
 };
 
 class Rendezvous {
  public:
-  /// Connects to the store, and starts it if `place` has a socket. Throws Stopped, or std::runtime_error if
-  /// the store does not answer within the deadline.
+  /// Connects to the store. If `place` has a socket, first starts the store. Throws Stopped, or
+  /// std::runtime_error if the store does not answer within the deadline.
   Rendezvous(const RendezvousPlace& place, const WaitLimits& limits);
   Rendezvous(const Rendezvous&) = delete;
   Rendezvous& operator=(const Rendezvous&) = delete;
   ~Rendezvous();
 
-  /// Sets the value of a key. If the store has ended, each function of this class waits a few seconds before
-  /// it throws std::runtime_error. In this time, the rank that hosted the store can report its failure, and
-  /// then the function throws Stopped.
+  /// Sets the value of a key. If the store has ended, each function of this class waits a few seconds and
+  /// then throws std::runtime_error. If the rank that hosted the store reports its failure in this time, the
+  /// function throws Stopped instead.
   void set(const std::string& key, const std::string& value, const WaitLimits& limits = {});
   /// Returns the value of a key, or nothing if the key is not set yet.
   std::optional<std::string> look_up(const std::string& key, const WaitLimits& limits = {});
@@ -50,7 +51,7 @@ class Rendezvous {
   RendezvousPlace place_;
 };
 
-// Calls functions of another library that may never return. The caller's wait ends at a stop or a deadline.
+// Calls functions of other libraries that may never return. The caller stops waiting at a stop or a deadline.
 
 /// A thread that makes calls one after another. If a call does not return in time, the thread is abandoned.
 class BlockingCalls {
@@ -60,9 +61,9 @@ class BlockingCalls {
   BlockingCalls& operator=(const BlockingCalls&) = delete;
   ~BlockingCalls();
 
-  /// Runs `call` on the thread and waits for it. Throws what `call` throws. Throws Stopped, or
-  /// std::runtime_error after the deadline. `call` may then still be running, so it must own all data that it
-  /// uses. While it runs, a later make() throws as well.
+  /// Runs `call` on the thread and waits for it. Throws the exceptions of `call`; Stopped; or
+  /// std::runtime_error after the deadline. In the last two cases, `call` may still be running, so it must
+  /// own all data that it uses. As long as it runs, a later make() throws as well.
   void make(std::function<void()> call, const WaitLimits& limits);
 
  private:

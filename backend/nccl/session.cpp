@@ -1,6 +1,7 @@
 // Does all slow work before the clock starts. It opens the communicators and sends messages of every size
-// over each, because NCCL connects two ranks at the first message of a size. All ranks do this in the same
-// order. Otherwise two ranks could wait forever for each other. Tests: tests/backend/standin.
+// over each communicator, because NCCL connects two ranks only at the first message of a size. All ranks do
+// this in the same order. Otherwise two ranks could wait for each other forever. Tests:
+// tests/backend/standin.
 
 #include "backend/nccl/session.hpp"
 
@@ -61,8 +62,9 @@ std::size_t bytes_by_costs(const FlatProgram& flat, const CostTable& costs, cons
 
 std::size_t rounded_up(std::size_t bytes, std::size_t to) { return (bytes + to - 1) / to * to; }
 
-/// Counts how many slots the rank needs for each communicator. Slots are used cyclically. The rank needs one
-/// for each message from the oldest one not taken to the newest one requested.
+/// Counts the slots that the rank needs for each communicator. Slots are used cyclically. The rank needs a
+/// slot for each message from the oldest message that is not yet used to the newest message that is
+/// requested.
 class SlotCount {
  public:
   SlotCount(const FlatProgram& flat, std::int32_t rank) : flat_(flat) {
@@ -82,7 +84,7 @@ class SlotCount {
 
  private:
   struct Window {
-    // The requested messages. A message at the front is removed when it is taken.
+    // The requested messages, oldest first. The first message is removed when it has been used.
     std::deque<std::int32_t> asked;
     std::set<std::int32_t> taken;
     std::size_t most = 0;
@@ -121,7 +123,7 @@ NcclSession::NcclSession(const NcclSessionParts& parts)
   try {
     open_all();
   } catch (...) {
-    abort();  // must come before any memory is freed
+    abort();  // must run before any memory is freed
     throw;
   }
 }
@@ -143,12 +145,12 @@ void NcclSession::make_ready() {
       if (const auto mine = lines_.find(plan); mine != lines_.end()) greet(mine->second, sizes.at(plan));
     }
   } catch (...) {
-    abort();  // must come before any memory is freed
+    abort();  // must run before any memory is freed
     throw;
   }
 }
 
-/// Returns the different sizes of this rank's messages, by communicator.
+/// Returns the set of message sizes of this rank for each communicator.
 NcclSession::Sizes NcclSession::message_sizes() const {
   Sizes sizes;
   for (std::size_t id = 0; id < parts_.flat.messages.size(); ++id) {
@@ -188,8 +190,8 @@ bool NcclSession::scatters(std::int32_t message) const {
   });
 }
 
-/// Makes the buffers of all communicators. The number of slots is the largest number of messages that are
-/// requested and not yet taken. A collective has one buffer for each member.
+/// Allocates the buffers of all communicators. The number of slots is the result of SlotCount. A collective
+/// has one buffer for each member.
 void NcclSession::make_buffers(const Sizes& sizes) {
   const SlotCount count(parts_.flat, parts_.rank);
   for (auto& [plan, line] : lines_) {
@@ -258,8 +260,8 @@ void NcclSession::greet_once(Line& line, std::size_t bytes) {
       "ncclAllReduce", limits());
   communicator.complete(ncclBroadcast(memory, memory, bytes, ncclInt8, 0, communicator.handle(), stream),
                         "ncclBroadcast", limits());
-  // Each rank's part must be a whole number of floats, because a part that begins inside a number is
-  // misaligned. A very small message has less than one float for each rank and is skipped.
+  // Each rank's part must be a whole number of floats, so that no part begins inside a number. If a message
+  // is so small that it has less than one float for each rank, it is skipped.
   const std::size_t each = bytes / communicator.plan().ranks.size() / sizeof(float);
   if (!parts_.scatters || each == 0) return;
   auto* numbers = static_cast<float*>(memory);
@@ -282,9 +284,9 @@ void NcclSession::check() const {
   for (const auto& [plan, line] : lines_) line.communicator->check();
 }
 
-/// Aborts all communicators on a separate thread. An abort waits until the launched operations have left
-/// their streams, and a kernel that never ends may prevent this. In that case the thread and its data are
-/// abandoned. Otherwise the memory is freed at the end of the session, when other streams of the device have
+/// Aborts all communicators on a separate thread. An abort waits until all launched operations have left
+/// their streams. A kernel that never ends may prevent this. In that case, the thread and its data are never
+/// freed. Otherwise the memory is freed at the end of the session, when other streams of the device have
 /// ended.
 void NcclSession::abort() {
   if (lines_.empty()) return;
@@ -302,7 +304,7 @@ void NcclSession::abort() {
   }).detach();
   std::unique_lock lock(aborting_->mutex);
   if (aborting_->changed.wait_for(lock, kUntilAborted, [this] { return aborting_->done; })) return;
-  // The thread is abandoned with its data. From now on, no memory of the device may be freed.
+  // The thread and its data are never freed. From now on, no memory of the device may be freed.
   give_up_devices();
   lock.unlock();
   aborting_.reset();
@@ -328,7 +330,8 @@ void prepare_nccl_environment(const NcclEnvironment& wanted) {
 
 namespace {
 
-// The text that is published for a null payload. The text of a layout has no letters, so the two differ.
+// The text that is published for a null payload. The text of a layout contains no letters, so it cannot be
+// equal to this text.
 constexpr const char* kNull = "null";
 
 }  // namespace

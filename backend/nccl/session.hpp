@@ -1,6 +1,6 @@
 #pragma once
-// The NCCL resources of one rank from its start to its end: communicators, a stream for each, buffers, and
-// the layouts of the tensors that it exchanges.
+// The NCCL resources of one rank: its communicators, a stream for each communicator, buffers, and the layouts
+// of the tensors that the rank exchanges.
 
 #include <chrono>
 #include <cstdint>
@@ -26,9 +26,9 @@ namespace penstock {
 /// The layout of a payload, or nothing if the payload is null.
 using AgreedLayout = std::optional<DeviceLayout>;
 
-/// The layouts that this rank knows. A flow is all messages between two stages on two ranks, or all
-/// contributions of one rank to a stage's sums or gathers. All payloads of a flow have one layout. Its sender
-/// publishes the layout in the store that the ranks share.
+/// The layouts that this rank knows. A flow consists of all messages between two stages on two ranks, or of
+/// all contributions of one rank to a stage's sums or gathers. All payloads of a flow have the same layout.
+/// The sender of the flow publishes this layout in the store of the run.
 class Layouts {
  public:
   /// Stores references to all arguments, which must outlive this object. `codec` is null if all payloads are
@@ -39,11 +39,11 @@ class Layouts {
   /// Publishes the layout of `content`, which this rank sends or contributes. Throws std::runtime_error if
   /// the flow already has a different layout.
   void tell(std::int32_t message, const PayloadContent* content, const WaitLimits& limits);
-  /// Waits until the sender of a transfer has published its layout, and returns it. Throws what
-  /// Rendezvous::get() throws.
+  /// Waits until the sender of a transfer has published the layout, and returns the layout. Throws the
+  /// exceptions of Rendezvous::get().
   const AgreedLayout& hear(std::int32_t message, const WaitLimits& limits);
   /// Waits for the layouts of a collective's members, and returns them in ascending order of ranks. Throws
-  /// like hear().
+  /// the exceptions of hear().
   std::vector<AgreedLayout> hear_members(std::int32_t message, const WaitLimits& limits);
 
   /// of() and of_members() return layouts that are already known. They throw std::logic_error if a layout is
@@ -70,7 +70,7 @@ class Layouts {
 /// The settings of an NcclSession. All references must outlive the session.
 struct NcclSessionParts {
   const FlatProgram& flat;
-  /// The cost table. Its bytes of gradients and weights are the sizes of collectives with null payloads.
+  /// The cost table. If payloads are null, its bytes of gradients and weights are the sizes of collectives.
   const CostTable& costs;
   /// True if stages are sharded. After REDUCE_GRAD, each member then has only its part of the sum.
   bool scatters = false;
@@ -96,7 +96,7 @@ class NcclSession {
   };
   struct Line {
     CudaStream stream;
-    std::size_t turns = 0;  ///< number of messages or collectives that may be in progress at once
+    std::size_t turns = 0;  ///< number of messages or collectives that may be in progress at the same time
     /// Buffers of receives and collectives: `turns` slots for receives, `turns` times the number of members
     /// for collectives.
     std::vector<Slot> slots;
@@ -104,8 +104,8 @@ class NcclSession {
     std::unique_ptr<Communicator> communicator;  // declared last, so that it is destroyed first
   };
 
-  /// Opens all communicators of the rank, in the order of communicators_of(). Throws what Communicator
-  /// throws.
+  /// Opens all communicators of the rank, in the order of communicators_of(). Throws the exceptions of
+  /// Communicator's constructor.
   explicit NcclSession(const NcclSessionParts& parts);
   NcclSession(const NcclSession&) = delete;
   NcclSession& operator=(const NcclSession&) = delete;
@@ -114,9 +114,9 @@ class NcclSession {
 
   /// Returns the layouts of messages. They are empty until rehearse() has run (nccl_transport.hpp).
   Layouts& layouts() { return layouts_; }
-  /// Makes all buffers, and sends messages of all sizes over each communicator. NCCL may make connections and
-  /// allocate memory when a size is first used, and this must not happen in a timed run. Requires that all
-  /// layouts are known. Throws like the constructor.
+  /// Allocates all buffers, and sends messages of all sizes over each communicator. When a size is first
+  /// used, NCCL may make connections and allocate memory, and this must not happen in a timed run. Requires
+  /// that all layouts are known. Throws the exceptions of the constructor.
   void make_ready();
 
   bool has(const CommunicatorPlan& plan) const { return lines_.contains(plan); }
@@ -126,13 +126,14 @@ class NcclSession {
   /// parts.
   std::size_t bytes_of(std::int32_t message) const;
   /// Returns true if the message is a REDUCE_GRAD of a sharded stage that can run as a reduce-scatter. Its
-  /// numbers must have one type and no gaps, so that its equal parts are the parts of the weights.
+  /// numbers must have one type and no gaps. Otherwise equal parts of the buffer would not be the parts of
+  /// the weights.
   bool scatters(std::int32_t message) const;
-  /// Throws if any communicator has failed, like Communicator::check().
+  /// Calls Communicator::check() for all communicators, which throws if one of them has failed.
   void check() const;
-  /// Ends the operations of this rank on all communicators together, because one communicator may wait for
-  /// another. Must be called before their memory is freed, because freeing waits for the device. The session
-  /// cannot be used afterwards.
+  /// Ends the operations of this rank on all communicators at the same time, because one communicator may
+  /// wait for another. Must be called before their memory is freed, because freeing memory waits for the
+  /// device. The session cannot be used afterwards.
   void abort();
   WaitLimits limits() const { return {.stopped = parts_.stopped, .deadline = parts_.deadline}; }
 
@@ -144,7 +145,7 @@ class NcclSession {
   using Sizes = std::map<CommunicatorPlan, std::set<std::size_t>>;
   Sizes message_sizes() const;
   void make_buffers(const Sizes& sizes);
-  /// Sends messages of each size over the communicator, like the first run, and waits until they have ended.
+  /// Sends messages of each size over the communicator, and waits until they have ended.
   void greet(Line& line, const std::set<std::size_t>& sizes);
   void greet_once(Line& line, std::size_t bytes);
 

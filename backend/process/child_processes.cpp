@@ -1,7 +1,7 @@
-// Forks children without exec, so that they inherit the program and need not read it again. No child outlives
-// a run: the kernel kills children when the parent's thread ends (PR_SET_PDEATHSIG), and the destructor kills
-// and reaps the others. A child that lacks descriptors or memory cannot report over its socket. It therefore
-// writes its error into a memory page that it shares with the parent. Tests:
+// Forks children without exec, so that they inherit the program and need not read it again. No child exists
+// after a run. The kernel kills children when the parent's thread ends (PR_SET_PDEATHSIG), and the destructor
+// kills and reaps all others. A child without descriptors or memory cannot report over its socket. It
+// therefore writes its error into a memory page that it shares with the parent. Tests:
 // tests/backend/fault_judge_test.cpp.
 
 #include "backend/process/child_processes.hpp"
@@ -73,8 +73,8 @@ std::string words_of(int status, std::string_view last_words) {
   return fmt::format("its process ended with status {}", WEXITSTATUS(status));
 }
 
-/// Returns the text of an error. If a thread cannot be started, the system says only "Resource temporarily
-/// unavailable", so the usual reasons are added.
+/// Returns the text of an error. If a thread cannot be started, the system's text is only "Resource
+/// temporarily unavailable", so the usual reasons are added.
 std::string words_of(const std::system_error& error) {
   if (error.code() != std::errc::resource_unavailable_try_again) return error.what();
   return fmt::format(
@@ -196,10 +196,10 @@ void ChildProcesses::end_all() {
 
 namespace penstock {
 
-// Makes socket pairs while ranks are forked one after the other, so that the parent never has all pairs open.
-// The pair of ranks a < b is made before a is forked. The parent then closes a's end, and closes b's end
-// after b is forked. For a chain of ranks, only one such pair is open at a time, and the coordinator's ends.
-// Tests: tests/backend/process_run_test.cpp.
+// Makes socket pairs while ranks are forked one after the other, so that the parent never has all pairs open
+// at once. The pair of ranks a < b is made before a is forked. The parent closes a's end after a is forked,
+// and b's end after b is forked. For a chain of ranks, only one such pair is open at a time, in addition to
+// the ends of the coordinator. Tests: tests/backend/process_run_test.cpp.
 
 namespace {
 

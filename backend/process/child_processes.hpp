@@ -31,7 +31,7 @@ class ChildProcesses {
   std::optional<std::string> how_ended(std::int32_t child);
   /// Returns true while the child is suspended, by SIGSTOP, a debugger or Ctrl-Z.
   bool is_suspended(std::int32_t child);
-  /// Waits 100 ms for children to exit, kills the others, and reaps all.
+  /// Waits up to 100 ms until the children exit. Then kills the others and reaps all.
   void end_all();
 
  private:
@@ -52,7 +52,7 @@ class ChildProcesses {
 };
 
 // Socket pairs between processes that are about to be forked. No other process can reach them. One pair
-// connects each rank with the coordinator, and one connects each two ranks that exchange messages. Only
+// connects each rank with the coordinator. One pair connects each two ranks that exchange messages. Only
 // process_execution.cpp uses them.
 
 /// The owner of an open file descriptor. The destructor closes it.
@@ -77,7 +77,7 @@ struct RankEnds {
   std::map<std::int32_t, Descriptor> peers;  // connections to other ranks, by rank
 };
 
-/// The ends of socket pairs that are open in this process. Ranks must be forked in ascending order.
+/// Holds the ends of socket pairs that are open in this process. Ranks must be forked in ascending order.
 class RankSockets {
  public:
   /// `peers` lists, for each rank, its peers in ascending order. It must outlive this object.

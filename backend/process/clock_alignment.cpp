@@ -1,13 +1,13 @@
 // Compares the clocks of several hosts before and after a run, by round trips (Cristian, Probabilistic clock
 // synchronization, 1989):
 //
-//     here    sent ------------------ back          the answer was given between the two; their middle is
-//                  \                /               off by at most half of the trip
-//     there         `---- there ---'
+//     here    sent ------------------ back          the other host answered between `sent` and `back`, so
+//                  \                /               the middle of the two differs from the moment of the
+//     there         `---- there ---'                answer by at most half of the trip
 //
 // Only the shortest trip of a series is used. Quartz clocks drift apart at a constant rate during a run. A
 // moment between two readings is therefore interpolated on a straight line. Its error is at most the larger
-// of the two readings' errors. Tests: tests/backend/clock_alignment_test.cpp.
+// one of the two readings' errors. Tests: tests/backend/clock_alignment_test.cpp.
 
 #include "backend/process/clock_alignment.hpp"
 
@@ -42,7 +42,7 @@ Ns HostClock::shown_at(Ns steady_ns) const { return offset_ns + stretched(steady
 Ns HostClock::steady_at(Ns shown_ns) const { return stretched(shown_ns - offset_ns, 1 / rate); }
 
 ClockReading reading_of(const RoundTrip& trip) {
-  // The half is rounded up, so that the stated error is never too small.
+  // The half is rounded up, so that the error in the result is never too small.
   const Ns half = (trip.back_ns - trip.sent_ns + 1) / 2;
   return {.here_ns = trip.sent_ns + half, .there_ns = trip.there_ns, .error_ns = half};
 }
@@ -50,7 +50,7 @@ ClockReading reading_of(const RoundTrip& trip) {
 Ns AlignedClock::here(Ns there_ns) const {
   const Ns since = there_ns - before.there_ns;
   const Ns between = after.there_ns - before.there_ns;
-  // With only one series, or two at the same moment, the rate is unknown and assumed to be 1.
+  // If there is only one series, or two at the same moment, the rate is unknown and assumed to be 1.
   if (between <= 0) return after.here_ns + (there_ns - after.there_ns);
   const double rate = static_cast<double>(after.here_ns - before.here_ns) / static_cast<double>(between);
   return before.here_ns + stretched(since, rate);

@@ -16,14 +16,14 @@ namespace penstock {
 /// difference of two such times fits into 64 bits.
 inline constexpr Ns kLastNs = Ns{1} << 62;
 
-/// The clock that a process reports as its host's clock. It is the steady clock of this machine. Tests change
-/// it to simulate another host.
+/// The clock that a process reports as its host's clock. By default, it is the steady clock of this machine.
+/// Tests change it to simulate another host.
 struct HostClock {
   std::string boot_id{};  ///< identifier of the host's present boot; empty means this machine's
   Ns offset_ns = 0;       ///< reading of this clock when this machine's steady clock shows 0
   double rate = 1;        ///< speed relative to this machine's steady clock; greater than 0
 
-  /// shown_at() converts a time of the machine's steady clock to this clock. steady_at() does the reverse.
+  /// Convert a time of the machine's steady clock to this clock (shown_at) and back (steady_at).
   Ns shown_at(Ns steady_ns) const;
   Ns steady_at(Ns shown_ns) const;
 };
@@ -66,7 +66,7 @@ class RankClocks {
   bool is_elsewhere(std::int32_t rank) const { return of(rank).elsewhere; }
   bool some_elsewhere() const;
 
-  // --- comparing: a series of round trips with each rank elsewhere -----------------------------------
+  // --- a series of round trips with each rank on another host ----------------------------------------
 
   void begin_series();
   /// Records that a clock question is sent to the rank at `now_ns`.
@@ -75,17 +75,16 @@ class RankClocks {
   /// enough trips of this rank. Only the shortest trip is used.
   bool answered(std::int32_t rank, const RoundTrip& trip);
 
-  // --- what is known ---------------------------------------------------------------------------------
+  // --- results of the series -------------------------------------------------------------------------
 
-  /// there() converts a time of this process's clock to the rank's clock. here() does the reverse. Both use
-  /// the last series.
+  /// Convert a time of this process's clock to the rank's clock (there) and back (here), by the last series.
   Ns there(std::int32_t rank, Ns here_ns) const;
   Ns here(std::int32_t rank, Ns there_ns) const;
 
-  /// Sets how the ranks measure a run's times: from the moment `origin_ns` of the clock here, divided by
-  /// `scale`.
+  /// Sets how the ranks measure the times of a run: from the moment `origin_ns` of this process's clock,
+  /// divided by `scale`.
   void begin_times(Ns origin_ns, double scale);
-  /// Converts times of a run that the rank measured between the last two series to the clock here.
+  /// Converts times of a run to this process's clock. The rank has measured them between the last two series.
   void align(std::int32_t rank, std::vector<Ns>& times) const;
   /// Returns the largest possible error between two ranks' aligned clocks, or nothing if all ranks run on one
   /// host.

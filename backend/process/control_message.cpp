@@ -1,6 +1,6 @@
 // Encodes control messages. A message is one byte that gives the type, followed by the fields in order.
-// Numbers are in the host's byte order, and a text or list follows its length. A message with
-// too few or too many bytes, or with an index that the program does not have, is refused. Example: a rank
+// Numbers are in the host's byte order. A text or list begins with its length. A message is refused if it has
+// too few or too many bytes, or an index that the program does not have. In the following example, a rank
 // reports at 6 s of its host's clock that it has waited at position 7 for message 2 since 5 s:
 //
 //     01 | 07 00 00 00 | 02 00 00 00 | 00 f2 05 2a 01 00 00 00 | 00 bc a0 65 01 00 00 00
@@ -44,8 +44,8 @@ namespace penstock {
 
 namespace {
 
-constexpr std::size_t kMostName = 256;        // largest bytes of a digest, boot id, address or action
-constexpr std::size_t kMostSentence = 8'192;  // largest bytes of an error message
+constexpr std::size_t kMostName = 256;  // largest number of bytes of a digest, boot id, address or action
+constexpr std::size_t kMostSentence = 8'192;  // largest number of bytes of an error message
 
 // --- writing --------------------------------------------------------------------------------------
 
@@ -154,8 +154,7 @@ class MessageReader {
  private:
   template <std::size_t I = 0>
   ControlMessage alternative(std::size_t kind) {
-    // The first byte is the index of the message's type in the variant. The recursion counts up to that
-    // index.
+    // The first byte is the index of the message's type in the variant. The recursion goes up to that index.
     if constexpr (I < std::variant_size_v<ControlMessage>) {
       if (kind != I) return alternative<I + 1>(kind);
       std::variant_alternative_t<I, ControlMessage> message;
@@ -168,7 +167,7 @@ class MessageReader {
   }
 
   /// Reads a number without a check, because the receiver checks it. The receiver answers a wrong rank with
-  /// an error and ignores the number of an old run.
+  /// an error, and it ignores a message with the number of an old run.
   std::int32_t any() { return from_.number<std::int32_t>(); }
   std::int32_t index_below(std::int32_t count) { return from_.number<std::int32_t>(0, count - 1); }
   Ns moment() { return from_.number<Ns>(0, kLastNs); }
@@ -305,13 +304,14 @@ std::size_t most_bytes_of(const Frame& beginning, const ProgramSizes& sizes) {
   return kMostControlBytes;
 }
 
-// Converts between the times of one rank and the times of the whole program. A rank's positions are one range
-// of the program's positions, but the numbers of its messages are scattered:
+// Converts between the times of one rank and the times of the whole program. The positions of a rank are
+// consecutive in the program, but the numbers of its messages are not:
 //
 //     positions   |  rank 0  |  rank 1  | ..        messages   0 . . 1 . 1 0 . ..
 //
-// Both lists are sent without numbers, because each side finds the numbers in the program. The receiver
-// checks all values against the program before it uses them. Tests: tests/backend/clock_alignment_test.cpp.
+// A rank sends its list of position times and its list of message times without these numbers. The receiver
+// finds the numbers in the program, and it checks all values before it uses them. Tests:
+// tests/backend/clock_alignment_test.cpp.
 
 namespace {
 
@@ -387,9 +387,9 @@ void put_among(ProgramTimes& times, const FlatProgram& flat, std::int32_t rank, 
   }
 }
 
-// A text or a list is written as its length in four bytes, followed by its content. The reader compares a
-// length with the bytes that are present before it allocates memory. A message of 16 bytes can therefore not
-// make it allocate gigabytes.
+// A text or a list is written as its length in four bytes, followed by its content. Before the function that
+// reads it allocates memory, it compares the length with the number of bytes that are present. A message of
+// 16 bytes can therefore not make it allocate gigabytes.
 
 void ByteWriter::text(std::string_view text, std::size_t most) {
   const std::string_view kept = text.substr(0, most);

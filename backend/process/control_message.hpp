@@ -40,17 +40,17 @@ struct Report {
   std::int32_t position = kNone;
   std::int32_t waits_for = kNone;
   Ns since_ns = 0;
-  Ns at_ns = 0;  ///< host time of the report
+  Ns at_ns = 0;  ///< host time at which the report was made
 };
-/// The message that a worker is connected to its peers and has built its modules, so that run number `run`
-/// may start.
+/// The message that a worker is ready: it is connected to its peers and has built its modules, so that run
+/// number `run` may start.
 struct Ready {
   std::int32_t run = 0;
 };
 /// The message that the rank has completed a run. `start` and `end` are the times of the rank's positions in
 /// program order. `message_start` and `message_end` are the times of the messages that this rank reports, in
-/// ascending order of numbers. These are the transfers that it sends, and the collectives of which it is the
-/// first member.
+/// ascending order of numbers. A rank reports the transfers that it sends, and the collectives of which it is
+/// the first member.
 struct Done {
   std::int32_t run = 0;
   std::vector<Ns> start;
@@ -119,14 +119,14 @@ struct ProgramSizes {
   std::size_t positions_of_rank = 0;  ///< largest number of positions of one rank
 };
 
-/// The largest size of a control message, not counting the lists that grow with the program (see
+/// The largest size of a control message in bytes. It does not include lists that grow with the program (see
 /// most_bytes_of).
 inline constexpr std::size_t kMostControlBytes = kChunkBytes;
 
 /// Returns the bytes of a message. Texts that are too long for a message are cut.
 Frame encoded(const ControlMessage& message);
 /// Reads a message. All indices are checked against the program, except the rank in Hello and the ranks in
-/// Verdict. Error: what is wrong with the bytes.
+/// Verdict. The error says what is wrong with the bytes.
 tl::expected<ControlMessage, std::string> decoded(const Frame& frame, const ProgramSizes& sizes);
 /// Returns the largest number of bytes that a message may have if it begins with the bytes `beginning`.
 std::size_t most_bytes_of(const Frame& beginning, const ProgramSizes& sizes);
@@ -192,8 +192,8 @@ class ByteReader {
   }
   std::string text(std::size_t most);
   std::vector<Ns> times(std::size_t most);
-  /// Reads the number of elements of a list. The reading fails if it is above `most`, or if fewer bytes are
-  /// left than elements of `size` bytes need.
+  /// Reads the number of elements of a list. The reading fails if the number is above `most`, or if the
+  /// remaining bytes are fewer than that many elements of `size` bytes.
   std::size_t count(std::size_t most, std::size_t size);
 
   void fail();

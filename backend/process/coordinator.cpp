@@ -4,11 +4,13 @@
 //     Ready   ->  Go        for each run
 //     Done    ->            its times; then Prepare for the next run, or End
 //
-// If ranks run on other hosts, the coordinator compares their clocks with its own before each of these
-// arrows, by ClockQuestion and ClockAnswer. It converts their times to its own clock.
+// If ranks run on other hosts, the coordinator compares their clocks with its own before it sends each of
+// these messages. It uses ClockQuestion and ClockAnswer. It converts the times of these ranks to its own
+// clock.
 //
 // Workers report their positions at regular intervals. If a rank closes its connection or stops sending, the
-// run fails (fault_judge.cpp). worker.cpp is the other side. Tests: tests/backend/process_run_test.cpp.
+// run fails (fault_judge.cpp). worker.cpp has the other side of this protocol. Tests:
+// tests/backend/process_run_test.cpp.
 
 #include "backend/process/coordinator.hpp"
 
@@ -47,9 +49,9 @@ namespace {
 using std::chrono::nanoseconds;
 using std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kUntilStart(2);  // time in which Go must reach all workers
-/// The time in which workers must receive the end and close their connections. A worker that runs a module
-/// must first return from it.
+constexpr std::chrono::milliseconds kUntilStart(2);  // time that Go may take until it has reached all workers
+/// The time within which workers must receive the end of the run and close their connections. A worker that
+/// runs a module must first return from it.
 constexpr std::chrono::seconds kUntilGone(5);
 
 }  // namespace
@@ -79,7 +81,7 @@ class Coordinator::Session {
     ProcessPlace meeting = {
         .rank = place.rank, .coordinator = *std::move(bound), .secret = place.secret, .host = place.host};
     if (meeting.secret.empty()) {
-      // The secret is written before any rank can connect. A rank therefore never reads the secret of an
+      // The secret file is written before any rank can connect. Otherwise a rank could read the secret of an
       // earlier job.
       meeting.secret = new_secret();
       auto left = SecretFile::leave(meeting.coordinator.port, meeting.secret);
@@ -135,7 +137,8 @@ class Coordinator::Session {
     while (!error_ && !attendance_.is_complete()) {
       const auto begin = steady_clock::now();
       loop_.run_until(begin + period);
-      // Workers need a regular message to distinguish a dead coordinator from a waiting one.
+      // The workers need a regular message, so that they can distinguish a dead coordinator from one that
+      // only waits.
       broadcast(Alive{});
       if (error_) return;
       error_ = judge_.judge({.phase = phase,
@@ -202,7 +205,7 @@ class Coordinator::Session {
   }
 
   void start() {
-    // A message to another host takes about half a round trip, which is the error of that host's clock.
+    // A message to another host takes about half a round trip. This is also the error of that host's clock.
     start_ns_ = host_now_ns() + nanoseconds(kUntilStart).count() + 2 * clocks_.error_ns().value_or(0);
     for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) {
       Progress& progress = progress_[index(rank)];
@@ -243,10 +246,11 @@ class Coordinator::Session {
     if (peer.connection && !peer.gone) loop_.send(*peer.connection, encoded(message));
   }
 
-  // --- what workers say ---------------------------------------------------------------------------
+  // --- messages of workers ------------------------------------------------------------------------
 
   void received(ConnectionId from, const Frame& frame) {
-    // This process was already refused. Messages that it sent earlier may still arrive and are ignored.
+    // This process was already refused. Messages that it sent before the refusal may still arrive and are
+    // ignored.
     if (refused_.contains(from)) return;
     const auto message = decoded(frame, sizes_);
     if (!message) {
@@ -298,8 +302,8 @@ class Coordinator::Session {
       return;
     }
     Progress& progress = progress_[index(rank)];
-    // The time since the last progress begins at the start of the run at the earliest. Otherwise a long
-    // preparation would make the rank look late.
+    // The start of the run is the earliest moment that counts as progress. Otherwise a long preparation would
+    // make the rank look late.
     progress.since_ns = std::max(clocks_.here(rank, report.since_ns), start_ns_);
     progress.position = report.position;
     progress.waits_for = report.waits_for;
@@ -314,8 +318,8 @@ class Coordinator::Session {
     // The message is too late: it belongs to a run that has already ended, for example by a failure.
     if (phase_ != Phase::running || done.run != run_) return;
     if (const auto fault = fault_of(flat_, rank, done)) {
-      // A rank sends Done at the end of its list, so the error must name that position and not the last
-      // reported one.
+      // A rank sends Done at the end of its list. The error must name that position and not the position that
+      // was reported last.
       progress_[index(rank)].position = flat_.rank_begin[index(rank) + 1];
       progress_[index(rank)].waits_for = kNone;
       fail_at(rank, *fault);
@@ -325,7 +329,8 @@ class Coordinator::Session {
     arrive(rank);
   }
 
-  /// Returns the timeline and the accounts of all ranks. All times are converted to the clock here.
+  /// Returns the timeline and the accounts of all ranks, with all times converted to the clock of this
+  /// process.
   ExecutedRun executed() {
     ExecutedRun run;
     for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) {
@@ -345,7 +350,7 @@ class Coordinator::Session {
     fail_at(rank, failed.what);
   }
 
-  /// Ignores a second Hello and messages that only a coordinator may send.
+  /// Ignores a second Hello, and messages that only a coordinator may send.
   template <typename Other>
   void hear(std::int32_t, const Other&) {}
 
@@ -359,7 +364,7 @@ class Coordinator::Session {
     if (phase_ != Phase::ended) judge_.lose(*rank);
   }
 
-  /// Records the failure of a rank if it is the first. Later failures are mostly its consequences.
+  /// Records the failure of a rank if it is the first failure. Later failures are usually its consequences.
   void fail_at(std::int32_t rank, const std::string& what) {
     if (!error_) error_ = judge_.failure_of(rank, what, phase_);
     loop_.interrupt();

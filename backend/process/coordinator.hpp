@@ -26,8 +26,9 @@ class Coordinator {
   /// Takes one end of a socket pair for each rank. The workers have the other ends.
   void adopt(std::vector<Descriptor> workers);
   /// Listens at the coordinator's address in `place` for workers that know the secret. If `place` has no
-  /// secret, makes one and writes it to a file that exists until all workers have joined. Returns the address
-  /// and the secret for rank 0's own worker. Error: the port is in use, or the address does not exist.
+  /// secret, makes one and writes it to a file, which exists until all workers have joined. Returns the
+  /// address and the secret for rank 0's own worker. Fails if the port is in use or the address does not
+  /// exist.
   tl::expected<ProcessPlace, std::string> listen(const ProcessPlace& place);
   /// Performs all runs. Returns when all workers have disconnected. After a failure, does not wait for
   /// workers that no longer answer.

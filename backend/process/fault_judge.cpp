@@ -1,6 +1,6 @@
 // Finds the rank at fault. It first looks for a closed connection, then for a rank that sends no messages.
 // Last, it looks for a rank that is late in the present phase: it has not joined, is not ready, or does not
-// finish an action. This order finds the cause before its consequences. A rank that dies also sends no
+// finish an action. In this order, the cause is found before its consequences: a rank that dies also sends no
 // messages, and the ranks that wait for it are late. Tests: tests/backend/fault_judge_test.cpp.
 
 #include "backend/process/fault_judge.hpp"
@@ -88,8 +88,8 @@ std::optional<ExecutionError> FaultJudge::judge(const Wait& wait) const {
 
 std::optional<ExecutionError> FaultJudge::fault_in(const Wait& wait) const {
   if (lost_) {
-    // The judge first waits for one more report of each rank, so that the error can name a rank that waits
-    // for the lost one.
+    // First the judge waits for one more report of each rank. The error can then name a rank that waits for
+    // the lost one.
     if (steady_clock::now() - lost_at_ <= report_period(execution_) * 3 / 2) return std::nullopt;
     return failure_of(*lost_, end_of(*lost_), wait.phase);
   }
@@ -98,7 +98,7 @@ std::optional<ExecutionError> FaultJudge::fault_in(const Wait& wait) const {
   if (wait.phase == Phase::joining) return missing_in(wait);
   if (wait.phase == Phase::running) return watchdog_.overdue(attendance_.oldest_report_ns());
   const std::vector<std::int32_t> missing = attendance_.missing();
-  // If no rank is missing, the last one arrived just before this call, and the phase is complete.
+  // If no rank is missing, the last one arrived just before this call. Then the phase is complete.
   if (missing.empty() || steady_clock::now() <= wait.until) return std::nullopt;
   const std::string what = wait.phase == Phase::comparing ? "say what the clock shows there"
                                                           : fmt::format("make ready for run {}", wait.run);
@@ -192,9 +192,9 @@ bool FaultJudge::is_suspended(std::int32_t rank) const {
 bool FaultJudge::is_alone() const { return execution_.flat.rank_count == 1; }
 
 // Records the workers of a run. A Hello assigns a rank to its connection. Each rank's program is compared
-// with the program of rank 0. The record of a rank says whether it has sent the phase's message, when its
-// last message came, and when its last report was made. The last two times differ if a report was delayed.
-// Tests: tests/backend/process_run_test.cpp.
+// with the program of rank 0. The record of a rank says whether it has sent the message of the phase, when
+// its last message came, and when its last report was made. If a report was delayed, the last two times
+// differ. Tests: tests/backend/process_run_test.cpp.
 
 Attendance::Attendance(std::int32_t rank_count) : peers_(index(rank_count)) {}
 
@@ -223,7 +223,7 @@ std::optional<std::string> Attendance::join(ConnectionId from, const Hello& hell
   if (peer.connection) {
     return fmt::format("two processes have this rank: {} and {}", peer.hello.process_id, hello.process_id);
   }
-  // The Hello counts as a message and as a report, so that the time of silence starts now.
+  // The Hello counts as a message and as a report. The time without a message therefore begins now.
   const Ns now = host_now_ns();
   peer = {.connection = from, .hello = hello, .heard_ns = now, .reported_ns = now, .arrived = true};
   ranks_[from] = hello.rank;

@@ -1,7 +1,7 @@
 #pragma once
-// Finds which rank is at fault when a run makes no progress: one that has ended, fallen silent, not joined,
-// or is stuck. Attendance records which workers have joined, which are missing, and when each was last heard.
-// Only coordinator.cpp uses both.
+// Finds which rank is at fault when a run makes no progress. This rank has ended, sends no messages, has not
+// joined, or is stuck. Attendance records which workers have joined and which are missing, and when each has
+// sent its last message. Only coordinator.cpp uses both.
 
 #include <chrono>
 #include <cstdint>
@@ -44,8 +44,8 @@ class Attendance {
   bool is_complete() const;
   std::vector<std::int32_t> missing() const;
 
-  /// Registers a process that has sent `hello` as the worker of its rank. Returns nothing on success, and
-  /// otherwise why it cannot take part.
+  /// Registers a process that has sent `hello` as the worker of its rank. Returns nothing on success.
+  /// Otherwise returns why the process cannot take part.
   std::optional<std::string> join(ConnectionId from, const Hello& hello);
   /// Returns an error if not all ranks run the same program.
   std::optional<ExecutionError> difference() const;
@@ -57,8 +57,8 @@ class Attendance {
   /// Returns a connected rank that has sent no message since `host_ns`, or nothing.
   std::optional<std::int32_t> silent_since(Ns host_ns) const;
   bool any_heard_since(Ns host_ns) const;
-  /// Returns the time of the oldest among the ranks' last reports. Actions count as late only by this time,
-  /// because a worker may have made progress since its report.
+  /// Returns the time of the oldest of the ranks' last reports. An action counts as late only by this time,
+  /// because a worker may have made progress after its report.
   Ns oldest_report_ns() const;
 
  private:
@@ -66,8 +66,8 @@ class Attendance {
   std::map<ConnectionId, std::int32_t> ranks_;
 };
 
-/// Functions that return the state of the ranks' processes, for a process that has forked them. Both
-/// functions are empty if a launcher started the ranks.
+/// Functions that return the state of the ranks' processes. They are set in the process that has forked the
+/// ranks. Both are empty if a launcher started the ranks.
 struct RankProcesses {
   /// Returns how the rank's process ended, or nothing while it runs.
   std::function<std::optional<std::string>(std::int32_t rank)> how_ended{};
@@ -96,8 +96,8 @@ class FaultJudge {
 
   /// Describes the failure `what` of `rank`. `rank` may be a number that the program does not have.
   ExecutionError failure_of(std::int32_t rank, const std::string& what, Phase phase) const;
-  /// Records that the rank's connection has closed. Only the first call counts, because later connections
-  /// close as a consequence.
+  /// Records that the rank's connection has closed. Only the first call has an effect, because later
+  /// connections close as a consequence.
   void lose(std::int32_t rank);
   /// Returns how long a phase may take. It does not apply to Phase::running.
   std::chrono::nanoseconds patience_of(Phase phase) const;

@@ -4,9 +4,9 @@
 //
 // The file is written under a temporary name and renamed, so that no rank reads an incomplete secret. In a
 // folder that all users may write, an attacker could create the folder or the file first. Both must therefore
-// belong to this user and be closed to others before anything is read. If a signal ends rank 0 while it
-// waits, both names are removed. SIGKILL cannot be handled, so rank 0 also holds a lock on its file (flock).
-// The lock ends with the process, so other ranks may remove a file without a lock. Tests:
+// belong to this user and be closed to other users before anything is read. If a signal ends rank 0 while it
+// waits, it removes both names. It cannot do this after SIGKILL. Therefore rank 0 also holds a lock on its
+// file (flock), which ends with the process. Other ranks may remove a file without a lock. Tests:
 // tests/backend/job_secret_test.cpp.
 
 #include "backend/process/job_secret.hpp"
@@ -128,8 +128,8 @@ bool remove_if_abandoned(const std::filesystem::path& path) {
   return true;
 }
 
-/// Returns true if a file may be abandoned. A temporary file has no lock at the moment of its creation, so it
-/// counts as abandoned only after a minute.
+/// Returns true if a file may be abandoned. A temporary file has no lock at the moment of its creation.
+/// Therefore it counts as abandoned only after a minute.
 bool may_be_abandoned(const std::filesystem::path& path) {
   constexpr std::time_t kLong = 60;  // seconds
   if (path.extension() == ".secret") return true;
@@ -175,8 +175,8 @@ SecretFile::SecretFile(std::filesystem::path path)
 
 tl::expected<void, std::string> SecretFile::write(const std::string& secret) {
   const std::string beside = name_beside(path_);
-  // A dead process with the same id may have left this file. O_EXCL below requires that the file does not
-  // exist.
+  // A dead process with the same process id may have left this file. The open() below fails if the file
+  // exists.
   unlink(beside.c_str());
   constexpr int kAnew = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
   lock_ = open(beside.c_str(), kAnew, S_IRUSR | S_IWUSR);
@@ -238,7 +238,7 @@ void remove_abandoned_secret(std::uint16_t port) {
 //     key   = HMAC(secret, "penstock 1" | listener's nonce | caller's nonce | sender)
 //     proof = HMAC(key, number | header | body)
 //
-// An attacker therefore cannot reuse a recorded message later, in the other direction, or on another
+// An attacker therefore cannot use a recorded message again later, in the other direction, or on another
 // connection. The secret itself is never sent. Tests: tests/backend/process_attacks_test.cpp.
 
 namespace {

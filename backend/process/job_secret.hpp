@@ -48,8 +48,8 @@ class SecretFile {
 /// written it.
 tl::expected<std::string, std::string> left_secret(std::uint16_t port);
 
-/// Removes the secret file if the rank 0 that wrote it has ended, or ends within a moment, without removing
-/// it.
+/// Removes the secret file if the rank 0 that wrote it has ended without removing it, or ends in this way
+/// within a moment.
 void remove_abandoned_secret(std::uint16_t port);
 
 // Proves with HMAC-SHA256 (RFC 2104, FIPS 198-1) that the sender of a message knows the job's secret. The
@@ -66,8 +66,8 @@ Nonce new_nonce();
 /// The two ends of a connection. The listener accepted the connection and the caller opened it.
 enum class Side : std::uint8_t { listener, caller };
 
-/// A generator of the proofs of one direction of a connection. Both ends have one and count the messages
-/// alike.
+/// A generator of the proofs of one direction of a connection. Each end has one, and both count the messages
+/// in the same way.
 class MessageProof {
  public:
   struct Session {
@@ -89,8 +89,8 @@ class MessageProof {
   std::uint64_t count_ = 0;
 };
 
-/// Returns true if two proofs are equal. The time it takes does not depend on where they differ, so an
-/// attacker learns nothing from it.
+/// Returns true if two proofs are equal. The time that it takes does not depend on where they differ. An
+/// attacker therefore learns nothing from the time.
 bool same(const Proof& a, const Proof& b);
 
 }  // namespace penstock

@@ -5,7 +5,7 @@
 //                                     -- go, verdict, end              ->
 //
 // Forked ranks are connected by socket pairs, which no other process can reach. Launched ranks are connected
-// by TCP, so every message proves that its sender knows the job's secret. Tests:
+// by TCP, so every message proves that its sender knows the secret of the job. Tests:
 // tests/backend/process_run_test.cpp.
 
 #include "backend/process/process_execution.hpp"
@@ -47,7 +47,8 @@ tl::unexpected<ExecutionError> failed(std::string message) {
 
 tl::expected<std::vector<ExecutedRun>, ExecutionError> execute_in_processes(
     const ProcessExecution& execution) {
-  // Each rank and each pair of connected ranks needs sockets, which may exceed the usual limit of open files.
+  // Each rank and each pair of connected ranks needs sockets. Their number may exceed the usual limit of open
+  // files.
   const MostDescriptors many;
   const std::vector<std::vector<std::int32_t>> peers = peers_of_ranks(execution.flat);
   RankSockets sockets(peers);
@@ -62,7 +63,8 @@ tl::expected<std::vector<ExecutedRun>, ExecutionError> execute_in_processes(
       return 0;
     });
     if (!started) return failed(started.error());
-    // The parent must close the child's ends, or the connections would stay open after the child has ended.
+    // The parent must close the child's ends. Otherwise the connections would stay open after the child has
+    // ended.
     sockets.close_ends_of(rank);
   }
   if (execution.forked) execution.forked();
@@ -96,9 +98,9 @@ tl::expected<std::vector<ExecutedRun>, ExecutionError> execute_as_rank(const Pro
   return runs;
 }
 
-// Reads the rank and the number of ranks from the environment. Four launchers are supported, and a table
-// lists the names of the variables of each. It is an error if only some variables are set. Otherwise each of
-// eight processes could take itself for the only one and run the whole program. Tests:
+// Reads the rank and the number of ranks from the environment. A table lists the variables of the four
+// supported launchers. It is an error if only some variables of a launcher are set. Otherwise each of eight
+// processes could assume that it is the only one and run the whole program. Tests:
 // tests/backend/process_run_test.cpp.
 
 namespace {
@@ -116,8 +118,8 @@ constexpr std::array kLaunchers = {
 };
 
 const Launcher* launcher_of(const Environment& environment) {
-  // The order of the table matters. If torchrun runs inside a Slurm allocation, its ranks have the variables
-  // of both launchers.
+  // The order of the table matters. If torchrun runs in a Slurm allocation, its ranks have the variables of
+  // both launchers, and torchrun must come first.
   for (const Launcher& launcher : kLaunchers) {
     if (environment(launcher.rank) != nullptr) return &launcher;
   }
@@ -205,7 +207,8 @@ tl::expected<std::optional<LaunchedProcess>, std::string> launched_process(const
   if (!*launched) return std::nullopt;
   const auto [rank, size, size_variable] = **launched;
   const bool has_port = environment("MASTER_PORT") != nullptr || environment("PENSTOCK_PORT") != nullptr;
-  if (size == 1 && !has_port) return std::nullopt;  // one process in an allocation, not a launched job
+  // This is one process in a Slurm allocation, and no launcher has started it.
+  if (size == 1 && !has_port) return std::nullopt;
   const Launcher* launcher = launcher_of(environment);
   const auto port = port_of(environment, *launcher);
   if (!port) return tl::unexpected(port.error());

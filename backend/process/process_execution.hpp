@@ -1,6 +1,6 @@
 #pragma once
-// Executes a lowered program with one process for each rank and sockets between the processes. worker.hpp has
-// the work of each process. coordinator.hpp starts and watches the workers.
+// Executes a lowered program with one process for each rank and sockets between the processes. worker.hpp
+// contains the work of each process. coordinator.hpp starts and watches the workers.
 
 #include <chrono>
 #include <cstddef>
@@ -57,7 +57,7 @@ struct ProcessExecution {
   /// present.
   std::function<StageModules(std::int32_t rank, const Clock& clock)> modules;
   LinkPace pace{};
-  const PayloadCodec* codec = nullptr;  ///< codec of the payloads; may be null if all payloads are null
+  const PayloadCodec* codec = nullptr;  ///< codec of the payloads; it may be null if all payloads are null
   /// The largest number of bytes of an encoded payload. If a longer payload does not fit into one chunk, the
   /// receiver closes the connection.
   std::size_t most_payload_bytes = 0;
@@ -121,8 +121,8 @@ struct LaunchedRank {
 
 /// Reads the rank and the number of ranks. The variables are RANK and WORLD_SIZE (torchrun),
 /// OMPI_COMM_WORLD_RANK and _SIZE (Open MPI), PMI_RANK and PMI_SIZE (MPICH), or SLURM_PROCID and
-/// SLURM_NTASKS. Returns nothing if no rank variable is set. Error: the size is missing, or a value is not a
-/// number or out of range.
+/// SLURM_NTASKS. Returns nothing if no rank variable is set. Fails if the size is missing, or if a value is
+/// not a number or out of range.
 tl::expected<std::optional<LaunchedRank>, std::string> launched_rank(const Environment& environment);
 
 struct LaunchedProcess {
@@ -132,22 +132,24 @@ struct LaunchedProcess {
 
 /// Reads the rank and the number of ranks from RANK and WORLD_SIZE (torchrun), OMPI_COMM_WORLD_RANK and _SIZE
 /// (Open MPI), or SLURM_PROCID and SLURM_NTASKS. The coordinator's address is MASTER_ADDR (default: the
-/// loopback address) with PENSTOCK_PORT, or else MASTER_PORT. If torchrun's own store listens on MASTER_PORT
-/// (TORCHELASTIC_USE_AGENT_STORE), the next port is used. PENSTOCK_SECRET is the job's secret. Returns
-/// nothing if no launcher started this process. This is so if no rank is set, or if there is a single rank
-/// and no port, as in a Slurm allocation. Error: which variable is missing or wrong.
+/// loopback address). Its port is PENSTOCK_PORT, or MASTER_PORT if PENSTOCK_PORT is not set. If torchrun's
+/// own store listens on MASTER_PORT (TORCHELASTIC_USE_AGENT_STORE), the next port is used. PENSTOCK_SECRET is
+/// the secret of the job.
+///
+/// Returns nothing if no launcher started this process. This is assumed if no rank is set, or if there is a
+/// single rank and no port, as in a Slurm allocation. The error names the variable that is missing or wrong.
 tl::expected<std::optional<LaunchedProcess>, std::string> launched_process(const Environment& environment);
 
 /// Returns the port of the key-value store of torchrun's agent, which the ranks may use. It is MASTER_PORT if
 /// TORCHELASTIC_USE_AGENT_STORE is set. Returns nothing if there is no store or no valid port.
 std::optional<std::uint16_t> agent_store_port(const Environment& environment);
 
-/// Returns the coordinator's port plus 1. Rank 0 may listen there for another purpose. Error: the
+/// Returns the coordinator's port plus 1. Rank 0 may listen there for another purpose. Fails if the
 /// coordinator's port is 65535, the last one.
 tl::expected<std::uint16_t, std::string> port_after(const Endpoint& coordinator);
 
-/// Returns the rank and the coordinator's address of this launched process. Error: launched_process() fails,
-/// or the launcher has not started exactly `ranks` processes.
+/// Returns the rank and the coordinator's address of this launched process. Fails if launched_process()
+/// fails, or if the launcher has not started exactly `ranks` processes.
 tl::expected<std::optional<ProcessPlace>, std::string> launched_place(const Environment& environment,
                                                                       std::int32_t ranks);
 

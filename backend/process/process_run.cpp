@@ -84,22 +84,22 @@ tl::expected<std::optional<Result>, UserError> run_on_processes(const Experiment
 }
 
 // Checks that the machine has enough resources for all processes. Without the check, the run could use up all
-// processes, descriptors or memory of the machine. Descriptors are counted in the order in which RankSockets
-// opens and closes them:
+// processes, descriptors or memory of the machine. The check counts descriptors in the order in which
+// RankSockets opens and closes them:
 //
 //     rank r   opens    its pair with the coordinator, and one pair with each peer of a higher rank
 //     forked   closes   its own ends: one to the coordinator, one to each peer
 //
-// The memory of a process is a fixed part and the times that it stores for the whole program. A process also
-// needs address space for the full stacks of its threads, or it ends when it starts its first thread. Tests:
-// tests/backend/process_run_test.cpp.
+// The memory of a process is a fixed part plus the times that it stores for the whole program. A process also
+// needs address space for the full stacks of its threads. Otherwise it ends when it starts its first thread.
+// Tests: tests/backend/process_run_test.cpp.
 
 namespace {
 
 /// The threads of a process: one runs the rank's list, and one moves the frames of its sockets.
 constexpr std::int64_t kTasksOfEach = 2;
-/// The threads that a process starts later, so their stacks do not exist yet. A launched rank 0 starts one
-/// more thread, for the coordinator.
+/// The number of threads that a process starts later, so that their stacks do not exist yet. A launched rank
+/// 0 starts one more thread, for the coordinator.
 constexpr std::int64_t kStacksOfEach = kTasksOfEach - 1;
 constexpr std::int64_t kStacksOfCoordinator = 1;
 /// Descriptors of the coordinator's event loop, and of files that are open for a short time.

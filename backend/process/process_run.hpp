@@ -20,9 +20,9 @@
 
 namespace penstock {
 
-/// Measures the experiment with one process for each rank. Without a `place`, the ranks are forked from this
-/// process, which must have no other threads. With a `place`, a launcher has started the ranks, and only rank
-/// 0 gets a Result.
+/// Measures the experiment with one process for each rank. Without a `place`, this process forks the ranks;
+/// it must have no other threads. With a `place`, a launcher has started the ranks, and only rank 0 gets a
+/// Result.
 tl::expected<std::optional<Result>, UserError> run_on_processes(const Experiment& experiment,
                                                                 const PaceOfLinks& pace,
                                                                 const RunOptions& options,
@@ -37,7 +37,7 @@ struct ProcessNeed {
   std::int32_t ranks = 0;
   /// The largest number of file descriptors that the forking process has open at one time.
   std::int64_t descriptors = 0;
-  Bytes of_each = 0;  ///< least memory in bytes that each process does not share
+  Bytes of_each = 0;  ///< smallest memory in bytes that each process needs for itself alone
   /// Address space, in bytes, for the stacks of one process's threads, in addition to `of_each`.
   Bytes stacks_of_each = 0;
 };

@@ -1,15 +1,17 @@
-// One connection, which sends and receives frames in chunks:
+// One connection, which sends and receives frames in chunks. Over TCP, each chunk has a proof: a code that
+// shows that the sender knows the secret of the job. The other end is a stranger if it does not know the
+// secret.
 //
-//     TCP, once, both ways:   magic number | nonce                     40 bytes, before any proof
-//     frame:                  chunk .. chunk                           64 KiB each, but for the last
-//     chunk:                  length, is it the last | body | proof    no proof on a socket pair
-//     to a stranger, at last: "refused" and an end of line             8 bytes, whatever it has sent
+//     start of TCP, each direction:   magic number | nonce                    40 bytes, without proof
+//     frame:                          chunk .. chunk                          64 KiB each, except the last
+//     chunk:                          length, last-chunk flag | body | proof
+//     last bytes to a stranger:       "refused" and an end of line            8 bytes, without proof
 //
-// If the stream ends without the text "refused", the other process has ended.
+// If the stream ends without the text "refused", the other process has ended. A socket pair has no proofs.
 //
-// A length is accepted only up to one chunk, and a chunk only with its proof. A stranger is a process that
-// does not know the secret, such as a port scanner or a rank of another job. It can occupy the memory of at
-// most one chunk and is then disconnected. Tests: tests/backend/process_attacks_test.cpp.
+// A connection accepts a length only up to one chunk, and a chunk only with its proof. A stranger, such as a
+// port scanner or a rank of another job, can therefore occupy the memory of at most one chunk. It is then
+// disconnected. Tests: tests/backend/process_attacks_test.cpp.
 
 #include "backend/process/socket_connection.hpp"
 
@@ -49,8 +51,8 @@ std::span<const std::uint8_t> bytes_of(const Value& value) {
 SocketConnection::SocketConnection(ConnectionId id, Socket socket, std::optional<Side> side,
                                    const Owner& owner)
     : id_(id), socket_(std::move(socket)), side_(side), owner_(owner), proven_(side != Side::listener) {
-  // Nagle's algorithm would delay small messages and so falsify the measured times. If the option cannot be
-  // set, the connection still works.
+  // Nagle's algorithm would delay small messages, and the measured times would be wrong. If the option cannot
+  // be set, the connection still works.
   Error ignored;
   if (side_) tolerate(socket_.set_option(asio::ip::tcp::no_delay(true), ignored));
 }
@@ -75,8 +77,8 @@ void SocketConnection::close() {
   tolerate(socket_.close(ignored));
 }
 
-/// Returns a handler that shares the ownership of the connection, so that its buffers stay valid. It does
-/// nothing after the connection was closed.
+/// Returns a handler that shares the ownership of the connection, so that the connection's buffers stay
+/// valid. The handler does nothing after the connection was closed.
 std::function<void(const SocketConnection::Error&, std::size_t)> SocketConnection::unless_closed(
     std::function<void(const Error&)> handler) {
   return [self = shared_from_this(), handler = std::move(handler)](const Error& error, std::size_t) {
@@ -84,7 +86,7 @@ std::function<void(const SocketConnection::Error&, std::size_t)> SocketConnectio
   };
 }
 
-// --- who is there -----------------------------------------------------------------------------------
+// --- opening ----------------------------------------------------------------------------------------
 
 void SocketConnection::open() {
   own_.nonce = new_nonce();

@@ -34,9 +34,9 @@ struct ChunkHeader {
   std::uint32_t is_last = 0;
 };
 
-/// The text that a listener sends instead of a chunk's header to a process that it refuses. Read as a header,
-/// it would be longer than a chunk, so the two cannot be confused. It needs no proof, because it is always
-/// the same and reveals nothing.
+/// The text that a listener sends to a process that it refuses. It takes the place of a chunk's header. Read
+/// as a header, it would state a length above one chunk, so the two cannot be confused. It needs no proof,
+/// because it is always the same and reveals nothing.
 inline constexpr std::string_view kRefusal = "refused\n";
 static_assert(sizeof(ChunkHeader) == kRefusal.size(), "one is read where the other is expected");
 
@@ -66,13 +66,13 @@ class SocketConnection : public std::enable_shared_from_this<SocketConnection> {
   void begin();
   void send(Frame frame);
   /// Tells the other process that it is refused, if the socket accepts this text without waiting. The owner
-  /// then closes the connection.
+  /// must then close the connection.
   void refuse();
   void close();
 
   ConnectionId id() const { return id_; }
-  /// Returns true if the other end is trusted. A caller trusts the end that it has called. A listener trusts
-  /// the other end after its first valid proof.
+  /// Returns true if the other end is trusted. A caller trusts the listener that it has called. A listener
+  /// trusts the caller after the caller's first valid proof.
   bool is_proven() const { return proven_; }
   std::chrono::steady_clock::time_point since() const { return since_; }
 
@@ -80,9 +80,9 @@ class SocketConnection : public std::enable_shared_from_this<SocketConnection> {
   using Error = boost::system::error_code;
 
   bool must_prove() const { return side_.has_value(); }
-  // Each of these functions starts an asynchronous operation and names its successor. The order is open,
-  // read_opening, and then read_header and read_chunk repeatedly. Writing runs in parallel, from write_next
-  // to has_written.
+  // Each of these functions starts an asynchronous operation, which calls the next function when it ends. The
+  // order is open, read_opening, and then read_header and read_chunk repeatedly. Writing runs at the same
+  // time, from write_next to has_written.
   void open();
   void read_opening();
   /// Computes the keys of both directions. Requires that both nonces are known.

@@ -51,15 +51,15 @@ using boost::system::error_code;
 using std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kPauseBetweenTries(10);
-/// The time that a new connection has to prove that it knows the secret. The proof is its first message,
-/// after one round trip, but on a busy host this may take seconds.
+/// The time within which a new connection must prove that it knows the secret. The proof comes with its first
+/// message, after one round trip. On a busy host this may take seconds.
 constexpr std::chrono::milliseconds kTimeToProve(5000);
-/// The time that an unproven connection may be silent while other connections wait to be accepted.
+/// The time for which an unproven connection may send nothing while other connections wait to be accepted.
 constexpr std::chrono::milliseconds kTimeInCrowd(250);
 /// The largest number of unproven connections. It is small, because ranks need most descriptors of the
 /// process (process_run.cpp counts them).
 constexpr std::size_t kMostUnproven = 128;
-/// The number of handlers that may still run for each connection after a deadline. A frame needs a few
+/// The number of handlers for each connection that may still run after a deadline. A frame needs a few
 /// handlers.
 constexpr std::size_t kMostLateOfEach = 16;
 
@@ -105,8 +105,8 @@ struct SocketLoop::Parts {
   }
 
   /// Returns true if there are too many unproven connections. They could use up the descriptors that ranks
-  /// need. Further connections wait in the kernel's queue until some of these have proved themselves or are
-  /// closed.
+  /// need. Further connections then wait in the kernel's queue, until some of these have proved themselves or
+  /// are closed.
   bool is_crowded() const {
     return static_cast<std::size_t>(std::ranges::count_if(connections, is_unproven)) >= kMostUnproven;
   }
@@ -130,7 +130,7 @@ struct SocketLoop::Parts {
     const auto connection = find(id);
     if (!connection->is_proven() && why != Closing::by_peer) connection->refuse();
     drop(id);
-    // The owner does not know a connection without a proof, so the loop only counts such a connection.
+    // The owner does not know a connection that has never proved the secret, so the loop only counts it.
     connection->is_proven() ? events.closed(id, why) : static_cast<void>(++turned_away);
   }
 
@@ -200,8 +200,8 @@ error_code try_to_connect(tcp::socket& socket, const tcp::endpoint& to, steady_c
   tcp::socket trying(waiting);
   error_code result = asio::error::timed_out;
   trying.async_connect(to, [&](const error_code& error) { result = error; });
-  // The attempt has its own context, because the loop's context may be running on another thread or not at
-  // all.
+  // The attempt uses an io_context of its own. The context of the loop may be running on another thread, or
+  // it may not run at all.
   do {
     waiting.run_until(std::min(until, steady_clock::now() + kPauseBetweenTries));
   } while (!waiting.stopped() && steady_clock::now() < until && !stopped());
@@ -261,7 +261,8 @@ tl::expected<ConnectionId, std::string> SocketLoop::connect(const Endpoint& to,
   while (error && steady_clock::now() + kPauseBetweenTries < until && !is_stopped()) {
     std::this_thread::sleep_for(kPauseBetweenTries);
     const error_code next = try_to_connect(socket, *endpoint, until, is_stopped);
-    // An attempt that ends at its time limit has no error of its own, so an earlier error is retained.
+    // An attempt that ends at its time limit has no error of its own, so the error of an earlier attempt is
+    // reported.
     if (next != asio::error::timed_out) error = next;
   }
   if (error) return tl::unexpected(fmt::format("cannot connect to {}: {}", to_text(to), error.message()));
@@ -310,8 +311,8 @@ void SocketLoop::close(ConnectionId connection) {
 
 void SocketLoop::run_until(steady_clock::time_point until) {
   parts_->io.run_until(until);
-  // Handlers that are ready at the deadline still run, so that a busy host does not lose messages that
-  // arrived in time. Their number is limited, because peers may send faster than this process can handle.
+  // Handlers that are ready at the deadline still run. Otherwise a busy host would lose messages that arrived
+  // in time. Their number is limited, because peers may send faster than this process can handle.
   std::size_t most = kMostLateOfEach * (1 + parts_->connections.size());
   while (!parts_->io.stopped() && most > 0 && parts_->io.poll_one() > 0) --most;
   parts_->io.restart();

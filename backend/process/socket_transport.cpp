@@ -1,11 +1,11 @@
-// Follows the rules of in_process_transport.cpp, with the work divided between processes. If a program does
-// not hang on directed channels, both ranks of a pair list their messages in the same order. The sender's
-// queue alone therefore decides when a transfer starts:
+// Follows the rules of in_process_transport.cpp, but the work is divided between processes. If a program does
+// not hang on directed channels, both ranks of a pair list their messages in the same order. The queue of the
+// sender alone therefore decides when a transfer starts:
 //
-//     transfer     the sender has reached it, and the one before it has left its queue: both times are known
-//                  --frame--> the receiver sleeps until the end
-//     collective   a member has reached it, and the one before it on this rank has ended: it has joined
-//                  --frame--> all other members; each: start = the latest that joined, end = start + its pace
+//     transfer     it is sent when the sender has reached it and the transfer before it has left the queue;
+//                  the frame contains both times, and the receiver sleeps until the end
+//     collective   a member joins when it has reached the collective and its previous collective has ended;
+//                  it sends a frame to all others; start = the latest join, end = start + pace
 //
 // A collective has no root. All members compute the same times from the same numbers, and they add the
 // contributions in the same order. Tests: tests/backend/socket_transport_test.cpp.
@@ -98,8 +98,8 @@ void SocketTransport::make_states() {
 }
 
 /// Counts the events for which each message waits on this rank. A transfer that this rank sends waits for its
-/// SEND and for the transfer before it in the queue. A collective waits until this rank reaches it, and until
-/// the rank's preceding collective has ended.
+/// SEND and for the previous transfer in the queue. A collective waits until this rank reaches it, and until
+/// the rank's previous collective has ended.
 void SocketTransport::count_pending() {
   const FlatProgram& flat = parts_.flat;
   for (const FlatMessage& message : flat.messages) {
@@ -133,15 +133,15 @@ Payload SocketTransport::payload_of(const Frame& bytes) const {
 
 void SocketTransport::send(std::int32_t message, Payload payload) {
   const Ns now = parts_.clock.now_ns();
-  // The payload is encoded before the lock is taken, because encoding is slow and the other thread needs the
-  // lock to deliver frames.
+  // The payload is encoded before the lock is taken. Encoding is slow, and the other thread needs the lock to
+  // deliver frames.
   Frame bytes = payload ? bytes_of(*payload) : Frame{};
   const std::scoped_lock lock(mutex_);
   State& sent = state(message);
   sent.bytes = std::move(bytes);
   sent.has_payload = payload != nullptr;
   Ns time = now;
-  // A transfer that is sent may release the next one in the queue, and so on.
+  // After a transfer is sent, the next one in the queue may become ready, and so on.
   for (std::int32_t head = message; head != kNone; head = flat_of(head).next_at_sender) {
     State& leaves = state(head);
     leaves.time.start_ns = std::max(leaves.time.start_ns, time);
@@ -224,8 +224,8 @@ void SocketTransport::join(std::int32_t message, std::int32_t, SharedPayload con
   satisfy_join(message, now);
 }
 
-/// Records an event at `time` for which the collective waited: this rank reached it, or the rank's preceding
-/// collective ended.
+/// Records that an event for which the collective waits happened at `time`: this rank has reached it, or the
+/// rank's previous collective has ended.
 void SocketTransport::satisfy_join(std::int32_t message, Ns time) {
   State& joined = state(message);
   joined.joined_ns = std::max(joined.joined_ns, time);
@@ -322,9 +322,9 @@ std::vector<MessageTime> SocketTransport::own_times() {
   return times;
 }
 
-// A frame is 32 bytes of numbers followed by the payload. The numbers are not encoded further, because the
-// run's time includes the sending. Hosts with different byte orders refuse each other when they connect
-// (socket_connection.hpp).
+// A frame is 32 bytes of numbers followed by the payload. The numbers are copied as they are in memory,
+// because the run's time includes the sending. Hosts with different byte orders refuse each other when they
+// connect (socket_connection.hpp).
 
 static_assert(std::is_trivially_copyable_v<DataHeader> && sizeof(DataHeader) == 32, "it has no padding");
 

@@ -40,9 +40,6 @@ struct DataView {
 /// Returns the parts of a frame, or nothing if the frame is shorter than a header.
 std::optional<DataView> unpacked(const Frame& frame);
 
-// One rank's part of the transport between processes. There is one queue for each ordered pair of ranks.
-// Queues never block and have no size limit. The transport can emulate links.
-
 /// The settings of one rank's transport in one run. All references must outlive the transport.
 struct SocketTransportParts {
   /// The flattened program. It must be built for directed channels, without a capacity limit and without
@@ -57,9 +54,9 @@ struct SocketTransportParts {
   std::function<void(std::int32_t peer, Frame)> send;
 };
 
-/// A transport over sockets. A transfer is sent when it is the first in its queue. The sender computes its
-/// start and arrival, and the receiver sleeps until the arrival. For a collective, each member tells all
-/// others when it joined, so all members compute the same times.
+/// A transport over sockets. A transfer is sent when it is the first in its queue. The sender computes the
+/// start and the arrival of the transfer, and the receiver sleeps until the arrival. For a collective, each
+/// member tells all others when it joined, so that all members compute the same times.
 class SocketTransport : public Transport {
  public:
   explicit SocketTransport(SocketTransportParts parts);

@@ -1,6 +1,7 @@
 // Runs one rank in its own process, with two threads. The caller's thread runs the rank's list. The other
-// thread moves all frames, reports progress, and receives the coordinator's messages
-// (worker_connections.cpp). coordinator.cpp is the other side. Tests: tests/backend/process_run_test.cpp.
+// thread moves all frames, reports the progress, and receives the coordinator's messages
+// (worker_connections.cpp). coordinator.cpp has the other side of the protocol. Tests:
+// tests/backend/process_run_test.cpp.
 
 #include "backend/process/worker.hpp"
 
@@ -66,7 +67,7 @@ class Worker {
   tl::expected<void, ExecutionError> run(const ProcessPlace& place) {
     const auto data = connections_.reach(place);
     auto ended = data ? take_part(*data) : tl::unexpected(data.error());
-    // If rank 0 was killed, it has not removed its secret file, so this rank does.
+    // If rank 0 was killed, it could not remove its secret file, so this rank removes it.
     if (!ended && place.secret.empty()) remove_abandoned_secret(place.coordinator.port);
     return ended;
   }
@@ -146,7 +147,7 @@ class Worker {
     // The transport must receive frames before Ready is sent, because peers may send as soon as all ranks are
     // ready.
     const WorkerConnections::Attached attached(connections_, transport);
-    // From here on, the progress reports are about this run, which has not started yet.
+    // The following progress reports are about this run, which has not started yet.
     stand_at_start();
     connections_.say(Ready{next.run});
     const Go go = connections_.go();
@@ -209,7 +210,7 @@ std::string boot_id() {
 }
 
 nanoseconds report_period(const ProcessExecution& execution) {
-  // Errors name the action that was last reported, so reports must be frequent. But if a thousand ranks
+  // Errors name the action that was reported last, so reports must be frequent. However, if a thousand ranks
   // reported every 20 ms, the coordinator would use a whole core.
   constexpr std::chrono::microseconds kForEachRank(200);
   const nanoseconds longest =

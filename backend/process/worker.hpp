@@ -13,7 +13,7 @@
 namespace penstock {
 
 /// Joins the coordinator and runs the rank's list on the calling thread, once for each run that the
-/// coordinator starts. Error: the failure of the run, or why the coordinator cannot be reached.
+/// coordinator starts. The error is the failure of the run, or says why the coordinator cannot be reached.
 tl::expected<void, ExecutionError> run_worker(const ProcessExecution& execution, const ProcessPlace& place);
 /// Like the function above, but for a forked process. Its connections `ends` already exist.
 tl::expected<void, ExecutionError> run_worker(const ProcessExecution& execution, std::int32_t rank,
@@ -23,8 +23,8 @@ tl::expected<void, ExecutionError> run_worker(const ProcessExecution& execution,
 /// clock.
 std::string boot_id();
 
-/// Returns the time between two reports of a process. It is at most an eighth of the deadline. With more
-/// ranks it may be longer, because the coordinator must handle all reports.
+/// Returns the time between two reports of a process. Usually it is at most an eighth of the deadline. With
+/// very many ranks it may be longer, because the coordinator must handle all reports.
 std::chrono::nanoseconds report_period(const ProcessExecution& execution);
 
 }  // namespace penstock

@@ -70,7 +70,7 @@ std::size_t WorkerConnections::most_data_bytes() const {
   return sizeof(DataHeader) + (execution_.codec == nullptr ? 0 : execution_.most_payload_bytes);
 }
 
-// --- coming together --------------------------------------------------------------------------------
+// --- joining ----------------------------------------------------------------------------------------
 
 void WorkerConnections::adopt(RankEnds ends) {
   is_forked_ = true;
@@ -86,7 +86,7 @@ tl::expected<Endpoint, ExecutionError> WorkerConnections::reach(const ProcessPla
   auto coordinator = loop_.connect(place.coordinator, steady_clock::now() + launched_patience(execution_));
   if (!coordinator) return tl::unexpected(unreachable(coordinator.error()));
   coordinator_ = *coordinator;
-  // Rank 0 writes the secret before it listens. The secret file therefore exists once there is a connection.
+  // Rank 0 writes the secret file before it listens. If a connection exists, the file therefore exists, too.
   const auto secret = place.secret.empty() ? left_secret(place.coordinator.port) : place.secret;
   if (!secret) {
     // If a signal ends rank 0, it first removes the secret and then closes its connections.
@@ -145,7 +145,7 @@ ExecutionError WorkerConnections::without_secret(const std::string& why) const {
                   to_text(meeting_), why));
 }
 
-// --- the coordinator's word -------------------------------------------------------------------------
+// --- messages of the coordinator --------------------------------------------------------------------
 
 template <typename Word>
 Word WorkerConnections::awaited(std::optional<Word>& word) {
@@ -169,7 +169,7 @@ std::optional<Prepare> WorkerConnections::next_run() {
 void WorkerConnections::give_up(const std::string& what) {
   say(Failed{report(), what});
   std::unique_lock lock(mutex_);
-  // The coordinator receives all failures and knows which was first. If it sends no verdict in time, this
+  // The coordinator receives all failures and knows which was the first. If it sends no verdict in time, this
   // rank reports its own failure.
   const bool judged = changed_.wait_for(lock, execution_.deadline, [this] { return verdict_.has_value(); });
   if (!judged) verdict_ = watchdog_.failure_of(rank_, what);
@@ -192,7 +192,7 @@ void WorkerConnections::attach(RankTransport* transport) {
 Report WorkerConnections::report() const {
   const Ns now = host_.shown_at(host_now_ns());
   Report report{.position = progress_.position, .waits_for = progress_.waits_for, .at_ns = now};
-  // Readers of Progress must read since_ns last. 0 means that the rank has not started yet.
+  // since_ns must be read after the other fields of Progress. 0 means that the rank has not started yet.
   report.since_ns = std::max<Ns>(0, host_.shown_at(progress_.since_ns));
   return report;
 }
@@ -238,10 +238,11 @@ void WorkerConnections::move_frames_until(const std::stop_token& stopped) {
 }
 
 void WorkerConnections::tick() {
-  // The parent reads nothing until all ranks are forked. Reports that are sent earlier would fill the
-  // socket's buffer.
+  // The parent reads nothing until all ranks are forked. Reports before that time would fill the socket's
+  // buffer.
   if (has_heard_ || !is_forked_) say(report());
-  // A rank that was forked early waits until the last one is forked. Forking a large process takes long.
+  // A rank that was forked early must wait until the last one is forked. It takes long to fork a large
+  // process.
   constexpr std::chrono::milliseconds kToForkOne(25);
   const bool may_be_forking = is_forked_ && !has_heard_;
   const nanoseconds most =
@@ -249,8 +250,8 @@ void WorkerConnections::tick() {
   if (nanoseconds(host_now_ns() - heard_ns_) <= most) return;
   const std::string what = fmt::format("the coordinator gave no sign of life for {:g} s",
                                        std::chrono::duration<double>(most).count());
-  // The coordinator may have been suspended after all ranks had ended. It would then take a closed connection
-  // for a normal end, so it needs this message.
+  // The coordinator may have been suspended until all ranks had ended. It would then think that a closed
+  // connection is a normal end, so it needs this message.
   say(Failed{report(), what});
   loop_.run_until(steady_clock::now());  // writes queued frames, which would be lost when this process ends
   stop(watchdog_.failure_of(rank_, what));

@@ -31,15 +31,15 @@ namespace penstock {
 class WorkerConnections {
  public:
   /// Stores references to `execution`, `progress` and `host`, which must outlive this object. `progress` has
-  /// one element for each rank. The element of `rank` is reported to the coordinator, with times of the clock
-  /// `host`.
+  /// one element for each rank. Only the element of `rank` is reported to the coordinator, with times of the
+  /// clock `host`.
   WorkerConnections(const ProcessExecution& execution, std::int32_t rank, std::span<const Progress> progress,
                     const HostClock& host);
   WorkerConnections(const WorkerConnections&) = delete;
   WorkerConnections& operator=(const WorkerConnections&) = delete;
   ~WorkerConnections() = default;
 
-  // --- of the thread that runs the rank's list; those that wait throw Stopped when the run has failed ---
+  // --- for the thread that runs the rank's list; functions that wait throw Stopped if the run fails ---
 
   /// Takes the rank's ends of socket pairs to the coordinator and the peers.
   void adopt(RankEnds ends);

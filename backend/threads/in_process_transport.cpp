@@ -1,15 +1,14 @@
 // Applies the rendezvous rules to measured times. When an event for which a message waits happens, its time
-// is recorded. After the last event, the message starts at the latest of these times. The start may be in the
-// future, while an emulated link is still occupied. Example: the second message of a queue is ready while the
-// first still occupies the link:
-//
+// is recorded. After the last event, the message starts at the latest of these times. If an emulated link is
+// still occupied, the start is in the future. In this example, the second message of a queue is ready while
+// the first still occupies the link:
 //     0F0 ends          0F1 ends
 //     |                 |
 //     |== hold F0 ======+====|-- latency --| 1F0 may start
 //                            |== hold F1 ==========|-- latency --| 1F1 may start
 //
-// F1 starts when F0 leaves the queue. This time is known as soon as 0F1 ends, so no thread must wake up at
-// that moment. process/socket_transport.cpp applies the same rules between processes. Tests:
+// F1 starts when F0 leaves the queue. This time is known as soon as 0F1 ends, so no thread must wake up for
+// the start. process/socket_transport.cpp applies the same rules between processes. Tests:
 // tests/backend/transport_test.cpp.
 
 #include "backend/threads/in_process_transport.hpp"
@@ -69,7 +68,7 @@ void InProcessTransport::release(std::int32_t position) {
 
 void InProcessTransport::join(std::int32_t message, std::int32_t rank, SharedPayload contribution) {
   const std::scoped_lock lock(mutex_);
-  // The members are sorted by rank, not by arrival, so that a sum of doubles is exactly the same in each
+  // The members are sorted by rank and not by arrival. A sum of doubles is then exactly the same in each
   // repeat.
   auto& members = state(message).members;
   const auto after = std::ranges::find_if(members, [rank](const Member& m) { return m.rank > rank; });
@@ -98,8 +97,8 @@ std::vector<SharedPayload> InProcessTransport::collect(std::int32_t message, std
   std::vector<SharedPayload> contributions;
   contributions.reserve(collective.members.size());
   for (const Member& member : collective.members) contributions.push_back(member.contribution);
-  // The transport can drop the contributions when all members have collected them, because the members share
-  // their ownership.
+  // When all members have collected the contributions, the transport can drop its references. The members
+  // share the ownership of the contributions.
   const bool last = ++collective.collected == static_cast<std::int32_t>(collective.members.size());
   if (last) collective.members.clear();
   return contributions;
@@ -116,7 +115,7 @@ MessageTime InProcessTransport::time_of(std::int32_t message) const {
   return states_[index(message)].time;
 }
 
-/// Records that one of the events for which the message waits happened at `time`. Starts the message if it
+/// Records that one of the events for which the message waits happened at `time`. Starts the message if this
 /// was the last event.
 void InProcessTransport::satisfy(std::int32_t message, Ns time) {
   State& waiting = state(message);
@@ -139,15 +138,15 @@ void InProcessTransport::start(std::int32_t message) {
     return;
   }
   wake(flat.to_rank);
-  // A rank waits for its own SEND only if channels block.
+  // A rank waits for its own SEND only if channels are blocking.
   if (channels_.blocking) wake(flat.from_rank);
   // The queues are free after `hold`, because the latency does not occupy a queue.
   if (flat.next_at_sender != kNone) satisfy(flat.next_at_sender, released);
   if (flat.next_at_receiver != kNone) satisfy(flat.next_at_receiver, released);
 }
 
-/// Records for each member that its next collective no longer waits for this one. If groups overlap, the
-/// members' next collectives differ.
+/// Records for each member that its next collective no longer waits for this one. If groups of ranks overlap,
+/// the next collectives of the members differ.
 void InProcessTransport::start_next_collectives(std::int32_t message) {
   const Ns end = state(message).time.end_ns;
   std::int32_t member = flat_.messages[index(message)].first;

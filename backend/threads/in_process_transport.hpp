@@ -14,9 +14,9 @@
 
 namespace penstock {
 
-/// A transport that passes pointers to payloads. A message occupies its channel for pace.hold from its start,
-/// and arrives pace.latency later. The receiver sleeps until the arrival. `flat` contains the message queues,
-/// so every channel model, capacity and eager size is possible.
+/// A transport that passes pointers to payloads. A message occupies its channel for pace.hold from its start
+/// on, and arrives pace.latency later. The receiver sleeps until the arrival. `flat` contains the message
+/// queues, so every channel model, capacity and eager size is possible.
 class InProcessTransport : public Transport {
  public:
   /// Makes the transport of one run. `flat` must be built for `channels`. `flat` and `clock` must outlive

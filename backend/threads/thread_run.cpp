@@ -1,6 +1,6 @@
 // The `cpu-thread` backend. measured_run.hpp calls its function once for each repeat, and each repeat has its
-// own clock, modules and transport. The transport supports blocking channels, capacities and eager messages,
-// so only the channel model is fixed.
+// own clock, modules and transport. The transport supports blocking channels, capacities and eager messages.
+// Only the channel model is fixed.
 
 #include "backend/threads/thread_run.hpp"
 
@@ -79,9 +79,9 @@ tl::expected<Result, UserError> run_on_threads(const Experiment& experiment, con
 }
 
 // Checks that the process has enough address space for the stacks of all threads. If the stacks use all of
-// this space, the threads still start, but any later allocation fails, even for an error message. A quarter
-// of the address space is therefore reserved for the run itself. The kernel also limits the numbers of
-// address ranges, threads and processes. Tests: tests/backend/thread_run_test.cpp.
+// this space, the threads still start, but every later allocation fails, even the allocation of an error
+// message. A quarter of the address space is therefore reserved for the run itself. The kernel also limits
+// the numbers of address ranges, threads and processes. Tests: tests/backend/thread_run_test.cpp.
 
 namespace {
 

@@ -19,8 +19,8 @@
 
 namespace penstock {
 
-/// Returns the channel options of the in-process transport. The channel model is the transport's own.
-/// Blocking, capacity and eager size are the experiment's, because the transport supports them.
+/// Returns the channel options of the in-process transport. The channel model is that of the transport.
+/// Blocking, capacity and eager size are taken from the experiment, because the transport supports them.
 ChannelOptions thread_channels(const ChannelOptions& asked);
 
 /// Measures the experiment with one thread of this process for each rank.

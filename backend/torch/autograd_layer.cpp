@@ -1,7 +1,8 @@
 // Makes a layer from a torch::nn::Module. A module owns its parameters, but a layer gets its weights as
-// arguments. Each microbatch in flight therefore has a replica of the module. Its parameters are set to the
-// microbatch's weight version before the graph is made. They must not change while the graph exists, because
-// autograd would silently use the new values. A replica is reused when its graph is destroyed.
+// arguments. Each microbatch in flight therefore has a copy of the module, a replica. The parameters of the
+// replica are set to the microbatch's weight version before the graph is made. They must not change while the
+// graph exists, because autograd would use the new values without an error. When the graph is destroyed, the
+// replica is used again.
 
 #include "backend/torch/autograd_layer.hpp"
 
@@ -76,8 +77,8 @@ class Graph {
     pool_->put(std::move(replica_));
   }
 
-  /// Returns the output without its graph. Otherwise the stage that receives the output would prevent the
-  /// graph's destruction.
+  /// Returns the output without its graph. With the graph, the stage that receives the output would prevent
+  /// the destruction of the graph.
   at::Tensor output() const { return output_.detach(); }
 
   at::Tensor of_input(const at::Tensor& gradient) const {
@@ -110,8 +111,8 @@ class Graph {
                                  /*create_graph=*/false, /*allow_unused=*/true);
   }
 
-  /// Returns copies of the gradients that no other object uses. autograd may return a tensor that is also
-  /// used elsewhere. For example, an identity returns the output's gradient.
+  /// Returns copies of the gradients, which no other object uses. autograd may return a tensor that is also
+  /// used in other places. For example, an identity returns the gradient of its output.
   Tensors owned(Tensors gradients) const {
     for (std::size_t i = 0; i < gradients.size(); ++i) {
       gradients[i] = gradients[i].defined() ? gradients[i].clone() : at::zeros_like(replica_->parameters[i]);

@@ -22,7 +22,7 @@ namespace {
 
 void add_storages(const Record& record, std::map<const void*, std::int64_t>& sizes) {
   for (const at::Tensor& tensor : record.tensors) {
-    // The map has one entry for each storage, because several views of one tensor share its memory.
+    // Several tensors may be views of the same storage, so the map counts each storage once.
     if (tensor.defined() && tensor.has_storage())
       sizes[tensor.storage().unsafeGetStorageImpl()] = static_cast<std::int64_t>(tensor.storage().nbytes());
   }
@@ -97,8 +97,8 @@ class Sequential : public Layer {
     return all;
   }
 
-  /// Runs I and W of one layer before the next layer, so that the layer's record is freed early. If I ran for
-  /// all layers first, all records would exist until the last W.
+  /// Runs I and W of one layer before the next layer, so that the layer's record is freed early. If I of all
+  /// layers ran first, all records would exist until the last W.
   Gradients backward(Weights weights, const at::Tensor& gradient, Record forward) const override {
     Gradients all{gradient, Tensors(weight_count_)};
     for (std::size_t i = layers_.size(); i-- > 0;) {
@@ -120,7 +120,7 @@ class Sequential : public Layer {
   std::size_t weight_count_ = 0;
 };
 
-/// A residual layer: y = x + f(x), so dx = g + df(g). The shortcut has no weight and stores nothing.
+/// A residual layer: y = x + f(x), so dx = g + df(g). The addition of x has no weights and stores nothing.
 class Residual : public Layer {
  public:
   explicit Residual(LayerPointer layer) : layer_(std::move(layer)) {}
@@ -146,7 +146,7 @@ class Residual : public Layer {
 
   Gradients backward(Weights weights, const at::Tensor& gradient, Record forward) const override {
     Gradients all = layer_->backward(weights, gradient, std::move(forward));
-    // The gradient of the shortcut is the output's gradient, unchanged.
+    // The gradient of the added x is the output's gradient, unchanged.
     all.input = gradient.add(all.input);
     return all;
   }

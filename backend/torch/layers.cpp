@@ -1,5 +1,5 @@
-// Layers with weights. Let y = x W' + b and g = dL/dy. I computes dL/dx = g W. W computes dL/dW = g' x and
-// dL/db = sum g. The other layers call ATen's kernels separately for I and W. Tests:
+// Layers with weights. Let y = x W' + b and g = dL/dy. Then I computes dL/dx = g W, and W computes dL/dW = g'
+// x and dL/db = sum g. The other layers call separate ATen kernels for I and W. Tests:
 // tests/backend_torch/layers_test.cpp.
 
 #include "backend/torch/layers.hpp"
@@ -51,7 +51,7 @@ at::Tensor even(at::IntArrayRef sizes, double bound, const at::Generator& genera
 /// Returns x with all dimensions except the last merged into one.
 at::Tensor rows(const at::Tensor& x) { return x.reshape({-1, x.size(-1)}); }
 
-/// A linear layer. F stores x, and I stores g in addition. W needs only these two and no weights.
+/// A linear layer. F stores x, and I also stores g. W needs only these two and no weights.
 class Linear : public Layer {
  public:
   Linear(std::int64_t inputs, std::int64_t outputs) : inputs_(inputs), outputs_(outputs) {}
@@ -164,7 +164,7 @@ class Embedding : public Layer {
   std::int64_t width_;
 };
 
-/// A convolution. As in LayerNorm, a mask argument of one ATen kernel selects I or W.
+/// A convolution. A mask argument of one ATen kernel selects I or W, as in LayerNorm.
 class Convolution : public Layer {
  public:
   explicit Convolution(const ConvolutionShape& shape) : shape_(shape) {}

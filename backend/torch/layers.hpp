@@ -1,8 +1,9 @@
 #pragma once
-// The layers of which models consist, and the losses. A layer is forward and the two halves of backward, as
-// functions of weights, inputs and a record. It has no weights and no state, so workers share it, and each
-// weight version is an argument. Backward is written out, because autograd computes the chain of the inputs
-// again if it is asked for the two halves separately. autograd also runs on its own threads.
+// The layers of which models consist, and the losses. A layer has three functions: forward and the two halves
+// of backward. Their arguments are weights, inputs and a record. A layer has no weights and no state, so
+// workers share it, and each call gets a weight version as an argument. The backward is written by hand. If
+// autograd is called for the two halves separately, it computes the gradients of the inputs twice. autograd
+// also uses its own threads.
 
 #include <cstddef>
 #include <cstdint>
@@ -35,7 +36,7 @@ struct Output {
   Record record;
 };
 
-/// The results of a full backward pass (B).
+/// The gradients that a full backward pass (B) computes.
 struct Gradients {
   at::Tensor input;
   Tensors weights;
@@ -62,7 +63,7 @@ class Layer {
   /// Returns one gradient for each weight. No other object may use the returned tensors.
   virtual Tensors backward_weight(Weights, const Record&) const { return {}; }
   /// Computes both gradients. A layer overrides it if this is faster, or frees memory earlier, than
-  /// backward_input followed by backward_weight.
+  /// backward_input and then backward_weight.
   virtual Gradients backward(Weights weights, const at::Tensor& gradient, Record forward) const;
 };
 

@@ -1,5 +1,5 @@
-// Cuts a model into stages. A model is a list of pieces in an order in which they can run, each with the
-// pieces that it reads. A stage is a set of pieces, so several tensors may cross a cut, for example with
+// Cuts a model into stages. A model is a list of pieces in an order in which they can run. Each piece names
+// the pieces that it reads. A stage is a set of pieces. Several tensors may cross a cut, for example with
 // residual connections:
 //
 //     piece 0 -> 1 -> 2 -> 3 (reads 2 and 0)
@@ -35,9 +35,9 @@
 namespace penstock::nn {
 
 /// Returns one layer for each stage of the cut, with the weights of its pieces in ascending order of pieces.
-/// A stage receives all values of earlier stages that this or a later stage reads. It sends all values that
-/// later stages read. One tensor is sent unchanged. Several are flattened to [samples, features] and
-/// concatenated. `input` is the same as in split().
+/// A stage receives all values of earlier stages that this stage or a later stage reads. It sends all values
+/// that later stages read. If it sends one tensor, the tensor is unchanged. If it sends several, they are
+/// flattened to [samples, features] and concatenated. `input` is the same as in split().
 std::vector<LayerPointer> stage_graphs(const Model& model, const Cut& cut, const at::Tensor& input);
 
 namespace {
@@ -105,7 +105,7 @@ std::vector<StageDefinition> split(const Model& model, const Cut& cut, const Spl
 }
 
 // Builds one layer for each stage. Value i is the output of piece i, and value -1 is the model's input. A
-// value is alive after a stage if this or an earlier stage has computed it and a later stage reads it:
+// value is alive after a stage if this stage or an earlier one has computed it and a later stage reads it:
 //
 //          +-> 1 -+            stages {0, 1} {2} {3}: after the first, 0 and 1 are alive (0 for piece 2,
 //       0 -+      +-> 3        1 for piece 3), after the second 1 and 2. Gradients of values that only pass
@@ -152,8 +152,8 @@ class Bundle {
     Values values;
     std::int64_t begin = 0;
     for (const auto& [value, shape] : parts_) {
-      // The first dimension of every value is the sample. All other dimensions of a value were flattened and
-      // concatenated with the other values.
+      // The first dimension of every value is the number of samples. The other dimensions were flattened, and
+      // the values were then concatenated.
       std::vector<std::int64_t> sizes = {packed.size(0)};
       std::int64_t features = 1;
       for (const std::int64_t size : shape) {
@@ -250,7 +250,7 @@ class StageGraph : public Layer {
     return weights.subspan(first_weight_[i], pieces_[i].layer->weight_count());
   }
 
-  /// Returns the input of piece i, which is the sum of the values that it reads.
+  /// Returns the input of piece i: the sum of the values that it reads.
   at::Tensor input_of(std::size_t i, const Values& values) const {
     at::Tensor sum;
     for (const std::int32_t value : values_read(pieces_[i]))
@@ -258,8 +258,8 @@ class StageGraph : public Layer {
     return sum;
   }
 
-  /// Adds the gradient of a piece's input to the gradient of each value that it reads. The gradient of each
-  /// summand is the gradient of the sum.
+  /// Adds the gradient of a piece's input to the gradient of each value that the piece reads. The input is a
+  /// sum, so each value has the same gradient as the sum.
   void hand_back(std::size_t i, const at::Tensor& of_input, Values& gradients) const {
     // The gradient of the piece's own output is erased. Later pieces have already added to it, and only this
     // piece needed it.
@@ -270,8 +270,8 @@ class StageGraph : public Layer {
   /// Returns the gradient of the stage's input. It is undefined if the stage reads the model's input and this
   /// has no gradient.
   at::Tensor of_entry(const Values& gradients) const {
-    // The remaining gradients belong to values from earlier stages, including values that this stage only
-    // forwards.
+    // The remaining gradients belong to values from earlier stages. Some of these values only pass through
+    // this stage.
     return gradients.empty() ? at::Tensor() : entry_.pack(gradients);
   }
 
@@ -303,8 +303,8 @@ SampleShapes sample_shapes(const Model& model, const at::Tensor& input) {
   return shapes;
 }
 
-/// Returns the last stage that reads each value. For the output of the last piece, this is the number of
-/// stages.
+/// Returns the last stage that reads each value. For the output of the last piece, the result is the number
+/// of stages.
 std::map<std::int32_t, std::size_t> last_readers(const Model& model, const Cut& cut) {
   std::map<std::int32_t, std::size_t> last;
   for (std::size_t stage = 0; stage < cut.size(); ++stage) {

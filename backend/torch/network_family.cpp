@@ -1,6 +1,6 @@
 // The module family of a network that LibTorch computes on CPUs. LibTorch's own threads are switched off,
-// because all ranks compute at the same time, and the threads of one would disturb another. To measure the
-// bytes of stages, the family passes one microbatch through all stages before the run.
+// because all ranks compute at the same time and would disturb each other. To measure the bytes of stages,
+// the family runs one microbatch through all stages before the run.
 
 #include "backend/torch/network_family.hpp"
 
@@ -62,8 +62,8 @@ class NetworkFamily : public ModuleFamily {
  public:
   NetworkFamily(const Experiment& experiment, CutNetwork cut)
       : experiment_(experiment),
-        // The order matters: the first two members read `cut.network.inputs`, which training_ then moves
-        // from.
+        // The order matters: the first two members read `cut.network.inputs`, and training_ then moves this
+        // value out of `cut`.
         input_(cut.network.inputs.of(0)),
         definitions_(split(cut.network.model, cut.cut, {.type = at::kFloat}, input_)),
         training_(std::make_shared<Training>(Training{
@@ -84,7 +84,7 @@ class NetworkFamily : public ModuleFamily {
 
   const PayloadCodec* codec() const override { return &codec_; }
 
-  /// Returns the bytes of the largest encoded payload. Gradients of activations have the sizes of the
+  /// Returns the size of the largest encoded payload in bytes. Gradients of activations have the sizes of the
   /// activations. Payloads of collectives have the size of the weights.
   std::size_t most_payload_bytes() const override {
     std::size_t most = 0;
@@ -194,10 +194,10 @@ tl::expected<std::unique_ptr<ModuleFamily>, std::string> network_family(const Ex
   });
 }
 
-// Profiles a network like PipeDream (Narayanan et al., SOSP'19, section 3.1). It measures the forward and
-// backward time, output bytes and weight bytes of each layer on one machine. Each piece is timed alone, with
-// real inputs from the pieces before it. The gradients of its output are random, because zeros may take less
-// time.
+// Profiles a network as PipeDream does (Narayanan et al., SOSP'19, section 3.1). It measures the forward and
+// backward time, output bytes and weight bytes of each layer on one machine. Each piece is measured alone,
+// with real inputs from the pieces before it. The gradients of its output are random, because zeros may take
+// less time.
 
 namespace {
 
@@ -243,8 +243,8 @@ class Passes {
   }
 
  private:
-  /// Returns the input of a piece. If it is a sum of several outputs, the piece's time includes the addition,
-  /// as on a stage.
+  /// Returns the input of a piece. If the input is a sum of several outputs, the time of the piece includes
+  /// the addition, as on a stage.
   at::Tensor input_of(const Piece& piece, const at::Tensor& of_model) const {
     at::Tensor sum;
     for (const std::int32_t input : piece.inputs) {

@@ -1,6 +1,6 @@
 #pragma once
-// What an executable with LibTorch adds for the network of an experiment: the module family that cpu-thread
-// and cpu-process run, and the profile of its layers. This header needs none of LibTorch's.
+// Declares what is only available with LibTorch: the module family that runs a network on cpu-thread and
+// cpu-process, and the profile of the network's layers. This header includes no header of LibTorch.
 
 #include <memory>
 #include <string>

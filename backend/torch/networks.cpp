@@ -1,7 +1,8 @@
-// The table of networks: for each, a name, sizes with default values, and a function that builds it. The
-// networks are small, because they only test that a split model trains like an unsplit one. Together they
-// have chains, residual and parallel branches, convolutions and attention. The random data depend only on the
-// microbatch's number, so every rank can generate them. Tests: tests/backend_torch/networks_test.cpp.
+// The table of networks. Each has a name, sizes with default values, and a function that builds it. The
+// networks are small, because their only purpose is to test that a split model trains like an unsplit one.
+// Together they have chains, residual and parallel branches, convolutions and attention. The random data
+// depend only on the microbatch's number, so every rank can generate them. Tests:
+// tests/backend_torch/networks_test.cpp.
 
 #include "backend/torch/networks.hpp"
 
@@ -119,7 +120,7 @@ Network transformer_network(const Sizes& sizes, std::int64_t samples) {
           .targets = numbers(tokens, {samples, positions}, 2)};
 }
 
-/// One row of the table: the description of a network and the function that builds it from its sizes.
+/// An entry of the table: the description of a network and the function that builds it from its sizes.
 struct Builder {
   NetworkInfo info;
   Network (*build)(const Sizes&, std::int64_t samples);
@@ -197,7 +198,7 @@ tl::unexpected<std::string> at_place(const NetworkSpec& spec, const std::string&
 }  // namespace
 
 at::Tensor RandomData::of(std::int32_t microbatch) const {
-  // `use` makes the inputs and the targets of one microbatch differ.
+  // Because of `use`, the inputs and the targets of one microbatch differ.
   const at::Generator generator =
       at::make_generator<at::CPUGeneratorImpl>(mixed(mixed(static_cast<std::uint64_t>(microbatch)) ^ use));
   return below > 0 ? at::randint(below, shape, generator, at::kLong) : at::randn(shape, generator, noise);
@@ -230,9 +231,9 @@ std::string piece_name(const Model& model, std::int32_t piece) {
 }
 
 // Decides which pieces of a network each stage holds. If the model comes from a profile, the names of the
-// scenario's layers decide, and each piece must be named exactly once. A profile of a network with other
-// sizes would otherwise train another network without an error. Without a profile, the pieces are distributed
-// evenly.
+// scenario's layers decide, and each piece must be named exactly once. Without this check, a profile of a
+// network with other sizes would train another network without an error. If there is no profile, the pieces
+// are distributed evenly.
 
 namespace {
 

@@ -21,7 +21,7 @@ namespace penstock::nn {
 /// A source of random data. The data of a microbatch depend only on its number.
 struct RandomData {
   std::vector<std::int64_t> shape;  ///< shape of a microbatch
-  /// Data are whole numbers from 0 to below - 1; if 0, data are normally distributed.
+  /// The data are whole numbers from 0 to below - 1. If `below` is 0, the data are normally distributed.
   std::int64_t below = 0;
   std::uint64_t use = 0;  ///< number that is different for inputs and targets, so that their data differ
   at::ScalarType noise = at::kFloat;  ///< type of normally distributed data
@@ -50,16 +50,16 @@ struct NetworkInfo {
 };
 const std::vector<NetworkInfo>& network_table();
 
-/// Makes the network with `samples` samples per microbatch and activations in single precision. Error: the
-/// name or a size is unknown, or sizes do not fit together. The text begins with the place of `spec` in the
-/// file.
+/// Makes the network with `samples` samples in a microbatch and activations in single precision. Fails if the
+/// name or a size is unknown, or if sizes do not fit together. The error begins with the place of `spec` in
+/// the file.
 tl::expected<Network, std::string> make_network(const NetworkSpec& spec, std::int64_t samples);
 
 /// Returns the name of a piece in profiles and scenarios, such as "Linear-3".
 std::string piece_name(const Model& model, std::int32_t piece);
 
-// Converts exceptions of LibTorch during the construction of a network to errors. A user may, for example,
-// choose sizes that exceed the memory.
+// Converts exceptions that LibTorch throws while a network is built to errors. For example, a user may choose
+// sizes that exceed the memory.
 
 /// Returns the result of `make`, which must be a tl::expected with a text as its error. If LibTorch throws,
 /// returns an error text with the network's name, its place in the file, and LibTorch's text without the
@@ -84,8 +84,8 @@ struct CutNetwork {
   OptimizerOptions optimizer;
 };
 
-/// Makes and cuts the network. Requires experiment.network. Error: the network, a size or a layer is unknown,
-/// the program's stages do not form a chain, or its microbatches are sliced.
+/// Makes and cuts the network. Requires experiment.network. Fails if the network, a size or a layer is
+/// unknown, if the program's stages do not form a chain, or if its microbatches are sliced.
 tl::expected<CutNetwork, std::string> cut_network(const Experiment& experiment);
 
 }  // namespace penstock::nn

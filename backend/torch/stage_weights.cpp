@@ -1,6 +1,6 @@
-// Stores the versions of one stage's weights. A STEP makes a new version. Older versions stay for actions
-// that still use them (weight stashing, PipeDream, section 3.3). With a shard, all weights are concatenated
-// and padded with zeros, and a rank has one of `count` equal parts (ZeRO, SC'20, section 5):
+// Stores the versions of one stage's weights. A STEP makes a new version. Older versions are stored as long
+// as actions still use them (weight stashing, PipeDream, section 3.3). With a shard, all weights are
+// concatenated and padded with zeros, and a rank has one of `count` equal parts (ZeRO, SC'20, section 5):
 //
 //     [ w0 | w1     | w2 ]   ->   [ part 0 | part 1 | part 2 0 0 ]
 //
@@ -69,7 +69,7 @@ Tensors StageWeights::own_part(const Tensors& whole) const {
   const at::Tensor flat = laid_end_to_end(whole);
   const std::int64_t length = (flat.numel() + shard_->count - 1) / shard_->count;
   const at::Tensor filled = at::constant_pad_nd(flat, {0, length * shard_->count - flat.numel()});
-  // The part is cloned, because a view would prevent that the whole tensor is freed.
+  // The part is cloned, because a view would prevent the whole tensor from being freed.
   return {filled.narrow(0, shard_->index * length, length).clone()};
 }
 
@@ -126,7 +126,7 @@ void StageWeights::step(const Tensors& gradient) {
   const Tensors own_gradient = gives_part ? own_part(gradient) : gradient;
   const bool has_whole = updates_part_of_whole();
   const Tensors own = has_whole ? own_part(weights) : weights;
-  // A replica that ran no microbatch has no gradient, so it makes a step with zeros.
+  // A replica that has run no microbatch has no gradient. Its STEP uses zeros.
   Tensors next = optimizer_.step(own, own_gradient.empty() ? zeros_like_all(own) : own_gradient);
   versions_[version + 1] =
       has_whole && !next.empty() ? with_own_part(weights, next.front()) : std::move(next);
@@ -188,8 +188,8 @@ at::Tensor Optimizer::direction(Moments& moments, const at::Tensor& gradient) co
       moments.second = moved_mean(moments.second, options_.decay, gradient.square());
       return with_momentum(moments, gradient.div(moments.second.sqrt().add(options_.epsilon)));
     case OptimizerKind::adam: {
-      // Both means begin at 0, so they are too small at first, by the factor 1 - beta^t after t steps. They
-      // are divided by this factor.
+      // Both means begin at 0, so at first they are too small. After t steps, the factor is 1 - beta^t, and
+      // they are divided by it.
       const auto t = static_cast<double>(steps_);
       moments.first = moved_mean(moments.first, options_.beta1, gradient);
       moments.second = moved_mean(moments.second, options_.beta2, gradient.square());
@@ -223,8 +223,8 @@ std::int64_t Optimizer::bytes() const {
 }
 
 // Measures memory at the same moments and by the same rules as the simulator. After each action, the stage
-// reports its bytes. The meter adds up all stages of the rank, and stores the peak and the action that
-// reached it.
+// reports its bytes. The meter adds up all stages of the rank. It stores the peak and the action at which the
+// peak was reached.
 
 void MemoryMeter::set(std::int32_t stage, const MemoryByCategory& bytes, const std::string& action) {
   MemoryByCategory& before = of_stage_[stage];

@@ -1,6 +1,6 @@
 #pragma once
-// What one stage on one rank holds: its weight versions, whole or as this rank's shard, the optimizer that
-// makes the next one, and the count of the bytes.
+// The data that one stage stores on one rank: its weight versions (whole, or only this rank's shard), the
+// optimizer that makes the next version, and the count of the bytes.
 
 #include <cstdint>
 #include <map>
@@ -54,7 +54,7 @@ class Optimizer {
 
 // Stores the weight versions of one stage on one rank. The rank has the whole weights or only its shard.
 
-/// The data that are sharded, so that each rank has only its part (ZeRO, SC'20, section 5).
+/// The choice of the data that are sharded, so that each rank has only its part (ZeRO, SC'20, section 5).
 enum class Sharded : std::uint8_t {
   // Only the optimizer's state. Each rank has the whole weights, and gather() adds the parts that other ranks
   // updated.
@@ -84,8 +84,8 @@ class StageWeights {
   /// Returns the part of the reduced gradients that step() needs: only this rank's part if gradients are
   /// sharded, otherwise all.
   Tensors needed_part(Tensors gradient) const;
-  /// Computes and stores the next version. `gradient` is a result of needed_part(). An empty list counts as
-  /// 0.
+  /// Computes and stores the next version. `gradient` is a result of needed_part(). An empty list means that
+  /// all gradients are 0.
   void step(const Tensors& gradient);
   void drop(std::int32_t version);
   struct Held {
@@ -99,7 +99,8 @@ class StageWeights {
 
   /// Returns this rank's part of the newest version. The next gather() combines it with the other parts.
   Tensors part();
-  /// Combines the parts of all members to whole weights. `parts` is in the order of shards.
+  /// Combines the parts of all members to whole weights. `parts` has one element for each shard, in ascending
+  /// order of Shard::index.
   void gather(std::span<const at::Tensor> parts);
   void release();
 

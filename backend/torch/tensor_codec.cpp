@@ -2,8 +2,8 @@
 //
 //     how many: u32 | of each   type: u8 | dimensions: u8 | sizes: i64 ... | elements, row by row
 //
-// The content determines where the message ends. Every length is compared with the remaining bytes before
-// memory is allocated. A message that is too short or wrong is therefore an error.
+// The content itself determines where the message ends. Every length is compared with the number of remaining
+// bytes before memory is allocated. A message that is too short or wrong is therefore reported as an error.
 
 #include "backend/torch/tensor_codec.hpp"
 

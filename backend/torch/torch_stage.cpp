@@ -5,8 +5,8 @@
 //     B   both at once                        R   F again, storing what F with re-materialisation did not
 //     STEP   w of the next version = optimizer(w, sum)
 //
-// A gradient sum begins with the first W of a minibatch. The STEP, or the REDUCE_GRAD before it, takes the
-// sum. Memory is measured after each action (stage_weights.hpp). Tests:
+// The gradients of a minibatch are added up from its first W on. The next STEP, or the REDUCE_GRAD before it,
+// uses and removes the sum. Memory is measured after each action (stage_weights.hpp). Tests:
 // tests/backend_torch/torch_stage_test.cpp.
 
 #include "backend/torch/torch_stage.hpp"
@@ -51,8 +51,8 @@ const at::Tensor& tensor(const Payload& payload) { return content(*payload).fron
 
 Payload payload_of(at::Tensor value) { return std::make_unique<TensorPayload>(Tensors{std::move(value)}); }
 
-/// Returns the sum of the payloads' tensors. Does not add in place, because other messages may share a
-/// received tensor.
+/// Returns the sum of the payloads' tensors. Does not add in place, because a received tensor may belong to
+/// other messages as well.
 at::Tensor sum(const std::vector<Payload>& payloads) {
   at::Tensor total = tensor(payloads.front());
   for (std::size_t i = 1; i < payloads.size(); ++i) total = total.add(tensor(payloads[i]));
@@ -74,8 +74,8 @@ Tensors copied(const Tensors& tensors) {
   return copies;
 }
 
-/// Returns the sum of the contributions. Skips the empty contribution of a member that ran no microbatch of
-/// the minibatch.
+/// Returns the sum of the contributions. A member that ran no microbatch of the minibatch has an empty
+/// contribution, which is skipped.
 Tensors added_up(std::span<const SharedPayload> contributions) {
   Tensors sums;
   for (const SharedPayload& contribution : contributions) {
@@ -157,11 +157,11 @@ std::vector<Payload> TorchStage::forward(const ComputeCall& call, std::vector<Pa
     const at::Tensor output = activate(call, held);
     if (call.outputs == 0) {
       auto [value, gradient] = loss_of(definition_.loss, output, training_->targets(microbatch));
-      // The loss is not read here, because the host would have to wait for the device.
+      // The loss is not read here, because the host would then have to wait for the device.
       losses_[microbatch] = value;
       held.loss_gradient = gradient.mul(training_->loss_scale);
     }
-    // If only the input is retained, R will compute the record again.
+    // If only the input is stored, R will compute the record again.
     if (call.kept == Kept::input) held.record.reset();
     count(held);
     std::vector<Payload> outputs;
@@ -254,7 +254,7 @@ void TorchStage::step(const ComputeCall& call) {
   plainly([&] {
     if (place_.shard) {
       if (!observed_.empty()) observe(std::exchange(observed_, {}));
-      // A rank without a gradient also makes a step, so that all ranks have the same weight version.
+      // A rank without a gradient also makes a STEP, so that all ranks have the same weight version.
       weights_.step(reduced_ ? *std::exchange(reduced_, {}) : Tensors());
     } else {
       const Tensors gradient = reduced_ ? *std::exchange(reduced_, {}) : std::exchange(gradient_, {});
@@ -316,7 +316,7 @@ void TorchStage::accept(ActionKind collective, std::span<const SharedPayload> co
 // --- memory ---------------------------------------------------------------------------------------------
 
 void TorchStage::count(Held& held) {
-  // storage_bytes() counts each storage once, because a view has no memory of its own.
+  // Several tensors may share a storage, and storage_bytes() counts each storage once.
   activation_bytes_ -= held.bytes;
   held.bytes = storage_bytes(held.record.value_or(Record{}), {held.input, held.loss_gradient});
   activation_bytes_ += held.bytes;
@@ -335,8 +335,8 @@ MemoryByCategory TorchStage::held_bytes() const {
     return bytes[static_cast<std::size_t>(category)];
   };
   of(MemoryCategory::weights) = weights.newest;
-  // Directly after a STEP, an older version may exist that is about to be dropped. At other times, later
-  // actions still need the older versions.
+  // Directly after a STEP, an older version may still exist that will be dropped at once, so it counts as
+  // transient. At other times, later actions need the older versions.
   of(stepped_ ? MemoryCategory::transient : MemoryCategory::weight_versions) = weights.older;
   of(MemoryCategory::optimizer_state) = weights.optimizer_state;
   of(MemoryCategory::gradients) = storage_bytes({.tensors = gradient_}, reduced_.value_or(Tensors()));
@@ -359,8 +359,8 @@ std::map<std::int32_t, double> TorchStage::losses() const {
 
 namespace {
 
-/// Returns true if the rank's list has an UNSHARD of the stage. The rank then has a shard, at least of the
-/// optimizer's state.
+/// Returns true if the rank's list has an UNSHARD of the stage. In this case the rank has a shard, at least
+/// of the optimizer's state.
 bool gathers(const Program& program, std::int32_t rank, std::int32_t stage) {
   for (const Action& action : program.ranks[index(rank)]) {
     if (action.kind == ActionKind::unshard && action.stage == stage) return true;
@@ -368,8 +368,8 @@ bool gathers(const Program& program, std::int32_t rank, std::int32_t stage) {
   return false;
 }
 
-/// Returns which data are sharded. If a program gathers weights but states no ZeRO stage, as with PyTorch's
-/// FSDP, the weights are sharded.
+/// Returns which data are sharded. A program with PyTorch's FSDP gathers weights but states no ZeRO stage. In
+/// this case the weights are sharded.
 Sharded sharded_in(const Program& program) {
   if (program.sharding == 1) return Sharded::optimizer;
   return program.sharding == 2 ? Sharded::gradients : Sharded::weights;
@@ -390,8 +390,8 @@ StageModules torch_modules(const Program& program, const std::vector<StageDefini
       if (only_rank && rank != *only_rank) continue;
       TorchStage::Place place{.rank = rank, .stage = stage, .shard = {}, .meter = meters[index(rank)]};
       if (gathers(program, rank, stage)) {
-        // Parts are gathered in ascending order of ranks, so a member's index is the number of members with a
-        // lower rank.
+        // Parts are gathered in ascending order of ranks. The index of a member is therefore the number of
+        // members with a lower rank.
         const auto position = std::ranges::count_if(ranks, [&](std::int32_t r) { return r < rank; });
         place.shard = {.index = static_cast<std::int32_t>(position),
                        .count = static_cast<std::int32_t>(ranks.size()),

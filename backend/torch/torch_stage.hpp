@@ -88,14 +88,14 @@ class TorchStage : public StageModule {
   void accept(ActionKind collective, std::span<const SharedPayload> contributions) override;
   void reshard() override;
 
-  /// Returns the unscaled loss of each microbatch so far. Returns an empty map if the stage sends its output
-  /// to another stage.
+  /// Returns the unscaled loss of each microbatch so far. Returns an empty map if the stage computes no loss,
+  /// because it sends its output to another stage.
   std::map<std::int32_t, double> losses() const;
   const StageWeights& weights() const { return weights_; }
   /// Returns the number of microbatches for which the stage still stores data.
   std::size_t held() const { return held_.size(); }
-  /// Returns the bytes that the stage stores now. A tensor that several stages share counts in each of them.
-  /// Directly after a STEP, older weight versions count as transient.
+  /// Returns the bytes that the stage stores now. A tensor that several stages share is counted in each of
+  /// them. Directly after a STEP, older weight versions count as transient.
   MemoryByCategory held_bytes() const;
   const std::shared_ptr<MemoryMeter>& meter() const { return place_.meter; }
 
@@ -114,7 +114,7 @@ class TorchStage : public StageModule {
   /// Returns the stored data of the call's microbatch. Throws std::logic_error if F has not run, or if R has
   /// not run although F stored only the input.
   Held& ready_for_backward(const ComputeCall& call);
-  /// Updates held.bytes, and activation_bytes_, the sum over all microbatches.
+  /// Updates held.bytes. Also updates activation_bytes_, the sum over all microbatches.
   void count(Held& held);
   /// Frees the stored data of a microbatch. Its backward pass must be complete.
   void forget(std::int32_t microbatch);

@@ -2,8 +2,8 @@
 //
 //     gpu_validation [--quick] [-o FILE.md]
 //
-// Exit 0: every control held and the mean error is within the target; 1: not so, or a run failed; 2: wrong
-// arguments; 3: an error of the device; 77: there is no GPU.
+// Exit codes: 0 if all controls succeeded and the mean error is within the target; 1 if not, or if a run
+// failed; 2 for wrong arguments; 3 for an error of the device; 77 if there is no GPU.
 
 #include <cstdio>
 #include <exception>
@@ -15,7 +15,7 @@
 namespace penstock {
 namespace {
 
-constexpr int kNotAvailable = 77;  // test runners take it for "skipped"
+constexpr int kNotAvailable = 77;  // for test runners, this code means "skipped"
 
 void print(const std::string& line) {
   std::fputs((line + "\n").c_str(), stdout);

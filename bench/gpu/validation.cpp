@@ -4,8 +4,8 @@
 //     costs + the lowered program of a row -> critical path  -> predicted time
 //     the same program                     -> GPU            -> measured time
 //
-// Workers are made once for all rows. A row is written as soon as it is known, so that an interrupted run
-// leaves the rows so far. tests/backend/standin/self_tests_test.cpp runs all of it on a model of CUDA.
+// All rows use the same workers. A row is written as soon as it is known, so that an interrupted run has all
+// rows up to that point. tests/backend/standin/self_tests_test.cpp runs all of it on a model of CUDA.
 
 #include "bench/gpu/validation.hpp"
 
@@ -44,18 +44,18 @@
 namespace penstock {
 namespace {
 
-/// The emulated links are slow enough to be visible beside a forward.
+/// The emulated links are so slow that their time is visible compared with a forward.
 constexpr double kPacedBytesPerSecond = 25e9;
 constexpr Ns kPacedLatency = 200'000;
 
-/// The runs of a calibration follow each other in one program, so one run is enough.
+/// A calibration program repeats its measurements itself, so one run is enough.
 constexpr RunOptions kOnce{.warmup = 0, .repeats = 1};
 
 GpuRepeats repeats_of(bool quick) { return quick ? GpuRepeats{.warmup = 1, .counted = 5} : GpuRepeats{}; }
 
 // --- workers and what they compute with -------------------------------------------------------------------
 
-/// The workers, made once, and the clocks of the present workload.
+/// The workers, and the clocks of the present workload.
 struct Bench {
   CudaWorkers workers;
   MessageTimes messages{};
@@ -88,7 +88,7 @@ RunOnWorkers runner_of(const Bench& bench) {
   };
 }
 
-/// Gives the workers clocks of another workload, and drops the measurements of the last one.
+/// Gives the workers the clocks of another workload, and removes the measurements of the previous one.
 void begin_workload(Bench& bench, GpuWorkload workload) {
   bench.workload = workload;
   bench.stages.clear();
@@ -99,12 +99,13 @@ void begin_workload(Bench& bench, GpuWorkload workload) {
   for (const auto& clock : bench.clocks) clock->set_unit(unit_ns);
 }
 
-/// Returns the costs for as many stages as `program` has. They are measured at first use.
+/// Returns the costs of stages for the number of stages of `program`. They are measured at first use.
 const tl::expected<std::vector<StageCost>, std::string>& stages_of(Bench& bench, const Program& program) {
   const std::int32_t stages = program.stage_count();
   const auto found = bench.stages.find(stages);
   if (found != bench.stages.end()) return found->second;
-  // The rank of a stage makes no difference on equal workers, so one schedule measures for all.
+  // All workers are equal, so the rank of a stage does not matter, and the measurement with one schedule
+  // applies to all.
   auto like = generate(
       "looped-bfs",
       {.stages = bench.count(), .microbatches = bench.count(), .virtual_stages = stages / bench.count()});
@@ -117,13 +118,14 @@ const tl::expected<std::vector<StageCost>, std::string>& stages_of(Bench& bench,
 
 std::string milliseconds(Ns time) { return fmt::format("{:.3f} ms", 1e-6 * static_cast<double>(time)); }
 
-/// Returns the times of the emulated links: those that the engines compute for the experiment's cluster.
+/// Returns the times of the emulated links. They are the times that the engines compute for the experiment's
+/// cluster.
 LinkPace pace_of(const Experiment& experiment, const FlatProgram& flat) {
   WalkDurations durations = walk_durations(experiment, flat);
   return {.hold = std::move(durations.hold), .latency = std::move(durations.latency)};
 }
 
-/// Returns one row. Paced links have the same stated figures in the run and in the prediction.
+/// Returns one row. Paced links have equal stated figures in the run and in the prediction.
 GpuRow row_of(const GpuConfiguration& of, const Program& program, Bench& bench, const GpuRepeats& repeats) {
   GpuRow row{.of = of};
   const auto& stages = stages_of(bench, program);
@@ -166,7 +168,7 @@ std::string line_of(const GpuRow& row) {
 
 // --- the matrix -------------------------------------------------------------------------------------------
 
-/// Returns the schedules of a part of the matrix: the named five, or all of the table.
+/// Returns the schedules of a part of the matrix: the five named here, or all schedules of the table.
 std::vector<std::string> schedules_of(GpuWorkload workload, std::int32_t workers, GpuLinks link,
                                       const ValidationRequest& request) {
   std::vector<std::string> names = {"gpipe", "1f1b", "interleaved", "zb-h1", "1f1b-rr"};
@@ -178,7 +180,7 @@ std::vector<std::string> schedules_of(GpuWorkload workload, std::int32_t workers
   return names;
 }
 
-/// Returns all configurations of one workload on this many workers, in the order of the table.
+/// Returns all configurations of one workload on `workers` workers, in the order of the table.
 std::vector<GpuConfiguration> matrix(GpuWorkload workload, std::int32_t workers,
                                      const ValidationRequest& request) {
   std::vector<GpuConfiguration> all;
@@ -201,7 +203,7 @@ std::vector<GpuConfiguration> matrix(GpuWorkload workload, std::int32_t workers,
   return all;
 }
 
-/// The rows of one validation. Each is written and printed when it is known.
+/// The rows of one validation. Each row is written and printed as soon as it is known.
 class Report {
  public:
   Report(const ValidationRequest& request, std::string device)
@@ -217,7 +219,7 @@ class Report {
     write();
   }
 
-  /// Returns whether the last row could be written.
+  /// Returns true if the last row could be written.
   bool is_written() const { return written_; }
 
  private:
@@ -245,8 +247,9 @@ void add_rows(GpuWorkload workload, Bench& bench, const ValidationRequest& reque
     const auto program = generate(
         of.schedule,
         {.stages = of.workers, .microbatches = of.microbatches, .virtual_stages = of.virtual_stages});
-    if (!program) continue;                                // the schedule does not take the shape
-    if (program->stage_count() < bench.count()) continue;  // data parallelism alone is no pipeline
+    if (!program) continue;  // the schedule does not accept the shape
+    // Data parallelism without stages is not a pipeline.
+    if (program->stage_count() < bench.count()) continue;
     GpuRow row{.of = of};
     try {
       row = row_of(of, *program, bench, report.repeats());
@@ -257,7 +260,7 @@ void add_rows(GpuWorkload workload, Bench& bench, const ValidationRequest& reque
   }
 }
 
-/// Measures all rows for one number of workers. Error: the workers cannot be made, or no message was
+/// Measures all rows for one number of workers. Error: the workers cannot be created, or no message was
 /// measured.
 tl::expected<void, std::string> add_workers(std::int32_t count, const ValidationRequest& request,
                                             Report& report) {

@@ -1,6 +1,6 @@
 #pragma once
-// Compares predictions with measurements on one GPU that is divided into workers: the whole matrix, by one
-// call.
+// Compares predictions with measurements on one GPU that is divided into workers. One call measures the whole
+// matrix.
 
 #include <cstdint>
 #include <functional>
@@ -13,13 +13,14 @@ namespace penstock {
 
 struct ValidationRequest {
   bool quick = false;  ///< fewer microbatches and repeats, and every schedule only for four workers
-  /// Runs all schedules of the table if work has stated times and links are fast. Otherwise runs five of
-  /// them.
+  /// True to run all schedules of the table for work with stated times and fast links. All other rows use
+  /// five schedules.
   bool every_schedule = true;
   std::vector<std::int32_t> workers = {2, 4, 8};
   std::vector<GpuWorkload> workloads = {GpuWorkload::occupy, GpuWorkload::gemm, GpuWorkload::imbalanced,
                                         GpuWorkload::bandwidth};
-  /// File of the table, written again after each row, with FILE.csv beside it; empty: none.
+  /// The file of the table. It is written again after each row, and so is FILE.csv. If the name is empty,
+  /// there are no files.
   std::string file{};
   std::function<void(const std::string& line)> print;
 };
@@ -30,8 +31,8 @@ enum class ValidationOutcome : std::uint8_t {
   no_gpu,
 };
 
-/// Measures and prints row by row. A row that fails is shown as failed, and the next one follows. Throws the
-/// device's exceptions outside of rows.
+/// Measures and prints the rows. If a row fails, it is reported as failed, and the next row follows. Throws
+/// the device's exceptions outside of rows.
 ValidationOutcome validate(const ValidationRequest& request);
 
 }  // namespace penstock

@@ -1,5 +1,5 @@
-// An error of 3 % means little if nothing depends on the links, because prediction and measurement may share
-// a mistake. So rows that differ only in their links are compared as well.
+// Compares rows that differ only in their links. If slower links made no difference, an error of 3 % would
+// mean little, because prediction and measurement could have the same mistake.
 
 #include "bench/gpu/validation_rows.hpp"
 
@@ -24,18 +24,18 @@ namespace penstock {
 
 namespace {
 
-/// Returns whether the target applies to the row. It does not apply to rows that are bound by bandwidth: all
-/// workers share the memory, and no table of costs says how many of them use it at a time.
+/// Returns true if the target applies to the row. It does not apply to rows that are limited by bandwidth.
+/// All workers share the memory, and a cost table does not contain how many of them use it at the same time.
 bool counts(const GpuRow& row) { return !row.has_failed() && row.of.workload != GpuWorkload::bandwidth; }
 
-/// Returns whether two rows differ only in their schedule.
+/// Returns true if two rows differ only in their schedule.
 bool comparable(const GpuRow& a, const GpuRow& b) {
   return a.of.workload == b.of.workload && a.of.workers == b.of.workers &&
          a.of.microbatches == b.of.microbatches && a.of.link == b.of.link;
 }
 
 struct Ranking {
-  std::int32_t pairs = 0;  ///< pairs whose measured times differ by more than kGap
+  std::int32_t pairs = 0;  ///< the number of pairs with measured times that differ by more than kGap
   std::int32_t right = 0;
 };
 
@@ -68,7 +68,7 @@ double mean_error_where(const std::vector<GpuRow>& rows, const std::function<boo
   return count > 0 ? sum / count : 0;
 }
 
-/// Returns whether two rows differ only in their links.
+/// Returns true if two rows differ only in their links.
 bool differ_in_links(const GpuRow& fast, const GpuRow& paced) {
   return !fast.has_failed() && !paced.has_failed() && fast.of.link == GpuLinks::fast &&
          paced.of.link == GpuLinks::paced && fast.of.workload == paced.of.workload &&
@@ -76,8 +76,7 @@ bool differ_in_links(const GpuRow& fast, const GpuRow& paced) {
          fast.of.microbatches == paced.of.microbatches;
 }
 
-/// Returns "control failed: gemm, 1f1b K=4 M=8 is measured to take ...". `how` says whether predicted or
-/// measured.
+/// Returns "control failed: gemm, 1f1b K=4 M=8 is measured to take ...". `how` is "predicted" or "measured".
 std::string as_slow_as(const GpuConfiguration& of, std::string_view how, Ns fast_ns, Ns paced_ns) {
   return fmt::format(
       "control failed: {}, {} K={} M={} is {} to take {:.3f} ms on fast links and {:.3f} ms on paced ones, "
@@ -86,8 +85,8 @@ std::string as_slow_as(const GpuConfiguration& of, std::string_view how, Ns fast
       1e-6 * static_cast<double>(fast_ns), 1e-6 * static_cast<double>(paced_ns));
 }
 
-/// Returns whether the measurement shows at least half of the predicted difference. A few microseconds more
-/// would not show paced links.
+/// Returns true if the measured difference is at least half of the predicted difference. A difference of a
+/// few microseconds would not prove that links are paced.
 bool is_seen(const GpuRow& fast, const GpuRow& paced) {
   return 2 * (paced.measured_ns - fast.measured_ns) >= paced.predicted_ns - fast.predicted_ns;
 }
@@ -147,12 +146,12 @@ std::string csv_of(const std::vector<GpuRow>& rows) {
   return text;
 }
 
-// Durations are long compared with a launch, and a message of 16 MiB is long compared with the start of a
-// copy. The comparison is then about schedules and not about overheads.
+// Actions take long compared with a launch, and a message of 16 MiB takes long compared with the start of a
+// copy. So schedules are compared, and not overheads.
 
 namespace {
 
-/// Returns the forward time of a rank, which its virtual stages share.
+/// Returns the forward time of a rank. It is divided among the rank's virtual stages.
 Ns forward_of(GpuWorkload workload) {
   return workload == GpuWorkload::gemm || workload == GpuWorkload::imbalanced ? 5'000'000 : 2'000'000;
 }

@@ -4,8 +4,8 @@
 //     gemm, imbalanced    a product of matrices, 1024 x 1024: time that the partition's SMs take
 //     bandwidth           a copy of 32 MiB: time that all partitions' memory takes, which they share
 //
-// From the first row to the last less is stated and more depends on the GPU. The time of a unit is measured
-// (measured_stages()), so that the modules of `occupy` also run real work.
+// From the first line to the last, less time is stated and more time depends on the GPU. The time of a unit
+// is measured (measured_stages()), so the code for `occupy` also works for real work.
 
 #include "bench/gpu/workloads.hpp"
 
@@ -60,7 +60,7 @@ void check_blas(cublasStatus_t status, const char* call) {
   }
 }
 
-/// Returns a random matrix. Products of zeros take less power, so clocks would be higher.
+/// Returns a random matrix. With zeros, products would need less power, so clock rates would be higher.
 DeviceBuffer random_matrix(std::int32_t device, std::uint32_t seed) {
   std::mt19937 random(seed);
   std::uniform_real_distribution<float> even(-1, 1);
@@ -77,8 +77,8 @@ bool multiplies(GpuWorkload workload) {
 
 }  // namespace
 
-/// The matrix library on one worker's stream. It chooses its kernels by the number of SMs, so on a partition
-/// it must be told that number.
+/// cuBLAS on one worker's stream. It chooses its kernels by the number of SMs, so the number of SMs of the
+/// partition must be set.
 struct WorkClock::Blas {
   cublasHandle_t handle = nullptr;
   explicit Blas(const CudaPlace& place) {
@@ -143,7 +143,7 @@ void WorkClock::hold_for(Ns duration_ns, const std::stop_token&) const {
   launch_units(units_of(duration_ns));
 }
 
-// Every action of a stage holds the clock of its rank, whatever clock the run has.
+// Every action of a stage uses the clock of its rank and not the clock of the run.
 StageModules WorkFamily::modules(std::optional<std::int32_t>, const Clock&) const {
   const Program& program = nominal_.program;
   StageModules modules(static_cast<std::size_t>(program.rank_count()));
@@ -157,8 +157,8 @@ StageModules WorkFamily::modules(std::optional<std::int32_t>, const Clock&) cons
   return modules;
 }
 
-// Measures the costs for a prediction from stamps that the device writes around queued actions, like
-// `penstock calibrate`, and never from the predicted run:
+// Measures the costs for a prediction. Like `penstock calibrate`, it uses time stamps of the device around
+// queued actions. It never uses the predicted run:
 //
 //     busy    1F1B over the same stages: all workers compute and send. An action costs the mean of its stage
 //             and kind, and the mean gap to the next action, in which the stream passes events and stamps.
@@ -170,7 +170,8 @@ StageModules WorkFamily::modules(std::optional<std::int32_t>, const Clock&) cons
 
 namespace {
 
-constexpr std::int32_t kUnmeasured = 3;  // microbatches that load kernels and wake the GPU
+// First microbatches, in which kernels are loaded and the GPU leaves its idle state.
+constexpr std::int32_t kUnmeasured = 3;
 constexpr std::int32_t kSamples = 10;
 constexpr std::int32_t kUnits = 10;
 constexpr Ns kNoLatency = 0;
@@ -193,8 +194,8 @@ struct CalibrationRunOfWorkers {
   Timeline timeline;
 };
 
-/// Runs the calibration program of that load over the stages of `like` once. Even microbatches have B, odd
-/// ones I and W.
+/// Runs the calibration program of this load once, with the stages of `like`. Even microbatches have B, and
+/// odd ones have I and W.
 tl::expected<CalibrationRunOfWorkers, std::string> calibrated(GpuWorkload workload, const Program& like,
                                                               CalibrationLoad load, const RunOnWorkers& run) {
   const CountedMicrobatches counted{.first = 2 * kUnmeasured, .last = 2 * (kUnmeasured + kSamples)};

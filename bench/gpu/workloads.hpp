@@ -1,6 +1,6 @@
 #pragma once
 // The work of the workers of gpu_validation, and its measured costs. A worker's action is a fixed amount of
-// work. Its time is measured from device stamps of programs that are not predicted.
+// work. Its time is measured by time stamps of the device, in programs that are not predicted.
 
 #include <chrono>
 #include <cstdint>
@@ -26,11 +26,11 @@
 
 namespace penstock {
 
-/// The work of one worker. An action gets as much work as takes about its stated time when all workers are
+/// The work of one worker. The amount of work of an action takes about its stated time if all workers are
 /// busy. The real time is measured.
 class WorkClock : public Clock {
  public:
-  /// `unit_ns` is the time of a unit; for occupy it is 1000.
+  /// `unit_ns` is the time of one unit of work. For occupy it is 1000.
   WorkClock(GpuWorkload workload, const CudaPlace& place, Ns unit_ns);
   ~WorkClock() override;
 
@@ -43,7 +43,7 @@ class WorkClock : public Clock {
   }
 
   void set_unit(Ns unit_ns) { unit_ns_ = unit_ns; }
-  /// Runs this many units and waits for them. With occupy it holds for as many microseconds.
+  /// Runs `units` units and waits for them. With occupy, each unit is a microsecond.
   void do_units(std::int64_t units) const;
   /// Like hold_for(), but waits for the units.
   void work_for(Ns duration_ns) const { do_units(units_of(duration_ns)); }
@@ -62,10 +62,11 @@ class WorkClock : public Clock {
   DeviceBuffer a_, b_, c_;
 };
 
-/// A family whose modules hold their rank's clock for every action.
+/// A family of modules that call hold_for() of their rank's clock for every action.
 class WorkFamily : public ModuleFamily {
  public:
-  /// `nominal` has the approximate times of actions; clocks are by rank. Both must outlive the family.
+  /// `nominal` has the approximate times of actions, and `clocks` has the clock of each rank. Both must
+  /// outlive the family.
   WorkFamily(const Experiment& nominal, const std::vector<std::unique_ptr<WorkClock>>& clocks)
       : nominal_(nominal), clocks_(clocks) {}
 
@@ -84,28 +85,28 @@ class WorkFamily : public ModuleFamily {
 /// Error: the run failed.
 using RunOnWorkers = std::function<tl::expected<Timeline, std::string>(const Experiment&)>;
 
-/// Returns the time of one unit of work while all workers are busy, by the host's clock. It decides only how
-/// many units an action gets; measured_stages() measures their time.
+/// Returns the time of one unit of work while all workers are busy, measured by the host's clock. It is used
+/// only to compute the number of units of an action. measured_stages() measures the time of actions.
 Ns unit_of(GpuWorkload workload, const std::vector<std::unique_ptr<WorkClock>>& clocks);
 
-/// Returns the mean times of the actions of each stage, each with the gap to the next action. They come from
-/// 1F1B over the stages of `like` (calibration_program()), in which all workers are busy. Error: that of
-/// `run`.
+/// Returns the mean times of the actions of each stage, each with the gap to the next action. They are
+/// measured in 1F1B over the stages of `like` (calibration_program()), in which all workers are busy. Errors:
+/// the errors of `run`.
 tl::expected<std::vector<StageCost>, std::string> measured_stages(GpuWorkload workload, const Program& like,
                                                                   const RunOnWorkers& run);
 
 /// The times of one message of kNominalMessage bytes between two workers.
 struct MessageTimes {
-  Ns copy_alone_ns = 0;  ///< time from stamp to stamp on the link while nothing else runs
-  Ns copy_busy_ns = 0;   ///< the same while all workers and links are busy
+  Ns copy_alone_ns = 0;  ///< time between the stamps on the link if no other work runs
+  Ns copy_busy_ns = 0;   ///< like copy_alone_ns, but all workers and links are busy
   Ns latency_ns = 0;     ///< time from the sender's end to the receiver's start, minus copy and launch
 };
 
-/// Returns means over the messages of naive (alone) and of 1F1B (busy) on this many workers. Requires workers
-/// that hold their SMs for stated times (GpuWorkload::occupy). Error: that of `run`.
+/// Returns means over the messages of naive (alone) and of 1F1B (busy) on `workers` workers. Requires workers
+/// with the workload GpuWorkload::occupy. Errors: the errors of `run`.
 tl::expected<MessageTimes, std::string> measured_messages(std::int32_t workers, const RunOnWorkers& run);
 
-/// Returns the experiment of the lowered program on a cluster whose links have this latency and bandwidth.
+/// Returns the experiment of a lowered program on a cluster with this latency and bandwidth of all links.
 Experiment gpu_experiment_of(const Program& program, const CostTable& costs, Ns latency_ns,
                              double bytes_per_second);
 

@@ -4,8 +4,8 @@
 //     simgrid_shared_links PIPELINES STAGES MICROBATCHES MESSAGE_BYTES    prints "makespan_ms processor_ms"
 //
 // A rank is an actor that runs its 1F1B list. Each of its two channels is an actor that sends one message
-// after the other and records when it has arrived. Latency is added after the link, as in Penstock, where it
-// occupies nothing. Processor time is that of the simulation alone.
+// after another and records the arrivals. As in Penstock, the latency is added after the transfer and does
+// not occupy the link. The processor time includes only the simulation.
 
 #include <simgrid/s4u.hpp>
 
@@ -32,12 +32,12 @@ struct Shape {
   std::uint64_t message_bytes = 0;
 };
 
-/// Messages from one rank to the next or the previous one, one at a time.
+/// A channel for messages from a rank to the next or the previous rank, one message at a time.
 struct Channel {
   s4u::SemaphorePtr produced = s4u::Semaphore::create(0);
   s4u::SemaphorePtr sent = s4u::Semaphore::create(0);
   std::vector<double> arrivals;  // in seconds, by message
-  int received = 0;              // number of messages that the receiver has taken
+  int received = 0;              // number of messages that the receiver has used
 
   void carry(s4u::Host* from, s4u::Host* to, const Shape& shape) {
     for (int m = 0; m < shape.microbatches; ++m) {
@@ -63,14 +63,15 @@ struct Rank {
   Channel* gradients_in = nullptr;
   Channel* gradients_out = nullptr;
 
-  /// Waits for the input, computes, and lets the next channel send the output.
+  /// Waits for the input, computes, and then lets the channel `out` send the output.
   void compute(double seconds, Channel* in, Channel* out) const {
     if (in != nullptr) in->receive();
     s4u::this_actor::sleep_for(seconds);
     if (out != nullptr) out->produced->release();
   }
 
-  /// Runs 1F1B: `warmup` forwards before the first backward, then one of each in turn. Stage 0 of 3, M = 4:
+  /// Runs 1F1B: first `warmup` forwards, and then forwards and backwards alternately. Example: stage 0 of 3,
+  /// M = 4:
   ///
   ///     F F F B F B B B      f - b never exceeds warmup + 1 = 3
   void run(const Shape& shape) const {

@@ -1,7 +1,7 @@
-// Runs the whole timing matrix. Predictions from separate calibrations are compared with measurements in
-// threads, for K in {2, 4, 8}, M in {K, 2K, 4K}, balanced, imbalanced and jittered stages, free and slow
-// links. It prints every configuration. The exit code is 1 if the mean absolute error exceeds the goal or a
-// schedule is ranked wrong. No other program should run on the machine.
+// Runs the whole timing matrix. It compares predictions from separate calibrations with measurements in
+// threads. The matrix has K in {2, 4, 8}, M in {K, 2K, 4K}, balanced, imbalanced and jittered stages, and
+// free and slow links. It prints every configuration. The exit code is 1 if the mean absolute error exceeds
+// the goal, or if a schedule is ranked wrong. No other program should run on the machine.
 
 #include <cstdint>
 #include <cstdio>

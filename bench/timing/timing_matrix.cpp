@@ -3,10 +3,11 @@
 //     stated scenario --calibrate()--> cost file --schedule, M--> walk ------------------> predicted
 //                    \--threads that hold each action for its stated time, repeated --> median: measured
 //
-// Costs are measured by calibrate()'s own programs, once for all schedules and M with the same stages and
-// links (interleaved has its own, with half stages). Jittered actions are drawn once, and the walk knows the
-// draws. Threads that only sleep show whether the machine is busy. If they are woken late, or repeats differ
-// much, the configuration is measured again, whatever its error.
+// calibrate() measures the costs with its own programs. Schedules and numbers M with the same stages and
+// links share one calibration (interleaved has another, with half stages). The random factors of jittered
+// actions are drawn once, and the prediction uses the same factors. Threads that only sleep detect whether
+// the machine is busy. If they wake up late, or if repeats differ much, the configuration is measured again,
+// even if its error is small.
 
 #include "bench/timing/timing_matrix.hpp"
 
@@ -47,12 +48,13 @@
 namespace penstock {
 namespace {
 
-// F of a stage; below it the comparison would be about wake-ups of threads
+// The shortest F of a stage. With shorter actions, the comparison would depend on the wake-up times of
+// threads.
 constexpr Ns kShortest = 2'500'000;
-constexpr double kDisturbed = 0.04;  // above this Spread::relative() the repeats are measured again
-constexpr Ns kLate = 300'000;        // limit of a late wake-up; usual is a fifth of it
-constexpr double kRanked = 0.03;     // by how much a schedule must be slower for a wrong order to count
-constexpr double kJitter = 0.2;      // of an action's time, up and down
+constexpr double kDisturbed = 0.04;  // if Spread::relative() is larger, the repeats are measured again
+constexpr Ns kLate = 300'000;        // the limit of a late wake-up; usually it is a fifth of this
+constexpr double kRanked = 0.03;  // a wrong order counts only if a schedule is slower by at least this share
+constexpr double kJitter = 0.2;   // the largest change of an action's time in both directions, as a share
 
 template <typename Value>
 using OrError = tl::expected<Value, std::string>;
@@ -67,8 +69,8 @@ std::string schedule_text(const TimingConfiguration& configuration) {
                      configuration.virtual_stages());
 }
 
-/// Returns one duration for each stage. Imbalanced, with a forward of 4 us: "[4000 ns, 6000 ns, 8000 ns, 4000
-/// ns]".
+/// Returns one duration for each stage. Example with imbalanced stages and a forward of 4 us: "[4000 ns, 6000
+/// ns, 8000 ns, 4000 ns]".
 std::string durations_text(const TimingConfiguration& configuration) {
   std::vector<std::string> durations;
   const std::int32_t stages = configuration.ranks * configuration.virtual_stages();
@@ -79,8 +81,8 @@ std::string durations_text(const TimingConfiguration& configuration) {
   return fmt::format("[{}]", fmt::join(durations, ", "));
 }
 
-/// Returns the text of the stated scenario. On slow links a message holds the link for F / 5 and arrives F /
-/// 2 later. On free links it carries nothing and takes no time.
+/// Returns the text of the stated scenario. On slow links, a message occupies the link for F / 5 and arrives
+/// F / 2 later. On free links, a message has no bytes and takes no time.
 std::string stated_text(const TimingConfiguration& configuration) {
   const std::string durations = durations_text(configuration);
   const Ns forward = configuration.stage_forward_ns();
@@ -112,8 +114,8 @@ tl::expected<Result, UserError> run_in_threads(const Experiment& experiment, con
   return run_on_threads(experiment, pace, options, OccupyFamily(experiment, jitter));
 }
 
-/// Returns the makespan of `calibrated` with the jitter of `stated`. Each action takes its calibrated time
-/// plus the difference that the run's draw (held_ns) makes to its stated time.
+/// Returns the makespan of `calibrated` with the jitter of `stated`. Each action takes its calibrated time,
+/// plus the change of its stated time by the random factor of the run (held_ns).
 Ns makespan_ns(const Experiment& calibrated, const Experiment& stated, const Jitter& jitter) {
   const FlatProgram flat =
       flatten(calibrated.program, calibrated.costs,
@@ -128,7 +130,7 @@ Ns makespan_ns(const Experiment& calibrated, const Experiment& stated, const Jit
   return last_end(walk(flat, durations, calibrated.channels).value());
 }
 
-/// Returns whether threads that only sleep are woken in time, with one exception in ten.
+/// Returns true if threads that only sleep wake up in time, with at most one exception in ten.
 bool machine_is_quiet() {
   constexpr int kThreads = 4;
   constexpr int kNaps = 10;
@@ -152,13 +154,13 @@ bool machine_is_quiet() {
   return count <= kThreads * kNaps / 10;
 }
 
-/// Waits a while until other programs have ended.
+/// Waits some seconds, or until the machine is quiet.
 void wait_for_quiet() {
   for (int i = 0; i < 20 && !machine_is_quiet(); ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(500));
 }
 
-/// Returns whether b was measured to be clearly slower but not predicted to be slower.
+/// Returns true if b was measured to be clearly slower but was not predicted to be slower.
 bool is_ranked_wrong(const TimingOutcome& a, const TimingOutcome& b) {
   if (!a.configuration.same_model() || !b.configuration.same_model()) return false;
   return static_cast<double>(a.measured) * (1 + kRanked) < static_cast<double>(b.measured) &&
@@ -191,8 +193,8 @@ OrError<Scenario> stated_scenario(const TimingConfiguration& configuration) {
 }
 
 OrError<Scenario> TimingPredictions::calibrated_scenario(const TimingConfiguration& configuration) {
-  // Everything on which the calibration does not depend is set to one value, so that configurations share it.
-  // Jitter is added to the prediction later (makespan_ns).
+  // All fields on which the calibration does not depend are set to one value, so that configurations share a
+  // calibration. Jitter is added to the prediction later (makespan_ns).
   TimingConfiguration key = configuration;
   key.schedule = configuration.virtual_stages() > 1 ? "interleaved" : "1f1b";
   key.microbatches = configuration.ranks;
@@ -260,7 +262,8 @@ OrError<std::vector<TimingOutcome>> outcomes_of(const std::vector<std::string>& 
     if (!measured) return tl::unexpected(measured.error());
     outcomes.push_back({configuration, *predicted, *measured});
   }
-  // A wrong order may come from one disturbed measurement. Predictions do not change.
+  // A wrong order may be the result of one disturbed measurement, so both are measured again. Predictions do
+  // not change.
   for (TimingOutcome& a : outcomes) {
     for (TimingOutcome& b : outcomes) {
       for (int attempt = 0; attempt < 2 && is_ranked_wrong(a, b); ++attempt) {

@@ -1,6 +1,6 @@
-// Compares scenarios with a baseline, or updates the baseline. Entry names are relative to the baseline file
-// and use '/', so they are valid from every folder. Without named scenarios all entries are compared.
-// --update computes all figures again and adds missing entries. Tests: tests/cli/names_test.cpp.
+// Compares scenarios with a baseline, or updates the baseline. Names of entries are relative to the baseline
+// file and use '/', so they are valid in every working folder. If the user names no scenario, all entries are
+// compared. --update computes all figures again and adds missing entries. Tests: tests/cli/names_test.cpp.
 
 #include "cli/commands/baseline_check.hpp"
 
@@ -84,7 +84,7 @@ tl::expected<Baseline, UserError> chosen_entries(const Baseline& baseline, const
 tl::expected<Baseline, UserError> existing_or_new(const BaselineFlags& flags,
                                                   const std::vector<std::string>& scenarios) {
   std::error_code error;
-  // If the user names no scenario to add, a missing file is probably a typing error.
+  // If the user names no scenario to add, a missing file is probably a typing error in its name.
   const bool is_new = !fs::exists(flags.file, error) && !scenarios.empty();
   if (is_new) return Baseline{};
   auto baseline = read_baseline(flags.file);
@@ -92,13 +92,13 @@ tl::expected<Baseline, UserError> existing_or_new(const BaselineFlags& flags,
   return *std::move(baseline);
 }
 
-/// A lock on the folder of the baseline. It makes other updates in the same folder wait, so that no entry is
-/// lost. The lock is on the folder, because each update replaces the file.
+/// A lock on the folder of the baseline. Other updates in the same folder wait for it, so that no entry is
+/// lost. The file itself is not locked, because each update replaces it.
 class FolderLock {
  public:
   explicit FolderLock(const fs::path& folder)
       : descriptor_(open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
-    // Some file systems have no locks. Then the update continues without a lock.
+    // Some file systems have no locks. In this case the update continues without a lock.
     while (descriptor_ >= 0 && flock(descriptor_, LOCK_EX) != 0 && errno == EINTR) continue;
   }
   FolderLock(const FolderLock&) = delete;
@@ -185,8 +185,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kSummary = "GITHUB_STEP_SUMMARY";
 
-/// Returns the word for a verdict. "changed" means that figures are better, or are worse but within the
-/// tolerance.
+/// Returns the word for a verdict. "changed" means that figures are better, or that they are worse but within
+/// the tolerance.
 std::string_view word_of(const BaselineVerdict& verdict) {
   if (verdict.failed()) return "FAILED";
   return verdict.findings.empty() ? "ok" : "changed";
@@ -241,8 +241,8 @@ std::string table_rows(const BaselineVerdict& verdict) {
   return rows;
 }
 
-/// Returns the reasons as a collapsed section of Markdown, because a summary has many entries. The section's
-/// code fence is longer than any fence in the reasons.
+/// Returns the reasons as a collapsed section of Markdown, because a summary has many entries. The fence of
+/// its code block is longer than any fence in the reasons.
 std::string folded_reasons(const BaselineVerdict& verdict) {
   if (verdict.reasons.empty()) return "";
   std::string text = fmt::format("\n<details><summary>Why: {}</summary>\n\n~~~~~~~~text\n",
@@ -251,7 +251,7 @@ std::string folded_reasons(const BaselineVerdict& verdict) {
   return text + "~~~~~~~~\n\n</details>\n";
 }
 
-// GitHub's escapes begin with '%', so '%' itself must be escaped, too.
+// GitHub's escapes begin with '%', so '%' itself must also be escaped.
 constexpr std::string_view kEscapedInText = "%\r\n";
 constexpr std::string_view kEscapedInProperty = "%\r\n:,";
 
@@ -268,8 +268,8 @@ std::string escaped_command(std::string_view text, std::string_view special) {
   return escaped;
 }
 
-/// Returns "::error file=BASELINE,title=...::FINDINGS". GitHub shows it at the first line of the baseline
-/// file.
+/// Returns "::error file=BASELINE,title=...::FINDINGS". GitHub shows this error at the first line of the
+/// baseline file.
 std::string annotation_of(const BaselineVerdict& verdict, const std::string& baseline) {
   const std::vector<std::string> lines = lines_of(verdict);
   std::string text;
@@ -336,7 +336,7 @@ std::string accepted_text(const std::vector<BaselineVerdict>& accepted) {
 tl::expected<void, UserError> check_github_summary() {
   const std::string summary = environment(kSummary);
   std::error_code error;
-  // New text is appended to an existing file, which is possible even if the folder is not writable.
+  // New text is appended to an existing file. This is possible even if its folder is not writable.
   if (summary.empty() ||
       (std::filesystem::is_regular_file(summary, error) && std::ofstream(summary, std::ios::app)))
     return {};
@@ -353,7 +353,8 @@ tl::expected<void, UserError> tell_github(const std::vector<BaselineVerdict>& ve
   const std::string summary = environment(kSummary);
   if (summary.empty()) return {};
   std::ofstream file(summary,
-                     std::ios::app);  // Appends, because other steps of the job may have written to the file.
+                     // The text is appended, because other steps of the job may have written to the file.
+                     std::ios::app);
   if (file << verdicts_markdown(verdicts) << std::flush) return {};
   return bad_input(fmt::format("{}: cannot be written ({})", summary, kSummary));
 }

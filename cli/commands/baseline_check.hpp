@@ -21,12 +21,12 @@ struct BaselineFlags {
 };
 
 /// Compares all entries of the baseline, or only those that `scenarios` names. With `update` it adds the
-/// scenarios and writes the file. It prints one line for each entry, followed by its findings. Requires that
-/// the caller has called check_output_files(), and check_output_place() for --junit.
+/// scenarios and writes the file. It prints one line for each entry, followed by the findings of this entry.
+/// Requires that the caller has called check_output_files(), and check_output_place() for --junit.
 Outcome check_baseline(const BaselineFlags& flags, const std::vector<std::string>& scenarios,
                        const OutputFlags& output);
 
-/// Returns one line for each entry, followed by its findings and their reasons.
+/// Returns one line for each entry, followed by the findings of this entry and their reasons.
 std::string verdicts_text(const std::vector<BaselineVerdict>& verdicts);
 std::string verdicts_json(const std::vector<BaselineVerdict>& verdicts);
 /// Returns a Markdown table of the changes, followed by the reasons for failures.

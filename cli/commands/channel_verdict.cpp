@@ -1,7 +1,7 @@
-// Prints the verdict of a channel check as text. Channel models are ordered from the strictest to the weakest
-// order of messages. The first model without a hang is the answer. For a hang the text lists each rank of the
-// cycle with the action for which it waits. Crossed messages are a verdict of their own: without tags the
-// program does not hang, but receives wrong tensors.
+// Prints the verdict of a channel check as text. Channel models are ordered from the strictest order of
+// messages to the weakest. The answer is the first model without a hang. If the program hangs, the text lists
+// each rank of the cycle with the action for which it waits. Crossed messages have a verdict of their own: on
+// a transport without tags, such a program does not hang but receives wrong tensors.
 
 #include "cli/commands/channel_verdict.hpp"
 
@@ -65,8 +65,8 @@ Table model_table(const ChannelVerdict& verdict) {
   return table;
 }
 
-/// Returns the hang or crossing to explain: that of the chosen model if it has one, otherwise the first one
-/// found.
+/// Returns the hang or the crossing that the text explains. It is the one under the chosen model. If there is
+/// none, it is the first one found.
 const Hang* explained(const ChannelVerdict& verdict) {
   if (const auto& chosen = verdict.hang(verdict.channels.model)) return &*chosen;
   for (const ChannelModel model : kChannelModels) {
@@ -75,7 +75,7 @@ const Hang* explained(const ChannelVerdict& verdict) {
   return nullptr;
 }
 
-/// Returns a sentence that says if the program hangs or has crossed messages under the chosen channels.
+/// Returns a sentence that says whether the program hangs or has crossed messages under the chosen channels.
 std::string verdict_in_words(const ChannelVerdict& verdict) {
   const std::string channels = fmt::format("{} channels{}{}", to_text(verdict.channels.model),
                                            verdict.channels.blocking ? ", blocking" : "",
@@ -93,8 +93,8 @@ std::string_view no_safe_channel(const ChannelVerdict& verdict) {
   return crosses ? "none, it hangs or its messages cross under all" : "none, it hangs under all";
 }
 
-/// Returns a sentence about a hang, such as "hangs under pair channels; ...". `elsewhere` means that the
-/// program is safe under its own channels and hangs under others.
+/// Returns a sentence about a hang, such as "hangs under pair channels; ...". `elsewhere` is true if the
+/// program is safe under its own channels and hangs only under others.
 std::string in_words(const Hang& hang, bool elsewhere) {
   if (!elsewhere) return hang.message;
   return (hang.crossed.empty() ? "elsewhere it " : "elsewhere its ") + hang.message;
@@ -106,8 +106,8 @@ std::string range_in_words(const Staleness& staleness) {
   return fmt::format("{} to {}", staleness.least, staleness.most);
 }
 
-/// Returns true if a stage holds several weight versions, or if it uses a version older than the update to
-/// which it contributes.
+/// Returns true if a stage stores several weight versions. Also returns true if it uses a version that is
+/// older than the update to which it contributes.
 bool keeps_several(const WeightVersions& versions) {
   return std::ranges::any_of(versions.stages, [](const StageVersions& stage) {
     return stage.kept > 1 || stage.forward.most > 0 || stage.backward.most > 0;
@@ -128,8 +128,8 @@ Table version_table(const WeightVersions& versions) {
   return table;
 }
 
-/// Returns the weight versions of F, of B or I, and of W. "3" means one version for all, "2/3" another
-/// version for the backward pass, and "2/3/3" one for W, too.
+/// Returns the weight versions of F, of B or I, and of W. "3" means one version for all. "2/3" means that the
+/// backward uses another version than F. "2/3/3" also gives a version for W.
 std::string cell_of(const UnitVersions& unit) {
   if (unit.weight != unit.backward) {
     return fmt::format("{}/{}/{}", unit.forward, unit.backward, unit.weight);
@@ -154,8 +154,8 @@ Table unit_table(const WeightVersions& versions) {
   return table;
 }
 
-/// Returns the table of weight versions. It is empty if all actions use the newest version, unless --versions
-/// requests it.
+/// Returns the table of weight versions. If all actions use the newest version, the table is empty, unless
+/// the user gives --versions.
 std::string versions_to_text(const ChannelVerdict& verdict, const VerdictOptions& options) {
   if (!options.versions && !keeps_several(verdict.versions)) return "";
   std::string text =
@@ -165,8 +165,8 @@ std::string versions_to_text(const ChannelVerdict& verdict, const VerdictOptions
                             table_to_text(unit_table(verdict.versions)));
 }
 
-/// Describes the smallest failing program. If a generator made an invalid program, it is not shrunk, because
-/// the generator has a fault.
+/// Describes the smallest failing program. If a generator made an invalid program, the program is not made
+/// smaller, because the generator has a fault.
 std::string smallest_to_text(const ChannelVerdict& verdict) {
   if (verdict.smallest) return "\n" + to_text(*verdict.smallest);
   if (!verdict.valid())
@@ -238,9 +238,9 @@ std::string to_text(const ChannelVerdict& verdict, const VerdictOptions& options
   return text + versions_to_text(verdict, options) + smallest;
 }
 
-// Writes the verdict as JSON. For each channel model it says if the program hangs or has crossed messages.
-// The cycle of the hang and the crossed messages are lists. The weakest safe model is null if no model is
-// safe.
+// Writes the verdict as JSON. For each channel model it says whether the program hangs or has crossed
+// messages. The cycle of the hang and the crossed messages are lists. The weakest safe model is null if no
+// model is safe.
 
 namespace {
 
@@ -272,7 +272,7 @@ Json crossed_json(const std::vector<CrossedMessage>& crossed) {
   return messages;
 }
 
-/// Adds the objects "hangs" and "crosses", such as {"rank": true, ..., "boundary": false}. They use the
+/// Adds the objects "hangs" and "crosses", such as {"rank": true, ..., "boundary": false}. They are for the
 /// chosen blocking mode. Both are empty if the program is invalid.
 void add_models(Json& document, const ChannelVerdict& verdict) {
   document["hangs"] = Json::object();
@@ -372,15 +372,15 @@ std::string to_json(const ChannelVerdict& verdict, const VerdictOptions& options
   return document.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 
-// Shrinks a failing program. First the shape is reduced while the schedule still fails. Then ranks, stages,
-// microbatches and actions are removed (passes/counterexample.hpp). The small program is checked again, so
-// that the message describes it.
+// Makes a failing program smaller. First the shape is reduced while the schedule still fails. Then ranks,
+// stages, microbatches and actions are removed (passes/counterexample.hpp). The small program is checked
+// again, so that the message describes it.
 
 namespace {
 
-/// Returns the smallest program with the same fault as `program`, or nothing if `program` has no fault. If it
-/// hangs or has crossed messages, the result is lowered, because the message names positions in lowered
-/// lists.
+/// Returns the smallest program with the same fault as `program`, or nothing if `program` has no fault. If
+/// the program hangs or has crossed messages, the result is lowered, because the message names positions in
+/// lowered lists.
 std::optional<SmallestFailure> shrunk(const Program& program, const ChannelOptions& channels,
                                       const CostTable& costs) {
   auto found = smallest_counterexample(program, channels, costs);
@@ -411,8 +411,8 @@ std::string shape_in_words(const Program& program) {
 std::optional<SmallestFailure> smallest_failure(const Scenario& scenario) {
   auto experiment = prepare(scenario);
   if (!experiment) {
-    // An invalid generated program cannot be shrunk. An invalid program file is shrunk with unit costs,
-    // because the scenario could not be prepared and thus has no costs.
+    // A generated program that is invalid is not made smaller. An invalid program file is made smaller with
+    // unit costs: its scenario could not be prepared, so there are no other costs.
     if (!scenario.program) return std::nullopt;
     return shrunk(*scenario.program, scenario.channels, unit_costs(*scenario.program));
   }

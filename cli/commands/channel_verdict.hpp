@@ -1,6 +1,6 @@
 #pragma once
-// The answer of `penstock check` for one scenario or program: whether it is valid, where it hangs, and with
-// --shrink the smallest program that fails like it.
+// The answer of `penstock check` for one scenario or program. It says whether the program is valid and under
+// which channels it hangs. With --shrink it also contains the smallest program that fails in the same way.
 
 #include <array>
 #include <cstdint>
@@ -30,23 +30,22 @@ struct SmallestFailure {
   std::vector<CrossedMessage> crossed{};  ///< the messages that cross
 };
 
-/// Finds the smallest program that fails like the scenario. Returns nothing if the scenario's program is
-/// valid and safe under its channels, or if a generated program is invalid.
+/// Finds the smallest program that fails in the same way as the scenario. Returns nothing if the scenario's
+/// program is valid and safe under its channels. Also returns nothing if a generated program is invalid.
 std::optional<SmallestFailure> smallest_failure(const Scenario& scenario);
 
 /// Returns a text for the terminal: the size of the program, its actions, and the reason why it fails.
 std::string to_text(const SmallestFailure& failure);
 
-/// The result of the channel check under one model. `ahead` is for transfers that are issued ahead, and
-/// `blocking` is for blocking transfers.
+/// The result of the channel check under one model. `ahead` is the hang if transfers are issued ahead, and
+/// `blocking` is the hang if transfers are blocking.
 struct ModelVerdict {
   ChannelModel model = ChannelModel::directed;
   std::optional<Hang> ahead;
   std::optional<Hang> blocking;
 };
 
-/// The findings about one program. If the program is invalid, only `name`, `error` and `channels` have
-/// values.
+/// The findings about one program. If the program is invalid, only `name`, `error` and `channels` are set.
 struct ChannelVerdict {
   std::string name;
   std::string error;        ///< the reason why the program is invalid; empty if it is valid
@@ -61,12 +60,12 @@ struct ChannelVerdict {
   std::optional<SmallestFailure> smallest{};  ///< the smallest failing program, if it was requested and found
 
   bool valid() const { return error.empty(); }
-  /// Returns the hang or the crossed messages under `model`, with the chosen blocking. Returns nothing if the
-  /// program is safe under that model.
+  /// Returns the hang or the crossed messages under `model`, with the chosen blocking mode. Returns nothing
+  /// if the program is safe under that model.
   const std::optional<Hang>& hang(ChannelModel model) const;
   /// Returns true if the program is valid, and safe under the chosen channel options.
   bool passed() const { return valid() && !hang(channels.model); }
-  /// Returns the weakest channel model under which the program is safe, with the chosen blocking.
+  /// Returns the weakest channel model under which the program is safe, with the chosen blocking mode.
   std::optional<ChannelModel> weakest_safe() const;
 };
 
@@ -80,16 +79,16 @@ tl::expected<ChannelVerdict, UserError> verdict_of(const Scenario& scenario);
 struct VerdictOptions {
   /// True to print the weight versions of every stage and microbatch, even if none is stale.
   bool versions = false;
-  bool smallest = false;  ///< True to print verdict.smallest, or that there is no smaller program.
+  bool smallest = false;  ///< True to print verdict.smallest, or a sentence that there is no smaller program.
 };
 
-/// Returns a text for the terminal. It has a table of the verdicts and the cycle of the hang. The cycle
-/// belongs to the chosen model, or to the first model that hangs. If the program has several weight versions,
-/// they follow. The parts selected by `options` come last.
+/// Returns a text for the terminal. It has a table of the verdicts and the cycle of the hang. The cycle is
+/// that of the chosen model, or of the first model that hangs. If the program has several weight versions,
+/// they are listed next. The parts that `options` selects come last.
 std::string to_text(const ChannelVerdict& verdict, const VerdictOptions& options = {});
 /// Returns a JSON object: {schema_version, kind, valid, hangs, crosses, cycle, crossed, weakest_safe_channel,
-/// weight_versions, error, ...}. `cycle` and `crossed` belong to the chosen model. They are empty if the
-/// program neither hangs nor crosses under it.
+/// weight_versions, error, ...}. `cycle` and `crossed` are for the chosen model. They are empty if the
+/// program neither hangs nor has crossed messages under it.
 std::string to_json(const ChannelVerdict& verdict, const VerdictOptions& options = {});
 
 }  // namespace penstock

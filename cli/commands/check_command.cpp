@@ -1,5 +1,5 @@
-// penstock check: checks if a program is valid, if it can hang, and if it is worse than its baseline
-// (baseline_check.hpp).
+// penstock check: checks whether a program is valid, whether it can hang, and whether it is worse than its
+// baseline (baseline_check.hpp).
 
 #include <memory>
 #include <string>
@@ -36,7 +36,8 @@ struct CheckFlags {
   VerdictOptions shown;
 };
 
-/// Returns the allowed suffixes of -o. The suffixes of program files write the smallest failing program.
+/// Returns the allowed suffixes of -o. If a suffix is that of a program file, -o writes the smallest failing
+/// program.
 std::vector<std::string_view> suffixes(const CheckFlags& flags) {
   if (!flags.baseline.file.empty()) return {".json", ".txt", ".md"};
   if (!flags.shown.smallest) return {".json", ".txt"};
@@ -45,8 +46,8 @@ std::vector<std::string_view> suffixes(const CheckFlags& flags) {
 
 using Text = tl::expected<std::string, std::string>;
 
-/// Returns the text that `write` makes of the smallest failing program. Returns an error if there is none;
-/// then no file is written.
+/// Returns the text that `write` makes of the smallest failing program. Returns an error if there is none; in
+/// this case no file is written.
 Text smallest_program(const ChannelVerdict& verdict, Text (*write)(const Program&)) {
   if (verdict.smallest) return write(verdict.smallest->program);
   return tl::unexpected(std::string("there is no failure that could be shrunk to a program"));

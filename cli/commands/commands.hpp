@@ -14,7 +14,8 @@ class App;
 
 namespace penstock {
 
-/// A subcommand. `app` knows if the user named it, and `run` executes it with the parsed flags.
+/// A subcommand. `app` says whether the user named the subcommand, and `run` executes it with the parsed
+/// flags.
 struct Command {
   Subcommand app;
   std::function<Outcome()> run;
@@ -30,8 +31,8 @@ Command plan_command(CLI::App& root);
 /// Adds the `run` command. `invocation` must outlive it.
 Command run_command(CLI::App& root, const Invocation& invocation);
 Command sweep_command(CLI::App& root);
-/// Adds the `profile` command. `invocation` must outlive it. This also applies to the commands below that
-/// take an `invocation`.
+/// Adds the `profile` command. `invocation` must outlive it. The same applies to the commands below that take
+/// an `invocation`.
 Command profile_command(CLI::App& root, const Invocation& invocation);
 Command calibrate_command(CLI::App& root, const Invocation& invocation);
 Command selftest_command(CLI::App& root, const Invocation& invocation);

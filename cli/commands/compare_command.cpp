@@ -1,6 +1,7 @@
 // penstock compare: compares predictions with measurements, pair by pair in the order of the arguments. For
 // one pair it prints every figure, action and rank. For several pairs it prints one line each, and checks
-// that the predictions rank the schedules correctly. The exit code is 1 if a tolerance is exceeded.
+// whether the predictions rank the schedules in the right order. The exit code is 1 if a tolerance is
+// exceeded.
 
 #include <algorithm>
 #include <cstddef>
@@ -98,7 +99,7 @@ Outcome compare_one(const CompareFlags& flags, const FilePair& pair) {
 }
 
 /// Compares several pairs. Returns exit code 1 if a tolerance is exceeded. It also returns 1 if a schedule
-/// was measured to be clearly faster than another, but was not predicted to be faster.
+/// was clearly faster than another in the measurement, but not in the prediction.
 Outcome compare_several(const CompareFlags& flags, const std::vector<FilePair>& files) {
   std::vector<Comparison> comparisons;
   std::vector<ResultPair> pairs;
@@ -144,7 +145,7 @@ Outcome run_compare(const CompareFlags& flags) {
     if (!pair) return tl::unexpected(pair.error());
     return compare_one(flags, *pair);
   }
-  // CLI11 would ignore this file, but the user wants it compared.
+  // CLI11 would ignore this file, but the user wants to compare it.
   if (!flags.predicted.empty()) {
     return bad_input(
         fmt::format("compare: {} comes before --predicted and --measured, which name all files: put it "
@@ -165,8 +166,8 @@ Outcome run_compare(const CompareFlags& flags) {
   return compare_several(flags, files);
 }
 
-/// Declares a flag for a tolerance. `value` is a double, or an optional double if the figure has no tolerance
-/// by default.
+/// Declares a flag for a tolerance. `value` is a double. If the figure has no tolerance by default, `value`
+/// is an optional double.
 template <class Value>
 void add_tolerance(Subcommand app, const std::string& name, Value& value, const std::string& help) {
   app.add_option(name, value, help)

@@ -1,6 +1,6 @@
 // penstock convert: writes a program in Penstock's own format or as PyTorch's CSV. Passes run in a fixed
-// order, independent of the order of flags. The gathers of sharding are added first, because the messages are
-// placed around them.
+// order, which does not depend on the order of the flags. The gathers of sharding are added first, because
+// messages are placed around them.
 
 #include <algorithm>
 #include <memory>
@@ -60,8 +60,8 @@ bool reduces_gradients(const Program& program) {
   return has_actions(program, [](ActionKind kind) { return kind == ActionKind::reduce_grad; });
 }
 
-/// Returns the program without messages. This is the program before lower(), because lower() only adds
-/// messages.
+/// Returns the program without messages. This is the program as it was before lower(), because lower() only
+/// adds messages.
 Program without_transfers(Program lowered) {
   for (std::vector<Action>& actions : lowered.ranks) {
     std::erase_if(actions, [](const Action& action) { return is_transfer(action.kind); });
@@ -69,8 +69,8 @@ Program without_transfers(Program lowered) {
   return lowered;
 }
 
-/// Returns the program before any pass. A program file is returned unchanged, and a schedule's program is
-/// returned without messages.
+/// Returns the program before any pass. The program of a file is returned unchanged. The program of a
+/// schedule is returned without messages.
 tl::expected<Program, UserError> untransformed(const Scenario& scenario) {
   if (scenario.program) {
     if (auto valid = validate(*scenario.program); !valid) {
@@ -100,7 +100,7 @@ tl::expected<Program, UserError> program_of(const ConvertFlags& flags) {
         flags.output);
   }
   if (flags.fsdp) {
-    // The program already has gathers or messages, so the pass would come too late.
+    // The program already has gathers or messages, so it is too late for this pass.
     if (is_sharded(*program) || has_transfers(*program)) {
       return bad_input("--fsdp comes first: expected a program without SEND, RECV, UNSHARD and RESHARD");
     }
@@ -138,7 +138,7 @@ bool has_messages(const Program& program, const ConvertFlags& flags) {
 }
 
 /// Returns true if the CSV needs REDUCE_GRAD. If a file contains messages, PyTorch reduces gradients only at
-/// its REDUCE_GRAD actions. Files for older releases do not have them.
+/// the REDUCE_GRAD actions of the file. Older releases do not have REDUCE_GRAD.
 bool wants_reduce_grad(const Program& program, CsvDialect dialect, const ConvertFlags& flags) {
   return has_messages(program, flags) && dialect == CsvDialect::torch_2_6;
 }
@@ -151,7 +151,8 @@ Program without_reduce_grad(Program program) {
   return program;
 }
 
-/// Returns the program as PyTorch's CSV. Returns an error if the CSV cannot express a feature of the program.
+/// Returns the program as PyTorch's CSV. Returns an error if the CSV cannot express a property of the
+/// program.
 Text csv_of(const Program& program, const ConvertFlags& flags) {
   const CsvDialect dialect = csv_dialect_of_text(flags.dialect).value_or(CsvDialect::torch_2_6);
   if (flags.without_reduce_grad) return to_pytorch_csv(without_reduce_grad(program), dialect);
@@ -166,8 +167,8 @@ bool writes_csv(const ConvertFlags& flags) {
          std::ranges::any_of(flags.output.files, [](const auto& file) { return has_suffix(file, ".csv"); });
 }
 
-/// Returns an error if --without-reduce-grad is given but no CSV with messages is written. Otherwise the flag
-/// would have no effect, and the user would not notice it.
+/// Returns an error if --without-reduce-grad is given but no CSV with messages is written. In this case the
+/// flag would have no effect, and the user would not notice it.
 tl::expected<void, UserError> check_bare_form(const Program& program, const ConvertFlags& flags) {
   if (!flags.without_reduce_grad) return {};
   if (flags.fsdp) return bad_input("--without-reduce-grad: --fsdp puts REDUCE_GRAD in place; leave out one");
@@ -180,7 +181,7 @@ tl::expected<void, UserError> check_bare_form(const Program& program, const Conv
   return {};
 }
 
-/// Returns the text for standard output. With -o it is empty unless JSON is requested.
+/// Returns the text for standard output. If -o is given, the text is empty, unless the user asks for JSON.
 Text printed(const Program& program, const ConvertFlags& flags) {
   if (!flags.output.files.empty() && !flags.output.json) return "";
   Text text = flags.format == "csv" ? csv_of(program, flags) : Text(to_text(program));

@@ -1,6 +1,6 @@
 // penstock diff: shows the differences between two programs, by rank and by time, or between two results.
-// Each side is a file or the name of a schedule. The shape of a named schedule comes from the flags, or from
-// the file on the other side:
+// Each of the two sides is a file or the name of a schedule. The shape of a named schedule is taken from the
+// flags, or from the file of the other side:
 //
 //     diff 1f1b zb-h1 --pp-size 4 --num-microbatches 8       both of K = 4, M = 8
 //     diff ours.csv zb-v                                     zb-v with K and M of ours.csv
@@ -63,8 +63,8 @@ struct Side {
   std::optional<Scenario> scenario{};
 };
 
-/// Reads a result, which has the digest of its program but not the program. Returns nothing if the JSON file
-/// has no key schema_version. Such a file is a scenario.
+/// Reads a result. A result has the digest of its program, but not the program. Returns nothing if the JSON
+/// file has no key schema_version, because such a file is a scenario.
 tl::expected<std::optional<Side>, UserError> result_side(const std::string& file) {
   const auto text = read_text_file(file, file);
   if (!text) return bad_input(text.error());
@@ -74,8 +74,8 @@ tl::expected<std::optional<Side>, UserError> result_side(const std::string& file
   return Side{.program = std::nullopt, .result = *std::move(result)};
 }
 
-/// Returns true if `name` is a schedule with the option v. Schedules with a V placement have two fixed chunks
-/// and no such option. Returns false for a file.
+/// Returns true if `name` is a schedule with the option v. Schedules with a V placement always have two
+/// chunks and do not have this option. Returns false for a file.
 bool takes_virtual_stages(const std::string& name) {
   const ScheduleInfo* schedule = find_schedule(name);
   return schedule != nullptr && takes_chunks(*schedule);
@@ -90,8 +90,8 @@ InputFlags shape_for(const std::string& name, const DiffFlags& flags) {
   return shape;
 }
 
-/// Returns true if `name` is a file. A file has precedence over a schedule of the same name. A name that is
-/// too long or in an unreadable folder is not a file.
+/// Returns true if `name` is a file. If a file and a schedule have the same name, the file is meant. A name
+/// that is too long or in an unreadable folder is not a file.
 bool is_file(const std::string& name) {
   std::error_code unusable;
   return std::filesystem::exists(name, unusable);
@@ -110,8 +110,8 @@ tl::expected<Side, UserError> simulated(Scenario scenario) {
               .scenario = std::move(scenario)};
 }
 
-/// Returns the side that a file describes: a result, a program or a scenario. `flags.shape`
-/// applies to a scenario, and not to a program beside a named schedule.
+/// Returns the side that a file describes: a result, a program or a scenario. `flags.shape` is used for a
+/// scenario. It is not used for a program if the other side is a named schedule.
 tl::expected<Side, UserError> side_of_file(const std::string& name, const DiffFlags& flags) {
   if (is_file(name) && has_suffix(name, ".json")) {
     auto side = result_side(name);
@@ -128,8 +128,8 @@ tl::expected<Side, UserError> side_of_file(const std::string& name, const DiffFl
   return simulated(*std::move(scenario));
 }
 
-/// Fills in the values that the flags do not give from the other side's file: K, M, v if the schedule takes
-/// it, and the number of pipeline copies.
+/// Takes the values that the flags do not give from the file of the other side: K, M, v if the schedule has
+/// this option, and the number of pipeline copies.
 void take_shape(InputFlags& shape, const std::string& schedule, const Side& file) {
   const ProgramReport& program = file.result.program;
   const std::int32_t ranks = std::max(1, pipeline_size(program));
@@ -152,12 +152,12 @@ tl::expected<Side, UserError> side_of_schedule(const std::string& name, const Di
   auto scenario = scenario_of(input, {});
   if (!scenario) return tl::unexpected(scenario.error());
   if (!file || !file->scenario) return simulated(*std::move(scenario));
-  // This side has the model, cluster and training of the file, but the named schedule.
+  // This side has the model, the cluster and the batch of the file, but the named schedule.
   Scenario base = *file->scenario;
   base.program.reset();
   base.schedule = name;
   base.shape = scenario->shape;
-  // A scenario file gives its own batch, so the flags' batch applies only if the user gave it.
+  // A scenario file states its own batch. The batch of the flags is used only if the user gave it.
   if (flags.shape.num_microbatches || file->scenario->program)
     base.batch.microbatches = scenario->batch.microbatches;
   if (!file->scenario->program) base.shape.data_parallel = file->scenario->shape.data_parallel;
@@ -169,7 +169,8 @@ struct Sides {
   Side after;
 };
 
-/// Makes both sides. A file comes first, because a schedule needs the file's shape.
+/// Makes both sides. A side that is a file is made first, because a schedule on the other side needs its
+/// shape.
 tl::expected<Sides, UserError> both_sides(const DiffFlags& flags) {
   std::optional<Side> before;
   std::optional<Side> after;
@@ -187,7 +188,7 @@ tl::expected<Sides, UserError> both_sides(const DiffFlags& flags) {
     auto made = side_of_schedule(flags.before, flags, after);
     if (!made) return tl::unexpected(made.error());
     before = *std::move(made);
-    // Both sides are schedules if this is true.
+    // If this is true, both sides are schedules.
     if (!after) {
       made = side_of_schedule(flags.after, flags, std::nullopt);
       if (!made) return tl::unexpected(made.error());
@@ -201,7 +202,7 @@ tl::expected<Sides, UserError> both_sides(const DiffFlags& flags) {
   return Sides{.before = *std::move(before), .after = *std::move(after)};
 }
 
-/// Returns the differences of the lists of each rank. A change has its position in the first list, the
+/// Returns the differences of the lists of each rank. Each change has its position in the first list, the
 /// removed actions and the added actions.
 Json changes_json(const ProgramDiff& diff) {
   Json ranks = Json::array();
@@ -230,7 +231,7 @@ Json moved_json(const ResultDiff& diff) {
   return moved;
 }
 
-/// The differences between two sides. `programs` is absent if one side is a result file.
+/// The differences between two sides. `programs` is absent if at least one side is a result file.
 struct Difference {
   std::optional<ProgramDiff> programs;
   ResultDiff results;
@@ -239,8 +240,8 @@ struct Difference {
   bool empty() const { return (!programs || programs->empty()) && results.empty(); }
 };
 
-/// Returns a note for `--unit stage`. With this unit every stage takes the same time, so a side with more
-/// stages has more work.
+/// Returns a note about `--unit stage`. With this unit every stage takes the same time, so a program with
+/// more stages has more work.
 std::string note_on_stages(const DiffFlags& flags, const Result& before, const Result& after) {
   if (flags.shape.unit != "stage" || before.program.stages == after.program.stages) return "";
   return fmt::format(
@@ -248,8 +249,8 @@ std::string note_on_stages(const DiffFlags& flags, const Result& before, const R
       format_count(before.program.stages, "stage"), format_count(after.program.stages, "stage"));
 }
 
-/// Returns a note if only one side simulates the sharing of links. Then a part of the difference does not
-/// come from the program.
+/// Returns a note if only one side simulates the sharing of links. In this case a part of the difference does
+/// not come from the program.
 std::string note_on_links(const Result& before, const Result& after) {
   const auto leaves_out = [](const Result& result) { return result.link_sharing == LinkSharing::left_out; };
   const auto counts = [](const Result& result) { return result.link_sharing == LinkSharing::counted; };

@@ -1,6 +1,6 @@
 // penstock fit: fits the costs of training on one machine to iterations that were measured there. It prints
-// every constant by its name, then how well they predict rows that were not used for the fit. Text and JSON
-// have the same figures.
+// every constant with its name. Then it prints how well the constants predict iterations that were not used
+// for the fit. Text and JSON have the same figures.
 
 #include <cmath>
 #include <cstddef>
@@ -50,8 +50,8 @@ Cell time_cell(Ns ns) {
   return {fmt::format("{:.4f}", ms), ms};
 }
 
-/// Returns a table with one row per kind of layer. It has the forward and backward time of the layer, and of
-/// the embedding and the head together.
+/// Returns a table with one row for each kind of layer. It has the forward and backward time of the layer,
+/// and the time of the embedding and the head together.
 Table layers_table(const IterationCosts& costs) {
   Table table;
   table.columns = {"hidden", "heads", "sequence", "tensor", "micro batch", "layer ms", "ends ms"};
@@ -63,8 +63,8 @@ Table layers_table(const IterationCosts& costs) {
   return table;
 }
 
-/// Returns the cost of a step apart from its microbatches, term by term. In the text, d is the number of
-/// copies that reduce their gradients together.
+/// Returns the terms of the cost of a step that do not belong to its microbatches. In the text, d is the
+/// number of copies that reduce their gradients together.
 std::string step_text(const IterationCosts& costs) {
   const auto ms = [](Ns ns) { return static_cast<double>(ns) * 1e-6; };
   std::string text = fmt::format(
@@ -81,8 +81,9 @@ std::string step_text(const IterationCosts& costs) {
                                 : std::string("free"));
 }
 
-/// Returns a table of errors in three parts: the fitted groups, the same rows with costs of other rows
-/// (FitReport::left_out), and rows of several stages, which were not fitted.
+/// Returns a table of errors in three parts. The first part has the fitted groups. The second part has the
+/// same iterations with costs that were fitted without them (FitReport::left_out). The third part has
+/// iterations with several stages, which were not fitted.
 Table errors_of(const FitReport& report) {
   std::vector<RunGroup> groups = report.runs.groups;
   for (const auto& group : {report.left_out, report.held_out}) {
@@ -137,8 +138,6 @@ std::string fit_json(const FitReport& report) {
   return document.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 
-// Implements penstock fit: fits the costs of training on one machine to iterations that were measured on it.
-
 namespace {
 
 /// The vocabulary of GPT-2, 50 257 tokens, padded as Megatron does for 8 devices.
@@ -164,7 +163,7 @@ Outcome fit(const FitFlags& flags) {
   if (!flags.bandwidth.empty()) {
     const auto bandwidth = parse_bandwidth(flags.bandwidth);
     if (!bandwidth) return bad_input("--bandwidth: " + bandwidth.error());
-    // The word "unlimited" is parsed as infinity. The fit uses 0 for links on which messages take no time.
+    // The word "unlimited" is read as infinity. The fit uses 0 for links on which messages take no time.
     if (std::isfinite(*bandwidth)) assumed.link_bytes_per_second = *bandwidth;
   }
   const auto report = fit_iterations(*iterations, assumed);

@@ -1,5 +1,6 @@
-// penstock largest: finds the largest value of a whole-number key for which every device has enough memory.
-// Each trial is one `simulate` with `--set KEY=VALUE`. largest_value() chooses the values to try.
+// penstock largest: finds the largest value of a key for which every device has enough memory. The key must
+// take whole numbers. Each trial is one `simulate` with `--set KEY=VALUE`. largest_value() chooses the values
+// to try.
 
 #include <algorithm>
 #include <cstddef>
@@ -49,8 +50,8 @@ InputFlags with_value(const LargestFlags& flags, std::string_view value) {
   return input;
 }
 
-/// Returns the rank whose device has the least free memory at its peak, or nothing if no device states its
-/// memory.
+/// Returns the rank whose device has the least free memory at the peak. Returns nothing if no device states
+/// its memory.
 std::optional<std::size_t> tightest(const Result& result) {
   std::optional<std::size_t> found;
   const auto room = [&](std::size_t i) {
@@ -87,7 +88,7 @@ TriedValue tried(const LargestFlags& flags, std::int64_t value) {
   }
   const auto rank = tightest(*result);
   if (!rank) {
-    // Without a limit every value would fit. This value counts as not fitting, so that the search ends here.
+    // Without a limit every value would fit. This value counts as too large, so that the search ends here.
     tried.peak_bytes = 1;
     return tried;
   }
@@ -100,7 +101,7 @@ TriedValue tried(const LargestFlags& flags, std::int64_t value) {
   return tried;
 }
 
-/// Returns an error if the key also takes fractions or words, because then there is no next value. Returns
+/// Returns an error if the key also takes fractions or words, because then a value has no next value. Returns
 /// nothing if the key takes only whole numbers.
 std::optional<std::string> key_fault(const LargestFlags& flags) {
   for (const std::string& fraction : {std::string("0.5"), fmt::format("{}.5", flags.least)}) {
@@ -123,7 +124,7 @@ std::string most_of_it(const TriedValue& value) {
   return fmt::format("{} {}", to_text(category), format_bytes(*most));
 }
 
-/// Returns one line: "12: rank 0 (gpu0) needs 15.9 GiB of 16.0 GiB, most of it weights 9.1 GiB".
+/// Returns a line such as "12: rank 0 (gpu0) needs 15.9 GiB of 16.0 GiB, most of it weights 9.1 GiB".
 std::string line_of(const TriedValue& value) {
   if (!value.refusal.empty()) return fmt::format("{}: refused, {}", value.value, value.refusal);
   const Bytes room = value.usable_bytes - value.peak_bytes;

@@ -1,6 +1,6 @@
-// penstock model: describes a Hugging Face configuration: its parameters, how many of them one token uses,
-// the layers that have them, and the times of these layers on a device. Layers are priced one by one, with
-// the same terms and bytes as in the stages of a pipeline.
+// penstock model: describes a Hugging Face configuration. It prints the number of parameters, how many of
+// them one token uses, the layers, and the times of the layers on a device. Each layer is priced separately,
+// with the same terms and bytes as in the stages of a pipeline.
 
 #include <cmath>
 #include <cstddef>
@@ -41,7 +41,7 @@ struct LayerAccount {
   std::string name;
   std::int64_t count = 1;
   std::int64_t parameters = 0;  ///< the number of parameters of one layer
-  /// bytes that one layer stores on a device between its forward and its backward pass
+  /// The bytes that one layer stores on a device between its forward and its backward pass.
   std::optional<double> kept_bytes{};
   std::vector<Term> terms{};  ///< cost terms of one layer on a device
 };
@@ -52,9 +52,9 @@ struct ModelAccount {
   std::vector<LayerAccount> layers;
 };
 
-/// Returns the account of a model. Without `work` it has only parameters. The model and the sequence length
-/// of `work` are replaced by those of `part`. It is an error if there is no sequence length, if the degrees
-/// do not divide the model, or if the device lacks the precision.
+/// Returns the account of a model. Without `work` it has only parameters. `part` replaces the model and the
+/// sequence length of `work`. Returns an error if there is no sequence length, if the parallel degrees do not
+/// divide the model, or if the device does not have the precision.
 tl::expected<ModelAccount, std::string> account_of(ArchitecturePart part, std::optional<Workload> work);
 
 std::string model_text(const ModelAccount& account);
@@ -108,7 +108,7 @@ std::vector<LayerAccount> layers_of(const Architecture& model) {
 }
 
 /// Adds times and bytes to the layers. Requires the layers of layers_of() for the workload's model, in the
-/// same order. An embedding is a table lookup, so it has no matrix product and stores nothing.
+/// same order. An embedding is only a table lookup, so it has no matrix product and stores nothing.
 void price(std::vector<LayerAccount>& layers, const Workload& work) {
   const KernelTables& kernels = *built_in_kernels(work.device);
   layers.front().kept_bytes = 0;
@@ -288,9 +288,6 @@ std::string model_json(const ModelAccount& account) {
   return document.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 
-// Implements penstock model, which describes a Hugging Face configuration. It prints the number of
-// parameters, how many of them one token uses, the layers, and the times of the layers on a device.
-
 namespace {
 
 const std::vector<std::string_view> kModelFiles = {".json", ".txt"};
@@ -328,7 +325,7 @@ tl::expected<std::optional<Workload>, std::string> workload_of(const ModelQuesti
   work.parallel.tensor = static_cast<std::int32_t>(flags.tensor);
   work.parallel.context = static_cast<std::int32_t>(flags.context);
   work.parallel.expert = static_cast<std::int32_t>(flags.expert);
-  // Experts are divided among data-parallel copies, so there must be as many copies as expert ranks.
+  // Experts are distributed over data-parallel copies, so there must be as many copies as expert ranks.
   work.parallel.data = work.parallel.expert;
   return work;
 }

@@ -1,6 +1,6 @@
 // penstock plan: runs PipeDream's partitioner on a scenario's layers and cluster, and simulates the plan. The
-// output always shows the simulated time beside the time that the recurrence predicts. -o writes a scenario
-// that uses the plan.
+// output shows the simulated time beside the time that the partitioner's recurrence predicts. -o writes a
+// scenario that uses the plan.
 
 #include <cstdint>
 #include <limits>
@@ -58,7 +58,7 @@ struct PlanFlags {
 /// Returns the scenario's plan options, with the flags applied.
 tl::expected<PlanOptions, UserError> options_of(const PlanFlags& flags, const Scenario& scenario) {
   PlanOptions options = scenario.partition.plan;
-  // "simulated" is not an objective of the recurrence, so the scenario's objective remains in use.
+  // "simulated" is no objective of the recurrence. With this word, the objective of the scenario is used.
   options.objective = enum_of_text<PlanObjective>(flags.objective).value_or(options.objective);
   options.transfers = enum_of_text<CutTransfers>(flags.cut_transfers).value_or(options.transfers);
   if (flags.straight) options.form = PlanForm::straight;
@@ -100,7 +100,7 @@ tl::expected<std::optional<ProfileNoise>, UserError> noise_of(const PlanFlags& f
   }
   ProfileNoise noise{.levels = {}};
   std::string_view rest = flags.noise;
-  // The loop ends after the part without a comma behind it. An empty part ("5%,") is an error.
+  // The loop ends after a part that no comma follows. An empty part ("5%,") is an error.
   while (true) {
     const std::string_view one = rest.substr(0, rest.find(','));
     const auto level = part_of_text(one);
@@ -117,15 +117,15 @@ tl::expected<std::optional<ProfileNoise>, UserError> noise_of(const PlanFlags& f
   return noise;
 }
 
-/// Returns the method that ranks the plans: the simulator, unless the user requests a recurrence.
+/// Returns the method by which plans are ranked. It is the simulator, unless the user asks for a recurrence.
 PlanRanking ranking_of(const PlanFlags& flags, const Scenario& scenario) {
   const bool asks_recurrence =
       flags.objective.empty() ? scenario.partition.states_objective : flags.objective != "simulated";
   return asks_recurrence ? PlanRanking::recurrence : PlanRanking::simulated;
 }
 
-/// Returns the plan with its simulation, and the other plans if a search was made. Returns an error if there
-/// is no plan.
+/// Returns the plan with its simulation. If a search was made, the other plans are included. Returns an error
+/// if there is no plan.
 tl::expected<PlanReport, std::string> planned_report(const Scenario& scenario, const PlanOptions& options,
                                                      PlanRanking ranking) {
   PlanReport report{
@@ -158,7 +158,7 @@ std::optional<std::string> left_out_note(const Scenario& scenario) {
   return fmt::format("plans use 1f1b-rr and ignore these keys of the scenario: {}", fmt::join(keys, ", "));
 }
 
-/// Returns the plan and all further results that the flags request.
+/// Returns the plan and all further results for which the user gave a flag.
 tl::expected<PlanReport, std::string> report_on(const Scenario& scenario, const PlanOptions& options,
                                                 const std::optional<ProfileNoise>& noise,
                                                 const PlanFlags& flags) {
@@ -168,7 +168,8 @@ tl::expected<PlanReport, std::string> report_on(const Scenario& scenario, const 
   PlanReport& report = *planned;
   if (auto note = left_out_note(scenario)) report.evaluation.notes.push_back(*std::move(note));
   if (!flags.no_front) report.front = plan_front(scenario, options, ranking, report.evaluation);
-  // The line "they differ by" needs the factors, too. Their error is reported only if --factors is given.
+  // The line "they differ by" also needs the factors. An error in their computation is reported only if
+  // --factors is given.
   auto factors = plan_factors(report.evaluation);
   if (!factors && flags.factors) return tl::unexpected(factors.error());
   if (factors) report.factors = *std::move(factors);
@@ -191,7 +192,7 @@ tl::expected<PlanReport, UserError> report_of(const PlanFlags& flags) {
   if (!options) return tl::unexpected(options.error());
   auto report = report_on(scenario, *options, *noise, flags);
   if (report) return *std::move(report);
-  // Some of these errors already begin with the place in the file.
+  // Some of these errors already begin with the name of the file and the place in it.
   const bool has_place = scenario.file.empty() || report.error().starts_with(scenario.file);
   return bad_input(has_place ? report.error() : fmt::format("{}: {}", scenario.file, report.error()));
 }

@@ -1,6 +1,6 @@
-// Prints a plan: its configuration and periods, the stages with their layers, the front of other plans, and
-// notes. The text names only the first and the last layer of a stage, because the layers between them follow
-// in a chain. JSON names all layers.
+// Prints a plan: its configuration and periods, the stages with their layers, the best other plans (the
+// front), and notes. The text names only the first and the last layer of a stage, because the layers between
+// them form a chain. JSON names all layers.
 
 #include "cli/commands/plan_output.hpp"
 
@@ -42,7 +42,7 @@ std::string period_text(double period_ns) {
   return format_duration(static_cast<Ns>(std::llround(std::min(period_ns, 9e18))));
 }
 
-/// Returns the notes on the plan. If its factors are explained, the notes on them follow.
+/// Returns the notes on the plan, followed by the notes on its factors if they are explained.
 std::vector<std::string> notes_of(const PlanReport& report) {
   std::vector<std::string> notes = report.evaluation.notes;
   if (report.factors && report.explains_factors)
@@ -76,9 +76,9 @@ Table stage_table(const PlanReport& report) {
   return table;
 }
 
-/// Returns a table of the front: the plans for which no other plan is at least as fast, as small and as
+/// Returns a table of the front. A plan is on the front if no other plan is at least as fast, as small and as
 /// cheap. `front` must not be empty. If several devices share layers (tensor parallelism), the table counts
-/// ranks.
+/// ranks instead of devices.
 Table front_table(const std::vector<PlanEvaluation>& front) {
   Table table{.columns = {"devices", "plan", "predicted period", "simulated period", "samples/s",
                           "peak memory", "device-hours/M samples", "cost/M samples"},
@@ -97,8 +97,8 @@ Table front_table(const std::vector<PlanEvaluation>& front) {
   return table;
 }
 
-/// Returns the samples per second if a minibatch is finished every `period_ns`. For an infinite period it is
-/// "0.00000".
+/// Returns the number of samples per second if a minibatch ends every `period_ns`. For an infinite period the
+/// text is "0.00000".
 std::string rate_text(const PlanReport& report, double period_ns) {
   const auto samples = static_cast<double>(report.evaluation.planned.minibatch_size);
   return format_rate(samples * 1e9 / period_ns);
@@ -118,8 +118,9 @@ std::string devices_text(const PlanEvaluation& plan) {
                      format_count(plan.devices_per_rank(), "device"));
 }
 
-/// Returns the effort of the search, such as "18 plans simulated, 1 of 17 starts ruled out by a bound". If
-/// the search reached its limit of actions, the text adds "; ended at 134 M actions, 12 starts left out".
+/// Returns the effort of the search, such as "18 plans simulated, 1 of 17 starts ruled out by a bound". A
+/// start is a plan from which the search begins. If the search reached its limit of actions, the text adds ";
+/// ended at 134 M actions, 12 starts left out".
 std::string searched_text(const SearchedPlan& search) {
   std::string text = fmt::format("{} simulated, {} of {} starts ruled out by a bound",
                                  format_count(search.simulations, "plan"), search.pruned,
@@ -143,8 +144,8 @@ std::string schedule_text(const Shape& shape) {
   return fmt::format("{}{}warm-up [{}]", text, text.empty() ? "" : "; ", fmt::join(shape.warmup, ", "));
 }
 
-/// Returns a table of the ten best starts of the search. Plans that fit in memory come first. The sort is
-/// stable, so equal plans stay in the order in which they were tried.
+/// Returns a table of the ten best starts of the search. Plans that fit into memory come first. The sort is
+/// stable, so equally good plans have the order in which they were tried.
 Table candidate_table(const PlanReport& report) {
   std::vector<PlanCandidate> best = report.search->candidates;
   std::ranges::stable_sort(
@@ -168,8 +169,8 @@ std::string headline(std::string_view name, const std::string& figure) {
   return fmt::format("{:<17} {}\n", name, figure);
 }
 
-/// Returns why the two periods differ, such as "transfers -2.298 ms, overlap +537.500 us (--factors
-/// explains)". The text is empty if they do not differ.
+/// Returns a text that says why the two periods differ, such as "transfers -2.298 ms, overlap +537.500 us
+/// (--factors explains)". The text is empty if they do not differ.
 std::string differences_text(const PlanReport& report) {
   if (!report.factors) return "";
   std::vector<std::string> parts;
@@ -242,7 +243,7 @@ Json stages_json(const PlanReport& report) {
   return list;
 }
 
-/// Returns the JSON figures that the plan and each plan of the front have.
+/// Returns the figures of one plan as JSON. The chosen plan and each plan of the front have these figures.
 Json figures_json(const PlanEvaluation& plan) {
   Json figures = {{"configuration", plan.configuration()},
                   {"devices", plan.devices()},
@@ -276,8 +277,8 @@ Json search_json(const SearchedPlan& search) {
           {"candidates", std::move(candidates)}};
 }
 
-/// Returns the bandwidths that the planner's recurrence used, from inside a server outwards. An unlimited
-/// bandwidth is null.
+/// Returns the bandwidths that the planner's recurrence used. The first one is that inside a server. An
+/// unlimited bandwidth is null.
 Json levels_json(const std::vector<BandwidthLevel>& levels) {
   Json list = Json::array();
   for (const BandwidthLevel& level : levels) {
@@ -336,12 +337,13 @@ std::string plan_to_json(const PlanReport& report) {
 }
 
 // Prints the factors in two tables: their periods, and their meanings. The second table states the assumption
-// behind each number. It also prints the regret of plans from noisy times. JSON has the exact figures.
+// for each number. It also prints the regret of plans that were made from noisy times. JSON has the exact
+// figures.
 
 namespace {}  // namespace
 
-// The table has a row for each factor. It shows the period with this factor alone, and the period with this
-// and all factors above it. Each period is also shown as a percentage of the prediction.
+// The table has a line for each factor. It shows the period with this factor alone, and the period with this
+// factor and all factors above it. Each period is also shown as a percentage of the predicted period.
 std::string factors_to_text(const PlanFactors& factors, std::size_t width) {
   const Cell ideal = period_cell(factors.ideal_ns);  // the simulated period without any factor
   const Cell ideal_ratio = percent_cell(factors.ideal_ns / factors.recurrence_ns);

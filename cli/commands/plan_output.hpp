@@ -1,5 +1,5 @@
 #pragma once
-// Prints the results of `penstock plan`, and what it adds for --factors and --noise.
+// Prints the results of `penstock plan`, including the tables for --factors and --noise.
 
 #include <cstddef>
 #include <optional>
@@ -28,7 +28,7 @@ struct RegretReport {
 std::string regret_to_text(const RegretReport& report, std::size_t width);
 nlohmann::ordered_json regret_to_json(const RegretReport& report);
 
-/// The data that is printed about one plan.
+/// The data about one plan that are printed.
 struct PlanReport {
   std::string scenario;  ///< the name of the scenario file
   PlanOptions options;

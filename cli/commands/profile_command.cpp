@@ -1,5 +1,5 @@
 // penstock profile: measures the layers of a network. It writes them in the format of PipeDream's profiler,
-// so that both partitioners can read the file. The flags or a scenario name the network.
+// so that PipeDream's partitioner and Penstock's can read the file. The flags or a scenario name the network.
 
 #include <algorithm>
 #include <cstddef>
@@ -42,8 +42,8 @@ struct ProfileFlags {
   OutputFlags output;
 };
 
-/// Adds a size such as "width=64", which replaces the scenario's size. Returns an error if the name is
-/// missing, or if the number is missing or below 1.
+/// Adds a size such as "width=64", which replaces the size in the scenario. Returns an error if the name or
+/// the number is missing, or if the number is below 1.
 tl::expected<void, UserError> add_size(const std::string& text, NetworkSpec& network) {
   const std::size_t equals = text.find('=');
   const bool has_name = equals != std::string::npos && equals > 0;
@@ -54,8 +54,8 @@ tl::expected<void, UserError> add_size(const std::string& text, NetworkSpec& net
   return {};
 }
 
-/// Returns the network that the flags or their scenario name. If `samples` is 0, it becomes the scenario's
-/// microbatch size, so that the profile fits the run.
+/// Returns the network that the flags or their scenario name. If `samples` is 0, sets it to the microbatch
+/// size of the scenario, so that the profile has the same size as the run.
 tl::expected<NetworkSpec, UserError> network_of(const ProfileFlags& flags, std::int64_t& samples) {
   NetworkSpec network{.name = flags.model, .sizes = {}, .place = ""};
   if (flags.model.ends_with(".yaml") || flags.model.ends_with(".yml") || flags.model.ends_with(".json")) {
@@ -96,7 +96,7 @@ Outcome run_profile(ProfileFlags flags, const Invocation& invocation) {
   if (auto known = check_output_files(flags.output.files, kProfileFiles, {{"the input", flags.model}});
       !known)
     return tl::unexpected(known.error());
-  // This check comes before any file is read, because the other executable starts from the beginning.
+  // This check comes before any file is read. If another executable is started, it begins from the start.
   if (!invocation.extensions.profile)
     return tl::unexpected(become("penstock-torch", invocation.arguments, "profile"));
   const auto network = network_of(flags, flags.options.samples);

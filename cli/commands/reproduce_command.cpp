@@ -1,6 +1,6 @@
-// penstock reproduce: prints published figures beside the simulator's predictions, for all experiments or the
-// named ones. A claim that does not hold is a miss. Any miss, even a known one, makes the exit code 1. Each
-// figure has one line:
+// penstock reproduce: prints published figures beside the simulator's predictions, for all experiments or for
+// the named ones. A claim that does not hold is a miss. If there is a miss, even a known one, the exit code
+// is 1. Each figure has one line:
 //
 //   class    published  allowed           predicted  holds
 //   equal      31.4000  0.05 (rounding)     31.4062  yes
@@ -8,8 +8,8 @@
 //   formula    24.0000  exact               24.0000  yes
 //   missed     25.0000  1 % (size)          21.9512  NO
 //
-// The class is part of the table of figures and does not depend on the prediction. A test writes the Markdown
-// form into the documentation of the scenarios.
+// The class is part of the table of figures and does not depend on the prediction. A test checks that docs/
+// contains the Markdown form.
 
 #include "cli/commands/reproduce_command.hpp"
 
@@ -46,12 +46,12 @@ using Json = nlohmann::ordered_json;
 
 constexpr double kPercent = 100;
 
-/// The numbers that the last line of the answer shows.
+/// Numbers that are shown in the last line of the answer.
 struct Counts {
   int printed = 0;   ///< Printed figures that are compared, of the classes equal and missed.
   int within = 0;    ///< Printed figures that are within their tolerance.
-  int bounds = 0;    ///< Bounds, both those that hold and those that do not.
-  int formulas = 0;  ///< Closed forms and drawings, both those that hold and those that do not.
+  int bounds = 0;    ///< bounds, whether they hold or not
+  int formulas = 0;  ///< closed forms and drawings, whether they hold or not
   int missed = 0;    ///< Claims of any class that do not hold.
   int fitted = 0;
   int shown = 0;
@@ -78,7 +78,8 @@ Counts counts_of(const std::vector<Reproduced>& all) {
   return counts_of(figures);
 }
 
-/// Returns "the misses are 3 of gpipe-memory, 1 of flexflow", or a text for no misses.
+/// Returns a text such as "the misses are 3 of gpipe-memory, 1 of flexflow". There is another text if nothing
+/// is missed.
 std::string misses_text(const std::vector<Reproduced>& all) {
   std::vector<std::string> parts;
   for (const Reproduced& reproduced : all) {

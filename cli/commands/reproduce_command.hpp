@@ -19,8 +19,8 @@ struct Reproduced {
   bool holds() const { return std::ranges::all_of(figures, &ReproducedFigure::holds); }
 };
 
-/// Returns a table for each experiment, the misses, and the tolerances with their reasons. The last line has
-/// the counts. `width` is the wanted length of lines in characters; 0 means no limit.
+/// Returns a table for each experiment, then the misses, and then the tolerances with their reasons. The last
+/// line has the counts. `width` is the wanted length of lines in characters; 0 means no limit.
 std::string reproductions_to_text(const std::vector<Reproduced>& all, std::size_t width = 0);
 /// Returns a JSON document with all figures, the experiments and the counts.
 std::string reproductions_to_json(const std::vector<Reproduced>& all);

@@ -1,5 +1,6 @@
-// penstock risk: shows how jitter, stragglers and failures change a prediction. Noise leads to a distribution
-// of makespans. Failures and checkpoints reduce the useful share of the time. risk.hpp computes both.
+// penstock risk: shows how jitter, stragglers and failures change a prediction. With noise, the result is a
+// distribution of makespans. Failures and checkpoints reduce the useful part of the time. risk.hpp computes
+// both.
 
 #include <array>
 #include <cstdint>
@@ -61,7 +62,7 @@ struct FailureOutcome {
   double goodput() const { return penstock::goodput(failures, interval); }
 };
 
-/// The answer for one program. Without noise it has one trial, the undisturbed run.
+/// The answer for one program. If there is no noise, it has one trial, the run without disturbances.
 struct RiskReport {
   std::string name;
   std::int32_t ranks = 0;
@@ -76,7 +77,7 @@ struct RiskReport {
   }
 };
 
-/// A flag that replaces a failure rate, and the smallest value that it accepts.
+/// A flag that replaces a failure rate of the scenario, and the smallest value that it accepts.
 struct FailureFlag {
   std::string_view name;
   const std::string& text;
@@ -84,8 +85,8 @@ struct FailureFlag {
   Ns least;
 };
 
-/// Returns the failure rates of the file with the flags applied. Returns nothing if neither gives a rate of
-/// device failures.
+/// Returns the failure rates of the scenario, with the flags applied. Returns nothing if neither the scenario
+/// nor a flag gives a rate of device failures.
 tl::expected<std::optional<FailureRates>, UserError> rates_of(const RiskFlags& flags,
                                                               std::optional<FailureRates> rates) {
   if (!rates && flags.mtbf.empty()) {
@@ -117,7 +118,8 @@ tl::expected<std::optional<FailureRates>, UserError> rates_of(const RiskFlags& f
   return result;
 }
 
-/// Converts the rates to seconds. If the user gives no checkpoint interval, the best one is computed.
+/// Converts the rates to seconds. If the user gives no checkpoint interval, the interval with the smallest
+/// loss is computed.
 FailureOutcome outcome_of(const FailureRates& rates, std::int32_t devices) {
   const auto seconds = [](Ns duration) { return static_cast<double>(duration) * 1e-9; };
   FailureOutcome outcome{.failures = {.device_mtbf = seconds(rates.device_mtbf_ns),
@@ -184,7 +186,7 @@ tl::expected<RiskReport, UserError> report_of(const RiskFlags& flags) {
 /// Converts seconds to whole nanoseconds. Requires that `seconds` is less than 292 years.
 Ns whole_ns(double seconds) { return static_cast<Ns>(seconds * 1e9); }
 
-/// Returns the lines about the trials: the distribution of makespans and the undisturbed makespan.
+/// Returns the lines about the trials: the distribution of makespans, and the makespan without disturbances.
 std::string noise_text(const RiskReport& report, const RiskFlags& flags) {
   const NoisyMakespans& makespans = report.makespans;
   std::string text = fmt::format(

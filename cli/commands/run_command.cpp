@@ -1,7 +1,7 @@
 // penstock run: executes one program and measures it. First it checks that the program does not hang under
 // the scenario's channels. Then it finds an executable that can run the program (measuring.hpp) and starts
-// the workers. They check again with the channels of the transport. If a launcher starts the processes, only
-// rank 0 prints the answer.
+// the workers. The workers check the program again, with the channels of the transport. If a launcher has
+// started the processes, only rank 0 prints the answer.
 
 #include <algorithm>
 #include <cstddef>
@@ -41,8 +41,8 @@ struct RunFlags {
   ResultFlags result;
 };
 
-/// Adds the memory of each rank. If the modules hold no memory, it is computed from the cost table and the
-/// measured times. A note says which source was used.
+/// Adds the memory of each rank. If the modules report no memory, it is computed from the cost table and the
+/// measured times. A note says which of the two was used.
 void add_memory(Result& result, const Experiment& experiment, const RunFlags& flags) {
   if (std::ranges::any_of(result.ranks, [](const RankReport& rank) { return rank.memory.peak_bytes > 0; })) {
     result.notes.emplace_back("memory: what the modules held, by their own account");
@@ -68,7 +68,7 @@ tl::expected<std::optional<ProcessPlace>, UserError> own_place(const Experiment&
   return *place;
 }
 
-/// Measures the program. If a launcher started the processes, only rank 0 gets a result.
+/// Measures the program. If a launcher has started the processes, only rank 0 gets a result.
 tl::expected<std::optional<Result>, UserError> measured(const Experiment& experiment, const RunFlags& flags,
                                                         const Extensions& extensions) {
   const auto place = own_place(experiment, flags);
@@ -77,7 +77,7 @@ tl::expected<std::optional<Result>, UserError> measured(const Experiment& experi
       measure_by_backend(experiment, flags.measuring, run_options(flags.measuring), *place, extensions);
   if (!result) return tl::unexpected(std::move(result.error()));
   if (!*result) return std::nullopt;
-  // NCCL uses real links, which share their bandwidth without any emulation.
+  // NCCL uses real links. These share their bandwidth without any emulation.
   const bool emulates_links = flags.measuring.backend != "nccl";
   if (emulates_links && links_are_shared(experiment)) {
     (*result)->link_sharing = LinkSharing::left_out;
@@ -101,7 +101,7 @@ Outcome run_run(const RunFlags& flags, const Invocation& invocation) {
     return tl::unexpected(*std::move(failure));
   const auto measurement = measured(*experiment, flags, invocation.extensions);
   if (!measurement) return tl::unexpected(measurement.error());
-  if (!*measurement) return ExitCode::ok;  // Rank 0 prints the answer.
+  if (!*measurement) return ExitCode::ok;  // another rank; only rank 0 prints the answer
   const ResultTexts texts = {.printed = result_to_table(**measurement, {.width = table_width()}),
                              .file = result_to_table(**measurement)};
   if (auto written = write_result(**measurement, flags.result, texts); !written)

@@ -1,7 +1,7 @@
-// penstock schedules: prints the table of schedules, as names with their options, as figures for one shape
-// (--figures) or as pictures (--gallery). Every row of figures is a simulation of the schedule with the given
-// shape, beside its closed form if one applies. Schedules that do not take the shape are left out. A test
-// compares the tables of docs/reference with the output of these functions.
+// penstock schedules: prints the schedules with their options, their figures for one shape (--figures), or
+// their pictures (--gallery). The figures come from a simulation of the schedule with the given shape. The
+// published formula is printed beside them if one applies. Schedules that do not accept the shape are left
+// out. A test compares the tables of docs/reference with the output of these functions.
 
 #include "cli/commands/schedules_command.hpp"
 
@@ -47,8 +47,8 @@ std::string legend(const Shape& shape) {
       shape.stages, shape.microbatches, shape.virtual_stages, shape.slices);
 }
 
-/// Returns the table of all schedules that accept the shape. For example, chimera refuses an odd K and then
-/// has no row.
+/// Returns the table of all schedules that accept the shape. For example, chimera does not accept an odd K
+/// and is then not in the table.
 Table schedule_table_of(const Shape& shape) {
   Table table;
   table.columns = {"schedule", "takes",       "idle",    "holds for", "bubble",
@@ -85,8 +85,8 @@ std::string schedule_table_markdown(const Shape& shape) {
   std::string text = markdown_row(table.columns);
   text += '|';
   for (std::size_t column = 0; column < table.columns.size(); ++column) {
-    // Columns of numbers are aligned right. The table always has a first row, because the schedule `naive`
-    // accepts every shape.
+    // Columns of numbers are aligned right. The first table row decides this. It always exists, because the
+    // schedule `naive` accepts every shape.
     text += table.rows.front()[column].value ? "---:|" : "---|";
   }
   text += '\n';
@@ -116,9 +116,6 @@ std::string schedule_gallery_markdown(const Shape& shape) {
   }
   return text;
 }
-
-// Implements penstock schedules. It prints the schedules with their options, their figures for one shape
-// (--figures), or their pictures (--gallery).
 
 namespace {
 

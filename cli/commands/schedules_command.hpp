@@ -9,8 +9,8 @@
 
 namespace penstock {
 
-/// Returns a table with one row per schedule that accepts `shape`: its closed form and its simulated figures.
-/// `width` is the longest line in characters; 0 means no limit.
+/// Returns a table with one row for each schedule that accepts `shape`: its published formula and its
+/// simulated figures. `width` is the longest line in characters; 0 means no limit.
 std::string schedule_table_text(const Shape& shape, std::size_t width = 0);
 std::string schedule_table_markdown(const Shape& shape);
 

@@ -1,5 +1,5 @@
-// penstock selftest: checks the GPUs of this machine, alone and in pairs. Only the executable with the GPU
-// backends can check them, so other executables start it.
+// penstock selftest: checks the GPUs of this machine, one by one and in pairs. Only the executable with the
+// GPU backends can check them. Any other executable replaces itself by that one.
 
 #include <tl/expected.hpp>
 

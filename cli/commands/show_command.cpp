@@ -46,8 +46,8 @@ std::string heading(const Result& result) {
                      format_duration_short(result.makespan_ns));
 }
 
-/// Returns a hint about the width at which every action is visible. It is empty if the lines already show
-/// every action.
+/// Returns a hint about the width at which every action is visible. The hint is empty if the lines already
+/// show every action.
 std::string hint(const Result& result, std::int32_t width) {
   constexpr std::int64_t kMostReadable = 1000;  // the widest line that the hint suggests, in columns
   const auto needed = columns_for_every_action(result.timeline, width);
@@ -57,7 +57,8 @@ std::string hint(const Result& result, std::int32_t width) {
                                                         : "-o FILE.html draws a picture that zooms\n");
 }
 
-/// Returns the timeline with the requested width, otherwise with the width of the terminal or of a file.
+/// Returns the timeline. Its width is the requested width. If none is requested, it is the width of the
+/// terminal, or a fixed width for a file.
 std::string picture(const Result& result, const ShowFlags& flags) {
   constexpr std::int32_t kWidth = 100;  // the width for a file
   const std::int32_t width = flags.width > 0 ? flags.width : terminal_columns().value_or(kWidth);
@@ -66,8 +67,8 @@ std::string picture(const Result& result, const ShowFlags& flags) {
          hint(result, width);
 }
 
-/// Prints the lowered lists side by side. Lists need no simulation, so a program that hangs can be shown,
-/// too.
+/// Prints the lowered lists side by side. Lists need no simulation, so a program that hangs can also be
+/// shown.
 Outcome show_actions(const Experiment& experiment, const ShowFlags& flags) {
   if (!flags.result.output.files.empty() || flags.result.output.json) {
     return bad_input("--actions prints text only: for a file use `penstock convert --lower`");
@@ -104,7 +105,8 @@ Outcome run_show(const ShowFlags& flags) {
   const auto scenario = scenario_of(flags.prediction.input, flags.prediction.channels);
   if (!scenario) return tl::unexpected(scenario.error());
   write_reading_notes(*scenario, flags.result.output);
-  // Lists alone need less memory than a simulation. prepared() refuses lists that are too long.
+  // Lists alone need less memory than a simulation. For --actions, only prepared() checks that the lists are
+  // not too long.
   if (auto refusal = memory_refusal(*scenario, simulate_options(flags)); refusal && !flags.actions)
     return bad_input(*std::move(refusal));
   const auto experiment = prepared(*scenario);

@@ -1,5 +1,5 @@
 // penstock simulate: predicts one experiment. It makes a Scenario from the flags, runs the simulator, and
-// prints the Result as a table, JSON or files. It stores memory samples only if an output draws them.
+// prints the Result as a table, as JSON or as files. It stores memory samples only if an output draws them.
 
 #include <memory>
 #include <string>
@@ -51,15 +51,16 @@ Outcome explain_engine(const SimulateFlags& flags) {
   return ExitCode::ok;
 }
 
-/// Predicts the experiment. The error has exit code 1 if the program is invalid or hangs, and 2 if the
-/// scenario cannot be simulated.
+/// Predicts the experiment. If the program is invalid or hangs, the error has exit code 1. If the scenario
+/// cannot be simulated, it has exit code 2.
 tl::expected<Result, UserError> predicted(const SimulateFlags& flags) {
   auto scenario = scenario_of(flags.prediction.input, flags.prediction.channels);
   if (!scenario) return tl::unexpected(scenario.error());
   return simulate_scenario(*scenario, simulate_options(flags));
 }
 
-/// Returns the table to print. With --fail-on-oom the error message reports the memory instead of the table.
+/// Returns the table to print. With --fail-on-oom, the lack of memory is reported in the error message and
+/// not in the table.
 std::string printed(const Result& result, const SimulateFlags& flags) {
   return result_to_table(
       result, {.out_of_memory = flags.fail_on_oom ? OutOfMemoryLines::left_out : OutOfMemoryLines::shown,

@@ -1,7 +1,7 @@
 // penstock sweep: simulates one scenario for many schedules, K, v and M. The points are all combinations of
-// the given lists. A point that cannot be simulated shows the reason. Rows have the order of the lists,
-// whichever thread ends first. Several processes can share a sweep without communication. Each process writes
-// one shard of the points to a file, and --merge joins the files:
+// the given lists. A point that cannot be simulated shows the reason. Points are printed in the order of the
+// lists, although several threads compute them. Several processes can compute parts of a sweep without
+// communication. Each process writes one shard of the points to a file, and --merge joins the files:
 //
 //   --shard 1/2 -o part-1.jsonl   points 0 2 4 ...  --+
 //                                                      +-- --merge part-1.jsonl part-2.jsonl -o table.csv
@@ -48,7 +48,9 @@ namespace penstock {
 namespace {
 
 struct SweepFlags {
-  InputFlags input;  // schedule, pp_size, virtual_stages and num_microbatches are lists below, and empty here
+  // The fields schedule, pp_size, virtual_stages and num_microbatches are empty here. The lists below replace
+  // them.
+  InputFlags input;
   ChannelFlags channels;
   OutputFlags output;
   std::string engine;
@@ -68,8 +70,8 @@ struct SweepFlags {
 const std::vector<std::string_view> kSweepFiles = {".csv", ".json", ".html", ".txt"};
 constexpr std::string_view kPartSuffix = ".jsonl";
 
-/// Returns an error for the first flag that lists a value which a program file fixes. A program file has one
-/// schedule and one shape.
+/// Returns an error if a flag gives a list of values for something that the program file already fixes. A
+/// program file has one schedule and one shape. The error is about the first such flag.
 tl::expected<void, UserError> refuse_axes_of_program(const SweepFlags& flags) {
   for (const auto& [name, given] :
        {std::pair{"--schedule", !flags.schedules.empty()}, std::pair{"--pp-size", !flags.pp_sizes.empty()},
@@ -87,9 +89,9 @@ tl::expected<void, UserError> refuse_axes_of_program(const SweepFlags& flags) {
   return bad_input("--resume keeps the points of a long sweep, and a program has one: leave the flag out");
 }
 
-/// Returns the scenario from which every point starts. It omits the batch sizes of the flags, because the
-/// schedule of a point decides which sizes they replace. Returns an error if neither the scenario nor the
-/// flags give what each point needs.
+/// Returns the scenario from which every point starts. It does not have the batch sizes of the flags, because
+/// the schedule of a point decides which sizes they replace. Returns an error if neither the scenario nor the
+/// flags give a value that each point needs.
 tl::expected<Scenario, UserError> base_scenario(const SweepFlags& flags) {
   InputFlags input = flags.input;
   input.micro_batch_size.reset();
@@ -104,7 +106,7 @@ tl::expected<Scenario, UserError> base_scenario(const SweepFlags& flags) {
   if (!complete) return bad_input("expected --schedule NAME[,NAME...]: the scenario names none");
   const bool says_m = !flags.microbatches.empty() || !flags.input.settings.empty() ||
                       (flags.input.micro_batch_size && flags.input.global_batch_size) ||
-                      // On named devices a microbatch is one sample unless its size is stated.
+                      // On named devices, a microbatch is one sample if the user gives no size.
                       (std::holds_alternative<DeviceModel>(scenario->model) && flags.input.global_batch_size);
   if (flags.input.file.empty() && (flags.pp_sizes.empty() || !says_m)) {
     return bad_input("expected a scenario file, or --pp-size and --num-microbatches beside --schedule");
@@ -112,8 +114,8 @@ tl::expected<Scenario, UserError> base_scenario(const SweepFlags& flags) {
   return scenario;
 }
 
-/// Returns the schedules of --schedule. Returns an error for an unknown name. Otherwise a typing error would
-/// appear as thousands of skipped points.
+/// Returns the schedules of --schedule. Returns an error for an unknown name, because otherwise a typing
+/// error would give thousands of skipped points.
 tl::expected<std::vector<std::string>, UserError> schedules_of(const SweepFlags& flags) {
   for (const std::string& name : flags.schedules) {
     if (auto known = known_schedule(name); !known) return tl::unexpected(known.error());
@@ -121,8 +123,8 @@ tl::expected<std::vector<std::string>, UserError> schedules_of(const SweepFlags&
   return flags.schedules;
 }
 
-/// Returns the batch sizes that the flags or --set state. Such a size does not change with M. A size that
-/// only the scenario's file states may change.
+/// Returns the batch sizes that the flags or --set give. Such a size stays the same for every M. A size that
+/// only the scenario file gives may change with M.
 Batch stated_sizes(const SweepFlags& flags, const Scenario& scenario) {
   Batch stated = stated_batch(flags.input);
   for (const std::string& setting : flags.input.settings) {
@@ -134,9 +136,9 @@ Batch stated_sizes(const SweepFlags& flags, const Scenario& scenario) {
   return stated;
 }
 
-/// Returns `stated` with the size that --hold names. If that size is not stated, it is computed from the
-/// scenario. Returns an error if the other size is stated, too, because then M cannot change. Also returns an
-/// error if the size is unknown.
+/// Returns `stated` with the size that --hold names. If the user has not given this size, it is computed from
+/// the scenario. Returns an error if the size is unknown. Also returns an error if the other size is given as
+/// well, because then M cannot change.
 tl::expected<Batch, UserError> with_held_size(Batch stated, const SweepFlags& flags,
                                               const Scenario& scenario) {
   const MicrobatchMeaning meaning = meaning_of_microbatch(scenario.schedule);
@@ -199,7 +201,7 @@ tl::expected<void, UserError> check_size(const SweepFlags& flags, std::uint64_t 
 }
 
 /// Opens the file that stores finished points, and adds its points to the grid. Returns a null pointer if
-/// `file` is empty.
+/// `file` is an empty name.
 tl::expected<std::unique_ptr<SweepProgressFile>, UserError> opened_progress(const std::string& file,
                                                                             const SweepFlags& flags,
                                                                             const Scenario& scenario,
@@ -212,14 +214,14 @@ tl::expected<std::unique_ptr<SweepProgressFile>, UserError> opened_progress(cons
   auto progress = SweepProgressFile::open(file, head);
   if (!progress) return bad_input(progress.error());
   grid.known = (*progress)->known();
-  // The digest contains the commit, but not changes that were never committed. Therefore some points are
-  // computed again and compared with the file.
+  // The digest contains the commit, but no changes that are not committed. Therefore some points are computed
+  // again and compared with the file.
   if (auto same = check_known(scenario, grid); !same)
     return bad_input(fmt::format("{}: {}; name another file", file, same.error()));
   return *std::move(progress);
 }
 
-/// Runs the points that are not known yet. After an interrupt it starts no more points.
+/// Runs the points that are not known yet. After an interrupt, no further points are started.
 Sweep run_points(const Scenario& scenario, SweepGrid grid, const OutputFlags& output, SweepProgressFile* kept,
                  const InterruptNoted& interrupt) {
   const bool draw = !output.quiet && stderr_is_terminal();
@@ -230,8 +232,8 @@ Sweep run_points(const Scenario& scenario, SweepGrid grid, const OutputFlags& ou
   return sweep_until(interrupt, scenario, std::move(grid));
 }
 
-/// Returns the message after Ctrl-C: what is finished and how to continue. `file` stores the points; it is
-/// empty if no file does.
+/// Returns the message after Ctrl-C. It says how many points are finished and how to continue. `file` is the
+/// file that stores the points, or an empty text if there is none.
 std::string interrupted_message(const std::string& file, const Sweep& swept) {
   if (!swept.interruption) return "penstock: interrupted when all points were done";
   const std::string& count = *swept.interruption;
@@ -250,7 +252,7 @@ tl::expected<void, UserError> write_sweep(const SweepFlags& flags, const Sweep& 
   return write_answer(flags.output, forms, text);
 }
 
-/// The sweep before its first point is computed.
+/// The data of a sweep before its first point is computed.
 struct PreparedSweep {
   Scenario scenario;
   SweepGrid grid;
@@ -259,8 +261,8 @@ struct PreparedSweep {
   std::unique_ptr<SweepProgressFile> kept;
 };
 
-/// Returns the file name of a shard: the name of -o with {shard} replaced by the shard's number. Returns an
-/// error if the other flags do not fit a shard.
+/// Returns the file name of a shard: the name of -o, in which the shard's number replaces {shard}. Returns an
+/// error if another flag cannot be combined with a shard.
 tl::expected<std::string, UserError> part_file(const SweepFlags& flags, const StatedShard& stated) {
   const std::string who = fmt::format("shard {} ({})", to_text(stated.shard), stated.stated_by);
   const std::string whole = stated.stated_by == "--shard"
@@ -315,8 +317,8 @@ tl::expected<PreparedSweep, UserError> prepared_sweep(const SweepFlags& flags) {
   return prepared;
 }
 
-/// Returns the outcome of a complete sweep. It is an error if no point could be simulated: a failed check if
-/// all points hang, as in `simulate`, and bad input otherwise.
+/// Returns the outcome of a complete sweep. If no point could be simulated, it is an error. If all points
+/// hang, the error is a failed check, as in `simulate`. Otherwise it is bad input.
 Outcome outcome_of(const Sweep& swept) {
   if (std::ranges::any_of(swept.rows, was_simulated)) return ExitCode::ok;
   const bool all_failed =
@@ -327,7 +329,7 @@ Outcome outcome_of(const Sweep& swept) {
                     "sweep: no point could be simulated:\n" + reasons);
 }
 
-/// Prints the file of the shard, and that `--merge` joins the shards.
+/// Prints the file name of the shard, and a sentence that `--merge` joins the shards.
 tl::expected<void, UserError> write_part_line(const PreparedSweep& prepared, const Sweep& swept) {
   const SweepHead head = sweep_head(prepared.scenario, prepared.grid);
   return write_stdout(fmt::format(
@@ -336,7 +338,8 @@ tl::expected<void, UserError> write_part_line(const PreparedSweep& prepared, con
       to_text(head.shard), swept.rows.size(), head.points, shown_name(prepared.kept_name), head.shard.count));
 }
 
-/// Writes all finished points. After an interrupt it then ends the process by the signal and does not return.
+/// Writes all finished points. After an interrupt, it then ends the process by the signal and does not
+/// return.
 Outcome finish(const SweepFlags& flags, const PreparedSweep& prepared, const Sweep& swept,
                InterruptNoted& interrupt) {
   const auto written = prepared.is_part ? write_part_line(prepared, swept) : write_sweep(flags, swept);
@@ -361,8 +364,8 @@ Outcome run_sweep(const SweepFlags& flags) {
   return finish(flags, *prepared, swept, interrupt);
 }
 
-/// Returns an error if --merge is combined with a flag of the scenario or the grid. These come from the
-/// parts.
+/// Returns an error if --merge is combined with a flag of the scenario or of the grid. The merged files
+/// already contain these values.
 tl::expected<void, UserError> refuse_flags_beside_merge(const SweepFlags& flags) {
   SweepFlags merge_alone;
   merge_alone.parts = flags.parts;

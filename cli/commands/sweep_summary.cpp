@@ -1,6 +1,7 @@
-// Summarizes a sweep of thousands of points. It prints counts, the best row of each schedule, and which M do
-// not fit in memory ("M 1-4, 8"). It also prints why points were skipped. Reasons that differ only in numbers
-// ("3 microbatches do not divide by 2", "5 microbatches do not divide by 2") are printed once.
+// Summarizes a sweep of thousands of points. It prints counts, the best point of each schedule, and the
+// values of M that do not fit into memory ("M 1-4, 8"). It also prints why points were skipped. If reasons
+// differ only in numbers ("3 microbatches do not divide by 2", "5 microbatches do not divide by 2"), they are
+// printed once.
 
 #include "cli/commands/sweep_summary.hpp"
 
@@ -77,15 +78,15 @@ std::string without_numbers(std::string_view reason) {
   return text;
 }
 
-/// Returns the K and M of a group's points if their reasons differ in numbers: " (the first of K 17-64, M
-/// 8)". Otherwise the text is empty, because the first reason is enough.
+/// Returns the K and M of a group of points: " (the first of K 17-64, M 8)". The text is empty if all points
+/// have the same reason with the same numbers.
 std::string range_text(const Refused& refused) {
   if (!refused.reasons_differ) return "";
   return fmt::format(" (the first of K {}, M {})", runs_of(refused.stages), runs_of(refused.microbatches));
 }
 
-/// Returns one line per reason, the most frequent first. Equally frequent reasons are in alphabetical order.
-/// At most eight reasons are listed, because rare reasons are less useful.
+/// Returns one line for each reason, the most frequent first. Equally frequent reasons are in alphabetical
+/// order. Only eight reasons are listed, because rare reasons are less useful.
 std::string reason_lines(const Sweep& sweep, SweepStatus status) {
   std::map<std::string, Refused> groups;
   for (const SweepRow& row : sweep.rows) {
@@ -125,7 +126,7 @@ std::string counts_text(const Sweep& sweep) {
                      count(SweepStatus::failed));
 }
 
-/// Returns the best row of each schedule, with the same text as at the end of sweep_table().
+/// Returns the best point of each schedule, with the same text as at the end of sweep_table().
 std::string best_text(const Sweep& sweep, std::size_t width) {
   const std::vector<SweepRow> best = best_per_schedule(sweep);
   if (best.empty()) return "\nno point ran and fits in memory\n";

@@ -1,11 +1,11 @@
-// Compares figures one by one, and actions by their positions in the lists. Both results have the same lists,
-// because results of different programs are refused. The error of the makespan is divided on each rank:
+// Compares figures one by one, and actions by their positions in the lists. Results of different programs are
+// refused, so both results have the same lists. The error of the makespan is divided on each rank:
 //
 //   makespan = compute + exposed transfers + launch + waiting        (launch only if both results have it)
 //
-// Waiting is the remainder, so the parts always add up. The error of the run is the mean over the ranks.
-// compare_tables.cpp writes the comparison. result_diff.cpp compares results of different programs. Tests:
-// compare_test.cpp.
+// Waiting is the remaining part, so the parts always add up to the makespan. The error of the run is the mean
+// over the ranks. compare_tables.cpp writes the comparison. result_diff.cpp compares results of different
+// programs. Tests: compare_test.cpp.
 
 #include "report/compare/compare.hpp"
 
@@ -33,7 +33,7 @@
 namespace penstock {
 namespace {
 
-// RECVs and RESHARDs are left out. A RECV has the span of its SEND, and a RESHARD takes no time.
+// RECVs and RESHARDs are not compared. A RECV has the same span as its SEND, and a RESHARD takes no time.
 constexpr std::array kComparedKinds = {
     ActionKind::forward,   ActionKind::backward,   ActionKind::backward_input, ActionKind::backward_weight,
     ActionKind::recompute, ActionKind::step,       ActionKind::send_forward,   ActionKind::send_backward,
@@ -49,8 +49,8 @@ std::string text_of(const TransferReport& transfers) {
       transfers.eager_bytes == 0 ? "none eager" : fmt::format("eager below {} B", transfers.eager_bytes));
 }
 
-/// Returns the error relative to the measured value. It is infinite if only the prediction is above 0, so
-/// that it exceeds any tolerance.
+/// Returns the error relative to the measured value. It is infinite if the predicted value is above 0 and the
+/// measured value is 0, so that it exceeds any tolerance.
 double relative(double predicted, double measured) {
   // This condition also covers the case that both values are 0.
   if (predicted == measured) return 0;
@@ -101,7 +101,7 @@ ErrorParts parts_of_rank(const Result& result, std::size_t rank, const std::vect
                    .compute_ns = report.busy_ns,
                    .transfer_ns = report.exposed_communication_ns};
   // Without spans, launch time cannot be separated from waiting. With spans, all parts are computed from the
-  // spans, so that they follow the same rules.
+  // spans, so that predictions and measurements follow the same rules.
   if (!spans.empty()) {
     parts.launch_ns = parts.compute_ns = parts.transfer_ns = 0;
     for (const IdleBefore& before : idle_before_actions(spans[rank])) {
@@ -146,7 +146,7 @@ std::vector<RankComparison> ranks_of(const Result& predicted, const Result& meas
   return ranks;
 }
 
-/// Returns the mean of each part over the ranks. The rounding remainder is added to waiting.
+/// Returns the mean of each part over the ranks. Waiting gets the rounding error of the other parts.
 ErrorParts mean_parts(const std::vector<RankComparison>& ranks, Ns makespan_ns) {
   ErrorParts mean{.makespan_ns = makespan_ns};
   if (ranks.empty()) return mean;
@@ -166,8 +166,8 @@ ErrorParts mean_parts(const std::vector<RankComparison>& ranks, Ns makespan_ns) 
 
 // --- actions --------------------------------------------------------------------------------------
 
-/// Returns true if both timelines have the same actions in the same order. Then the i-th spans describe the
-/// same action.
+/// Returns true if both timelines have the same actions in the same order. In this case the i-th spans of
+/// both describe the same action.
 bool have_same_actions(const Timeline& a, const Timeline& b) {
   return a.spans.size() == b.spans.size() &&
          std::ranges::equal(a.spans, b.spans, [](const Span& x, const Span& y) {
@@ -177,7 +177,7 @@ bool have_same_actions(const Timeline& a, const Timeline& b) {
 
 /// Returns the errors of one action kind over all ranks. The means are rounded down to whole nanoseconds.
 ActionErrors errors_of(ActionKind kind, const Timeline& predicted, const Timeline& measured) {
-  // The start value -1 is less than any error, so an action is named even if all errors are 0.
+  // The start value -1 is less than any error. An action is therefore named even if all errors are 0.
   ActionErrors errors{.kind = kind, .worst_start_ns = -1, .worst_action = {}};
   for (std::size_t i = 0; i < predicted.spans.size(); ++i) {
     const Span& expected = predicted.spans[i];
@@ -200,7 +200,7 @@ ActionErrors errors_of(ActionKind kind, const Timeline& predicted, const Timelin
 }
 
 /// Adds the mean errors over all compute actions except STEP, which usually takes no time. The duration error
-/// is the sum of all errors divided by the sum of all durations. Therefore short actions count little.
+/// is the sum of all errors divided by the sum of all durations, so short actions have little influence.
 void add_action_figures(std::vector<ComparedFigure>& figures, const Timeline& predicted,
                         const Timeline& measured, const CompareTolerances& tolerances) {
   double start_error = 0;
@@ -224,8 +224,8 @@ void add_action_figures(std::vector<ComparedFigure>& figures, const Timeline& pr
   add("action_duration", duration > 0 ? duration_error / duration : 0, tolerances.duration);
 }
 
-/// Returns an error if a timeline has another number of ranks than its result. A timeline from a file may
-/// lack ranks. Returns nothing if the numbers agree or the timeline is empty.
+/// Returns an error if a timeline has another number of ranks than its result. This can happen if a timeline
+/// from a file lacks ranks. Returns nothing if the numbers agree or the timeline is empty.
 std::optional<CompareError> fault_of_timeline(const Result& result) {
   const auto ranks = std::ssize(result.ranks);
   if (result.timeline.spans.empty() || result.timeline.rank_count == ranks) return std::nullopt;
@@ -234,8 +234,9 @@ std::optional<CompareError> fault_of_timeline(const Result& result) {
                                   ranks)};
 }
 
-/// Returns the reason why two results cannot be compared, or nothing if they can. Wrong kinds are checked
-/// first, then programs, then rules. Thus the message names the first mistake that the user must correct.
+/// Returns the reason why two results cannot be compared, or nothing if they can. The kinds are checked
+/// first, then the programs, then the rules. So the message names the mistake that the user must correct
+/// first.
 std::optional<CompareError> why_not_comparable(const Result& predicted, const Result& measured) {
   const bool measured_first = predicted.kind == ResultKind::measured;
   const bool predicted_second = measured.kind == ResultKind::predicted;
@@ -288,7 +289,7 @@ std::optional<CompareError> why_not_comparable(const Result& predicted, const Re
   return std::nullopt;
 }
 
-/// Returns the notes on the measurement: on its memory figures, and on link sharing that it ignores.
+/// Returns notes on the measurement: on its memory figures, and on the sharing of links, which it ignores.
 std::vector<std::string> notes_of(const Result& measured) {
   std::vector<std::string> notes;
   if (measured.link_sharing == LinkSharing::left_out) {
@@ -357,7 +358,7 @@ Ranking ranking_of(const std::vector<ResultPair>& pairs, double threshold) {
       const RankedRun& faster = ranking.runs[a];
       const RankedRun& slower = ranking.runs[b];
       const double gap = slower.measured_ns_per_sample / faster.measured_ns_per_sample - 1;
-      // The gap is too small to decide the order, or it is not a number.
+      // The gap is too small to decide which run is faster, or it is not a number.
       if (!(gap > threshold)) continue;
       ++ranking.counted_pairs;
       // Equal predictions count as wrong, because they do not identify the faster run.

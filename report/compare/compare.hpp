@@ -1,6 +1,6 @@
 #pragma once
 // Compares predictions with measurements of the same programs. It shows how large the errors are, in which
-// figures and on which ranks. It also checks if the predictions rank the schedules correctly.
+// figures and on which ranks. It also checks whether the predictions rank the schedules in the right order.
 // html_report.hpp draws a comparison.
 
 #include <array>
@@ -17,7 +17,8 @@
 
 namespace penstock {
 
-/// The largest errors that pass. If a tolerance is absent, its error is reported but cannot fail.
+/// The largest errors that are accepted. If a tolerance is absent, its error is reported but never leads to a
+/// failure.
 struct CompareTolerances {
   /// The tolerance of the makespan and of samples per second, as a fraction of the measured value.
   double makespan = 0.05;
@@ -37,9 +38,9 @@ struct ComparedFigure {
   std::string name;
   double predicted = 0;
   double measured = 0;
-  /// The value predicted - measured. For times, rates and bytes it is a fraction of the measured figure.
+  /// The value predicted - measured. For times, rates and bytes it is divided by the measured figure.
   double error = 0;
-  /// The largest |error| that passes. If it is absent, every error passes.
+  /// The largest |error| that is accepted. If it is absent, every error is accepted.
   std::optional<double> tolerance;
   bool passed() const;
 
@@ -70,11 +71,12 @@ struct ErrorParts {
   Ns compute_ns = 0;
   /// The error of the time in which the rank is idle while a message for its next action is under way.
   Ns transfer_ns = 0;
-  /// The error of the launch time: the rank is idle although its next action could start. A prediction has no
-  /// launch time. A calibrated cost file includes launches in the durations, so compute and launch then have
-  /// opposite errors. The value is absent if a result has no timeline. Then `waiting_ns` includes it.
+  /// The error of the launch time, in which the rank is idle although its next action could start. A
+  /// prediction has no launch time. If a calibrated cost file includes launches in the durations, compute and
+  /// launch have opposite errors. The value is absent if a result has no timeline. In this case `waiting_ns`
+  /// includes it.
   std::optional<Ns> launch_ns{};
-  /// The error of the time in which the rank waits for other ranks or has finished.
+  /// The error of the time in which the rank waits for other ranks or has finished its list.
   Ns waiting_ns = 0;
 
   friend bool operator==(const ErrorParts&, const ErrorParts&) = default;
@@ -107,7 +109,7 @@ struct Comparison {
   std::vector<RankComparison> ranks;
   /// The errors for each kind of action. The list is empty if a result has no timeline.
   std::vector<ActionErrors> actions;
-  /// Notes about the measurement that affect how the errors must be read.
+  /// Notes about the measurement that readers need to understand the errors.
   std::vector<std::string> notes;
   bool passed() const;
 
@@ -122,8 +124,8 @@ struct CompareError {
 };
 
 /// Compares a prediction with a measurement of the same program. Returns an error if their kinds, programs
-/// (digests), channel models, transfer rules or link sharing do not match. An incomplete timeline is an
-/// error, too.
+/// (digests), channel models, transfer rules or link sharing do not match. Also returns an error if a
+/// timeline is incomplete.
 tl::expected<Comparison, CompareError> compare_results(const Result& predicted, const Result& measured,
                                                        const CompareTolerances& tolerances);
 
@@ -160,7 +162,8 @@ struct WrongRank {
 
 /// The ranking of several runs by speed, as predicted and as measured.
 struct Ranking {
-  /// The largest measured gap at which a pair counts as equally fast. Such pairs are not checked.
+  /// The largest measured gap at which two runs count as equally fast. The order of such a pair is not
+  /// checked.
   double threshold = 0.03;
   /// The runs, ordered from the fastest to the slowest measured time.
   std::vector<RankedRun> runs;

@@ -1,7 +1,7 @@
 // Writes comparisons and rankings: as tables for terminals and pages, and as text and JSON. An error is
-// always predicted minus measured, so that "+" means that the prediction was too high. Relative errors are
-// fractions of the measured value. There is a column "launch" only if the measurement separates launches from
-// waiting. JSON has the exact numbers, so that no script reads a rounded figure. compare.cpp computes the
+// always predicted minus measured, so "+" means that the prediction was too high. Relative errors are divided
+// by the measured value. There is a column "launch" only if the measurement separates launches from waiting.
+// JSON has the exact numbers, so that scripts do not read rounded figures. compare.cpp computes the
 // comparison. Tested by compare_test.cpp.
 
 #include "report/compare/compare_tables.hpp"
@@ -28,7 +28,7 @@ namespace penstock {
 
 namespace {
 
-/// Returns a value as text. The name of the figure decides if the value is a time, bytes, a rate or a
+/// Returns a value as text. The name of the figure says whether the value is a time, bytes, a rate or a
 /// fraction.
 std::string value_text(const std::string& name, double value, MemoryUnit unit) {
   if (name == "makespan_ns") return period_cell(value).text;
@@ -170,7 +170,7 @@ Table ranking_rows(const Ranking& ranking) {
               .rows = {}};
   for (std::size_t i = 0; i < ranking.runs.size(); ++i) {
     const RankedRun& run = ranking.runs[i];
-    // Runs with equal predictions share the best of their places.
+    // Runs with equal predictions all get the best of their places.
     const auto place = std::ranges::find(predicted, run.predicted_ns_per_sample) - predicted.begin() + 1;
     const auto duration = [](double ns) { return Cell{format_duration(std::llround(ns)), ns}; };
     table.rows.push_back({{std::to_string(i + 1), static_cast<double>(i + 1)},

@@ -10,7 +10,7 @@
 
 namespace penstock {
 
-/// Returns a table with one row per figure: its values, error, tolerance and verdict.
+/// Returns a table with one row for each figure: its values, error and tolerance, and whether it is accepted.
 Table compared_figures(const Comparison& comparison);
 /// Returns a table with one row per rank: the parts of its error, and its memory if that was measured.
 Table rank_errors(const Comparison& comparison);

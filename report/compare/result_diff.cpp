@@ -1,6 +1,6 @@
-// Matches actions by rank and name. If a name occurs several times, the k-th occurrences are compared.
-// Microbatch numbers do not depend on the schedule, so names match even if the schedule changes. Tests:
-// result_diff_test.cpp.
+// Compares actions of two results by rank and name. If a name occurs several times, the k-th occurrences are
+// compared. Microbatch numbers do not depend on the schedule, so actions are found by their names even if the
+// schedule changes. Tests: result_diff_test.cpp.
 
 #include "report/compare/result_diff.hpp"
 
@@ -23,7 +23,7 @@
 namespace penstock {
 namespace {
 
-/// A writer that adds a table row for every figure that differs.
+/// Adds a table row for every figure that differs.
 class FigureRows {
  public:
   explicit FigureRows(Table& table) : table_(table) {
@@ -38,7 +38,7 @@ class FigureRows {
   }
 
   /// Adds a row for the memory of one rank. If the units differ (activations and bytes), the row shows both
-  /// amounts without a difference.
+  /// amounts but no difference.
   void add_memory(const std::string& figure, const RankMemory& before, const RankMemory& after) {
     const auto cell = [](const RankMemory& memory) {
       return Cell{format_memory(memory.peak_bytes, memory.unit),
@@ -57,12 +57,12 @@ class FigureRows {
   Table& table_;
 };
 
-/// Returns a time as text. It uses period_cell(), because the longest time, converted to double and back,
-/// would overflow 64 bits.
+/// Returns a time as text. It uses period_cell(), because the longest time would overflow 64 bits after a
+/// conversion to double and back.
 std::string time_text(double ns) { return period_cell(ns).text; }
 
-/// Adds the figures of the ranks that both results have. If the numbers of ranks differ, the other ranks have
-/// no counterpart.
+/// Adds the figures of the ranks that both results have. If the numbers of ranks differ, the remaining ranks
+/// are not compared.
 void add_ranks(FigureRows& rows, const Result& before, const Result& after) {
   for (std::size_t rank = 0; rank < std::min(before.ranks.size(), after.ranks.size()); ++rank) {
     const RankReport& one = before.ranks[rank];
@@ -75,7 +75,7 @@ void add_ranks(FigureRows& rows, const Result& before, const Result& after) {
   }
 }
 
-// the rank and the name of the action
+// The rank and the name of an action.
 using Key = std::pair<std::int32_t, std::string>;
 
 /// Returns the compute actions by rank and name. Actions with equal names are in program order.
@@ -101,12 +101,12 @@ void add_actions(ResultDiff& diff, const Timeline& before, const Timeline& after
       if (one.start_ns == other.start_ns && one.end_ns == other.end_ns) continue;
       diff.moved.push_back({key.first, key.second, one.start_ns, one.end_ns, other.start_ns, other.end_ns});
     }
-    // The additional actions of the longer list have no counterpart.
+    // The longer list has additional actions, which are not compared.
     diff.only_before += static_cast<std::int64_t>(spans.size() - std::min(spans.size(), others));
     diff.only_after += static_cast<std::int64_t>(others - std::min(spans.size(), others));
   }
   for (const auto& [key, spans] : second) {
-    // The loop above has counted the names that both timelines have.
+    // Names that both timelines have were already counted in the loop above.
     if (!first.contains(key)) diff.only_after += std::ssize(spans);
   }
   // The earliest change comes first, because later changes may follow from it.
@@ -123,8 +123,8 @@ ResultDiff diff_results(const Result& before, const Result& after) {
   rows.add("bubble", before.bubble.idle_over_total, after.bubble.idle_over_total, format_percent);
   rows.add("samples/s", before.throughput.samples_per_second, after.throughput.samples_per_second,
            format_rate);
-  // A run without a period has no steady rate, and neither has a run for which it was not requested. The rate
-  // is then absent and not 0.
+  // The steady rate may be absent: a run without a period has none, and it may not have been requested. An
+  // absent rate is not compared, because it is not 0.
   const auto& steady = before.throughput.steady_samples_per_second;
   const auto& steady_after = after.throughput.steady_samples_per_second;
   if (steady && steady_after) rows.add("steady samples/s", *steady, *steady_after, format_rate);

@@ -1,7 +1,7 @@
 #pragma once
-// Finds the differences between two results: figures, and actions that start or end at other times. The
-// results may have different programs. compare.hpp compares a prediction with a measurement of one program
-// instead.
+// Finds the differences between two results: figures that differ, and actions that start or end at other
+// times. The results may have different programs. compare.hpp instead compares a prediction with a
+// measurement of the same program.
 
 #include <cstddef>
 #include <cstdint>
@@ -32,14 +32,14 @@ struct ResultDiff {
   Table figures;
   /// The moved actions, ordered by their start in the first result.
   std::vector<MovedAction> moved;
-  /// The numbers of compute actions that only the first, or only the second, result has on the same rank.
+  /// The numbers of compute actions that only the first result, or only the second one, has on a rank.
   std::int64_t only_before = 0;
   std::int64_t only_after = 0;
 
   bool empty() const { return figures.rows.empty() && moved.empty() && only_before + only_after == 0; }
 };
 
-/// Returns the differences of the figures. If both results have timelines, it compares compute actions, too.
+/// Returns the differences of the figures. If both results have timelines, it also compares compute actions.
 ResultDiff diff_results(const Result& before, const Result& after);
 
 /// Returns the differences as text: the figures, the first `most_moved` actions, and the number of further

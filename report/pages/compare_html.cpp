@@ -1,8 +1,8 @@
-// Draws both timelines as one picture. Each rank r has two rows: row 2r shows the prediction, and row 2r + 1
-// shows the measurement.
+// Draws the timelines of a prediction and a measurement as one picture. Each rank r has two rows: row 2r
+// shows the prediction, and row 2r + 1 shows the measurement.
 //
-//   rank 0 predicted  |F0|F1|    |B0|       both on one axis, so that a shift is visible as a shift;
-//          measured   | F0 |F1|     |B0|    a tooltip has the times of the same action in the other row
+//   rank 0 predicted  |F0|F1|    |B0|       both on one axis, so that the eye sees a delay;
+//          measured   | F0 |F1|     |B0|    a tooltip also has the times in the other row
 //
 // Tested by html_report_test.cpp.
 
@@ -34,8 +34,8 @@
 namespace penstock {
 namespace {
 
-/// Returns one timeline that contains both timelines with new rank numbers. It ends when the longer of them
-/// ends.
+/// Returns one timeline that contains the spans of both timelines, with new rank numbers. It ends when the
+/// longer of the two ends.
 Timeline twin_timeline(const Timeline& predicted, const Timeline& measured) {
   Timeline twin{.rank_count = 2 * predicted.rank_count,
                 .makespan_ns = std::max(predicted.makespan_ns, measured.makespan_ns),
@@ -52,7 +52,8 @@ Timeline twin_timeline(const Timeline& predicted, const Timeline& measured) {
   return twin;
 }
 
-/// The additional tooltip text: an action's times in the other timeline, and the errors of its prediction.
+/// Makes the additional text of a tooltip: an action's times in the other timeline, and the errors of its
+/// prediction.
 class ActionErrorsByPlace {
  public:
   explicit ActionErrorsByPlace(const ResultPair& pair) {
@@ -78,7 +79,7 @@ class ActionErrorsByPlace {
 
  private:
   /// A rank and the fields that identify an action in all iterations. Microbatch numbers continue over
-  /// iterations, and STEPs have different versions.
+  /// iterations. STEPs of different iterations differ in their weight version.
   using Key = std::tuple<std::int32_t, ActionKind, std::int32_t, std::int32_t, std::int32_t>;
 
   static Key key_of(std::int32_t rank, const Action& action) {
@@ -88,8 +89,8 @@ class ActionErrorsByPlace {
   std::map<Key, std::pair<Span, Span>> places_;
 };
 
-/// Returns both timelines of a pair as a picture. Each picture of a page needs another `id`, because SVG
-/// patterns and clip paths are found by name.
+/// Returns both timelines of a pair as a picture. `id` must be different for each picture of a page, because
+/// SVG patterns and clip paths are found by name.
 std::string timelines_html(const ResultPair& pair, std::string id) {
   const Timeline& predicted = pair.predicted.timeline;
   const Timeline& measured = pair.measured.timeline;

@@ -1,5 +1,5 @@
 // The page of one Result. The figures that most readers need come first: headlines, memory faults and notes,
-// the timeline, and memory over time. Tables follow. sweep_html.cpp makes the page of a Sweep. Tested by
+// the timeline, and memory over time. The tables follow. sweep_html.cpp makes the page of a Sweep. Tested by
 // html_report_test.cpp.
 
 #include <algorithm>
@@ -88,8 +88,8 @@ std::string result_to_html(const Result& result) {
 //         +----------------- time
 //
 // A run has more samples than a chart has pixels. Therefore time is divided into 300 slices, and each slice
-// shows two samples. The largest sample is shown, so that the peak is visible. The last sample is the value
-// with which the next slice starts. Tests: timeline_svg_test.cpp.
+// shows two samples: the largest one, so that the peak is visible, and the last one, with whose value the
+// next slice starts. Tests: timeline_svg_test.cpp.
 
 namespace {
 
@@ -114,7 +114,7 @@ std::string category_label(MemoryCategory category) {
 std::vector<ChartBand> bands_of(const std::vector<MemorySample>& samples,
                                 const std::vector<MemoryCategory>& used, MemoryUnit unit, Ns end_ns) {
   std::vector<ChartBand> bands;
-  // For each sample, the total height of the bands that are already drawn.
+  // The total height of the bands that are already drawn, for each sample.
   std::vector<double> floor(samples.size(), 0);
   for (const MemoryCategory category : used) {
     ChartBand band = {category_label(category), colour_of(category), {}, static_cast<double>(end_ns)};
@@ -147,8 +147,8 @@ Ns shared_end(const Result& result) {
   return end_ns;
 }
 
-/// Returns the samples to draw. The first one is at time 0. Before its first real sample, the rank holds 0
-/// bytes.
+/// Returns the samples to draw. The first one is at time 0. If the rank has no sample at time 0, it holds 0
+/// bytes there.
 std::vector<MemorySample> drawn_samples(const std::vector<MemorySample>& samples, Ns end_ns) {
   std::vector<MemorySample> drawn = thinned(samples, end_ns, kSlots);
   if (drawn.front().time_ns > 0) drawn.insert(drawn.begin(), MemorySample{});

@@ -1,5 +1,6 @@
 // The page of a Sweep. It shows the best configurations, then two charts and a map of K and M for each
-// schedule, then the omitted points and all rows. result_html.cpp makes the page of one Result. Tested by
+// schedule, then the omitted points, and then all points. result_html.cpp makes the page of one Result.
+// Tested by
 // html_report_test.cpp.
 
 #include <fmt/format.h>
@@ -38,8 +39,8 @@ Rows rows_of(const Sweep& sweep, const std::string& schedule) {
   return rows;
 }
 
-/// The fields that distinguish the curves of one schedule. The microbatch size is 0 unless several rows have
-/// the same K and M.
+/// The fields that distinguish the curves of one schedule. The microbatch size is 0 unless several points
+/// have the same K and M.
 struct CurveKey {
   std::int32_t stages = 0;
   std::int32_t virtual_stages = 0;
@@ -48,7 +49,7 @@ struct CurveKey {
   friend auto operator<=>(const CurveKey&, const CurveKey&) = default;
 };
 
-/// Returns the rows of one schedule, grouped by curve. The rows of each curve are ordered by M.
+/// Returns the points of one schedule, grouped by curve. The points of each curve are ordered by M.
 std::map<CurveKey, Rows> curves_of(const Rows& rows) {
   std::set<std::pair<CurveKey, std::int32_t>> seen;
   bool unique = true;
@@ -88,7 +89,7 @@ Chart throughput_chart(const std::map<CurveKey, Rows>& curves) {
       return !was_simulated(*row) || row->throughput.steady_samples_per_second.has_value();
     });
   });
-  // All points of the chart use the same kind of rate. A steady rate describes full pipelines, and the rate
+  // All points of the chart show the same kind of rate. A steady rate describes full pipelines, but the rate
   // of a short run includes the filling of the pipeline.
   Chart chart = chart_against_m(
       "Throughput",
@@ -108,8 +109,8 @@ Chart throughput_chart(const std::map<CurveKey, Rows>& curves) {
   return chart;
 }
 
-/// Returns a chart with one curve for each key. If the schedule has a closed formula, a dashed curve shows
-/// it.
+/// Returns a chart with one curve for each key. If there is a published formula for the schedule, a dashed
+/// curve shows it.
 Chart bubble_chart(const std::map<CurveKey, Rows>& curves) {
   Chart chart = chart_against_m("Bubble", "idle over total; dashed: closed form", AxisUnit::percent);
   std::size_t index = 0;
@@ -131,13 +132,13 @@ Chart bubble_chart(const std::map<CurveKey, Rows>& curves) {
   return chart;
 }
 
-/// Returns a cell of the map. It shows the rate, coloured by its ratio to the schedule's best rate, or the
-/// reason why there is no rate.
+/// Returns a cell of the map. It shows the rate, or the reason why there is no rate. The colour shows the
+/// ratio of the rate to the best rate of the schedule.
 std::string map_cell(const SweepRow& row, double best) {
   switch (row.status) {
     case SweepStatus::ok: {
       const double rate = ranking_rate(row);
-      // The best rate has 15 % of white, and a rate of 0 is white.
+      // The colour of the best rate contains 15 % of white, and a rate of 0 is white.
       const Colour colour = lightened({0x3b, 0x6f, 0xb6}, best > 0 ? 1 - 0.85 * rate / best : 1);
       return fmt::format("<td style=\"background:{};color:{}\"{}>{}</td>", to_hex(colour),
                          to_hex(text_colour_on(colour)), rate == best ? " class=\"best\"" : "",
@@ -154,8 +155,8 @@ std::string map_cell(const SweepRow& row, double best) {
   return "";
 }
 
-/// Returns the map, which shows where a schedule fits into memory and how fast it is. It has a row for each
-/// curve and a column for each M.
+/// Returns the map, which shows where a schedule fits into memory and how fast it is. It has a table row for
+/// each curve and a column for each M.
 std::string map_html(const std::map<CurveKey, Rows>& curves) {
   std::set<std::int32_t> microbatches;
   double best = 0;
@@ -179,8 +180,8 @@ std::string map_html(const std::map<CurveKey, Rows>& curves) {
   return html + "</tbody>\n</table>\n</div>\n";
 }
 
-/// Returns the section of a schedule. If none of its points ran, the charts are omitted. The map then shows
-/// the reasons.
+/// Returns the section of a schedule. If none of its points was simulated, there are no charts, and the map
+/// shows the reasons.
 std::string schedule_section(const Sweep& sweep, const std::string& schedule) {
   const auto curves = curves_of(rows_of(sweep, schedule));
   std::string html = fmt::format("<h2>{}</h2>\n", xml_escaped(schedule));
@@ -193,7 +194,7 @@ std::string schedule_section(const Sweep& sweep, const std::string& schedule) {
   return html + map_html(curves);
 }
 
-/// Returns the shapes of rows as text: "K = 2: M = 1, 2, 4; K = 4: M = 1".
+/// Returns the shapes of points as text: "K = 2: M = 1, 2, 4; K = 4: M = 1".
 std::string shapes_text(const Rows& rows) {
   std::string text;
   std::string previous;
@@ -209,18 +210,19 @@ std::string shapes_text(const Rows& rows) {
   return text;
 }
 
-/// The fields that omitted rows have in common. One reason usually explains many rows.
+/// The fields that omitted points have in common. One reason usually explains many points.
 struct LeftOut {
   std::string schedule;
-  // The peak comes before the reason, because the reason starts with this number and would be sorted as text.
+  // The peak comes before the reason in the sort order. The reason begins with this number, but as text the
+  // numbers would be in the wrong order.
   Bytes peak_bytes = 0;
   std::string reason;
 
   friend auto operator<=>(const LeftOut&, const LeftOut&) = default;
 };
 
-/// Returns the rows with one status, grouped by reason. Rows that ran out of memory are also grouped by their
-/// memory peak.
+/// Returns the points with this status, grouped by reason. Points that ran out of memory are also grouped by
+/// their memory peak.
 std::string left_out_html(const Sweep& sweep, SweepStatus status, std::string_view heading) {
   std::map<LeftOut, Rows> groups;
   for (const SweepRow& row : sweep.rows) {

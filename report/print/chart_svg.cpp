@@ -3,8 +3,8 @@
 //   x -> left + (x - x_low) / (x_high - x_low) * width        (log2(x) for x on a logarithmic axis)
 //   y -> top + height * (1 - y / y_high)
 //
-// Axes, bands and curves all use this map. Values that are not finite are omitted, because a point at an edge
-// would be wrong. Tested by timeline_svg_test.cpp.
+// Axes, bands and curves all use this map. Values that are not finite are left out, because a point at the
+// edge of the chart would be wrong. Tested by timeline_svg_test.cpp.
 
 #include "report/print/chart_svg.hpp"
 
@@ -38,7 +38,7 @@ constexpr double kLegendWidth = 118;
 constexpr double kLegendPitch = 16;
 constexpr int kMostYTicks = 6;
 
-/// The map from values to pixels.
+/// Maps values to pixels.
 struct Frame {
   double left = 0;
   double top = 0;
@@ -65,7 +65,8 @@ struct Frame {
 
 bool is_drawable(const ChartPoint& point) { return std::isfinite(point.x) && std::isfinite(point.y); }
 
-/// Returns the text of a tick. All ticks have the unit of time that suits `last`, the last tick of the axis.
+/// Returns the text of a tick. All ticks have the same unit of time, which is chosen for `last`, the last
+/// tick of the axis.
 std::string tick_text(double value, AxisUnit unit, double last) {
   switch (unit) {
     case AxisUnit::plain:
@@ -80,7 +81,7 @@ std::string tick_text(double value, AxisUnit unit, double last) {
   return {};
 }
 
-/// Returns the ticks from 0 to the first tick that is at least `highest`.
+/// Returns the ticks from 0 up to the first tick that is not below `highest`.
 std::vector<double> y_ticks_of(double highest, AxisUnit unit) {
   switch (unit) {
     case AxisUnit::bytes:
@@ -116,7 +117,7 @@ std::vector<double> x_ticks_of(const Frame& frame) {
   return ticks;
 }
 
-/// Returns the highest y value of the chart, or 0 for an empty chart. The axis of an empty chart ends at 1
+/// Returns the highest y value of the chart, or 0 for an empty chart. The axis of an empty chart goes up to 1
 /// (value_ticks()).
 double highest_value(const Chart& chart) {
   double highest = chart.least_top;
@@ -202,8 +203,8 @@ Frame frame_of(const Chart& chart) {
   return frame;
 }
 
-/// Returns the axes. Each y tick has a line and a number, each x tick has a mark and a number, and the x axis
-/// has a name.
+/// Returns the axes. Each tick of the y axis has a line and a number. Each tick of the x axis has a mark and
+/// a number. The x axis also has a name.
 std::string axes_svg(const Chart& chart, const Frame& frame) {
   std::string svg;
   const std::vector<double> y_ticks = chart.y_scale == AxisScale::log2
@@ -232,15 +233,15 @@ std::string axes_svg(const Chart& chart, const Frame& frame) {
   return svg;
 }
 
-/// Returns the outline of a band. It follows the tops of the steps to the right and their feet back to the
-/// left.
+/// Returns the outline of a band. The outline follows the tops of the steps to the right. Then it follows
+/// their lower edges back to the left.
 ///
 ///     tops  .--.       .---.
 ///           |  `-------'   |
 ///     feet  `--------------'
 ///
-/// Each foot is inserted at the front of a text. This is fast enough, because each time slice has at most two
-/// steps (result_html.cpp).
+/// The points of the lower edges are inserted at the front of a text. This is fast enough, because each time
+/// slice has at most two steps (result_html.cpp).
 std::string band_svg(const ChartBand& band, const Frame& frame) {
   if (band.steps.empty()) return "";
   std::string there;
@@ -287,8 +288,8 @@ std::string curve_svg(const Chart& chart, const ChartCurve& curve, const Frame& 
                      curve.dashed ? " stroke-dasharray=\"5 4\"" : "", points, dots);
 }
 
-/// Returns the legend on the right side of the plot. It lists the bands from the top of the stack down, then
-/// the curves.
+/// Returns the legend on the right side of the plot. It lists the bands from the top of the stack down, and
+/// then the curves.
 std::string legend_svg(const Chart& chart, const Frame& frame) {
   std::string svg;
   const double x = frame.left + frame.width + 14;
@@ -353,8 +354,8 @@ std::string chart_to_svg(const Chart& chart) {
   return svg + legend_svg(chart, frame) + "</svg>\n";
 }
 
-// Places legend entries from left to right. If an entry would cross the right edge, it starts a new line. SVG
-// without a browser cannot measure text, so the width is estimated from the number of characters.
+// Places legend entries from left to right. If an entry would cross the right edge, it begins a new line.
+// Text cannot be measured without a browser, so its width is estimated from the number of characters.
 // legend_height() and legend_svg() both use positions_of(), so that they agree.
 
 namespace {
@@ -379,7 +380,7 @@ std::vector<Position> positions_of(const std::vector<LegendEntry>& entries, cons
   std::vector<Position> positions;
   Position next = {place.left, place.top};
   for (const LegendEntry& entry : entries) {
-    // An entry that is wider than a line has its own line.
+    // An entry that is wider than a line gets a line of its own.
     if (next.x > place.left && next.x + width_of(entry) > place.right)
       next = {place.left, next.y + kLineHeight};
     positions.push_back(next);

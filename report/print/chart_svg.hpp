@@ -1,6 +1,6 @@
 #pragma once
-// A chart as an SVG picture: curves and stacked bands over axes. The HTML pages use it for memory and sweeps,
-// and timelines use its legend. The code here knows nothing of schedules.
+// A chart as an SVG picture: curves and stacked bands over axes. HTML pages use it for memory and for sweeps,
+// and timelines use its legend. The code here does not depend on schedules.
 
 #include <cstdint>
 #include <string>
@@ -19,8 +19,8 @@ struct ChartPoint {
   bool hollow = false;
 };
 
-/// A curve that joins its points by straight lines. A point that is not finite is left out, and the line
-/// joins its neighbours.
+/// A curve that joins its points by straight lines. A point that is not finite is left out. The line then
+/// joins its neighbours directly.
 struct ChartCurve {
   /// The curve's name in the legend. If it is empty, the legend leaves the curve out.
   std::string label{};
@@ -80,7 +80,7 @@ struct Chart {
 std::string chart_to_svg(const Chart& chart);
 
 // Draws the legend of an SVG picture: coloured squares with words. The legend has as many lines as the words
-// need. timeline_svg.hpp uses it.
+// need. timeline_svg.cpp uses it.
 
 /// An entry of the legend: a coloured square and its text.
 struct LegendEntry {

@@ -1,10 +1,10 @@
 // The frame of every page. Style sheet and scripts are inside the file, so that the page works without a
-// network. The scripts zoom timelines, sort tables and filter rows. Without them everything is still
-// readable.
+// network. The scripts zoom timelines, sort tables and filter table rows. Without scripts, everything can
+// still be read.
 //
 // A zoom has a scale and a shift: a point at x pixels of the plot is drawn at (x - shift) * scale. One SVG
-// transform stretches all boxes. Numbers and ticks must not be stretched, so the script draws them again.
-// Tested by html_report_test.cpp.
+// transformation stretches all boxes. Numbers and ticks must not be stretched, so the script draws them
+// again. Tested by html_report_test.cpp.
 
 #include "report/print/html_page.hpp"
 
@@ -49,9 +49,9 @@ td.skipped, td.absent { background: #f3f3f3; color: #767676; }
 td.failed { background: #5b1a1a; color: #fff; }
 )css";
 
-/// A script that zooms timelines. The data-* attributes of the <svg> give the plot's position and range, and
-/// data-n of a box is its number. The picture is drawn at most once in each browser frame. Ticks follow the
-/// same rule as units.cpp, and text on boxes has the colours of palette.cpp.
+/// A script that zooms timelines. The data-* attributes of the <svg> contain the plot's position and range,
+/// and data-n of a box is its number. The picture is drawn at most once in each frame of the browser. Ticks
+/// follow the same rule as in units.cpp. Text on boxes has the same colours as in palette.cpp.
 constexpr std::string_view kZoomScript = R"js(
 for (const svg of document.querySelectorAll('svg.penstock-timeline')) {
   const data = svg.dataset, left = +data.left, plot = +data.plot, makespan = +data.makespan;
@@ -120,8 +120,8 @@ for (const svg of document.querySelectorAll('svg.penstock-timeline')) {
 }
 )js";
 
-/// A script that sorts table rows. It compares the data-value of cells, or else the words and numbers of
-/// their text. Empty cells are always last.
+/// A script that sorts table rows. It compares the data-value of cells. If cells have none, it compares the
+/// words and numbers of their text. Empty cells are always last.
 constexpr std::string_view kSortScript = R"js(
 for (const table of document.querySelectorAll('table.figures')) {
   const body = table.tBodies[0];
@@ -145,8 +145,8 @@ for (const table of document.querySelectorAll('table.figures')) {
 }
 )js";
 
-/// A script that filters table rows. It shows rows that contain all words of the input. "name=value" searches
-/// for the value only in the column `name`.
+/// A script that filters table rows. It shows the rows that contain all words of the input. "name=value"
+/// searches for the value only in the column `name`.
 constexpr std::string_view kFilterScript = R"js(
 for (const input of document.querySelectorAll('input.filter')) {
   const table = input.nextElementSibling.querySelector('table');
@@ -168,7 +168,8 @@ for (const input of document.querySelectorAll('input.filter')) {
 }  // namespace
 
 std::string html_page(const HtmlPage& page) {
-  // The scripts contain < and &. CDATA sections inside JavaScript comments make the page valid XML, too.
+  // The scripts contain < and &. CDATA sections inside JavaScript comments make the page valid XML in spite
+  // of that.
   const std::string title = xml_escaped(page.title);
   return fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n"

@@ -39,8 +39,8 @@ inline constexpr std::size_t kMemoryCategoryCount = kEnumWords<MemoryCategory>.s
 
 /// The bytes of each memory category.
 using MemoryByCategory = std::array<Bytes, kMemoryCategoryCount>;
-/// Returns the sum over the categories. It must not be used on the categories' peaks, because these may occur
-/// at different times.
+/// Returns the sum over the categories. Must not be used to add the peaks of the categories, because these
+/// may occur at different times.
 inline Bytes total_bytes(const MemoryByCategory& memory) {
   return std::accumulate(memory.begin(), memory.end(), Bytes{0});
 }

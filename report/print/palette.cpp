@@ -1,7 +1,8 @@
-// Forward passes are blue and backward passes green, as papers draw them. The colours of curves are from
-// Okabe and Ito ("Color Universal Design", 2008), without yellow, which is too pale on white. If there are
-// more curves than colours, they get colours along a ramp from violet to red. Text is black or white. The
-// luma of its background decides (ITU-R BT.601: 0.299 R + 0.587 G + 0.114 B). Tests: timeline_svg_test.cpp.
+// Forward passes are blue and backward passes are green, as in papers. The colours of curves are from Okabe
+// and Ito ("Color Universal Design", 2008), without yellow, which is too pale on white. If there are more
+// curves than colours, the curves get colours along a ramp from violet to red. The text on a colour is black
+// or white. This depends on the luma of the colour (ITU-R BT.601: 0.299 R + 0.587 G + 0.114 B). Tests:
+// timeline_svg_test.cpp.
 
 #include "report/print/palette.hpp"
 
@@ -48,7 +49,8 @@ constexpr std::array<Colour, 6> kRamp = {{{0x5b, 0x2a, 0x86},
                                           {0xe0, 0x8a, 0x1e},
                                           {0xb8, 0x2a, 0x2a}}};
 
-/// Returns a mixture of the same component (red, green or blue) of two colours. Share 0 gives the first.
+/// Returns a mixture of the same component (red, green or blue) of two colours. A share of 0 gives the
+/// component of the first colour.
 std::uint8_t between(std::uint8_t from, std::uint8_t to, double share) {
   return static_cast<std::uint8_t>(std::lround(from + (to - from) * share));
 }
@@ -59,7 +61,7 @@ std::uint8_t towards_white(std::uint8_t part, double share) {
 
 /// Returns the level (0 to 5) of a colour component in the colour cube of a 256-colour terminal.
 int cube_level(std::uint8_t part) {
-  // The levels have the values 0, 95, 135, 175, 215 and 255. The limits are halfway between these values.
+  // The levels have the values 0, 95, 135, 175, 215 and 255. A component gets the nearest level.
   if (part < 48) return 0;
   return part < 115 ? 1 : (part - 35) / 40;
 }
@@ -101,7 +103,7 @@ int basic_colour(Colour colour) {
   return static_cast<int>(nearest - kBasicColours.begin());
 }
 
-/// Returns the escape code of a basic colour for text: 30-37 or 90-97. The code for a background is 10
+/// Returns the escape code of a basic colour for text: 30-37 or 90-97. The code for the background is 10
 /// higher.
 int basic_code(int number) { return number < 8 ? 30 + number : 90 + number - 8; }
 
@@ -114,7 +116,7 @@ std::string ansi_escape(Colour text, Colour background, TerminalColours colours)
     case TerminalColours::basic: {
       const int number = basic_colour(background);
       // The basic colour may differ much from the requested background. The text must be readable on the
-      // colour that the terminal really shows.
+      // colour that the terminal shows in fact.
       const Colour shown = kBasicColours.at(static_cast<std::size_t>(number));
       return fmt::format("\x1b[{};{}m", basic_code(basic_colour(text_colour_on(shown))),
                          basic_code(number) + 10);
@@ -179,10 +181,10 @@ Colour colour_of(MemoryCategory category) { return kCategoryColours[static_cast<
 
 Colour curve_colour(std::size_t index, std::size_t count) {
   if (count <= kCurveColours.size()) return kCurveColours[index];
-  // the position on the ramp: 0 is its first colour, 1 its second, and so on
+  // The position on the ramp: 0 is its first colour, 1 its second colour, and so on.
   const double at = static_cast<double>(index * (kRamp.size() - 1)) / static_cast<double>(count - 1);
-  // The last curve has the last colour of the ramp. That position is the end of the last step, not the start
-  // of a step.
+  // The last curve has the last colour of the ramp. For this curve the position is the end of the last step
+  // and not the start of a step.
   const std::size_t step = std::min(static_cast<std::size_t>(at), kRamp.size() - 2);
   const double share = at - static_cast<double>(step);
   const Colour& from = kRamp[step];

@@ -34,7 +34,8 @@ enum class TerminalColours : std::uint8_t {
 /// terminal can show. The result is empty for `none`.
 std::string ansi_escape(Colour text, Colour background, TerminalColours colours);
 
-/// Returns a mixture of the colour and white. Share 0 gives the colour itself, and share 1 gives white.
+/// Returns a mixture of the colour and white. A share of 0 gives the colour itself, and a share of 1 gives
+/// white.
 Colour lightened(Colour colour, double share);
 /// Returns a readable text colour for this background: white on dark colours, near-black on light ones.
 Colour text_colour_on(Colour background);

@@ -1,6 +1,6 @@
 // Prints tables as text and HTML. Each column is as wide as its widest cell. A column is aligned right if all
-// its cells have numeric values. HTML stores these values as attributes, so that the script sorts 900 ms
-// before 1.1 s. Tested by figures_test.cpp.
+// its cells have numeric values. HTML stores these values as attributes, so that the page's script sorts 900
+// ms before 1.1 s. Tested by figures_test.cpp.
 
 #include "report/print/table.hpp"
 
@@ -32,7 +32,7 @@ bool is_numeric(const Table& table, std::size_t column) {
   });
 }
 
-/// Returns the table with line breaks in texts escaped. A name may contain a line break.
+/// Returns the table with line breaks in texts escaped, because a name may contain a line break.
 Table in_lines(Table table) {
   for (std::string& column : table.columns) column = shown_name(column);
   for (auto& row : table.rows) {
@@ -41,8 +41,8 @@ Table in_lines(Table table) {
   return table;
 }
 
-/// Returns the width of a column in bytes. Names with other characters than ASCII make the column slightly
-/// too wide.
+/// Returns the width of a column in bytes. If a name has characters outside ASCII, the column is slightly too
+/// wide.
 std::size_t width_of(const Table& table, std::size_t column) {
   std::size_t width = table.columns[column].size();
   for (const auto& row : table.rows) width = std::max(width, row[column].text.size());
@@ -66,7 +66,7 @@ std::size_t width_of_first(const std::vector<ColumnLayout>& layout, std::size_t 
   return width;
 }
 
-/// Returns true if the first `count` columns are sufficient to distinguish all rows.
+/// Returns true if no two rows are equal in their first `count` columns.
 bool tells_rows_apart(const Table& table, std::size_t count) {
   std::set<std::vector<std::string_view>> seen;
   return std::ranges::all_of(table.rows, [&](const std::vector<Cell>& row) {
@@ -77,8 +77,9 @@ bool tells_rows_apart(const Table& table, std::size_t count) {
   });
 }
 
-/// Returns the number of columns that each block repeats. Usually these are all keys. If the keys need more
-/// than two thirds of the width, they are the fewest keys that distinguish the rows.
+/// Returns the number of columns that each block repeats. Usually all keys are repeated. If the keys need
+/// more than two thirds of the width, only the first keys that are enough to distinguish the rows are
+/// repeated.
 std::size_t repeated_columns(const Table& table, const std::vector<ColumnLayout>& layout, std::size_t width) {
   const std::size_t keys = std::min(table.keys, layout.size());
   const auto has_room = [&](std::size_t count) { return 3 * width_of_first(layout, count) <= 2 * width; };
@@ -90,7 +91,7 @@ std::size_t repeated_columns(const Table& table, const std::vector<ColumnLayout>
 }
 
 /// Returns the columns of each block. Each block starts with the first `repeated` columns, which identify the
-/// row. It has at least one more column, even if that column is too wide. Width 0 means no limit.
+/// table row. It has at least one more column, even if that column is too wide. Width 0 means no limit.
 ///
 ///     rank  busy  idle        width 16, repeated 1: {0, 1, 2}, {0, 3}
 ///     rank  peak
@@ -186,7 +187,7 @@ Cell duration_cell(Ns duration_ns) {
 }
 
 Cell period_cell(double period_ns) {
-  // A longer or infinite period does not fit into 64 bits.
+  // A longer or infinite period would not fit into 64 bits.
   constexpr double kLongest = 9e18;
   return {format_duration(static_cast<Ns>(std::llround(std::min(period_ns, kLongest)))), period_ns};
 }

@@ -33,8 +33,8 @@ struct Table {
 
 /// Returns the table as aligned text. `width` is the longest line in characters; 0 means no limit. If a line
 /// would be longer, the table is divided into blocks of columns. Each block repeats the key columns. If the
-/// keys take more than two thirds of the width, it repeats only the first keys that distinguish the rows.
-/// Names are made safe with shown_name(). The text is empty if the table has no columns.
+/// keys take more than two thirds of the width, it repeats only the first keys that are enough to distinguish
+/// the rows. Names are made safe with shown_name(). The text is empty if the table has no columns.
 std::string table_to_text(const Table& table, std::size_t width = 0);
 /// Returns a <table> element with escaped cells. In a page of html_page.hpp, a click on a column heading
 /// sorts the table.
@@ -43,9 +43,9 @@ std::string table_to_html(const Table& table);
 /// that scrolls. `heading` is HTML.
 std::string table_section(std::string_view heading, const Table& table);
 
-// Functions that make table cells. units.hpp writes the cell's text. The cell's value is the exact figure, by
-// which the column is sorted: {"1.5 ms", 1500000}, {"12.5 %", 0.125}. A cell without a value is sorted by its
-// text.
+// Functions that make table cells. units.hpp writes the text of a cell. The value of a cell is the exact
+// figure, by which the column is sorted: {"1.5 ms", 1500000}, {"12.5 %", 0.125}. A cell without a value is
+// sorted by its text.
 
 Cell text_cell(std::string text);
 Cell count_cell(std::int64_t count);

@@ -9,7 +9,7 @@
 namespace penstock {
 
 /// A function that receives a text in pieces of whole lines, in order. It returns false if it needs no more
-/// text. The writer may then stop.
+/// text. In this case the writer may stop.
 using TextSink = std::function<bool(std::string_view lines)>;
 /// A function that generates a text and writes it to the sink in pieces.
 using TextInPieces = std::function<void(const TextSink& sink)>;

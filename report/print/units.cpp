@@ -1,6 +1,6 @@
-// Writes numbers with units for people. Durations have three decimals and bytes have two. The unit is the
-// largest one in which the number is at least 1. Rounding is in integers, so that 999 999 600 ns is "1.000 s"
-// and never "1000.000 ms". JSON and CSV contain exact numbers instead. Tested by units_test.cpp.
+// Writes numbers with units for people. Durations have three decimals, and bytes have two. The unit is the
+// largest one in which the number is at least 1. Integers are used for rounding, so that 999 999 600 ns is
+// "1.000 s" and never "1000.000 ms". JSON and CSV contain exact numbers instead. Tested by units_test.cpp.
 
 #include "report/print/units.hpp"
 
@@ -30,14 +30,14 @@ struct TimeUnit {
 constexpr std::array<TimeUnit, 3> kTimeUnits = {{{1'000, "us"}, {1'000'000, "ms"}, {1'000'000'000, "s"}}};
 constexpr std::array<std::string_view, 6> kByteUnits = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
 
-/// Returns the absolute value as an unsigned number. The smallest signed number of 64 bits has no positive
-/// counterpart.
+/// Returns the absolute value as an unsigned number. For the smallest signed number of 64 bits, the absolute
+/// value does not fit into a signed number.
 std::uint64_t magnitude(std::int64_t value) {
   return value < 0 ? std::uint64_t{0} - static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value);
 }
 
-/// Returns a figure without trailing zeros: "2.5 ms" for "2.500 ms", "5 ms" for "5.000 ms", and "0" for "0.00
-/// B".
+/// Returns a number with its unit, but without trailing zeros: "2.5 ms" for "2.500 ms", "5 ms" for "5.000
+/// ms", and "0" for "0.00 B".
 std::string without_trailing_zeros(const std::string& text) {
   const std::size_t blank = text.find(' ');
   std::string number = text.substr(0, blank);
@@ -60,7 +60,7 @@ std::string format_duration(Ns duration_ns) {
     // One thousandth of the unit, in ns.
     const std::uint64_t thousandth = unit.unit_ns / 1'000;
     const std::uint64_t thousandths = (ns + thousandth / 2) / thousandth;
-    // The rounded number is compared, because rounding may make the next unit necessary.
+    // The rounded number is compared, because after rounding the next unit may be needed.
     if (thousandths < 1'000'000 || unit.name == kTimeUnits.back().name) {
       return fmt::format("{}{}.{:03} {}", sign, thousandths / 1'000, thousandths % 1'000, unit.name);
     }
@@ -133,8 +133,8 @@ std::string format_percent(double ratio) {
 std::string format_rate(double rate) {
   if (!std::isfinite(rate)) return "n/a";
   constexpr int kDigits = 6;
-  // The number of digits before the decimal point, such as 3 for 242.4. Below 1 it is minus the number of
-  // zeros behind the point, such as -1 for 0.05.
+  // The number of digits before the decimal point, such as 3 for 242.4. For a rate below 1, it is minus the
+  // number of zeros directly after the decimal point, such as -1 for 0.05.
   const int before_point = rate == 0 ? 1 : static_cast<int>(std::floor(std::log10(std::abs(rate)))) + 1;
   if (before_point < -2) return fmt::format("{:.6g}", rate);
   return fmt::format("{:.{}f}", rate, std::clamp(kDigits - before_point, 0, kDigits));
@@ -155,9 +155,9 @@ std::string format_count(std::int64_t count, const char* noun) {
 }
 
 // Computes the ticks of an axis. The distance of ticks is 1, 2 or 5 times a power of ten. It is the smallest
-// distance with at most the wanted number of ticks. For bytes the same rule applies to KiB, MiB, ... instead
-// of bytes. Comparisons allow a relative error of 1e-9, because rounding of 3 * 0.1 would lose the tick at
-// 0.3.
+// such distance that gives at most the wanted number of ticks. For bytes the same rule is applied to a unit
+// such as KiB or MiB. Comparisons allow a relative error of 1e-9, because otherwise the rounding of 3 * 0.1
+// would remove the tick at 0.3.
 
 namespace {
 

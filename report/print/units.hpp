@@ -17,15 +17,15 @@ namespace penstock {
 std::string format_duration(Ns duration_ns);
 /// Returns a duration without trailing zeros: "5 ms", "2.5 ms", "0".
 std::string format_duration_short(Ns duration_ns);
-/// Returns the text of a tick in the unit of the last tick. On an axis up to 1.4 s, the tick at 200 ms is
-/// "0.2 s".
+/// Returns the text of a tick in the unit of the last tick. For example, on an axis up to 1.4 s, the tick at
+/// 200 ms is "0.2 s".
 std::string format_tick(Ns tick_ns, Ns last_ns);
 /// Returns bytes with two decimals in KiB to EiB, or a whole number below 1 KiB: "512 B", "1.50 GiB".
 std::string format_bytes(Bytes bytes);
 /// Returns bytes without trailing zeros: "2 GiB", "1.5 GiB", "0".
 std::string format_bytes_short(Bytes bytes);
 /// The unit of memory: bytes, or activations if the sizes are unknown. One activation is the data that the F
-/// of one microbatch leaves on a rank's part of the model. Amounts count it as kActivationParts parts.
+/// of one microbatch stores for a rank's part of the model. Amounts count it as kActivationParts parts.
 enum class MemoryUnit : std::uint8_t { bytes, activations };
 /// Returns an amount with its unit: "1.50 GiB", "8 activations", "5.5 activations".
 std::string format_memory(std::int64_t amount, MemoryUnit unit);
@@ -35,7 +35,7 @@ double shown_amount(std::int64_t amount, MemoryUnit unit);
 std::int64_t amount_of_shown(double shown, MemoryUnit unit);
 /// Returns an error text if something does not fit into memory: "100 processes take at least 4.00 GiB of
 /// memory, and 1.00 GiB are within reach: take fewer ranks". `what` is a plural noun, and `remedy` says what
-/// the user can do. Returns nothing if it fits, or if the available memory is unknown.
+/// the user can do. Returns nothing if it fits or if the available memory is unknown.
 std::optional<std::string> lack_of_memory(std::string_view what, double bytes,
                                           std::optional<Bytes> within_reach, std::string_view remedy);
 /// Returns a ratio in percent: "27.27 %" for 0.2727, and "n/a" for a ratio that is not finite.
@@ -45,10 +45,10 @@ std::string format_percent(double ratio);
 std::string format_rate(double rate);
 /// Returns a count that may have a fraction: "32", "0.5". A number that is not finite is "n/a".
 std::string format_quantity(double quantity);
-/// Returns the shortest decimal text that is read as the same double. It is empty if the number is not
-/// finite.
+/// Returns the shortest decimal text from which the same double is read. The text is empty if the number is
+/// not finite.
 std::string shortest_number(double value);
-/// Returns a number and a noun, with a plural s unless `count` is 1: "1 rank", "2 ranks".
+/// Returns a number and a noun. The noun gets a plural s unless `count` is 1: "1 rank", "2 ranks".
 std::string format_count(std::int64_t count, const char* noun);
 
 // Computes the ticks of an axis. Their distance is a "nice" step: 1, 2 or 5 times a power of ten.
@@ -60,8 +60,8 @@ double nice_step(double span, int most);
 /// `most` ticks above 0. If the makespan is 0, the only tick is 0.
 std::vector<Ns> time_ticks(Ns makespan_ns, int most);
 
-/// Returns the multiples of a nice step from 0 to the first one of at least `highest`. If `highest` is not a
-/// positive number, the result is {0, 1}.
+/// Returns the multiples of a nice step from 0 up to the first multiple that is not below `highest`. If
+/// `highest` is not a positive number, the result is {0, 1}.
 std::vector<double> value_ticks(double highest, int most);
 
 /// Returns ticks like value_ticks(), but for bytes. The step is nice in the binary unit (KiB, MiB, ...) that

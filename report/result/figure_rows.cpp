@@ -41,7 +41,7 @@ struct RankText {
   AbsentFigure absent = AbsentFigure::never;
 };
 
-/// Returns the row of the field that the path `members` leads to, such as <&RankReport::memory,
+/// Returns the row of a field. `members` is the path to the field, such as <&RankReport::memory,
 /// &RankMemory::peak_bytes>.
 template <auto... members>
 consteval RankFigure rank_figure(const RankText& text) {
@@ -54,7 +54,7 @@ consteval RankFigure rank_figure(const RankText& text) {
       .meaning = text.meaning,
       .get = [](const RankReport& rank) { return static_cast<std::int64_t>((rank.*....*members)); },
       .set = [](RankReport& rank, std::int64_t value) { (rank.*....*members) = static_cast<Member>(value); },
-      // The clocks of devices may differ, so a measured idle time may be slightly below 0.
+      // Clocks of devices may differ, so a measured idle time may be slightly below 0.
       .least = text.bound == FigureBound::up_to_makespan ? std::numeric_limits<std::int64_t>::min() : 0,
       .most = std::numeric_limits<Member>::max(),
       .absent = text.absent};
@@ -110,7 +110,7 @@ constexpr std::array kRankFigures = {
          .meaning = "Bytes of the rank's RECVs, and its part of collectives in a ring."}),
 };
 
-/// Returns the row of the field at `part` and `member`. `row` gives the other columns.
+/// Returns the row of the field `member` in `part`. `row` gives the other columns.
 template <auto part, auto member>
 consteval RunFigure run_figure(RunFigure row) {
   row.get = [](const RunFigures& run) { return std::optional<double>(run.*part.*member); };
@@ -118,8 +118,8 @@ consteval RunFigure run_figure(RunFigure row) {
   return row;
 }
 
-/// Returns the row of a rate that exists only if the size of the model is known. These rates exist only
-/// together with `mfu`.
+/// Returns the row of a rate that exists only if the size of the model is known. Such a rate is present if
+/// and only if `mfu` is present.
 template <auto member>
 consteval RunFigure model_rate(RunFigure row) {
   row.section = "throughput";
@@ -242,7 +242,7 @@ std::span<const RankFigure> figures_of_ranks() { return kRankFigures; }
 
 std::span<const RunFigure> figures_of_runs() { return kRunFigures; }
 
-// The sums are doubles, because a sum over many ranks may not fit into 64 bits.
+// The sums are doubles, because a sum over many ranks may overflow 64 bits.
 BubbleReport bubble_of(std::span<const RankFigures> ranks, Ns makespan_ns) {
   double idle = 0;
   double busy = 0;

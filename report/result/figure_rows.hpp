@@ -27,7 +27,8 @@ enum class FigureUnit : std::uint8_t {
   money,
 };
 
-/// The range in which a figure must lie. A measured figure may exceed it by the clock difference of devices.
+/// The range in which a figure must lie. In a measurement, the clocks of devices differ, and a figure may
+/// exceed the range by this difference.
 enum class FigureBound : std::uint8_t {
   not_negative,
   within_run,        // from 0 to the makespan
@@ -76,12 +77,13 @@ struct RunFigure {
   std::string_view meaning;
   std::optional<double> (*get)(const RunFigures& run) = nullptr;
   void (*set)(RunFigures& run, double value) = nullptr;
-  /// The headline that shows the figure, such as "bubble", and the figure's text in this headline. In the
-  /// text, {} is replaced by the value.
+  /// The headline that shows the figure, such as "bubble", and the text of the figure in this headline. The
+  /// value replaces {} in the text.
   std::string_view headline{};
   std::string_view text{};
   AbsentFigure absent = AbsentFigure::never;
-  /// The key of a figure that is present exactly if this one is. It is empty if the figure is independent.
+  /// The key of another figure that is present if and only if this figure is present. It is empty if there is
+  /// no such figure.
   std::string_view comes_with{};
   /// The title of the column in the table of a sweep. It is empty if the table has no such column.
   std::string_view column{};

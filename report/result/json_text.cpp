@@ -1,7 +1,7 @@
-// Limits the depth of JSON before it is parsed. nlohmann::json reads any depth without recursion, but copies,
-// prints and compares values recursively. A file of many brackets would overflow the stack. The library's
-// callback reports the depth, but makes reading thirty times slower. Therefore a separate pass counts
-// brackets first. Tests: result_json_test.cpp.
+// Limits the depth of JSON before it is parsed. nlohmann::json reads any depth without recursion, but it
+// copies, prints and compares values recursively. A file of many brackets would therefore overflow the stack.
+// The callback of the library reports the depth, but makes reading thirty times slower. Therefore a separate
+// pass counts brackets first. Tests: result_json_test.cpp.
 
 #include "report/result/json_text.hpp"
 
@@ -21,7 +21,7 @@ namespace penstock {
 namespace {
 
 /// Returns true if brackets outside strings are nested deeper than `most`. If the text is not JSON, the
-/// result may be true or false.
+/// result has no meaning.
 bool nests_deeper_than(std::string_view text, int most) {
   int depth = 0;
   bool is_quoted = false;
@@ -46,8 +46,8 @@ std::string_view reason_in(std::string_view message) {
   return at == std::string_view::npos ? message : message.substr(at);
 }
 
-/// A parser that stops at the first key that an object has twice. It stores no values, so it takes little
-/// time.
+/// A parser that stops at the first key that occurs twice in one object. It stores no values, so it takes
+/// little time.
 class KeysOnce : public nlohmann::json_sax<nlohmann::json> {
  public:
   bool null() override { return true; }
@@ -79,7 +79,7 @@ class KeysOnce : public nlohmann::json_sax<nlohmann::json> {
   std::optional<std::string> twice;
 
  private:
-  // the keys of each object that is still open
+  // The keys of each object that is still open.
   std::vector<std::set<std::string>> open_;
 };
 

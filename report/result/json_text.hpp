@@ -1,5 +1,5 @@
 #pragma once
-// Reads JSON safely from files that other programs or people may have written.
+// Reads JSON safely. The files may have been written by other programs or by users.
 
 #include <cmath>
 #include <cstdint>
@@ -18,9 +18,9 @@ namespace penstock {
 /// levels.
 inline constexpr int kDeepestJson = 100;
 
-/// Parses a JSON text. `Json` is one of nlohmann's two types, sorted or ordered. Returns a one-line error if
-/// the text is not JSON; the error states the position. A number that does not fit into a double and a
-/// nesting that is too deep are errors, too.
+/// Parses a JSON text. `Json` is one of nlohmann's two types, sorted or ordered. Returns a one-line error
+/// with the position if the text is not JSON. A number that does not fit into a double is also an error, and
+/// so is a nesting that is too deep.
 template <typename Json>
 tl::expected<Json, std::string> json_of(std::string_view text);
 
@@ -32,7 +32,7 @@ extern template tl::expected<nlohmann::ordered_json, std::string> json_of(std::s
 std::optional<std::string> key_given_twice(std::string_view text);
 
 /// Returns an amount of memory as a JSON number in the unit of the document (see shown_amount()). The number
-/// is an integer, or a fraction if it is a part of an activation.
+/// is an integer, unless it is a part of an activation.
 template <typename Json>
 Json amount_json(std::int64_t amount, MemoryUnit unit) {
   const double shown = shown_amount(amount, unit);

@@ -1,6 +1,6 @@
-// Computes the figures of each rank in one pass over its spans, and the figures of the run from those. The
-// meter in result.hpp computes the figures that all engines share, and this file computes the others. Tested
-// by metrics_test.cpp.
+// Computes the figures of each rank in one pass over its spans. Then it computes the figures of the run from
+// them. The meter in result.hpp computes the figures that all engines share, and this file computes the
+// others. Tested by metrics_test.cpp.
 
 #include "report/result/metrics.hpp"
 
@@ -32,8 +32,8 @@ namespace {
 /// Returns a position in a list as 32 bits. A list has fewer than 2^31 actions.
 std::int32_t position_of(std::size_t i) { return static_cast<std::int32_t>(i); }
 
-/// Returns the largest number of weight versions that are alive at the same time. A version that no STEP made
-/// exists from the start. A version that no action drops exists until the end.
+/// Returns the largest number of weight versions that exist at the same time. If no STEP made a version, it
+/// exists from the start. If no action drops a version, it exists until the end.
 std::int64_t peak_of_versions(const VersionLives& versions, Spans spans) {
   std::vector<Holding> alive;
   const auto end_of = [&](std::int32_t position) { return spans[index(position)].end_ns; };
@@ -56,7 +56,7 @@ std::int64_t peak_of_versions(const VersionLives& versions, Spans spans) {
 /// least 1.
 std::int32_t peak_weight_versions(Spans spans) {
   std::map<std::int32_t, VersionLives> stages;
-  // Neighbouring actions in a list usually belong to the same stage.
+  // Neighbouring actions in a list usually belong to the same stage, so the last entry found is tried first.
   auto newest = stages.end();
   for (std::size_t i = 0; i < spans.size(); ++i) {
     const Action& action = spans[i].action;
@@ -70,8 +70,8 @@ std::int32_t peak_weight_versions(Spans spans) {
   return static_cast<std::int32_t>(most);
 }
 
-/// Puts the action at spans[i] into `group`. If an overlapped pair begins there, it puts both of its actions
-/// into the group.
+/// Replaces `group` by the action at spans[i]. If an overlapped pair begins there, the group gets both of its
+/// actions.
 void put_group(std::vector<Action>& group, Spans spans, std::size_t i) {
   group.clear();
   for (bool goes_on = true; goes_on; ++i) {
@@ -80,7 +80,8 @@ void put_group(std::vector<Action>& group, Spans spans, std::size_t i) {
   }
 }
 
-/// Adds the bytes of a rank's messages to the meter. For each collective it adds the rank's part in a ring.
+/// Adds the bytes of a rank's messages to the meter. For each collective it adds the bytes that the rank
+/// sends in a ring.
 void add_traffic(RankMeter& meter, Spans spans, const RunFacts& facts, const EdgeNumbers& edges) {
   TransferSizes sizes(facts.costs, edges);
   for (const Span& span : spans) {
@@ -93,7 +94,7 @@ void add_traffic(RankMeter& meter, Spans spans, const RunFacts& facts, const Edg
 /// Returns the number of samples between two updates of the input stage.
 double samples_per_update(const Program& program, double samples_per_microbatch) {
   std::int64_t steps = 0;
-  // All replicas are updated together, so the STEPs of one replica are counted.
+  // All replicas are updated together, so it is enough to count the STEPs of one replica.
   const std::vector<std::int32_t>& holders = program.placement.stages.front().ranks;
   for (const Action& action : program.ranks[static_cast<std::size_t>(holders.front())]) {
     if (action.kind == ActionKind::step && action.stage == 0) ++steps;
@@ -114,8 +115,8 @@ ModelRates rates_of(const ModelFacts& model, double samples_per_second) {
           .mfu = flops / model.peak_flops_per_second};
 }
 
-/// Returns the throughput of the whole run, which includes filling and draining the pipeline. The caller
-/// gives the steady rate.
+/// Returns the throughput of the whole run, which includes filling and draining the pipeline. The steady rate
+/// is taken from `facts`.
 ThroughputReport throughput_of(const RunFacts& facts, Ns makespan_ns) {
   const Program& program = facts.program;
   ThroughputReport throughput;
@@ -133,9 +134,9 @@ ThroughputReport throughput_of(const RunFacts& facts, Ns makespan_ns) {
   return throughput;
 }
 
-/// Returns K of a program file: the number of ranks that hold the first replica of some stage. In data
-/// parallelism all ranks hold all stages, so K is the number of stages. If these stages are gradient buckets,
-/// K is too large, because a program does not show the difference.
+/// Returns K of a program: the number of ranks that hold the first replica of some stage. In data parallelism
+/// all ranks hold all stages, so K is the number of stages. If these stages are gradient buckets, K is too
+/// large, because a program does not show which stages are buckets.
 std::int32_t pipeline_size_of(const Program& program) {
   if (program.schedule == "data-parallel") return program.stage_count();
   std::vector<bool> holds(program.ranks.size(), false);

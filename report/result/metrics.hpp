@@ -24,7 +24,7 @@ struct ModelFacts {
   double peak_flops_per_second = 0;
 };
 
-/// The parts of a result that cannot be computed from its timeline.
+/// The parts of a result that do not follow from its timeline.
 struct RunFacts {
   /// The lowered program that ran.
   const Program& program;
@@ -74,13 +74,13 @@ RankFigures figures_of(const RankMeter& meter);
 /// Returns only the busy time of one rank, the first start and the last end of its compute actions.
 RankFigures compute_times_of(Spans spans);
 
-/// Returns the whole result from the figures of all ranks. Throws std::logic_error if an invariant of
-/// result.hpp does not hold. Therefore `facts` must be complete, and nothing may be added later.
+/// Returns the whole result, computed from the figures of all ranks. Throws std::logic_error if an invariant
+/// of result.hpp does not hold. Therefore `facts` must be complete, and the caller must add nothing later.
 Result summarize(std::vector<RankFigures> ranks, Ns makespan_ns, RunFacts facts);
 /// Returns the result with the figures of a timeline, and stores the timeline in it.
 Result summarize(Timeline timeline, RunFacts facts);
 /// Returns the price of a million samples on `devices` devices. It uses the steady rate, or the rate of the
-/// run if there is none. It returns nothing without a price or a positive rate.
+/// run if there is no steady rate. Returns nothing if there is no price or if the rate is not positive.
 std::optional<double> cost_per_million_samples(const ThroughputReport& throughput, std::int32_t devices,
                                                std::optional<double> price_per_device_hour);
 

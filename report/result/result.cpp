@@ -1,6 +1,6 @@
 // Computes facts about a Result, and checks the invariants that every Result must satisfy. If an invariant
-// does not hold, a computation was wrong. Such a result must not be printed, written or compared. Tested by
-// result_invariants_test.cpp.
+// does not hold, some computation was wrong. Such a result must not be printed, written or compared. Tested
+// by result_invariants_test.cpp.
 
 #include "report/result/result.hpp"
 
@@ -34,7 +34,7 @@ bool any_out_of_memory(const Result& result) {
 
 namespace {
 
-/// A collector that stores only the first broken invariant, because others often follow from it.
+/// Stores only the first broken invariant, because others often follow from it.
 class Invariants {
  public:
   /// Checks one invariant. `text` has the form "KEY: expected WHAT, got WHAT", where KEY is a key of the JSON
@@ -49,14 +49,14 @@ class Invariants {
   std::optional<std::string> fault_;
 };
 
-/// Returns the time by which an action may lie outside the run, in ns. It is positive only for measurements,
+/// Returns the time by which an action may exceed the run, in ns. It is positive only for measurements,
 /// because the clocks of devices differ slightly.
 Ns time_slack_ns(const Result& result) {
   return result.kind == ResultKind::measured ? result.makespan_ns / 1000 + 1 : 0;
 }
 
-/// Returns true if a time is within the run. The slack is subtracted on the left, because adding it on the
-/// right could overflow 64 bits.
+/// Returns true if a time is within the run. The slack is subtracted on the left side. If it were added on
+/// the right side, the sum could overflow 64 bits.
 bool is_within(Ns time_ns, const Result& result) {
   return time_ns >= 0 && time_ns - time_slack_ns(result) <= result.makespan_ns;
 }
@@ -104,8 +104,8 @@ void check_rank(Invariants& all, std::size_t i, const Result& result) {
   check_memory(all, i, rank.memory, result);
 }
 
-/// Checks the figures of the run. The fraction of a device's peak rate is limited to 1 only in predictions,
-/// because a measured run may have used another device.
+/// Checks the figures of the run. Only in predictions, the fraction of a device's peak rate is limited to 1.
+/// A measured run may have used a faster device.
 void check_run_figures(Invariants& all, const Result& result) {
   const bool is_measured = result.kind == ResultKind::measured;
   const double slack = is_measured ? 1e-3 : 1e-9;  // allows for different clocks, or for rounding
@@ -140,8 +140,8 @@ std::optional<std::string> broken_invariant(const Result& result) {
   all.expect(std::cmp_equal(result.ranks.size(), result.program.ranks),
              "ranks: expected as many as program.ranks says, {}, got {}", result.program.ranks,
              result.ranks.size());
-  // Only data parallelism can have more stages than ranks. Its stages are gradient buckets, and each rank
-  // holds all of them.
+  // Only data parallelism can have more stages than ranks. In this case the stages are gradient buckets, and
+  // each rank holds all of them.
   const bool shares_all = result.program.schedule == "data-parallel";
   const std::int32_t most = shares_all ? result.program.stages : result.program.ranks;
   all.expect(result.program.pipeline_size <= most,

@@ -5,9 +5,9 @@
 //   spans of a run or a measurement      figures_of() (metrics.cpp)
 //   actions of a walk as it places them  sim/engines/streamed_walk.cpp
 //
-// If a walk skips repetitions, it advances the meter with show(), which says how each field grows.
-// tests/sim/streamed_run_test.cpp compares both methods. To add a figure, add a field to MeteredFigures,
-// compute it in RankMeter, add it to show(), and add a row to figure_rows.cpp.
+// If a walk skips repetitions, it advances the meter with show(), which says how each field changes in a
+// repetition. tests/sim/streamed_run_test.cpp compares both methods. To add a figure, add a field to
+// MeteredFigures, compute it in RankMeter, add it to show(), and add a row to figure_rows.cpp.
 
 #include <algorithm>
 #include <array>
@@ -31,7 +31,8 @@ namespace penstock {
 struct MeteredFigures {
   /// The time of all compute actions. An overlapped pair counts once.
   Ns busy_ns = 0;
-  /// The idle time during which the next compute action waits for a transfer or collective that is under way.
+  /// The idle time of the rank while its next compute action waits for a transfer or collective that is under
+  /// way.
   Ns exposed_communication_ns = 0;
   /// The largest number of activations alive at once. An activation lives from the start of F to the end of B
   /// (or W).
@@ -43,9 +44,9 @@ struct MeteredFigures {
   friend bool operator==(const MeteredFigures&, const MeteredFigures&) = default;
 };
 
-/// The number of microbatches that have begun and not ended, over time, and its peak. Compute actions begin
-/// and end microbatches in list order. At one instant, ends of earlier microbatches count first. Then the
-/// list order decides, as in report/timeline/spans.hpp.
+/// The number of microbatches that have begun and not ended, over time, and the peak of this number. Compute
+/// actions begin and end microbatches in list order. At one moment, the ends of microbatches that began
+/// earlier are counted first. All other changes are counted in list order, as in report/timeline/spans.hpp.
 class OpenMicrobatches {
  public:
   void begin(const Action& action, Ns now_ns) {
@@ -64,8 +65,8 @@ class OpenMicrobatches {
   }
   std::int64_t peak() const { return std::max(peak_, open_before_ + most_now_); }
 
-  /// Shows the fields to a visitor of states. `latest_ns` is the end of the rank's latest action. An earlier
-  /// instant is over and no longer matters.
+  /// Passes the fields to a visitor of states. `latest_ns` is the end of the rank's latest action. The
+  /// changes at an earlier moment are complete, so they need not be passed.
   template <class State>
   void show(State& state, Ns latest_ns) {
     if (instant_ns_ < latest_ns) enter(latest_ns);
@@ -100,26 +101,26 @@ class OpenMicrobatches {
   }
   bool began_now(const Unit& unit) const { return std::ranges::find(begun_now_, unit) != begun_now_.end(); }
 
-  std::int64_t open_before_ = 0;  // Microbatches begun earlier, minus those of them ended now.
+  std::int64_t open_before_ = 0;  // Microbatches that began before now, minus those of them that have ended.
   std::int64_t peak_ = 0;         // The peak before now.
-  Ns instant_ns_ = 0;             // "Now": the time of the latest begin or end.
+  Ns instant_ns_ = 0;             // The time of the latest begin or end, called "now" in this class.
   std::vector<Unit> begun_now_;
-  std::int64_t change_now_ = 0;  // Microbatches begun now, minus those of them ended now.
+  std::int64_t change_now_ = 0;  // Microbatches that began now, minus those of them that have ended.
   std::int64_t most_now_ = 0;    // The peak of change_now_.
 };
 
 class RankMeter {
  public:
-  /// Adds a compute action, or an overlapped group as one action. `covered_ns(from, to)` is called if the
-  /// rank was idle before. It returns the part of that time during which messages or collectives were under
-  /// way for which the action has waited.
+  /// Adds a compute action, or an overlapped group as one action. If the rank was idle before,
+  /// `covered_ns(from, to)` is called. It returns the part of this time in which a message or collective was
+  /// under way and the action waited for it.
   template <class Covered>
   void compute(std::span<const Action> group, Ns start_ns, Ns end_ns, const Covered& covered_ns) {
-    // Only idle time counts. Transfers during compute are hidden, and idle time without a message has other
-    // causes.
+    // Only idle time counts as exposed. During compute, transfers are hidden, and idle time without a message
+    // has other causes.
     if (start_ns > last_ns_) figures_.exposed_communication_ns += covered_ns(last_ns_, start_ns);
     time(start_ns, end_ns);
-    // Actions of a group start together. If they take no time, they start and end one after the other.
+    // Actions of a group start together. If they take no time, each one ends before the next one starts.
     const bool at_once = start_ns == end_ns;
     for (const Action& action : group) {
       begin(action, start_ns);
@@ -153,9 +154,9 @@ class RankMeter {
   /// Returns the end of the last compute action, or 0 if there is none yet.
   Ns last_ns() const { return last_ns_; }
 
-  /// Shows the fields to a visitor of states (sim/engines/repeat.hpp). A field is a time, a number that grows
-  /// equally in each repetition, or a number over time with its peak. The first start is omitted, because it
-  /// never changes.
+  /// Passes the fields to a visitor of states (sim/engines/repeat.hpp). A field is a time, a number that
+  /// grows equally in each repetition, or a number over time with its peak. The first start is left out,
+  /// because it never changes.
   template <class State>
   void show(State& state) {
     live_.show(state, last_ns_);
@@ -285,7 +286,7 @@ struct ThroughputReport {
   double samples_per_update = 0;
   /// The rate of the whole run. It is 0 if the makespan is 0.
   double samples_per_second = 0;
-  /// The rate when the program is repeated without end.
+  /// The rate of the program if it is repeated without end. It is absent if it was not computed.
   std::optional<double> steady_samples_per_second;
   /// The price of a million samples at the steady rate, or at the rate of the run if there is no steady rate.
   /// It is absent if devices have no price.

@@ -70,15 +70,15 @@ std::string ranks_to_csv(const Result& result) {
 }
 
 // Writes the trace event format of chrome://tracing and Perfetto. "X" events have a start and a duration in
-// microseconds. "M" events name processes and threads. "C" events give the bytes held.
+// microseconds. "M" events name processes and threads. "C" events give the bytes that a rank holds.
 //
 //   process  rank 0
 //     thread compute       |F0|F1|  |B0|
 //     thread send             |SEND_F0|
 //     thread send 2              |SEND_F1|        a second thread, because spans of one must not overlap
 //
-// pid is the rank. tid is row * kLanesPerRow + lane, so that viewers sort threads by row and then by lane.
-// Tested by chrome_trace_test.cpp.
+// pid is the rank. tid is the number of the row times kLanesPerRow plus the lane, so that viewers sort
+// threads by row and then by lane. Tested by chrome_trace_test.cpp.
 
 namespace {
 
@@ -87,7 +87,7 @@ constexpr std::array<std::string_view, 4> kRowNames = {"compute", "send", "recei
 
 std::string microseconds(Ns ns) { return fmt::format("{}.{:03}", ns / 1000, ns % 1000); }
 
-/// A writer of events. Each event has its own line, and commas separate events.
+/// Writes events. Each event has its own line, and commas separate events.
 class TraceText {
  public:
   explicit TraceText(const TextSink& sink) : lines_(sink) {
@@ -97,7 +97,8 @@ class TraceText {
   /// Returns false if the sink needs no further text.
   bool is_wanted() const { return is_wanted_; }
 
-  /// Adds an event. Its line ends when the next event begins, so only earlier lines are passed to the sink.
+  /// Adds an event. The line of an event ends when the next event begins, so only earlier lines are passed to
+  /// the sink.
   void add(std::string_view event) {
     lines_.text() += std::exchange(separator_, ",\n");
     is_wanted_ = lines_.end_line();
@@ -143,7 +144,7 @@ void add_span(TraceText& trace, const Span& span, std::size_t tid) {
       microseconds(span.end_ns - span.start_ns), span_arguments(span.action)));
 }
 
-/// Adds one row of a rank. Each lane is a thread, which gets its name with its first span.
+/// Adds the spans of one row of a rank. Each lane is a thread, which gets its name with its first span.
 void add_row(TraceText& trace, std::size_t row, Spans spans) {
   const std::vector<std::int32_t> lanes = lanes_of(spans);
   std::set<std::int32_t> named;
@@ -171,8 +172,8 @@ void add_memory(TraceText& trace, const RankReport& rank) {
     if (!trace.is_wanted()) return;
     std::string series;
     for (std::size_t i = 0; i < kMemoryCategoryCount; ++i) {
-      // A category that the rank never holds is omitted, because it would only fill the legend. The peaks
-      // decide, so that all samples have the same categories.
+      // A category that the rank never holds is left out, because it would only fill the legend. The peaks
+      // are checked and not the sample, so that all samples have the same categories.
       if (rank.memory.peaks[i] == 0) continue;
       const std::string_view separator = series.empty() ? "" : ",";
       fmt::format_to(std::back_inserter(series), R"({}"{}":{})", separator,

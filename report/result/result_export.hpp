@@ -1,7 +1,7 @@
 #pragma once
-// A Result for other programs: as CSV (RFC 4180, with a heading and "\n" line ends) for spreadsheets and
-// scripts, and as a trace for Perfetto (ui.perfetto.dev) and chrome://tracing. result_json.hpp has the form
-// that Penstock reads again.
+// Writes a Result for other programs: as CSV (RFC 4180, with a heading and "
+// " line ends) for spreadsheets and scripts, and as a trace for Perfetto (ui.perfetto.dev) and
+// chrome://tracing. result_json.hpp has the form that Penstock reads again.
 
 #include <string>
 
@@ -19,13 +19,10 @@ void write_timeline_csv(const Timeline& timeline, const TextSink& sink);
 /// and out_of_memory, then the peak of each category as peak_CATEGORY.
 std::string ranks_to_csv(const Result& result);
 
-// Writes a Result as a trace for Perfetto (ui.perfetto.dev) and chrome://tracing. The format is the JSON
-// "Trace Event Format".
-
-/// Writes the trace. Each rank is a process with the rows compute, send, receive and collective. Spans that
-/// overlap in time get further rows, for example "compute 2" for the second action of an overlapped pair.
-/// Times are in microseconds with three decimals, so that no nanosecond is lost. Memory is a counter with one
-/// series per category.
+/// Writes the trace in the JSON "Trace Event Format". Each rank is a process with the rows compute, send,
+/// receive and collective. Spans that overlap in time get further rows, for example "compute 2" for the
+/// second action of an overlapped pair. Times are in microseconds with three decimals, so that no nanosecond
+/// is lost. Memory is a counter with one series for each category.
 void write_chrome_trace(const Result& result, const TextSink& sink);
 
 }  // namespace penstock

@@ -46,8 +46,8 @@ std::string shape_text(const ProgramReport& program) {
                      format_count(program.iterations, "iteration"));
 }
 
-/// Returns a headline of figures of the run: "33.33 % of the total, 50.00 % of the ideal". It is empty if the
-/// run has none of the figures.
+/// Returns the text of a headline, made of figures of the run: "33.33 % of the total, 50.00 % of the ideal".
+/// It is empty if the run has none of the figures.
 std::string figures_text(const RunFigures& run, std::string_view headline) {
   std::string line;
   for (const RunFigure& figure : figures_of_runs()) {
@@ -98,8 +98,8 @@ Cell rank_cell(const RankFigure& figure, const RankReport& rank) {
   return {};
 }
 
-/// Returns the source of the result: "predicted by event, channel model directed, blocking transfers". It
-/// names only transfer rules that differ from the defaults.
+/// Returns a text that says where the result comes from: "predicted by event, channel model directed,
+/// blocking transfers". It names only transfer rules that differ from the defaults.
 std::string origin_text(const Result& result) {
   std::string text(to_text(result.kind));
   if (!result.engine.empty()) text += fmt::format(" by {}", result.engine);
@@ -111,8 +111,8 @@ std::string origin_text(const Result& result) {
   return text;
 }
 
-/// Returns the memory of the rank with the least free memory: "74.3 of 76.6 GiB usable on rank 0". It is
-/// empty if no memory is reserved.
+/// Returns a text about the rank with the least free memory: "74.3 of 76.6 GiB usable on rank 0". It is empty
+/// if no memory is reserved.
 std::string memory_text(const Result& result) {
   const auto left = [](const RankReport& rank) {
     return rank.memory.usable().value_or(std::numeric_limits<Bytes>::max()) - rank.memory.peak_bytes;

@@ -13,7 +13,7 @@
 
 namespace penstock {
 
-/// A figure with its name: {"makespan", "138.522 ms"}.
+/// A figure with its name, such as {"makespan", "138.522 ms"}.
 struct Headline {
   std::string name;
   std::string figure;
@@ -24,12 +24,12 @@ struct Headline {
 /// Returns a figure of the run as a table cell.
 Cell run_cell(const RunFigure& figure, double value);
 
-/// Returns K, the number of ranks of one pipeline. If the result does not give K, the smaller of the numbers
-/// of stages and ranks is returned.
+/// Returns K, the number of ranks of one pipeline. If the result does not contain K, returns the number of
+/// stages or the number of ranks, whichever is smaller.
 std::int32_t pipeline_size(const ProgramReport& program);
 
-/// Returns the headlines: schedule and shape, makespan, the three bubbles, throughput and traffic. The memory
-/// is included if a part of it is reserved.
+/// Returns the headlines: schedule and shape, makespan, the three bubbles, throughput and traffic. There is a
+/// headline about memory if a part of the memory is reserved.
 std::vector<Headline> headlines(const Result& result);
 /// Returns a table with a row for each rank: device, busy and idle time, exposed communication, peak memory,
 /// live activations, weight versions and traffic. A peak that is too high is shown with the capacity.
@@ -47,8 +47,8 @@ std::vector<std::string> out_of_memory_lines(const Result& result);
 /// Returns the categories that some rank uses, in the order of the enum.
 std::vector<MemoryCategory> used_categories(const Result& result);
 
-/// A choice that says if sentences about ranks without enough memory follow the tables. The table of ranks
-/// always marks these ranks.
+/// The choice whether sentences about ranks without enough memory follow the tables. The table of ranks marks
+/// these ranks in any case.
 enum class OutOfMemoryLines : std::uint8_t { shown, left_out };
 
 /// The options of the text for terminals.

@@ -1,8 +1,8 @@
 // Writes the JSON document; result_json_reader.cpp reads it. Scripts rely on its keys and units. Times and
 // bytes are integers in nanoseconds and bytes, ratios are fractions of 1, and a figure that does not exist is
-// null. Timelines and memory samples are written only on request, because they are very long. Spans are
-// written as text directly. A JSON tree of a million spans would take ten times as long and twenty times the
-// memory. Tests: result_json_test.cpp.
+// null. Timelines and memory samples are very long, so they are written only if the user asks for them. Spans
+// are written as text directly, because a JSON tree of a million spans would take ten times as long and
+// twenty times the memory. Tests: result_json_test.cpp.
 
 #include "report/result/result_json.hpp"
 
@@ -38,7 +38,7 @@ void append_categories(Json& object, const MemoryByCategory& memory, MemoryUnit 
   }
 }
 
-/// Returns the bytes of every category. Categories with 0 bytes are included, because scripts rely on the
+/// Returns the bytes of every category. Categories with 0 bytes are included, because scripts need their
 /// keys.
 Json categories_json(const MemoryByCategory& memory, MemoryUnit unit) {
   Json object = Json::object();

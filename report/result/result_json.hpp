@@ -19,13 +19,14 @@ struct ResultJsonOptions {
   bool memory = false;
 };
 
-/// Writes the document, indented by two blanks, with keys in a fixed order. A double has the shortest text
-/// that reads back as the same number. A double that is not finite is null.
+/// Writes the document, indented by two blanks, with keys in a fixed order. A double is written as the
+/// shortest text from which the same number is read. A double that is not finite is written as null.
 void write_result_json(const Result& result, const ResultJsonOptions& options, const TextSink& sink);
 std::string result_to_json(const Result& result, const ResultJsonOptions& options = {});
 
-/// Reads a document. If it has both long parts, the returned result equals the written one. Unknown keys are
-/// skipped. An error names `file`, the path of the key, the expected value and the value found.
+/// Reads a document. If the document has both long parts, the result equals the result that was written.
+/// Unknown keys are skipped. An error names `file`, the path of the key, the expected value and the value
+/// found.
 tl::expected<Result, std::string> result_from_json(std::string_view text, std::string_view file);
 
 }  // namespace penstock

@@ -1,5 +1,5 @@
 // Reads the document that result_json.cpp writes. Only the first fault is reported. After a fault the reader
-// continues with zeros, so that the functions below need no error handling. Tested by result_json_test.cpp.
+// continues with zeros. Therefore the functions below need no error handling. Tested by result_json_test.cpp.
 
 #include <fmt/format.h>
 
@@ -40,7 +40,7 @@ struct FirstFault {
   }
 };
 
-/// A reader of a JSON object that knows the object's path in the document. The value and the fault must
+/// Reads a JSON object and knows the path of this object in the document. The value and the fault must
 /// outlive the reader.
 class ObjectReader {
  public:
@@ -159,7 +159,8 @@ class ObjectReader {
   std::string child(const char* key) const { return path_.empty() ? key : path_ + '.' + key; }
 
   const SortedJson& member(const char* key) const {
-    // Null has none of the expected types, so each caller reports a missing key with its own message.
+    // A missing key is treated as null. Null has none of the expected types, so each caller reports the fault
+    // with its own message.
     static const SortedJson missing;
     return has(key) ? value_->at(key) : missing;
   }
@@ -197,7 +198,7 @@ RankMemory read_memory(const ObjectReader& object) {
   memory.peaks = read_categories(object.object("peaks"), memory.unit);
   if (object.number_or_null("capacity_bytes"))
     memory.capacity = read_amount(object, "capacity_bytes", memory.unit);
-  // Older files lack this key. In these files the whole capacity is usable.
+  // Older files lack this key. In those files, the whole capacity is usable.
   if (memory.capacity && object.number_or_null("usable_bytes")) {
     const Bytes usable = read_amount(object, "usable_bytes", memory.unit);
     memory.reserved = std::max<Bytes>(0, *memory.capacity - usable);
@@ -213,7 +214,7 @@ RankReport read_rank(const ObjectReader& object) {
   rank.rank = object.small("rank", 0);
   rank.device = object.text_if_any("device");
   if (object.has("memory")) rank.memory = read_memory(object.object("memory"));
-  // In the document the peak is outside `memory`, so it is read after `memory` is complete.
+  // In the document the peak is a key beside `memory`, so it is read after `memory` is complete.
   for (const RankFigure& figure : figures_of_ranks()) {
     const std::string key(figure.key);
     if (figure.absent == AbsentFigure::left_out && !object.has(key.c_str())) continue;
@@ -256,12 +257,12 @@ void read_section(const ObjectReader& document, const char* section, Result& res
   }
 }
 
-/// Reads a span. For scripts the document also has the stage and microbatch of the action as separate keys.
-/// They must agree with the action's text.
+/// Reads a span. The document also has the stage and the microbatch of the action as separate keys, for
+/// scripts. They must agree with the text of the action.
 Span read_span(const ObjectReader& object, std::int32_t ranks) {
   Span span;
   const std::string text = object.text("action");
-  // The reader of program lists accepts every action name that Penstock writes.
+  // This function reads program lists. It accepts every action name that Penstock writes.
   const auto actions = read_actions(text, {});
   if (!actions || actions->size() != 1) {
     object.expected("action", "one action such as \"0F3\"");

@@ -1,9 +1,9 @@
-// Stores finished points as JSON lines, so that a crash loses at most one line:
+// Stores the finished points of a sweep as lines of JSON, so that a crash loses at most one line:
 //
 //   {"schema_version":3,"kind":"sweep-progress","points":1000,"digest":"6c1f...","shard":1,"shards":4,...}
 //   {"point":4,"row":{...},"counts_activations":false,"notes":[]}
 //
-// Any program may have written the file, so every number is checked against the range of its type.
+// Another program may have written the file, so every number is checked against the range of its type.
 
 #include "report/result/sweep_progress.hpp"
 
@@ -36,7 +36,7 @@ constexpr std::int64_t kMostShards = 1 << 20;
 std::optional<std::int64_t> number_at(const Json& head, const char* key, std::int64_t least,
                                       std::int64_t most) {
   if (!head.contains(key) || !head.at(key).is_number_integer()) return std::nullopt;
-  // A number of 2^63 or more becomes negative here, so the check below refuses it.
+  // A number of 2^63 or more becomes negative here. The check below then refuses it.
   const auto number = head.at(key).get<std::int64_t>();
   return number >= least && number <= most ? std::optional(number) : std::nullopt;
 }
@@ -81,7 +81,7 @@ tl::expected<SweepHead, std::string> head_of(const std::string& line) {
 }
 
 /// Returns the reason why a file with this head does not belong to the expected sweep and shard. The text is
-/// empty if it does.
+/// empty if the file belongs to them.
 std::string fault_of_head(const SweepHead& head, const SweepHead& expected) {
   if (head.points != expected.points) {
     return fmt::format("the file is of a sweep of {} points, this one has {}; name another file", head.points,
@@ -100,7 +100,7 @@ std::string fault_of_head(const SweepHead& head, const SweepHead& expected) {
 /// The largest number of lines per point. A sweep writes one line, but a merged file may have a second one.
 constexpr std::size_t kMostLinesOfAPoint = 2;
 
-/// Reads a line like std::getline(), but stops one character above the longest allowed line. The caller can
+/// Reads a line like std::getline(), but stops one character after the longest allowed length. The caller can
 /// then report that the line is too long.
 bool next_line(std::istream& text, std::string& line) {
   line.clear();

@@ -16,12 +16,12 @@
 
 namespace penstock {
 
-/// The longest line in bytes, without its line end. A line can be long, because its reason may list what many
-/// ranks wait for.
+/// The longest line in bytes, without its line end. A line can be long, because the reason of a point may
+/// list what many ranks wait for.
 inline constexpr std::size_t kLongestProgressLine = std::size_t{1} << 20U;
 
-/// One of `count` shards of a sweep. It has the point `index` and every count-th point after it. Neighbours
-/// in the grid take similar time, so the shards are balanced.
+/// One of `count` shards of a sweep. It has point number `index` and every count-th point after it. Points
+/// that are neighbours in the grid take similar time, so this makes the shards equally long.
 struct SweepShard {
   std::int32_t index = 0;  ///< The shard's number, from 0. Users see it counted from 1.
   std::int32_t count = 1;
@@ -40,7 +40,7 @@ struct SweepShard {
 /// Returns the shard as "NUMBER/COUNT". The second of four shards is "2/4".
 std::string to_text(const SweepShard& shard);
 
-/// The identity of a sweep, and its texts that belong to no single point.
+/// The data that identify a sweep, and the texts that belong to the whole sweep and not to one point.
 struct SweepHead {
   std::size_t points = 0;  ///< The number of points in all shards together.
   /// The digest of the inputs that determine the points. Sweeps with equal digests have the same points.
@@ -49,7 +49,7 @@ struct SweepHead {
   std::string title{};  ///< The title of the sweep (Sweep::title).
   /// The notes on the scenario. In the sweep they come before the notes on its points.
   std::vector<std::string> notes{};
-  std::string chunks_note{};  ///< The last note if a point has v > 1. It is empty if there is no such note.
+  std::string chunks_note{};  ///< the last note if a point has v > 1; it is empty if there is no such note
 };
 
 /// The finished points of one shard, and the head of their sweep.
@@ -63,9 +63,9 @@ struct SweepPart {
 std::string sweep_progress_head(const SweepHead& head);
 
 /// Reads a text of a part. If a point appears twice, its last line counts. A last line without a line end is
-/// dropped, because a crash can leave one. If `expected` is given, the text must belong to that sweep and
-/// shard. An error starts with `file`. It reports an unreadable or foreign text, a wrong shard, a wrong or
-/// long line, or too many lines.
+/// dropped, because it may be incomplete after a crash. If `expected` is given, the text must belong to that
+/// sweep and shard. An error starts with `file`. It reports that the text cannot be read or is of another
+/// kind, that the shard is wrong, that a line is wrong or too long, or that there are too many lines.
 tl::expected<SweepPart, std::string> read_sweep_part(std::istream& text, const std::string& file,
                                                      const SweepHead* expected = nullptr);
 

@@ -1,7 +1,7 @@
-// Writes a sweep as text, CSV and JSON. CSV and JSON use the same columns, fields_of(). The best row of a
-// schedule has the highest steady rate. A row without a steady rate ranks below all rows with one, because
-// the rate of a short run includes filling and draining. Points that were skipped or do not fit appear with
-// their reason and are never the best. Tested by sweep_test.cpp.
+// Writes a sweep as text, CSV and JSON. CSV and JSON use the same columns, fields_of(). The best point of a
+// schedule is the one with the highest steady rate. A point without a steady rate comes after all points with
+// one, because the rate of a short run includes filling and draining. Points that were skipped or do not fit
+// are listed with their reason and are never the best. Tested by sweep_test.cpp.
 
 #include "report/result/sweep_table.hpp"
 
@@ -45,7 +45,7 @@ Json finite_or_null(std::optional<double> value) {
 
 bool has_model(const SweepRow& row) { return row.throughput.model.has_value(); }
 
-/// The groups in which a row shows the figures of a run: bubbles, then rates, then figures that only some
+/// The groups in which the figures of a run are shown: first bubbles, then rates, then figures that only some
 /// scenarios have.
 enum class FigureGroup : std::uint8_t { bubble, rate, sometimes };
 FigureGroup group_of(const RunFigure& figure) {
@@ -53,7 +53,7 @@ FigureGroup group_of(const RunFigure& figure) {
   return figure.section == "bubble" ? FigureGroup::bubble : FigureGroup::rate;
 }
 
-/// Returns the figures of a group that a sweep shows, in the order of the figures' table.
+/// Returns the figures of a group that a sweep shows, in the order of figures_of_runs().
 std::vector<RunFigure> figures_of_group(FigureGroup group) {
   std::vector<RunFigure> figures;
   std::ranges::copy_if(figures_of_runs(), std::back_inserter(figures),
@@ -61,10 +61,11 @@ std::vector<RunFigure> figures_of_group(FigureGroup group) {
   return figures;
 }
 
-/// Returns the fields of a row. `with_model` is true if at least one row of the sweep has rates of a model.
+/// Returns the fields of a point. `with_model` is true if at least one point of the sweep has rates of a
+/// model.
 std::vector<Field> fields_of(const SweepRow& row, bool with_model) {
   const bool simulated = was_simulated(row);
-  // A row that was not simulated contains zeros, which must not be printed as figures.
+  // A point that was not simulated contains zeros, which must not be printed as figures.
   const auto figure = [&](const Json& value) { return simulated ? value : Json(nullptr); };
   std::vector<Field> fields = {{"schedule", row.schedule},
                                {"stages", row.stages},
@@ -109,14 +110,14 @@ std::string csv_line(const std::vector<Field>& fields, Text text) {
   return line + '\n';
 }
 
-/// Returns a row as JSON. It contains rates of a model only if this row has them.
+/// Returns a point as JSON. It contains rates of a model only if this point has them.
 Json row_json(const SweepRow& row) {
   Json object = Json::object();
   for (const auto& [key, value] : fields_of(row, has_model(row))) object[std::string(key)] = value;
   return object;
 }
 
-/// Returns an integer. get() alone would drop fractions and wrap numbers that are too large.
+/// Returns an integer. A plain get() would drop fractions and would change numbers that are too large.
 template <std::integral Integer>
 Integer count_at(const Json& object, const char* key, Integer least = 0) {
   const Json& value = object.at(key);
@@ -169,8 +170,8 @@ SweepStatus status_of(const std::string& text) {
   throw std::invalid_argument(fmt::format("unknown status \"{}\"", text));
 }
 
-/// Reads the figures of a simulated row. `peak_rank` has no upper limit, because a row does not contain the
-/// number of ranks.
+/// Reads the figures of a simulated point. `peak_rank` has no upper limit, because a point does not contain
+/// the number of ranks.
 void read_figures(SweepRow& row, const Json& object) {
   row.micro_batch_size = figure_at(object, "micro_batch_size", kSamples);
   row.global_batch_size = figure_at(object, "global_batch_size", kSamples);
@@ -183,7 +184,7 @@ void read_figures(SweepRow& row, const Json& object) {
   row.peak_rank = count_at<std::int32_t>(object, "peak_rank");
   for (const RunFigure& figure : figures_of_runs()) {
     const std::string key(figure.key);
-    // Some figures occur only together: a row has all of them or none.
+    // Some figures occur only together: a point has all of them or none.
     const bool is_alone = figure.comes_with.empty();
     if (!figure.in_sweep || (!is_alone && !object.contains(figure.comes_with))) continue;
     const bool may_be_null = is_alone && figure.absent != AbsentFigure::never;
@@ -199,7 +200,7 @@ SweepRow row_of(const Json& object, MemoryUnit unit) {
   row.schedule = object.at("schedule").get<std::string>();
   row.status = status_of(object.at("status").get<std::string>());
   row.reason = object.at("reason").get<std::string>();
-  // In a row that was not simulated, a size may be invalid, because it may be the reason.
+  // If a point was not simulated, one of its sizes may be invalid, because this may be the reason.
   const std::int32_t least = was_simulated(row) ? 1 : 0;
   row.stages = count_at(object, "stages", least);
   row.virtual_stages = count_at(object, "virtual_stages", least);
@@ -248,7 +249,7 @@ class FigureColumns {
   const std::vector<Cell>& cells(std::size_t row) const { return cells_[row]; }
 
  private:
-  /// Adds a column. Its cells are empty for rows that were not simulated.
+  /// Adds a column. Its cells are empty for points that were not simulated.
   template <typename CellOf>
   void add(std::string_view name, const CellOf& cell_of) {
     names_.emplace_back(name);
@@ -356,7 +357,7 @@ std::string sweep_table(const Sweep& sweep, std::size_t width) {
 std::string sweep_csv(const Sweep& sweep) {
   const bool modelled = std::ranges::any_of(sweep.rows, has_model);
   std::string csv =
-      // A default row has the same column names as every other row.
+      // The names of the columns are the same for every point, so a default point is enough.
       csv_line(fields_of(SweepRow{}, modelled), [](const Field& field) { return std::string(field.first); });
   for (const SweepRow& row : sweep.rows) {
     csv += csv_line(fields_of(row, modelled), [](const Field& field) { return csv_value(field.second); });

@@ -1,6 +1,6 @@
 #pragma once
-// The results of a sweep. It has a row for each requested combination of schedule, K, M and batch sizes, even
-// if the combination could not run. sim/ fills in the rows, and html_report.hpp draws them.
+// The results of a sweep. There is one entry for each requested combination of schedule, K, M and batch
+// sizes, even if the combination could not run. sim/ makes the entries, and html_report.hpp draws them.
 
 #include <array>
 #include <cstddef>
@@ -37,9 +37,9 @@ inline constexpr auto kEnumWords<SweepStatus> =
                                           {SweepStatus::skipped, "skipped"},
                                           {SweepStatus::failed, "failed"}});
 
-/// One point. Only points with status `ok` or `out_of_memory` have figures; otherwise the figures are empty
-/// (null in JSON). Sizes that were not given and could not be computed are also empty. Figures without a
-/// column in sweeps are 0 (figure_rows.hpp).
+/// One point. Only points with status `ok` or `out_of_memory` have figures. For all other points, the figures
+/// are empty (null in JSON). Sizes that were not given and could not be computed are also empty. Figures
+/// without a column in sweeps are 0 (figure_rows.hpp).
 struct SweepRow : RunFigures {
   std::string schedule;
   /// The pipeline size K, which is the key schedule.stages of a scenario.
@@ -63,7 +63,7 @@ struct SweepRow : RunFigures {
   friend bool operator==(const SweepRow&, const SweepRow&) = default;
 };
 
-/// A row with the notes of its experiment.
+/// A point with the notes of its experiment.
 struct SweepPoint {
   SweepRow row;
   std::vector<std::string> notes;
@@ -74,7 +74,7 @@ struct SweepPoint {
 /// A whole sweep.
 struct Sweep {
   std::string title;
-  /// The rows. After an interrupt they contain only the points that were finished.
+  /// The points. After an interrupt they are only the points that were finished.
   std::vector<SweepRow> rows;
   std::vector<std::string> notes;
   /// A sentence that says how many points were finished before an interrupt. `notes` contains it, too.
@@ -83,34 +83,35 @@ struct Sweep {
   friend bool operator==(const Sweep&, const Sweep&) = default;
 };
 
-/// Returns true if the row has figures.
+/// Returns true if the point has figures.
 bool was_simulated(const SweepRow& row);
-/// Returns the rate that ranks the rows, in samples per second. It is the steady rate, or the rate of the
-/// whole run if there is no steady rate.
+/// Returns the rate by which points are ranked, in samples per second. It is the steady rate, or the rate of
+/// the whole run if there is no steady rate.
 double ranking_rate(const SweepRow& row);
-/// Returns true if `row` has a higher ranking_rate(). A row with a steady rate ranks above every row without
-/// one.
+/// Returns true if `row` ranks above `other`. A point with a steady rate ranks above every point without one.
+/// Otherwise the point with the higher ranking_rate() ranks above the other.
 bool ranks_above(const SweepRow& row, const SweepRow& other);
-/// Returns the best `ok` row of each schedule by ranks_above(), in the order of the schedules' first rows. If
-/// two rows are equally good, the first one is returned. Schedules without an `ok` row are omitted.
+/// Returns the best `ok` point of each schedule by ranks_above(), in the order in which the schedules first
+/// appear. If two points are equally good, the first one is returned. Schedules without an `ok` point are
+/// left out.
 std::vector<SweepRow> best_per_schedule(const Sweep& sweep);
-/// Returns the schedules in the order of their first rows.
+/// Returns the schedules in the order in which they first appear.
 std::vector<std::string> schedules_of(const Sweep& sweep);
 
-/// Returns all rows as a table.
+/// Returns all points as a table.
 Table sweep_rows(const std::vector<SweepRow>& rows);
 
-/// Returns a text with all rows, the best row of each schedule, and the notes. Table lines have at most
+/// Returns a text with all points, the best point of each schedule, and the notes. Table lines have at most
 /// `width` characters; 0 means no limit.
 std::string sweep_table(const Sweep& sweep, std::size_t width = 0);
-/// Returns CSV (RFC 4180) with a header line and a line for each row. Times are in ns, memory is in bytes,
+/// Returns CSV (RFC 4180) with a header line and a line for each point. Times are in ns, memory is in bytes,
 /// and ratios are fractions.
 std::string sweep_csv(const Sweep& sweep);
-/// Returns JSON: {schema_version, kind: "sweep", title, rows: [...], best: [...], notes}. The keys of a row
-/// are the column names of the CSV.
+/// Returns JSON: {schema_version, kind: "sweep", title, rows: [...], best: [...], notes}. The keys of an
+/// element of `rows` are the column names of the CSV.
 std::string sweep_json(const Sweep& sweep);
 
-/// Returns a point as one line of JSON. `number` is the index of its row in the sweep, counted from 0.
+/// Returns a point as one line of JSON. `number` is the index of the point in the sweep, counted from 0.
 std::string sweep_point_json(std::size_t number, const SweepPoint& point);
 /// Reads a line of sweep_point_json(). Returns an error if the line is not a point, or if a figure is
 /// impossible, such as a bubble above 1.

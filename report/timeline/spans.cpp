@@ -1,6 +1,6 @@
-// Divides a rank's idle time before each compute action into transfer, waiting and launch. The rank's spans
-// include its messages, each from its start to its arrival, so no other data is needed. In this example B0
-// waits for two messages:
+// Divides the idle time before each compute action of a rank into transfer, waiting and launch. The spans of
+// the rank include its messages, each from its start to its arrival, so no other data are needed. In this
+// example B0 waits for two messages:
 //
 //   rank      |--- F2 ---|                         |-- launch --|--- B0 ---|
 //   UNSHARD              |--|
@@ -11,7 +11,7 @@
 //
 // A table by stage and unit finds the RECVs of an action. In a branching graph, a stage has several inputs
 // for one microbatch, so each RECV refers to the previous one. Collectives of one kind and stage run in
-// order, so storing the last one is enough. Tests: arrivals_test.cpp.
+// order, so only the last one is stored. Tests: arrivals_test.cpp.
 
 #include "report/timeline/spans.hpp"
 
@@ -34,9 +34,9 @@ namespace {
 
 constexpr std::size_t index_of(Flow flow) { return static_cast<std::size_t>(flow); }
 
-/// Returns `waited` without the messages that arrived after a recomputation had started. Programs differ in
-/// whether a recomputation waits for its gradient, and spans do not show it. A message that arrived later
-/// proves that the recomputation did not wait.
+/// Returns `waited` without the messages that arrived after a recomputation had started. In some programs a
+/// recomputation waits for its gradient, and in others it does not. Spans do not show this. But if a message
+/// arrived later than the start, the recomputation did not wait for it.
 std::span<const Span*> without_later(std::span<const Span*> waited, const Span& action) {
   if (action.action.kind != ActionKind::recompute) return waited;
   const auto later =
@@ -59,7 +59,7 @@ std::vector<Spans> spans_by_rank(const Timeline& timeline) {
 }
 
 Ns covered_ns(std::span<const Span*> spans, Ns from, Ns to) {
-  // The sum runs over the union of the intervals, so that overlapping transfers are not counted twice.
+  // The function measures the union of the intervals, so that overlapping transfers are not counted twice.
   std::ranges::sort(spans, {}, &Span::start_ns);
   Ns covered = 0;
   for (const Span* span : spans) {
@@ -75,8 +75,8 @@ Ns covered_ns(std::span<const Span*> spans, Ns from, Ns to) {
 void Arrivals::add(const Span& span) {
   const Action& action = span.action;
   if (is_recv(action.kind)) {
-    // RECVs of other edges into the same stage may precede this one. The new RECV becomes the head of their
-    // list.
+    // A RECV of another edge into the same stage may come before this one. The new RECV becomes the head of a
+    // list of these RECVs.
     auto& newest = newest_.at(action.stage, action.microbatch)[index_of(flow_of(action.kind))];
     received_.push_back({.span = &span, .before = newest});
     newest = static_cast<std::int32_t>(received_.size()) - 1;
@@ -86,8 +86,8 @@ void Arrivals::add(const Span& span) {
 
 void Arrivals::gather(const Action& leaf) {
   if (!collectives_.empty()) {
-    // With sharding 3, a B waits for the reduction before it. With smaller values the result is the same,
-    // because a STEP in between has waited for that reduction.
+    // With sharding 3, a B waits for the reduction before it. With smaller values, kSharding gives the same
+    // result, because a STEP between the two has waited for that reduction.
     constexpr std::int32_t kSharding = 3;
     for (const ActionKind awaited : collectives_before(leaf.kind, kSharding)) {
       const auto group = collectives_.find({awaited, leaf.stage});
@@ -113,8 +113,8 @@ std::vector<IdleBefore> idle_before_actions(Spans spans) {
   std::vector<IdleBefore> idle;
   Ns idle_since = 0;
   for (std::size_t i = 0; i < spans.size(); ++i) {
-    // Spans are added in list order. The action cannot have waited for a message that comes later in the
-    // list.
+    // Spans are added in list order, so that messages later in the list are not found. The action cannot have
+    // waited for them.
     arrivals.add(spans[i]);
     if (!opens_compute(spans, i)) continue;
     const Ns start = spans[i].start_ns;
@@ -136,11 +136,11 @@ std::vector<IdleBefore> idle_before_actions(Spans spans) {
 }
 
 // Orders the changes of a rank's holdings, from which every peak is computed. A holding has two changes: a
-// charge when it begins and a release when it ends. At one instant, releases come before charges, so that a
-// buffer that is passed on does not count twice. Program order decides between all other changes. Thus the
-// result does not depend on the input's order.
+// charge when it begins and a release when it ends. At one moment, releases come before charges, so that a
+// buffer that one action passes to the next is not counted twice. Program order decides between all other
+// changes. So the result does not depend on the order of the input.
 //
-// Holdings come in program order. Therefore the charges of one kind are nearly sorted, and so are the
+// Holdings are listed in program order. Therefore the charges of one kind are nearly sorted, and so are the
 // releases:
 //
 //   charges of kind 0 | releases of kind 0 | charges of kind 1 | ...     few long ascending runs
@@ -154,21 +154,21 @@ namespace {
 /// A change, together with its sort key.
 struct Keyed {
   Ns time_ns = 0;
-  // the rank among changes at the same time; see place_of()
+  // The order among changes at the same time (see place_of()).
   std::uint64_t place = 0;
   std::uint32_t holding = 0;
 
   friend auto operator<=>(const Keyed&, const Keyed&) = default;
 };
 
-// The order at one position. 0: release of an amount that an earlier action charged. 1: charge. 2: release of
-// an amount that the same action charged.
+// The order at one position: 0 is the release of an amount that an earlier action charged, 1 is a charge, and
+// 2 is the release of an amount that the same action charged.
 constexpr std::uint64_t kCharge = 1;
 
 /// Returns the order of a change among all changes at the same time. The number consists of the phase (bit
 /// 40), position + 1, and the order at the position (2 bits). Phase 0 has the releases of amounts that were
-/// charged earlier. Phase 1 has all other changes by position. Each position first releases older amounts,
-/// then charges its own, and then releases those.
+/// charged at an earlier time. Phase 1 has all other changes, by position. Each position first releases older
+/// amounts, then charges its own amounts, and then releases those.
 std::uint64_t place_of(bool is_late_release, std::int32_t position, std::uint64_t order) {
   const std::uint64_t phase = is_late_release ? 0 : 1;
   return phase << 40U | static_cast<std::uint64_t>(std::int64_t{position} + 1) << 2U | order;

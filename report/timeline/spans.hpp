@@ -1,7 +1,7 @@
 #pragma once
-// What is read off the spans of one rank: the messages that each compute action waited for, the reasons for
-// idle time, and the amounts that the rank holds over time. metrics.hpp, compare.hpp and sim/memory use it. A
-// table by stage and unit comes first.
+// Facts that are computed from the spans of one rank: the messages for which each compute action waited, the
+// reasons for idle time, and the amounts that the rank holds over time. metrics.hpp, compare.hpp and
+// sim/memory use it. The file begins with a table by stage and unit.
 
 #include <array>
 #include <cstddef>
@@ -20,9 +20,9 @@
 
 namespace penstock {
 
-/// A table with a row for each stage that has been used, because a rank has few stages with many units each.
-/// Consecutive units are in a vector. Units with far larger numbers, such as the units of one replica among
-/// many, are in a hash table. Memory: O(largest stage + used units).
+/// A table with an entry for each stage and unit. Only stages that were used take memory, because a rank has
+/// few stages with many units each. Consecutive units are in a vector. Units with far larger numbers are in a
+/// hash table, for example the units of one replica among many. Memory: O(largest stage + used units).
 template <class Value>
 class StageUnitTable {
  public:
@@ -66,7 +66,7 @@ class StageUnitTable {
     return row.far.try_emplace(unit, unknown_).first->second;
   }
 
-  /// Makes the row's vector longer, and moves the units that now fit into it out of the hash table.
+  /// Makes the vector of a stage longer, and moves the units that now fit into it out of the hash table.
   void lengthen(Row& row, std::size_t length) {
     row.near.resize(length, unknown_);
     std::erase_if(row.far, [&](auto& entry) {
@@ -95,8 +95,8 @@ inline bool opens_compute(Spans spans, std::size_t i) {
 /// Returns the time in [from, to) during which at least one span is active. Sorts the spans by start.
 Ns covered_ns(std::span<const Span*> spans, Ns from, Ns to);
 
-/// A reader that finds the messages for which each compute action waits. The caller adds one rank's spans in
-/// program order.
+/// Finds the messages for which each compute action waits. The caller adds the spans of one rank in program
+/// order.
 class Arrivals {
  public:
   explicit Arrivals(RecomputeTiming recompute) : recompute_(recompute) {}
@@ -119,7 +119,7 @@ class Arrivals {
 
   RecomputeTiming recompute_;
   std::vector<Received> received_;
-  // the index in received_ of the newest RECV, by direction (forward or backward)
+  // The index in received_ of the newest RECV, by direction (forward or backward).
   StageUnitTable<std::array<std::int32_t, 2>> newest_{{-1, -1}};
   std::map<std::pair<ActionKind, std::int32_t>, const Span*> collectives_;
   std::vector<const Span*> waited_;
@@ -142,8 +142,8 @@ struct IdleBefore {
 };
 
 /// Returns the idle time before each compute action or overlapped pair of a rank, in program order. With
-/// blocking channels, a rank may also wait for transfers that the action does not need. launch_ns includes
-/// that time.
+/// blocking channels, a rank may also wait for transfers that the action does not need. That time is a part
+/// of launch_ns.
 std::vector<IdleBefore> idle_before_actions(Spans spans);
 
 // The amounts that a rank holds over time (activations, buffers, weight versions), and the order in which
@@ -154,7 +154,7 @@ inline constexpr Ns kHeldForEver = std::numeric_limits<Ns>::max();
 /// The charge position of holdings that exist before the rank's first action.
 inline constexpr std::int32_t kBeforeFirst = -1;
 
-/// An amount of memory that one action charges (allocates) on its rank. The same or another action releases
+/// An amount of memory that one action charges (allocates) on its rank. This action or another one releases
 /// it.
 struct Holding {
   Ns from_ns = 0;
@@ -176,8 +176,8 @@ struct HoldingChange {
   bool charge = true;
 };
 
-/// Returns all charges and releases, ordered by time. At one instant, releases of earlier charges come first.
-/// All other changes follow in program order. A holding that begins and ends at the same instant is charged
+/// Returns all charges and releases, ordered by time. At one moment, releases of earlier charges come first.
+/// All other changes follow in program order. A holding that begins and ends at the same moment is charged
 /// before it is released.
 std::vector<HoldingChange> changes_in_order(std::span<const Holding> holdings);
 

@@ -16,8 +16,8 @@ namespace penstock {
 
 namespace {
 
-// Means that the replica has not been looked up yet. The value -1 is a result: the rank holds no replica of
-// the stage.
+// The replica of this stage has not been looked up yet. This value must not be -1, which means that the rank
+// holds no replica of the stage.
 constexpr std::int32_t kUnknown = -2;
 
 }  // namespace

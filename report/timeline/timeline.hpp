@@ -17,8 +17,7 @@ namespace penstock {
 /// span of a SEND or RECV is its transfer, from its start to its arrival.
 struct Span {
   std::int32_t rank = 0;
-  /// The action. Microbatch numbers and weight versions increase from iteration to iteration and do not
-  /// restart.
+  /// The action. Microbatch numbers and weight versions continue over iterations.
   Action action;
   /// The replica of the action's stage that this rank holds.
   std::int32_t replica = 0;
@@ -56,7 +55,7 @@ class RankSpans {
   const FlatProgram& flat_;
   const Placement& placement_;
   const ProgramTimes& times_;
-  // the replica of each stage on the current rank; kUnknown until it is looked up
+  // The replica of each stage on the current rank; kUnknown until it is looked up.
   std::vector<std::int32_t> replicas_;
   std::vector<Span> spans_;
 };

@@ -28,14 +28,14 @@
 
 namespace penstock {
 
-// Groups spans by rank and row, for pictures and for the trace. An overlapped pair becomes one box.
-// Overlapping spans of a row are placed in different lanes. Lanes are assigned greedily by start time, which
-// needs the fewest lanes (Kleinberg and Tardos, Algorithm Design, section 4.1). Of spans with the same start,
-// those without duration come first, because the next span can use the same lane.
+// Groups spans by rank and row, for pictures and for the trace. An overlapped pair becomes one box. Spans of
+// a row that overlap in time are placed in different lanes. Lanes are assigned greedily by start time, which
+// needs the fewest lanes (Kleinberg and Tardos, Algorithm Design, section 4.1). Among spans with the same
+// start, a span without duration comes first, because the next span can use the same lane.
 
 std::vector<std::vector<ComputeBox>> compute_boxes(const Timeline& timeline) {
   std::vector<std::vector<ComputeBox>> ranks(static_cast<std::size_t>(timeline.rank_count));
-  // The first action of a pair, until its second action is read.
+  // The first action of a pair while its second action is not read yet.
   const Span* first_leaf = nullptr;
   for (const Span& span : timeline.spans) {
     if (!is_compute(span.action.kind)) continue;
@@ -110,24 +110,24 @@ std::vector<std::int32_t> lanes_of(std::span<const Span> spans) {
 }
 
 // Merges boxes that are only one or two pixels wide, so that a picture of a million actions remains small. A
-// merged rectangle starts at least `least_ns` after the rectangle before it, or follows a wide one. Thus a
-// row has at most 2 * makespan / least_ns + 2 rectangles. If all rows together exceed the budget, least_ns is
-// doubled.
+// merged rectangle starts at least `least_ns` after the previous rectangle, or directly after a wide one. So
+// a row has at most 2 * makespan / least_ns + 2 rectangles. If all rows together exceed the budget, least_ns
+// is doubled.
 
 namespace {
 
-/// Returns a rectangle for one box. Its shares are computed only if another box is merged into it.
+/// Returns a rectangle for one box. Its times by kind are computed only if another box is merged into it.
 DrawnBox drawn(const ComputeBox& box) { return {box, box, 1, {}, box.start_ns, box.end_ns}; }
 
-/// Adds a time to the share of a kind. The list contains each kind once, in the order of the enum.
+/// Adds a time to the entry of a kind. The list contains each kind once, in the order of the enum.
 void add_share(std::vector<KindShare>& shares, ActionKind kind, Ns time_ns) {
   auto place = std::ranges::find_if(shares, [&](const KindShare& share) { return share.kind >= kind; });
   if (place == shares.end() || place->kind != kind) place = shares.insert(place, {kind, 0});
   place->time_ns += time_ns;
 }
 
-/// Adds the time of a box to the shares of a rectangle. If the box is an overlapped pair, each action gets
-/// half of the time.
+/// Adds the time of a box to the times by kind of a rectangle. If the box is an overlapped pair, each action
+/// gets half of the time.
 void add_shares(DrawnBox& group, const ComputeBox& box) {
   const Ns second_ns = box.partner ? box.duration_ns() / 2 : 0;
   add_share(group.shares, box.action.kind, box.duration_ns() - second_ns);
@@ -143,9 +143,9 @@ void join(DrawnBox& group, const ComputeBox& box) {
   ++group.count;
 }
 
-/// Returns the number of XML elements that draw a rectangle. An action needs a rectangle, a tooltip, and a
-/// number if the box is wide. A pair needs two rectangles and two tooltips. A merged box needs a group, a
-/// tooltip, a rectangle and a hatching.
+/// Returns the number of XML elements that draw a rectangle. A single action needs a rectangle and a tooltip,
+/// and also a number if the box is wide. A pair needs two rectangles and two tooltips. A merged box needs a
+/// group, a tooltip, a rectangle and a hatching.
 std::size_t elements_of(const DrawnBox& box, Ns wide_ns) {
   if (box.merged()) return 4;
   const std::size_t leaves = box.shown.partner ? 2 : 1;
@@ -226,7 +226,7 @@ std::vector<DrawnRow> drawn_rows(const std::vector<std::vector<ComputeBox>>& ran
       rows.push_back({merge_narrow(row.boxes, least), merge_narrow(row.steps, least)});
       elements += elements_of(rows.back(), budget.wide_ns);
     }
-    // The loop ends when each row is one rectangle, or before least_ns would overflow 64 bits.
+    // The loop ends at the latest when each row is one rectangle, or before least_ns would overflow 64 bits.
     const bool one_a_row = least > latest || least > std::numeric_limits<Ns>::max() / 2;
     if (elements <= budget.most_elements || one_a_row) return rows;
   }
@@ -242,8 +242,8 @@ std::string tooltip_of(const Span& span) {
   return fmt::format("{}, {}", to_text(span.action), times_text(span.start_ns, span.end_ns));
 }
 
-// Writes the elements of a timeline, with times in pixels. A box has a fill, a tooltip, and its number if it
-// is wide enough. A merged box is hatched and has the mean colour of its actions, weighted by time. Marks
+// Writes the elements of a timeline, with positions in pixels. A box has a fill, a tooltip, and its number if
+// it is wide enough. A merged box is hatched and has the mean colour of its actions, weighted by time. Marks
 // have the same width at any zoom. Numbers are in a separate group, because a zoom must not stretch them.
 
 namespace {
@@ -251,7 +251,7 @@ namespace {
 // In narrower boxes a white outline would hide the colour.
 constexpr double kLeastOutlinedWidth = 4;
 constexpr std::string_view kNoOutline = " stroke=\"none\"";
-// A halo around the digits on a hatched box. It separates the digits from the lines.
+// A white border around the digits on a hatched box. It separates the digits from the lines.
 constexpr std::string_view kHalo = " stroke=\"#ffffff\" stroke-width=\"3\" paint-order=\"stroke\"";
 // The width of a digit in pixels, in a font of 11 pixels. The script of the page uses the same number.
 constexpr double kDigitWidth = 6.6;

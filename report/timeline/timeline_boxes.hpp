@@ -1,6 +1,6 @@
 #pragma once
-// The boxes of a timeline's pictures in three steps: spans sorted into boxes and rows, narrow boxes merged,
-// and boxes as SVG text. timeline_svg.hpp and timeline_text.hpp draw whole pictures.
+// Makes the boxes of timeline pictures in three steps. Spans are sorted into boxes and rows, narrow boxes are
+// merged, and boxes are written as SVG text. timeline_svg.hpp and timeline_text.hpp draw whole pictures.
 
 #include <cstddef>
 #include <cstdint>
@@ -58,7 +58,7 @@ struct KindShare {
   Ns time_ns = 0;
 };
 
-/// A drawn rectangle. It represents one compute box, or several narrow neighbours merged.
+/// A rectangle of the picture. It represents one compute box, or several narrow neighbours that are merged.
 struct DrawnBox {
   /// The box that is drawn. In a merged rectangle it is the first box.
   ComputeBox shown;
@@ -74,16 +74,16 @@ struct DrawnBox {
   bool merged() const { return count > 1; }
 };
 
-/// The drawn row of one rank. Steps are drawn over the boxes, because boxes would hide steps that take no
-/// time.
+/// The picture of one rank. STEPs are drawn over the boxes, because otherwise the boxes would hide STEPs that
+/// take no time.
 struct DrawnRow {
   std::vector<DrawnBox> boxes;
   /// Optimizer steps that are too short for a box. Each one is drawn as a vertical line.
   std::vector<DrawnBox> steps;
 };
 
-/// Returns the rectangles of a row. A box shorter than `least_ns` begins a merged rectangle. The following
-/// boxes join it if they are also shorter and start less than `least_ns` after it.
+/// Returns the rectangles of a row. A box shorter than `least_ns` begins a merged rectangle. The next boxes
+/// join it if they are also shorter than `least_ns` and start less than `least_ns` after the box before.
 std::vector<DrawnBox> merge_narrow(const std::vector<ComputeBox>& boxes, Ns least_ns);
 
 /// The limits that decide how much of a timeline is drawn.
@@ -120,7 +120,7 @@ struct Rectangle {
   double height = 0;
 };
 
-/// Returns the width in pixels of a box that has room for a number of `digits` digits.
+/// Returns the smallest width in pixels of a box in which a number of `digits` digits fits.
 double label_width(std::size_t digits);
 
 /// Returns the colour of a merged box. It mixes the colours of the action kinds, weighted by their time in
@@ -143,8 +143,8 @@ class BoxText {
   void add_merged(Colour fill, const Rectangle& at, std::string_view tooltip);
   /// Adds a thin bar for a transfer or a collective.
   void add_bar(Colour fill, const Rectangle& at, std::string_view tooltip);
-  /// Adds a vertical line that has the same width at every zoom. The line is narrower if `room`, the distance
-  /// to the next line in pixels, is small.
+  /// Adds a vertical line that has the same width at every zoom. `room` is the distance to the next line in
+  /// pixels. If `room` is small, the line is narrower.
   void add_mark(Colour colour, const Rectangle& at, double room, std::string_view tooltip);
 
   const std::string& boxes() const { return boxes_; }

@@ -1,7 +1,7 @@
 // Maps times to columns of characters. If the greatest common divisor of all times is long enough, each
 // multiple of it gets one or more columns, and the picture is exact. Otherwise time is scaled. If actions
-// fill at least half of a column, it shows the action with the largest share. An idle column shows the
-// collective for which the rank waits. Tests: timeline_text_test.cpp.
+// fill at least half of a column, the column shows the action with the largest share. An idle column shows
+// the collective for which the rank waits. Tests: timeline_text_test.cpp.
 
 #include "report/timeline/timeline_columns.hpp"
 
@@ -33,8 +33,8 @@ std::int32_t owner_of(ActionKind collective) {
   return collective == ActionKind::reduce_grad ? kReduceColumn : kGatherColumn;
 }
 
-/// The largest share of each column, and the box that has this share. Between equal shares, the first one
-/// that was added wins.
+/// The largest share of each column, and the box that has this share. If two shares are equal, the box that
+/// was added first has the column.
 ///
 ///     column   0         1         2
 ///              |--- F0 ----|-- F1 --|           owners F0, F1, F1; sums 1, 1, 0.1
@@ -100,8 +100,8 @@ TextScale scale_of(const std::vector<std::vector<ComputeBox>>& ranks, Ns makespa
   if (makespan_ns / unit > available) return {makespan_ns, 0, 0, available};
   const Ns units = makespan_ns / unit;
   const Ns shortest_units = std::max<Ns>(1, labels.shortest_ns / unit);
-  // With this many columns per unit, the longest label fits into the shortest box. More columns would not
-  // help.
+  // With this number of columns for each unit, the longest label fits into the shortest box. More columns are
+  // not needed.
   const Ns wanted =
       // one more column than the label has characters
       (static_cast<Ns>(labels.longest) + shortest_units) / shortest_units;

@@ -1,4 +1,4 @@
-// Draws a timeline from top to bottom: the title, the legend, a row for each rank, and the axis. Below the
+// Draws a timeline from top to bottom: the title, the legend, a row for each rank, and the axis. Below its
 // boxes, a row has up to three thin bars for communication:
 //
 //   rank 0  |F0|F1|F2|        |B0|   |B1|        boxes: compute; a pair is cut in two lengthwise
@@ -6,8 +6,8 @@
 //   rank 1     |F0|F1|B0|
 //
 // The group "zoom" contains all elements that a zoom stretches. Their coordinates are pixels from the left
-// edge of the plot. The page's script draws numbers and ticks again. If a rank has several stages, later
-// stages are paler. Tested by timeline_svg_test.cpp.
+// edge of the plot. The page's script draws numbers and ticks again after a zoom. If a rank has several
+// stages, later stages are paler. Tested by timeline_svg_test.cpp.
 
 #include "report/timeline/timeline_svg.hpp"
 
@@ -97,8 +97,8 @@ std::set<ActionKind> drawn_kinds(const Timeline& timeline, const std::vector<Tim
   return kinds;
 }
 
-/// Returns the legend entry for merged boxes. It looks like the first merged box with the most kinds. Returns
-/// nothing if there are no merged boxes.
+/// Returns the legend entry for merged boxes. It has the colour of the first merged box with the largest
+/// number of kinds. Returns nothing if there are no merged boxes.
 std::optional<LegendEntry> several_entry(const std::vector<DrawnRow>& rows) {
   const DrawnBox* most = nullptr;
   for (const DrawnRow& row : rows) {
@@ -173,8 +173,8 @@ Colour shade_of(const Action& action, const std::vector<std::int32_t>& stages) {
   return lightened(base, kPalest * static_cast<double>(place) / static_cast<double>(stages.size() - 1));
 }
 
-/// Returns the tooltip of a box with its remark. A merged box has no remark, because a remark describes one
-/// action.
+/// Returns the tooltip of a box, followed by its remark. A merged box has no remark, because a remark
+/// describes one action.
 std::string tooltip_with_remark(const DrawnBox& box, std::size_t row, const TimelineSvgOptions& options) {
   const std::string remark = options.remark && !box.merged() ? options.remark(row, box.shown) : "";
   return remark.empty() ? tooltip_of(box) : fmt::format("{}\n{}", tooltip_of(box), remark);
@@ -222,8 +222,8 @@ std::vector<Span> bar_spans(const Timeline& timeline, const std::vector<Timeline
   return spans;
 }
 
-/// Adds transfers and collectives as thin bars below the row of their rank. With `least_distance`, a bar is
-/// omitted if its end is closer than this to the end of earlier bars.
+/// Adds transfers and collectives as thin bars below the row of their rank. If `least_distance` is given, a
+/// bar is left out when its end is closer than this to the end of the bars before it.
 void add_bars(BoxText& text, const std::vector<Span>& spans, const std::vector<TimelineRow>& bars,
               const SvgLayout& layout, std::optional<double> least_distance) {
   // The last end of the bars of each rank and row, in pixels.

@@ -21,8 +21,8 @@ struct TimelineSvgOptions {
   std::int32_t width = 1200;
   /// True to draw sends, receives and collectives as thin bars under each row.
   bool communication = false;
-  /// The width in pixels below which boxes are merged. If it is 0, boxes are merged only to respect
-  /// `most_elements`.
+  /// The width in pixels below which boxes are merged. If it is 0, boxes are merged only if the picture would
+  /// exceed `most_elements`.
   double least_pixels = 0.8;
   /// The largest number of XML elements for all boxes and bars together.
   std::size_t most_elements = 50'000;

@@ -10,7 +10,7 @@
 //   rank 0  FFF....B=FB=.B=.B=
 //           012    0 31  2  3
 //
-// timeline_columns.cpp decides which box owns each column; timeline_svg.cpp draws pictures. Tests:
+// timeline_columns.cpp decides which box each column shows. timeline_svg.cpp draws pictures. Tests:
 // timeline_text_test.cpp.
 
 #include "report/timeline/timeline_text.hpp"
@@ -54,7 +54,7 @@ std::string head_of(std::size_t rank, std::size_t ranks) {
 }
 
 /// Returns the character that fills the rest of a box after its label. Different kinds have different
-/// characters, so that a reader can distinguish them quickly.
+/// characters, so that a reader can see the difference quickly.
 char fill_mark(const ComputeBox& box) {
   if (box.partner) return '#';
   switch (box.action.kind) {
@@ -100,8 +100,8 @@ char digit_of(std::int32_t number) {
 /// The kind of text that a rank's line shows in its boxes.
 enum class LineContent : std::uint8_t { labels, letters, stages, microbatches };
 
-/// A writer of the ranks' lines from their runs of columns. Colour escapes enclose whole runs and have no
-/// width.
+/// Writes the lines of the ranks from their runs of columns. A run is a sequence of columns with the same
+/// owner. Colour escapes enclose whole runs and have no width.
 class Painter {
  public:
   Painter(const TextLabels& labels, const TimelineTextOptions& options)
@@ -348,8 +348,8 @@ std::optional<std::int64_t> columns_for_every_action(const Timeline& timeline, s
   for (std::size_t rank = 0; rank < ranks.size(); ++rank)
     all_shown &= shows_every_box(ranks[rank], layout.runs[rank]);
   if (all_shown) return std::nullopt;
-  // A box that is as long as one column covers at least half of one column, and the earliest such box owns
-  // it.
+  // A box that is as long as one column covers at least half of some column. The earliest such box owns this
+  // column.
   const Ns shortest_ns = layout.labels.shortest_ns;
   const Ns needed = timeline.makespan_ns / shortest_ns + (timeline.makespan_ns % shortest_ns > 0 ? 1 : 0);
   return static_cast<std::int64_t>(head_of(0, ranks.size()).size()) + 1 + needed;
@@ -367,7 +367,7 @@ std::optional<std::int64_t> columns_for_every_action(const Timeline& timeline, s
 namespace {
 
 /// Returns the entries of one list. An overlapped pair is one entry. If the list ends before the second
-/// action of a pair, the first action is an entry of its own.
+/// action of a pair, the first action is one entry.
 std::vector<std::string> entries(const std::vector<Action>& actions) {
   std::vector<std::string> texts;
   for (std::size_t i = 0; i < actions.size(); ++i) {

@@ -15,24 +15,21 @@ namespace penstock {
 struct TimelineTextOptions {
   /// The width of a whole line in characters. Values below 40 count as 40.
   std::int32_t columns = 100;
-  /// The colours of the terminal, which ANSI escapes select. Without colours the picture shows the same
-  /// facts.
+  /// The colours of the terminal, which ANSI escapes select. Without colours, the picture contains the same
+  /// information.
   TerminalColours colours = TerminalColours::none;
 };
 
-/// Returns the picture: a row for each rank, a time axis and a legend. Time goes from left to right. Idle
+/// Returns the picture: a line for each rank, a time axis and a legend. Time goes from left to right. Idle
 /// time is '.'. It is '+' while the rank's gradients are reduced, and '^' while its weights are gathered. If
-/// there is room, each box shows its letter and microbatch ("F3-", "B3==="), after the stage if a rank holds
-/// several stages. If the labels do not fit but the scale is exact, the microbatches are on a line below the
-/// letters. Otherwise each column shows the action that takes most of its time.
+/// there is room, each box shows its letter and microbatch ("F3-", "B3==="). If a rank holds several stages,
+/// the stage comes first ("2F3"). If the labels do not fit but the scale is exact, the microbatches are on a
+/// line below the letters. Otherwise each column shows the action that takes most of its time.
 std::string timeline_to_text(const Timeline& timeline, const TimelineTextOptions& options = {});
 
 /// Returns the number of columns that a line needs to show every action that takes time. Returns nothing if
 /// `columns` columns are enough.
 std::optional<std::int64_t> columns_for_every_action(const Timeline& timeline, std::int32_t columns);
-
-// Shows a program's lists side by side, as PyTorch prints schedules. There is a row for each step and a
-// column for each rank.
 
 /// Returns the table as text. Row k shows the k-th entry of each rank's list. An overlapped pair is one
 /// entry.

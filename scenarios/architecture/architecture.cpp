@@ -11,9 +11,9 @@
 //   experts        h E + E 3 h e + 3 h s
 //
 // Each matrix multiplies every token once, which takes 2 operations for each weight. A token uses only k of
-// the E experts. Biases, norms and attention sinks are vectors. The model has all layers, the final norm, and
-// V h for the embedding. It also has V h for a head that is not tied, and h for each learned position. Tested
-// by architecture_test.cpp.
+// the E experts. Biases, norms and attention sinks are vectors. In addition to its layers, the model has the
+// final norm and V h for the embedding. It has another V h if the head is not tied, and h for each learned
+// position. Tested by architecture_test.cpp.
 
 #include "scenarios/architecture/architecture.hpp"
 
@@ -135,7 +135,8 @@ Weights expert(const Architecture& model) {
   return feed_forward(model, model.expert_width(), experts.inner, experts.biases);
 }
 
-/// Returns the weights of a layer of experts without the routed experts: the router and the shared experts.
+/// Returns the weights of the router and of the shared experts in a layer of experts. Routed experts are not
+/// included.
 Weights beside_experts(const Architecture& model) {
   const Experts& experts = *model.experts;
   const Weights router{.matrices = static_cast<Wide>(model.hidden) * experts.count,

@@ -1,7 +1,7 @@
 #pragma once
 // A modern transformer, described by its sizes: layers, attention, feed-forward parts, parameters, and the
 // operations of one training sample. read/load_architecture.hpp reads it from a Hugging Face config.json or
-// from sizes. scenarios/pricing computes its cost on a device.
+// from sizes in a scenario. scenarios/pricing computes its cost on a device.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace penstock {
 /// Multi-head latent attention (DeepSeek-V2, arXiv:2405.04434, section 2.1). It computes queries, keys and
 /// values from narrow projections. Only the outputs of these projections are stored.
 struct LatentAttention {
-  /// The width of the query's narrow projection; 0 if the query has none.
+  /// The width of the query's narrow projection; 0 if queries have no narrow projection.
   std::int64_t query_rank = 0;
   /// The width of the narrow projection of keys and values.
   std::int64_t kv_rank = 0;
@@ -36,7 +36,8 @@ struct Experts {
   std::int64_t inner = 0;
   /// The inner width of the shared experts, which process every token; 0 if there are none.
   std::int64_t shared_inner = 0;
-  /// The number of groups of experts. A token may use experts of at most `groups_per_token` groups.
+  /// The number of groups into which the experts are divided. A token may use experts of at most
+  /// `groups_per_token` groups.
   std::int64_t groups = 1;
   std::int64_t groups_per_token = 1;
   bool router_bias = false;
@@ -129,9 +130,9 @@ struct OwnHeads {
 /// The properties in which the layers of one model may differ. A usual layer has attention and a feed-forward
 /// part. Other layers have only one of them, or none.
 struct LayerKind {
-  /// True for a layer of experts instead of a dense feed-forward part.
+  /// True if the layer has experts instead of a dense feed-forward part.
   bool has_experts = false;
-  /// The number of tokens that a query can see (sliding attention); 0 means all earlier tokens.
+  /// The number of tokens to which a query attends (sliding attention); 0 means all earlier tokens.
   std::int64_t window = 0;
   bool has_attention = true;
   /// True if the layer has the model's recurrence, usually instead of attention.
@@ -196,8 +197,8 @@ struct Architecture {
   bool head_bias = false;
   /// True if a norm follows the embedding.
   bool embedding_norm = false;
-  /// The number of norms in a layer. It is 2 by default, 1 if attention and feed-forward part run side by
-  /// side, and 4 if a norm also follows each part.
+  /// The number of norms in a layer. It is 2 by default. It is 1 if attention and feed-forward part run in
+  /// parallel, and 4 if a norm also follows each part.
   std::int64_t norms_per_layer = 2;
   std::optional<LatentAttention> latent{};
   AttentionGate attention_gate = AttentionGate::none;
@@ -209,7 +210,8 @@ struct Architecture {
   std::optional<Experts> experts{};
   /// The layers in order; at least one.
   std::vector<LayerKind> layers{};
-  /// The number of multi-token-prediction layers that are trained. No parameter count includes them.
+  /// The number of multi-token-prediction layers that are trained. The parameter counts do not include these
+  /// layers.
   std::int64_t multi_token = 0;
 
   /// Returns the width of a head's value.
@@ -246,8 +248,8 @@ std::int64_t multi_token_parameters(const Architecture& model);
 /// Returns the published number of parameters: all layers, the embedding and the head. It does not include
 /// multi-token prediction.
 std::int64_t parameters(const Architecture& model);
-/// Returns the parameters that process one token. These are all parameters except the experts to which the
-/// token is not routed.
+/// Returns the parameters that process one token. These are all parameters except those of experts to which
+/// the token is not routed.
 std::int64_t active_parameters(const Architecture& model);
 
 /// The largest number of kinds of layers in a model that is priced.

@@ -1,6 +1,6 @@
-// Removes files when a signal ends the process. A signal handler may only read globals that are always valid,
-// and may call few functions such as unlink() and raise(). Therefore names are copied into slots, each with a
-// flag that is set if the file exists:
+// Removes files when a signal ends the process. A signal handler may read only globals that are always valid,
+// and may call only a few functions, such as unlink() and raise(). So names are copied into global slots.
+// Each slot has a flag that is set if the file exists:
 //
 //   free  ->  taken, no file  <->  taken, file      a handler removes the files of the last state
 //
@@ -32,7 +32,7 @@ struct Slot {
   volatile std::sig_atomic_t is_there;
 };
 
-// The slots hold the output of a run and the file beside it, and two files for the run's secret.
+// Four slots are enough: the output of a run, the file beside it, and two files for the run's secret.
 // NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables): handlers may touch nothing but globals
 std::array<Slot, 4> left_slots{};
 
@@ -40,7 +40,8 @@ void remove_and_end(int signal) {
   for (const Slot& slot : left_slots) {
     if (slot.is_there != 0) ::unlink(slot.name.data());
   }
-  // SA_RESETHAND uninstalled the handler at its call, so this signal ends the process as usual.
+  // Because of SA_RESETHAND, the handler was removed when it was called. So this signal ends the process as
+  // usual.
   static_cast<void>(::raise(signal));
 }
 
@@ -51,7 +52,7 @@ bool is_handled_by(int signal, void (*handler)(int)) {
 
 void put_handlers_on() {
   for (const int signal : kEndingSignals) {
-    if (!is_handled_by(signal, SIG_DFL)) continue;  // other code handles it, or it is ignored
+    if (!is_handled_by(signal, SIG_DFL)) continue;  // other code handles the signal, or it is ignored
     struct sigaction removing{};
     removing.sa_handler = remove_and_end;
     removing.sa_flags = static_cast<int>(SA_RESETHAND | SA_NODEFER);

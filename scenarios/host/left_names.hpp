@@ -7,10 +7,10 @@
 
 namespace penstock {
 
-/// The name of a file that SIGINT, SIGTERM and SIGHUP remove while this object lives and the file exists.
-/// Afterwards the signal ends the process as usual. The file is not removed if other code handles the signal
-/// or if it is ignored (nohup). One thread must create and destroy all objects. The number of names and their
-/// length are limited, and names beyond the limits are ignored.
+/// The name of a file that is removed if SIGINT, SIGTERM or SIGHUP arrives while this object exists. After
+/// that, the signal ends the process as usual. The file is not removed if other code handles the signal, or
+/// if the signal is ignored (nohup). One thread must create and destroy all objects. The number of names and
+/// their length are limited. Names beyond these limits are ignored.
 class LeftName {
  public:
   /// Records the name without touching the file. A signal removes the file only after is_there().

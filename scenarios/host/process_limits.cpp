@@ -73,7 +73,7 @@ std::optional<Bytes> memory_left(const ControlGroup& group) {
   return std::max<Bytes>(0, *bound - held);
 }
 
-/// Returns the smaller of two numbers, or the known one if only one is known.
+/// Returns the smaller of two numbers. If only one number is known, returns this number.
 std::optional<Bytes> less_of(std::optional<Bytes> one, std::optional<Bytes> other) {
   if (!one || !other) return one ? one : other;
   return std::min(*one, *other);

@@ -1,8 +1,8 @@
 #pragma once
 // The control groups of Linux that limit this process. The files in a group's folder contain its limits and
 // usage. process_limits.hpp and backend/executor/task_room.hpp read these files. A line of /proc/self/cgroup
-// has the form "ID:CONTROLLERS:GROUP". Version 2 has one group for all controllers, and its line does not
-// name them:
+// has the form "ID:CONTROLLERS:GROUP". Version 2 has one group for all controllers, so its line has no
+// controllers:
 //
 //   4:memory:/job       /sys/fs/cgroup/memory/job   /sys/fs/cgroup/memory
 //   0::/job/step        /sys/fs/cgroup/job/step     /sys/fs/cgroup/job       /sys/fs/cgroup
@@ -53,12 +53,13 @@ std::optional<Bytes> memory_of_control_groups(const ControlGroupFiles& files = {
 /// for other processes and for memory that is not counted.
 std::optional<Bytes> memory_to_take(const ControlGroupFiles& files = {});
 
-/// Returns the bytes of address space that this process has mapped, including libraries and untouched pages.
+/// Returns the bytes of address space that this process has mapped, including libraries and pages that were
+/// never used.
 std::optional<Bytes> addresses_in_use();
 /// Returns the bytes that the limit on address space (ulimit -v) still allows, or nothing if there is no
 /// limit.
 std::optional<Bytes> addresses_left();
-/// Returns the bytes of address space for the stack of a new thread; 0 if unknown.
+/// Returns the bytes of address space for the stack of a new thread. Returns 0 if the size is unknown.
 Bytes stack_of_a_thread();
 
 /// Returns the bytes that this process can still use: memory_to_take(), limited by addresses_left(). Returns

@@ -2,7 +2,7 @@
 //
 //   forward: [1 ms, [1 ms, 3 ms]]   at microbatch 1   forward: [1 ms, 3 ms]
 //
-// The code that reads figures then sees one microbatch and needs no special case.
+// Code that reads the figures of one microbatch then needs no special case.
 
 #include "scenarios/model/model.hpp"
 
@@ -38,8 +38,8 @@ std::size_t StageFigures::microbatch_period(std::int32_t microbatches) const {
   const auto most = static_cast<std::size_t>(microbatches);
   std::size_t period = 1;
   for (const auto& [length, place] : lists) {
-    // A list longer than M has only M entries in use. A period of M or more means that nothing repeats. This
-    // limit also prevents overflow in lcm().
+    // If a list is longer than M, only its first M entries are used. If the period is M or more, no entry
+    // repeats. This limit also prevents an overflow in lcm().
     period = std::lcm(period, std::min(length, most));
     if (period >= most) return most;
   }

@@ -1,7 +1,7 @@
 #pragma once
-// The model that is trained, as far as time and memory depend on it. A model has one of five forms: unit
+// The properties of the trained model that determine time and memory. A model has one of five forms: unit
 // costs, costs of each stage, a graph of layers, a transformer on named devices, or fitted costs. load.hpp
-// reads a model from YAML, and program_prices.hpp computes its prices.
+// reads a model from YAML, and program_prices.hpp computes its costs.
 
 #include <array>
 #include <cstddef>
@@ -26,13 +26,13 @@
 namespace penstock {
 
 /// A transformer on named devices, with its training. `work.micro_batch_size`, `work.ranks` and
-/// `work.parallel.data` are set when the model is priced.
+/// `work.parallel.data` are set later, when the costs are computed.
 struct DeviceModel {
   Workload work;
   LayerSplit split;
   std::shared_ptr<const KernelTables> kernels;
   std::int64_t devices = 1;  ///< the number of devices of the cluster
-  /// The copies of the pipeline. If absent, there are as many copies as fill the cluster.
+  /// The number of copies of the pipeline. If it is absent, the copies use all devices of the cluster.
   std::optional<std::int32_t> copies;
   /// The value of `parallel.distributed_optimizer`, or nothing if the scenario does not state it. The value
   /// determines `work.parallel.sharding`, unless the schedule states the sharding.
@@ -49,15 +49,15 @@ struct DeviceModel {
 /// computes the costs of its stages when the number of stages and the microbatch size are known.
 struct FittedModel {
   std::shared_ptr<const IterationCosts> costs;
-  FittedLayer kind;  ///< `micro_batch_size` is set when the model is priced
+  FittedLayer kind;  ///< `micro_batch_size` is set later, when the costs are computed
   std::int64_t layers = 1;
   std::int32_t copies = 1;  ///< the number of copies of the pipeline
 
   friend bool operator==(const FittedModel&, const FittedModel&) = default;
 };
 
-/// A figure of stages. The scenario states it once for all stages or once for each stage. It may also state a
-/// list with one value for each microbatch in the place of one value.
+/// A figure of stages. The scenario states one value for all stages or one for each stage. Instead of a
+/// value, it may state a list with one value for each microbatch.
 template <typename Value>
 struct PerStage {
   /// The values, empty if the figure is not stated. If microbatches differ, a value is their mean.
@@ -66,8 +66,9 @@ struct PerStage {
   bool is_list = false;
   /// The place of the figure in the file, for messages, such as "a.yaml:3:14: model.stages.forward".
   std::string place;
-  /// The value of each microbatch, one list for each element of `values`. Later microbatches repeat the list.
-  /// The list is empty if all microbatches have the same value. There may also be no lists.
+  /// For each element of `values`, a list with the value of each microbatch. If there are more microbatches,
+  /// the list repeats. The list is empty if all microbatches have the same value. If this is so for all
+  /// elements, the outer vector may be empty.
   std::vector<std::vector<Value>> by_microbatch{};
 
   bool given() const { return !values.empty(); }
@@ -91,7 +92,7 @@ struct PerStage {
 
 /// The part of a model whose F takes 1 ms if the scenario states no model.
 enum class CostUnit : std::uint8_t {
-  rank,   // all stages of a rank together, so that each of its v chunks takes 1/v ms
+  rank,   // all stages of a rank together; each of its v chunks takes 1/v ms
   stage,  // each stage
 };
 template <>
@@ -99,7 +100,7 @@ inline constexpr auto kEnumWords<CostUnit> =
     std::to_array<EnumWord<CostUnit>>({{CostUnit::rank, "rank"}, {CostUnit::stage, "stage"}});
 
 /// A model without stated costs. F, I and W of a unit take 1 ms each, and B takes 2 ms. The memory that F
-/// retains counts as one activation (schedules/ir/cost_table.hpp).
+/// allocates and retains is counted as one activation (schedules/ir/cost_table.hpp).
 struct UnitCosts {
   CostUnit unit = CostUnit::rank;
 
@@ -109,7 +110,8 @@ struct UnitCosts {
 /// The costs of each stage, for the microbatch size that the file states.
 struct StageFigures {
   PerStage<Ns> forward;
-  PerStage<Ns> backward;  ///< backward_input + backward_weight; if stated alone, each is half of it
+  /// The sum backward_input + backward_weight. If only this sum is stated, each part is half of it.
+  PerStage<Ns> backward;
   PerStage<Ns> backward_input;
   PerStage<Ns> backward_weight;
   PerStage<Ns> recompute;        ///< the default is `forward`
@@ -135,8 +137,8 @@ struct StageFigures {
   /// Returns the length and the place of each list that has one entry for each microbatch. The result is
   /// empty if all microbatches have the same costs.
   std::vector<std::pair<std::size_t, std::string>> microbatch_lists() const;
-  /// Returns the number of microbatches after which all these lists repeat. It divides `microbatches`, so
-  /// that all iterations are equal. Returns 0 if all microbatches have the same costs.
+  /// Returns the number of microbatches after which all these lists repeat. The result divides
+  /// `microbatches`, so that all iterations are equal. Returns 0 if all microbatches have the same costs.
   std::size_t microbatch_period(std::int32_t microbatches) const;
 
   friend bool operator==(const StageFigures&, const StageFigures&) = default;
@@ -164,17 +166,18 @@ inline constexpr std::array kStageFigures = {&StageFigures::forward,
                                              &StageFigures::optimizer_state,
                                              &StageFigures::transient};
 
-/// One layer of a model. Its costs are those of the microbatch size that the file states.
+/// One layer of a model. Its costs hold for the microbatch size that the file states.
 struct Layer {
   std::string name;
   Ns forward_ns = 0;
   Ns backward_ns = 0;
   Bytes output = 0;             ///< the bytes that the layer passes to the next layers
-  std::optional<Bytes> kept{};  ///< the bytes held from F to B; if absent, they are `output`
+  std::optional<Bytes> kept{};  ///< the bytes that are stored from F to B; if absent, they are `output`
   Bytes weights = 0;
-  Bytes transient = 0;   ///< the bytes held only while F or B of the layer runs
+  Bytes transient = 0;   ///< the bytes that are stored only while F or B of the layer runs
   Bytes recomputed = 0;  ///< the part of `transient` for activations that B computes again and W reads
-  /// The ascending indices of the layers whose outputs this layer reads. All are smaller than its own index.
+  /// The indices, in ascending order, of the layers from which this layer reads. All are smaller than the
+  /// layer's own index.
   std::vector<std::int32_t> inputs;
 
   Bytes kept_bytes() const { return kept.value_or(output); }

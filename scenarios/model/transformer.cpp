@@ -38,7 +38,7 @@ namespace {
 
 constexpr std::int64_t kMostFigure = std::numeric_limits<std::int64_t>::max();
 
-/// Returns the part of one of `parts` devices, rounded up.
+/// Returns the part of `whole` on one of `parts` devices, rounded up.
 Wide part_of(Wide whole, std::int64_t parts) { return (whole + parts - 1) / parts; }
 
 // --- operations -----------------------------------------------------------------------------------------
@@ -66,7 +66,8 @@ double recomputed_flops(const TransformerShape& shape) {
     case BlockRecompute::none:
       return 0;
     case BlockRecompute::selective:
-      return 3 * core_flops(shape);  // counted 3 times: softmax and dropouts are slow
+      // The paper counts the core 3 times, because softmax and dropouts are slow.
+      return 3 * core_flops(shape);
     case BlockRecompute::full:
       return block_flops(shape);
   }
@@ -163,8 +164,8 @@ Layer block(const TransformerShape& shape, const TransformerSpeed& speed) {
   const double all_reduce = all_reduce_ns(shape, speed);
   const double forward = compute_ns(block_flops(shape), shape, speed);
   const double recomputed = compute_ns(recomputed_flops(shape), shape, speed);
-  // The forward pass has an all-reduce after each of the two parts, and the backward pass one at the input of
-  // each. Full recomputation repeats the all-reduces of the forward pass.
+  // The forward pass has an all-reduce after attention and one after the feed-forward part. The backward pass
+  // has one at the input of each. Full recomputation repeats the all-reduces of the forward pass.
   const int backward_all_reduces = shape.recompute == BlockRecompute::full ? 4 : 2;
   return {.name = "",
           .forward_ns = rounded(forward + 2 * all_reduce),
@@ -187,7 +188,7 @@ Layer head(const TransformerShape& shape, const TransformerSpeed& speed) {
           .inputs = {}};
 }
 
-/// Returns true if a figure of the layer has the largest value, so that its true size is unknown.
+/// Returns true if a figure of the layer has the largest value. The true figure may then be larger.
 bool is_beyond(const Layer& layer) {
   return layer.forward_ns == kMostFigure || layer.backward_ns == kMostFigure || layer.output == kMostFigure ||
          layer.kept == kMostFigure || layer.weights == kMostFigure;

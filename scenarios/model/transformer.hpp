@@ -36,7 +36,7 @@ struct TransformerShape {
   std::int64_t vocabulary = 1;
   std::int64_t feed_forward = 4;  ///< the inner width of the feed-forward part
   std::int64_t bytes_per_value = 2;
-  std::int64_t tensor_parallel = 1;  ///< the devices of a rank, which share each block
+  std::int64_t tensor_parallel = 1;  ///< the number of devices of a rank; they share each block
   bool sequence_parallel = false;    ///< the devices also share layer norms and dropouts along the sequence
   BlockRecompute recompute = BlockRecompute::none;
 
@@ -52,13 +52,14 @@ struct TransformerSpeed {
   double tensor_bytes_per_second = 0;
 };
 
-/// Returns the number of parameters. The token embedding counts once, although the head uses it, too. The
-/// last layer norm does not count. The number is l (4 h^2 + 2 h f + 9 h + f) + (V + s) h, which for f = 4 h
+/// Returns the number of parameters. The token embedding is counted once, although the head also uses it. The
+/// last layer norm is not counted. The number is l (4 h^2 + 2 h f + 9 h + f) + (V + s) h, which for f = 4 h
 /// is 12 l h^2 (1 + 13/(12 h) + (V + s)/(12 l h)) (Narayanan et al., SC'21, equation 2).
 double parameter_count(const TransformerShape& shape);
 
-/// Returns the floating-point operations of forward and backward for one sample if nothing is computed twice.
-/// For f = 4 h these are 72 l s h^2 (1 + s/(6 h) + V/(12 l h)) (Korthikanti et al., MLSys'23, appendix).
+/// Returns the floating-point operations of the forward and backward passes for one sample, without
+/// recomputation. For f = 4 h these are 72 l s h^2 (1 + s/(6 h) + V/(12 l h)) (Korthikanti et al., MLSys'23,
+/// appendix).
 double model_flops(const TransformerShape& shape);
 
 /// Returns the floating-point operations for one sample, including recomputation.
@@ -67,7 +68,7 @@ double model_flops(const TransformerShape& shape);
 /// operations of one attention core.
 double hardware_flops(const TransformerShape& shape);
 
-/// Returns the bytes of one block that a device holds from F to B for one sample (MLSys'23, table 2). For
+/// Returns the bytes that a device stores for one block from F to B, for one sample (MLSys'23, table 2). For
 /// values of 2 bytes and f = 4 h these are:
 ///     one device                s h (34 + 5 a s/h)
 ///     t devices                 s h (10 + 24/t + 5 a s/(h t))
@@ -79,9 +80,9 @@ Bytes kept_of_block(const TransformerShape& shape);
 
 /// Returns the layers "embedding", "block0", ..., "head" for one sample. Times and bytes are figures of one
 /// device of a rank. F of a block takes its operations / (flops x efficiency x t) and two ring all-reduces of
-/// the block's output. B takes twice the operations, two more all-reduces, and the recomputation (two further
-/// all-reduces if it is full). The embedding takes no time. The head has a copy of its weights, and its
-/// logits have 4 bytes a value. Error: a time or a number of bytes of a layer exceeds 2^63.
+/// the block's output. B takes twice the operations, two more all-reduces, and the recomputation. Full
+/// recomputation has two further all-reduces. The embedding takes no time. The head has a copy of its
+/// weights, and its logits have 4 bytes a value. Error: a time or a number of bytes of a layer exceeds 2^63.
 tl::expected<LayerGraph, std::string> transformer_layers(const TransformerShape& shape,
                                                          const TransformerSpeed& speed);
 

@@ -25,7 +25,8 @@ double bandwidth_between(const Cluster& cluster, std::int32_t a, std::int32_t b)
   return std::min(cluster.route(a, b).bytes_per_second, cluster.route(b, a).bytes_per_second);
 }
 
-/// Returns the least bandwidth of all routes between two of the devices. It is unlimited for a single device.
+/// Returns the least bandwidth of all routes between two of the devices. For a single device it returns
+/// kUnlimitedBandwidth.
 double narrowest(const Cluster& cluster, std::span<const std::int32_t> devices) {
   double bandwidth = kUnlimitedBandwidth;
   for (const std::int32_t a : devices) {
@@ -37,8 +38,8 @@ double narrowest(const Cluster& cluster, std::span<const std::int32_t> devices) 
 
 using DeviceGroups = std::vector<std::vector<std::int32_t>>;
 
-/// Returns groups of devices. A device joins the first group whose first member it reaches faster than
-/// `bytes_per_second`. Only the first member is compared here, and are_apart() checks the others.
+/// Returns groups of devices. A device joins the first group to whose first member it has a route faster than
+/// `bytes_per_second`. Only the first member is compared here. are_apart() checks the other members.
 DeviceGroups groups_wider_than(const Cluster& cluster, double bytes_per_second) {
   DeviceGroups groups;
   for (std::int32_t device = 0; device < cluster.device_count(); ++device) {
@@ -54,8 +55,8 @@ DeviceGroups groups_wider_than(const Cluster& cluster, double bytes_per_second) 
   return groups;
 }
 
-/// Returns true if devices reach each other faster than `bytes_per_second` exactly when they are in one
-/// group.
+/// Returns true if two conditions hold: all routes inside a group are faster than `bytes_per_second`, and no
+/// route between groups is.
 bool are_apart(const Cluster& cluster, const DeviceGroups& groups, double bytes_per_second) {
   for (const std::vector<std::int32_t>& group : groups) {
     for (const std::int32_t a : group) {
@@ -87,7 +88,7 @@ std::map<std::int32_t, std::string> switch_names(const Cluster& cluster) {
       const auto from = names.find(link.from);
       const auto to = names.find(link.to);
       if (from != names.end() && to == names.end()) {
-        // The switch's name follows the name of the near end and ">".
+        // A link's name consists of the name of the near end, ">" and the name of the switch.
         const std::string rest = link.name.substr(from->second.size() + 1);
         names[link.to] = rest.substr(0, rest.rfind('#'));
       } else if (from == names.end() && to != names.end()) {
@@ -112,14 +113,14 @@ ClusterLevels cluster_levels(const Cluster& cluster) {
   const DeviceGroups groups = groups_wider_than(cluster, between);
   const std::size_t size = groups.front().size();
   const bool are_even = std::ranges::all_of(groups, [&](const auto& group) { return group.size() == size; });
-  // All components of a level must be alike. Otherwise a single level with the least bandwidth is used,
-  // because every route provides at least this bandwidth.
+  // All components of a level must have equal size. If they do not, a single level with the least bandwidth
+  // is used, because every route has at least this bandwidth.
   if (size == 1 || groups.size() == 1 || !are_even || !are_apart(cluster, groups, between)) return one_level;
   double inside = kUnlimitedBandwidth;
   devices.clear();
   for (const std::vector<std::int32_t>& group : groups) {
     inside = std::min(inside, narrowest(cluster, group));
-    // The planner counts devices group by group.
+    // The partitioner needs the devices grouped by component.
     devices.insert(devices.end(), group.begin(), group.end());
   }
   return {.levels = {{static_cast<std::int32_t>(size), inside},
@@ -147,7 +148,7 @@ tl::expected<Cluster, std::string> in_device_order(const Cluster& cluster,
                                                    std::span<const std::int32_t> order) {
   ClusterBuilder builder(cluster.name());
   std::map<std::int32_t, std::int32_t> node_of;  // the node in the builder for each node of the cluster
-  // Devices come first, so that their numbers are their indices in `order`.
+  // Devices are added before switches, so that their numbers are their indices in `order`.
   for (const std::int32_t device : order)
     node_of[device] = builder.add_device(cluster.devices()[static_cast<std::size_t>(device)]);
   for (const auto& [node, name] : switch_names(cluster))

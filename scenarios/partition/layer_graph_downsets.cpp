@@ -4,7 +4,7 @@
 //   0 --+--> 1 --+--> 3          {} {0} {0 1} {0 2} {0 1 2} {0 1 2 3}
 //       +--> 2 --+
 //
-// A chain of n layers has n + 1 downsets, but branches multiply the number. Tested by
+// A chain of n layers has n + 1 downsets. The numbers of downsets of parallel branches multiply. Tested by
 // pipedream_partition_test.cpp.
 
 #include "scenarios/partition/layer_graph_downsets.hpp"
@@ -74,8 +74,8 @@ Members first_members(const LayerGraph& graph, const Dependences& dependences) {
   Members members = none;
   std::size_t count = 0;
   for (std::size_t layer = 0; layer < graph.layers.size(); ++layer) {
-    // Layers are visited in topological order, so this loop also finds a layer without cost behind another
-    // one.
+    // Layers are visited in topological order. A layer without cost is therefore also found if its input is
+    // another such layer.
     if (!costs_nothing(graph.layers[layer]) || !inputs_are_in(dependences, members, layer)) continue;
     members = with(std::move(members), layer);
     ++count;
@@ -84,7 +84,7 @@ Members first_members(const LayerGraph& graph, const Dependences& dependences) {
   return count == graph.layers.size() ? none : members;
 }
 
-/// Returns true if a layer outside the set reads the output of `layer`.
+/// Returns true if a layer outside the set `members` reads the output of `layer`.
 bool is_alive(const Dependences& dependences, const Members& members, std::size_t layer) {
   return std::ranges::any_of(boost::make_iterator_range(boost::out_edges(layer, dependences)),
                              [&](const auto& edge) { return !has(members, target(edge, dependences)); });
@@ -105,8 +105,8 @@ Downset summed(const LayerGraph& graph, const Dependences& dependences, const Me
   return set;
 }
 
-/// Returns true if the sums over all layers fit in 64 bits. This check uses 128 bits once, so that later sums
-/// can use 64 bits.
+/// Returns true if the sums over all layers fit in 64 bits. This check uses 128 bits. Later sums can then use
+/// 64 bits.
 bool sums_fit(const LayerGraph& graph) {
   Wide time = 0;
   Wide outputs = 0;
@@ -121,7 +121,7 @@ bool sums_fit(const LayerGraph& graph) {
   return std::max({time, outputs, kept, weights}) <= std::numeric_limits<std::int64_t>::max();
 }
 
-/// A downset with the layers that may be added next.
+/// A downset, and the layers that may be added to it next.
 struct Growing {
   Downset set;
   std::vector<std::size_t> ready;
@@ -136,8 +136,8 @@ Growing first_of(const LayerGraph& graph, const Dependences& dependences) {
   return first;
 }
 
-/// Returns the downset with one more layer. It updates the sums instead of computing them again, so a chain
-/// takes only as many steps as it has layers.
+/// Returns the downset with one more layer. The sums are updated and not computed again, so a chain of n
+/// layers takes only n steps.
 Growing grown_by(Growing grown, std::size_t layer, const LayerGraph& graph, const Dependences& dependences) {
   Downset& set = grown.set;
   const Layer& one = graph.layers[layer];
@@ -156,14 +156,15 @@ Growing grown_by(Growing grown, std::size_t layer, const LayerGraph& graph, cons
   std::erase(grown.ready, layer);
   for (const auto& edge : boost::make_iterator_range(boost::out_edges(layer, dependences))) {
     const std::size_t reader = target(edge, dependences);
-    // The reader was not ready before, because this layer was missing.
+    // Before this step the reader was not ready, because this layer was not in the set.
     if (inputs_are_in(dependences, set.members, reader)) grown.ready.push_back(reader);
   }
   return grown;
 }
 
 tl::unexpected<std::string> too_many(std::size_t layers, std::size_t most) {
-  // A chain has one downset more than layers. If there are fewer layers than `most`, branches are the reason.
+  // A chain of n layers has n + 1 downsets. If there are fewer layers than `most`, the number is too large
+  // because of branches.
   if (layers < most) {
     return tl::unexpected(fmt::format(
         "the layer graph branches into more than {} downsets, too many to plan over: merge parallel layers "
@@ -181,7 +182,7 @@ tl::unexpected<std::string> too_many(std::size_t layers, std::size_t most) {
 tl::expected<std::vector<Downset>, std::string> grown(const LayerGraph& graph, std::size_t most) {
   const Dependences dependences = dependences_of(graph);
   std::vector<Growing> front = {first_of(graph, dependences)};
-  // The set is needed because different orders of adding layers lead to the same downset.
+  // The set is needed because layers can be added in different orders, which lead to the same downset.
   std::set<Members> found = {front.front().set.members};
   std::vector<Downset> downsets;
   while (!front.empty()) {
@@ -228,7 +229,7 @@ tl::expected<std::vector<Downset>, std::string> downsets_of(const LayerGraph& gr
 std::vector<std::int32_t> layers_between(const Downset& smaller, const Downset& larger) {
   std::vector<std::int32_t> layers;
   for (std::size_t word = 0; word < larger.members.size(); ++word) {
-    // Each step clears the lowest bit.
+    // Each iteration handles the lowest bit of `rest` and then clears it.
     for (std::uint64_t rest = larger.members[word] & ~smaller.members[word]; rest != 0; rest &= rest - 1)
       layers.push_back(static_cast<std::int32_t>(word * kWordBits) + std::countr_zero(rest));
   }
@@ -240,8 +241,8 @@ tl::expected<std::vector<Downset>, std::string> planned_downsets_of(const LayerG
 }
 
 bool can_be_planned_over(const LayerGraph& graph) {
-  // Merging branches cannot repair these faults, so planning must refuse the graph. The sums of merged layers
-  // would overflow.
+  // Merging branches does not help if the graph is too long or its sums overflow, so planning must refuse
+  // such a graph.
   const bool is_long = graph.layers.size() > kMostLayers;
   return is_long || graph.layers.empty() || !sums_fit(graph) || planned_downsets_of(graph).has_value();
 }

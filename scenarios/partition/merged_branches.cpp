@@ -6,10 +6,10 @@
 //   a -----+-> d ------+---> f    a, f: dominators; bc, d and e have equal neighbours: parallel, one layer
 //          +-> e ------+                     a -> bcde -> f
 //
-// Series and parallel steps cannot reduce some regions, such as cells that read the two cells before them.
-// Such a region becomes a chain by height, which is the longest path to the region's end. Layers of equal
-// height do not depend on each other. A branch that skips a cell then runs as late as possible, and the edges
-// between two cells carry only the outputs of cells.
+// Some regions cannot be reduced by these two steps, for example cells that read the two cells before them.
+// The layers of such a region are merged by height. The height of a layer is the length of the longest path
+// to the region's end. Layers of equal height do not depend on each other. A branch that skips a cell then
+// runs as late as possible, and the edges between two cells carry only the outputs of cells.
 //
 // A branch that leads only to its own output (an auxiliary head) is on no path to the end. It is merged with
 // the layer that ends its region, because otherwise it would double the later downsets. Tested by
@@ -36,13 +36,15 @@
 namespace penstock {
 namespace {
 
-constexpr std::size_t kWide = 16;          // the downsets that any region may have
-constexpr std::size_t kMostOfGraph = 256;  // the limit of the graph, which its regions share
+constexpr std::size_t kWide = 16;  // the number of downsets that every region may have, however small it is
+/// The limit on the downsets of the whole graph. It is divided among the regions.
+constexpr std::size_t kMostOfGraph = 256;
 
 using Dependences = boost::adjacency_list<boost::vecS, boost::vecS, boost::bidirectionalS>;
 using Vertex = boost::graph_traits<Dependences>::vertex_descriptor;
 
-/// Returns true for the last layer of a longest path, and for all layers on which it depends.
+/// Returns a flag for each layer. It is true for the last layer of a longest path, and for all layers on
+/// which this layer depends.
 std::vector<bool> leading_to_end(const LayerGraph& graph) {
   std::vector<std::int32_t> depth(graph.layers.size(), 0);
   for (std::size_t layer = 0; layer < depth.size(); ++layer) {
@@ -58,7 +60,8 @@ std::vector<bool> leading_to_end(const LayerGraph& graph) {
   return leads;
 }
 
-/// Returns true for the layers that are on every path to the end. Only layers in `leads` are considered.
+/// Returns a flag for each layer. It is true if the layer is on every path to the end. Only layers whose flag
+/// in `leads` is true are considered.
 std::vector<bool> on_every_path(const LayerGraph& graph, const std::vector<bool>& leads) {
   const Vertex begin = graph.layers.size();
   Dependences dependences(begin + 1);
@@ -80,7 +83,7 @@ std::vector<bool> on_every_path(const LayerGraph& graph, const std::vector<bool>
   return crossed;
 }
 
-/// Groups of layers with their neighbours. Each group has the number of one of its layers.
+/// Groups of layers. The number of a group is the number of one of its layers.
 class LayerGroups {
  public:
   explicit LayerGroups(const LayerGraph& graph) : graph_(graph), group_of_(graph.layers.size()) {
@@ -122,10 +125,10 @@ class LayerGroups {
 
 using Region = std::vector<std::int32_t>;  // the layers of a region, ascending
 
-/// The layers on every path, and their position relative to the other layers.
+/// The layers on every path, and the position of each layer relative to them.
 struct Crossings {
   std::vector<std::int32_t> layers;  // the layers in the order of the paths
-  std::vector<std::int32_t> met;     // for each layer, the number of crossed layers on its longest path
+  std::vector<std::int32_t> met;     // for each layer, the number of these layers on the longest path to it
 };
 
 Crossings crossings_of(const LayerGraph& graph, const std::vector<bool>& crossed) {
@@ -140,8 +143,8 @@ Crossings crossings_of(const LayerGraph& graph, const std::vector<bool>& crossed
   return found;
 }
 
-/// Returns the regions between two layers that are on every path. Layers that do not lead to the end join the
-/// second of these layers.
+/// Returns the regions. Each region is between two layers that are on every path. Layers that do not lead to
+/// the end are merged with the second of these layers.
 std::vector<Region> regions_of(const LayerGraph& graph, LayerGroups& groups) {
   const std::vector<bool> leads = leading_to_end(graph);
   const std::vector<bool> crossed = on_every_path(graph, leads);
@@ -161,7 +164,7 @@ std::vector<Region> regions_of(const LayerGraph& graph, LayerGroups& groups) {
   return found;
 }
 
-/// Returns true if the groups of the region have more downsets than its part of the limit.
+/// Returns true if the groups of the region have more downsets than the region's part of the limit.
 bool is_wide(const LayerGraph& graph, const Region& region, const LayerGroups& groups) {
   const std::size_t most = std::max(kWide, kMostOfGraph * region.size() / graph.layers.size());
   LayerGraph alone;
@@ -215,7 +218,7 @@ bool reduce(const Region& region, LayerGroups& groups) {
   return false;
 }
 
-/// Merges layers of equal height. The readers of a layer have smaller heights.
+/// Merges layers of equal height. A layer's readers have smaller heights than the layer.
 void merge_by_height(const LayerGraph& graph, const Region& region, LayerGroups& groups) {
   std::map<std::int32_t, std::int32_t> height;  // the height of each layer
   for (const std::int32_t layer : region) height[layer] = 0;
@@ -230,8 +233,8 @@ void merge_by_height(const LayerGraph& graph, const Region& region, LayerGroups&
   }
 }
 
-/// Returns the merged layer of a group. It has the sums over the group, and each output that is read outside
-/// counts once.
+/// Returns the merged layer of a group. Its figures are sums over the group. Its output contains each output
+/// that a layer outside the group reads.
 Layer merged(const LayerGraph& graph, const std::vector<std::int32_t>& members, const LayerGroups& groups,
              const std::vector<bool>& is_read_outside) {
   if (members.size() == 1) return graph.layers[static_cast<std::size_t>(members.front())];
@@ -269,8 +272,7 @@ std::vector<bool> read_outside(const LayerGraph& graph, const LayerGroups& group
   return found;
 }
 
-/// Returns the groups in an order in which they can run. Each group comes as soon as all its inputs have
-/// come.
+/// Returns the groups in an order in which each group follows its inputs.
 std::vector<std::int32_t> order_of(const LayerGroups& groups) {
   LayerGroups::Neighbours around = groups.neighbours();
   std::set<std::int32_t> ready;
@@ -297,7 +299,7 @@ MergedGraph graph_of(const LayerGraph& graph, const LayerGroups& groups) {
   const std::vector<bool> is_read_outside = read_outside(graph, groups);
   std::map<std::int32_t, std::int32_t> place;  // the index in the merged graph for each group
   for (const std::int32_t group : order_of(groups)) {
-    // The inputs already have places, because order_of() lists a group after all its inputs.
+    // order_of() lists a group after all its inputs, so the inputs are already in `place`.
     place[group] = static_cast<std::int32_t>(place.size());
     Layer layer = merged(graph, members[group], groups, is_read_outside);
     for (std::int32_t& input : layer.inputs) input = place[groups.of(input)];

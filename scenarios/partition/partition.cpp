@@ -1,6 +1,6 @@
 // Applies the rule that cuts layers into stages, and computes the bytes that cross a cut. Example: the layers
-// are 0 1 2 | 3 4, layer 3 reads 1 and 2, and layer 4 reads 1. The cut carries the outputs of 1 and 2, and
-// each counts once. Tested by partition_test.cpp.
+// are 0 1 2 | 3 4. Layer 3 reads layers 1 and 2, and layer 4 reads layer 1. The outputs of layers 1 and 2
+// cross the cut, and each counts once. Tested by partition_test.cpp.
 
 #include "scenarios/partition/partition.hpp"
 
@@ -64,7 +64,7 @@ tl::expected<std::vector<std::int32_t>, std::string> cut_layers(const LayerGraph
       return balanced_cuts(graph, stages);
     case Partition::Rule::block:
       return block_cuts(graph, stages);
-    // with_planned_partition() replaces this rule by Rule::cuts, so here the plan is missing.
+    // with_planned_partition() should have replaced this rule by Rule::cuts before.
     case Partition::Rule::pipedream:
       return tl::unexpected(std::string("partition: pipedream has to be planned before layers are cut"));
     case Partition::Rule::unset:
@@ -97,9 +97,10 @@ tl::expected<Bytes, std::string> cut_bytes(const LayerGraph& graph, std::int32_t
 }
 
 // Cuts layers into stages so that the longest stage is as short as possible. Bisection finds the smallest
-// bound B on a stage's time. A bound is feasible if at most K stages are needed when each stage is filled up
-// to it. (Fewer stages can always be split into K without a longer one.) Among all partitions within B, a
-// recurrence finds the least pair of (sum of squared times, memory of the fullest stage):
+// bound B on a stage's time. A bound is feasible if at most K stages are needed when each stage gets as many
+// layers as the bound allows. (If fewer stages are needed, some of them can be split to get K stages.) Among
+// all partitions within B, a recurrence finds the least pair of (sum of squared times, memory of the fullest
+// stage):
 //
 //   best(s, j) = min over i of (squares(s-1, i) + time(i, j)^2, max(memory(s-1, i), memory(s, i, j)))
 //
@@ -108,13 +109,13 @@ tl::expected<Bytes, std::string> cut_bytes(const LayerGraph& graph, std::int32_t
 //              2  |3    |3    |2        as equal as possible
 //              2  |2  |3    |3          of those the smallest: the first stages hold most microbatches
 //
-// The recurrence may compare pairs stage by stage, because a smaller prefix never makes the whole larger. The
-// layers at which a stage within B may begin form a window that moves with j. This gives about L^2 / K steps
-// for each stage. Tested by balanced_cuts_test.cpp.
+// The recurrence may compare pairs after each stage, because a smaller pair for the first stages never makes
+// the result larger. A stage that ends at layer j and respects B can begin only at a limited range of layers.
+// This gives about L^2 / K steps for each stage. Tested by balanced_cuts_test.cpp.
 
 namespace {
 
-/// The sum over the first n layers, for every n.
+/// The prefix sums of a figure of the layers: the sum over the first n layers for every n.
 class PrefixSums {
  public:
   template <typename Of>
@@ -127,7 +128,8 @@ class PrefixSums {
   std::vector<Wide> sums_;
 };
 
-/// A search for cuts. Both of its results use the smallest bound on the time of K stages.
+/// A search for cuts. It first finds the smallest feasible bound on the time of K stages, and both of its
+/// results respect this bound.
 class CutSearch {
  public:
   CutSearch(const LayerGraph& graph, std::int32_t stages)
@@ -163,7 +165,8 @@ class CutSearch {
   }
 
  private:
-  /// The figures of the stages so far. The first figure that differs decides, and smaller is better.
+  /// The figures of the stages up to some layer. Smaller is better. The second figure is compared only if the
+  /// first figures are equal.
   struct Worth {
     Wide squares = kUnreached;
     Wide memory = kUnreached;
@@ -171,8 +174,8 @@ class CutSearch {
   };
   static constexpr Wide kUnreached = static_cast<Wide>(1) << 126;
 
-  /// Returns the number of stages if each is filled up to the bound. This number is minimal, because a stage
-  /// that ends earlier only leaves more work for later stages.
+  /// Returns the number of stages if each stage gets as many layers as the bound allows. This number is
+  /// minimal, because a stage that ends earlier only leaves more work for later stages.
   std::size_t stages_needed(Wide bound) const {
     std::size_t stages = 1;
     std::size_t begin = 0;
@@ -202,19 +205,20 @@ class CutSearch {
     return low;
   }
 
-  /// Returns, for each end, the first layer at which a stage within the bound may begin.
+  /// Returns, for each end of a stage, the first layer at which the stage may begin without exceeding the
+  /// bound.
   std::vector<std::size_t> first_of_windows() const {
     std::vector<std::size_t> first(layers_ + 1, 0);
     for (std::size_t end = 1; end <= layers_; ++end) {
-      // If the end moves forward, the first layer never moves back.
+      // A later end never has an earlier first layer.
       first[end] = first[end - 1];
       while (times_(first[end], end) > bound_) ++first[end];
     }
     return first;
   }
 
-  /// Returns the squared time of a stage, in a unit with which a million squares add up to less than
-  /// kUnreached.
+  /// Returns the squared time of a stage. The unit of time is so large that a million squares add up to less
+  /// than kUnreached.
   Wide square(std::size_t begin, std::size_t end) const {
     // A stage has at most 2^52 units, so its square is at most 2^104. The unit is one nanosecond if the bound
     // is at most 2^52 ns (52 days).
@@ -231,8 +235,8 @@ class CutSearch {
     return 2 * weights_(begin, end) + static_cast<Wide>(stages_ - stage) * kept_(begin, end);
   }
 
-  /// Returns, for each stage and end, the first layer of the best last stage. On a tie it is the earliest
-  /// layer.
+  /// For each number of stages and each end, returns the first layer of the last stage of the best partition.
+  /// If several layers are equally good, it returns the earliest.
   std::vector<std::vector<std::int32_t>> best_begins() const {
     std::vector<std::vector<std::int32_t>> begins(stages_, std::vector<std::int32_t>(layers_ + 1, 0));
     std::vector<Worth> before(layers_ + 1);
@@ -242,11 +246,11 @@ class CutSearch {
       // Each earlier stage needs at least one layer, and so does each later one.
       for (std::size_t end = stage + 1; end + (stages_ - stage - 1) <= layers_; ++end) {
         for (std::size_t begin = std::max(first_[end], stage); begin < end; ++begin) {
-          // The earlier layers cannot form this number of stages within the bound.
+          // The layers before `begin` cannot form the earlier stages within the bound.
           if (before[begin].squares == kUnreached) continue;
           const Worth worth{.squares = before[begin].squares + square(begin, end),
                             .memory = std::max(before[begin].memory, memory(stage, begin, end))};
-          // On a tie the earlier beginning is retained.
+          // If both are equally good, the earlier beginning is retained.
           if (worth >= here[end]) continue;
           here[end] = worth;
           begins[stage][end] = static_cast<std::int32_t>(begin);
@@ -278,19 +282,20 @@ std::vector<std::int32_t> earliest_cuts(const LayerGraph& graph, std::int32_t pa
 
 // Balances stages as torchgpipe does (Kim et al., arXiv:2004.09910, section 2.3). The algorithm is by Barany
 // and Grinberg, "Block partitions of sequences" (arXiv:1308.2452). At first all blocks have about equally
-// many elements. Let p be the largest block, and q the least block that is nearest to p. While p exceeds q by
-// more than the largest element, q takes one element from its neighbour on the side of p:
+// many elements. Let p be the largest block. Let q be the smallest block; if there are several, it is the one
+// that is nearest to p. As long as p exceeds q by more than the largest element, q takes one element from its
+// neighbour on the side of p:
 //
 //      p          h   q                   p        h     q
 //   | 3 1 2 | 2 | 1 | 1 |  becomes     | 3 1 2 | 2 |  | 1 1 |   and so on, until p itself gives one
 //
-// The neighbour is never empty, because otherwise it would be a least block nearer to p. The code of
-// torchgpipe takes the first of several least blocks instead of the nearest. It may therefore take from an
-// empty block, or never end. Tested by block_partition_test.cpp.
+// The neighbour is never empty, because an empty block would be a smallest block nearer to p. If there are
+// several smallest blocks, the code of torchgpipe uses the first instead of the nearest. It may therefore
+// take an element from an empty block, or never end. Tested by block_partition_test.cpp.
 
 namespace {
 
-/// Returns the times of the layers minus the least of these times.
+/// Returns the times of the layers. The least time is subtracted from each of them.
 std::vector<Wide> sizes_of(const LayerGraph& graph) {
   std::vector<Wide> sizes;
   sizes.reserve(graph.layers.size());
@@ -306,7 +311,7 @@ class Blocks {
  public:
   Blocks(const std::vector<Wide>& sizes, std::ptrdiff_t count) : sizes_(sizes) {
     const auto length = static_cast<std::ptrdiff_t>(sizes.size());
-    // The last block gets the remainder, and the algorithm evens it out.
+    // The last block gets the remainder. The algorithm balances it later.
     for (std::ptrdiff_t block = 1; block < count; ++block) ends_.push_back(length / count * block);
     ends_.push_back(length);
     std::ptrdiff_t begin = 0;
@@ -320,7 +325,8 @@ class Blocks {
   Wide sum(std::ptrdiff_t block) const { return sums_[static_cast<std::size_t>(block)]; }
   std::ptrdiff_t largest() const { return std::ranges::max_element(sums_) - sums_.begin(); }
 
-  /// Returns the least block that is nearest to `other`. If two have equal distance, returns the first.
+  /// Returns the smallest block. If there are several, returns the one that is nearest to `other`. If two
+  /// have equal distance, returns the first.
   std::ptrdiff_t least_nearest_to(std::ptrdiff_t other) const {
     const Wide least = *std::ranges::min_element(sums_);
     std::ptrdiff_t nearest = -1;
@@ -360,7 +366,7 @@ std::vector<std::int32_t> block_cuts(const LayerGraph& graph, std::int32_t stage
     if (blocks.sum(largest) <= blocks.sum(least) + largest_element) return blocks.cuts();
     const std::ptrdiff_t giver = largest < least ? least - 1 : least + 1;
     blocks.move_element(giver, least);
-    // The largest block p is chosen again only after it gave an element, even if another block became larger.
+    // Another block may become the largest one, but p changes only after p itself has given an element.
     if (giver == largest) largest = blocks.largest();
   }
 }

@@ -1,6 +1,6 @@
 #pragma once
-// How layers are cut into stages: the options of PipeDream's partitioner, the rule that a scenario states,
-// and the rules that need layers alone (balanced, block, and the buckets of a stage).
+// Cuts layers into stages. This file has the options of PipeDream's partitioner, the rule that a scenario
+// states, and the rules that need only layers (balanced, block, and the buckets of a stage).
 // pipedream_partition.hpp has the rule that needs a cluster.
 
 #include <array>
@@ -17,8 +17,9 @@
 
 namespace penstock {
 
-/// The formula for a stage's time. T is forward + backward of a minibatch, W the bytes of weights, m the
-/// number of replicas, and B the bytes a second. pipedream_levels.cpp has the formulas for several levels.
+/// The formula for a stage's time. T is the forward and backward time of a minibatch. W is the bytes of
+/// weights, m the number of replicas, and B the bandwidth in bytes a second. pipedream_levels.cpp has the
+/// formulas for several levels.
 enum class PlanObjective : std::uint8_t {
   maximum,  // max(T/m, 2(m-1)W/(Bm^2)), and 2a/B for a cut of `a` bytes: 1F1B-RR's rings reduce once a round
   sum,      // (T + 4(m-1)W/(Bm)) / m, and 2a/(Bm) on both sides of a cut: the authors' released code
@@ -34,7 +35,7 @@ inline constexpr auto kEnumWords<PlanObjective> =
 /// The form of a plan. Its stages may be replicated, or each stage has one device.
 enum class PlanForm : std::uint8_t { replicated, straight };
 
-/// The treatment of transfers between stages: the time of activations and gradients counts, or it does not.
+/// Determines whether the time of transfers between stages is part of a plan's time.
 enum class CutTransfers : std::uint8_t { counted, free };
 template <>
 inline constexpr auto kEnumWords<CutTransfers> =
@@ -51,13 +52,13 @@ struct PlanOptions {
   friend bool operator==(const PlanOptions&, const PlanOptions&) = default;
 };
 
-/// The rule as a scenario states it.
+/// The rule by which layers are cut, as a scenario states it.
 struct Partition {
   enum class Rule : std::uint8_t {
     unset,
     balanced,   // balanced_cuts() of partition.hpp
     block,      // block_cuts()
-    pipedream,  // the plan of with_planned_partition(), which is replaced by cuts
+    pipedream,  // PipeDream's plan; with_planned_partition() replaces this rule by cuts
     cuts,
   };
   Rule rule = Rule::unset;
@@ -65,7 +66,7 @@ struct Partition {
   std::vector<std::int32_t> cuts{};
   /// The options for Rule::pipedream.
   PlanOptions plan{};
-  /// True if the scenario states the objective. Commands then do not choose one.
+  /// True if the scenario states the objective. If it is false, a command may choose the objective.
   bool states_objective = false;
 
   friend bool operator==(const Partition&, const Partition&) = default;
@@ -77,9 +78,9 @@ inline constexpr auto kEnumWords<Partition::Rule> =
                                               {Partition::Rule::block, "block"},
                                               {Partition::Rule::pipedream, "pipedream"}});
 
-/// Returns the cuts into `stages` stages. Errors: no stage, or more stages than layers; several stages
-/// without a rule; a rule that needs a plan; cuts that are not stages - 1 ascending numbers between 1 and
-/// layers - 1.
+/// Returns the cuts into `stages` stages. Errors: no stage; more stages than layers; several stages without a
+/// rule; a rule that needs a plan; stated cuts that are not stages - 1 ascending numbers from 1 to layers -
+/// 1.
 tl::expected<std::vector<std::int32_t>, std::string> cut_layers(const LayerGraph& graph,
                                                                 const Partition& partition,
                                                                 std::int32_t stages);
@@ -92,26 +93,24 @@ tl::expected<Bytes, std::string> cut_bytes(const LayerGraph& graph, std::int32_t
 // Cuts a model's layers into contiguous parts so that the longest part is as short as possible. cut_layers()
 // uses it for stages and cut_buckets() for the buckets of a stage.
 
-/// Returns the cuts whose longest stage (forward + backward) is as short as possible. Among these it chooses
-/// the cuts with the least sum of squared times. Among these it chooses the cuts whose fullest stage needs
-/// the least memory under 1F1B. For stage s of K, the memory consists of weights, their gradients, and the
-/// activations of K - s microbatches. On a tie it chooses the earliest cuts. Requires 1 <= stages <= layers.
+/// Returns the cuts with the shortest longest stage (forward + backward time). If several cuts are equal in
+/// this, it chooses the least sum of squared times. If they are still equal, it chooses the least memory of
+/// the fullest stage under 1F1B, and then the earliest cuts. For stage s of K, the memory consists of
+/// weights, their gradients, and the activations of K - s microbatches. Requires 1 <= stages <= layers.
 std::vector<std::int32_t> balanced_cuts(const LayerGraph& graph, std::int32_t stages);
 
-/// Returns the cuts whose longest part is as short as possible, and among these the earliest cuts. From the
-/// last part to the first, each part takes as many layers as possible, but leaves one layer for each earlier
-/// part. It is used for gradient buckets, because the first bucket is ready last and should be small.
-/// Requires 1
-/// <= parts <= layers.
+/// Returns the earliest cuts among all cuts with the shortest longest part. From the last part to the first,
+/// each part gets as many layers as possible, but one layer remains for each earlier part. It is used for
+/// gradient buckets: the first bucket is ready last, so it should be small. Requires 1 <= parts <= layers.
 std::vector<std::int32_t> earliest_cuts(const LayerGraph& graph, std::int32_t parts);
 
-// Balances stages as torchgpipe does: the times of two blocks of consecutive layers differ by no more than
-// the times of the layers differ. Used for `partition: block`. In contrast, balanced_cuts() minimises the
-// longest stage.
+// Balances stages in the same manner as torchgpipe, for `partition: block`. The times of two stages differ by
+// at most the largest difference between two layers. In contrast, balanced_cuts() minimises the longest
+// stage.
 
 /// Returns the cuts of a block partition by forward + backward time. As in torchgpipe.balance, the least time
-/// of a layer is first subtracted from the time of each layer. Then no two blocks differ by more than the
-/// largest remaining time. Requires 1 <= stages <= layers.
+/// of a layer is first subtracted from the time of each layer. In the result, no two blocks differ by more
+/// than the largest remaining time. Requires 1 <= stages <= layers.
 std::vector<std::int32_t> block_cuts(const LayerGraph& graph, std::int32_t stages);
 
 // Cuts the layers of each stage into contiguous gradient buckets. Each stage is balanced as if it were a
@@ -119,10 +118,10 @@ std::vector<std::int32_t> block_cuts(const LayerGraph& graph, std::int32_t stage
 //
 //   layers  4 4 2 2 1 | 6 6      buckets [2, 1]      4 4 | 2 2 1 | 6 6
 
-/// Returns the ends of all buckets. `ends` has the number of layers up to the end of each stage, and
-/// `buckets` the number of buckets of each stage. Buckets are as even in time as the layers allow. Error: a
-/// stage has fewer layers than buckets. Requires ascending ends, of which the last is the number of layers,
-/// and at least one bucket for each stage.
+/// Returns the ends of all buckets. For each stage, `ends` has the number of layers up to its end, and
+/// `buckets` has its number of buckets. The longest bucket of a stage is as short as possible. Error: a stage
+/// has fewer layers than buckets. Requires at least one bucket for each stage, and ascending ends. The last
+/// end must be the number of layers.
 tl::expected<std::vector<std::int32_t>, std::string> cut_buckets(const LayerGraph& graph,
                                                                  const std::vector<std::int32_t>& ends,
                                                                  const std::vector<std::int32_t>& buckets);

@@ -1,27 +1,27 @@
 // PipeDream's dynamic programme over levels of bandwidth. Level l has m_l components with bandwidth B_l
-// between them. T_l(i, j) is the time of the layers between downsets i and j on one component. On a device (l
-// = 1) it is the time of the layers, and above it is A of the level below on all its components. W(i, j) are
-// the bytes of the weights, and a_k the bytes alive after downset k.
+// between them. T_l(i, j) is the time of the layers between downsets i and j on one component. At the lowest
+// level (l = 1), it is the time of the layers on a device. At a higher level, it is A_(l-1) on all components
+// of level l - 1. W(i, j) are the bytes of the weights, and a_k are the bytes alive after downset k.
 //
 //   A_l(i, j, m) = min( U_l(i, j, m),  min over i < k < j, 1 <= r < m of
 //                                        max(A_l(i, k, m - r), S_l(k, j, r), C_l(k, j, r)) )
 //
-// U is the whole range as one stage, which begins the pipeline of its level. S is a stage at the end of the
-// range, and C is the time of its cuts. As printed (SOSP'19, section 3.1), U = S = max(T, 2(m-1)W/B) / m and
-// C = 2a_k/B. The objective `maximum` reduces once for each round of minibatches, over a ring. One device of
-// each stage inside a component holds the reduced bytes:
+// U is the time if the whole range is one stage, which is then the first stage of its level. S is the time of
+// a stage at the end of the range, and C is the time of its cuts. As printed (SOSP'19, section 3.1), U = S =
+// max(T, 2(m-1)W/B) / m and C = 2a_k/B. The objective `maximum` reduces once for each round of minibatches,
+// over a ring. With L, the bytes that one device of each stage inside a component reduces, it uses
 //
 //   U = S = max( T_l / m,  2(m-1) L(i, j) / (B_l m^2) ),  L the sum of W_s / r_s over the stages inside
 //
-// and stores L beside the period. The released code (msr-fiddle/pipedream, optimizer_graph_hierarchical.py)
-// uses, with d_1 = 1 and d_l = m_(l-1),
+// and the table stores L beside the period. The released code (msr-fiddle/pipedream,
+// optimizer_graph_hierarchical.py) uses, with d_1 = 1 and d_l = m_(l-1),
 //
 //   U = (T + 4(m-1)W / (B m d_l)) / m     S = (T + 4(r-1)W / (B r)) / r
 //   C = max( 2a_k / (B r),  2a_j / (B r) unless j is the whole model )
 //
-// Here only the first stage of a pipeline is divided by d_l, and a range that a level splits also includes
-// the time of its outgoing cut. A straight pipeline has r = 1, and U only for m = 1. The table of a level
-// below the highest has one column for each i, and the innermost loop runs over the columns. Tested by
+// Here only the reduction of the first stage is divided by d_l. If a level splits a range, the range also
+// includes the time of the cut after it. A straight pipeline has r = 1, and U only for m = 1. Below the
+// highest level, a table has one column for each i, and the innermost loop runs over these columns. Tested by
 // pipedream_partition_test.cpp.
 
 #include "scenarios/partition/pipedream_levels.hpp"
@@ -50,14 +50,15 @@ constexpr std::size_t kSplitsBetweenBounds = 64;  // bounds then cost less than 
 
 double transfer_ns(double bytes, double bytes_per_second) { return bytes * 1e9 / bytes_per_second; }
 
-/// Plans in adjacent columns. Each column belongs to the downset after which its plan begins.
+/// The plans in adjacent columns of a table. Each column belongs to the downset after which its plan begins.
 template <typename Number>
 struct Columns {
   std::span<Number> periods;
   std::span<Number> rings;
 };
 
-/// Appends a stage to each plan of `before` and stores the result in `best` if it is better.
+/// Appends a stage to each plan of `before`. If the resulting plan is better than the plan in `best`, it
+/// replaces that plan.
 void relax(Columns<const double> before, LevelPlan stage, Columns<double> best) {
   for (std::size_t i = 0; i < best.periods.size(); ++i) {
     const double period = std::max(before.periods[i], stage.period_ns);
@@ -70,15 +71,15 @@ void relax(Columns<const double> before, LevelPlan stage, Columns<double> best) 
   }
 }
 
-/// Returns the minibatches in flight on a device: one, plus the device's share of the minibatches in flight
-/// on later devices. This is NOAM of section 3.2, counted from this stage on.
+/// Returns the number of minibatches in flight on a device: one, plus WorkAhead rounded up. This is NOAM of
+/// section 3.2, computed for this stage and the later stages.
 std::int64_t in_flight(WorkAhead ahead) {
   return 1 + (ahead.devices + ahead.components - 1) / ahead.components;
 }
 
-/// Returns the downsets that each downset includes. If only one downset has a certain size, all larger
-/// downsets include it, because each grows through every size. The downsets of a chain therefore need no
-/// comparison.
+/// Returns, for each downset, the smaller downsets that it includes. If only one downset has a certain size,
+/// all larger downsets include it, because each downset is built through all smaller sizes. In a chain, no
+/// downsets need to be compared.
 std::vector<std::vector<std::uint32_t>> smaller_downsets(std::span<const Downset> downsets) {
   std::map<std::int32_t, std::size_t> of_size;
   for (const Downset& set : downsets) ++of_size[set.size];
@@ -94,7 +95,7 @@ std::vector<std::vector<std::uint32_t>> smaller_downsets(std::span<const Downset
   return smaller;
 }
 
-/// Returns a bound for each number of components. If a last stage takes at least this time, it improves no
+/// Returns a bound for each number of components. A last stage that takes at least this time cannot improve a
 /// plan on more components.
 std::vector<double> useful_below(std::span<const double> periods) {
   std::vector<double> bounds(periods.begin(), periods.end());
@@ -115,9 +116,9 @@ bool leaves_devices_idle(std::span<const Downset> downsets, std::span<const Band
 
 Bytes held_bytes(const Downset& before, const Downset& after, std::int64_t minibatches,
                  std::int64_t state_bytes_per_weight_byte) {
-  // Each minibatch in flight holds its activations and the weights of its forward pass (weight stashing,
-  // section 3.3). Gradients and optimizer state exist once. The sum uses 128 bits, because it may exceed 64.
-  // The largest Bytes as a result still exceeds every limit.
+  // For each minibatch in flight, the device stores activations and the weights of its forward pass (weight
+  // stashing, section 3.3). Gradients and optimizer state exist once. The sum uses 128 bits, because it may
+  // exceed 64 bits. The result is then the largest `Bytes`, which exceeds every limit.
   const Wide activations = static_cast<Wide>(after.kept) - before.kept;
   const Wide weights = static_cast<Wide>(after.weights) - before.weights;
   const Wide held = (activations + weights) * minibatches + weights * (1 + state_bytes_per_weight_byte);
@@ -146,7 +147,7 @@ PipeDreamLevels::PipeDreamLevels(std::span<const Downset> downsets, std::span<co
 // --- times of stages ------------------------------------------------------------------------------------
 
 WorkAhead PipeDreamLevels::ahead_of(std::size_t level, const LevelStage& stage, WorkAhead ahead) const {
-  if (!options_.memory_limit) return {};  // not needed without a limit, and one table then serves all stages
+  if (!options_.memory_limit) return {};  // not needed without a limit; all stages then share one table
   std::int64_t devices_of_component = 1;
   for (std::size_t below = 0; below < level; ++below) devices_of_component *= levels_[below].components;
   const std::int64_t devices = stage.later * devices_of_component * ahead.components + ahead.devices;
@@ -191,8 +192,8 @@ LevelPlan PipeDreamLevels::component_plan(std::size_t level, const LevelStage& s
   return below.at(below.place(stage.from, used, stage.to));
 }
 
-// Both functions return times for one minibatch on each replica, and stage_plan() divides them by the number
-// of replicas. `bytes` are the bytes on each device of a component.
+// Both functions below return the time for one minibatch on each replica. stage_plan() divides it by the
+// number of replicas. `bytes` are the bytes on each device of a component.
 double PipeDreamLevels::reduced_bytes_ns(std::size_t level, const LevelStage& stage, StagePlace place,
                                          double bytes) const {
   const auto replicas = static_cast<double>(stage.replicas);
@@ -262,7 +263,7 @@ std::int32_t PipeDreamLevels::most_replicas(std::int32_t components) const {
   return options_.form == PlanForm::straight ? 1 : components;
 }
 
-/// The components of a table's stages. Their value `ahead` depends on the stage's replicas and on the number
+/// The components of the stages in a table. Their WorkAhead depends on the stage's replicas and on the number
 /// of later components.
 class PipeDreamLevels::StageComponents {
  public:
@@ -288,19 +289,20 @@ class PipeDreamLevels::StageComponents {
 };
 
 PipeDreamLevels::Table& PipeDreamLevels::table(std::size_t level, WorkAhead ahead, std::int32_t components) {
-  // Without a memory limit, the number of later components does not matter. Plans on fewer components are
-  // then in the same table.
+  // Without a memory limit, the number of later components does not matter. One table then also contains the
+  // plans on fewer components.
   if (!options_.memory_limit) components = levels_[level].components;
   const TableKey key{.level = level, .ahead = ahead, .components = components};
   if (const auto found = tables_.find(key); found != tables_.end()) return found->second;
   const bool is_highest = level + 1 == levels_.size();
-  // The highest level only has pipelines that begin with the model, so one column is enough.
+  // At the highest level, all pipelines begin with the model's first layer, so one column is enough.
   Table table{
       .sources = is_highest ? 1 : downsets_.size(), .components = components, .periods = {}, .rings = {}};
   table.periods.assign(downsets_.size() * static_cast<std::size_t>(components) * table.sources, kNoPlan);
   table.rings.assign(table.periods.size(), 0);
   const StageComponents stages(*this, level, ahead, components);
-  // Downsets are visited by size, because a split reads the entries of a smaller downset.
+  // Downsets are visited by size, because the best plan for a downset is computed from the plans for smaller
+  // downsets.
   for (std::size_t to = 0; to < downsets_.size(); ++to) {
     add_whole_ranges(table, level, stages, to);
     std::vector<double> of_use_below(static_cast<std::size_t>(components), kNoPlan);
@@ -320,7 +322,7 @@ PipeDreamLevels::Table& PipeDreamLevels::table(std::size_t level, WorkAhead ahea
 void PipeDreamLevels::add_whole_ranges(Table& table, std::size_t level, const StageComponents& stages,
                                        std::size_t to) {
   for (const std::size_t from : smaller_[to]) {
-    // The highest level only has pipelines that begin with the model.
+    // At the highest level, all pipelines begin with the model's first layer.
     if (table.sources == 1 && from > 0) break;
     for (std::int32_t replicas = 1; replicas <= most_replicas(table.components); ++replicas) {
       const LevelStage stage{
@@ -333,8 +335,8 @@ void PipeDreamLevels::add_whole_ranges(Table& table, std::size_t level, const St
 
 void PipeDreamLevels::add_splits(Table& table, std::size_t level, const StageComponents& stages,
                                  std::size_t split, std::size_t to, std::span<const double> of_use_below) {
-  // A range begins after a downset with a smaller number than the split. If the split does not include that
-  // downset, its period is infinite.
+  // A range begins after a downset whose number is smaller than the number of the split. If the split does
+  // not include that downset, the period is infinite.
   const std::size_t columns = table.sources == 1 ? std::min<std::size_t>(split, 1) : split;
   if (columns == 0) return;
   for (std::int32_t replicas = 1; replicas <= most_replicas(table.components - 1); ++replicas) {
@@ -344,7 +346,7 @@ void PipeDreamLevels::add_splits(Table& table, std::size_t level, const StageCom
       const std::int32_t used = before + replicas;
       const LevelStage stage{.from = split, .to = to, .replicas = replicas, .later = table.components - used};
       const Component& now = stages.of(stage);
-      // On the lowest level a plan depends only on the number of minibatches in flight.
+      // At the lowest level, a plan depends only on the number of minibatches in flight.
       const bool is_known = component != nullptr && (level == 0 ? component->in_flight == now.in_flight
                                                                 : component->ahead == now.ahead);
       if (!is_known) {
@@ -354,7 +356,8 @@ void PipeDreamLevels::add_splits(Table& table, std::size_t level, const StageCom
       }
       if (plan.period_ns >= of_use_below[static_cast<std::size_t>(used - 1)]) {
         if (!options_.memory_limit) break;
-        continue;  // with more components before this stage, fewer follow it, so it may fit
+        // With more components before the stage, fewer components follow it, so it may still fit.
+        continue;
       }
       const std::size_t rest = table.place(0, before, split);
       const std::size_t whole = table.place(0, used, to);
@@ -379,8 +382,8 @@ double PipeDreamLevels::period_ns(std::size_t level, const LevelStage& whole, Wo
   return plans.periods[plans.place(whole.from, used, whole.to)];
 }
 
-/// Returns the last stage of a best plan for `rest`. On a tie it prefers the whole range, then the stage with
-/// the most layers, then the stage with the fewest replicas, as the released code does.
+/// Returns the last stage of a best plan for `rest`. Among equal plans it prefers the whole range, then the
+/// stage with the most layers, then the stage with the fewest replicas. The released code does the same.
 LevelStage PipeDreamLevels::last_stage(const Table& table, std::size_t level, const LevelStage& rest,
                                        WorkAhead ahead) {
   const LevelPlan goal = table.at(table.place(rest.from, rest.replicas, rest.to));

@@ -1,6 +1,6 @@
 #pragma once
-// The tables of PipeDream's dynamic programme, one for each level of bandwidth. This file fills them. Only
-// pipedream_partition.cpp uses them, to read the stages of the best plan.
+// Computes the tables of PipeDream's dynamic programme for each level of bandwidth. Only
+// pipedream_partition.cpp uses them. It reads the stages of the best plan from the tables.
 
 #include <compare>
 #include <cstddef>
@@ -19,19 +19,19 @@
 
 namespace penstock {
 
-/// One level of the cluster. It consists of `components` of the level below (devices at the lowest level),
-/// and has the bandwidth between two of them.
+/// One level of the cluster. It consists of `components` components of the next lower level. At the lowest
+/// level, the components are devices.
 struct BandwidthLevel {
   /// The number of components, at least 1.
   std::int32_t components = 1;
-  /// The bandwidth, greater than 0; it may be infinite.
+  /// The bandwidth between two components, greater than 0. It may be infinite.
   double bytes_per_second = 0;
 
   friend bool operator==(const BandwidthLevel&, const BandwidthLevel&) = default;
 };
 
-/// The number of devices on later stages for each device of a component, as a reduced fraction. A device with
-/// the value `ahead` has ceil(1 + ahead) minibatches in flight.
+/// The number of devices of later stages, divided by the number of devices of a component, as a reduced
+/// fraction. With the fraction f, a device has ceil(1 + f) minibatches in flight.
 struct WorkAhead {
   std::int64_t devices = 0;
   std::int64_t components = 1;
@@ -58,9 +58,9 @@ struct DeviceCosts {
   Ns overhead_ns = 0;
 };
 
-/// Returns the bytes of a device that runs the layers between two downsets with `minibatches` in flight. They
-/// consist of one set of activations and weights for each minibatch, plus gradients and optimizer state. The
-/// result is at most the largest Bytes.
+/// Returns the bytes that a device stores. The device runs the layers between two downsets with `minibatches`
+/// minibatches in flight. The bytes are activations and weights for each minibatch, plus gradients and
+/// optimizer state. If they exceed 64 bits, the result is the largest `Bytes`.
 Bytes held_bytes(const Downset& before, const Downset& after, std::int64_t minibatches,
                  std::int64_t state_bytes_per_weight_byte);
 
@@ -68,12 +68,12 @@ Bytes held_bytes(const Downset& before, const Downset& after, std::int64_t minib
 /// stage differently (PlanObjective).
 enum class StagePlace : std::uint8_t { first, later };
 
-/// A best plan of some layers on some components. Of plans with equal periods it is the one with fewer ring
-/// bytes.
+/// The best plan of some layers on some components. Among plans with equal periods, it is the plan with the
+/// fewest ring bytes.
 struct LevelPlan {
   double period_ns = 0;
-  /// The bytes that one device of every stage must reduce outside the plan. Used only for the objective
-  /// `maximum`.
+  /// The bytes that one device of every stage in the plan must reduce with devices outside the plan. Only the
+  /// objective `maximum` uses this sum.
   double ring_bytes = 0;
 };
 
@@ -86,30 +86,31 @@ class PipeDreamLevels {
   PipeDreamLevels(std::span<const Downset> downsets, std::span<const BandwidthLevel> levels,
                   const PlanOptions& options, const DeviceCosts& costs);
 
-  /// Returns true for a straight pipeline with fewer layers than devices. Its plans use as many devices as
-  /// they can, and the others stay idle.
+  /// Returns true for a straight pipeline with fewer layers than devices. Some devices are then idle in each
+  /// plan.
   bool may_idle() const { return may_idle_; }
 
-  /// Return the least period of the layers of `whole` on `whole.replicas` components of `level`, and the
-  /// stages of that plan in order. Below the highest level, `whole` is one component of a stage, and `ahead`
-  /// is the value of that component.
+  /// period_ns() returns the least period of the layers of `whole` on `whole.replicas` components of `level`.
+  /// stages() returns the stages of that plan in order. Below the highest level, `whole` is one component of
+  /// a stage, and `ahead` is the fraction of that component.
   double period_ns(std::size_t level, const LevelStage& whole, WorkAhead ahead);
   std::vector<LevelStage> stages(std::size_t level, const LevelStage& whole, WorkAhead ahead);
 
-  /// Returns the value `ahead` of each component of `stage`, if the pipeline of its level has `ahead`.
+  /// Returns the fraction WorkAhead of each component of `stage`. `ahead` is the fraction of the pipeline to
+  /// which the stage belongs.
   WorkAhead ahead_of(std::size_t level, const LevelStage& stage, WorkAhead ahead) const;
 
-  /// Returns the time of the gradients' reduction among the stage's components. There is one reduction for as
-  /// many minibatches as components. `ahead` is the value of the stage's pipeline.
+  /// Returns the time in which the stage's components reduce their gradients. They reduce once after each
+  /// component has run one minibatch. `ahead` is the fraction of the stage's pipeline.
   double reduction_ns(std::size_t level, const LevelStage& stage, StagePlace place, WorkAhead ahead);
-  /// Returns the time of one minibatch over the cut after `downset`. `replicas` is the number of components
-  /// on one side of the cut.
+  /// Returns the time in which one minibatch crosses the cut after `downset`. `replicas` is the number of
+  /// components on one side of the cut.
   double cut_ns(std::size_t level, std::size_t downset, std::int32_t replicas) const;
 
  private:
-  /// The best plans between any two downsets on m components.
+  /// A table of the best plans for the layers between any two downsets, on each number of components.
   struct Table {
-    /// The number of columns: one for each downset, or one in total.
+    /// The number of columns: one for each downset at which a plan may begin, or one in total.
     std::size_t sources = 0;
     std::int32_t components = 0;
     std::vector<double> periods;
@@ -129,12 +130,12 @@ class PipeDreamLevels {
     friend auto operator<=>(const TableKey&, const TableKey&) = default;
   };
 
-  /// The minibatches in flight on a component of a stage, and its tables.
+  /// One component of a stage: its minibatches in flight and the table of its plans.
   struct Component {
     WorkAhead ahead;
     /// The minibatches in flight on a device; used at the lowest level.
     std::int64_t in_flight = 1;
-    /// The plans of one component. Null at the lowest level, and if components stay idle.
+    /// The plans inside one component. Null at the lowest level, and if components are idle.
     const Table* below = nullptr;
   };
   class StageComponents;
@@ -165,10 +166,10 @@ class PipeDreamLevels {
   std::map<TableKey, Table> tables_;
 };
 
-// Finds levels of bandwidth for a cluster that is given link by link, because PipeDream's partitioner needs
-// levels. Used by planned_scenario.cpp.
+// Finds levels of bandwidth for a cluster that states single links, because PipeDream's partitioner needs
+// levels. planned_scenario.cpp uses it.
 
-/// The levels from the lowest to the highest. `devices` lists the cluster's devices component by component.
+/// The levels from the lowest to the highest. `devices` lists the cluster's devices, grouped by component.
 struct ClusterLevels {
   std::vector<BandwidthLevel> levels;
   std::vector<std::int32_t> devices;
@@ -176,9 +177,9 @@ struct ClusterLevels {
   friend bool operator==(const ClusterLevels&, const ClusterLevels&) = default;
 };
 
-/// Returns two levels if the devices form groups of equal size, such as servers in a network. The members of
-/// a group must reach each other faster than they reach other devices. Each level has the bandwidth of its
-/// slowest route. Otherwise returns one level with the bandwidth of the slowest route.
+/// Returns two levels if the devices form groups of equal size, such as servers in a network. In such groups,
+/// routes inside a group are faster than routes between groups. Otherwise it returns one level. Each level
+/// has the bandwidth of its slowest route.
 ClusterLevels cluster_levels(const Cluster& cluster);
 
 /// Returns a sentence that describes the levels assumed for the cluster.

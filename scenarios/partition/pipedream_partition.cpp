@@ -1,6 +1,7 @@
-// Plans pipelines. The file first refuses graphs and clusters whose tables would be too large. It then fills
-// the tables of pipedream_levels.hpp and reads the plan back. The stages of the highest level come first. The
-// stages inside one component follow level by level, and all components of a stage share them.
+// Plans pipelines. Graphs and clusters whose tables would be too large are refused. For all others, the
+// tables of pipedream_levels.hpp are computed, and the plan is read from them. The stages of the highest
+// level are read first. The stages inside one component follow level by level. All components of a stage have
+// equal plans.
 //
 //   entries of a level = downsets * (downsets, or 1 at the highest level) * components
 //
@@ -34,13 +35,15 @@ namespace penstock {
 /// Returns an error if a table has more than 2^25 entries, which take 512 MiB.
 tl::expected<void, std::string> check_tables(std::size_t downsets, std::span<const BandwidthLevel> levels);
 
-/// Returns an error if no device can hold some layer, even alone and with one minibatch in flight.
+/// Returns an error if a layer does not fit on any device, even as the only layer of the device with one
+/// minibatch in flight.
 tl::expected<void, std::string> check_layers(const LayerGraph& graph, Bytes limit,
                                              std::int64_t state_bytes_per_weight_byte);
 
 namespace {
 
-constexpr std::size_t kMostTableEntries = std::size_t{1} << 25;  // a period and a ring each: 512 MiB
+/// The largest number of table entries. Each has a period and ring bytes, which take 512 MiB in all.
+constexpr std::size_t kMostTableEntries = std::size_t{1} << 25;
 
 /// Returns a set with only this layer.
 Downset alone(const Layer& layer) {
@@ -77,7 +80,7 @@ tl::expected<void, std::string> check_layers(const LayerGraph& graph, Bytes limi
     if (held <= most) continue;
     largest = &layer;
     most = held;
-    // With no minibatch in flight, only gradients and optimizer state remain.
+    // Without a minibatch in flight, held_bytes() returns only the bytes of gradients and optimizer state.
     state = held_bytes({}, own, 0, state_bytes) - layer.weights;
   }
   if (largest == nullptr) return {};
@@ -92,13 +95,14 @@ namespace {
 
 // --- from levels to devices -----------------------------------------------------------------------------
 
-/// The links that carry a cut, and the time of one minibatch on one of them.
+/// The number of links that carry a cut, and the time of one minibatch on one link.
 struct CutLinks {
   double ns = 0;
   std::int32_t links = 1;
 };
 
-/// A pipeline of one level. It has equal copies, each with its first device in `first_devices`.
+/// A pipeline of one level. It has several equal copies, and `first_devices` has the first device of each
+/// copy.
 struct Pipeline {
   std::size_t level = 0;
   std::vector<LevelStage> stages;
@@ -140,8 +144,9 @@ class PlanReader {
         stages_.back().cut_links = cut.links;
         continue;
       }
-      // Above the lowest level, a stage is a pipeline of the level below on all components of that level. All
-      // components of the stage have the same plan, so it is read once, with the first device of each.
+      // Above the lowest level, a stage contains a pipeline of the next lower level, which uses all
+      // components of that level. All components of the stage have the same plan. So this plan is read once,
+      // with the first device of each component.
       const std::size_t below = pipeline.level - 1;
       const LevelStage whole{
           .from = stage.from, .to = stage.to, .replicas = levels_[below].components, .later = 0};
@@ -156,8 +161,8 @@ class PlanReader {
   }
 
   /// Returns the reduction time for each minibatch, including the time of higher levels. Each copy of the
-  /// pipeline reduces once for as many minibatches as the stage has components. The copies divide the
-  /// minibatches among them.
+  /// pipeline reduces once after each of the stage's components has run one minibatch. The minibatches are
+  /// divided among the copies.
   double reduction_ns(const Pipeline& pipeline, std::size_t s) const {
     const LevelStage& stage = pipeline.stages[s];
     const auto minibatches = static_cast<double>(pipeline.first_devices.size()) * stage.replicas;
@@ -167,9 +172,8 @@ class PlanReader {
                                             : std::max(pipeline.reduction_ns, own);
   }
 
-  /// Returns the links of a cut. Each copy of the pipeline has its own link. The time of the first stage
-  /// includes no cut. If there are several stages, the time of the last one also includes the cut out of its
-  /// component.
+  /// Returns the links of the cut after stage `s`. Each copy of the pipeline has its own links. After the
+  /// last stage, this is the cut out of the component.
   CutLinks cut_links(const Pipeline& pipeline, std::size_t s) const {
     const LevelStage& stage = pipeline.stages[s];
     if (s + 1 == pipeline.stages.size()) {
@@ -177,9 +181,9 @@ class PlanReader {
       const CutLinks own = cut_of(pipeline, stage.to, stage.replicas);
       return own.ns / own.links > pipeline.cut.ns / pipeline.cut.links ? own : pipeline.cut;
     }
-    // The time of the first stage includes no cut, so the cut after it uses the replicas of the second stage.
-    // If the times of both stages include the cut, the longer time counts, which belongs to the stage with
-    // fewer replicas.
+    // In the recurrence, the time of the first stage includes no cut. So the cut after it uses the replicas
+    // of the second stage. If the times of both stages include the cut, the longer time applies. This is the
+    // time of the stage with fewer replicas.
     const std::int32_t behind = pipeline.stages[s + 1].replicas;
     return cut_of(pipeline, stage.to, s == 0 ? behind : std::min(stage.replicas, behind));
   }
@@ -192,8 +196,8 @@ class PlanReader {
     return cut;
   }
 
-  /// Returns the first device of each component of the stage. The order ensures that each minibatch stays on
-  /// one component in all stages inside it.
+  /// Returns the first device of each component of the stage. In this order, each minibatch stays inside one
+  /// component in all stages that this component contains.
   std::vector<std::int32_t> components_of(const Pipeline& pipeline, const LevelStage& stage,
                                           std::int32_t component) const {
     std::int32_t devices = 1;
@@ -207,7 +211,7 @@ class PlanReader {
   }
 
   /// Returns the stage with the bytes of one minibatch in `held`. The number of minibatches in flight is
-  /// known only after all stages are.
+  /// known only when all stages are known.
   PlannedStage planned(const LevelStage& stage, const std::vector<std::int32_t>& devices) const {
     const Downset& after = downsets_[stage.to];
     Downset before = downsets_[stage.from];
@@ -229,16 +233,16 @@ class PlanReader {
   std::vector<PlannedStage> stages_;
 };
 
-/// Returns the stage with all layers on all components of the highest level, or on fewer components if no
-/// plan fits. A straight pipeline with fewer layers than devices leaves some devices idle anyway, so it takes
-/// the best number of components.
+/// Returns a stage that contains all layers and all components of the highest level. If no plan fits, it uses
+/// fewer components. For a straight pipeline with fewer layers than devices, it uses the best number of
+/// components.
 std::optional<LevelStage> best_use(PipeDreamLevels& programme, std::span<const Downset> downsets,
                                    std::span<const BandwidthLevel> levels) {
   const std::size_t highest = levels.size() - 1;
   std::optional<LevelStage> best;
   double least = std::numeric_limits<double>::infinity();
-  // The largest number of components comes first. Fewer are tried only if no plan fits, or if devices stay
-  // idle anyway.
+  // The largest number of components comes first. Smaller numbers are tried only if no plan fits, or if
+  // devices are idle in any case.
   for (std::int32_t components = levels[highest].components; components > 0; --components) {
     if (best && !programme.may_idle()) break;
     const LevelStage whole{.from = 0, .to = downsets.size() - 1, .replicas = components, .later = 0};
@@ -341,7 +345,7 @@ std::vector<PlannedStage> with_minibatches_in_flight(std::vector<PlannedStage> s
     PlannedStage& stage = stages[s];
     const auto replicas = static_cast<std::int32_t>(stage.devices.size());
     here_and_later += replicas;
-    // The sum of the warm-up and the minibatch that is being computed.
+    // The minibatches of the warm-up, and the minibatch that is being computed.
     stage.in_flight = round_robin_warmup(here_and_later, replicas) + 1;
     stage.compute_ns += 2 * graph.overhead_ns;
     Downset layers;
@@ -365,8 +369,8 @@ double recurrence_period_ns(const PipelinePlan& plan, PlanObjective objective) {
 
 double bytes_per_minibatch(const PipelinePlan& plan) {
   double bytes = 0;
-  // Each cut carries an activation and its gradient. A ring of r replicas sends 2 (r - 1) W once for each
-  // round of r minibatches.
+  // Each cut carries an activation and its gradient. A ring of r replicas sends 2 (r - 1) W once for every r
+  // minibatches.
   for (const PlannedStage& stage : plan.stages) {
     const auto replicas = static_cast<double>(stage.devices.size());
     bytes += 2 * static_cast<double>(stage.cut);
@@ -375,17 +379,17 @@ double bytes_per_minibatch(const PipelinePlan& plan) {
   return bytes;
 }
 
-// Computes the period of a plan whose stages are given. Messages between servers use the bandwidth between
-// servers, and all other messages use the bandwidth inside a server:
+// Computes the period of a plan with given stages. Messages between servers have the bandwidth between
+// servers, and all other messages have the bandwidth inside a server:
 //
 //   period = max over stages of  max( T/m, 2(m-1) W / (B m^2) )   and over cuts of  2 a / B
 //
-// This is the objective `maximum` of pipedream_levels.cpp for stages that no level divides further. Tested by
+// This is the objective `maximum` of pipedream_levels.cpp for a pipeline of a single level. Tested by
 // planned_scenario_test.cpp.
 
 namespace {
 
-/// Returns the bandwidth of the lowest level with a component that contains all devices, in bytes a
+/// Finds the lowest level at which one component contains all devices, and returns its bandwidth in bytes a
 /// nanosecond.
 double bandwidth_around(std::span<const BandwidthLevel> levels, std::span<const std::int32_t> devices) {
   std::int32_t size = 1;
@@ -404,7 +408,7 @@ std::vector<std::size_t> last_readers(const LayerGraph& graph, const std::vector
   for (std::size_t s = 0; s < stages.size(); ++s) {
     for (const std::int32_t layer : stages[s].layers) {
       last[static_cast<std::size_t>(layer)] = s;
-      // Stages come in pipeline order, so the last value that is written belongs to the last reader.
+      // Stages are visited in pipeline order, so the last value that is written here is the last reader.
       for (const std::int32_t input : graph.layers[static_cast<std::size_t>(layer)].inputs)
         last[static_cast<std::size_t>(input)] = s;
     }
@@ -445,8 +449,8 @@ PipelinePlan stated_plan(const LayerGraph& graph, std::span<const BandwidthLevel
     alive -= dies[s];
     stage.cut = alive;
     const auto replicas = static_cast<double>(stage.devices.size());
-    // A ring sends 2(m-1)/m of the weights for each replica. The result is divided by m, because one
-    // reduction serves a round of m minibatches.
+    // Each replica of a ring sends 2(m-1)/m of the weights. This time is divided by m, because there is one
+    // reduction for every m minibatches.
     stage.reduction_ns = 2 * (replicas - 1) * static_cast<double>(stage.weights) /
                          (bandwidth_around(levels, stage.devices) * replicas * replicas);
     if (s + 1 < stages.size()) {

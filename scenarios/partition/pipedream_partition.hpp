@@ -22,21 +22,22 @@ struct PlannedStage {
   std::vector<std::int32_t> layers;
   /// The devices of the stage's replicas. Minibatch g runs on devices[g % devices.size()].
   std::vector<std::int32_t> devices;
-  /// The number of minibatches in flight on each replica, which is the warm-up of 1F1B-RR + 1.
+  /// The number of minibatches in flight on each replica. It is the warm-up of 1F1B-RR plus 1.
   std::int32_t in_flight = 1;
   /// The time of forward + backward on one device.
   Ns compute_ns = 0;
   Bytes weights = 0;
-  /// The bytes that the stage sends to the next one. The same number of bytes comes back as gradients.
+  /// The bytes of activations that the stage sends to the next stage. Equally many bytes of gradients come
+  /// back.
   Bytes cut = 0;
-  /// The bytes that one device holds: activations and weight versions of minibatches in flight, gradients and
-  /// optimizer state.
+  /// The bytes that one device stores: activations and weight versions of minibatches in flight, gradients
+  /// and optimizer state.
   Bytes held = 0;
-  /// The reduction time of the gradients for each minibatch, by the recurrence.
+  /// The time to reduce the gradients, for each minibatch, as recurrence_period_ns() uses it.
   double reduction_ns = 0;
-  /// The time of a minibatch over the cut after the stage, forward and back, by the recurrence.
+  /// The time in which a minibatch's activations and gradients cross the cut after the stage.
   double cut_ns = 0;
-  /// The number of links over the cut. Each minibatch uses one of them.
+  /// The number of links that carry the cut. Each minibatch uses one of these links.
   std::int32_t cut_links = 1;
 
   friend bool operator==(const PlannedStage&, const PlannedStage&) = default;
@@ -44,7 +45,7 @@ struct PlannedStage {
 
 /// A plan of stages on devices.
 struct PipelinePlan {
-  /// The time between two minibatches, as PipeDream's recurrence computes it.
+  /// The time between two minibatches, as PipeDream's dynamic programme computes it.
   double period_ns = 0;
   /// The stages. Every layer is in one stage, and each stage reads only from earlier stages.
   std::vector<PlannedStage> stages;
@@ -53,39 +54,42 @@ struct PipelinePlan {
 };
 
 /// Returns the plan with the least period on all devices of the cluster. Levels are given from the lowest to
-/// the highest. Device d is component d / (devices of the levels below) of its level. Some devices stay idle
-/// in two cases: a straight pipeline has fewer layers than devices, or the memory limit allows a plan only on
-/// fewer components of the highest level. Among plans with equal periods it takes the one with the longest
-/// last stages, as the released code does. Errors: a layer that fits no device (with its name and bytes), no
-/// plan within the limit, a graph with too many downsets.
+/// the highest. On each level, device d belongs to component d / n, where n is the number of devices in one
+/// component. Some devices are idle in two cases: a straight pipeline has fewer layers than devices, or the
+/// memory limit allows only plans on fewer components of the highest level. Among plans with equal periods,
+/// it chooses the plan with the longest last stages, as the released code does. Errors: a layer that fits on
+/// no device (the message has its name and bytes); no plan within the memory limit; a graph with too many
+/// downsets.
 tl::expected<PipelinePlan, std::string> plan_pipeline(const LayerGraph& graph,
                                                       std::span<const BandwidthLevel> levels,
                                                       const PlanOptions& options,
                                                       std::int64_t state_bytes_per_weight_byte = 0);
 
-/// Returns the plans on 1, 2, ... components of the highest level. It omits numbers for which there is no
-/// plan. Returns an empty list for a graph that plan_pipeline() refuses.
+/// Returns the best plans on 1, 2, ... components of the highest level. It omits numbers of components for
+/// which there is no plan. Returns an empty list for a graph that plan_pipeline() refuses.
 std::vector<PipelinePlan> plans_on_each(const LayerGraph& graph, std::span<const BandwidthLevel> levels,
                                         const PlanOptions& options,
                                         std::int64_t state_bytes_per_weight_byte = 0);
 
-/// Returns the stages with their minibatches in flight and the bytes that these need. The number of
-/// minibatches follows from the devices of each stage and of later stages. In the input, `held` has the bytes
-/// of one minibatch, and compute times do not include overhead.
+/// Returns the stages with their minibatches in flight, with the bytes for these minibatches, and with
+/// overhead in the compute times. The number of minibatches is computed from the devices of each stage and of
+/// later stages. In the input, `held` has the bytes of one minibatch, and compute times do not include
+/// overhead.
 std::vector<PlannedStage> with_minibatches_in_flight(std::vector<PlannedStage> stages,
                                                      const LayerGraph& graph,
                                                      std::int64_t state_bytes_per_weight_byte);
 
-/// Returns a plan's period by the recurrence. It is the maximum over all cuts, and over compute and reduction
-/// of all stages, each divided by the stage's number of devices.
+/// Returns a plan's period by PipeDream's recurrence. It is the maximum of the times of all cuts and of all
+/// stages. The time of a stage (computation and reduction) is divided by its number of devices.
 double recurrence_period_ns(const PipelinePlan& plan, PlanObjective objective);
 
 /// Returns the bytes that all devices send for one minibatch. They are the activations and gradients of each
-/// cut, and 2(m-1)W for the ring all-reduce of a stage's m replicas, which runs once for m minibatches.
+/// cut, and the bytes of ring all-reduces. The m replicas of a stage send 2(m-1)W bytes once for m
+/// minibatches.
 double bytes_per_minibatch(const PipelinePlan& plan);
 
-// Computes the period of a plan whose stages are given, by PipeDream's recurrence. Used where plans are
-// ranked by another measure (planned_scenario.hpp).
+// Computes the period of a plan with given stages, by PipeDream's recurrence. It is used for plans that
+// another measure ranks (planned_scenario.hpp).
 
 /// The layers of a stage, and the devices of its replicas. Minibatch g runs on devices[g % devices.size()].
 struct StatedStage {
@@ -93,10 +97,10 @@ struct StatedStage {
   std::vector<std::int32_t> devices;
 };
 
-/// Returns the plan of these stages with its period under the objective `maximum`. Each ring and each cut
-/// uses the bandwidth of the lowest level with a component that contains all its devices. Devices are
-/// numbered component by component. Requires stages in an order in which they can run, and at least one
-/// device for each stage.
+/// Returns the plan of these stages, with its period under the objective `maximum`. For the devices of a ring
+/// or a cut, it finds the lowest level at which one component contains all of them, and uses the bandwidth of
+/// this level. Device numbers follow the components. Requires that each stage has at least one device and
+/// reads only from earlier stages.
 PipelinePlan stated_plan(const LayerGraph& graph, std::span<const BandwidthLevel> levels,
                          const std::vector<StatedStage>& stages, std::int64_t state_bytes_per_weight_byte);
 

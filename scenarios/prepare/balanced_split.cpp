@@ -1,13 +1,13 @@
-// Finds the division of layers for which the schedule is fastest. Equal ranks alone are not best, because the
-// order of long and short stages decides how long a pipeline fills and how often ranks wait. Lists of layers
-// are therefore timed in the order of the schedule:
+// Searches for the division of layers with which the schedule is fastest. Ranks with equal work are not
+// always best. The order of long and short stages decides how long the warm-up takes and how often ranks
+// wait. So the search computes the time of the schedule for each tried list of layers:
 //
 //   start from: level by price; level without the ends; even; ends one less
 //     -> move one layer from one stage to another; if that is faster, go on from there until no move helps
 //   take the fastest list that fits in memory
 //
-// A program of many microbatches is timed with fewer. For each further microbatch the work of the busiest
-// rank is added, because a full pipeline advances at the rate of this rank.
+// If a program has many microbatches, the search computes the time for fewer. For each missing microbatch it
+// adds the work of the busiest rank, because a full pipeline advances at the rate of this rank.
 
 #include "scenarios/prepare/balanced_split.hpp"
 
@@ -38,17 +38,17 @@
 namespace penstock {
 namespace {
 
-/// The largest number of compute actions of a timed program. A longer program is timed with fewer
-/// microbatches.
+/// The largest number of compute actions of a program for which the search computes a time. A longer program
+/// gets fewer microbatches.
 constexpr std::int64_t kTimedActions = 1 << 15;
-/// The largest number of compute actions in all trials together. They take 0.1 to 0.2 s.
+/// The largest number of compute actions in all trials together. So many actions take 0.1 to 0.2 s.
 constexpr std::size_t kTriedActions = 30'000'000;
 
 using Layers = std::vector<std::int64_t>;
 
-/// Returns the unused bytes of each rank's usable memory; a negative value if memory is missing. It assumes
-/// that one message in each direction is present on each side of a rank. Returns an empty list if the
-/// devices' memory is unknown.
+/// Returns the unused bytes of each rank's usable memory. The value is negative if the rank needs more memory
+/// than it has. It counts one message in each direction to and from each neighbour. Returns an empty list if
+/// the devices' memory is unknown.
 std::vector<Bytes> spare_bytes(const SplitTask& task, const CostTable& costs) {
   std::vector<Bytes> spare;
   const auto memory = task.work.device.usable_memory();
@@ -80,7 +80,8 @@ std::vector<std::int64_t> layers_of_ranks(const SplitTask& task, const Layers& l
   return of_ranks;
 }
 
-/// A list of layers with its time, and whether it fits in memory.
+/// A tried list of layers. It has the time of the schedule, and `fits` is true if all ranks have enough
+/// memory.
 struct Trial {
   Layers layers;
   bool fits = false;
@@ -95,8 +96,8 @@ class Trials {
         times_(layer_times(task.work, task.prices)),
         links_(links_between_stages(task.work)) {}
 
-  /// Returns the fastest list that the search reaches from the starts. Lists that fit in memory take
-  /// precedence.
+  /// Returns the fastest list that the search reaches from `starts`. A list that fits in memory is preferred
+  /// to any list that does not.
   Layers best_from(const std::vector<Layers>& starts) {
     Trial best;
     for (const Layers& start : starts) {
@@ -119,7 +120,8 @@ class Trials {
 
   bool take_if_better(const Layers& layers) {
     if (best_.fits && is_too_slow(layers)) return false;
-    // Every trial counts, even if its list does not fit, because prices take as long as times.
+    // Every trial counts, even if its list does not fit. To compute its costs takes as long as to compute its
+    // time.
     actions_ += order_.actions();
     const auto costs = costs_of(task_, layers);
     if (!costs) return false;
@@ -133,8 +135,8 @@ class Trials {
     return true;
   }
 
-  /// Tries to move one layer between any two stages, and continues after the last tried move. Stops at the
-  /// first move that helps.
+  /// Tries to move one layer from one stage to another. It begins after the move that the previous call tried
+  /// last, and it stops at the first move that helps.
   bool moved_once() {
     const std::size_t stages = best_.layers.size();
     for (std::size_t tried = 0; tried < stages * stages; ++tried) {
@@ -161,7 +163,8 @@ class Trials {
   std::size_t actions_ = 0;
 };
 
-/// Returns the program that is timed instead of the whole one. Returns nothing if there are no lists to time.
+/// Returns the program for which times are computed. It is shorter than the whole program if that has many
+/// microbatches. Returns nothing if there are no lists.
 std::optional<Program> timed_program(const StatedSchedule& schedule, const Program& placed) {
   const std::int64_t stages = placed.stage_count();
   const std::int64_t microbatches = placed.microbatches;
@@ -172,21 +175,21 @@ std::optional<Program> timed_program(const StatedSchedule& schedule, const Progr
   StatedSchedule shorter = schedule;
   shorter.shape.iterations = 1;
   if (!is_short) {
-    // The shorter program has whole rounds of the ranks, and at least four, so that the pipeline is full for
-    // some time.
+    // The number of microbatches of the shorter program is a multiple of the number of ranks. It is at least
+    // four times that number, so that the pipeline is full for some time.
     const std::int64_t ranks = placed.rank_count();
     const std::int64_t rounds =
         std::max<std::int64_t>(4, kTimedActions / (2 * stages * ranks * placed.slices));
     shorter.shape.microbatches = static_cast<std::int32_t>(std::min(microbatches, rounds * ranks));
   }
   auto program = placed_program(shorter);
-  // Some rules accept M but not this smaller number.
+  // Some schedules accept M microbatches but not this smaller number.
   if (!program) return has_lists ? std::optional(placed) : std::nullopt;
   return *std::move(program);
 }
 
-/// Returns the lists from which the search starts: level layers first, then the lists of other rules, if
-/// these rules divide the layers.
+/// Returns the lists from which the search starts. The first is the list of level_split(). The lists of other
+/// rules follow, if these rules can divide the layers.
 std::vector<Layers> starts_of(const SplitTask& task) {
   std::vector<Layers> starts = {level_split(task)};
   LayerTimes times = layer_times(task.work, task.prices);
@@ -209,8 +212,8 @@ std::vector<std::int64_t> level_split(const SplitTask& task) {
   return costs ? fitted_split(task, std::move(level), *costs) : level;
 }
 
-// A rank that lacks memory gives up part of its layers, and all layers are divided again. The number assumes
-// that everything on the rank belongs to layers, so it is rather too small than too large.
+// If a rank lacks memory, its largest number of layers is reduced, and all layers are divided again. The new
+// number assumes that all bytes of the rank belong to layers, so it may be too small but not too large.
 std::vector<std::int64_t> fitted_split(const SplitTask& task, std::vector<std::int64_t> level,
                                        const CostTable& level_costs) {
   Layers layers = level;
@@ -218,7 +221,8 @@ std::vector<std::int64_t> fitted_split(const SplitTask& task, std::vector<std::i
   std::vector<std::int64_t> most(task.outline.ranks.size(), std::ssize(task.work.model.layers));
   std::optional<LayerTimes> times;  // made for the first list that does not fit
   while (!spare.empty() && std::ranges::min(spare) < 0) {
-    // If all ranks together lack memory, no list fits, and the fastest list is the best answer.
+    // If all ranks together need more memory than they have, no list fits. The fastest list is then the best
+    // answer.
     if (std::accumulate(spare.begin(), spare.end(), Bytes{0}) < 0) return level;
     const std::vector<std::int64_t> held = layers_of_ranks(task, layers);
     for (std::size_t rank = 0; rank < spare.size(); ++rank) {

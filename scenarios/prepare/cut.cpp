@@ -1,5 +1,5 @@
-// Takes one copy of a pipeline from a scenario, and cuts its model into stages and gradient buckets. Cuts
-// that a partitioner plans come from planned_scenario.cpp.
+// Prepares one copy of the pipeline of a scenario, and cuts its model into stages and gradient buckets. If a
+// partitioner plans the cuts, planned_scenario.cpp computes them.
 
 #include "scenarios/prepare/cut.hpp"
 
@@ -26,20 +26,19 @@
 
 namespace penstock {
 
-/// Returns the model's workload with all degrees of parallelism set. Its microbatch size is still the
-/// model's. Errors that do not depend on stages: degrees, heads, experts or sequences that do not divide;
-/// more devices than the cluster has; a precision that the devices lack; copies that the schedule makes
-/// itself.
+/// Returns the model's workload with all degrees of parallelism set. The microbatch size is not set yet.
+/// Errors: degrees, heads, experts or sequences that do not divide; more devices than the cluster has; a
+/// precision that the devices lack; copies that the schedule makes itself.
 tl::expected<Workload, std::string> device_workload(const Scenario& scenario, const DeviceModel& model);
 
-// Prepares one copy of a pipeline instead of all, if copies are a degree of parallelism. All copies do the
-// same work at the same time:
+// Prepares one copy of a pipeline instead of all copies, because all of them do the same work at the same
+// time. Three kinds of models have copies:
 //
 //   transformer on named devices  -> the copies that its devices make
 //   costs fitted on measured runs -> the copies that are stated
 //   layers, partition: pipedream  -> the partitioner's cuts, in one program of all copies
 //
-// The other copies only affect the price of a step, for which all copies wait.
+// The other copies affect only the time of an optimizer step, because all copies wait for each other there.
 
 namespace {
 
@@ -49,9 +48,9 @@ Copy on_devices(const Scenario& stated, const DeviceModel& model) {
   auto work = device_workload(stated, model);
   if (!work) return tl::unexpected(work.error());
   OneCopy copy{.scenario = stated, .copies = work->parallel.data, .work = *std::move(work)};
-  // The sharding is already part of the workload's degrees, and the price of a step contains its
-  // communication. The program has only one copy, so it cannot shard. The barrier represents the norm of all
-  // gradients, for which every rank waits before its update.
+  // The program has only one copy, so it cannot shard. The workload already contains the sharding, and the
+  // time of a step contains its communication. The barrier represents the gradient norm, because every rank
+  // waits for this norm before its update.
   copy.scenario.shape.sharding.reset();
   copy.scenario.shape.gather = Gather::microbatch;
   copy.scenario.shape.barrier = true;
@@ -88,8 +87,8 @@ namespace {
 
 using Fault = std::optional<std::string>;
 
-/// Returns an error message if the schedule makes copies itself. Copies and their reductions are part of the
-/// prices here, so they would count twice.
+/// Returns an error message if the schedule makes copies itself. The times here already contain the copies
+/// and their reductions, so copies of the schedule would count them again.
 Fault schedule_fault(const Shape& shape) {
   const bool has_replicas = std::ranges::any_of(shape.replicas, [](std::int32_t count) { return count > 1; });
   if (shape.data_parallel > 1 || has_replicas) {
@@ -105,13 +104,14 @@ Fault schedule_fault(const Shape& shape) {
   return std::nullopt;
 }
 
-/// Returns the number of ranks. Virtual stages are on the same ranks, and a program file has its own number.
+/// Returns the number of ranks. Virtual stages need no ranks of their own. A program file states its own
+/// number of ranks.
 std::int32_t ranks_of(const Scenario& scenario) {
   return scenario.program ? scenario.program->rank_count() : scenario.shape.stages;
 }
 
-/// Returns the stated number of copies if the cluster has room for them. If none is stated, returns the
-/// number that fills the cluster exactly.
+/// Returns the stated number of copies if the cluster has enough devices for them. If no number is stated,
+/// returns the number with which the copies use all devices.
 tl::expected<std::int32_t, std::string> copies_of(const DeviceModel& model, std::int32_t ranks) {
   const Parallel& degrees = model.work.parallel;
   // The numbers come from a file and are not yet compared with the cluster, so their product may need more
@@ -132,9 +132,8 @@ tl::expected<std::int32_t, std::string> copies_of(const DeviceModel& model, std:
       one > model.devices ? "more than" : "which do not divide", model.devices));
 }
 
-/// Replaces the sharding that follows from `distributed_optimizer` by the sharding of the schedule, if the
-/// schedule states it. Both decide whether the copies share the optimizer state, and a contradiction is an
-/// error.
+/// Replaces the sharding that follows from `distributed_optimizer` by the schedule's sharding, if it is
+/// stated. Error: one of the two shares the optimizer state among the copies and the other does not.
 Fault settle_sharding(Parallel& parallel, const DeviceModel& model, std::optional<std::int32_t> sharding) {
   if (!sharding) return std::nullopt;
   const bool shares = *sharding > 0;
@@ -207,8 +206,8 @@ tl::expected<Numbers, std::string> by_stage(const Numbers& stated, std::int32_t 
       stages, stated.size()));
 }
 
-/// Limits a single number for all stages to the number of layers of each stage. A list is not limited, and
-/// cut_buckets() refuses numbers that are too large.
+/// Limits the number of buckets of each stage to its number of layers. It is used if one number is stated for
+/// all stages. A stated list is not limited, and cut_buckets() refuses numbers that are too large.
 Numbers no_more_than_layers(Numbers buckets, const Numbers& ends) {
   std::int32_t begin = 0;
   for (std::size_t stage = 0; stage < buckets.size(); ++stage) {
@@ -231,7 +230,7 @@ tl::expected<StageCut, std::string> cut_into_buckets(const Model& model, const S
   auto buckets = by_stage(stated, whole.stages);
   if (!buckets) return tl::unexpected(buckets.error());
   StageCut cut{.stages = whole.stages, .buckets = *std::move(buckets)};
-  // Stages without layers are divided into equal parts when they are priced (program_prices.cpp).
+  // Stages without layers are divided into equal parts when their costs are computed (program_prices.cpp).
   const auto* graph = std::get_if<LayerGraph>(&model);
   if (graph == nullptr) return cut;
   if (stated.size() == 1) cut.buckets = no_more_than_layers(std::move(cut.buckets), whole.ends);

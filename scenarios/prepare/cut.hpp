@@ -1,6 +1,6 @@
 #pragma once
-// The cut, which is the first step of preparation. A scenario that states copies of a pipeline keeps one of
-// them. The layers of its model are cut into the stages of the program.
+// The first step of preparation. If a scenario states several copies of a pipeline, this step prepares only
+// one copy. It then cuts the layers of the model into the stages of the program.
 
 #include <cstdint>
 #include <optional>
@@ -17,17 +17,18 @@
 namespace penstock {
 
 struct OneCopy {
-  Scenario scenario;  ///< its batch is still the batch of all copies
+  Scenario scenario;  ///< the scenario of one copy, but with the batch of all copies
   /// The number of copies that share the batch. Absent if one program contains all copies.
   std::optional<std::int32_t> copies{};
   std::optional<Workload> work{};  ///< the workload on named devices, with all degrees set
 };
 
-/// Returns one copy of the pipeline. Errors: the errors of device_workload() and with_planned_partition();
-/// copies that the schedule makes itself, if the model has fitted costs.
+/// Returns one copy of the pipeline. Errors: the errors of device_workload() and with_planned_partition(). It
+/// is also an error if the model has fitted costs and the schedule makes copies itself.
 tl::expected<OneCopy, std::string> one_copy(const Scenario& stated);
 
-/// The stages of the model. Each is one stage of the program, or several if it has gradient buckets.
+/// The stages of the model. A model stage with gradient buckets becomes several stages of the program, one
+/// for each bucket. Any other model stage becomes one stage of the program.
 struct StageCut {
   std::int32_t stages = 1;  ///< the number of stages of the model
   /// The number of buckets of each model stage. Empty if no stage has buckets.
@@ -45,9 +46,10 @@ tl::expected<StageCut, std::string> cut_model(const Model& model, const Partitio
 // --- bucket cut ------------------------------------------------------------------------------------------
 
 /// Returns the cut `whole` with its stages divided into buckets. `stated` is empty, one number for all
-/// stages, or one number for each stage. A single number is reduced for stages that have fewer layers. The
-/// buckets of a stage are as even in time as its layers allow. Errors: a list of another length, stage edges
-/// of the model together with buckets, and the errors of cut_buckets().
+/// stages, or one number for each stage. If a stage has fewer layers than a single stated number, its number
+/// of buckets is reduced to its layers. The buckets of a stage are as even in time as its layers allow.
+/// Errors: a list of another length; buckets of a model that states edges between its stages; the errors of
+/// cut_buckets().
 tl::expected<StageCut, std::string> cut_into_buckets(const Model& model, const StageCut& whole,
                                                      const std::vector<std::int32_t>& stated);
 

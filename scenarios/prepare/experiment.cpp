@@ -8,8 +8,8 @@
 //            -> program with the model's edges, validated and lowered, if the caller wants this form
 //            -> costs on the cluster -> Experiment
 //
-// A step may return an error message without a place, and this file adds the place. Assumptions and scaled
-// figures become notes of the experiment.
+// The error message of a step may lack the scenario's file name, and this file adds it. Assumptions and
+// scaled figures become notes of the experiment.
 
 #include "scenarios/prepare/experiment.hpp"
 
@@ -51,8 +51,8 @@ namespace {
 
 using Prepared = tl::expected<Experiment, UserError>;
 
-/// Returns the error with the scenario's file in front, unless the message already starts with a place. A
-/// reader names file, line and key, but later steps know only the key.
+/// Returns the error with the name of the scenario's file at the front, unless the message already starts
+/// with a file or a flag. Readers name file, line and key in their errors, but later steps know only the key.
 UserError in_file(const std::string& file, UserError error) {
   const bool has_place =
       file.empty() || error.message.starts_with(file) || error.message.starts_with("--set ");
@@ -83,9 +83,9 @@ double actions_in_force(const Scenario& scenario, const ScheduleInForce& in_forc
   return compute_actions(in_force.schedule.name, in_force.schedule.shape);
 }
 
-/// Finds the schedule and batch of the copy. The errors name no place.
+/// Finds the schedule and batch of the copy. The error messages do not name the file.
 tl::expected<Preparation, UserError> preparation_of(OneCopy copy) {
-  // The schedule in force points to the program in the copy's scenario, so this scenario must not move.
+  // `in_force` has a pointer to the program in the copy's scenario, so this scenario must not move in memory.
   auto shared = std::make_shared<const OneCopy>(std::move(copy));
   PENSTOCK_ASSIGN_OR_RETURN(ScheduleInForce in_force,
                             input(schedule_in_force(shared->scenario, shared->copies)));
@@ -93,8 +93,8 @@ tl::expected<Preparation, UserError> preparation_of(OneCopy copy) {
   return Preparation{.copy = std::move(shared), .in_force = std::move(in_force), .compute_actions = actions};
 }
 
-/// The program of the schedule in force. The program's own lists are empty if there are `loops`, or if the
-/// order of the schedule depends on costs.
+/// The program of the schedule in force, with each stage on its rank. The lists of `program` are empty if
+/// `loops` has the actions, or if the order of the schedule depends on costs.
 struct PlacedForm {
   Program program;
   std::vector<ActionLoops> loops{};
@@ -110,13 +110,14 @@ tl::expected<PlacedForm, std::string> placed_form(const StatedSchedule& schedule
       [](Program program) { return PlacedForm{.program = std::move(program)}; });
 }
 
-/// Returns true if lists are validated and lowered before they are priced. The schedule's rule guarantees
-/// valid lists only for a chain of stages. So program files and models with edges are always checked.
+/// Returns true if lists are validated and lowered before their costs are computed. A schedule's rule
+/// guarantees valid lists only for a chain of stages. So program files and models with edges are always
+/// checked.
 bool is_lowered_early(const Scenario& scenario, ProgramForm form) {
   return form == ProgramForm::lowered || scenario.program || has_edges(scenario.model);
 }
 
-/// Runs all steps after begin_preparation(). The errors name no place.
+/// Runs all steps after begin_preparation(). The error messages do not name the file.
 Prepared prepared(const Preparation& begun, ProgramForm form) {
   const std::string why_lists = form == ProgramForm::lowered ? std::string() : why_no_loops(begun);
   const bool as_loops = form == ProgramForm::loops && why_lists.empty();
@@ -212,8 +213,8 @@ Prepared lowered(Experiment experiment) {
 
 double compute_actions(const Scenario& scenario) {
   if (scenario.program) return listed_actions(*scenario.program, scenario.shape.iterations);
-  // Copies of such a model share the batch. For other models one_copy() is not called, because it may plan a
-  // partition, which takes too long here.
+  // The copies of such a model share the batch, so their number must be known. For other models one_copy() is
+  // not called, because it may plan a partition, and that takes too long here.
   std::optional<std::int32_t> copies;
   if (is_priced_by_one_copy(scenario.model)) {
     const auto copy = one_copy(scenario);
@@ -224,7 +225,8 @@ double compute_actions(const Scenario& scenario) {
   return in_force ? compute_actions(in_force->schedule.name, in_force->schedule.shape) : 0;
 }
 
-// Device r runs rank r. If a rank is a group of devices, the result has the name of one of them.
+// Device r runs rank r. If a rank is a group of devices, the result contains the name of one device of the
+// group.
 
 std::vector<std::string> rank_devices(const Experiment& experiment) {
   const std::vector<Device>& devices = experiment.cluster.devices();

@@ -36,34 +36,36 @@ struct StagedNetwork {
 enum class ProgramForm : std::uint8_t {
   // Validated lists with SENDs and RECVs. Backends, checks and stored runs need this form.
   lowered,
-  // The compute lists of the schedule's rule, without validation. Program files and programs with the model's
-  // own edges are lowered nevertheless.
+  // The compute lists of the schedule's rule, without validation. Program files, and programs of models that
+  // state edges, are validated and lowered nevertheless.
   lists,
-  // The same lists as loops, whose size does not grow with M. If why_no_loops() gives a reason, the program
-  // has lists.
+  // The compute lists, written as loops. Their size does not grow with M. If why_no_loops() returns a reason,
+  // the program has lists instead.
   loops,
 };
 
 /// A scenario that is ready for an engine. All engines of sim/ and backend/ take this type.
 struct Experiment {
   std::string name;  ///< the scenario's file, or the schedule's name
-  Program program;   ///< the program in one of the forms above
-  CostTable costs;   ///< one entry for each stage and each edge of the program
+  Program program;   ///< the program, in one of the forms of ProgramForm
+  CostTable costs;   ///< the costs of each stage and each edge of the program
   Cluster cluster;   ///< the cluster, on which device r runs rank r
   ChannelOptions channels;
   double samples_per_microbatch = 1;  ///< the samples of a microbatch in all copies of the pipeline together
   std::vector<std::string> notes;
   std::optional<double> price_per_device_hour{};
-  /// True if the scenario states no model. An activation then has kActivationParts "bytes".
+  /// True if the scenario states no model. Memory is then counted in activations: one activation has
+  /// kActivationParts "bytes".
   bool counts_activations = false;
   std::int32_t pipeline_size = 0;          ///< the stated K of the schedule, or 0 for a program file
-  std::optional<TrainedModel> trained{};   ///< present if the model is priced on named devices
+  std::optional<TrainedModel> trained{};   ///< present if the model is on named devices
   std::optional<StagedNetwork> network{};  ///< absent if the scenario describes only times and bytes
 
   // prepare() sets the following fields, and only predictions use them.
-  /// The lists of all ranks as loops. If there are loops, the lists of `program` are empty.
+  /// The lists of all ranks, written as loops. If this vector has loops, the lists of `program` are empty.
   std::vector<ActionLoops> loops{};
-  /// The reason why the program cannot have loops. It is empty if loops are possible or were not wanted.
+  /// The reason why the program cannot have loops. The text is empty if loops are possible, or if the caller
+  /// did not want loops.
   std::string why_lists{};
   double compute_actions = 0;  ///< the approximate number of compute actions; 0 if they were not counted
   /// The copy of the pipeline that was prepared. with_microbatches() starts from this copy. Null if the
@@ -71,11 +73,12 @@ struct Experiment {
   std::shared_ptr<const OneCopy> source{};
 };
 
-/// The result of the first step of preparation: one copy of the pipeline with its schedule and batch. It
-/// shows the length of the run before any list exists.
+/// The result of the first step of preparation: one copy of the pipeline with its schedule and batch. Its
+/// number of compute actions is known before any list is generated.
 struct Preparation {
   std::shared_ptr<const OneCopy> copy;
-  ScheduleInForce in_force;  ///< the schedule in force; a program file in it belongs to `copy`
+  /// The schedule and batch that apply to the run. If there is a program file, `copy` owns the program.
+  ScheduleInForce in_force;
   /// The approximate number of compute actions of `copy`, or 0 if the schedule is not known.
   double compute_actions = 0;
 };
@@ -83,34 +86,36 @@ struct Preparation {
 /// Runs the first step of preparation. Errors: the errors of prepare().
 tl::expected<Preparation, UserError> begin_preparation(const Scenario& scenario);
 
-/// Runs all other steps: it generates, partitions and prices the program, and validates and lowers it if
-/// `form` requires this. Equal scenarios give equal experiments. Errors: bad input, an invalid program.
+/// Runs all other steps. It generates the program, cuts the model and computes the costs. If `form` requires
+/// it, it also validates and lowers the program. Equal scenarios give equal experiments. Errors: bad input,
+/// an invalid program.
 tl::expected<Experiment, UserError> prepare(const Preparation& begun, ProgramForm form);
 
 /// Runs all steps of preparation.
 tl::expected<Experiment, UserError> prepare(const Scenario& scenario,
                                             ProgramForm form = ProgramForm::lowered);
 
-/// Returns how many Scenarios this thread has begun to prepare. Tests check that a prediction prepares its
-/// scenario only once.
+/// Returns the number of scenarios that this thread has begun to prepare. Tests use it to check that a
+/// prediction prepares its scenario only once.
 std::int64_t preparations_so_far();
 
 /// Returns the reason why a program cannot be prepared as loops, or an empty text if it can.
 std::string why_no_loops(const Preparation& begun);
 
-/// Returns the experiment of the same scenario with one iteration and another number of microbatches. The
-/// size of a microbatch stays the same. Errors: the errors of prepare(); an experiment without `source`.
+/// Prepares the scenario of `experiment` again, with one iteration and another number of microbatches. The
+/// size of a microbatch does not change. Errors: the errors of prepare(); an experiment without `source`.
 tl::expected<Experiment, UserError> with_microbatches(const Experiment& experiment, std::int64_t microbatches,
                                                       ProgramForm form);
 
-/// Returns the experiment with lists in the place of its loops. Without loops the experiment stays the same.
+/// Returns the experiment with its loops replaced by lists. An experiment without loops is returned
+/// unchanged.
 Experiment with_lists(Experiment experiment);
 
 /// Returns the experiment with its program validated and lowered. Error: an invalid program.
 tl::expected<Experiment, UserError> lowered(Experiment experiment);
 
-/// Returns the approximate number of compute actions of a scenario. If only one copy of the pipeline is
-/// prepared, it counts this copy. Returns 0 if the batch or the schedule is not valid.
+/// Returns the approximate number of compute actions of a scenario. If preparation uses only one copy of the
+/// pipeline, only this copy is counted. Returns 0 if the batch or the schedule is not valid.
 double compute_actions(const Scenario& scenario);
 
 /// Returns the name of each rank's device. A name is empty if the cluster has no such device.
@@ -119,13 +124,13 @@ std::vector<std::string> rank_devices(const Experiment& experiment);
 /// An experiment and the shape from which its program was generated.
 struct ShapedExperiment {
   Experiment experiment;
-  Shape shape;  ///< the shape, whose `microbatches` are those of the experiment's program
+  Shape shape;  ///< the shape; its `microbatches` is the number of the experiment's program
 };
 
 /// Returns the first smaller experiment that hangs under the scenario's channels, or `hanging` if none is
-/// found. `penstock check --shrink` uses it. It tries all K, v and M in ascending order, and K changes
-/// slowest. It skips shapes that the schedule refuses, and gives up after several million actions. Requires a
-/// scenario without `program`, and prepare(scenario) == `hanging`.
+/// found. `penstock check --shrink` uses it. It tries all K, v and M in ascending order, with K in the outer
+/// loop. It skips shapes that the schedule refuses. It stops after 5 million actions. Requires a scenario
+/// without `program`, and prepare(scenario) == `hanging`.
 ShapedExperiment smallest_hanging_shape(const Scenario& scenario, Experiment hanging);
 
 }  // namespace penstock

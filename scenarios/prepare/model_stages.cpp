@@ -1,10 +1,11 @@
-// Computes a model's figures for each stage. If a scenario states figures by stage, missing ones follow from
-// the others:
+// Computes a model's figures for each stage. If a scenario states figures for each stage, missing times are
+// computed from the stated ones:
 //
 //   B alone -> I = B / 2, W = B - I        B and I -> W = B - I        I and W -> B = I + W        R = F
 //
-// If it states layers, a stage has the sums over its layers. Only `transient` is a maximum, because one layer
-// runs at a time. Gradients and optimizer state are multiples of the weights unless they are stated.
+// If it states layers, the figures of a stage are sums over its layers. Only `transient` is a maximum,
+// because one layer runs at a time. Gradients and optimizer state are multiples of the weights unless they
+// are stated.
 
 #include "scenarios/prepare/model_stages.hpp"
 
@@ -117,7 +118,8 @@ tl::expected<UnscaledStage, std::string> unscaled(const StageFigures& figures,
   cost.backward_weight_ns = backward->weight;
   cost.recompute_ns = figures.recompute.of(stage, cost.forward_ns);
   cost.step_ns = figures.step.of(stage, 0);
-  // The value -1 means that the time is not stated. An engine then adds up the two parts of a pair.
+  // The value -1 means that the time is not stated. An engine then adds the times of the two actions of a
+  // pair.
   cost.overlapped_pair_ns = figures.overlapped_pair.of(stage, -1);
   cost.pair_hidden_ns = figures.pair_hidden.of(stage, 0);
   cost.kept = figures.kept.of(stage, 0);
@@ -253,7 +255,8 @@ std::string Scaler::overflow() const {
 
 // --- scaled layers ---------------------------------------------------------------------------------------
 //
-// Weights do not depend on the number of samples. All other figures of a layer scale with it.
+// Weights do not depend on the number of samples. All other figures of a layer are proportional to this
+// number.
 
 tl::expected<LayerGraph, std::string> scaled_layers(LayerGraph graph, Scaling scaling) {
   Scaler scale(scaling);

@@ -1,6 +1,6 @@
 #pragma once
-// A model's figures by stage, for the microbatch that they hold for. One rule scales figures to other numbers
-// of samples: figure * wanted / own, rounded to the nearest. program_prices.cpp uses both.
+// The figures of a model for each stage, and the rule that scales them to another number of samples: figure *
+// wanted / own, rounded to the nearest. program_prices.cpp uses both.
 
 #include <cstdint>
 #include <string>
@@ -15,13 +15,15 @@
 
 namespace penstock {
 
-/// The number of samples for which figures hold, and the number for which they are wanted. Both are >= 1.
+/// The number of samples for which figures are stated (`own`), and the number for which they are needed
+/// (`wanted`). Both are at least 1.
 struct Scaling {
   std::int64_t own = 1;
   std::int64_t wanted = 1;
 };
 
-/// Scales figures >= 0 and records if one exceeded 64 bits. After an overflow its results have no meaning.
+/// Scales figures that are at least 0, and records if a result exceeded 64 bits. After an overflow, all later
+/// results have no meaning.
 class Scaler {
  public:
   explicit Scaler(Scaling scaling) : scaling_(scaling) {}
@@ -55,8 +57,8 @@ struct UnscaledStage {
 
 using UnscaledStages = tl::expected<std::vector<UnscaledStage>, std::string>;
 
-/// Returns the stages of a model with figures for each stage. Errors: a list whose length is not `stages`,
-/// backward times that do not add up.
+/// Returns the stages of a model that states figures for each stage. Errors: a list whose length is not
+/// `stages`, backward times that do not add up.
 UnscaledStages unscaled_stages(const StageFigures& figures, const BytesPerWeightByte& beside,
                                std::int32_t stages);
 /// Returns the stages of a model of layers. Stage i has the layers from ends[i - 1] to ends[i], and its

@@ -1,7 +1,6 @@
-// Turns a plan, which is a list of stages with layers and devices, into a scenario. Three things are put into
-// the plan's order. Layers are listed by stage with a cut after each stage. Replicas become the list of
-// counts of 1F1B-RR. Devices are numbered as the ranks are, because a plan numbers them component by
-// component and a cluster in any order.
+// Makes a scenario from a plan. A plan is a list of stages with layers and devices. The scenario lists the
+// layers stage by stage, with a cut after each stage. It states the number of replicas of each stage for
+// 1F1B-RR. It also puts the cluster's devices in the order of the ranks.
 //
 //   profile + cluster -> levels of bandwidth -> plan (partition/pipedream) -> scenario of 1f1b-rr
 
@@ -39,8 +38,8 @@ namespace penstock {
 
 namespace {
 
-/// Returns the plan with the cluster's own device numbers. A plan numbers devices component by component, and
-/// a cluster given link by link may number them differently.
+/// Returns the plan with the cluster's own device numbers. The device numbers of a plan follow the components
+/// of the levels. A cluster that states single links may use other numbers.
 PipelinePlan with_devices(PipelinePlan plan, const std::vector<std::int32_t>& devices) {
   if (devices.empty()) return plan;
   for (PlannedStage& stage : plan.stages) {
@@ -84,7 +83,7 @@ struct InRankOrder {
   }
 };
 
-/// Returns the layers in the order of the plan's stages. Layers can run in this order.
+/// Returns the layers in the order of the plan's stages. In this order, each layer comes after its inputs.
 LayerGraph in_plan_order(const LayerGraph& graph, const PipelinePlan& plan) {
   LayerGraph ordered;
   ordered.overhead_ns = graph.overhead_ns;
@@ -114,14 +113,14 @@ std::vector<std::int32_t> cuts_of(const PipelinePlan& plan) {
   return cuts;
 }
 
-/// Returns a number of minibatches that divides evenly among the replicas of every stage, and that fills the
-/// pipeline several times.
+/// Returns a number of minibatches that is a multiple of the replica count of every stage. It is large enough
+/// to fill the pipeline several times.
 tl::expected<std::int64_t, std::string> even_minibatches(const PipelinePlan& plan) {
   auto turn = turn_of_all_replicas(plan);
   if (!turn) return turn;
   std::int64_t devices = 0;
   for (const PlannedStage& stage : plan.stages) devices += std::ssize(stage.devices);
-  // This number fills a straight pipeline at least four times.
+  // With this number, a pipeline without replicas is filled at least four times.
   const std::int64_t wanted = std::max<std::int64_t>(32, 4 * devices);
   return (wanted + *turn - 1) / *turn * *turn;
 }
@@ -138,7 +137,8 @@ void adopt_layers(Scenario& scenario, const PipelinePlan& plan) {
 tl::expected<std::int64_t, std::string> turn_of_all_replicas(const PipelinePlan& plan) {
   std::int64_t turn = 1;
   for (const PlannedStage& stage : plan.stages) {
-    // The check runs at each stage. Both factors are below 2^31, so lcm() cannot exceed 64 bits.
+    // Because the result is checked after each stage, both arguments are below 2^31, and lcm() cannot exceed
+    // 64 bits.
     turn = std::lcm(turn, std::max<std::int64_t>(std::ssize(stage.devices), 1));
     if (turn <= std::numeric_limits<std::int32_t>::max()) continue;
     std::vector<std::size_t> replicas;
@@ -173,7 +173,7 @@ tl::expected<PlannedScenario, std::string> with_plan(const Scenario& scenario, c
   adopt_layers(result, planned.plan);
   result.schedule = "1f1b-rr";
   result.program.reset();
-  // A list of bucket counts applies to the previous stages, so it is dropped.
+  // A list of bucket counts belongs to the stages before planning, so it is removed.
   std::vector<std::int32_t> buckets = result.shape.buckets;
   if (buckets.size() > 1) buckets.clear();
   result.shape = {.stages = result.shape.stages, .routing = Routing::global, .buckets = std::move(buckets)};
@@ -226,14 +226,13 @@ tl::expected<PlannedScenario, std::string> with_times_of(PlannedScenario planned
   return planned;
 }
 
-// Prepares the input of partitioners, which do not know samples or names of devices. Layers are scaled to the
-// minibatch that one replica runs. The cluster becomes levels of bandwidth, and the smallest device gives the
-// memory limit.
+// Prepares the input of partitioners. Layer times and bytes are scaled to one minibatch. The cluster becomes
+// a list of bandwidth levels. The memory limit is the memory of the smallest device.
 
 // --- merged layers ---------------------------------------------------------------------------------------
 //
-// Partitioners go through all downsets of a graph. A graph with many parallel branches has too many downsets,
-// but a chain of merged layers has only one more than layers.
+// Partitioners visit all downsets of a graph. A graph with many parallel branches has too many downsets. A
+// chain of n merged layers has only n + 1 downsets.
 
 Scenario with_merged_branches(Scenario scenario) {
   const auto* graph = std::get_if<LayerGraph>(&scenario.model);
@@ -249,7 +248,8 @@ Scenario with_merged_branches(Scenario scenario) {
 
 // --- planning levels -------------------------------------------------------------------------------------
 //
-// A preset states its levels. For a cluster given link by link, partition/pipedream_levels.hpp finds them.
+// A preset states its levels. If a cluster states single links, partition/pipedream_levels.hpp finds the
+// levels.
 
 namespace {
 
@@ -309,8 +309,8 @@ void keep_within_devices(PlanOptions& options, const ClusterSpec& cluster) {
 }
 
 /// Returns the meaning of a microbatch. A scenario without a known schedule is planned for 1f1b-rr, in which
-/// a microbatch is a whole minibatch. In contrast, meaning_of_microbatch() assumes a synchronous schedule for
-/// an unknown name.
+/// a microbatch is a whole minibatch. This differs from meaning_of_microbatch(), which assumes a synchronous
+/// schedule for an unknown name.
 MicrobatchMeaning meaning_of(const Scenario& scenario) {
   const ScheduleInfo* schedule = find_schedule(scenario.schedule);
   return schedule == nullptr || schedule->asynchronous ? MicrobatchMeaning::whole_minibatch
@@ -341,7 +341,7 @@ tl::expected<PlanningTask, std::string> planning_task_over(const Scenario& scena
                       .levels = std::move(cluster.levels),
                       .devices = std::move(cluster.devices),
                       .options = options,
-                      // Planners themselves count gradients as large as the weights, so these are subtracted.
+                      // Partitioners already count gradients as large as the weights, so 1 is subtracted.
                       .state_bytes_per_weight_byte = beside.optimizer_state + beside.gradients - 1};
 }
 
@@ -351,14 +351,15 @@ tl::expected<PlanningTask, std::string> planning_task(const Scenario& scenario, 
   return planning_task_over(scenario, *std::move(cluster), options);
 }
 
-// Applies a plan in one of two forms, which depends on the schedule:
+// Applies a plan in one of two forms. The schedule decides which form is used:
 //
 //   1f1b-rr of one stage     stages, replicas and cuts are the plan's
 //   K stages of a schedule   a straight plan: K stages with one device each, over the links between them
 
 namespace {
 
-/// Returns one level with one device for each stage of the model, and a bandwidth of the cluster.
+/// Returns a single level. It has one device for each stage of the model, and the bandwidth of one of the
+/// cluster's levels.
 tl::expected<ClusterLevels, std::string> straight_levels(const Scenario& scenario) {
   const ScheduleInfo* schedule = find_schedule(scenario.schedule);
   const std::int32_t chunks = schedule == nullptr ? 1 : chunks_of(*schedule, scenario.shape);
@@ -367,8 +368,9 @@ tl::expected<ClusterLevels, std::string> straight_levels(const Scenario& scenari
   if (auto* uniform = std::get_if<UniformCluster>(&cluster.shape)) uniform->devices = scenario.shape.stages;
   auto known = levels_of(cluster);
   if (!known) return known;
-  // All cuts use one bandwidth. If all ranks fit in one server and are numbered in order, it is the bandwidth
-  // inside a server. Otherwise it is the bandwidth between servers.
+  // All cuts use the same bandwidth. If all ranks fit in one component of the lowest level (a server) and the
+  // devices are in order, it is the bandwidth inside a server. Otherwise it is the bandwidth of the highest
+  // level.
   const bool fit_the_lowest =
       scenario.shape.stages <= known->levels.front().components && std::ranges::is_sorted(known->devices);
   const BandwidthLevel& level = fit_the_lowest ? known->levels.front() : known->levels.back();
@@ -380,8 +382,8 @@ bool plan_decides_all(const Scenario& scenario) {
   return schedule != nullptr && schedule->generate == one_f_one_b_rr && scenario.shape.stages == 1;
 }
 
-/// Returns options for a straight plan. Memory counts only if a limit is stated, because the schedule need
-/// not be 1F1B and its microbatches in flight are unknown.
+/// Returns options for a straight plan. The plan respects a memory limit only if the user states one. The
+/// schedule may differ from 1F1B, so the number of its microbatches in flight is unknown.
 PlanOptions straight_options(PlanOptions options) {
   options.form = PlanForm::straight;
   // Without this value, planned_scenario.cpp would use the memory of the devices.
@@ -411,7 +413,7 @@ tl::expected<Scenario, std::string> with_planned_partition(const Scenario& state
   auto plan = plan_pipeline(task->layers, task->levels, task->options, task->state_bytes_per_weight_byte);
   if (!plan) return tl::unexpected(plan.error());
   if (!decides_all) {
-    // A straight plan has fewer stages than wanted if the model has too few layers or cuts.
+    // A straight plan has fewer stages than requested if the model has too few layers or cuts.
     const auto most = static_cast<std::int32_t>(plan->stages.size());
     if (most == wanted) return cut_by_plan(scenario, *plan);
     return tl::unexpected(fmt::format(

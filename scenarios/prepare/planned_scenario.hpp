@@ -1,7 +1,7 @@
 #pragma once
-// PipeDream's partitioner applied to a scenario: what it asks of the scenario, and the scenario that runs its
-// plan. `penstock plan`, the search over plans and `partition: pipedream` use this file. The partitioner
-// itself is in pipedream_partition.hpp.
+// Applies PipeDream's partitioner to a scenario. It makes the partitioner's input from the scenario, and then
+// makes a scenario that runs the plan. `penstock plan`, the search over plans and `partition: pipedream` use
+// this file. The partitioner itself is in pipedream_partition.hpp.
 
 #include <cstdint>
 #include <optional>
@@ -21,16 +21,16 @@ namespace penstock {
 
 // --- merged layers ---------------------------------------------------------------------------------------
 
-/// Returns the scenario with parallel branches of its layers merged and a note about it, if the layers have
-/// too many downsets for planning. Other scenarios are returned unchanged.
+/// If the layer graph has too many downsets for planning, returns the scenario with merged parallel branches
+/// and a note about the merge. Returns other scenarios unchanged.
 Scenario with_merged_branches(Scenario scenario);
 
 // --- planning levels -------------------------------------------------------------------------------------
 
 /// Returns the levels of bandwidth of a cluster, from the lowest to the highest. It omits levels of one
-/// component unless there is no other level. For a cluster given link by link it uses cluster_levels(). Other
-/// clusters number their devices component by component, so `devices` is empty. Error: a uniform cluster
-/// without a number of devices.
+/// component unless there is no other level. If the cluster states single links, it uses cluster_levels(). In
+/// other clusters, the device numbers already follow the components, so `devices` is empty. Error: a uniform
+/// cluster without a number of devices.
 tl::expected<ClusterLevels, std::string> levels_of(const ClusterSpec& cluster);
 
 // --- planning task ---------------------------------------------------------------------------------------
@@ -40,9 +40,11 @@ struct PlanningTask {
   LayerGraph layers;  ///< the layers with the times and bytes of one minibatch
   std::int64_t minibatch_size = 1;
   std::vector<BandwidthLevel> levels;
-  /// The devices, grouped by component. If the list is empty, they have the order of the cluster.
+  /// The device numbers of the cluster, grouped by component of the levels. If the list is empty, the order
+  /// of the cluster's devices is used.
   std::vector<std::int32_t> devices;
-  PlanOptions options;  ///< with the devices' memory if no limit is stated
+  /// The options of the plan; the memory limit is the devices' memory if no limit is stated.
+  PlanOptions options;
   std::int64_t state_bytes_per_weight_byte = 0;
 };
 
@@ -55,8 +57,9 @@ tl::expected<PlanningTask, std::string> planning_task_over(const Scenario& scena
 
 /// A plan and the scenario that runs it.
 struct PlannedScenario {
-  PipelinePlan plan;                ///< its layer numbers refer to the planned scenario
-  std::int64_t minibatch_size = 1;  ///< the samples of one minibatch, which one replica runs alone
+  PipelinePlan plan;  ///< the plan; its layer numbers refer to the scenario that was planned
+  /// The number of samples of a minibatch; each minibatch runs on one replica of a stage.
+  std::int64_t minibatch_size = 1;
   std::vector<BandwidthLevel> levels;
   PlanObjective objective = PlanObjective::maximum;
   std::optional<Bytes> memory_limit;  ///< the memory limit that the plan respects
@@ -66,16 +69,18 @@ struct PlannedScenario {
 };
 
 /// Returns the number of minibatches after which the replica assignment of all stages repeats. It is the
-/// least common multiple of the replica counts. Error: more than 2^31; the message names the counts.
+/// least common multiple of the replica counts. Error: the result exceeds 2^31; the message names the replica
+/// counts.
 tl::expected<std::int64_t, std::string> turn_of_all_replicas(const PipelinePlan& plan);
 
-/// Returns the scenario with `plan`, and leaves its batch unchanged. `plan` is a plan of the task and numbers
-/// devices component by component. Error: devices that cannot be put in the plan's order.
+/// Returns the scenario that runs `plan`, with the batch of `scenario`. `plan` must be a plan of `task`, and
+/// its device numbers follow the components of the levels. Error: devices that cannot be put in the plan's
+/// order.
 tl::expected<PlannedScenario, std::string> with_plan(const Scenario& scenario, const PlanningTask& task,
                                                      PipelinePlan plan);
 
-/// Returns the scenario that runs `plan`. The number of minibatches is such that all replicas of a stage run
-/// equally many. Errors: the errors of with_plan() and turn_of_all_replicas().
+/// Returns the scenario that runs `plan`, with a new number of minibatches. With this number, all replicas of
+/// a stage run equally many minibatches. Errors: the errors of with_plan() and turn_of_all_replicas().
 tl::expected<PlannedScenario, std::string> scenario_of_plan(const Scenario& scenario,
                                                             const PlanningTask& task, PipelinePlan plan);
 
@@ -88,18 +93,17 @@ tl::expected<PlannedScenario, std::string> plan_scenario(const Scenario& scenari
 /// schedule is unchanged.
 Scenario cut_by_plan(const Scenario& scenario, const PipelinePlan& plan);
 
-/// Returns the plan with the layer times of `truth`, which otherwise equals the planned scenario. It shows
-/// the true period of a plan that was made from a noisy profile. The period follows from the recurrence, and
-/// the stages do not change.
+/// Returns the plan with the layer times of `truth`. In all other respects `truth` must equal the planned
+/// scenario. The result shows the true period of a plan that was made from a noisy profile. The stages do not
+/// change.
 tl::expected<PlannedScenario, std::string> with_times_of(PlannedScenario planned, const Scenario& truth);
 
 // Applies `partition: pipedream` to a scenario with any schedule.
 
 /// Returns `scenario` with `partition: pipedream` replaced by the cuts of a plan. Other scenarios are
-/// returned unchanged. For a 1f1b-rr schedule of one stage without replicas, the plan also decides stages and
-/// replicas. For any other schedule, a straight plan cuts the model into the schedule's number of stages,
-/// with one device each. Errors: the errors of plan_scenario(), and replicas together with `partition:
-/// pipedream`.
+/// returned unchanged. For a 1f1b-rr schedule of one stage without replicas, the plan also chooses the stages
+/// and replicas. For any other schedule, the plan has the schedule's number of stages, with one device for
+/// each. Errors: the errors of plan_scenario(), and replicas together with `partition: pipedream`.
 tl::expected<Scenario, std::string> with_planned_partition(const Scenario& scenario);
 
 }  // namespace penstock

@@ -1,6 +1,6 @@
 // Makes the compute program of a schedule. The placed program determines the number of stages. The model is
-// cut into that many stages, and then each stage has a cost. Some schedules search for the best order for
-// these costs (weighs_costs):
+// cut into that number of stages, and the costs of each stage are computed. Some schedules use these costs to
+// search for the best order (weighs_costs):
 //
 //   schedule and batch -> placed program -> cut of the model
 //                      -> (weighs_costs: prices of whole stages, times of messages) -> compute program
@@ -34,26 +34,26 @@
 
 namespace penstock {
 
-/// Returns the time that an activation takes from each stage to the next one. Error: times that are too long
-/// for a search.
+/// Returns, for each stage, the time that its activation takes to the next stage. Error: times that are too
+/// long for a search.
 tl::expected<std::vector<Ns>, std::string> transfer_times(const Program& placed, const ProgramPrices& prices);
 
-/// Returns `placed` with the stages divided into `buckets`, and the notes of the schedule. If the order of
-/// the schedule depends on costs, the program has the best order that was found. Requires
-/// `placed` = placed_stages(schedule) and a cut into its stages. Errors: the errors of generate(),
-/// program_prices() and transfer_times().
+/// Returns the program `placed` with its stages divided into `buckets`, and the notes of the schedule. If the
+/// order of the schedule depends on costs, the program has the best order that was found. Requires `placed` =
+/// placed_stages(schedule) and a cut into its stages. Errors: the errors of generate(), program_prices() and
+/// transfer_times().
 GeneratedWithNotes compute_program(const StatedSchedule& schedule, Program placed, const StageCut& whole,
                                    const std::vector<std::int32_t>& buckets, const PriceTerms& terms);
 
 // --- placed program --------------------------------------------------------------------------------------
 //
-// The ranks of the stages depend neither on costs nor on buckets. So a program that is generated without them
-// shows the number of stages and the links between them.
+// The ranks of the stages depend neither on costs nor on buckets. So a program that is generated without
+// costs and buckets has the right number of stages on the right ranks.
 
 namespace {
 
-/// Returns the schedule's shape without buckets. If the order depends on costs, the shape also has no memory
-/// limits, because no bytes are known yet. compute_program() uses both.
+/// Returns the schedule's shape without buckets. If the order depends on costs, the memory limits are also
+/// removed, because no bytes are known yet. compute_program() uses buckets and limits later.
 Shape shape_without_costs(const StatedSchedule& schedule) {
   Shape shape = schedule.shape;
   shape.buckets.clear();
@@ -61,7 +61,7 @@ Shape shape_without_costs(const StatedSchedule& schedule) {
   return shape;
 }
 
-/// Returns the error that generate() gives because of the shape, if there is one.
+/// Returns the error that generate() would return because of the shape, if there is one.
 tl::expected<void, std::string> check_stored_shape(const std::string& name, Shape shape) {
   if (auto takes = check_shape(name, shape); !takes) return takes;
   shape.virtual_stages = chunks_of(*find_schedule(name), shape);
@@ -82,7 +82,8 @@ tl::expected<Program, std::string> placed_stages(const StatedSchedule& schedule)
   if (!schedule.weighs_costs) return placed_program(schedule);
   Shape shape = shape_without_costs(schedule);
   PENSTOCK_RETURN_IF_ERROR(check_stored_shape(schedule.name, shape));
-  // The stages are on the same ranks for any number of microbatches, so one for each copy is enough.
+  // The number of microbatches does not change the ranks of the stages, so one microbatch for each copy is
+  // enough.
   shape.microbatches = shape.data_parallel;
   return generate(schedule.name, shape).map([&](Program program) {
     program.microbatches = schedule.shape.microbatches;
@@ -116,7 +117,8 @@ tl::expected<ScheduleInForce, std::string> schedule_in_force(const Scenario& sce
   auto batch = copies ? batch_of_copy(scenario.batch, *copies) : scenario.batch;
   if (!batch) return tl::unexpected(batch.error());
   if (program != nullptr) {
-    // A scenario or a flag may repeat the number of the program file, so only a different number is an error.
+    // A scenario or a flag may repeat the program file's number of microbatches, so only a different number
+    // is an error.
     if (batch->microbatches && *batch->microbatches != program->microbatches) {
       return tl::unexpected(
           fmt::format("schedule.microbatches: the program has {}, got {}; leave the key out",
@@ -155,7 +157,8 @@ tl::expected<ResolvedScenario, std::string> resolve(const Scenario& scenario, co
   const PriceTerms terms = price_terms(scenario, in_force.batch);
   PENSTOCK_ASSIGN_OR_RETURN(const StageCut whole,
                             cut_model(scenario.model, scenario.partition, placed.stage_count()));
-  // The cut without buckets is also needed below, because schedules use the prices of whole stages.
+  // The cut without buckets is also needed below, because searches for an order use the costs of stages that
+  // are not divided.
   PENSTOCK_ASSIGN_OR_RETURN(StageCut cut, cut_into_buckets(scenario.model, whole, scenario.shape.buckets));
   PENSTOCK_ASSIGN_OR_RETURN(ProgramWithNotes computed,
                             compute_program(in_force.schedule, std::move(placed), whole, cut.buckets, terms));
@@ -167,7 +170,8 @@ tl::expected<ResolvedScenario, std::string> resolve(const Scenario& scenario, co
 
 tl::expected<CostTable, std::string> costs_of_cut(const Scenario& scenario, const Program& program) {
   PENSTOCK_ASSIGN_OR_RETURN(const ScheduleInForce in_force, schedule_in_force(scenario));
-  // The stated number of stages is used, because no program is generated. A search changes only cuts.
+  // A search changes only cuts, so no program is generated here. The model is cut into the stated number of
+  // stages.
   PENSTOCK_ASSIGN_OR_RETURN(const StageCut whole,
                             cut_model(scenario.model, scenario.partition, scenario.shape.stages));
   PENSTOCK_ASSIGN_OR_RETURN(const StageCut cut,
@@ -177,8 +181,8 @@ tl::expected<CostTable, std::string> costs_of_cut(const Scenario& scenario, cons
 
 // --- times of messages -----------------------------------------------------------------------------------
 //
-// A search stores a time and a rank in one number of 64 bits (schedules/search/timed_lists.hpp), so times
-// must be small enough:
+// A search stores a time and a rank together in one 64-bit number (schedules/search/timed_lists.hpp). The
+// times must therefore be below a limit:
 //
 //   longest time * (4 * steps of a rank) * ranks < 2^62
 
@@ -217,7 +221,7 @@ GeneratedWithNotes compute_program(const StatedSchedule& schedule, Program place
     return ProgramWithNotes{.program = std::move(placed), .notes = {}};
   Shape shape = schedule.shape;
   shape.buckets = buckets;
-  // The search uses the whole stages of the placed program, because buckets do not change the order.
+  // Buckets do not change the order, so the search uses the costs of stages that are not divided.
   if (schedule.weighs_costs) {
     PENSTOCK_ASSIGN_OR_RETURN(ProgramPrices prices, program_prices(terms, whole, placed));
     PENSTOCK_ASSIGN_OR_RETURN(shape.transfer_ns, transfer_times(placed, prices));

@@ -1,6 +1,6 @@
 #pragma once
-// Makes the compute program of a scenario. The batch determines the number of microbatches, the program
-// places stages on ranks, and the model is cut into that many stages.
+// Makes the compute program of a scenario. The batch determines the number of microbatches. The program
+// determines the number of stages and their ranks, and the model is cut into that number of stages.
 
 #include <cstdint>
 #include <optional>
@@ -24,37 +24,39 @@ namespace penstock {
 struct StatedSchedule {
   const Program* program = nullptr;  ///< the program of a file, or null if the program is generated
   std::string name;                  ///< the name of a generated schedule; empty if the scenario has none
-  Shape shape;                       ///< the shape with the microbatches in force and the stated buckets
-  bool weighs_costs = false;         ///< true if the order of a generated schedule depends on stage costs
+  Shape shape;                ///< the shape with the run's number of microbatches and the stated buckets
+  bool weighs_costs = false;  ///< true if the order of a generated schedule depends on stage costs
 };
 
-/// Returns the program with each stage on its rank, without buckets and without an order by costs. Errors:
-/// buckets together with a program file, a missing name, the errors of generate().
+/// Returns the program with each stage on its rank. It has no buckets, and its order does not depend on
+/// costs. Errors: buckets together with a program file, a missing name, the errors of generate().
 tl::expected<Program, std::string> placed_program(const StatedSchedule& schedule);
 
-/// Returns placed_program(), but with empty lists if the order depends on costs. compute_program() searches
-/// this order later, when the costs are known. Errors: the errors of placed_program().
+/// Like placed_program(), but the lists are empty if their order depends on costs. compute_program() searches
+/// for this order later, when the costs are known. Errors: the errors of placed_program().
 tl::expected<Program, std::string> placed_stages(const StatedSchedule& schedule);
 
 // --- schedule in force -----------------------------------------------------------------------------------
 
-/// The schedule and the batch of a run, which agree in the number of microbatches.
+/// The schedule and the batch of a run. Both have the same number of microbatches.
 struct ScheduleInForce {
-  Batch stated;  ///< the stated batch of the run, with the microbatches of a program file
+  /// The batch as stated, but with the number of microbatches of a program file if there is one.
+  Batch stated;
   ResolvedBatch batch;
-  /// The schedule with the batch's microbatches. The scenario owns its `program` and must outlive it.
+  /// The schedule with the batch's number of microbatches. Its `program` belongs to the scenario, which must
+  /// outlive this object.
   StatedSchedule schedule;
 };
 
-/// Returns the schedule and batch of the whole scenario. With `copies`, it returns those of one copy of the
-/// pipeline, and all copies share the stated batch. Errors: the errors of batch_of_copy() and
-/// resolve_batch(); a stated number of microbatches that differs from that of the program file.
+/// Returns the schedule and batch of the whole scenario. If `copies` is set, returns the schedule and batch
+/// of one copy of the pipeline, and all copies share the stated batch. Errors: the errors of batch_of_copy()
+/// and resolve_batch(); a stated number of microbatches that differs from the number in the program file.
 tl::expected<ScheduleInForce, std::string> schedule_in_force(const Scenario& scenario,
                                                              std::optional<std::int32_t> copies = {});
 
 /// The cut and the compute program of a scenario.
 struct ResolvedScenario {
-  PriceTerms terms;  ///< the inputs of prices; the scenario must outlive them
+  PriceTerms terms;  ///< the inputs from which costs are computed; the scenario must outlive them
   StageCut cut;
   Program program;                 ///< the program, which has only compute actions
   std::vector<std::string> notes;  ///< the notes of the schedule
@@ -66,9 +68,9 @@ struct ResolvedScenario {
 tl::expected<ResolvedScenario, std::string> resolve(const Scenario& scenario, const ScheduleInForce& in_force,
                                                     Program placed);
 
-/// Returns the costs of `scenario` for `program`, which was prepared from a scenario that differs only in its
-/// cuts. Requires a model of layers, and the same number of buckets in each stage of both. Errors: the errors
-/// of schedule_in_force(), cut_model(), cut_into_buckets() and program_costs().
+/// Returns the costs of `scenario` for `program`. Requires a program that was prepared from a scenario that
+/// differs only in its cuts. Requires a model of layers, and equal numbers of buckets in both scenarios.
+/// Errors: the errors of schedule_in_force(), cut_model(), cut_into_buckets() and program_costs().
 tl::expected<CostTable, std::string> costs_of_cut(const Scenario& scenario, const Program& program);
 
 }  // namespace penstock

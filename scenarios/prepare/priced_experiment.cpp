@@ -1,4 +1,4 @@
-// Builds the Experiment, which contains everything that an engine or a backend needs, so that neither reads
+// Builds the Experiment. It contains everything that an engine or a backend needs, so that they do not read
 // the scenario:
 //
 //   program + its prices and cluster + the scenario's channels, network and price
@@ -32,8 +32,8 @@ namespace penstock {
 
 // --- experiment notes ------------------------------------------------------------------------------------
 //
-// A note names neither the wanted microbatch size nor M, so that runs of a sweep over them share the same
-// note.
+// A note does not contain the microbatch size in force or M. All points of a sweep over these values
+// therefore have the same note.
 
 namespace {
 
@@ -84,8 +84,8 @@ std::vector<std::string> experiment_notes(const NotesTerms& terms) {
       std::string note =
           fmt::format("{}: {} microbatches are listed, {}", place, length,
                       length < most ? "which repeat up to M" : "of which the first M are taken");
-      // A file gives one list for each stage, and all of them have the same place. The note then appears
-      // once.
+      // A CSV file contains one list for each stage, and the notes of these lists are equal. Only one of them
+      // is added.
       if (std::ranges::find(notes, note) == notes.end()) notes.push_back(std::move(note));
     }
   }
@@ -99,8 +99,8 @@ std::vector<std::string> experiment_notes(const NotesTerms& terms) {
 
 namespace {
 
-/// Returns the names of the layers of each program stage. `ends` has the number of layers up to the end of
-/// each stage.
+/// Returns the names of the layers of each program stage. Entry i of `ends` is the number of layers up to the
+/// end of stage i.
 std::vector<std::vector<std::string>> names_of_layers(const LayerGraph& graph,
                                                       const std::vector<std::int32_t>& ends) {
   std::vector<std::vector<std::string>> names(ends.size());
@@ -142,7 +142,7 @@ tl::expected<Experiment, std::string> priced_experiment(const SettledScenario& s
                     .costs = std::move(prices->costs),
                     .cluster = std::move(prices->cluster),
                     .channels = scenario.channels,
-                    // The other copies each run one microbatch at the same time.
+                    // Each other copy runs one microbatch at the same time.
                     .samples_per_microbatch = static_cast<double>(samples.wanted) * settled.copies,
                     .notes = std::move(notes),
                     .price_per_device_hour = scenario.cluster.price_per_device_hour,

@@ -1,5 +1,5 @@
 #pragma once
-// The last step of preparation, which adds prices, cluster and notes to a program. Used by experiment.cpp.
+// The last step of preparation. It adds costs, cluster and notes to a program. experiment.cpp uses it.
 
 #include <cstdint>
 #include <optional>
@@ -19,9 +19,9 @@ namespace penstock {
 
 // --- experiment notes ------------------------------------------------------------------------------------
 
-/// Returns a note on the chunks of a schedule that has several chunks a rank by default. It states the number
-/// of chunks if the scenario does not, or that one chunk removes the interleaving. Returns nothing for other
-/// schedules and for program files, and if the scenario states several chunks.
+/// Returns a note if a schedule has several chunks on each rank by default. If the scenario states no number
+/// of chunks, the note names the default. If the number is 1, the note says that nothing is interleaved.
+/// Returns nothing for other schedules, for program files, and if the scenario states several chunks.
 std::optional<std::string> chunks_note(const Scenario& scenario);
 
 /// The sources of a run's notes, in the order of the notes.
@@ -34,13 +34,15 @@ struct NotesTerms {
   std::optional<std::string> of_chunks{};  ///< the result of chunks_note()
 };
 
-/// Returns all notes of a run in this order: the notes of the scenario, lists by microbatch whose length is
-/// not M, the notes of the schedule, and the scaling of figures to another microbatch size.
+/// Returns all notes of a run. Their order is: the notes of the scenario; notes on lists of microbatches that
+/// do not have M entries; the notes of the schedule; a note on figures that are scaled to another microbatch
+/// size.
 std::vector<std::string> experiment_notes(const NotesTerms& terms);
 
 // --- priced experiment -----------------------------------------------------------------------------------
 
-/// Adds prices to `program`, which was generated from `resolved`. Errors: the errors of program_prices().
+/// Returns the experiment that consists of `program` and its costs. Requires that `program` was generated
+/// from `resolved`. Errors: the errors of program_prices().
 tl::expected<Experiment, std::string> priced_experiment(const SettledScenario& settled,
                                                         const ResolvedScenario& resolved, Program program);
 

@@ -1,6 +1,6 @@
-// Prices the stages of a model if the scenario leaves them open. The placed program says how many stages
-// share the layers, and on which ranks they are. The prices become figures of stages, as if a user had
-// written them. All other models stay as they are.
+// Computes the costs of a model's stages if the scenario does not state them. The placed program determines
+// the number of stages and their ranks. The costs become figures of stages, as if a user had written them.
+// All other models are not changed.
 
 #include "scenarios/prepare/priced_scenario.hpp"
 
@@ -53,12 +53,13 @@ tl::expected<SettledScenario, std::string> settle(OneCopy copy, const ScheduleIn
   return SettledScenario{.scenario = std::move(copy.scenario)};
 }
 
-// For a model on named devices, one copy of the pipeline is priced:
+// For a model on named devices, the costs of one copy of the pipeline are computed:
 //
 //   degrees of parallelism, program -> layers of each stage -> prices -> costs, links, notes
 //
-// The exchanges between copies are no messages of the program. Their exposed part belongs to STEP. All ranks
-// have an equally long STEP, because an update waits for the norm of the gradients of all ranks.
+// The exchanges between copies are not messages of the program. The part of their time that does not overlap
+// with computation belongs to STEP. STEP takes equally long on all ranks, because an update waits for the
+// gradient norm over all ranks.
 
 // --- device figures --------------------------------------------------------------------------------------
 
@@ -101,7 +102,7 @@ StageFigures figures_of_stages(const CostTable& costs, Ns overhead_ns) {
 
 // --- device notes ----------------------------------------------------------------------------------------
 //
-// The notes name all assumptions behind the prices, so that the user can judge the prices.
+// The notes name all assumptions behind the computed costs, so that the user can judge these costs.
 
 namespace {
 
@@ -202,8 +203,8 @@ std::vector<std::string> device_notes(const Workload& work, const LayerSplit& sp
 
 namespace {
 
-/// Returns the number of layers of each stage under the rule in force. Errors: the errors of split_layers(),
-/// too few layers for the stages.
+/// Returns the number of layers of each stage under the split rule that applies. Errors: the errors of
+/// split_layers(); too few layers for the stages.
 tl::expected<std::vector<std::int64_t>, std::string> layers_by_stage(const DeviceModel& model,
                                                                      const Workload& work,
                                                                      const StatedSchedule& schedule,
@@ -312,11 +313,11 @@ tl::expected<DevicePrices, std::string> device_prices(OneCopy copy, const Schedu
   const auto costs = copy_costs(work, *model.kernels, *layers, ranks, microbatches);
   if (!costs) return tl::unexpected(costs.error());
   Scenario priced = std::move(copy.scenario);
-  // In the priced scenario a rank is one device. Its links are those between the stages of one copy, so the
-  // scenario's own cluster is removed.
+  // In the resulting scenario a rank is one device. Its cluster contains only the links between the stages of
+  // one copy, so the stated cluster is removed.
   priced.cluster.shape = links_between_stages(work);
   priced.cluster.built.reset();
-  // A rank represents its devices in all copies, so its price is the price of all of them.
+  // A rank represents its devices in all copies, so its price per hour is the sum over these devices.
   if (auto& price = priced.cluster.price_per_device_hour)
     *price *= work.parallel.devices_per_rank() * static_cast<double>(work.parallel.data);
   priced.model = figures_of_stages(*costs, action_ns(work.action_seconds));
@@ -330,7 +331,7 @@ tl::expected<DevicePrices, std::string> device_prices(OneCopy copy, const Schedu
     PENSTOCK_ASSIGN_OR_RETURN(priced.model, figures_by_sequence(prices, model.sequences));
   }
   priced.batch = in_force.stated;
-  // The stages were priced for exactly this microbatch size, so no figure is scaled later.
+  // The costs hold for exactly this microbatch size, so no figure is scaled later.
   priced.batch.own_micro_batch_size = work.micro_batch_size;
   for (std::string& note : device_notes(work, model.split, *layers)) priced.notes.push_back(std::move(note));
   if (!model.sequences.empty()) {
@@ -350,7 +351,7 @@ tl::expected<DevicePrices, std::string> price_on_devices(const Scenario& scenari
   return device_prices(std::move(copy), in_force, placed);
 }
 
-// The times need no check against 64 bits. device_prices() has checked similar ones, and a fit changes the
+// The times need no check against 64 bits. device_prices() has checked similar times, and a fit changes the
 // constants only by limited factors.
 void set_times(CostTable& costs, const DevicePrices& prices, const Workload& work) {
   const std::vector<std::int32_t>& ranks = prices.rank_of_stage;
@@ -360,8 +361,8 @@ void set_times(CostTable& costs, const DevicePrices& prices, const Workload& wor
 
 // --- fitted figures --------------------------------------------------------------------------------------
 //
-// The forward pass takes a third of a microbatch's time, because each of its products has two in the backward
-// pass. An activation has two bytes for each token and hidden dimension.
+// The forward pass takes a third of a microbatch's time, because each of its matrix products needs two
+// products in the backward pass. An activation has two bytes for each token and hidden dimension.
 
 namespace {
 

@@ -26,16 +26,16 @@ namespace penstock {
 
 // --- settled scenario ------------------------------------------------------------------------------------
 
-/// A scenario that needs no more prices. Its model is unit costs, stages, or layers with stated cuts.
+/// A scenario in which all costs are stated. Its model is unit costs, stages, or layers with stated cuts.
 struct SettledScenario {
   Scenario scenario;                      ///< the scenario of one copy of the pipeline
   std::int32_t copies = 1;                ///< the number of copies of the pipeline
-  std::optional<TrainedModel> trained{};  ///< present if the model is priced on named devices
+  std::optional<TrainedModel> trained{};  ///< present if the model is on named devices
 };
 
-/// Returns the copy as a scenario of stages if its model is on named devices or has fitted costs. Other
-/// models stay the same. Requires `placed` = placed_stages(in_force.schedule), possibly with loops instead of
-/// lists. Errors: the errors of device_prices() and fitted_prices().
+/// If the copy's model is on named devices or has fitted costs, returns the copy as a scenario of stages with
+/// computed costs. Returns other models unchanged. Requires `placed` = placed_stages(in_force.schedule),
+/// possibly with loops instead of lists. Errors: the errors of device_prices() and fitted_prices().
 tl::expected<SettledScenario, std::string> settle(OneCopy copy, const ScheduleInForce& in_force,
                                                   const Program& placed);
 
@@ -48,48 +48,50 @@ StageFigures figures_of_stages(const CostTable& costs, Ns overhead_ns);
 // --- device notes ----------------------------------------------------------------------------------------
 
 /// Returns the notes for the user, one for each subject. They name the devices and their degrees of
-/// parallelism, the sources of the prices, and the layers of each stage if the split is balanced. They also
+/// parallelism, the sources of the costs, and the layers of each stage if the split is balanced. They also
 /// name each term that kernels do not explain. Requires a workload with all degrees set.
 std::vector<std::string> device_notes(const Workload& work, const LayerSplit& split,
                                       std::span<const std::int64_t> layers);
 
 // --- device prices ---------------------------------------------------------------------------------------
 
-/// The prices of one copy of the pipeline as a scenario of stages. All copies are alike.
+/// The costs of one copy of the pipeline, as a scenario of stages. All copies have equal costs.
 struct DevicePrices {
   SettledScenario settled;
-  Workload work;  ///< the workload with its degrees and its microbatch size set
+  Workload work;  ///< the workload; its degrees of parallelism and microbatch size are set
   std::shared_ptr<const KernelTables> kernels;
   std::vector<std::int64_t> layers;         ///< the number of layers of each model stage
   std::vector<std::int32_t> rank_of_stage;  ///< the rank of each model stage
   std::int64_t microbatches = 1;            ///< the number of microbatches of one copy
 };
 
-/// Returns the prices of one copy. `placed` is its program, placed by the schedule in force. Errors: layers
-/// that cannot be divided among the stages, times or bytes that exceed 64 bits.
+/// Returns the costs of one copy. `placed` must be the copy's program, in which the schedule in force has
+/// placed the stages on ranks. Errors: layers that cannot be divided among the stages, times or bytes that
+/// exceed 64 bits.
 tl::expected<DevicePrices, std::string> device_prices(OneCopy copy, const ScheduleInForce& in_force,
                                                       const Program& placed);
-/// Prepares a scenario and returns the prices of one copy. Requires a model on named devices. Errors: sizes
+/// Prepares a scenario and returns the costs of one copy. Requires a model on named devices. Errors: sizes
 /// that do not divide (degrees, layers, heads, experts, sequences, batches); more devices than the cluster
 /// has; a precision that the devices lack; copies that the schedule makes itself.
 tl::expected<DevicePrices, std::string> price_on_devices(const Scenario& scenario);
 
-/// Replaces the stage times in `costs` by the times of devices with other constants. `work` must equal the
-/// workload of `prices` except for these constants. Requires costs of a program whose stages form a chain.
+/// Computes `costs` again for devices with other constants, which `work` contains. In all other respects,
+/// `work` must equal the workload of `prices`. Requires costs of a program whose stages form a chain.
 void set_times(CostTable& costs, const DevicePrices& prices, const Workload& work);
 
 // --- fitted figures --------------------------------------------------------------------------------------
 
-/// Returns the figures of the stages. They hold for the microbatch size of `model`, and nothing is scaled.
+/// Returns the figures of the stages for the microbatch size of `model`, without scaling.
 StageFigures fitted_figures(const FittedModel& model, const std::vector<FittedStage>& stages);
 
 std::string fit_note(const FittedModel& model);
 
 // --- fitted prices ---------------------------------------------------------------------------------------
 
-/// Returns one copy of the pipeline as a scenario of stages. All copies are alike. `placed` is the copy's
-/// program, placed by the schedule in force. Requires a model with fitted costs. Errors: layers that cannot
-/// be divided among the stages, a kind of layer without fitted costs.
+/// Returns one copy of the pipeline as a scenario of stages. All copies have equal costs. `placed` must be
+/// the copy's program, in which the schedule in force has placed the stages on ranks. Requires a model with
+/// fitted costs. Errors: layers that cannot be divided among the stages, a kind of layer without fitted
+/// costs.
 tl::expected<SettledScenario, std::string> fitted_prices(OneCopy copy, const ScheduleInForce& in_force,
                                                          const Program& placed);
 

@@ -1,6 +1,6 @@
-// Checks a program before an engine runs it. A schedule's rule knows only a chain of stages. So the model's
-// own edges are added first, then the program is validated and gets its messages. The times and bytes of the
-// whole run are bounded before anything adds them up.
+// Checks a program before an engine runs it. A schedule's rule assumes a chain of stages. So the edges of the
+// model are added first. Then the program is validated and gets its SEND and RECV actions. Upper bounds of
+// the run's times and bytes are checked before an engine adds them up.
 
 #include "scenarios/prepare/program_checks.hpp"
 
@@ -30,7 +30,8 @@ namespace penstock {
 
 namespace {
 
-/// Returns the program with the edges that the model states. Errors: edges that contradict the program.
+/// Returns the program with the edges that the model states. Errors: edges that contradict the program; an
+/// edge to a stage that does not exist.
 tl::expected<Program, std::string> with_model_edges(Program program, const Model& model) {
   const auto* figures = std::get_if<StageFigures>(&model);
   if (figures == nullptr || figures->edges.empty()) return program;
@@ -62,7 +63,7 @@ bool has_edges(const Model& model) {
 tl::expected<Program, UserError> lowered_program(Program compute, const Model& model) {
   const auto program = with_model_edges(std::move(compute), model);
   if (!program) return bad_input(program.error());
-  // An invalid program has exit code 1, while edges without a stage are bad input (above).
+  // An invalid program is a failed check (exit code 1). Wrong edges are bad input (above).
   const auto invalid = [](const std::string& reason) {
     return UserError{.kind = ErrorKind::check_failed, .message = reason};
   };
@@ -72,7 +73,7 @@ tl::expected<Program, UserError> lowered_program(Program compute, const Model& m
 
 // --- byte range ------------------------------------------------------------------------------------------
 //
-// No rank holds and no link carries more bytes than the whole run produces:
+// The bytes that the whole run produces are an upper bound for the bytes on any rank or link:
 //
 //   bytes <= units x sum over stages of (kept + recomputed + input + transient)
 //            + versions x sum over stages of weights + sum of their clones, gradients, optimizer state
@@ -87,9 +88,9 @@ namespace {
 constexpr double kMostBytes = 4.6e18;  // 2^62
 
 struct Times {
-  double units = 0;     // the slices of all microbatches of one iteration
-  double passes = 0;    // the same slices of all iterations
-  double versions = 0;  // the weight versions that exist at one moment
+  double units = 0;     // the number of units in one iteration; a unit is a slice of a microbatch
+  double passes = 0;    // the number of units in all iterations
+  double versions = 0;  // the largest number of weight versions of a stage at one moment
   double updates = 0;
 };
 
@@ -158,15 +159,15 @@ std::optional<std::string> byte_fault(const Program& program, const CostTable& c
 
 // --- time range ------------------------------------------------------------------------------------------
 //
-// A run cannot end later than if all its work ran one after the other:
+// The end of a run is at most the sum of the times of all its work:
 //
 //   end <= iterations x sum over stages of (units x (F + B + I + W + R + pairs) + updates x STEP + gathers)
 //          + iterations x sum over edges of units x both transfers
 //          + launches by hosts of all these
 //
 // Transfers use the rate of the slowest link. The number of collectives is at most the number of compute
-// actions and updates. The stated time of an overlapped pair may exceed the time of its two passes, and each
-// action may be in a pair. If this bound is below 2^62 ns (146 years), no time can overflow.
+// actions and updates. The stated time of an overlapped pair may exceed the sum of its two actions, and each
+// action may belong to a pair. If this bound is below 2^62 ns (146 years), no time can overflow.
 
 namespace {
 
@@ -183,8 +184,8 @@ void add_stage(PartSum& sum, const StageCost& cost, std::size_t stage, double un
   add("{}I", cost.backward_input_ns);
   add("{}W", cost.backward_weight_ns);
   add("{}R", cost.recompute_ns);
-  // A negative value means that the time is not stated. The pair then takes the time of its parts, which are
-  // already counted.
+  // A negative value means that the time is not stated. The pair then takes the time of its two actions,
+  // which are already counted.
   if (cost.overlapped_pair_ns < 0) return;
   sum.add("an overlapped pair of stage {}", stage, static_cast<double>(cost.overlapped_pair_ns),
           kActionsOfAUnit * units);
@@ -202,8 +203,8 @@ struct Collectives {
   double count = 0;  ///< the number of collectives of one replica
 };
 
-/// Adds the collectives of a ring. It sends at most twice the bytes that it reduces or gathers, in 2 (n - 1)
-/// steps. In the worst case all its routes share one link.
+/// Adds the time of the collectives of a ring. A ring sends at most twice the bytes that it reduces or
+/// gathers, in 2 (n - 1) steps. In the worst case, all routes of the ring share one link.
 void add_collectives(PartSum& sum, const StageCost& cost, std::size_t stage, const Collectives& ring) {
   const double bytes_ns =
       2 * ring.replicas *
@@ -213,7 +214,7 @@ void add_collectives(PartSum& sum, const StageCost& cost, std::size_t stage, con
   sum.add("a collective of stage {}", stage, bytes_ns + steps_ns, ring.count);
 }
 
-/// Returns the number of stages, in which each replica counts separately.
+/// Returns the number of stages. A stage with n replicas counts n times.
 std::size_t placed_stages(const Program& program) {
   std::size_t count = 0;
   for (const auto& stage : program.placement.stages) count += stage.ranks.size();
@@ -226,7 +227,8 @@ PartSum sum_of_times(const Program& program, const CostTable& costs, const Clust
   const double updates = program.update == UpdateRule::microbatch ? units : program.iterations;
   // All replicas take part in each collective. Weights are gathered for an update or before each use.
   const double collectives = updates + kActionsOfAUnit * units;
-  // If microbatches differ, any of them may be the longest, so all tables count.
+  // If microbatches have different costs, any microbatch may be the longest one, so the costs of all are
+  // added.
   const auto for_all_tables = [&](const auto& use) {
     use(costs.stages, costs.edges);
     for (const MicrobatchCost& one : costs.microbatches) use(one.stages, one.edges);
@@ -248,8 +250,8 @@ PartSum sum_of_times(const Program& program, const CostTable& costs, const Clust
               both + 2 * static_cast<double>(cluster.latency_of_all_links_ns()), units);
     }
   });
-  // Each unit launches F, B, I, W and R of a stage, and both ends of the two messages of an edge. Each update
-  // launches STEP and the collectives of each replica.
+  // For each unit, hosts launch at most F, B, I, W and R of each stage, and a SEND and a RECV for both
+  // messages of each edge. For each update, they launch STEP and the collectives of each replica.
   const double launches = units * (static_cast<double>(5 * costs.stages.size() + 4 * costs.edges.size())) +
                           (updates + collectives) * static_cast<double>(placed_stages(program));
   sum.add("a launch", 0, static_cast<double>(costs.launch.overhead_ns), launches);

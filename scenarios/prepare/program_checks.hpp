@@ -15,25 +15,26 @@
 
 namespace penstock {
 
-/// Returns true if the model states its own edges. The rules of schedules know only a chain of stages.
+/// Returns true if the model states edges between its stages. The rules of schedules assume a chain of
+/// stages.
 bool has_edges(const Model& model);
 
-/// Returns the program `compute` with the model's edges, validated and lowered. Requires a program of compute
-/// actions. Errors: edges that contradict the program or name a missing stage; an invalid program. The errors
-/// name no place.
+/// Adds the model's edges to the program `compute`, validates it and lowers it. Requires a program of compute
+/// actions. Errors: edges that contradict the program or name a missing stage; an invalid program. The error
+/// messages do not name a file.
 tl::expected<Program, UserError> lowered_program(Program compute, const Model& model);
 
 // --- byte range ------------------------------------------------------------------------------------------
 
 /// Returns an error message if the bytes that ranks hold and send may exceed 64 bits. The message names the
-/// largest part. Returns nothing if they fit. `costs` must be the costs of the program.
+/// largest term of the sum. Returns nothing if 64 bits are enough. `costs` must be the costs of the program.
 std::optional<std::string> byte_fault(const Program& program, const CostTable& costs);
 
 // --- time range ------------------------------------------------------------------------------------------
 
 /// Returns an error message if the times of a run may exceed 64 bits. The message names the action or message
-/// with the largest total. Returns nothing if they fit. The lists are not read, because each compute action
-/// of a stage and microbatch occurs once. `costs` must be the costs of the program.
+/// with the largest total. Returns nothing if 64 bits are enough. The program's lists may be empty, because
+/// each compute action of a stage and microbatch occurs once. `costs` must be the costs of the program.
 std::optional<std::string> time_fault(const Program& program, const CostTable& costs, const Cluster& cluster);
 
 }  // namespace penstock

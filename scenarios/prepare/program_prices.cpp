@@ -1,5 +1,5 @@
-// Turns every form of a model into one UnscaledStage for each stage, for the microbatch of the model's
-// figures. Buckets of a stage share its figures. Then one rule scales them:
+// Computes one UnscaledStage for each stage of a model of any form. Its figures hold for the model's own
+// microbatch size. The buckets of a stage share its figures. Then one rule scales all figures:
 //
 //   duration = overhead + figure * wanted / own        bytes = figure * wanted / own
 //
@@ -39,7 +39,7 @@ namespace {
 
 // --- buckets --------------------------------------------------------------------------------------------
 
-/// Returns part i of n. All parts add up to the figure.
+/// Returns part i of n nearly equal parts of `figure`. All parts add up to `figure`.
 std::int64_t part(std::int64_t figure, std::int32_t i, std::int32_t n) {
   const Wide whole = figure;
   return static_cast<std::int64_t>(whole * (i + 1) / n - whole * i / n);
@@ -58,7 +58,8 @@ std::vector<UnscaledStage> in_equal_buckets(std::vector<UnscaledStage> stages,
   return result;
 }
 
-/// Removes the overhead of all buckets except the first one of each stage, because a stage has it once.
+/// Removes the overhead from all buckets except the first bucket of each stage, because a stage has overhead
+/// only once.
 void clear_overhead_of_later_buckets(std::vector<UnscaledStage>& stages,
                                      const std::vector<std::int32_t>& buckets) {
   std::size_t first = 0;
@@ -92,7 +93,7 @@ StageCost scaled(const UnscaledStage& stage, Scaler& scale) {
   cost.recomputed = scale(cost.recomputed);
   cost.input = scale(cost.input);
   cost.transient = scale(cost.transient);
-  // Rounding must not make the part larger than the whole.
+  // Without this limit, rounding could make `recomputed_at_once` larger than `transient`.
   cost.recomputed_at_once = std::min(scale(cost.recomputed_at_once), cost.transient);
   return cost;
 }
@@ -112,8 +113,8 @@ tl::expected<CostTable, std::string> scaled_table(const std::vector<UnscaledStag
 
 // --- the forms of a model -------------------------------------------------------------------------------
 
-/// Returns the K of a program file, which is the number of ranks that a microbatch passes. If it passes a
-/// single rank (data parallelism), each rank holds the whole model, and K is the number of ranks.
+/// Returns the K of a program file, which is the number of ranks through which a microbatch passes. If this
+/// is a single rank (data parallelism), each rank holds the whole model, and K is the number of ranks.
 std::int64_t pipeline_size_of(const Program& program) {
   std::set<std::int32_t> passed;
   for (std::int32_t stage = 0; stage < program.stage_count(); ++stage)
@@ -122,8 +123,8 @@ std::int64_t pipeline_size_of(const Program& program) {
   return std::min(program.rank_count(), program.stage_count());
 }
 
-/// Returns the unit costs of one of `parts` equal stages, which together take the work of `ranks` ranks. I
-/// and W take as long as F, so only F is rounded.
+/// Returns the unit costs of one of `parts` equal stages. Together, these stages cost as much as `ranks` unit
+/// stages. I and W take as long as F, so only F is rounded.
 StageCost part_of_unit(std::int64_t ranks, std::int64_t parts) {
   StageCost cost = kUnitStage;
   cost.forward_ns = cost.backward_input_ns = cost.backward_weight_ns = cost.recompute_ns =
@@ -159,10 +160,11 @@ struct StagesOf {
   }
 };
 
-/// Returns the scaling of one slice of a microbatch. With unit costs a slice takes as long as a microbatch,
-/// because one unit is the work that the schedule moves.
+/// Returns the scaling for one slice of a microbatch. With unit costs, a slice takes as long as a microbatch,
+/// because one cost unit belongs to each unit that the schedule processes.
 Scaling of_a_slice(const Model& model, const Program& program, Scaling samples) {
-  // A slice is 1/q of a microbatch, as if the figures held for q times as many samples.
+  // A slice has 1/q of a microbatch's costs. This is the same as if the figures held for q times as many
+  // samples.
   if (!std::holds_alternative<UnitCosts>(model)) samples.own *= program.slices;
   return samples;
 }
@@ -209,18 +211,19 @@ tl::expected<CostTable, std::string> stage_costs(const Model& model, const Stage
   return scaled_table(stages, program, samples);
 }
 
-// Computes the costs of the stages and the routes between ranks. The program decides the clones of weights.
-// If microbatches differ, each has its own table beside the mean, up to the point where they repeat. Engines
-// and searches add up costs in 64 bits, so the largest possible sums are checked here first.
+// Computes the costs of the stages and builds the cluster. The program determines the number of weight
+// clones. If microbatches differ, the result has a table for each microbatch of one period, and a table of
+// the mean. Engines and searches add up costs in 64 bits, so upper bounds of these sums are checked here.
 
 // --- cloned versions -------------------------------------------------------------------------------------
 //
-// The released runtime of PipeDream clones warm-up + 1 versions of a stage's weights at its start. The newest
-// of them equals the live weights.
+// The released runtime of PipeDream clones a stage's weights at the start of training. It makes one clone
+// more than the stage has warm-up forwards. The newest clone equals the live weights.
 
 tl::expected<void, std::string> price_cloned_versions(CostTable& costs, const Program& program) {
   const std::vector<StageVersions> versions = weight_versions(program).stages;
-  // All microbatches have the same weights, but each table contains them, so all tables are set.
+  // Weights do not depend on the microbatch, but the table of each microbatch contains them, so all tables
+  // are set.
   std::vector<std::vector<StageCost>*> tables = {&costs.stages};
   for (MicrobatchCost& microbatch : costs.microbatches) tables.push_back(&microbatch.stages);
   for (std::vector<StageCost>* stages : tables) {
@@ -239,14 +242,15 @@ tl::expected<void, std::string> price_cloned_versions(CostTable& costs, const Pr
 
 namespace {
 
-/// Returns the costs of the mean microbatch, and the costs of each microbatch if microbatches differ.
+/// Returns the costs of the mean microbatch. If microbatches differ, it also returns the costs of each
+/// microbatch.
 tl::expected<CostTable, std::string> cost_table(const PriceTerms& terms, const StageCut& cut,
                                                 const Program& program) {
   const auto* figures = std::get_if<StageFigures>(&terms.model);
   const std::size_t period = figures == nullptr ? 0 : figures->microbatch_period(program.microbatches);
   auto costs = stage_costs(terms.model, cut, terms.pricing, program);
   if (!costs || period == 0) return costs;
-  // Units are numbered across microbatches. `slices` tells which of them belong to one microbatch.
+  // Units are numbered through all microbatches. With `slices`, the microbatch of a unit can be computed.
   costs->slices = program.slices;
   for (std::size_t microbatch = 0; microbatch < period; ++microbatch) {
     auto one = stage_costs(figures->at_microbatch(microbatch), cut, terms.pricing, program);

@@ -1,6 +1,6 @@
 #pragma once
-// What a program's stages, edges and messages cost on its cluster, in the microbatch in force. Schedules that
-// weigh costs ask for the prices of whole stages first (prepared_program.cpp).
+// Computes the costs of a program's stages and edges for the microbatch size in force. If the order of a
+// schedule depends on costs, prepared_program.cpp first computes the costs of stages without buckets.
 
 #include <cstdint>
 #include <string>
@@ -17,41 +17,42 @@
 
 namespace penstock {
 
-/// The properties of the training on which prices depend.
+/// The properties of the training on which costs depend.
 struct Pricing {
-  Scaling samples;  ///< from the microbatch size of the model's figures to the one in force
+  Scaling samples;  ///< scales from the microbatch size of the model's figures to the size in force
   BytesPerWeightByte beside;
   std::int32_t pipeline_size = 0;  ///< the stated K; 0 for a program file
 };
 
 /// Returns the costs of the stages and edges of `program`. If microbatches differ, it uses their mean.
-/// Durations and bytes of a microbatch scale linearly and are rounded to the nearest, and a slice takes its
-/// share. Step, weights, gradients, optimizer state and overhead do not scale; overhead is added after
-/// scaling. Unit costs scale with the samples, but a slice costs as much as a microbatch. Requires that `cut`
-/// is the model's cut for this program. Errors: a list whose length is not the number of stages, backward
-/// times that do not add up, a figure that exceeds 2^63.
+/// Durations and bytes of a microbatch are proportional to its samples and rounded to the nearest. One of q
+/// slices takes 1/q of them. Step, weights, gradients, optimizer state and overhead are not scaled. Overhead
+/// is added after scaling. For unit costs, a slice costs as much as a microbatch. Requires that `cut` is the
+/// model's cut for this program. Errors: a list whose length is not the number of stages, backward times that
+/// do not add up, a figure that exceeds 2^63.
 tl::expected<CostTable, std::string> stage_costs(const Model& model, const StageCut& cut,
                                                  const Pricing& pricing, const Program& program);
 
-/// Returns the costs of bucket i of a stage that is divided into n equal buckets. The buckets add up to the
-/// stage.
+/// Returns the costs of bucket i of a stage that is divided into n equal buckets. The costs of all buckets
+/// add up to the costs of the stage.
 StageCost bucket_of(const StageCost& stage, std::int32_t i, std::int32_t n);
 
 // --- cloned versions -------------------------------------------------------------------------------------
 
-/// Sets the bytes of each stage's clones, from its weights and the number of versions that the program needs.
-/// Error: more than 2^63 bytes.
+/// Sets the bytes of the weight clones of each stage. They are the stage's weights times the number of
+/// versions that the program needs. Error: more than 2^63 bytes.
 tl::expected<void, std::string> price_cloned_versions(CostTable& costs, const Program& program);
 
 // --- program prices --------------------------------------------------------------------------------------
 
-/// The parts of a scenario on which prices depend. The scenario must outlive this object.
+/// The parts of a scenario on which costs depend. The scenario must outlive this object.
 struct PriceTerms {
   const Model& model;
   Pricing pricing;
   const ClusterSpec& cluster;
   LaunchCost launch{};
-  bool clones_versions = false;  ///< true to clone versions as PipeDream's released runtime does
+  /// True if weight versions are cloned at the start, as in PipeDream's released runtime.
+  bool clones_versions = false;
 };
 
 /// Returns the program's costs. Requires the cut of the model for this program. Errors: the errors of

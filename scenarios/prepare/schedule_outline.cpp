@@ -1,13 +1,13 @@
-// Finds the fullest moments of each rank. Without gradients, the rank is fullest when most activations are
-// alive. With gradients, it is fullest after each of its stages has had a backward pass. The outline contains
-// the moment with most activations, with and without the condition that all gradients are held. With all
-// gradients it also contains the fullest moments in which the first or last stage runs, because an end such
-// as the head needs most memory:
+// Finds the moments in which each rank stores most. Before any backward pass, this is the moment with most
+// activations. After each stage has run a backward pass, the rank also stores gradients. So the outline
+// contains the moment with most activations, once among all moments and once among those with all gradients.
+// It also contains such a moment for the first and the last stage, because the first or last stage may need
+// most memory:
 //
 //   1F1B, rank 0 of 3:   F0  F1  F2  B0   F3  B1 ...       live 1 2 3 3 | 3 3 ..   gradients from B0 on
 //
-// If layers are recomputed, microbatches between I and W need most memory. The moment with most of them is
-// therefore included.
+// If layers are recomputed, microbatches between I and W need most memory. The outline therefore also
+// contains the moment with most such microbatches.
 
 #include "scenarios/prepare/schedule_outline.hpp"
 
@@ -34,8 +34,8 @@ namespace penstock {
 
 namespace {
 
-/// Returns the number of live microbatches on all stages. Stages count equally, because an outline has no
-/// bytes.
+/// Returns the number of live microbatches, summed over the stages. All stages have the same weight, because
+/// an outline contains no bytes.
 std::int64_t live_count(const HeldMoment& moment) {
   return std::accumulate(moment.live.begin(), moment.live.end(), std::int64_t{0});
 }
@@ -44,12 +44,12 @@ bool has_all_gradients(const HeldMoment& moment) {
   return std::ranges::find(moment.gradients, false) == moment.gradients.end();
 }
 
-/// Returns how many of the live microbatches wait for W.
+/// Returns the number of live microbatches that wait for W, summed over the stages.
 std::int64_t waiting_count(const HeldMoment& moment) {
   return std::accumulate(moment.waiting.begin(), moment.waiting.end(), std::int64_t{0});
 }
 
-/// Stores the moment with the largest count. A condition may exclude moments.
+/// Stores the moment with the largest count among the moments that the condition `admits` accepts.
 class Fullest {
  public:
   using Count = std::int64_t (*)(const HeldMoment&);
@@ -74,8 +74,8 @@ class Fullest {
   HeldMoment moment_;
 };
 
-/// Returns the fullest moments of a rank with these stages, found by a walk through its list. The actions of
-/// an overlapped pair count one after the other.
+/// Walks through the list of a rank with these stages, and returns the moments in which it stores most. The
+/// two actions of an overlapped pair are treated as consecutive actions.
 std::vector<HeldMoment> fullest_moments(const std::vector<std::int32_t>& stages,
                                         const std::vector<Action>& list) {
   const auto last = static_cast<std::int32_t>(stages.size()) - 1;
@@ -95,8 +95,8 @@ std::vector<HeldMoment> fullest_moments(const std::vector<std::int32_t>& stages,
     const std::size_t stage = index(now.running);
     if (action.kind == ActionKind::forward) ++now.live[stage];
     if (action.kind == ActionKind::backward_input) ++now.waiting[stage];
-    // A microbatch ends with B, or with W if backward passes are split. Until then the rank holds memory for
-    // it.
+    // A rank stores data of a microbatch until the end of B, or until the end of W if backward passes are
+    // split.
     const bool ends_microbatch = makes_weight_gradient(action.kind);
     if (ends_microbatch) now.gradients[stage] = true;
     for (Fullest& fullest : kept) fullest.see(now);
@@ -112,8 +112,8 @@ std::vector<HeldMoment> fullest_moments(const std::vector<std::int32_t>& stages,
 
 }  // namespace
 
-// With 2 K microbatches, a rank's warm-up is over and its first backward passes have run. More microbatches
-// do not increase the memory further.
+// With 2 K microbatches, each rank has finished its warm-up and has run its first backward passes. A larger
+// number of microbatches does not need more memory.
 std::int32_t outlined_microbatches(std::int32_t stages, std::int32_t microbatches) {
   return std::min(microbatches, 2 * stages);
 }
@@ -170,14 +170,14 @@ Bytes least_peak_bytes(const CostTable& costs, const RankOutline& rank) {
   return constant + most;
 }
 
-// Brings the actions of all ranks into one order that respects their inputs. Then one pass over this order
-// computes the times for a table of costs:
+// Puts the actions of all ranks into one order, in which each action follows its inputs. One pass over this
+// order then computes the times for a table of costs:
 //
 //   rank 0   0F0  0F1  0B0  0B1          0F0 0F1 1F0 1B0 0B0 1F1 1B1 0B1
 //   rank 1   1F0  1B0  1F1  1B1    ->    each starts when its rank is free and its input has arrived
 //
-// Engines (sim/engines) support all channel models. This file supports only what a search for layers needs,
-// which times many lists of layers.
+// The engines in sim/engines support all channel models. This file supports only what balanced_split.cpp
+// needs, which computes times for many lists of layers.
 
 namespace {
 
@@ -256,7 +256,8 @@ std::optional<OrderTimes> OrderTimes::of(const Program& program) {
   for (const std::vector<Action>& list : program.ranks) lists.push_back(compute_actions_of(list));
   std::vector<std::size_t> next(lists.size(), 0);
   std::vector<bool> is_made(order.outputs_, false);
-  // A rank continues while its inputs are made. The loop ends after a round in which no rank could continue.
+  // A rank continues as long as its inputs are available. The loop ends after a round in which no rank could
+  // continue.
   for (bool moved = true; moved;) {
     moved = false;
     for (std::size_t rank = 0; rank < lists.size(); ++rank) {

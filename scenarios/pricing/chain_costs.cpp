@@ -1,5 +1,5 @@
-// Converts prices, which are seconds and bytes in floating point, to the costs of an engine, which are whole
-// nanoseconds and bytes of 64 bits:
+// Converts prices to the costs of an engine. Prices (stage_prices.hpp) are seconds and bytes in floating
+// point. Costs are nanoseconds and bytes as 64-bit integers:
 //
 //   price of a stage for a microbatch ->  F, B, I, W, R and their memory
 //   price of a rank's step            ->  STEP, divided among the rank's stages, plus their deferred work
@@ -32,7 +32,7 @@ namespace penstock {
 
 namespace {
 
-// Both functions round to the nearest number. chain_fault() has already refused figures that are too large.
+// Both functions round to the nearest integer. chain_fault() has already refused figures that are too large.
 Ns nanoseconds(double seconds) { return static_cast<Ns>(std::llround(seconds * kNanosecondsPerSecond)); }
 /// The seconds of an action beside its kernels. They make chunks of one or two layers dearer than large
 /// stages. Fits of MLPerf's rows on H100 in fp8 and of the DGX Cloud recipes in fp8 give 0.06 and 0.19 ms.
@@ -147,7 +147,7 @@ tl::expected<CostTable, std::string> copy_costs(const Workload& work, const Kern
   return chain_costs(prices, rank_of_stage, step, microbatches);
 }
 
-// The name of a part is formatted only for a message, because messages are rare.
+// The name of the term is formatted only here, because messages are rare.
 
 std::string PartSum::name() const { return fmt::format(fmt::runtime(largest_.form), largest_.number); }
 

@@ -1,6 +1,6 @@
 #pragma once
-// Converts the costs of a chain of stages to the form of engines: whole nanoseconds and bytes, and the links
-// between stages.
+// Converts the costs of a chain of stages to the form that engines use: whole nanoseconds and bytes, and
+// links between stages.
 
 #include <cmath>
 #include <cstddef>
@@ -20,13 +20,13 @@
 
 namespace penstock {
 
-/// Returns an error message if the prices do not fit in 64 bits, and nothing if they fit. Deferred work
-/// counts once for each of the `microbatches`.
+/// Returns an error message if the costs exceed 64 bits, and nothing otherwise. Deferred work is counted once
+/// for each of the `microbatches`.
 std::optional<std::string> chain_fault(std::span<const StagePrice> prices, const RankStep& step,
                                        std::int64_t microbatches);
 
-/// Returns the costs of the stages and of the edges between them. `rank_of_stage` determines which stages
-/// share the step of a rank. Requires that chain_fault() returns nothing.
+/// Returns the costs of the stages and of the edges between them. Stages with the same rank in
+/// `rank_of_stage` share one optimizer step. Requires that chain_fault() returns nothing.
 CostTable chain_costs(std::span<const StagePrice> prices, std::span<const std::int32_t> rank_of_stage,
                       const RankStep& step, std::int64_t microbatches);
 
@@ -42,22 +42,22 @@ UniformCluster links_between_stages(const Workload& work);
 //
 //   layers of a stage -> prices of a microbatch -> prices of a rank's step -> F, I, W, STEP and their memory
 
-/// Returns the costs of the stages. `layers` has the number of layers of each stage, and `rank_of_stage` its
-/// rank. Requires that both have equal lengths, and that the layers add up to the layers of the model. Error:
-/// a figure that does not fit in 64 bits.
+/// Returns the costs of the stages. For each stage, `layers` has the number of layers, and `rank_of_stage`
+/// has the rank. Requires that both have equal lengths, and that the layers add up to the layers of the
+/// model. Error: a figure that does not fit in 64 bits.
 tl::expected<CostTable, std::string> copy_costs(const Workload& work, const KernelTables& kernels,
                                                 std::span<const std::int64_t> layers,
                                                 std::span<const std::int32_t> rank_of_stage,
                                                 std::int64_t microbatches);
 
-// Adds up times or bytes in floating point, so that the sum cannot overflow. The sum is checked before the
-// parts are counted in 64 bits.
+// Adds up times or bytes in floating point, so that the sum cannot overflow. If the sum is small enough,
+// engines can add the same terms in 64 bits.
 
-/// A sum over parts of stages or edges. It stores the part with the largest total.
+/// A sum of terms that belong to stages or edges. It also stores the largest term.
 class PartSum {
  public:
-  /// Adds a part of `times` times `each`. `form` is the part's name in messages, with {} for the number, such
-  /// as "{}F" or "kept of stage {}". It must be a literal, because only a view is stored. NaN counts as the
+  /// Adds the term `times` x `each`. `form` is the term's name in messages, with {} for `number`, such as
+  /// "{}F" or "kept of stage {}". It must be a literal, because only a view is stored. NaN is treated as the
   /// largest value.
   void add(std::string_view form, std::size_t number, double each, double times) {
     const double all = each * times;
@@ -67,12 +67,12 @@ class PartSum {
     largest_ = {.form = form, .number = number, .each = each, .times = times};
   }
   double sum() const { return sum_; }
-  /// Returns the total of the part with the largest total.
+  /// Returns the largest term.
   double most() const { return most_; }
-  /// Returns a text about the largest part of a sum of nanoseconds, such as "0F takes 3.6e+09 s, 20000
+  /// Returns a text about the largest term of a sum of nanoseconds, such as "0F takes 3.6e+09 s, 20000
   /// times".
   std::string longest() const;
-  /// Returns a text about the largest part of a sum of bytes, such as "kept of stage 0 has 1e+18 bytes, 8
+  /// Returns a text about the largest term of a sum of bytes, such as "kept of stage 0 has 1e+18 bytes, 8
   /// times".
   std::string largest() const;
 

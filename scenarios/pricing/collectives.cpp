@@ -18,15 +18,15 @@ namespace penstock {
 
 namespace {
 
-/// A ring of `devices` members of a group. It may have fewer members than the group.
+/// A ring of some members of a group, or of all its members.
 struct Ring {
   DeviceGroup group = DeviceGroup::data;
   std::int64_t devices = 1;
   double latency_s = 0;
 };
 
-/// Returns the seconds of an all-to-all, in which each device sends 1/n of `bytes` to each other device.
-/// Each device uses its own network card. Messages inside an NVLink domain use NVLink at the same time.
+/// Returns the seconds of an all-to-all: each of n devices sends 1/n of `bytes` to each other device. Each
+/// device uses its own network card. At the same time, messages inside an NVLink domain use NVLink.
 double all_to_all_seconds(const Workload& work, const Ring& ring, double bytes) {
   const auto n = static_cast<double>(ring.devices);
   const double in_domain =
@@ -65,7 +65,8 @@ double group_seconds(const Workload& work, const KernelTables& kernels, DeviceGr
 double copies_seconds(const Workload& work, const KernelTables& kernels, GroupOperation operation,
                       const DeviceParameters& parameters, double bytes) {
   const Parallel& parallel = work.parallel;
-  // The collectives run one after the other on the same links. Experts have fewer copies than other weights.
+  // Experts have fewer copies than other weights, so they need their own collective. Both collectives use the
+  // same links, one after the other.
   double seconds = 0;
   for (const auto& [group, held] : {std::pair{DeviceGroup::data, parameters.dense},
                                     std::pair{DeviceGroup::expert_copies, parameters.expert}}) {
@@ -75,7 +76,7 @@ double copies_seconds(const Workload& work, const KernelTables& kernels, GroupOp
   return seconds;
 }
 
-// The prices of ZeRO (Rajbhandari et al., SC'20, sections 5 and 7) for n copies of a weight:
+// The memory and exchanges of ZeRO (Rajbhandari et al., SC'20, sections 5 and 7) for n copies of a weight:
 //
 //   sharding            0            1                 2                      3
 //   a copy holds        all          1/n of the        also 1/n of the        also 1/n of the
@@ -86,24 +87,24 @@ double copies_seconds(const Workload& work, const KernelTables& kernels, GroupOp
 //                       gradients    gradients,
 //                                    gathers weights
 //
-// If a copy holds only a part of the gradients, they are scattered in each microbatch and not again in the
-// step. PyTorch's FSDP does this if every backward pass synchronizes gradients, and so does DeepSpeed's
-// stage 2. A layer's weights are gathered while the previous layer runs. Its gradients are scattered while
-// the next layer of the backward pass runs. For equal layers, these seconds are exposed:
+// If a copy stores only a part of the gradients, gradients are scattered in each microbatch and not again in
+// the step. DeepSpeed's stage 2 works like this, and so does PyTorch's FSDP if every backward pass
+// synchronizes gradients. A layer's weights are gathered while the previous layer runs. Its gradients are
+// scattered while the next layer of the backward pass runs. For equal layers, these seconds are exposed:
 //
 //   forward    max(0, gather - F)
 //   backward   max(0, gather - I)  +  max(0, scatter - (I + W - hidden part of gather))
 //
-// With `parallel.gather: step` weights are gathered once a step. Each copy holds all gradients until the last
-// microbatch, as in PyTorch's FSDP inside a pipeline (reshard_after_forward off). Then sharding 2 and 3 have
-// the memory and the exchanges of sharding 1. Tested by weight_copies_test.cpp.
+// With `parallel.gather: step`, weights are gathered once a step, and each copy stores all gradients until
+// the last microbatch. PyTorch's FSDP does this inside a pipeline (reshard_after_forward off). Sharding 2 and
+// 3 then have the memory and the exchanges of sharding 1. Tested by weight_copies_test.cpp.
 
 namespace {
 
 constexpr std::string_view kWeightsGathered = "weights gathered";
 constexpr std::string_view kGradientsScattered = "gradients scattered";
 
-/// Returns the part of the parameters that has copies on other devices.
+/// Returns the parameters that have copies on other devices.
 DeviceParameters shared_parameters(const Parallel& parallel, const DeviceParameters& held) {
   return {.dense = parallel.weight_copies() > 1 ? held.dense : 0,
           .expert = parallel.expert_copies() > 1 ? held.expert : 0};
@@ -138,7 +139,7 @@ void add_copies_terms(std::vector<Term>& terms, const Workload& work, const Kern
   }
   const double scatter_s =
       copies_seconds(work, kernels, GroupOperation::reduce_scatter, parameters, work.gradient_bytes);
-  // The gather already runs beside a part of I, and the link cannot do both exchanges at the same time.
+  // The gather already overlaps with a part of I. The link cannot run both exchanges at the same time.
   const double left_s = beside.backward_weight + std::max(0.0, beside.backward_input - gather_s);
   terms.push_back({.name = std::string(kGradientsScattered),
                    .kind = TermKind::collective,

@@ -1,7 +1,8 @@
 #pragma once
-// Computes the time of collectives in groups of devices. A ring of n devices moves (n-1)/n of the tensor over
-// each link, twice for an all-reduce. Inside one NVLink domain measured tables are used instead. Between
-// domains a group uses the network cards of all its members (group_bytes_per_second in workload.hpp).
+// Computes the time of collectives in groups of devices. In a ring of n devices, each link carries (n-1)/n of
+// the tensor, and twice as much for an all-reduce. Inside one NVLink domain, measured tables are used
+// instead. Between domains, a group uses the network cards of all its members (group_bytes_per_second in
+// workload.hpp).
 
 #include <cstdint>
 #include <vector>
@@ -14,25 +15,27 @@
 namespace penstock {
 
 /// Returns the seconds of a group's collective. `bytes` has the meaning of KernelTables::collective_seconds.
-/// Inside one NVLink domain it uses the table, otherwise the rate and latency of the network cards.
+/// Inside one NVLink domain it uses the measured table. Otherwise it uses the rate and latency of the network
+/// cards.
 double group_seconds(const Workload& work, const KernelTables& kernels, DeviceGroup group,
                      GroupOperation operation, double bytes);
 
-/// Returns the seconds of a collective among all copies of the `parameters`, without latency. `bytes` is the
-/// size of one parameter in the collective.
+/// Returns the seconds of a collective among all copies of the `parameters`, without latency. Each parameter
+/// has `bytes` bytes in the collective.
 double copies_seconds(const Workload& work, const KernelTables& kernels, GroupOperation operation,
                       const DeviceParameters& parameters, double bytes);
 
-// The exchanges between the copies of a weight, and the part that each copy holds (ZeRO).
+// The exchanges between the copies of a weight, and the part of the state that each copy stores (ZeRO).
 
 /// Returns the bytes of one weight when it is sent to other copies: 2, or 1 if products use 8 bits or less.
 double gathered_bytes(const Workload& work);
 
-/// Returns the part of `held` that one device holds of a state. Copies divide this state if the degree of
-/// sharding is at least `sharding`.
+/// Returns the part of a state (such as gradients) that one device stores. The whole state has the size
+/// `held`. The copies divide it if the degree of sharding is at least `sharding`.
 DeviceParameters held_from(const Parallel& parallel, std::int32_t sharding, const DeviceParameters& held);
 
-/// The exposed seconds of exchanges between copies in one microbatch. The times of F, I and W include them.
+/// The exposed seconds of the exchanges between copies in one microbatch. The times of F, I and W include
+/// these seconds.
 struct ShownCollectives {
   /// The seconds of gathering weights in the forward pass.
   double gathered_s = 0;
@@ -50,15 +53,16 @@ struct ShownCollectives {
 /// Returns the exposed exchanges of a layer. add_copies_terms() must have added them to `terms`.
 ShownCollectives shown_collectives(const std::vector<Term>& terms);
 
-/// Adds the exchanges that each microbatch exposes because the `terms` of the layer do not hide them.
-/// Sharding 2 and 3 scatter gradients, and sharding 3 gathers weights in both passes.
+/// Adds the exposed part of the exchanges in each microbatch, which does not overlap with the `terms` of the
+/// layer. Sharding 2 and 3 scatter gradients, and sharding 3 gathers weights in both passes.
 void add_copies_terms(std::vector<Term>& terms, const Workload& work, const KernelTables& kernels,
                       const DeviceParameters& parameters);
 
-/// Returns the additional bytes of a running layer, whose gradients (sharding 2 and 3) and weights (sharding
-/// 3) must be complete. Between its runs a device holds only a part of both.
+/// Returns the additional bytes while a layer runs. Its gradients (sharding 2 and 3) and weights (sharding 3)
+/// must then be complete. At other times, a device stores only a part of them.
 double whole_layer_bytes(const Workload& work, const DeviceParameters& parameters);
-/// Returns the additional bytes for gathering the weights of the next layer of the same size (sharding 3).
+/// Returns the additional bytes while the weights of the next layer are gathered (sharding 3). It assumes
+/// that the next layer has the same size.
 double whole_weight_bytes(const Workload& work, const DeviceParameters& parameters);
 
 }  // namespace penstock

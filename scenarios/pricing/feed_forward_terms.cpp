@@ -1,6 +1,6 @@
-// Prices feed-forward parts. A dense part has two products, and the first one is twice as wide if the part is
-// gated. A layer of experts routes each of the T/t tokens of a device to k experts. After the exchange all
-// E/e experts of a device have equally many rows:
+// Computes the times of feed-forward parts. A dense part has two products. If the part is gated, the first
+// product is twice as wide. A layer of experts routes each of the T/t tokens of a device to k experts. After
+// the exchange all E/e experts of a device have equally many rows:
 //
 //   router -> permute -> dispatch -> experts' products, grouped -> combine -> unpermute
 //                                                                  beside the shared expert
@@ -31,7 +31,8 @@ namespace {
 constexpr double kPermutePart = 0.75;
 constexpr double kRouterBytes = 24;  // the bytes moved for a token and an expert: scores, softmax, choice
 
-/// The bytes that an activation function moves for each value. A gated one reads two values and writes one.
+/// The bytes that an activation function moves for each value. If it is gated, it reads two values and writes
+/// one.
 struct ActivationBytes {
   double forward;
   double backward;

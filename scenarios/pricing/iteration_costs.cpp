@@ -1,11 +1,11 @@
-// Computes costs of training iterations without a description of devices and kernels. A device has l layers
-// of kind k and n parameters. With M microbatches and d copies of the pipeline:
+// Computes the costs of training iterations from fitted constants. A device has l layers of kind k and n
+// parameters. With M microbatches and d copies of the pipeline:
 //
 //   iteration of one stage = M (l layer(k) + ends(k)) + constant + l c + n u + 2 (d - 1) / d n r
 //
-// The formula is linear in layer, ends, constant, c, u and r, and there is one r for each hidden size. Each
-// stage of a pipeline has its part of the time. No cost contains the bubble, because an engine simulates the
-// iteration. sim/hold fits the costs.
+// The formula is linear in the fitted constants layer, ends, constant, c, u and r. There is one r for each
+// hidden size. In a pipeline, each stage has the time of its own layers. The bubble is not part of any cost,
+// because an engine simulates the iteration. sim/hold fits the constants.
 
 #include "scenarios/pricing/iteration_costs.hpp"
 
@@ -33,8 +33,8 @@ std::string to_text(const FittedLayer& kind) {
 tl::expected<LayerCosts, std::string> layer_costs(const IterationCosts& costs, const FittedLayer& kind) {
   const auto known = costs.layers.find(kind);
   if (known != costs.layers.end()) return known->second;
-  // The message names a measured kind that is close in the order of hidden, heads, sequence, tensor and
-  // microbatch.
+  // The message names the next measured kind, in the order of hidden, heads, sequence, tensor and microbatch
+  // size.
   const auto after = costs.layers.upper_bound(kind);
   const FittedLayer& near = after == costs.layers.end() ? costs.layers.rbegin()->first : after->first;
   return tl::unexpected(fmt::format(
@@ -49,7 +49,8 @@ double device_parameters(const FittedLayer& kind, std::int64_t vocabulary, const
   // norms.
   double all = static_cast<double>(part.layers) * hidden * (12 * hidden + 13);
   if (part.has_embedding) all += embedding + static_cast<double>(kind.sequence) * hidden;
-  // The head uses the weights of the embedding. A device without the embedding holds a copy of them.
+  // The head uses the weights of the embedding. A device without the embedding stores a copy of these
+  // weights.
   if (part.has_head && !part.has_embedding) all += embedding;
   return all / kind.tensor;
 }
@@ -71,9 +72,9 @@ Ns step_ns(const IterationCosts& costs, const FittedLayer& kind, const ModelPart
   return step.constant_ns + rank.layers * step.layer_ns + static_cast<Ns>(std::llround(by_parameters));
 }
 
-// Computes the times of stages. The first stage has the embedding and the last one the head. The time of both
-// belongs to the last stage, because a look-up takes little time compared with the head's product. A rank
-// makes one step for all its stages:
+// Computes the times of stages. The first stage has the embedding, and the last stage has the head. The time
+// of both is assigned to the last stage, because the look-up in the embedding takes little time compared with
+// the head's product. A rank runs one optimizer step for all its stages:
 //
 //   stages 0 1 2 3 on ranks 0 1 0 1     steps of rank 0, of rank 1, 0, 0
 
@@ -112,8 +113,8 @@ tl::expected<std::vector<FittedStage>, std::string> fitted_stages(const Iteratio
   const auto of_layer = layer_costs(costs, pipeline.kind);
   if (!of_layer) return tl::unexpected(of_layer.error());
   std::vector<FittedStage> stages;
-  // The stages of a rank are updated together, so one STEP has the whole time. A division would lose time by
-  // rounding.
+  // The stages of a rank are updated together. The first stage's STEP gets the whole time, because a division
+  // of the time among the stages would be rounded.
   std::vector<char> has_stepped(of_ranks.size(), 0);
   for (std::size_t stage = 0; stage < parts.size(); ++stage) {
     const std::size_t rank = index(pipeline.rank_of_stage[stage]);

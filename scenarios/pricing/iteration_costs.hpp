@@ -1,7 +1,7 @@
 #pragma once
-// The costs of training steps on one machine, found from measured iterations by linear least squares
-// (sim/hold/fit_iterations.hpp). They do not describe devices or kernels, but only what the measurements
-// can distinguish.
+// The costs of training iterations on one machine. sim/hold/fit_iterations.hpp fits them to measured
+// iterations by linear least squares. They do not describe single devices or kernels, because measured
+// iterations cannot distinguish these.
 
 #include <compare>
 #include <cstdint>
@@ -29,7 +29,7 @@ struct FittedLayer {
 /// Returns a text such as "hidden 1024, heads 16, sequence 1024, tensor 2, micro_batch_size 4".
 std::string to_text(const FittedLayer& kind);
 
-/// The forward and backward times of one microbatch.
+/// The sum of the forward and backward time of one microbatch.
 struct LayerCosts {
   Ns layer_ns = 0;
   /// The time of embedding and head together. It belongs to the last stage.
@@ -41,12 +41,12 @@ struct LayerCosts {
 /// The times of one device's step.
 struct StepCosts {
   Ns constant_ns = 0;
-  /// The time for each layer.
+  /// The time that is added for each layer.
   Ns layer_ns = 0;
   /// The optimizer's time for each 10^6 parameters on the device.
   Ns million_parameters_ns = 0;
-  /// The time to reduce gradients of d copies in a ring, for each 10^6 x 2 (d - 1) / d parameters. The key is
-  /// the hidden size, because small gradients use less of the links' bandwidth.
+  /// The time to reduce the gradients of d copies in a ring, for each 10^6 parameters times 2 (d - 1) / d.
+  /// The key is the hidden size, because small gradients use less of the links' bandwidth.
   std::map<std::int64_t, Ns> million_reduced_ns;
 
   friend bool operator==(const StepCosts&, const StepCosts&) = default;
@@ -66,8 +66,8 @@ struct IterationCosts {
   friend bool operator==(const IterationCosts&, const IterationCosts&) = default;
 };
 
-/// Returns the costs of layers of this kind. Error: the kind was not measured, because costs are not
-/// interpolated.
+/// Returns the costs of layers of this kind. Costs are not interpolated, so it is an error if the kind was
+/// not measured.
 tl::expected<LayerCosts, std::string> layer_costs(const IterationCosts& costs, const FittedLayer& kind);
 
 /// The size of a part of a model on a rank or in a stage.
@@ -77,17 +77,17 @@ struct ModelPartSize {
   bool has_head = false;
 };
 
-/// Returns the parameters of a part of a GPT on one of `tensor` devices. A layer has 12 h^2 + 13 h, and the
-/// embedding with its positions has (V + s) h. A head without the embedding has V h for its copy of the
-/// weights. All are divided by `tensor`.
+/// Returns the parameters of a part of a GPT on one of `tensor` devices. A layer has 12 h^2 + 13 h
+/// parameters, and the embedding with its positions has (V + s) h. If the part has a head but no embedding,
+/// the head has a copy of the weights with V h. The sum is divided by `tensor`.
 double device_parameters(const FittedLayer& kind, std::int64_t vocabulary, const ModelPartSize& part);
 /// Returns 2 (d - 1) / d.
 double ring_share(std::int32_t copies);
 
 /// Returns the forward and backward time of a stage for one microbatch.
 Ns microbatch_ns(const LayerCosts& costs, const ModelPartSize& stage);
-/// Returns the time of a rank's step with `copies` copies of the pipeline. Requires a hidden size for which
-/// the reduction was measured.
+/// Returns the time of a rank's optimizer step with `copies` copies of the pipeline. Requires that the
+/// reduction was measured for the hidden size.
 Ns step_ns(const IterationCosts& costs, const FittedLayer& kind, const ModelPartSize& rank,
            std::int32_t copies);
 
@@ -97,7 +97,8 @@ Ns step_ns(const IterationCosts& costs, const FittedLayer& kind, const ModelPart
 struct FittedStage {
   /// The time of forward and backward for one microbatch.
   Ns microbatch_ns = 0;
-  /// The time of a rank's step. The first stage of the rank has the whole time, and its other stages have 0.
+  /// The time of the rank's optimizer step. The first stage of a rank has the whole time, and the rank's
+  /// other stages have 0.
   Ns step_ns = 0;
 };
 

@@ -1,20 +1,20 @@
 // Reads measured kernels and looks them up:
 //
-//  * The measured time of a product of 8 or 4 bits includes the quantisation of its input, which training
-//    fuses into other kernels. So this time is subtracted, but at least a quarter of the measured time
+//  * The measured time of a product of 8 or 4 bits includes the quantisation of its input. Training fuses the
+//    quantisation into other kernels, so its time is subtracted. At least a quarter of the measured time
 //    remains. The result is a rate in operations a second. It is interpolated linearly in the logarithms of
-//    m, n and k. Outside the table the rate stays constant.
-//  * The rate of causal forward attention is interpolated linearly in the logarithms of heads and sequence,
-//    at the nearest measured ratio of heads to key heads. The head dimension and the number of sequences are
-//    the nearest measured ones.
+//    m, n and k. Outside the table, the rate is constant.
+//  * The rate of causal forward attention is interpolated linearly in the logarithms of heads and sequence.
+//    For the head dimension, the number of sequences, and the ratio of heads to key heads, the nearest
+//    measured values are used.
 //  * The time of a collective is interpolated linearly in logarithms between two sizes. Above the largest
 //    size its bandwidth applies. A group of n uses the largest measured group of m <= n, times
 //    ((n-1)/n) / ((m-1)/m), the ratio of the parts of a tensor that a device receives from others.
 //  * The rates of grouped products are shares of the peak. They come from one machine of B200, and other
 //    devices take the same shares of their own peaks (GroupedRates).
 //  * If a scenario states a device that is s times as fast, the rates of products and attention are
-//    multiplied by s. The time of a collective's smallest measured message is latency and does not change.
-//    The additional time of larger messages is divided by s.
+//    multiplied by s. The time of the smallest measured message of a collective is treated as latency and
+//    does not change. The additional time of larger messages is divided by s.
 //
 // Tested by kernel_tables_test.cpp.
 
@@ -55,7 +55,7 @@ namespace {
 
 constexpr double kMilli = 1e-3;
 /// The smallest share of a measured time that remains after the quantisation is subtracted. The subtracted
-/// time comes from a model, and for some small products it is almost the measured time or exceeds it.
+/// time comes from a model. For some small products, it is almost as long as the measured time, or longer.
 constexpr double kLeastPart = 0.25;
 constexpr double kHalfBytes = 2;
 constexpr double kMostInGroup = 1 << 20;  // devices of a group
@@ -83,7 +83,7 @@ tl::expected<std::array<double, Count>, std::string> positives(
 }
 
 /// Returns an error if the grid of a table would be too large, or an empty text. A grid has a cell for every
-/// combination of an m, an n and a k, so shapes without common sizes need very many cells.
+/// combination of the values of m, n and k. So shapes without common sizes need very many cells.
 std::string grid_fault(const std::map<std::array<double, 3>, double>& figures) {
   constexpr std::size_t kMostCells = std::size_t{1} << 20;  // the built-in grids have 3,249
   std::array<std::set<double>, 3> sizes;
@@ -98,19 +98,21 @@ std::string grid_fault(const std::map<std::array<double, 3>, double>& figures) {
       kMostCells, figures.size(), count(0), count(1), count(2));
 }
 
-/// Returns the operations of causal attention. It needs half of two products with 2 operations a value.
+/// Returns the operations of causal attention. It computes half of two products, and each product needs 2
+/// operations a value.
 double attention_flops(const AttentionShape& shape) {
   return 2 * shape.head_dim * shape.heads * shape.batch * shape.sequence * shape.sequence;
 }
 
-/// Returns the distance of two numbers in logarithms. The distance from 1 to 2 equals that from 2 to 4.
+/// Returns the distance of the logarithms of two numbers. For example, the distance from 1 to 2 equals the
+/// distance from 2 to 4.
 double log_distance(double a, double b) { return std::abs(std::log(a / b)); }
 
 /// Returns the linear interpolation in logarithms between the two nearest figures. Outside the figures it
 /// returns the first or the last one.
 double between(const std::map<double, double>& figures, double size) {
   const auto upper = figures.lower_bound(size);
-  // No figure is below the first one, even if the size equals it.
+  // There is no smaller measured size. This is also the case if `size` equals the first measured size.
   if (upper == figures.begin()) return upper->second;
   const auto lower = std::prev(upper);
   if (upper == figures.end()) return lower->second;
@@ -118,8 +120,8 @@ double between(const std::map<double, double>& figures, double size) {
   return std::exp((1 - way) * std::log(lower->second) + way * std::log(upper->second));
 }
 
-/// Scales the times of one collective. `times` has the seconds for each message size in bytes. A time below
-/// that of the smallest message is noise of the measurement.
+/// Scales the times of one collective. `times` has the seconds for each message size in bytes. A larger
+/// message with a shorter time than the smallest message is measurement noise.
 void set_link_speed(std::map<double, double>& times, double speed) {
   const double latency_s = times.begin()->second;
   for (auto& [bytes, seconds] : times) {
@@ -156,7 +158,8 @@ tl::expected<void, std::string> KernelTables::read_gemms(std::string_view text, 
     if (!sizes) return tl::unexpected(sizes.error());
     const auto [m, n, k, us] = *sizes;
     const auto& model = models_[index_of(*precision)];
-    // The time of quantising follows from the model's constants, so they must be set before tables are read.
+    // The time of quantising is computed from the model's constants, so these must be set before tables are
+    // read.
     const double quantising_s = model ? quantising_seconds(m, k, *model, rates) : 0;
     const double seconds =
         std::max(us * kSecondsPerMicrosecond - quantising_s, kLeastPart * us * kSecondsPerMicrosecond);
@@ -253,7 +256,7 @@ std::optional<double> KernelTables::gemm_seconds(GemmPrecision precision, const 
   }
   const auto& model = models_[index_of(precision)];
   if (!model) return std::nullopt;
-  // The result does not include quantising, like the times of tables after reading.
+  // The result does not include quantising, because the times in tables do not include it after reading.
   return modelled_gemm_seconds(shape.m, shape.n, shape.k, value_bytes(precision), *model, rates) -
          quantising_seconds(shape.m, shape.k, *model, rates);
 }
@@ -277,7 +280,7 @@ std::optional<double> KernelTables::attention_rate(const AttentionShape& shape) 
   for (const auto& [heads, rates] : grid->rates) {
     const double distance = log_distance(heads.first / heads.second, ratio);
     const auto best = distances.find(heads.first);
-    // If two ratios are equally near, the smaller number of key heads is used, which comes first.
+    // If two ratios are equally near, the smaller number of key heads is used. It comes first in the table.
     if (best != distances.end() && best->second <= distance) continue;
     distances[heads.first] = distance;
     by_heads[heads.first] = between(rates, shape.sequence);
@@ -333,7 +336,7 @@ void set_models(KernelTables& tables, std::string_view device) {
   }
 }
 
-/// Returns the device on which the kernels were measured, without changes by a scenario.
+/// Returns the device on which the kernels were measured, with its original constants.
 const DeviceType& measured_device(std::string_view kernels) {
   return *std::ranges::find(device_types(), kernels, &DeviceType::kernels);
 }
@@ -368,7 +371,7 @@ std::shared_ptr<const KernelTables> read_tables(const std::string& kernels) {
 }
 
 /// Returns the rates of the device divided by the rates of the measured device. Link rates include their
-/// efficiency. If the measured device does not have a rate, there is no factor for it.
+/// efficiency. If the measured device does not have a rate, the factor is 1.
 KernelSpeeds speeds_of(const DeviceType& device) {
   const DeviceType& measured = measured_device(device.kernels);
   KernelSpeeds speeds;
@@ -386,7 +389,7 @@ KernelSpeeds speeds_of(const DeviceType& device) {
 std::shared_ptr<const KernelTables> built_in_kernels(const DeviceType& device) {
   static std::mutex mutex;
   static std::map<std::string, std::shared_ptr<const KernelTables>, std::less<>> known;
-  // The lock is held during reading, because other threads mostly need the same tables.
+  // The lock is held while the tables are read, because other threads usually need the same tables.
   const std::scoped_lock lock(mutex);
   auto& tables = known[device.kernels];
   if (!tables) tables = read_tables(device.kernels);

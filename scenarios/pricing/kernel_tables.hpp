@@ -1,7 +1,7 @@
 #pragma once
 // Measured kernels of one accelerator: matrix products, causal attention, and collectives inside one NVLink
-// domain. They are read from files in the format of scenarios/library/kernels. The top of kernel_tables.cpp
-// explains the look-up.
+// domain. They are read from files in the format of scenarios/library/kernels. The comment at the top of
+// kernel_tables.cpp explains how a time is looked up.
 
 #include <array>
 #include <cstddef>
@@ -61,8 +61,8 @@ struct KernelSpeeds {
 /// collectives (collectives.cpp).
 class KernelTables {
  public:
-  // Each function replaces the data that were read before. read_gemms() replaces only the precisions in its
-  // text.
+  // Each of the next functions replaces the data that it read before. read_gemms() replaces only the data of
+  // the precisions in its text.
 
   /// Reads lines "dtype,m,n,k,us" with a header. The sizes must form a grid with few holes. Error: "LINE:
   /// what is wrong".
@@ -73,8 +73,8 @@ class KernelTables {
   /// size is in elements of the whole tensor, and the latency in milliseconds. Only lines with type half and
   /// at least two devices are used.
   tl::expected<void, std::string> read_collectives(std::string_view text);
-  /// Reads products that one machine measured itself (ProductTable::parse). They take precedence for their
-  /// shapes.
+  /// Reads products that the user measured (ProductTable::parse). For their shapes, they take precedence over
+  /// the other tables.
   tl::expected<void, std::string> read_products(std::string_view text);
   /// Sets the constants of the compact model for one precision.
   void set_gemm_model(GemmPrecision precision, const GemmConstants& constants);
@@ -82,12 +82,12 @@ class KernelTables {
   /// the device's own rates (DeviceRates). Requires speeds > 0.
   void scale(const KernelSpeeds& speeds);
 
-  /// Returns the seconds of one product in a short burst, without quantising its inputs. Returns nothing if
-  /// there is neither a table nor a model.
+  /// Returns the seconds of one product in a short burst. The time to quantise the inputs is not included.
+  /// Returns nothing if there is neither a table nor a model.
   std::optional<double> gemm_seconds(GemmPrecision precision, const GemmShape& shape,
                                      const DeviceRates& rates) const;
-  /// Returns the operations a second of causal attention in the forward pass. They count as 2 x 2 x head_dim
-  /// x heads x batch x sequence^2 / 2. Returns nothing if there is no table.
+  /// Returns the operations a second of causal attention in the forward pass. The number of operations is 2 x
+  /// 2 x head_dim x heads x batch x sequence^2 / 2. Returns nothing if there is no table.
   std::optional<double> attention_rate(const AttentionShape& shape) const;
   /// Returns the seconds of a collective of `devices` devices in one NVLink domain. `bytes` is the size of
   /// the whole tensor that is gathered or scattered, or of one device's buffer of an all-to-all. Returns
@@ -122,7 +122,7 @@ class KernelTables {
       collectives_;  // seconds by bytes
 };
 
-// The kernel tables that are compiled into the program, from the files in scenarios/library/kernels.
+// The kernel tables in scenarios/library/kernels, which are compiled into the program.
 
 /// A built-in file with its name and its text.
 struct KernelText {
@@ -137,9 +137,9 @@ std::span<const KernelText> kernel_texts();
 /// threads may call it.
 std::shared_ptr<const KernelTables> built_in_kernels(const DeviceType& device);
 
-/// Returns the tables for the device as a scenario states it. If its peaks or its NVLink differ from the
-/// measured device, the tables are scaled copies (KernelTables::scale). Requires a peak and a bandwidth > 0
-/// wherever the measured device has one.
+/// Returns the tables for the device as a scenario states it. If its peak rates or its NVLink rate differ
+/// from those of the measured device, the tables are scaled copies (KernelTables::scale). Requires that each
+/// rate is above 0 if the measured device has this rate.
 std::shared_ptr<const KernelTables> stated_kernels(const DeviceType& device);
 
 }  // namespace penstock

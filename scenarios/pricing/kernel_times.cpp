@@ -1,5 +1,6 @@
 // Models the time t of a product that is divided into tiles of tm x tn. The multiprocessors (SMs) compute the
-// tiles in w = ceil(m/tm) ceil(n/tn) / SMs waves. The result is the shortest time of six tile sizes:
+// tiles in w = ceil(m/tm) ceil(n/tn) / SMs waves. The time is computed for six tile sizes, and the shortest
+// time is the result:
 //
 //   waves  = (1 - tail) ceil(w) + tail max(w, 1)        a last wave that is not full costs up to a full one
 //   rel    = min(1, (tm tn / 32768)^s)                  small tiles load more for each operation
@@ -7,7 +8,7 @@
 //   t_mem  = bytes of X, W and Y / (bw x memory rate)
 //   t      = t0 + q m k / memory rate + (t_tile^4 + t_mem^4)^(1/4)
 //
-// Each device and precision has seven constants. For shapes of at least 1024 that were not used in the fit,
+// Each device and precision has seven constants. For sizes of at least 1024 that were not used in the fit,
 // the error is 4 to 7 %. kernel_tables.cpp uses measured products instead if they exist. Tested by
 // kernel_tables_test.cpp.
 
@@ -63,11 +64,11 @@ double modelled_gemm_seconds(double m, double n, double k, double value_bytes, c
     const double rate = constants.tile_efficiency * relative * rates.flops_per_second / rates.multiprocessors;
     tiles_s = std::min(tiles_s, waves * 2 * tile.m * tile.n * (k + constants.extra_depth) / rate);
   }
-  // The values of X and W have the product's precision, and those of Y always have 2 bytes.
+  // The values of X and W have the product's precision, and the values of Y always have 2 bytes.
   const double bytes = value_bytes * (m * k + k * n) + 2 * m * n;
   const double memory_s = bytes / (constants.memory_efficiency * rates.memory_bytes_per_second);
-  // This soft maximum is close to the larger of both times if they differ much. For equal times it is a fifth
-  // more, because computation and transfers then slow each other down.
+  // This soft maximum is close to the longer time if the two times differ much. If they are equal, it is a
+  // fifth longer, because computation and transfers then slow each other down.
   const double overlapped_s = std::pow(std::pow(tiles_s, 4) + std::pow(memory_s, 4), 0.25);
   return constants.launch_us * kSecondsPerMicrosecond +
          constants.quantise * m * k / rates.memory_bytes_per_second + overlapped_s;
@@ -79,9 +80,9 @@ double quantising_seconds(double m, double k, const GemmConstants& constants, co
          kQuantisingLaunch * constants.launch_us * kSecondsPerMicrosecond;
 }
 
-// A table of products that the user measured on the own machine has no interpolation, because neighbouring
-// shapes differ too much. The user can measure exactly the shapes of the model. Other shapes use the device's
-// tables of short bursts and its sustained factor (kernel_tables.cpp).
+// A table of products that the user measured is not interpolated, because the times of neighbouring shapes
+// differ too much. The user can measure exactly the shapes of the model. For other shapes, the device's
+// tables of short bursts and its sustained factor are used (kernel_tables.cpp).
 //
 //     Y[m, n] = X[m, k] W[k, n]        dX[m, k] = dY[m, n] W^T        dW[n, k] = dY^T X over m rows
 //
@@ -197,7 +198,8 @@ GroupedRates ProductTable::grouped_rates(double flops_per_second) const {
 
 namespace {
 
-/// The cell of an axis that contains a size: the index of its lower end, and the position of the size in it.
+/// The cell of an axis that contains a size: the index of the cell's lower end, and the position of the size
+/// inside the cell.
 struct Cell {
   std::size_t lower = 0;
   double way = 0;  // the position, from 0 at the lower end to 1 at the upper end

@@ -1,6 +1,6 @@
 #pragma once
-// The three sources of a kernel's time: a formula for a matrix product (modelled_gemm_seconds()), one
-// machine's own products by exact shape (ProductTable), and interpolation between measured sizes (LogGrid).
+// The three sources of a kernel's time: a formula for matrix products (modelled_gemm_seconds()), products
+// that the user measured for exact shapes (ProductTable), and interpolation between measured sizes (LogGrid).
 // KernelTables chooses between them (kernel_tables.hpp).
 
 #include <array>
@@ -38,7 +38,7 @@ struct GemmConstants {
   double memory_efficiency = 1;
   /// The constant t0, which is the launch overhead.
   double launch_us = 0;
-  /// The constant tail, which is the counted share of the last wave's idle time.
+  /// The constant tail, which is the share of the last wave's idle time that is counted.
   double tail = 1;
   /// The constant q, which is the number of bytes that quantising moves for each element of the m x k input.
   double quantise = 0;
@@ -48,12 +48,13 @@ struct GemmConstants {
 /// quantising of X.
 double modelled_gemm_seconds(double m, double n, double k, double value_bytes, const GemmConstants& constants,
                              const DeviceRates& rates);
-/// Returns the part of modelled_gemm_seconds() for quantising, which a fused product does not need. Measured
-/// times in tables also contain this part.
+/// Returns the part of modelled_gemm_seconds() for quantising. A product whose input is quantised by another
+/// kernel does not need this part. Measured times in table files also contain it.
 double quantising_seconds(double m, double k, const GemmConstants& constants, const DeviceRates& rates);
 
-// The products of a layer as one machine measured them in long training runs. Each product has its role
-// (forward or a gradient), so a factor between a burst and a training step is not needed.
+// The products of a layer, measured by the user in long training runs on one machine. So no factor between a
+// short burst and a training step is needed. The table distinguishes the forward product and the two
+// gradients.
 
 /// The shape of Y[m, n] = X[m, k] W[k, n].
 struct GemmShape {
@@ -85,9 +86,9 @@ class GroupedRates;
 /// The measured products of one machine.
 class ProductTable {
  public:
-  /// Reads lines "product,groups,m,n,k,us" with a header, for values of 16 bits. A line is the time of
-  /// `groups` products at once, each with m rows. Lines of equal shapes are averaged. Error: "LINE: what is
-  /// wrong".
+  /// Reads lines "product,groups,m,n,k,us" with a header, for values of 16 bits. A line has the time of
+  /// `groups` products that run at the same time, each with m rows. Lines of equal shapes are averaged.
+  /// Error: "LINE: what is wrong".
   static tl::expected<ProductTable, std::string> parse(std::string_view text);
 
   /// Returns the seconds of the product with exactly this shape, or nothing if it was not measured.
@@ -104,11 +105,11 @@ class ProductTable {
   std::array<std::map<Key, double>, kProductCount> seconds_;
 };
 
-// A function of sizes that is known at the points of a grid. Between the points it is linear in the
-// logarithms of sizes and values. Beyond the edges it is constant.
+// A function of sizes that is known at the points of a grid. Between the points, it is linear in the
+// logarithms of sizes and values. Outside the grid, it is constant.
 
 /// A positive figure that depends on `Axes` positive sizes. A grid point without a figure gets the figure of
-/// the nearest point that has one, by distance in logarithms.
+/// the nearest point that has a figure. The distance is measured in logarithms.
 template <std::size_t Axes>
 class LogGrid {
  public:

@@ -1,4 +1,4 @@
-// Computes the memory of layers. The table has the bytes that a layer holds from F to B for each token, with
+// Computes the memory of layers. The table has the bytes that a layer stores from F to B for each token, with
 // fused attention and values of 2 bytes. h is hidden, a heads, g key heads of width d, f the inner width, t
 // tensor:
 //
@@ -33,8 +33,8 @@ namespace {
 constexpr double kValueBytes = 2;
 constexpr std::int64_t kVocabularyMultiple = 128;
 
-/// Returns the number of devices that divide norms, adds and dropouts of a tensor group. With sequence
-/// parallelism it is the whole group, and otherwise 1.
+/// Returns the number of devices among which norms, adds and dropouts are divided. With sequence parallelism
+/// it is the size of the tensor group, and otherwise 1.
 double sequence_ways(const Parallel& parallel) {
   return parallel.sequence_parallel ? static_cast<double>(parallel.tensor) : 1;
 }
@@ -44,7 +44,7 @@ double norm_parameters(const Architecture& model) {
   return as_double(model.hidden * (model.layer_norm ? 2 : 1));
 }
 
-/// Returns the weights of a layer that every device of a tensor group holds in full.
+/// Returns the weights of a layer that every device of a tensor group stores in full.
 double replicated_parameters(const Architecture& model, const LayerKind& kind) {
   double replicated = as_double(model.norms_per_layer) * norm_parameters(model);
   if (kind.has_attention && model.query_key_norm) replicated += as_double(2 * model.head_dim);
@@ -73,7 +73,7 @@ double replicated_parameters(const Architecture& model, const LayerKind& kind) {
   return replicated;
 }
 
-/// Returns the weights of copied key heads. They are copied if a tensor group has more devices than key
+/// Returns the weights of copied key heads. Key heads are copied if a tensor group has more devices than key
 /// heads.
 double copied_key_heads(const Workload& work, const LayerKind& kind) {
   if (work.model.latent || !kind.has_attention) return 0;
@@ -84,8 +84,7 @@ double copied_key_heads(const Workload& work, const LayerKind& kind) {
 }
 
 double padded_vocabulary(const Workload& work) {
-  // The vocabulary is padded so that the number of rows on each device of a tensor group is a multiple of
-  // 128.
+  // The vocabulary is padded. The number of rows on each device of a tensor group is then a multiple of 128.
   const std::int64_t multiple = kVocabularyMultiple * work.parallel.tensor;
   return as_double((work.model.vocabulary + multiple - 1) / multiple * multiple);
 }
@@ -181,7 +180,7 @@ bool recomputes_scores(LayerRecompute recompute) {
   return recompute.has(RecomputedPart::selective) || recompute.has(RecomputedPart::full);
 }
 
-/// Returns the bytes of fc1's output for a token. If fc1 is gated, gate and value count together.
+/// Returns the bytes of fc1's output for a token. If fc1 is gated, its output contains gate and value.
 double first_product_bytes(const Architecture& model, double inner) {
   return (model.gated ? 2 : 1) * kValueBytes * inner;
 }
@@ -195,8 +194,8 @@ double kept_of_feed_forward(const Workload& work, double inner) {
   return values;
 }
 
-/// Returns the bytes of a layer of experts. They are each row on its arrival and inside its expert, the
-/// scores and probabilities of all experts (4 bytes each), and the part of the shared expert.
+/// Returns the bytes that a layer of experts stores. They consist of the rows that the experts receive and
+/// compute, the scores and probabilities of all experts (4 bytes each), and the bytes of the shared expert.
 double kept_of_experts(const Workload& work) {
   const Experts& experts = *work.model.experts;
   const LayerRecompute recompute = work.recompute;
@@ -246,7 +245,7 @@ DeviceParameters head_device_parameters(const Workload& work, bool beside_embedd
 DeviceParameters multi_token_device_parameters(const Workload& work) {
   DeviceParameters parameters = layer_device_parameters(work, prediction_kind(work.model));
   const double hidden = as_double(work.model.hidden);
-  // In addition to its layer, it has a projection from 2h to h, and three norms.
+  // A multi-token-prediction layer also has a projection from 2h to h, and three norms.
   parameters.dense += 2 * hidden * hidden / work.parallel.tensor + 3 * norm_parameters(work.model);
   return parameters;
 }
@@ -367,8 +366,8 @@ double layer_transient_bytes(const Workload& given, const LayerKind& kind) {
   const double hidden = as_double(work.model.hidden);
   const double t = work.parallel.tensor;
   const double edge = kValueBytes * work.tokens() * hidden / t;
-  // The bytes are the gradients of the input and of the inner width. Experts also need the buffer into which
-  // their rows are permuted.
+  // The bytes of the gradients of the input and of the tensors with the inner width. Experts also need a
+  // buffer for their permuted rows.
   double bytes = edge;
   if (kind.has_experts) {
     bytes += expert_rows(work) *

@@ -1,8 +1,8 @@
-// Divides layers among stages by a rule or by Megatron's layouts. With s stages, `even` gives n/s layers to
-// each stage. `ends-one-less` gives (n + 2)/s, where embedding and head take the place of one layer each
-// (Megatron's account_for_embedding_in_pipeline_split and account_for_loss_in_pipeline_split). A layout is
-// expanded, and then its layers are counted stage by stage. level_layers() divides by price. Tested by
-// pricing_test.cpp.
+// Divides n layers among s stages by a rule or by one of Megatron's layouts. The rule `even` gives n/s layers
+// to each stage. The rule `ends-one-less` gives (n + 2)/s, and the embedding and the head replace one layer
+// each (Megatron's account_for_embedding_in_pipeline_split and account_for_loss_in_pipeline_split). A layout
+// is expanded, and then its layers are counted stage by stage. level_layers() divides by the times of layers.
+// Tested by pricing_test.cpp.
 
 #include "scenarios/pricing/layer_split.hpp"
 
@@ -33,7 +33,8 @@ namespace penstock {
 
 namespace {
 
-/// The largest number of letters in an expanded layout. It exceeds the layers of every model and takes 1 MiB.
+/// The largest number of letters in an expanded layout. No model has so many layers, and such a layout takes
+/// 1 MiB.
 constexpr std::size_t kLongestLayout = std::size_t{1} << 20;
 
 using NamedRule = std::pair<std::string_view, LayerSplit::Rule>;
@@ -251,7 +252,7 @@ tl::expected<std::vector<std::int64_t>, std::string> split_layers(const LayerSpl
   // Embedding and head each count as one layer.
   const std::int64_t all = layers + 2 * ends;
   if (all % stages != 0) {
-    // The message suggests the other rule if the layers divide under it.
+    // The message suggests the other rule if this rule can divide the layers.
     const std::int64_t others = ends > 0 ? layers : layers + 2;
     const std::string_view other = ends > 0 ? "even" : "ends-one-less";
     const std::string hint =
@@ -268,21 +269,20 @@ tl::expected<std::vector<std::int64_t>, std::string> split_layers(const LayerSpl
   std::vector<std::int64_t> counts(static_cast<std::size_t>(stages), all / stages);
   counts.front() -= ends;
   counts.back() -= ends;
-  // No count is negative. With both ends, each stage has at least one layer, and a single stage has both
-  // ends.
+  // No count becomes negative: an end is subtracted from a stage that has at least one layer, and from a
+  // single stage both ends are subtracted.
   return counts;
 }
 
 // Divides layers among stages so that all ranks have nearly equal work. Bisection finds the smallest time T
-// that no stage needs to exceed. Then each stage ends at its share of the whole work, rounded up, but T and
-// later stages limit it:
+// with which all stages can contain the layers. Then each stage ends at its share of the whole work, rounded
+// up. The time T and the least layers of later stages limit this end:
 //
 //   5 layers that cost the same on 4 stages, T = 2:   0 | 1 . 2 | 3 . 4 | 5         2 1 1 1
 //   40 layers on 16 stages, T = 3:                    3 2 3 2 3 2 .. 3 2, the longer ones first
 //
-// The rounding may give all longer stages to one rank. Therefore layers move from the busiest rank to the
-// least busy rank while this makes the ranks more equal. The functions above divide by rules. Tested by
-// pricing_test.cpp.
+// Because of the rounding, one rank may have all longer stages. So layers are moved from the busiest rank to
+// the least busy rank as long as this makes the ranks more equal. Tested by pricing_test.cpp.
 
 namespace {
 
@@ -313,7 +313,8 @@ class Levelling {
       low = high;
       high *= 2;
     }
-    // The result is exact to about 1e-5 of a stage's time, and the times of different layers differ by more.
+    // The result is exact to about 1e-5 of a stage's time. The times of different layers differ by more than
+    // that.
     constexpr int kHalvings = 16;
     for (int i = 0; i < kHalvings; ++i) {
       const double middle = (low + high) / 2;
@@ -348,8 +349,8 @@ class Levelling {
     return (stage == 0 ? times_.embedding : 0) + (stage + 1 == stages_ ? times_.head : 0);
   }
 
-  /// Returns the furthest layer before which a stage that starts at `begin` may end. Returns nothing if even
-  /// the least number of layers takes too long.
+  /// Returns the latest end of a stage that begins at layer `begin`, so that it takes at most `longest`.
+  /// Returns nothing if even the least number of layers takes too long.
   std::optional<std::int64_t> farthest_end(std::size_t stage, std::int64_t begin, double longest) const {
     const std::int64_t last = std::min(begin + most_[stage], layers_ - least_from_[stage + 1]);
     const double room = times_.before[index(begin)] + longest - ends_of(stage);
@@ -369,7 +370,7 @@ class Levelling {
     return begin == layers_;
   }
 
-  /// Returns, for each stage, the first layer with which it may begin. Then this stage and all later stages
+  /// Returns, for each stage, the first layer at which it may begin, so that this stage and each later stage
   /// take at most `longest`.
   std::vector<std::int64_t> earliest_begins(double longest) const {
     std::vector<std::int64_t> begins(stages_ + 1, layers_);

@@ -15,13 +15,13 @@
 
 namespace penstock {
 
-/// The rule that divides layers among model stages in the model's order. Virtual stages count as stages.
+/// The rule that divides layers among model stages in the model's order. Each virtual stage is a stage here.
 struct LayerSplit {
   enum class Rule : std::uint8_t {
-    unstated,       // even if the number of stages divides the layers, otherwise balanced
+    unstated,       // `even` if the number of stages divides the number of layers, otherwise `balanced`
     even,           // equally many layers in each stage
     ends_one_less,  // embedding and head count as one layer each
-    balanced,       // by the prices of the layers
+    balanced,       // by the times and bytes of the layers
     listed,         // as stated in `counts`
   };
   Rule rule = Rule::unstated;
@@ -50,19 +50,20 @@ std::string layout_of(const LayerSplit& split, std::int64_t predictions);
 /// stated, it is `even` if the number of stages divides the layers, and `balanced` otherwise.
 LayerSplit::Rule rule_in_force(const LayerSplit& split, std::int64_t layers, std::int32_t stages);
 
-/// Returns the number of layers of each stage. Requires that rule_in_force() is not `balanced`, which needs
-/// prices (prepare/balanced_split.hpp). Errors, with the figures: the stages do not divide the layers; listed
-/// counts do not add up to `layers`, or their number is not `stages`.
+/// Returns the number of layers of each stage. Requires that rule_in_force() is not `balanced`, because this
+/// rule needs the costs of layers (prepare/balanced_split.hpp). Errors: the layers cannot be divided evenly;
+/// stated counts do not add up to `layers`, or their number is not `stages`. The messages contain the
+/// figures.
 tl::expected<std::vector<std::int64_t>, std::string> split_layers(const LayerSplit& split,
                                                                   std::int64_t layers, std::int32_t stages);
 
-// Divides layers among stages by their prices, so that all ranks have nearly equal work. In contrast,
+// Divides layers among stages by their times, so that all ranks have nearly equal work. In contrast,
 // prepare/balanced_split.hpp also simulates the schedule.
 
-/// The seconds of one microbatch. Forward and backward count together.
+/// The seconds of the layers for one microbatch. Each is the sum of the forward and the backward time.
 struct LayerTimes {
-  /// The sums over the first layers. Entry i is the sum over all layers before layer i, and the last entry
-  /// the sum over all layers.
+  /// Prefix sums. Entry i is the sum over all layers before layer i, and the last entry is the sum over all
+  /// layers.
   std::vector<double> before{};
   /// The time of the embedding before the first layer.
   double embedding = 0;
@@ -76,14 +77,14 @@ LayerTimes layer_times(const Workload& work, const LayerPrices& prices);
 std::vector<double> rank_times(const LayerTimes& times, std::span<const std::int64_t> layers,
                                std::span<const std::int32_t> rank_of_stage);
 
-/// Returns true if the layers suffice for the stages. Each stage needs at least one layer, except for the
-/// first and the last stage, which have the embedding and the head.
+/// Returns true if there are enough layers for the stages. Each stage needs at least one layer. The first and
+/// the last stage need none, because they have the embedding and the head.
 bool has_layers_for(std::int64_t layers, std::int32_t stages);
 
-/// Returns the number of layers of each stage, such that the longest stage is as short as possible. If ranks
-/// have several stages, it also makes the ranks equal. `most_of_rank` limits the layers of each rank, and an
-/// empty list means no limit. Returns an empty list if the limits exclude some layers. Requires
-/// has_layers_for().
+/// Returns the number of layers of each stage. The longest stage is as short as possible. If ranks have
+/// several stages, the times of the ranks are also as equal as possible. `most_of_rank` limits the layers of
+/// each rank. If it is empty, there is no limit. Returns an empty list if the limits do not allow all layers.
+/// Requires has_layers_for().
 std::vector<std::int64_t> level_layers(const LayerTimes& times, std::span<const std::int32_t> rank_of_stage,
                                        std::span<const std::int64_t> most_of_rank);
 

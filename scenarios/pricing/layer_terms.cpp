@@ -1,16 +1,16 @@
-// Prices a layer of a transformer on one device. Each step below has its own term:
+// Computes the times of a transformer's layer on one device. Each step below has its own term:
 //
 //   norm -> qkv product -> rotary -> attention -> projection -> add -> norm -> feed-forward -> add
 //
 // Some models have other norms: one for both parts, one after each part, or norms of queries, keys and
-// latents. Products use the table of their kernels. Causal attention uses the rate of a fused kernel. Its
-// backward pass has 2.5 times the operations at 0.85 of the rate (Dao, 2023: recomputed scores and four
-// products). The price of norms, adds and activation functions follows from the bytes that they move.
+// latents. Times of products come from a table of kernels. Causal attention uses the rate of a fused kernel.
+// Its backward pass has 2.5 times the operations at 0.85 of the rate (Dao, 2023: recomputed scores and four
+// products). Times of norms, adds and activation functions are computed from the bytes that they move.
 //
 // Tensor parallelism with sequence parallelism gathers and scatters the layer's activations around both parts
 // (Korthikanti et al., MLSys'23, section 4.2.2). It gathers once more for the weight gradients of each part.
-// If these collectives run beside the products of t devices, 1/t of their time is exposed.
-// feed_forward_terms.cpp prices the feed-forward part. Tested by pricing_test.cpp.
+// If these collectives overlap with the products of t devices, 1/t of their time is exposed.
+// feed_forward_terms.cpp computes the feed-forward part. Tested by pricing_test.cpp.
 
 #include "scenarios/pricing/layer_terms.hpp"
 
@@ -37,8 +37,8 @@ namespace penstock {
 
 namespace {
 
-/// The operations of the backward pass relative to the forward pass, which has two products. The backward
-/// pass has five, because it computes the scores again.
+/// The operations of the backward pass relative to the forward pass. The forward pass has two products. The
+/// backward pass has five, because it computes the scores again.
 constexpr double kBackwardAttentionOperations = 2.5;
 /// The rate of the backward pass as a share of the forward rate.
 constexpr double kBackwardAttentionRate = 0.85;
@@ -287,8 +287,8 @@ void add_context_exchange(TermWriter& terms, const AttentionSeconds& attention) 
   const auto [key_dim, value_dim] = head_widths(work.model);
   const double each_token = key_dim + value_dim;
   if (parallel.context_exchange == ContextExchange::all_to_all) {
-    // Queries, keys and values go to the devices of their heads, and the results of attention come back, in 2
-    // bytes a value.
+    // Queries, keys and values are sent to the devices of their heads, and the results of attention are sent
+    // back, with 2 bytes a value.
     const double bytes =
         2 * work.tokens() * as_double(work.model.heads + work.model.kv_heads) * each_token / t;
     const double seconds =
@@ -421,8 +421,8 @@ void add_norms_of(TermWriter& terms, std::string_view name, double values, std::
   if (count > 0) terms.memory(name, values * 4, values * 8, static_cast<int>(count));
 }
 
-/// Adds the norms inside attention. They apply to latents, which every device has completely, or to the query
-/// and key of each head.
+/// Adds the norms inside attention. These are norms of latents, which every device has in full, or of the
+/// query and key of each head.
 void add_attention_norms(TermWriter& terms) {
   const Workload& work = terms.work();
   const Architecture& model = work.model;
@@ -473,7 +473,8 @@ void add_tensor_collectives(TermWriter& terms, const LayerKind& kind) {
   const double gather_s = seconds(GroupOperation::all_gather);
   const double scatter_s = seconds(GroupOperation::reduce_scatter);
   terms.collective("tensor collectives", parts * exposed * (gather_s + scatter_s),
-                   // The second gather is for the weight gradients, whose input was stored in parts.
+                   // The second gather is for the weight gradients, because their input is stored in parts on
+                   // the devices.
                    parts * exposed * (2 * gather_s + scatter_s));
 }
 
@@ -614,12 +615,13 @@ Term total_of(const std::vector<Term>& terms) {
 }
 
 // TermWriter computes the times of products and other kernels. A product Y = X W has two products in the
-// backward pass: dX = dY W^T (the input's gradient) and dW = X^T dY. The kernel of dW adds it to the sum over
-// microbatches, and 0.4 of the sum's reads and writes are exposed. Other kernels cast values to 8 or 4 bits.
-// In the forward pass half of their time is hidden. In the backward pass they write two copies.
+// backward pass: dX = dY W^T (the input's gradient) and dW = X^T dY. The kernel of dW also adds dW to the sum
+// over microbatches, and 0.4 of the time to read and write this sum is exposed. Other kernels cast values to
+// 8 or 4 bits. In the forward pass, half of their time overlaps with other work. In the backward pass, they
+// write two copies.
 //
-// A table that was measured on the user's machine has the three products with all additions, so no factor
-// applies. No product is faster than the device's peak.
+// A table that the user measured contains the three products with the additions to the sum, so no factor is
+// applied. No product is faster than the device's peak.
 
 namespace {
 
@@ -628,10 +630,10 @@ constexpr double kPlainEfficiency = 0.70;
 /// The share of the peak that grouped products reach without a table.
 constexpr double kPlainGroupedEfficiency = 0.5;
 /// The bytes that casting one element of a product's input moves in the forward pass: 2 are read, and 1 is
-/// written twice. Half of the time is hidden.
+/// written twice. Half of the time overlaps with other work.
 constexpr double kForwardCastBytes = 4 * 0.5;
 /// The bytes that casting one element of the output's gradient moves: 2 are read, and 1 is written twice,
-/// once transposed. No time is hidden.
+/// once transposed. No part of the time overlaps with other work.
 constexpr double kBackwardCastBytes = 4;
 /// The share of the accumulation's reads and writes that the product does not hide. Older software hides all
 /// of them (see kScoreForwardBytes).

@@ -24,7 +24,7 @@ enum class TermKind : std::uint8_t {
   memory,      // kernels limited by memory: norms, activations, rotary positions, the router
   cast,        // conversion to values of 8 or 4 bits
   accumulate,  // the addition of weight gradients to their sum
-  // Transfers in tensor, context and expert groups, without the part that other work hides.
+  // Transfers in tensor, context and expert groups, without the part that overlaps with computation.
   collective,
   host,  // additional time for the host
 };
@@ -82,8 +82,8 @@ class TermWriter {
  public:
   TermWriter(const Workload& work, const KernelTables& kernels) : work_(work), kernels_(kernels) {}
 
-  /// Adds the product Y[m, n] = X[m, k] W[k, n] with its two products in the backward pass. It also adds the
-  /// casts and the accumulation of the weight gradient.
+  /// Adds the product Y[m, n] = X[m, k] W[k, n], its two products in the backward pass, the casts, and the
+  /// accumulation of the weight gradient.
   void gemm(std::string_view name, const GemmShape& shape) { gemm(name, shape, work_.precision); }
   void gemm(std::string_view name, const GemmShape& shape, GemmPrecision precision);
   /// Adds `groups` products that run at once, each of the shape `forward`, with their casts. The kernel of a
@@ -91,7 +91,7 @@ class TermWriter {
   void grouped(std::string_view name, double groups, const GemmShape& forward);
   /// Adds the accumulation of a weight gradient with `parameters` values.
   void accumulate(std::string_view name, double parameters);
-  /// Adds memory-bound kernels: `kernels` in each direction, which together move the given bytes.
+  /// Adds memory-bound kernels. Each direction has `kernels` kernels, which together move the given bytes.
   void memory(std::string_view name, double forward_bytes, double backward_bytes, int kernels);
   /// Adds the exposed seconds of a collective in the forward and in the backward pass.
   void collective(std::string_view name, double forward_seconds, double backward_seconds);

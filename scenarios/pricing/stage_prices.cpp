@@ -1,6 +1,6 @@
-// Prices stages. A stage has layers, and in addition the first stage has the embedding and the last one the
-// head. The time, the held bytes and the weights of a stage are sums over these parts. Tested by
-// pricing_test.cpp.
+// Computes the prices (times and bytes) of stages. A stage has layers. The first stage also has the
+// embedding, and the last stage also has the head. The time, the stored bytes and the weights of a stage are
+// sums over these parts. Tested by pricing_test.cpp.
 
 #include "scenarios/pricing/stage_prices.hpp"
 
@@ -39,9 +39,10 @@ void add_times(StagePrice& stage, const PassTimes& times) {
   stage.compute += times.compute();
 }
 
-/// Counts the transient bytes of a layer, the embedding or the head. These parts run one after the other, so
-/// the stage needs the maximum. `recomputed` is the part of these bytes that I and W count elsewhere. If
-/// `part` is the only part of its rank, no next part is gathered at the same time.
+/// Updates the transient bytes of the stage for one of its parts (a layer, the embedding or the head). The
+/// parts run one after another, so the stage needs the maximum over them. `recomputed` is the part of these
+/// bytes that is counted separately for I and W. If `part` is the only part of its rank (`is_alone`), no next
+/// part is gathered at the same time.
 template <typename Part>
 void add_transient(StagePrice& stage, const Part& part, double recomputed, bool is_alone) {
   const double bytes = part.transient_bytes + (is_alone ? 0 : part.next_weight_bytes);
@@ -117,7 +118,8 @@ LayerPrice partial_price(const Workload& work, const LayerPrices& prices, const 
 }
 
 /// Moves the head's weight gradient to the end of the step (Megatron-LM's defer_embedding_wgrad_compute).
-/// Until then the device holds its columns of the logits' gradient and its part of the head's input.
+/// Until the end of the step, the device stores its columns of the logits' gradient and its part of the
+/// head's input.
 void put_off(StagePrice& stage, const Workload& work, const PassTimes& head) {
   constexpr double kBytesPerValue = 2;
   stage.backward_weight_s -= head.backward_weight_s;
@@ -147,9 +149,10 @@ void add_head(StagePrice& stage, const Workload& work, const HeadPrice& head, bo
 }
 
 /// Adds the bytes of weights, gradients and optimizer state. Weights of norms, embedding and head always have
-/// 2 bytes, while those of layers may have 8 bits.
+/// 2 bytes. Weights of layers may have 8 bits.
 void add_static_bytes(StagePrice& stage, const Workload& work, const DeviceParameters& ends) {
-  // Sharding 1 divides the optimizer's state, 2 also the gradients, 3 also the weights.
+  // Sharding 1 divides the optimizer state among the copies. Sharding 2 also divides the gradients, and
+  // sharding 3 also divides the weights.
   const DeviceParameters& own = stage.parameters;
   stage.updated_parameters = held_from(work.parallel, 1, own).total();
   const double gradients = held_from(work.parallel, 2, own).total();
@@ -196,8 +199,8 @@ std::vector<double> placeholder_bytes(const LayerPrices& prices, std::span<const
   return bytes;
 }
 
-/// Returns the number of parts that each rank gathers one after the other under sharding 3. Parts are the
-/// layers, the embedding and the head.
+/// Returns, for each rank, the number of parts that it gathers one after the other under sharding 3. Parts
+/// are the layers, the embedding and the head.
 std::vector<std::int64_t> parts_of_ranks(std::span<const std::int64_t> layers,
                                          std::span<const std::int32_t> rank_of_stage, std::size_t ranks) {
   std::vector<std::int64_t> parts(ranks);
@@ -267,8 +270,8 @@ std::vector<StagePrice> price_stages(const Workload& work, const KernelTables& k
   return price_stages(work, LayerPrices(work, kernels), layers, rank_of_stage);
 }
 
-// Each kind of layer is priced only once, because a model with a hundred layers has only two or three kinds.
-// A search over many cuts uses the same prices.
+// The prices of each kind of layer are computed only once, because a model with a hundred layers has only two
+// or three kinds. A search over many cuts uses the same prices.
 
 namespace {
 
@@ -294,7 +297,8 @@ LayerPrice price_of(const Workload& work, const KernelTables& kernels, const Lay
           .parameters = parameters};
 }
 
-/// Returns the price of the embedding. The look-up takes almost no time, but it waits for sharded weights.
+/// Returns the prices of the embedding. The look-up takes almost no time, but it must wait until sharded
+/// weights are gathered.
 EmbeddingPrice embedding_of(const Workload& work, const KernelTables& kernels) {
   const DeviceParameters parameters = embedding_device_parameters(work);
   return {.times = times_of(embedding_terms(work, kernels)),
@@ -359,9 +363,9 @@ double LayerPrices::placeholder_bytes(const Kinds& kinds) const {
   return penstock::placeholder_bytes(together);
 }
 
-// The step of a rank. Once a step the copies of a rank reduce their gradients. Each copy updates a part of
-// the weights, and then all copies gather the weights. Both exchanges use buckets (Parallel::bucket_size) and
-// run beside other passes:
+// Computes the step of a rank. Once a step, the copies of a rank reduce their gradients. Each copy updates a
+// part of the weights, and then all copies gather the weights. Both exchanges are divided into buckets
+// (Parallel::bucket_size) and overlap with other passes:
 //
 //   backward of the last microbatch    | last layer | the other layers, in reverse    |
 //   reduction                                       | bucket | bucket | ..   | bucket |  exposed
@@ -369,20 +373,22 @@ double LayerPrices::placeholder_bytes(const Kinds& kinds) const {
 //   forward of the first microbatch              | the layers in their order | last layer |
 //   gathering                           | bucket | bucket | ..   | bucket |
 //
-// The first gradients are complete after the backward pass of the last layer. From then on the reduction runs
-// beside the backward pass, but the last bucket is complete only at the end of this pass. In the same way the
-// first bucket of weights is gathered before any layer can run. Other buckets are gathered while layers run:
+// The first gradients are complete after the backward pass of the last layer. From then on, the reduction
+// overlaps with the backward pass, but the last bucket is complete only at the end of this pass. Similarly,
+// the first bucket of weights must be gathered before any layer can run. Other buckets are gathered while
+// layers run:
 //
 //   exposed reduction = max(last bucket, reduction - backward after the last layer)
 //   exposed gathering = max(first bucket, gathering - forward before the last layer)
 //
-// A rank of several stages has the layers of all of them. Over the network a share of the reduction
-// (DeviceType::step_fraction) is exposed in addition. Without overlap all of it is exposed.
+// If a rank has several stages, the layers of all its stages are counted. Over the network, a share of the
+// reduction (DeviceType::step_fraction) is exposed in addition. Without overlap, the whole reduction is
+// exposed.
 //
-// With sharding 2 and 3 the scatter of the last microbatch is the reduction. With sharding 3 the gather of
-// the first microbatch is the gathering (collectives.cpp). The same rule applies to them, so that more
-// sharding does not seem to give a faster step. The time that microbatches already expose is not counted
-// again:
+// With sharding 2 and 3, the scatter of the last microbatch is the reduction. With sharding 3, the gather of
+// the first microbatch is the gathering (collectives.cpp). The same formulas apply to them. Otherwise more
+// sharding would seem to make the step faster. The time that is already exposed in microbatches is not
+// counted again:
 //
 //   M (exposed in a microbatch)  +  max(0, exposed once a step - exposed in a microbatch)
 //
@@ -396,7 +402,7 @@ constexpr double kOptimizerLaunchSeconds = 0.3e-3;  // the time to launch the op
 /// (2), and both again (4 + 4).
 constexpr double kOptimizerOtherBytes = 4 + 2 + 4 + 4;
 
-/// The parameters of all stages of a rank, and the times that matter for exchanging them.
+/// The parameters of all stages of a rank, and the computation that can overlap with their exchange.
 struct RankParameters {
   DeviceParameters held;
   double updated = 0;
@@ -406,8 +412,8 @@ struct RankParameters {
 };
 
 /// Returns the seconds of the optimizer, which are limited by the rate of the device's memory. The optimizer
-/// reads and writes the parameters that it updates. It also reads all held gradients for their norm, and sets
-/// them to 0.
+/// reads and writes the parameters that it updates. It also reads all gradients of the device for the
+/// gradient norm, and sets them to 0.
 double optimizer_seconds(const Workload& work, const RankParameters& parameters) {
   const double bytes = parameters.updated * (2.0 * work.optimizer_bytes + kOptimizerOtherBytes) +
                        parameters.held.total() * work.gradient_bytes;
@@ -425,8 +431,8 @@ double reduction_seconds(const Workload& work, const KernelTables& kernels,
   const auto seconds = [&](GroupOperation operation, double bytes) {
     return copies_seconds(work, kernels, operation, parameters, bytes);
   };
-  // If the optimizer's state is divided, each copy needs only the sums of its own part of the gradients. Then
-  // it needs the weights that the other copies have updated.
+  // If the optimizer state is divided, each copy needs only the sums of its own part of the gradients. After
+  // the update, it needs the weights that the other copies have updated.
   const bool scatters = parallel.sharding > 0;
   const double reduce_s =
       seconds(scatters ? GroupOperation::reduce_scatter : GroupOperation::all_reduce, work.gradient_bytes);

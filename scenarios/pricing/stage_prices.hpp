@@ -1,6 +1,6 @@
 #pragma once
-// Computes the time and memory of a workload on one device: for each kind of layer, for each model stage, and
-// for the step of a rank.
+// Computes the time and memory (the prices) of a workload on one device: of each kind of layer, of each model
+// stage, and of the step of a rank.
 
 #include <bitset>
 #include <cstddef>
@@ -17,8 +17,8 @@
 
 namespace penstock {
 
-/// The seconds of a microbatch without the time that it waits for exchanges between copies. Exchanges of a
-/// step can run beside this computation.
+/// The seconds of computation for a microbatch, without waiting for exchanges between copies. The exchanges
+/// of a step can overlap with this computation.
 struct ComputeSeconds {
   double forward_s = 0;
   double backward_s = 0;
@@ -43,7 +43,7 @@ struct PassTimes {
   }
 };
 
-/// The price of one layer.
+/// The price of one layer: its times and bytes for one microbatch on one device.
 struct LayerPrice {
   PassTimes times;
   LayerPasses passes{};
@@ -53,8 +53,8 @@ struct LayerPrice {
   /// The additional bytes that a device holds from I to W.
   double recomputed_bytes = 0;
   double transient_bytes = 0;
-  /// The part of transient_bytes that recomputed_bytes also contains, if the backward pass is divided into I
-  /// and W.
+  /// The part of transient_bytes that recomputed_bytes also contains. It matters only if the backward pass
+  /// is divided into I and W.
   double recomputed_at_once = 0;
   /// The additional bytes if the weights of the next layer are gathered at the same time.
   double next_weight_bytes = 0;
@@ -70,17 +70,18 @@ struct EmbeddingPrice {
   DeviceParameters parameters;
 };
 
-/// The price of the product, the loss and the prediction layers that the last stage runs after its layers.
+/// The price of the head: the product, the loss and the multi-token-prediction layers that the last stage
+/// runs after its layers.
 struct HeadPrice {
   /// The times of the product and the loss.
   PassTimes times;
   LayerPasses passes{};
   double transient_bytes = 0;
-  /// The additional bytes if another part's weights are gathered at the same time, as for a layer.
+  /// The additional bytes if the weights of another part are gathered at the same time.
   double next_weight_bytes = 0;
-  /// The parameters of the head if its rank does not hold the embedding.
+  /// The parameters of the head if its rank does not have the embedding.
   DeviceParameters parameters;
-  /// The parameters of the head if its rank also holds the embedding. A tied head uses the embedding's
+  /// The parameters of the head if its rank also has the embedding. A tied head then uses the embedding's
   /// matrix.
   DeviceParameters beside_embedding;
   /// The prices of the layers of multi-token prediction, without their heads. Each has a head like the
@@ -88,9 +89,8 @@ struct HeadPrice {
   std::vector<LayerPrice> multi_token{};
 };
 
-/// The prices of all layers of a workload. Usually they do not depend on the number of stages and copies.
-/// They do if an expert group spans several copies, or if copies divide gradients (Parallel::sharding 2 and
-/// 3).
+/// The prices of all layers of a workload. They depend on the number of stages and copies only in two cases:
+/// an expert group extends over several copies, or copies divide gradients (Parallel::sharding 2 and 3).
 class LayerPrices {
  public:
   using Kinds = std::bitset<kMostLayerKinds>;
@@ -106,8 +106,8 @@ class LayerPrices {
   std::size_t kind_of_layer(std::size_t layer) const { return kind_of_layer_[layer]; }
   const EmbeddingPrice& embedding() const { return embedding_; }
   const HeadPrice& head() const { return head_; }
-  /// Returns the bytes of placeholders for gradients on a rank with layers of these kinds. Shapes of several
-  /// kinds count once.
+  /// Returns the bytes of placeholders for gradients on a rank with layers of these kinds. A shape that
+  /// several kinds have is counted once.
   double placeholder_bytes(const Kinds& kinds) const;
 
  private:
@@ -122,7 +122,7 @@ class LayerPrices {
   HeadPrice head_;
 };
 
-/// The price of one model stage: seconds and bytes of one microbatch on one device of the stage's rank.
+/// The price of one model stage: its seconds and bytes for one microbatch on one device of the stage's rank.
 struct StagePrice {
   double forward_s = 0;
   double backward_input_s = 0;
@@ -143,10 +143,11 @@ struct StagePrice {
   /// The additional bytes that a device holds from I to W.
   double recomputed_bytes = 0;
   double transient_bytes = 0;
-  /// The part of transient_bytes that recomputed_bytes also contains, if the backward pass is divided into I
-  /// and W.
+  /// The part of transient_bytes that recomputed_bytes also contains. It matters only if the backward pass
+  /// is divided into I and W.
   double recomputed_at_once = 0;
-  /// The bytes that the stage sends to the next stage. The same number of bytes comes back as a gradient.
+  /// The bytes that the stage sends to the next stage. It receives equally many bytes of gradients from
+  /// there.
   double edge_bytes = 0;
   double weight_bytes = 0;
   double gradient_bytes = 0;
@@ -154,25 +155,26 @@ struct StagePrice {
   /// The seconds of the head's deferred weight gradient for one microbatch (Workload::deferred_head). No
   /// other field contains them.
   double deferred_s = 0;
-  /// The bytes of the inputs of this weight gradient. The device holds them until the end of the step.
+  /// The bytes of the inputs of this weight gradient. The device stores them until the end of the step.
   double deferred_bytes = 0;
   DeviceParameters parameters;
-  /// The parameters whose optimizer state the device holds and which it updates.
+  /// The number of parameters that the device updates. It stores the optimizer state of these parameters.
   double updated_parameters = 0;
 };
 
-/// Returns the prices of the stages. `layers` has the number of layers of each stage, and `rank_of_stage` has
-/// its rank. The stages of a rank share placeholders of gradients. Requires lists of equal length, and all
-/// layers of the model.
+/// Returns the prices of the stages. For each stage, `layers` has the number of layers, and `rank_of_stage`
+/// has the rank. The stages of a rank share placeholders of gradients. Requires lists of equal length that
+/// contain all layers of the model.
 std::vector<StagePrice> price_stages(const Workload& work, const KernelTables& kernels,
                                      std::span<const std::int64_t> layers,
                                      std::span<const std::int32_t> rank_of_stage);
-/// Returns the same from the prices of layers, which the caller can use for many cuts.
+/// Like the function above, but uses prices of layers that the caller has computed. The caller can use these
+/// prices for many cuts.
 std::vector<StagePrice> price_stages(const Workload& work, const LayerPrices& layer_prices,
                                      std::span<const std::int64_t> layers,
                                      std::span<const std::int32_t> rank_of_stage);
 
-/// The seconds of a rank's work once a step that no other work hides.
+/// The seconds of a rank's work once a step, without the part that overlaps with other work.
 struct RankStep {
   /// The exposed seconds of reducing gradients and gathering weights.
   double reduction_s = 0;
@@ -183,14 +185,14 @@ struct RankStep {
 };
 
 /// Returns the exposed seconds of reducing gradients and gathering weights on a rank with these parameters.
-/// `beside` is the computation of a microbatch that hides them: the backward pass after the first gradients
-/// are complete, and the forward pass before the last weights are needed. `shown` is the part of these
-/// seconds that each microbatch already exposes with sharding 2 and 3.
+/// `beside` is the computation of a microbatch that can overlap with these exchanges: the backward pass after
+/// the first gradients are complete, and the forward pass before the last weights are needed. `shown` is the
+/// time that is already exposed in each microbatch with sharding 2 and 3.
 double reduction_seconds(const Workload& work, const KernelTables& kernels,
                          const DeviceParameters& parameters, const ComputeSeconds& beside,
                          const ShownCollectives& shown);
 
-/// Returns the longest step of all ranks, for which all ranks wait.
+/// Returns the longest step of all ranks. All ranks wait for this step.
 RankStep longest_step(const Workload& work, const KernelTables& kernels, std::span<const StagePrice> stages,
                       std::span<const std::int32_t> rank_of_stage);
 

@@ -1,6 +1,6 @@
-// Computes the properties of a workload that prices need: the rates of its device, its groups of devices, and
-// the first size that cannot be divided as stated. layer_terms.cpp and layer_memory.cpp compute times and
-// bytes.
+// Computes the properties of a workload that are needed for its costs: the rates of its device and its groups
+// of devices. It also checks that all sizes can be divided as stated. layer_terms.cpp and layer_memory.cpp
+// compute times and bytes.
 
 #include "scenarios/pricing/workload.hpp"
 
@@ -99,14 +99,14 @@ double sustained_factor(const Workload& work) { return work.device.*sustained_of
 //   tp-cp-ep-pp-dp   device = t + T (c + C (p + P d))
 //
 // In the second order an edge of the pipeline connects devices at a distance of T C. The members of a
-// data-parallel group have a distance of T C P. A group of e devices for experts first takes the devices of
-// one rank and then the same rank in other copies. With T C = 2, P = 4 and 8 devices on an NVLink domain, a
-// group of 8 has two devices in each domain:
+// data-parallel group have a distance of T C P. A group of e devices for experts first contains the devices
+// of one rank, and then the devices of the same rank in other copies. With T C = 2, P = 4 and 8 devices on an
+// NVLink domain, a group of 8 has two devices in each domain:
 //
 //   domain   0          1          2          3
 //            ee......   ee......   ee......   ee......
 //
-// The members of every group have equal distances, and this pattern may repeat at an equal distance:
+// The members of every group are at equal distances, and this pattern may repeat at a larger distance:
 //
 //   x.x.....x.x.....x.x.....    2 members at a distance of 2, 3 times at a distance of 8
 //
@@ -134,7 +134,7 @@ std::int64_t group_size(const Parallel& parallel, std::int32_t ranks, DeviceGrou
 std::int64_t group_span(const Parallel& parallel, std::int32_t ranks, DeviceGroup group) {
   const std::int64_t rank = parallel.devices_per_rank();  // the devices of a rank are adjacent in both orders
   const bool stages_are_nearer = parallel.order == PlacementOrder::tp_cp_ep_pp_dp;
-  // Returns the number of devices of `count` copies, including the stages between them.
+  // Returns the number of devices over which `count` copies extend, including the stages between them.
   const auto over_copies = [&](std::int64_t count) {
     // A group of one copy stays inside its rank.
     if (count <= 1) return rank;
@@ -149,7 +149,7 @@ std::int64_t group_span(const Parallel& parallel, std::int32_t ranks, DeviceGrou
       return parallel.expert <= rank ? parallel.expert : over_copies((parallel.expert + rank - 1) / rank);
     case DeviceGroup::pipeline:
       if (ranks == 1) return rank;  // a single rank has no edge
-      // If copies are numbered before stages, the devices of all copies lie between two stages.
+      // If copies are numbered before stages, the devices of all copies are between two stages.
       return rank * ranks * (stages_are_nearer ? 1 : std::int64_t{parallel.data});
     case DeviceGroup::data:
       return over_copies(parallel.data);
@@ -165,8 +165,8 @@ bool is_on_nvlink(const Parallel& parallel, std::int32_t ranks, DeviceGroup grou
 
 namespace {
 
-/// The members of a group. It has `outer` sets at a distance of `outer_stride`, and each set has `inner`
-/// devices at a distance of `inner_stride`.
+/// The positions of a group's members. The group has `outer` sets at a distance of `outer_stride`. Each set
+/// has `inner` devices at a distance of `inner_stride`.
 struct GroupMembers {
   std::int64_t inner = 1;
   std::int64_t inner_stride = 1;
@@ -206,8 +206,8 @@ GroupMembers members_of(const Parallel& parallel, std::int32_t ranks, DeviceGrou
   return {};
 }
 
-/// Returns the number of domains of `size` devices in which the members are. If the distance of the sets
-/// exceeds a domain, it assumes that each set begins in another domain.
+/// Returns the number of domains of `size` devices that contain members. If the distance of the sets exceeds
+/// a domain, it assumes that each set begins in another domain.
 std::int64_t domains_of(const GroupMembers& members, std::int64_t size) {
   const auto touched = [&](std::int64_t count, std::int64_t stride, std::int64_t beyond) {
     return ((count - 1) * stride + beyond) / size + 1;
@@ -222,7 +222,8 @@ std::int64_t domains_of(const GroupMembers& members, std::int64_t size) {
 std::int64_t group_domains(const Parallel& parallel, std::int32_t ranks, DeviceGroup group,
                            const DeviceType& device) {
   if (is_on_nvlink(parallel, ranks, group, device)) return 1;
-  // Other groups of the same kind may cross the end of a domain although the first group does not.
+  // The result is at least 2, because other groups of the same kind may cross the end of a domain even if the
+  // first group does not.
   return std::max<std::int64_t>(2, domains_of(members_of(parallel, ranks, group), device.nvlink_devices));
 }
 
@@ -404,8 +405,8 @@ Fault precision_fault(const Workload& work) {
       work.precision == GemmPrecision::fp4 && work.device.fp8_flops_per_second > 0 ? " or fp8" : "");
 }
 
-/// Returns an error message for a device whose peak is lower with fewer bits. The head and attention always
-/// use 16 bits, so the run might exceed the peak to which the MFU compares it.
+/// Returns an error message for a device whose peak rate is lower with fewer bits. The head and attention
+/// always use 16 bits, so the run could exceed the peak rate that is used for the MFU.
 Fault peak_fault(const Workload& work) {
   constexpr double kTera = 1e12;
   const double peak = peak_flops(work.device, work.precision);
@@ -426,8 +427,8 @@ std::optional<std::string> fault_of(const Workload& work) {
   return peak_fault(work);
 }
 
-// The model FLOP utilization (Chowdhery et al., PaLM, appendix B) counts the model's own operations without
-// recomputation, on the devices of all copies.
+// The model FLOP utilization (Chowdhery et al., PaLM, appendix B) uses the model's own operations without
+// recomputation, and the devices of all copies.
 
 TrainedModel trained_by(const Workload& work) {
   return {.parameters = parameters(work.model),

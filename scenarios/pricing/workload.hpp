@@ -1,5 +1,6 @@
 #pragma once
-// The input of prices: a model with its training, its devices and its degrees of parallelism.
+// A workload, from which times and bytes are computed: a model, its training, its devices and its degrees of
+// parallelism.
 
 #include <array>
 #include <compare>
@@ -21,10 +22,11 @@
 
 namespace penstock {
 
-/// The order in which devices are numbered, nearest first.
+/// The order in which devices are numbered. In a name, the first group has adjacent devices, and the last
+/// group has the largest distances.
 enum class PlacementOrder : std::uint8_t {
-  tp_cp_ep_dp_pp,  // stages are furthest apart (Megatron-LM's default)
-  tp_cp_ep_pp_dp,  // copies of the pipeline are furthest apart (its --use-tp-pp-dp-mapping)
+  tp_cp_ep_dp_pp,  // stages have the largest distances (Megatron-LM's default)
+  tp_cp_ep_pp_dp,  // copies of the pipeline have the largest distances (Megatron-LM's --use-tp-pp-dp-mapping)
 };
 template <>
 inline constexpr auto kEnumWords<PlacementOrder> = std::to_array<EnumWord<PlacementOrder>>(
@@ -32,7 +34,7 @@ inline constexpr auto kEnumWords<PlacementOrder> = std::to_array<EnumWord<Placem
 
 /// The exchange that gives the parts of a divided sequence the keys and values of the other parts.
 enum class ContextExchange : std::uint8_t {
-  ring,        // each device passes keys and values on while attention runs on the received ones
+  ring,  // each device sends keys and values to the next device while its attention uses the received ones
   all_to_all,  // each device exchanges its tokens of all heads for all tokens of some heads
 };
 template <>
@@ -67,9 +69,9 @@ struct Parallel {
   PlacementOrder order = PlacementOrder::tp_cp_ep_dp_pp;
   /// True if the devices of a tensor group divide norms and other parts of a layer along the sequence.
   bool sequence_parallel = true;
-  /// True if tensor collectives run beside the products.
+  /// True if tensor collectives overlap with matrix products.
   bool tensor_overlap = true;
-  /// True if gradients are reduced beside the backward pass.
+  /// True if the reduction of gradients overlaps with the backward pass.
   bool data_overlap = true;
   /// The state that the copies of a weight divide among them (ZeRO). 0 is nothing, 1 is the optimizer state,
   /// 2 adds the gradients, and 3 adds the weights.
@@ -79,15 +81,16 @@ struct Parallel {
   /// The number of gradients or weights that copies exchange in one collective. The default is Megatron-LM's.
   std::int64_t bucket_size = 40'000'000;
 
-  /// Returns the sharding that determines memory and exchanges of a copy inside a step. If weights are
-  /// gathered once a step, each copy holds all weights and gradients inside the step, as with sharding 1.
+  /// Returns the sharding that determines the memory and exchanges of a copy inside a step. If weights are
+  /// gathered once a step, each copy stores all weights and gradients inside the step, as with sharding 1.
   std::int32_t sharding_between_steps() const {
     return gather == Gather::step && sharding > 1 ? 1 : sharding;
   }
 
   /// Returns the number of devices of one rank.
   std::int32_t devices_per_rank() const { return tensor * context; }
-  /// Returns the number of copies of a weight outside experts. These copies reduce their gradients together.
+  /// Returns the number of copies of a weight that is not part of an expert. The gradients of these copies
+  /// are reduced together.
   std::int32_t weight_copies() const { return data * context; }
   /// Returns the number of copies of an expert's weight.
   std::int32_t expert_copies() const { return data * context * tensor / expert; }
@@ -101,23 +104,23 @@ enum class DeviceGroup : std::uint8_t {
   context,
   expert,
   pipeline,
-  data,           // the copies of a weight outside experts
+  data,           // the copies of a weight that is not part of an expert
   expert_copies,  // the copies of an expert's weight
 };
 
 /// Returns the number of devices in a group.
 std::int64_t group_size(const Parallel& parallel, std::int32_t ranks, DeviceGroup group);
 
-/// Returns the number of consecutive devices that contain any group of this kind. It counts whole ranks, so
-/// it may exceed the distance of the members. Experts use the devices of tensor, context and data
-/// parallelism.
+/// Returns the number of consecutive devices from the first to the last member of a group of this kind. It
+/// counts whole ranks, so it may exceed the distance of the members. Experts use the devices of tensor,
+/// context and data parallelism.
 std::int64_t group_span(const Parallel& parallel, std::int32_t ranks, DeviceGroup group);
 
-/// Returns true if all groups of the kind stay on one NVLink domain.
+/// Returns true if each group of the kind is inside one NVLink domain.
 bool is_on_nvlink(const Parallel& parallel, std::int32_t ranks, DeviceGroup group, const DeviceType& device);
 
-/// Returns the number of NVLink domains that have members of one group. It is 1 if all groups of the kind
-/// stay on one domain, and at least 2 otherwise.
+/// Returns the number of NVLink domains that contain members of one group. It is 1 if each group of the kind
+/// is inside one domain, and at least 2 otherwise.
 std::int64_t group_domains(const Parallel& parallel, std::int32_t ranks, DeviceGroup group,
                            const DeviceType& device);
 
@@ -127,7 +130,7 @@ std::int64_t group_domains(const Parallel& parallel, std::int32_t ranks, DeviceG
 double group_bytes_per_second(const Parallel& parallel, std::int32_t ranks, DeviceGroup group,
                               const DeviceType& device);
 
-/// Returns true if the other order of devices would change the rate of a group or of an edge of the pipeline.
+/// Returns true if the other PlacementOrder would change the rate of a group or of an edge of the pipeline.
 bool orders_differ(Parallel parallel, std::int32_t ranks, const DeviceType& device);
 
 /// Returns the number of devices of all copies of a pipeline of `ranks` ranks.
@@ -246,7 +249,7 @@ struct FrameworkTraits {
 /// Returns the properties of a framework.
 FrameworkTraits traits_of(Framework framework);
 
-/// One training step without its schedule. Prices require degrees that divide the sizes of the model, and
+/// One training step without its schedule. The degrees of parallelism must divide the sizes of the model;
 /// fault_of() checks this.
 struct Workload {
   Architecture model;
@@ -271,7 +274,8 @@ struct Workload {
   /// The seconds of both passes of a layer of experts that no term explains. They depend on the device and on
   /// the release of the software. The value is 0 unless the scenario states it or it was fitted.
   double unexplained_expert_seconds = 0;
-  /// The seconds that the host needs to launch all kernels of a layer, the minimum for both passes together.
+  /// The seconds that the host needs to launch all kernels of a layer. Forward and backward pass together
+  /// take at least this time.
   double host_layer_seconds = 0;
   /// True if the head's weight gradient is computed once, at the end of the step.
   bool deferred_head = false;
@@ -309,7 +313,7 @@ class LayerWorkload {
 
 /// Returns the dense operations a second of the device at a precision, or 0 if the device lacks it.
 double peak_flops(const DeviceType& device, GemmPrecision precision);
-/// Returns the rates of the device that GemmConstants' model of products needs.
+/// Returns the rates of the device that modelled_gemm_seconds() needs.
 DeviceRates rates_of(const DeviceType& device, GemmPrecision precision);
 /// Returns the member with the sustained factor of a precision.
 double DeviceType::* sustained_of(GemmPrecision precision);
@@ -321,7 +325,8 @@ double sustained_factor(const Workload& work);
 /// cannot be divided, or a precision that the devices lack or in which they are slower than in bf16.
 std::optional<std::string> fault_of(const Workload& work);
 
-/// The model and the devices of all copies of a pipeline together, for figures such as the MFU.
+/// The figures of the model and of the devices of all copies of a pipeline. They are used for results such as
+/// the MFU.
 struct TrainedModel {
   std::int64_t parameters = 0;
   std::int64_t active_parameters = 0;

@@ -1,5 +1,6 @@
-// Builds the tree from the events of yaml-cpp's parser. The events give the place of every value. They also
-// show what yaml-cpp's own tree hides: a key that occurs twice, and aliases that expand to gigabytes.
+// Builds the tree from the events of yaml-cpp's parser. The events contain the line and column of every
+// value. They also reveal two errors that yaml-cpp's own tree hides: a key that occurs twice, and aliases
+// that expand to gigabytes.
 
 #include "scenarios/read/document.hpp"
 
@@ -33,8 +34,8 @@
 namespace penstock {
 namespace {
 
-/// The deepest nesting of lists and mappings. The schema needs far less, and recursive functions on a tree
-/// need a limit.
+/// The deepest nesting of lists and mappings that is accepted. Recursive functions on a tree need a limit,
+/// and the schema needs far less.
 constexpr std::size_t kDeepestNesting = 100;
 
 /// Builds the tree. After the first unsupported element it ignores further events. The parser continues,
@@ -111,7 +112,7 @@ class TreeBuilder final : public YAML::EventHandler {
     if (stack_.size() == kDeepestNesting) {
       complain(mark, fmt::format("nested deeper than {} levels", kDeepestNesting));
     }
-    // After a complaint nothing is built, so close() does not remove anything either.
+    // After an error nothing is added to the stack, so close() must not remove anything.
     if (!complaint_.empty()) return;
     stack_.push_back({.node = std::move(node), .key = {}, .has_key = false, .line_of_key = {}});
   }
@@ -174,7 +175,7 @@ class TreeBuilder final : public YAML::EventHandler {
   std::string complaint_;
 };
 
-/// Returns the text in one line for a message. Control characters become "\x0a" and the like.
+/// Returns the text as a single line for a message. Control characters are escaped, such as "\x0a".
 std::string in_a_line(std::string_view text) {
   std::string line;
   for (const char c : text) {
@@ -188,15 +189,15 @@ std::string in_a_line(std::string_view text) {
   return line;
 }
 
-/// Returns "PLACE: TEXT" for a place in `source`. Line and column are counted from 0.
+/// Returns "PLACE: TEXT" for a line and column of `source`. Both are counted from 0.
 std::string message_in(const Source& source, int line, int column, std::string_view text) {
   const std::string name = in_a_line(source.name);
   if (!source.override_key.empty()) return fmt::format("{}: {}", name, in_a_line(text));
   return fmt::format("{}:{}:{}: {}", name, line + 1, column + 1, in_a_line(text));
 }
 
-/// Returns the error message for the first control character, or an empty text. One of these characters would
-/// end the file for yaml-cpp.
+/// Returns the error message for the first control character, or an empty text if there is none. yaml-cpp
+/// would treat one of these characters as the end of the file.
 std::string control_character(std::string_view text, const Source& source) {
   int line = 0;
   int column = 0;
@@ -212,8 +213,8 @@ std::string control_character(std::string_view text, const Source& source) {
   return "";
 }
 
-/// Returns true if the line's indentation has a tab. YAML forbids tabs there, and yaml-cpp reports them as
-/// another error.
+/// Returns true if the line's indentation has a tab. YAML forbids tabs in indentation, but yaml-cpp's message
+/// for them names another error.
 bool is_indented_with_tab(std::string_view text, int line) {
   // This function runs only after an error, so a pass over the text costs little.
   for (int skipped = 0; skipped < line && !text.empty(); ++skipped) {
@@ -231,15 +232,14 @@ std::string syntax_error(std::string_view text, const Source& source, const YAML
       fmt::format("not valid YAML: {}{}", error.msg, has_tab ? "; indent with blanks, not with tabs" : ""));
 }
 
-/// Returns false for a text that yaml-cpp would read as one null document. The message "expected a mapping"
-/// would not help there.
+/// Returns false for a text that yaml-cpp would read as one null document. For such a text, the message
+/// "expected a mapping" would not help the user.
 bool has_content(std::string_view text) {
   constexpr std::string_view kBlanks = " \t\r";
-  // Blanks, comments and the line that opens a document are not content.
+  // Blanks, comments and the "---" line at the beginning of a document are not content.
   while (!text.empty()) {
     const std::string_view line = text.substr(0, text.find('\n'));
-    // Only a blank after "---" makes the line an opening. "---#a" is a word, and neither an opening nor a
-    // comment.
+    // A line begins a document only if a blank or nothing follows "---". The line "---#a" is a scalar.
     const bool opens = line == "---" || (line.starts_with("---") && kBlanks.find(line[3]) != kBlanks.npos);
     const std::size_t first = line.find_first_not_of(kBlanks, opens ? 3 : 0);
     const bool is_blank = first == std::string_view::npos || line[first] == '#';
@@ -329,7 +329,7 @@ tl::expected<Node, std::string> parse_yaml(std::string_view text,
 }
 
 /// Writes a text in quotes if the emitter would write it wrongly. Control characters are not allowed in a
-/// document, and "---" or "..." would begin or end one.
+/// document. A text "---" or "..." would begin or end a document.
 void emit_text(YAML::Emitter& out, const std::string& text) {
   if (std::ranges::any_of(text, [](char c) { return static_cast<unsigned char>(c) < ' '; }) ||
       text.starts_with("---") || text.starts_with("..."))
@@ -337,8 +337,8 @@ void emit_text(YAML::Emitter& out, const std::string& text) {
   out << text;
 }
 
-/// Writes a node. With `is_part` a mapping has one key in each line, as users write the document and its
-/// parts.
+/// Writes a node. If `is_part` is true, a mapping has one key in each line. Users write the document and its
+/// parts in this style.
 void emit(YAML::Emitter& out, const Node& node, bool is_part) {
   switch (node.kind) {
     case Node::Kind::nothing:
@@ -380,7 +380,8 @@ tl::expected<Node, std::string> parse_document(std::string_view text,
   text = without_byte_order_mark(text);
   auto document = parse_yaml(text, source);
   if (document) return document;
-  // The parser reports an error only at the place where it fails, so the text is checked for another format.
+  // The parser's message does not say that the text has another format, so the text is checked for known
+  // formats.
   const std::string form = foreign_text(text);
   return form.empty() ? document : tl::unexpected(fmt::format("{}: {}", in_a_line(source->name), form));
 }
@@ -389,7 +390,8 @@ std::string document_to_yaml(const Node& document) {
   YAML::Emitter out;
   emit(out, document, true);
   const std::string_view text = out.c_str();
-  // A file that begins with one of these bytes would be read as UTF-16. UTF-8 does not contain these bytes.
+  // yaml-cpp would read a file that begins with one of these bytes as UTF-16. UTF-8 text never contains these
+  // bytes.
   const bool looks_like_a_mark = text.starts_with('\xFE') || text.starts_with('\xFF');
   return fmt::format("{}{}\n", looks_like_a_mark ? "---\n" : "", text);
 }

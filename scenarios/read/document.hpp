@@ -1,6 +1,7 @@
 #pragma once
-// A YAML (or JSON) document as a tree in which each value has its place in the file. parse_document() builds
-// it, document_edits.hpp edits it and reader.hpp reads it. Only document.cpp uses yaml-cpp.
+// A YAML (or JSON) document as a tree. Each value in the tree has its line and column in the file.
+// parse_document() builds it, document_edits.hpp edits it and reader.hpp reads it. Only document.cpp uses
+// yaml-cpp.
 
 #include <cstdint>
 #include <filesystem>
@@ -29,7 +30,8 @@ struct Node {
 
   Kind kind = Kind::nothing;
   std::string text;  ///< the text of a scalar, without quotes
-  /// True for a scalar in quotes. "3" in quotes is a name even where 3 may be a number.
+  /// True for a scalar in quotes. The scalar "3" in quotes is a name, even if the key also accepts the number
+  /// 3.
   bool is_quoted = false;
   std::vector<Node> items;  ///< the items of a list
   /// The entries of a mapping in the file's order. No key occurs twice.
@@ -53,20 +55,20 @@ struct Node::Entry {
 std::string place_of(const Node& node);
 /// Returns "PLACE: PATH: TEXT". The path is omitted if it is empty or the place already contains it.
 std::string message_at(const Node& node, std::string_view path, std::string_view text);
-/// Returns the words with which an error message names a found value: "\"abc\"", "a list", "a mapping",
-/// "nothing".
+/// Returns a value as an error message describes it after "got": "\"abc\"", "a list", "a mapping", "nothing".
 std::string describe(const Node& node);
-/// Returns true if the text has only digits, signs and points. Such a text is a wrong number, even where
-/// names are allowed.
+/// Returns true if the text has only digits, signs and points. An error message then calls it a wrong number,
+/// even if names are allowed.
 bool looks_like_a_figure(std::string_view text);
 
 /// Reads one document. Errors ("PLACE: ..."): no content, a syntax error, a key that occurs twice, a second
 /// document, nesting deeper than 100. Anchors, aliases and tags are errors, because scenarios do not use
-/// them. For TOML and scripts the message names the format.
+/// them. If the text is TOML or a script, the message says so.
 tl::expected<Node, std::string> parse_document(std::string_view text,
                                                const std::shared_ptr<const Source>& source);
 
-/// Returns the document as YAML text. The text reads back as the same tree, but without places and comments.
+/// Returns the document as YAML text. If the text is read again, it gives the same tree, but without
+/// positions in the file and comments.
 std::string document_to_yaml(const Node& document);
 
 /// The file name that means standard input.

@@ -1,4 +1,5 @@
-// Edits the tree of a scenario before it is read: named parts, overrides, and files of figures.
+// Edits the tree of a scenario before it is read. It inserts named parts, applies overrides, and inserts
+// files of figures.
 //
 // A part of a scenario, such as `cluster:`, may be one word. The word is a known name (a preset, a rule), or
 // the name of a file with this part. The file may name another file, so visited files are stored to find a
@@ -37,7 +38,7 @@ namespace penstock {
 
 namespace {
 
-/// Returns the mapping `{key: scalar}` with the place of the scalar.
+/// Returns the mapping `{key: scalar}`. The mapping has the same line and column as the scalar.
 Node wrapped(std::string_view key, Node scalar) {
   Node mapping = scalar;
   mapping.kind = Node::Kind::mapping;
@@ -53,7 +54,8 @@ bool is_cluster_word(const std::string& text) {
          find_torus_preset(text) != nullptr;
 }
 
-/// Returns true if the text does not end like a document's name. read_partition() refuses unknown rules.
+/// Returns true if the text does not end in the suffix of a YAML or JSON file. read_partition() refuses
+/// unknown rules.
 bool is_partition_word(const std::string& text) {
   const std::filesystem::path extension = std::filesystem::path(text).extension();
   return extension != ".yaml" && extension != ".yml" && extension != ".json";
@@ -62,7 +64,7 @@ bool is_partition_word(const std::string& text) {
 /// Returns a hint such as "; did you mean uniform?" if the word is similar to a known name of the part. For
 /// other words and for paths it returns an empty text.
 std::string likely_word(const std::string& typed, std::string_view part) {
-  // A path was meant to name a file, so the name of a preset would not help the user.
+  // The user meant to name a file, so the name of a preset would not help.
   if (typed.find_first_of("./\\") != std::string::npos) return "";
   if (part == "cluster") return did_you_mean(typed, cluster_presets());
   if (part != "schedule") return "";
@@ -88,8 +90,8 @@ std::optional<Node> of_word(const Node& value, std::string_view part) {
   return std::nullopt;
 }
 
-/// Returns the part of a file's document. The document is the part itself, or it has the part under its name,
-/// like a scenario.
+/// Returns the part that a file's document contains. The document is either the part itself, or a scenario
+/// that has the part under its name.
 Node of_part(Node document, std::string_view part) {
   Node* named = document.find(part);
   return named == nullptr ? std::move(document) : Node(std::move(*named));
@@ -103,9 +105,10 @@ std::string shown_line(std::string_view text, std::int32_t line) {
   return fmt::format("\"{}{}\"", shown, shown.size() < text.size() ? "..." : "");
 }
 
-/// Replaces a file's name by the document of the file, and repeats this while the document is a name again.
+/// Replaces a file's name by the document of the file. If this document is again the name of a file, it is
+/// replaced in turn.
 tl::expected<Node, std::string> included(Node scalar, std::string_view part) {
-  // Paths are absolute and without dots, so that different names of one file compare equal.
+  // Paths are absolute and contain no "." or "..", so that different spellings of one path are equal.
   std::vector<std::filesystem::path> visited;
   if (scalar.source && scalar.source->override_key.empty()) {
     visited.push_back(std::filesystem::path(scalar.source->directory) /
@@ -136,8 +139,8 @@ tl::expected<Node, std::string> included(Node scalar, std::string_view part) {
     scalar = of_part(*std::move(document), part);
     if (auto written_out = scalar.kind == Node::Kind::scalar ? of_word(scalar, part) : std::nullopt)
       return *std::move(written_out);
-    // The file holds other text, for example because of a wrong name. The message shows only the beginning of
-    // a line, because the text may be secret.
+    // The file contains other text, for example because the user gave a wrong name. The message quotes only
+    // the beginning of a line, because the text may be secret.
     if (is_bare && !std::filesystem::exists(named_file(scalar).path, unknown)) {
       return tl::unexpected(message_at(
           scalar, part, fmt::format("expected a mapping, got {}", shown_line(*text, scalar.line))));
@@ -175,8 +178,8 @@ tl::expected<Node, std::string> resolve_parts(Node document) {
   return document;
 }
 
-// An override such as --set follows its key down the tree, and replaces or adds the value there. New nodes
-// have the flag as their place, so that later messages name the flag.
+// Applies an override such as --set. It goes down the tree along the parts of the key, and replaces or adds
+// the value there. Messages about new nodes name the flag instead of a line.
 
 namespace {
 
@@ -206,7 +209,7 @@ tl::expected<Node*, std::string> element(Node& list, const std::string& part, co
   return &list.items[*index];
 }
 
-/// Returns the child `part` of `node`, and adds a missing key.
+/// Returns the child `part` of `node`. If the key is missing, it is added.
 tl::expected<Node*, std::string> child(Node& node, const std::string& part, const std::string& path,
                                        const std::shared_ptr<const Source>& source) {
   if (part.empty())
@@ -268,8 +271,8 @@ tl::expected<Node, std::string> apply_override(Node document, const Override& ch
   return document;
 }
 
-// A CSV file of figures replaces the mapping {file: F.csv, ...}. Its cells become lists of nodes, as if the
-// user had written the lists in the scenario:
+// Replaces the mapping {file: F.csv, ...} by the figures of the CSV file. The cells become lists of nodes, as
+// if the user had written the lists in the scenario:
 //
 //   1,3          [[1 ms, 3 ms],        a file of one row: {microbatches: [1 ms, 3 ms]}
 //   2,2    ->     [2 ms, 2 ms]]
@@ -315,7 +318,8 @@ bool has_unit(std::string_view cell) {
   return cell.find_last_not_of("0123456789.eE+- ") != std::string_view::npos;
 }
 
-/// Returns a list with the place of its first item, so that messages name the row. Requires an item.
+/// Returns a list with the line and column of its first item, so that messages name the row. Requires at
+/// least one item.
 Node list_of(std::vector<Node> items) {
   Node list = items.front();
   list.kind = Node::Kind::list;
@@ -324,7 +328,8 @@ Node list_of(std::vector<Node> items) {
   return list;
 }
 
-/// Returns the nodes indexed [cell][row] instead of [row][cell]. Requires rows of equal length.
+/// Returns the nodes with rows and columns exchanged: indexed [cell][row] instead of [row][cell]. Requires
+/// rows of equal length.
 std::vector<std::vector<Node>> transposed(std::vector<std::vector<Node>> rows) {
   std::vector<std::vector<Node>> columns(rows.front().size());
   for (std::vector<Node>& row : rows) {

@@ -1,6 +1,7 @@
 #pragma once
-// Edits of a scenario's document before it is read: parts and figures that are names of files, and
-// `--set KEY=VALUE`. Each edit takes a document and returns the changed one. load.cpp applies them.
+// Edits a scenario's document before it is read. The edits are: names of files are replaced by the content of
+// the files, and `--set KEY=VALUE` is applied. Each function returns the changed document. load.cpp calls
+// them.
 
 #include <filesystem>
 #include <string>
@@ -12,13 +13,15 @@
 
 namespace penstock {
 
-/// Returns the document with the content of all parts. The name of a file becomes its document, or the entry
-/// in the document with the part's name. Short forms become mappings: `cluster: uniform` becomes `cluster:
-/// {preset: uniform}`, `schedule: 1f1b` becomes `{name: 1f1b}`, and `schedule: a.psched` or `a.csv` becomes
-/// `{program: a.psched}`. Errors: a file that cannot be read, a file that includes itself.
+/// Returns the document with the content of all parts. If a part is the name of a file, the file's document
+/// replaces it. If that document is a scenario with this part, only the part replaces it. Short forms become
+/// mappings: `cluster: uniform` becomes `cluster: {preset: uniform}`, `schedule: 1f1b` becomes `{name:
+/// 1f1b}`, and `schedule: a.psched` or `a.csv` becomes `{program: a.psched}`. Errors: a file that cannot be
+/// read, a file that includes itself.
 tl::expected<Node, std::string> resolve_parts(Node document);
 
-/// The file that a scalar names. Its path is relative to the file that contains the scalar.
+/// The file that a scalar names. The scalar's text is relative to the directory of the file that contains the
+/// scalar.
 struct NamedFile {
   std::filesystem::path path;
   std::string name;  ///< the name in messages
@@ -30,7 +33,7 @@ NamedFile named_file(const Node& scalar);
 struct Override {
   std::string key;
   std::string value;
-  /// The name of the edit in messages. If it is empty, they use "--set KEY".
+  /// The name of the edit in messages. If it is empty, messages name the edit "--set KEY".
   std::string flag{};
 
   friend bool operator==(const Override&, const Override&) = default;
@@ -39,20 +42,21 @@ struct Override {
 /// Reads "KEY=VALUE" from a flag. Errors: no '=', an empty key.
 tl::expected<Override, std::string> parse_override(std::string_view text);
 
-/// Returns the document with the value set. Missing mappings on the path are added, so that an unknown key is
-/// reported when the document is read. Errors: a value that is not YAML, a path through a scalar, an index
-/// that is not a number or is outside its list.
+/// Returns the document with the value set. Missing mappings on the path are added. An unknown key is
+/// reported later, when the document is read. Errors: a value that is not YAML, a path through a scalar, an
+/// index that is not a number or is outside its list.
 tl::expected<Node, std::string> apply_override(Node document, const Override& change);
 
-// Reads figures that differ between microbatches from a separate file, because there may be many:
+// Reads figures that differ between microbatches from a separate file, because a scenario may have many such
+// figures:
 //
 //   forward: {file: times.csv, unit: ms}
 
 /// Returns the document with every `{file: F.csv}` among the keys of model.stages replaced by the file's
-/// content. A row is a stage and a cell a microbatch, or the reverse with `rows: microbatches`. A file with
-/// one stage applies to all stages. Cells are figures with their unit, and `unit` applies to cells without
-/// one. Values from a file have their place in that file. Errors: a file that cannot be read or has no cell,
-/// rows of unequal length, an unknown key.
+/// content. Each row belongs to a stage, and each cell of the row to a microbatch. With `rows: microbatches`,
+/// rows and cells are exchanged. A file with one stage applies to all stages. Cells are figures with a unit,
+/// and `unit` applies to cells without one. Messages about a value from a file name that file. Errors: a file
+/// that cannot be read or has no cell, rows of unequal length, an unknown key.
 tl::expected<Node, std::string> with_microbatch_files(Node document);
 
 }  // namespace penstock

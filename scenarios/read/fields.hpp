@@ -50,7 +50,8 @@ struct OptionalTypes<std::optional<Value>> {
   using Inner = Value;
 };
 
-/// Returns the value of a key with the type of its member. Returns nothing if the key is absent or wrong.
+/// Returns the value of a key, converted to the type of the key's member. Returns nothing if the key is
+/// absent or its value is wrong.
 template <typename Value>
 std::optional<Value> value_of_key(const MappingReader& reader, const Key& key) {
   if constexpr (std::same_as<Value, bool>) {
@@ -88,7 +89,7 @@ consteval auto field(Key key) {
   const auto read = [](const MappingReader& reader, const Key& row, Target& target) {
     auto& member = (target.*....*members);
     if constexpr (std::same_as<Stored, std::optional<std::int64_t>>) {
-      // The word "unlimited" is a stated value, although the member then has no value.
+      // The word "unlimited" is a stated value. It sets the member to "no value".
       if (row.kind == KeyKind::limit && reader.has(row.name)) {
         member = reader.limit(row.name);
         return;
@@ -111,7 +112,7 @@ consteval Field<Target> unbound(Key key) {
   return {.key = key};
 }
 
-/// Reads all keys that have a member. The members of absent and wrong keys do not change.
+/// Reads all keys that have a member. If a key is absent or its value is wrong, its member does not change.
 template <typename Target, std::size_t count>
 void read_fields(const MappingReader& reader, const std::array<Field<Target>, count>& fields,
                  Target& target) {

@@ -18,7 +18,7 @@
 
 namespace penstock {
 
-/// The names of one figure in different families, the most common one first.
+/// The names that different families use for one figure. The most common name comes first.
 using KeyNames = std::vector<std::string_view>;
 
 /// A part of the configuration whose cost cannot be computed.
@@ -29,23 +29,23 @@ struct UnpricedKey {
 };
 
 /// The mapping of a configuration. If it contains a text model (`text_config`), the keys of that model take
-/// precedence. Every read marks its keys as read. Null counts as no value.
+/// precedence. Every function that reads keys marks them as read. A key whose value is null has no value.
 class HuggingFaceConfig {
  public:
   /// Requires that `root` is a mapping and that `problem` outlives this object.
   HuggingFaceConfig(Node root, Problem& problem);
 
-  /// Removes the key. Returns false if there was none.
+  /// Removes the key. Returns false if the key does not exist.
   bool ignore(std::string_view key);
   /// Returns all keys, for messages.
   std::vector<std::string_view> keys() const;
 
   /// Returns true if the key has a value. Does not mark the key as read.
   bool has(std::string_view key) const;
-  /// Returns the value of the first name that has one, or null if none has.
+  /// Returns the value of the first of `names` that has a value, or null if none has a value.
   const Node* find(const KeyNames& names);
   std::optional<std::int64_t> size(const KeyNames& names, Range range);
-  /// Like size(), but returns nothing for 0 and false, which mean none.
+  /// Like size(), but also returns nothing if the value is 0 or false.
   std::optional<std::int64_t> size_if_any(const KeyNames& names, Range range);
   /// Returns the size. If it is absent, notes a problem and returns 1.
   std::int64_t required(const KeyNames& names, Range range);
@@ -59,26 +59,27 @@ class HuggingFaceConfig {
   /// Marks the keys as read, because they have no effect on this model.
   void know(const KeyNames& names);
 
-  /// Notes a part without a price. `node` is the value of `key`.
+  /// Records a part whose cost cannot be computed. `node` is the value of `key`.
   void add_unpriced(const Node& node, std::string_view key, std::string_view detail);
-  /// Returns the noted parts, and unread keys that hint at structure, such as all mappings.
+  /// Returns the recorded parts, and the unread keys that probably describe the model's structure, such as
+  /// all mappings.
   std::vector<UnpricedKey> unpriced() const;
-  /// Returns unread keys that are switched on and do not hint at structure.
+  /// Returns the other unread keys, except keys whose value means "off".
   std::vector<std::string> unknown() const;
   /// Returns the keys of parts beside the text model, such as "vision_config".
   std::vector<std::string> other_parts() const;
 
   const Node& root() const { return root_; }
-  /// Notes a problem at `node`, the value of `key`. The second form notes it at the value of `names`, or at
-  /// the whole mapping if none of them has a value.
+  /// Records an error at `node`, the value of `key`. The second function records it at the value of the first
+  /// of `names` that has a value. If none has a value, it records the error at the whole mapping.
   void complain(const Node& node, std::string_view key, std::string_view text) const;
   void complain(const KeyNames& names, std::string_view text);
 
  private:
-  /// A key that is not read and that is switched on.
+  /// A key that no code has read and whose value does not mean "off".
   struct Unread {
     const Node* key = nullptr;
-    bool hints = false;  ///< true if the key hints at structure
+    bool hints = false;  ///< true if the key probably describes the model's structure
   };
 
   const Node* nested() const;
@@ -96,15 +97,15 @@ class HuggingFaceConfig {
 /// Returns true for values that mean "switched off": null, false, 0, "none", and empty lists and mappings.
 bool is_off(const Node& value);
 
-// Classifies keys of a configuration that no code reads, by their names.
+// Classifies the keys of a configuration that no code reads. It uses only their names.
 
-/// Returns true for keys that change neither sizes nor work: token ids, dropout, rotary angles, initial
-/// values, settings of tokenizers and generators, and the storage of weights. Keys of multi-token prediction
-/// also count, because a scenario must request it.
+/// Returns true for keys that change neither sizes nor the amount of computation: token ids, dropout, rotary
+/// angles, initial values, settings of tokenizers and generators, and the storage of weights. It also returns
+/// true for keys of multi-token prediction, because this is computed only if the scenario requests it.
 bool is_without_price(std::string_view key);
 
-/// Returns true for keys that contain the name of a model part or of its size, such as "mamba_d_state" or
-/// "vision_config".
+/// Returns true for keys that contain a word for a part of a model or for its size, such as "mamba_d_state"
+/// or "vision_config".
 bool hints_at_structure(std::string_view key);
 
 /// Returns true for keys of a part that handles images or sound beside the text model, such as
@@ -125,7 +126,7 @@ enum class QueryKeyNorm : std::uint8_t {
 struct HuggingFaceFamily {
   /// The model types, separated by blanks. A * at an end matches any text.
   std::string_view names;
-  /// The reason why models of this family cannot be priced. Empty if they can.
+  /// The reason why the costs of this family's models cannot be computed. Empty if they can be computed.
   std::string_view unpriced{};
   bool tied = false;
   bool layer_norm = false;
@@ -145,11 +146,12 @@ struct HuggingFaceFamily {
   bool expert_bias = false;
   bool shared_gate = false;
   bool learned_positions = false;
-  std::int64_t further_positions = 0;  ///< learned positions that no token can have
+  std::int64_t further_positions = 0;  ///< the number of learned positions that no token can use
   bool embedding_norm = false;
-  /// True if layers have windows only under `use_sliding_window: true`.
+  /// True if layers have windows only if the configuration has `use_sliding_window: true`.
   bool windows_by_switch = false;
-  /// Every n-th layer sees all tokens. With 0, no layer does if there is a window.
+  /// In every n-th layer, attention covers all tokens. If it is 0 and the model has a window, no layer covers
+  /// all tokens.
   std::int64_t full_every = 0;
   /// Every n-th layer has attention if the model has a recurrence. With 0, lists must say which.
   std::int64_t attention_every = 0;
@@ -192,8 +194,8 @@ std::vector<LayerKind> layers_by_block(HuggingFaceConfig& config, const Architec
 
 // Turns the keys of a configuration into an Architecture. Used by load_architecture.hpp.
 
-/// Returns the model that the configuration describes. Notes problems in `config`: sizes that are missing,
-/// out of range or do not divide. Parts that cannot be priced become its unpriced keys.
+/// Returns the model that the configuration describes. Records errors in `config`: sizes that are missing,
+/// out of range or do not divide. Parts whose costs cannot be computed become unpriced keys of `config`.
 Architecture architecture_of(HuggingFaceConfig& config, const HuggingFaceFamily& family);
 
 }  // namespace penstock

@@ -1,5 +1,6 @@
-// Records which keys the code reads, and classifies the rest at the end. An unread key is switched off, known
-// to have no price, unknown, or a structure that Penstock cannot price.
+// Records which keys the code reads, and finally classifies all other keys. An unread key has a value that
+// means "off", or is known to have no cost, or is unknown, or describes a structure whose cost Penstock
+// cannot compute.
 
 #include <algorithm>
 #include <array>
@@ -57,7 +58,7 @@ bool is_off(const Node& value) {
 
 HuggingFaceConfig::HuggingFaceConfig(Node root, Problem& problem)
     : root_(std::move(root)), problem_(&problem) {
-  // The first of these keys decides, because a model has one text model.
+  // The first of these keys is used, because a model has only one text model.
   for (const std::string_view key : kNestedKeys) {
     const Node* value = std::as_const(root_).find(key);
     if (value != nullptr && value->kind == Node::Kind::mapping && nested_key_.empty()) nested_key_ = key;
@@ -71,7 +72,7 @@ const Node* HuggingFaceConfig::nested() const {
 
 bool HuggingFaceConfig::ignore(std::string_view key) {
   Node* inner = nested_key_.empty() ? nullptr : root_.find(nested_key_);
-  // The key is removed from both levels. The text model as a whole is never removed.
+  // The key is removed from the text model and from the root. The text model itself is never removed.
   const std::size_t count = erase(inner, key) + (key == nested_key_ ? 0 : erase(&root_, key));
   return count > 0;
 }
@@ -87,7 +88,7 @@ std::vector<std::string_view> HuggingFaceConfig::keys() const {
 }
 
 const Node* HuggingFaceConfig::value_of(std::string_view key) const {
-  // The text model's own keys come first, because the root may have the same key for another part.
+  // The text model is searched first, because the root may have the same key for another part.
   for (const Node* mapping : {nested(), &root_}) {
     const Node* value = mapping == nullptr ? nullptr : mapping->find(key);
     if (value != nullptr && !is_null(*value)) return value;
@@ -112,7 +113,7 @@ std::optional<std::int64_t> HuggingFaceConfig::size(const KeyNames& names, Range
   if (value == nullptr) return std::nullopt;
   const auto size = integer_of(*value, range);
   if (!size) complain(*value, names.front(), size.error());
-  // The least valid number lets the reading continue and find further errors.
+  // With the least valid number, reading continues and can find further errors.
   return size.value_or(range.least);
 }
 
@@ -228,9 +229,9 @@ void HuggingFaceConfig::complain(const KeyNames& names, std::string_view text) {
   complain(value != nullptr ? *value : root_, value != nullptr ? names.front() : "", text);
 }
 
-// Classifies a key by its words, which are separated by underscores. The last word usually tells the kind of
-// key. For example, keys that end in "_token_id" or "_dropout" have no price, even in future models. Other
-// keys that contain a word for a model part are structures that Penstock cannot price.
+// Classifies a key by its words, which are separated by underscores. The last word usually determines the
+// kind of key. For example, keys that end in "_token_id" or "_dropout" have no cost, even in future models.
+// Other keys that contain a word for a model part describe structures whose cost Penstock cannot compute.
 
 namespace {
 

@@ -1,6 +1,6 @@
-// The table of model families. An entry has what a family's published code builds independently of its
-// configuration. For example, Qwen2 has biases on queries, keys and values, but no key of its configuration
-// states this.
+// The table of model families. An entry has the properties that a family's published code gives to each
+// model, independently of its configuration. For example, Qwen2 has biases on queries, keys and values, but
+// no key of its configuration states this.
 
 #include <algorithm>
 #include <array>
@@ -152,8 +152,8 @@ constexpr auto kFamilies = std::to_array<HuggingFaceFamily>({
      .router_bias = true},
     {.names = "llama4 llama4text", .query_key_norm_kind = QueryKeyNorm::bare},
 
-    // The families below cannot be priced, for the given reason. They come last, because the search begins at
-    // the end.
+    // The costs of the families below cannot be computed, for the stated reason. These families are last,
+    // because the search begins at the end.
     {.names = "olmo", .unpriced = "norms without weights"},
     {.names = "mpt dbrx", .unpriced = "sizes in mappings of its own"},
     {.names = "qwen chatglm gptneo", .unpriced = "sizes with meanings of its own"},
@@ -170,7 +170,7 @@ constexpr auto kFamilies = std::to_array<HuggingFaceFamily>({
      .unpriced = "no decoder-only transformer"},
 });
 
-/// Returns the name in small letters without separators, such as "qwen3moe" for "Qwen3_MoE".
+/// Returns the name in lower case without separators, such as "qwen3moe" for "Qwen3_MoE".
 std::string folded(std::string_view name) {
   std::string letters;
   for (const char c : name) {
@@ -206,8 +206,8 @@ bool has_name(const HuggingFaceFamily& family, std::string_view name) {
 
 const HuggingFaceFamily* find_family(std::string_view model_type) {
   const std::string name = folded(model_type);
-  // The search begins at the end with the families that cannot be priced. Their exact names must take
-  // precedence over patterns such as "qwen3*".
+  // The search begins at the end, where the families without computable costs are. Their exact names must
+  // take precedence over patterns such as "qwen3*".
   const auto found = std::find_if(kFamilies.rbegin(), kFamilies.rend(),
                                   [&](const HuggingFaceFamily& family) { return has_name(family, name); });
   return found == kFamilies.rend() ? nullptr : &*found;

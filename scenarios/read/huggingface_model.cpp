@@ -1,6 +1,6 @@
-// Reads the sizes under the names of all families. Further properties come from a key if it exists, and
-// otherwise from the family. All keys are read, even if a model has no use for them, so that they do not
-// count as unknown.
+// Reads the sizes under the names that all families use. Other properties come from a key if it exists, and
+// otherwise from the family. All these keys are read, even if the model does not need them, so that they are
+// not reported as unknown.
 
 #include "scenarios/read/huggingface.hpp"
 
@@ -52,7 +52,8 @@ void read_sizes(Reading& reading) {
   }
 }
 
-/// Returns the heads of keys and values. Falcon and StarCoder state one head for all queries with a flag.
+/// Returns the number of heads of keys and values. Falcon and StarCoder have a flag which says that all
+/// queries share one head.
 std::int64_t kv_heads_of(Reading& reading) {
   HuggingFaceConfig& config = reading.config;
   const auto heads = config.size_if_any({"num_key_value_heads", "num_kv_heads", "n_head_kv"}, kModelSize);
@@ -88,8 +89,8 @@ void read_heads(Reading& reading) {
   model.value_dim = config.size_if_any({"v_head_dim"}, kModelSize).value_or(0);
 }
 
-/// Reads latent attention, which a model has if its keys and values have a rank. Then all heads have their
-/// own keys and values.
+/// Reads latent attention. A model has it if the configuration states a rank for keys and values. All heads
+/// then have their own keys and values.
 void read_latent_attention(Reading& reading) {
   HuggingFaceConfig& config = reading.config;
   const auto kv_rank = config.size_if_any({"kv_lora_rank"}, kModelSize);
@@ -155,7 +156,8 @@ void read_groups(HuggingFaceConfig& config, Experts& experts) {
 
 const KeyNames kPerToken = {"num_experts_per_tok", "experts_per_token", "num_experts_per_token", "moe_k"};
 
-/// Returns the experts. `width` is the usual key, which gives their width if they have no key of their own.
+/// Returns the experts. `width` is the value of the general width key. It is used if there is no separate key
+/// for the experts' width.
 std::optional<Experts> experts_of(Reading& reading, const std::optional<std::int64_t>& width) {
   HuggingFaceConfig& config = reading.config;
   const auto count = config.size_if_any(
@@ -212,8 +214,8 @@ void read_feed_forward(Reading& reading) {
 
 // --- norms, biases, the head ----------------------------------------------------------------------------
 
-/// Returns the norms of a layer. If both parts of a layer run side by side, Falcon and StableLM have one norm
-/// for both.
+/// Returns the norms of a layer. If attention and feed-forward part run in parallel, Falcon and StableLM have
+/// one norm for both.
 std::int64_t norms_of(Reading& reading) {
   HuggingFaceConfig& config = reading.config;
   const bool is_new = config.flag({"new_decoder_architecture"}).value_or(false);
@@ -243,8 +245,8 @@ void read_norms(Reading& reading) {
   model.embedding_norm = reading.family.embedding_norm;
 }
 
-/// Reads the biases. The most specific key decides: first that for queries, keys and values, then that for
-/// attention, then that for the whole model, then the family.
+/// Reads the biases. The most specific key applies: the key for queries, keys and values, or else the key for
+/// attention, or else the key for the whole model. If there is no key, the family decides.
 void read_biases(Reading& reading) {
   HuggingFaceConfig& config = reading.config;
   const HuggingFaceFamily& family = reading.family;
@@ -266,8 +268,8 @@ void read_biases(Reading& reading) {
 const KeyNames kActivation = {"hidden_activation", "hidden_act", "activation_function", "mlp_hidden_act",
                               "activation"};
 
-/// Reads whether a feed-forward part has three projections or two. The family decides, except that plain and
-/// squared ReLUs have no gate.
+/// Reads whether a feed-forward part has three projections or two. The family decides this, but models with
+/// plain or squared ReLUs always have two (no gate).
 void read_activation(Reading& reading) {
   static constexpr std::array<std::string_view, 14> kKnown = {
       "silu",    "swish", "swiglu",     "gelu",      "gelu_new",          "gelu_fast", "gelu_python",

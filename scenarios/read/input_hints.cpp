@@ -1,11 +1,13 @@
-// Recognises files that are not scenarios. A YAML parser's message about them is true but does not help: for
-// example, it takes a section of TOML for a second document. Three checks are made:
+// Recognises files that are not scenarios. The message of a YAML parser about them is correct, but it does
+// not help the user. For example, the parser calls a section of TOML a second document. Three checks are
+// made:
 //
 //   bytes      not text: the file begins like a compressed file, or some bytes are zero
 //   text       not YAML: the first line is a section or `key = value` (TOML), a command or an option (shell)
 //   document   YAML or JSON with the keys of another program's configuration
 //
-// The messages name the flags that take the same figures. typed_names.hpp in cli/ has other programs' flags.
+// The messages name Penstock's flags for the same figures. typed_names.hpp in cli/ has the flags of other
+// programs.
 
 #include "scenarios/read/input_hints.hpp"
 
@@ -134,8 +136,8 @@ bool is_of_python(std::string_view line) {
 struct Configuration {
   std::string_view program;
   std::array<std::string_view, 5>
-      telling;             ///< keys that identify the program; one is enough, and the last may be empty
-  std::string_view flags;  ///< the flags that take its figures
+      telling;             ///< keys that identify the program (one is enough); unused entries are empty
+  std::string_view flags;  ///< Penstock's flags for the figures of the configuration
 };
 
 constexpr std::array<Configuration, 8> kConfigurations = {{
@@ -244,15 +246,15 @@ std::string foreign_configuration(const Node& document) {
 }
 
 // Suggests a device for an unknown name. Users type the output of nvidia-smi ("NVIDIA H100 80GB HBM3"),
-// product names ("H100 PCIe") or devices that are unknown ("MI300X"). The name is cut into words, and the
-// word that names a device decides:
+// product names ("H100 PCIe") or devices that are unknown ("MI300X"). The name is divided into words, and the
+// word that names a device determines the hint:
 //
 //   NVIDIA H100 80GB HBM3    h100: did you mean h100-sxm?
 //   h800                     a variant: cluster: {device: h100-sxm, nvlink: 200 GB/s}
 //   NVIDIA H100 PCIe         a variant by "pcie": h100-sxm with other flops, memory_bandwidth and nvlink
 //   mi300x                   none: how to describe a device
 //
-// Similar spelling does not count, because one different character may mean another device (B100, H20).
+// Similar spelling is not used, because one different character may mean another device (B100, H20).
 
 namespace {
 
@@ -309,12 +311,12 @@ std::optional<std::int64_t> gigabytes(std::string_view word) {
   return unit == "g" || unit == "gb" ? amount.value : std::nullopt;
 }
 
-/// Returns " Write memory: 40 GB beside it" if a word states another memory than the device has. Returns
-/// an empty text otherwise.
+/// Returns a sentence such as " Write memory: 40 GB beside it" if a word states another memory size than the
+/// device has. Returns an empty text otherwise.
 std::string other_memory(const DeviceType& type, const std::vector<std::string>& words) {
   for (const std::string& word : words) {
     const auto stated = gigabytes(word);
-    // Product names round the size, and mean gigabytes or gibibytes.
+    // Sizes in product names are rounded, and their unit is gigabytes or gibibytes.
     const auto has = static_cast<double>(type.memory_bytes);
     const bool is_same = stated && static_cast<double>(*stated) * kBytesPerGigabyte <= has * 1.05 &&
                          static_cast<double>(*stated) * kBytesPerGibibyte >= has * 0.95;

@@ -1,6 +1,6 @@
 #pragma once
-// Hints for input that Penstock does not take: files of other programs, and devices whose names it does not
-// know. A hint says what was given and what to give instead.
+// Hints for input that Penstock does not accept: files of other programs, and unknown device names. A hint
+// says what the user gave and what to give instead.
 
 #include <string>
 #include <string_view>
@@ -14,19 +14,19 @@ namespace penstock {
 std::string_view binary_form(std::string_view bytes);
 
 /// Returns a sentence about a text that is TOML, a shell script or Python. Returns an empty text for all
-/// others, also for a text that begins like YAML.
+/// other texts.
 std::string foreign_text(std::string_view text);
 
-/// Returns a sentence that names the program to which a configuration belongs, and the flags that take its
+/// Returns a sentence that names the program to which a configuration belongs, and Penstock's flags for its
 /// figures. Returns an empty text if no key identifies a program.
 std::string foreign_configuration(const Node& document);
 
 // The error message for a device with an unknown name.
 
 /// Returns the error message for a device that is not in device_types(). It lists the known names and says
-/// what to write instead. For a variant of a known device (an H800 is an H100 with a slower NVLink) it gives
-/// the known device and the keys that differ. For a longer name it gives the known device that the name
-/// contains. Otherwise it explains how to describe a device.
+/// what to write instead. For a variant of a known device (an H800 is an H100 with a slower NVLink), it names
+/// the known device and the keys that differ. If the name contains a known device, it names this device.
+/// Otherwise it explains how to describe a device.
 std::string unknown_device(std::string_view name);
 
 }  // namespace penstock

@@ -1,5 +1,6 @@
 // Reads a scenario in these steps: text -> tree -> files of parts read -> overrides -> parts read ->
-// Scenario. The model's times hold for the file's own microbatch, so its size is read before the overrides.
+// Scenario. The model's times hold for the microbatch size in the file, so this size is read before the
+// overrides are applied.
 
 #include "scenarios/read/load.hpp"
 
@@ -52,7 +53,7 @@ struct Parts {
   TrainingPart training;
 };
 
-/// Reads one part if it is present, independently of problems in other parts.
+/// Reads one part if it is present, even if other parts have errors.
 template <typename Read>
 auto read_part(const MappingReader& reader, std::string_view key, Problem& problem, Read read) {
   // Each part has its own problems, so that an error in one part does not hide an error in another.
@@ -104,7 +105,7 @@ tl::expected<Node, std::string> scenario_document(std::string_view text,
         return std::ranges::find(kPartKeys, entry.key.text, &Key::name) != kPartKeys.end();
       });
   if (is_scenario) return document;
-  // YAML reads a line of TOML without a section as one word.
+  // YAML reads a TOML file without sections as one word.
   const std::string form =
       document->kind == Node::Kind::mapping ? foreign_configuration(*document) : foreign_text(text);
   if (!form.empty()) return tl::unexpected(message_at(*document, "", form));
@@ -114,7 +115,8 @@ tl::expected<Node, std::string> scenario_document(std::string_view text,
 Parts read_parts(const Node& document, Problem& problem) {
   const MappingReader reader(document, "", kPartKeys, problem);
   Parts parts;
-  // An unknown key was probably meant as a part, so a missing part would not be a second error.
+  // An unknown key is probably the misspelled name of a part. A second error about the missing part would not
+  // help.
   if (problem.found()) return parts;
   // The cluster is read first, because a transformer's times depend on the rate of its devices.
   parts.cluster = read_part(reader, "cluster", problem, read_cluster);
@@ -145,8 +147,8 @@ Batch batch_of(const SchedulePart& schedule, const TrainingPart& training) {
   return batch;
 }
 
-/// Returns the samples of one microbatch that the file states without overrides, or nothing. Errors in the
-/// file are reported later.
+/// Returns the samples of one microbatch as the file states them, without overrides. Returns nothing if the
+/// file does not state them. Errors in the file are reported later.
 std::optional<std::int64_t> own_micro_batch_size(const Node& document) {
   Problem ignored;
   SchedulePart schedule;
@@ -161,7 +163,8 @@ std::optional<std::int64_t> own_micro_batch_size(const Node& document) {
   return micro_batch_size_of(batch_of(schedule, training), meaning_of(schedule));
 }
 
-/// Returns the length of the longest list with one entry for each stage of the model; 0 if there is none.
+/// Returns the length of the longest list in the file that has one entry for each stage of the model. Returns
+/// 0 if there is no such list.
 std::size_t longest_list(const Parts& parts) {
   std::size_t longest = parts.partition.cuts.empty() ? 0 : parts.partition.cuts.size() + 1;
   if (const auto* figures = std::get_if<StageFigures>(&parts.model.model)) {
@@ -172,7 +175,8 @@ std::size_t longest_list(const Parts& parts) {
   return longest;
 }
 
-/// Returns the K of a file that does not state it. It follows from the length of the file's lists.
+/// Returns the number of stages K for a file that does not state it. It is computed from the length of the
+/// file's lists.
 std::int32_t default_stages(const Parts& parts) {
   const Shape& shape = parts.schedule.shape;
   const ScheduleInfo* schedule = find_schedule(parts.schedule.name);
@@ -194,7 +198,7 @@ Scenario scenario_of(Parts parts, const std::string& file) {
   scenario.shape.gather = parts.parallel.gather.value_or(gathers_once ? Gather::step : scenario.shape.gather);
   scenario.shape.expert_overlap = parts.parallel.degrees.expert_overlap;
   scenario.schedule = parts.schedule.name;
-  // Lists by stage determine the number of stages, and so the number of chunks.
+  // Lists with one entry for each stage determine the number of stages, and with it the number of chunks.
   scenario.states_chunks = parts.schedule.states_chunks || longest_list(parts) > 0;
   use_default_chunks(scenario);
   scenario.channels = parts.schedule.channels;
@@ -209,7 +213,7 @@ Scenario scenario_of(Parts parts, const std::string& file) {
   scenario.failures = parts.training.failures;
   scenario.launch = parts.launch;
   scenario.cluster = std::move(parts.cluster);
-  // One device of the cluster here represents the devices of a rank.
+  // In `scenario.cluster`, one device represents all devices of a rank.
   scenario.cluster.devices_per_rank = parts.model.devices_per_rank;
   // The price becomes the price of one rank. priced_scenario.cpp includes the copies later.
   if (auto& price = scenario.cluster.price_per_device_hour) *price *= parts.model.devices_per_rank;
@@ -254,7 +258,7 @@ tl::expected<Scenario, std::string> read_scenario(const Node& document, const st
     }
   }
   if (problem.found()) return tl::unexpected(problem.message());
-  // The model may state for how many samples its figures hold.
+  // The model may state the number of samples for which its figures hold.
   if (parts.model.batch) own = parts.model.batch;
   if (!own && !std::holds_alternative<UnitCosts>(parts.model.model)) {
     return tl::unexpected(
@@ -266,8 +270,8 @@ tl::expected<Scenario, std::string> read_scenario(const Node& document, const st
   return scenario;
 }
 
-/// Applies the overrides. Files are read again after each one, because --set model=FILE names a file, and
-/// --set model.layers.0.forward=1ms changes its content.
+/// Applies the overrides. Files are read again after each override. For example, --set model=FILE may be
+/// followed by --set model.layers.0.forward=1ms, which changes the content of this file.
 tl::expected<Node, std::string> edited(Node document, std::span<const Override> overrides) {
   tl::expected<Node, std::string> changed = std::move(document);
   for (const Override& change : overrides) {
@@ -278,7 +282,7 @@ tl::expected<Node, std::string> edited(Node document, std::span<const Override> 
   return changed;
 }
 
-/// Replaces a file name at the end of the keys by its full path, if it exists.
+/// Follows `keys` down from `node`. If they lead to a file name, it is replaced by the full path.
 void name_file_whole(Node* node, std::span<const std::string_view> keys) {
   for (const std::string_view key : keys) {
     if (node == nullptr || node->kind != Node::Kind::mapping) return;
@@ -340,7 +344,7 @@ tl::expected<std::string, std::string> edited_scenario(const std::filesystem::pa
   if (document) document = written_out(*std::move(document));
   if (document) document = edited(*std::move(document), overrides);
   if (!document) return tl::unexpected(document.error());
-  // Parts and figures of microbatches are already included, so only these file names remain.
+  // The files of parts and of microbatch figures are already included, so only these file names remain.
   for (const std::string_view form : {"huggingface", "profile", "fitted"})
     name_file_whole(&*document, std::array<std::string_view, 2>{"model", form});
   name_file_whole(&*document, std::array<std::string_view, 2>{"schedule", "program"});
@@ -349,8 +353,8 @@ tl::expected<std::string, std::string> edited_scenario(const std::filesystem::pa
   return document_to_yaml(*document);
 }
 
-// Turns a program file into the text of the scenario {schedule: {program: FILE}}, which is read like every
-// other scenario. Therefore --set and the error messages work alike.
+// Reads a program file as the scenario {schedule: {program: FILE}}. This scenario is read like every other
+// one, so --set and the error messages work in the same manner.
 
 tl::expected<Scenario, std::string> load_scenario_or_program(const std::filesystem::path& path,
                                                              std::span<const Override> overrides) {
@@ -368,8 +372,8 @@ tl::expected<Scenario, std::string> load_scenario_or_program(const std::filesyst
   return scenario;
 }
 
-// Selects the reader of a file by the suffix of its name, in capital or small letters. The content does not
-// decide, so that a broken file gets the messages of the intended format.
+// Selects the reader of a file by the suffix of its name, in upper or lower case. The content is not used. So
+// for a broken file, the reader of the intended format reports the error.
 
 bool has_file_suffix(std::string_view name, std::string_view suffix) {
   const auto same = [](unsigned char a, unsigned char b) { return std::tolower(a) == std::tolower(b); };

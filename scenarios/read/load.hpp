@@ -19,19 +19,20 @@ namespace penstock {
 tl::expected<Scenario, std::string> load_scenario(const std::filesystem::path& path,
                                                   std::span<const Override> overrides = {});
 
-/// Reads a scenario from text. `name` is its name in messages. File names in it are relative to
+/// Reads a scenario from text. Messages call the text `name`. File names in the text are relative to
 /// `base_directory`.
 tl::expected<Scenario, std::string> parse_scenario(std::string_view text, std::string_view name,
                                                    const std::filesystem::path& base_directory,
                                                    std::span<const Override> overrides = {});
 
-/// Returns a scenario file (or `{}` if the path is empty) with its overrides applied, as text. The text reads
-/// back as the same scenario from any directory, because it contains full paths. Errors: the errors of
-/// load_scenario() that concern only the document and the overrides.
+/// Returns the text of a scenario file, with the overrides applied. An empty path means the scenario `{}`.
+/// The text contains full paths, so that it describes the same scenario in any directory. Errors: the errors
+/// of load_scenario() that concern only the document and the overrides.
 tl::expected<std::string, std::string> edited_scenario(const std::filesystem::path& path,
                                                        std::span<const Override> overrides);
 
-// Reads a program file as an experiment with unit costs and free links, which --set can change.
+// Reads a program file as a scenario with unit costs and links that take no time. --set can change these
+// defaults.
 
 /// Reads the scenario in the file at `path`, or a program file as a scenario. If `path` is "-", standard
 /// input has either of them, and its content decides which. Errors: the errors of load_scenario().

@@ -1,6 +1,6 @@
 // Reads a model from the configuration file of a Hugging Face checkpoint. First the ignored keys are removed,
-// then the known keys are read. If a remaining key names a structure without a price, the file is refused.
-// One message names all such keys.
+// then the known keys are read. If a remaining key names a structure whose cost cannot be computed, the file
+// is refused. One message names all such keys.
 
 #include "scenarios/read/load_architecture.hpp"
 
@@ -43,9 +43,9 @@ std::string type_of_class(std::string name) {
   return name;
 }
 
-/// Returns the type from `model_type`, or from `architectures` if the former is absent, or an empty text. If
-/// the type is unknown but the class is known, it uses the class. Users' own checkpoints often keep the
-/// class.
+/// Returns the model type. It comes from `model_type`, or from the class name in `architectures` if
+/// `model_type` is absent or unknown. Users' own checkpoints often have an own type but a known class.
+/// Returns an empty text if there is neither.
 std::string type_of(HuggingFaceConfig& config) {
   std::string type = config.word({"model_type"});
   const Node* classes = config.find({"architectures"});
@@ -97,7 +97,7 @@ std::string_view family_by_keys(HuggingFaceConfig& config) {
 
 // --- the configuration ----------------------------------------------------------------------------------
 
-/// Removes the ignored keys. It must run before keys are read, so that the file seems not to have them.
+/// Removes the ignored keys. It must run before keys are read, so that the ignored keys have no effect.
 void ignore(HuggingFaceConfig& config, const std::vector<std::string>& keys) {
   for (const std::string& key : keys) {
     if (key == "model_type") config.ignore("architectures");  // this key also names the type
@@ -116,7 +116,8 @@ void note_family(HuggingFaceConfig& config, const HuggingFaceFamily& family, std
                       fmt::format("{}: {}", type, family.unpriced));
 }
 
-/// Adds one error that names all keys without a price. Its place is the first of these keys.
+/// Adds one error that names all keys whose costs cannot be computed. The error is at the first of these
+/// keys.
 void refuse_unpriced(const HuggingFaceConfig& config, Problem& problem) {
   const std::vector<UnpricedKey> unpriced = config.unpriced();
   if (unpriced.empty()) return;
@@ -191,7 +192,7 @@ ArchitecturePart read_config(Node root, std::vector<std::string> ignored, Proble
     config.complain(config.root(), "",
                     fmt::format("expected at most {} kinds of layers, got more", kMostLayerKinds));
   if (!of_config.found()) refuse_too_large(part.architecture, config.root(), "", of_config);
-  // This error comes first, because a structure without a price often causes errors about missing sizes.
+  // This error comes first, because an unsupported structure often also causes errors about missing sizes.
   refuse_unpriced(config, problem);
   problem.note(of_config);
   // Counts of a model with faults may overflow or miss parts.
@@ -240,7 +241,8 @@ std::optional<ArchitecturePart> part_of(std::string_view text, const NamedFile& 
   const auto most_layers = static_cast<std::int64_t>(model.layers.size());
   const std::int64_t most_tokens = model.positions > 0 ? model.positions : 1 << 24;
   const auto layers = wishes.integer("layers", {.least = 1, .most = most_layers});
-  // The first layers remain, because dense layers of a model with experts are usually the first ones.
+  // The first layers are retained, because in a model with experts the dense layers are usually the first
+  // ones.
   model.layers.resize(static_cast<std::size_t>(layers.value_or(most_layers)));
   model.multi_token = wishes.integer("multi_token").value_or(0);
   if (const Node* sequence = wishes.find("sequence"); is_by_microbatch(sequence)) {
@@ -256,7 +258,7 @@ std::optional<ArchitecturePart> part_of(std::string_view text, const NamedFile& 
   return part;
 }
 
-/// Returns an entry as if the user had written `key: value` under `model:`. Its place is the flag.
+/// Returns an entry as if the user had written `key: value` under `model:`. Messages about it name the flag.
 Node::Entry entry_of(std::string_view key, std::string_view flag, Node value) {
   const auto source = std::make_shared<const Source>(
       Source{.name = std::string(flag), .directory = {}, .override_key = fmt::format("model.{}", key)});
@@ -346,7 +348,8 @@ tl::expected<ArchitecturePart, std::string> load_architecture(const Architecture
 }
 
 void refuse_too_large(const Architecture& model, const Node& node, std::string_view path, Problem& problem) {
-  constexpr std::int64_t kMost = std::int64_t{1} << 58;  // so that the bytes of parameters fit in 64 bits
+  // With this limit, the bytes of parameters fit in 64 bits.
+  constexpr std::int64_t kMost = std::int64_t{1} << 58;
   if (parameters(model) > kMost)
     problem.note(node, path, "expected sizes that make at most 2^58 parameters, got more");
 }
@@ -478,8 +481,8 @@ void read_style(const MappingReader& reader, Architecture& model, std::int64_t s
   model.query_key_norm = reader.flag("query_key_norm").value_or(false);
 }
 
-/// Returns the experts, or nothing if the model has none. A model without experts must not have the other
-/// keys about experts.
+/// Returns the experts, or nothing if the model has none. If `experts` is absent, the other keys about
+/// experts are errors.
 std::optional<Experts> read_experts(const MappingReader& reader, const Architecture& model) {
   if (!reader.has("experts")) {
     for (const std::string_view key :
@@ -496,14 +499,14 @@ std::optional<Experts> read_experts(const MappingReader& reader, const Architect
   return experts;
 }
 
-/// Reads the layers, which all have the same window. As in DeepSeek's models, the first ones may be dense.
+/// Reads the layers. All layers have the same window. The first layers may be dense, as in DeepSeek's models.
 void read_layers(const MappingReader& reader, Architecture& model) {
   const std::int64_t count = reader.required_integer("layers");
   const std::int64_t dense = reader.integer("dense_layers", {.least = 0, .most = count}).value_or(0);
   const std::int64_t window = reader.integer("window").value_or(0);
   for (std::int64_t i = 0; i < count; ++i)
     model.layers.push_back({.has_experts = model.experts && i >= dense, .window = window});
-  // Experts that no layer has would otherwise count among the parameters.
+  // If no layer has experts, they are removed, so that they do not count among the parameters.
   if (dense == count) model.experts.reset();
 }
 

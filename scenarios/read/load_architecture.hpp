@@ -1,6 +1,6 @@
 #pragma once
-// The forms of `model:` that are a transformer. A config.json or a list of sizes becomes an Architecture
-// (load_architecture.cpp), or layers of the analytic transformer (load_transformer.cpp).
+// Reads the forms of `model:` that describe a transformer. A config.json or a list of sizes becomes an
+// Architecture (load_architecture.cpp), or layers of the analytic transformer (load_transformer.cpp).
 
 #include <cstdint>
 #include <optional>
@@ -19,7 +19,7 @@
 
 namespace penstock {
 
-/// A model that was read, with notes about it.
+/// A model that was read, and notes about it.
 struct ArchitecturePart {
   Architecture architecture;
   /// The length of a sequence, if it is stated. If microbatches differ, it is the longest.
@@ -31,9 +31,9 @@ struct ArchitecturePart {
 };
 
 /// Reads `model: {huggingface: FILE, sequence: S, layers: N, multi_token: N, ignore: [KEY, ..]}`. Returns
-/// nothing if a problem was noted. Problems: a file that cannot be read, sizes that are missing or do not
-/// divide, more than 2^58 parameters, a structure that cannot be priced and is not ignored, more layers than
-/// the model has, a sequence beyond learned positions.
+/// nothing if a problem was noted. Problems: a file that cannot be read; sizes that are missing or do not
+/// divide; more than 2^58 parameters; a structure without computable costs that the user does not ignore;
+/// more layers than the model has; a sequence that is longer than the learned positions.
 std::optional<ArchitecturePart> read_architecture(const MappingReader& model, Problem& problem);
 
 /// A request to read a file that is named on the command line.
@@ -51,27 +51,28 @@ tl::expected<ArchitecturePart, std::string> load_architecture(const Architecture
 /// Notes a problem at `node` if the model has more than 2^58 parameters.
 void refuse_too_large(const Architecture& model, const Node& node, std::string_view path, Problem& problem);
 
-/// Returns true for a GPT-2 of any size, which transformer.hpp can price.
+/// Returns true for a GPT-2 of any size. transformer.hpp can compute the costs of such a model.
 bool is_plain_gpt(const Architecture& model);
 
-// Reads `model.transformer: {...}` as an Architecture: the sizes of a GPT, and optional keys for the parts of
-// newer models. Used by load_transformer.cpp and for models that are priced on a device.
+// Reads `model.transformer: {...}` as an Architecture. It has the sizes of a GPT, and optional keys for the
+// parts of newer models. load_transformer.cpp uses it, and load_model.cpp uses it for models on named
+// devices.
 
-/// Returns the model, or nothing if a problem was noted. Problems are sizes that are missing or do not
-/// divide, keys that must be given together, and keys that belong to a transformer without a device
+/// Returns the model, or nothing if a problem was noted. Problems: sizes that are missing or do not divide;
+/// only one of two keys that must be given together; keys for a transformer without a named device
 /// (efficiency, tensor_parallel, ..).
 std::optional<ArchitecturePart> read_architecture_sizes(const Node& transformer, Problem& problem);
 
 /// Returns the keys of `model.transformer` that make the model different from a GPT.
 std::span<const Key> keys_of_architecture_sizes();
 
-// Reads the two forms of `model:` that are an analytic transformer. Used by load_model.cpp.
+// Reads the two forms of `model:` that describe an analytic transformer. load_model.cpp uses it.
 
-/// The layers of a transformer for one sample, and the assumptions about them.
+/// The layers of a transformer, with their costs for one sample and notes on the assumptions.
 struct TransformerPart {
   LayerGraph graph;
   std::int32_t devices_per_rank = 1;      ///< the transformer's tensor_parallel
-  Precision precision = Precision::full;  ///< mixed if its values have 2 bytes
+  Precision precision = Precision::full;  ///< mixed if the transformer's values have 2 bytes
   std::vector<std::string> notes;
 };
 
@@ -89,8 +90,8 @@ std::vector<std::int64_t> read_sequences(const Node& node, std::string_view path
 /// Returns all keys of `model.transformer`.
 std::span<const Key> keys_of_transformer();
 
-/// Notes a problem for each key that has no meaning if `cluster.device` names the device, such as efficiency
-/// and tensor_parallel. It checks keys of `model.transformer` and keys beside `huggingface`.
+/// Notes a problem for each key that has no meaning for a named device (`cluster.device`), such as efficiency
+/// and tensor_parallel. It checks the keys of `model.transformer` and the keys that belong to `huggingface`.
 void refuse_keys_without_device(const MappingReader& model);
 
 /// Returns the keys of `model:` that belong to `huggingface`.

@@ -175,14 +175,15 @@ constexpr auto kTwoLevelKeys = keys_of(kTwoLevelFields);
 
 ClusterSpec read_uniform(const Node& node, Problem& problem) {
   const MappingReader reader(node, "cluster", kUniformKeys, problem);
-  // A cluster of 0 devices has as many as the program has ranks.
+  // A cluster with 0 devices later gets one device for each rank of the program.
   UniformCluster shape{.devices = 0};
   read_fields(reader, kUniformFields, shape);
   shape.reserved_bytes = read_reserve(reader, shape.memory_bytes).value_or(0);
   return {.shape = shape, .name = "uniform", .price_per_device_hour = read_price(reader)};
 }
 
-/// Reads a two-level cluster. A figure that the mapping does not state has the preset's value in `shape`.
+/// Reads a two-level cluster. `shape` has the preset's figures, and the figures that the mapping states
+/// replace them.
 ClusterSpec read_two_level(const Node& node, TwoLevelCluster shape, std::string name, Problem& problem) {
   const MappingReader reader(node, "cluster", kTwoLevelKeys, problem);
   read_fields(reader, kTwoLevelFields, shape);
@@ -190,7 +191,7 @@ ClusterSpec read_two_level(const Node& node, TwoLevelCluster shape, std::string 
   return {.shape = std::move(shape), .name = std::move(name), .price_per_device_hour = read_price(reader)};
 }
 
-/// Reads a torus. A figure that the mapping does not state has the preset's value in `shape`.
+/// Reads a torus. `shape` has the preset's figures, and the figures that the mapping states replace them.
 ClusterSpec read_torus(const Node& node, TorusCluster shape, Problem& problem) {
   const MappingReader reader(node, "cluster", kTorusKeys, problem);
   read_fields(reader, kTorusFields, shape);
@@ -294,8 +295,8 @@ std::int32_t end_of_link(const Node& end, const NodeNames& names, const std::str
   return 0;
 }
 
-/// Adds the link `between` two names. It has both directions, or with `duplex: off` only the direction from
-/// the first name to the second.
+/// Adds a link between the two names of the key `between`. The link has both directions. With `duplex: off`,
+/// it has only the direction from the first name to the second.
 void add_link(ClusterBuilder& builder, const NodeNames& names, const Node& node, std::size_t index,
               Problem& problem) {
   const std::string path = fmt::format("cluster.links.{}", index);

@@ -1,7 +1,7 @@
 // Reads `cluster: {device: h100-sxm, nodes: 8}` and `parallel:`. The name gives all constants of the device,
-// and the scenario may replace each of them. For models with their own costs (stages, layers), the cluster
-// has two levels. The devices of an NVLink domain then share one uplink, which has the rate of all their
-// network cards.
+// and the scenario may replace each of them. If the model states its own costs (stages, layers), the cluster
+// has two levels. The devices of an NVLink domain then share one uplink. Its rate is the sum of the rates of
+// their network cards.
 
 #include <algorithm>
 #include <array>
@@ -259,8 +259,8 @@ double finite_bandwidth(const MappingReader& reader, Word key, double usual) {
   return usual;
 }
 
-/// Returns the stated peak of a device, or `usual` if the key is absent. A peak of 0 is an error, because
-/// operations are divided by the peak.
+/// Returns the stated peak rate of a device, or `usual` if the key is absent. A rate of 0 is an error,
+/// because times are operations divided by the rate.
 double peak_rate(const MappingReader& reader, Word key, double usual) {
   const auto rate = reader.flops(key);
   if (!rate) return usual;
@@ -297,7 +297,7 @@ DeviceType with_stated_figures(DeviceType type, const MappingReader& reader) {
   type.link_latency_ns = reader.duration("latency").value_or(type.link_latency_ns);
   if (reader.has("memory")) {
     type.memory_bytes = reader.limit("memory").value_or(0);
-    // Stated memory is the part that the driver gives to programs, so nothing is reserved for the driver.
+    // A stated memory size already excludes the driver's part, so nothing is reserved for the driver.
     type.reserved_bytes = kReservedBesideAllocator;
   }
   read_device_overhead(reader, type);
@@ -319,9 +319,10 @@ DeviceType with_stated_figures(DeviceType type, const MappingReader& reader) {
   return type;
 }
 
-/// Returns the two-level cluster for models with their own costs. The last domain always counts as full.
+/// Returns the two-level cluster for models that state their own costs. The last domain is always treated as
+/// full.
 TwoLevelCluster shape_of(const DeviceType& type, std::int64_t devices) {
-  // A cluster that is smaller than a domain has one domain of all its devices.
+  // If the cluster is smaller than a domain, all its devices form one domain.
   const auto in_domain = static_cast<std::int32_t>(std::min<std::int64_t>(type.nvlink_devices, devices));
   TwoLevelCluster shape;
   shape.devices_per_node = in_domain;
@@ -358,9 +359,9 @@ void read_kernel_table(const MappingReader& reader, Word key, const ReadTable& r
     reader.complain(key, fmt::format("{}:{}", file.name, done.error()));
 }
 
-/// Returns the device's kernel tables. The files of `kernels: {gemm: FILE, attention: FILE, collectives:
-/// FILE, products: FILE}` replace built-in tables. They must be measured on the device that the scenario
-/// states.
+/// Returns the device's kernel tables. The files in `kernels: {gemm: FILE, attention: FILE, collectives:
+/// FILE, products: FILE}` replace built-in tables. The user must have measured them on the device that the
+/// scenario names.
 std::shared_ptr<const KernelTables> read_kernels(const MappingReader& cluster, const DeviceType& type,
                                                  Problem& problem) {
   const Node* node = cluster.find("kernels");
@@ -398,7 +399,8 @@ ClusterSpec read_device_cluster(const Node& node, Problem& problem) {
   }
   named.kernels = read_kernels(reader, named.type, problem);
   TwoLevelCluster shape = shape_of(named.type, named.device_count());
-  // Models with their own costs state all memory that they use, so only a stated reserve is added.
+  // Models that state their own costs also state all memory that they use. So only a stated reserve is
+  // subtracted.
   if (reader.has("reserve")) shape.reserved_bytes = named.type.reserved_bytes;
   return {.shape = std::move(shape),
           .name = named.type.name,
@@ -498,7 +500,7 @@ void refuse_without_devices(const Node& document, const ModelPart& model, const 
   refuse(training.step_overhead_ns.has_value(), "training", "step_overhead");
 }
 
-/// Adds an error for each key that a model on named devices lacks or must not have.
+/// For a model on named devices, adds an error for each missing key and for each key that is not allowed.
 void check_parts(const Node& document, const ModelPart& model, const TrainingPart& training,
                  Problem& problem) {
   const std::vector<std::int64_t>& recomputed = training.recomputed_layers.layers;

@@ -8,7 +8,8 @@
 //     "layers": [{"hidden": 1024, "heads": 16, "sequence": 1024, "tensor": 2, "micro_batch_size": 4,
 //                 "layer": "3.175 ms", "ends": "6.807 ms"}, ..]}}
 //
-// Times are whole nanoseconds, so that costs from memory and from a file give the same prediction.
+// Times are whole nanoseconds, so that fitted costs give the same prediction before and after they are
+// written to a file.
 
 #include "scenarios/read/load_fitted.hpp"
 

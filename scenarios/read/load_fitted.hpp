@@ -20,8 +20,8 @@ namespace penstock {
 /// Returns the keys that are allowed with `fitted`.
 std::span<const Key> keys_beside_fitted();
 
-/// Reads the model without its degrees of parallelism. Problems: a missing key, a file that cannot be read or
-/// has another content.
+/// Reads the model without its degrees of parallelism. Problems: a missing key; a file that cannot be read; a
+/// file that does not contain fitted costs.
 FittedModel read_fitted(const MappingReader& model, Problem& problem);
 /// Sets tensor and data parallelism. Notes a problem for other degrees.
 void set_degrees(FittedModel& model, const Node& document, const Parallel& degrees, Problem& problem);
@@ -29,7 +29,7 @@ void set_degrees(FittedModel& model, const Node& document, const Parallel& degre
 /// Reads a file of costs in JSON or YAML. Error: "FILE:LINE:COLUMN: KEY: expected .., got ..".
 tl::expected<IterationCosts, std::string> load_iteration_costs(const std::filesystem::path& path,
                                                                std::string_view name);
-/// Returns the costs as a JSON file that reads back as `costs`.
+/// Returns the text of a JSON file with the costs. load_iteration_costs() reads it as the same `costs`.
 std::string iteration_costs_to_json(const IterationCosts& costs);
 
 }  // namespace penstock

@@ -1,6 +1,6 @@
 // Reads `model:`. It has one of the forms `stages: {...}`, `layers: [...]`, `profile: FILE`, `fitted: FILE`
-// (load_fitted.hpp), or a transformer (load_architecture.hpp). It may also have a `network:`, which the form
-// describes.
+// (load_fitted.hpp), or a transformer (load_architecture.hpp). It may also have a `network:`, the network
+// that a backend trains.
 
 #include <algorithm>
 #include <array>
@@ -70,8 +70,8 @@ constexpr Key kFittedKey{.name = "fitted",
 
 // --- stages ---------------------------------------------------------------------------------------------
 
-/// Reads an edge. It goes from a lower to a higher stage, because stages are numbered in an order in which
-/// they can run.
+/// Reads an edge. It must go from a lower to a higher stage, because stages are numbered in the order of
+/// their forward passes.
 StageEdge read_edge(const Node& node, const std::string& path, Problem& problem) {
   std::vector<std::int32_t> ends;
   for (const Node& item : node.items) {
@@ -104,7 +104,8 @@ std::vector<StageEdge> read_edges(const MappingReader& stages, Problem& problem)
   return edges;
 }
 
-/// Checks that required times are present, and that times which need each other are present together.
+/// Checks that required times are present. Also checks that two times that are needed together are both
+/// present.
 void check_times(const MappingReader& stages) {
   if (!stages.has("forward"))
     stages.complain("forward", "expected a duration or a list of them, got nothing");
@@ -139,7 +140,7 @@ consteval Field<StageFigures> size(std::string_view name, std::string_view usual
                         .usual = usual,
                         .values = KeyValues::microbatches});
 }
-/// Returns the entry of a figure that is equal in all microbatches.
+/// Returns the entry of a figure that cannot differ between microbatches.
 consteval Field<StageFigures> fixed(Field<StageFigures> row) {
   row.key.values = KeyValues::stages;
   return row;
@@ -354,7 +355,8 @@ NetworkSpec read_network(const Node& node, const MappingReader& model, Problem& 
 
 bool is_transformer(std::string_view form) { return form == "transformer" || form == "huggingface"; }
 
-/// Notes a problem for each key that the form does not use. Without a form the model is a network alone.
+/// Notes a problem for each key that the form does not use. If `form` is absent, the model consists only of a
+/// network.
 void refuse_keys_of_other_forms(const MappingReader& model, std::optional<std::string_view> form) {
   if (!form && model.has("batch")) {
     model.complain("batch",
@@ -385,8 +387,8 @@ std::vector<Key> keys_of_model(const Node& model) {
   return keys_with(keys, {kHuggingfaceKey, kFittedKey, kNetworkKey, kBatchKey, kOverheadKey});
 }
 
-/// Returns the form of the model. If there are two forms, notes a problem. If there is none, returns nothing,
-/// and notes a problem unless the model has a network.
+/// Returns the form of the model, or nothing if there is none. Notes a problem if there are two forms, and if
+/// there is neither a form nor a network.
 std::optional<std::string_view> form_of(const MappingReader& model, Problem& problem) {
   std::optional<std::string_view> form;
   for (const std::string_view key : kForms) {
@@ -433,12 +435,13 @@ ModelPart read_model(const Node& node, const ClusterSpec& cluster, Problem& prob
     return {.model = read_stages(value, problem), .network = std::move(network), .batch = batch};
   ModelPart part{.model = {}, .network = std::move(network), .batch = batch};
   if (*form == "fitted") {
-    // Nothing is scaled, because the costs hold for the microbatch in force (priced_scenario.cpp).
+    // The costs are computed for the microbatch size in force (priced_scenario.cpp), so they are not scaled.
     part.model = read_fitted(model, problem);
     part.batch = 1;
     return part;
   }
-  // On named devices a transformer becomes stages later, when it is priced. Otherwise it becomes layers here.
+  // A transformer on named devices becomes stages later (priced_scenario.cpp). Any other transformer becomes
+  // layers here.
   if (is_transformer(*form) && cluster.named) {
     part.architecture = architecture_of(model, *form, problem);
     part.batch = 1;

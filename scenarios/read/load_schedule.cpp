@@ -1,5 +1,5 @@
-// Reads `schedule:`, which names a generator with its shape, or a program file. Both may have options for
-// channels.
+// Reads `schedule:`. It contains the name and shape of a generated schedule, or a program file. Both forms
+// may have channel options.
 
 #include <algorithm>
 #include <array>
@@ -265,12 +265,14 @@ void read_recomputation(const MappingReader& reader, Shape& shape) {
   }
 }
 
-/// Returns one number for all stages or one for each stage; empty if the schedule's rule decides.
+/// Returns the stated warm-up: one number for all stages, or one for each stage. Returns an empty list if the
+/// schedule's rule decides.
 std::vector<std::int32_t> read_warmup(const MappingReader& reader) {
   std::vector<std::int32_t> depths = reader.integers("depth");
   if (!reader.has("depth")) return reader.integers("warmup");
   if (reader.has("warmup")) reader.complain("depth", "expected depth or warmup (= depth - 1), got both");
-  // A depth includes the microbatch that runs its backward pass, so the warm-up is one less.
+  // The depth of a stage counts one microbatch more than its warm-up: the microbatch whose backward pass runs
+  // next.
   for (std::int32_t& depth : depths) --depth;
   return depths;
 }
@@ -282,7 +284,7 @@ SearchEffort read_effort(const MappingReader& reader) {
   const auto budget = reader.duration("budget");
   if (seed) effort.seed = static_cast<std::uint64_t>(*seed);
   if (budget) effort = with_budget(effort, static_cast<double>(*budget) * 1e-9);
-  // The number of passes is set last, because a budget also sets it.
+  // A stated number of passes is set last, because a budget also sets this number.
   if (passes) effort.passes = *passes;
   return effort;
 }
@@ -294,8 +296,8 @@ std::optional<std::int32_t> read_sharding(const MappingReader& reader) {
   return *word == "none" ? 0 : word->front() - '0';
 }
 
-/// Returns the name of the schedule. If it is absent, returns an empty text. If it is unknown, also notes a
-/// problem.
+/// Returns the name of the schedule, or an empty text if it is absent. Notes a problem if the name is
+/// unknown.
 std::string read_name(const MappingReader& reader) {
   const auto name = reader.word("name");
   if (!name || find_schedule(*name) != nullptr) return name.value_or("");
@@ -303,7 +305,7 @@ std::string read_name(const MappingReader& reader) {
   return "";
 }
 
-/// Reads the form in which a PyTorch .csv writes its actions, which differs between releases.
+/// Reads the dialect of a PyTorch .csv. The notation of actions differs between PyTorch releases.
 std::optional<CsvDialect> read_dialect(const MappingReader& reader) {
   const auto word = reader.word("dialect");
   if (!word) return std::nullopt;

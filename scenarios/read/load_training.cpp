@@ -1,6 +1,6 @@
 // Reads the short parts `training:`, `partition:` and `host:`. Microbatch size, global batch size and number
-// of microbatches depend on each other. They are stored as stated, and prepare/ computes the missing ones
-// after all flags were applied.
+// of microbatches depend on each other. They are stored as stated. prepare/ computes the missing values after
+// all flags were applied.
 
 #include <algorithm>
 #include <array>
@@ -233,7 +233,7 @@ Partition read_rule(const Node& node, Problem& problem) {
 }
 
 /// Returns the stated memory limit, or the largest `Bytes` for `unlimited`. Returns nothing if the key is
-/// absent, and then the memory of the devices is the limit.
+/// absent. The memory of the devices is then the limit.
 std::optional<Bytes> read_memory_limit(const MappingReader& reader) {
   if (!reader.has("memory_limit")) return std::nullopt;
   return reader.limit("memory_limit").value_or(std::numeric_limits<Bytes>::max());
@@ -274,9 +274,9 @@ std::string no_such_layer(const LayerGraph& graph, Word name) {
       did_you_mean(name, names));
 }
 
-/// Returns a cut as the number of layers before it. The file states this number, or the name of the first
-/// layer after the cut. Layers may have names such as 3. Without quotes 3 is a number, and "3" is a name if
-/// such a layer exists.
+/// Returns the number of layers before a cut. The file states this number, or the name of the first layer
+/// after the cut. A layer may be named 3. In the file, 3 is a number, but "3" in quotes is a name if such a
+/// layer exists.
 tl::expected<std::int32_t, std::string> cut_of(const Node& item, const LayerGraph* graph) {
   const bool may_be_name = item.kind == Node::Kind::scalar && graph != nullptr && !graph->layers.empty();
   const bool is_name = may_be_name && item.is_quoted && layer_called(*graph, item.text).has_value();
@@ -295,8 +295,8 @@ tl::expected<std::int32_t, std::string> cut_of(const Node& item, const LayerGrap
   return tl::unexpected(looks_like_a_figure(item.text) ? number.error() : no_such_layer(*graph, item.text));
 }
 
-/// Reads a list of cuts. `graph` is null if the model has no layers. Then the numbers are read, but not used,
-/// and a note says so. A later step checks them against the number of stages.
+/// Reads a list of cuts. `graph` is null if the model has no layers. The numbers are then read, but they are
+/// not used.
 Partition read_cuts(const Node& node, const LayerGraph* graph, Problem& problem) {
   Partition partition{.rule = Partition::Rule::cuts};
   for (std::size_t i = 0; i < node.items.size(); ++i) {

@@ -1,5 +1,5 @@
 // Reads a transformer. Its sizes come from the scenario or from a Hugging Face config.json. The scenario
-// states its division among devices, and the cluster gives their peak rate.
+// states how the transformer is divided among devices. The cluster states the peak rate of the devices.
 
 #include "scenarios/read/load_architecture.hpp"
 
@@ -33,7 +33,7 @@ namespace {
 constexpr std::string_view kTakesDevice =
     "takes `cluster.device` to be priced, such as cluster: {device: h100-sxm, nodes: 1}";
 
-/// The keys that describe a model on devices of which only the peak rate is known.
+/// The keys of a transformer on devices for which the scenario states only the peak rate.
 constexpr std::array kKeysWithoutDevice = {
     Key{.name = "efficiency",
         .kind = KeyKind::factor,
@@ -121,7 +121,7 @@ constexpr std::array kConfigurationKeys = {
         .form = "a key, or a list of keys",
         .schema = R"({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]})"}};
 
-/// The keys of a transformer, and the node to which problems of the whole form refer.
+/// The keys of a transformer, and the node that is named in errors about the whole transformer.
 struct Form {
   const MappingReader& keys;
   const Node& node;
@@ -164,7 +164,7 @@ double peak_of(const ClusterSpec& cluster, const Form& form) {
   return rate.value_or(0);
 }
 
-/// Reads the efficiency, which is required. A default value would look like a measurement.
+/// Reads the efficiency. It is required, because users could mistake a default value for a measurement.
 double efficiency_of(const MappingReader& reader) {
   constexpr std::string_view kExpected =
       "expected the part of the peak rate that is reached, above 0 and at most 1, such as 0.45, got ";
@@ -191,7 +191,7 @@ TransformerSpeed speed_of(const TransformerShape& shape, const ClusterSpec& clus
 
 // --- the sizes ------------------------------------------------------------------------------------------
 
-/// Returns the shape with the keys that divide it among the devices of a rank.
+/// Returns the shape with the values of the keys that divide a transformer among the devices of a rank.
 TransformerShape with_layout(TransformerShape shape, const MappingReader& reader) {
   shape.bytes_per_value = reader.integer("bytes_per_value").value_or(2);
   shape.tensor_parallel = reader.integer("tensor_parallel").value_or(1);
@@ -231,8 +231,8 @@ TransformerShape sizes_of(const MappingReader& reader) {
 
 // --- Hugging Face ---------------------------------------------------------------------------------------
 
-/// Returns the shape of a GPT of any size, which the formulas cover. For every other model, notes a problem
-/// and returns nothing.
+/// Returns the shape of a GPT of any size. For any other model, notes a problem and returns nothing, because
+/// the formulas do not cover it.
 std::optional<TransformerShape> plain_shape(const ArchitecturePart& part, const MappingReader& model) {
   const Architecture& gpt = part.architecture;
   if (!is_plain_gpt(gpt) || gpt.multi_token > 0) {
@@ -250,7 +250,7 @@ std::optional<TransformerShape> plain_shape(const ArchitecturePart& part, const 
 
 // --- both -----------------------------------------------------------------------------------------------
 
-/// Returns notes on the assumptions that a user needs with a result, such as the assumed rate.
+/// Returns notes on the assumptions that a user must know to understand a result, such as the assumed rate.
 std::vector<std::string> notes_of(const TransformerShape& shape, const TransformerSpeed& speed) {
   std::vector<std::string> notes = {fmt::format(
       "the model is a transformer of {} blocks and {:.4g} billion parameters; its times are its "
@@ -271,8 +271,8 @@ std::vector<std::string> notes_of(const TransformerShape& shape, const Transform
   return notes;
 }
 
-/// Returns the priced layers. If the shape, its keys or the cluster have an error, notes a problem and
-/// returns no layers.
+/// Returns the layers with their costs. If the shape, its keys or the cluster have an error, notes a problem
+/// and returns no layers.
 TransformerPart priced(TransformerShape shape, const ClusterSpec& cluster, const Form& form) {
   shape = with_layout(shape, form.keys);
   // Sizes that could not be read are 1, so the check would give wrong messages.
@@ -286,7 +286,8 @@ TransformerPart priced(TransformerShape shape, const ClusterSpec& cluster, const
   }
   return {.graph = *std::move(graph),
           .devices_per_rank = static_cast<std::int32_t>(shape.tensor_parallel),
-          // Values of 2 bytes are trained with copies of 4 bytes, unless training.precision is stated.
+          // If values have 2 bytes, the optimizer has copies of 4 bytes, unless training.precision states
+          // another precision.
           .precision = shape.bytes_per_value == 2 ? Precision::mixed : Precision::full,
           .notes = notes_of(shape, speed)};
 }

@@ -32,7 +32,7 @@ namespace {
 
 using Id = std::int64_t;
 
-/// A node with its line in the file.
+/// A node of the profile and its line number in the file.
 struct ProfiledNode {
   std::string operation;
   Layer layer;
@@ -109,7 +109,8 @@ tl::expected<Layer, std::string> layer_of(std::string_view figures) {
 
 Checked add_node(Nodes& nodes, std::string_view file, std::size_t line, std::string_view text) {
   const std::size_t name_end = text.find(kSeparator);
-  // The text of an operation may contain the separator, so only the first key of the figures ends it.
+  // The text of an operation may contain the separator. So the operation ends at the first key of the
+  // figures, not at the separator.
   const std::size_t figures_at = text.find(" -- forward_compute_time=");
   const Id id = id_of(trimmed(text.substr(0, name_end)));
   if (id < 0 || figures_at == std::string_view::npos || figures_at <= name_end) {
@@ -152,7 +153,7 @@ Checked add_edge(Nodes& nodes, std::string_view file, const WrittenEdge& edge) {
   }
   const Id from = id_of(names[0]);
   const Id to = id_of(names[1]);
-  // The sets make an edge that the file states twice a single edge.
+  // The file may state an edge twice. In these sets it is one edge.
   nodes[from].readers.insert(to);
   nodes[to].inputs.insert(from);
   return {};
@@ -213,8 +214,8 @@ tl::expected<LayerGraph, std::string> in_topological_order(const Nodes& nodes, s
   }
   LayerGraph graph;
   std::map<Id, std::int32_t> position;
-  // Of all ready nodes, the one with the lowest number comes first. The order then depends only on the graph,
-  // and not on the order of the lines.
+  // Among the nodes with all inputs available, the node with the lowest number comes first. The order then
+  // depends only on the graph, and not on the order of the lines.
   while (!ready.empty()) {
     const Id id = *ready.begin();
     ready.erase(ready.begin());
@@ -248,8 +249,8 @@ tl::expected<LayerGraph, std::string> parse_pipedream_profile(std::string_view t
 
 namespace {
 
-/// Returns the texts before and after the last '-', the second as a number. The number is -1 if there is
-/// none.
+/// Returns the text before the last '-', and the number after it. The number is -1 if there is no such
+/// number.
 std::pair<std::string_view, Id> operation_and_id(std::string_view name) {
   const std::size_t dash = name.rfind('-');
   if (dash == std::string_view::npos || dash == 0) return {name, -1};

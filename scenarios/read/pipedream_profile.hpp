@@ -10,14 +10,15 @@
 
 namespace penstock {
 
-/// Reads the layers of a profile, with figures for the batch of the profile. Layers are in topological order,
-/// and among ready nodes the one with the smallest number comes first. A layer's name is its operation and
-/// number ("Conv2d-4"). Nodes that load data (`Input`, `Input0`, ...) and unread `__getitem__` nodes are
-/// dropped. `file` is the name in errors. Errors (FILE:LINE: ...): a line that is neither a node nor an edge,
-/// a figure that is not a number, a node that occurs twice, an edge to an unknown node, a cycle, no layer.
+/// Reads the layers of a profile. The figures hold for the profile's batch size. Layers are in topological
+/// order. Among nodes with all inputs available, the node with the smallest number comes first. A layer's
+/// name is its operation and number ("Conv2d-4"). Nodes that load data (`Input`, `Input0`, ...) are dropped,
+/// and so are `__getitem__` nodes that no layer reads. `file` is the name in errors. Errors (FILE:LINE: ...):
+/// a line that is neither a node nor an edge, a figure that is not a number, a node that occurs twice, an
+/// edge to an unknown node, a cycle, no layer.
 tl::expected<LayerGraph, std::string> parse_pipedream_profile(std::string_view text, std::string_view file);
 
-/// Returns the profile of a graph as text that parse_pipedream_profile() reads back. A layer "Conv2d-4"
+/// Returns the profile of a graph as text. parse_pipedream_profile() can read this text. A layer "Conv2d-4"
 /// becomes node4 with the operation Conv2d. If the names do not end in distinct numbers, nodes are numbered
 /// in order. The format cannot contain the graph's overhead.
 std::string pipedream_profile_text(const LayerGraph& graph);

@@ -60,8 +60,8 @@ tl::unexpected<std::string> expected_but(const Kind& kind, std::string_view text
                                     why.empty() ? "" : ": ", why));
 }
 
-/// Removes the digits of "12", "12.5" or ".5" from `rest`. Digits after the 22nd are too small to matter and
-/// only change the exponent. Returns false if there is no digit.
+/// Removes the digits of "12", "12.5" or ".5" from `rest`. Digits after the 22nd are ignored, because they
+/// are too small to matter. They only change the exponent. Returns false if there is no digit.
 bool take_digits(std::string_view& rest, Quantity& quantity) {
   constexpr int kMostDigits = 22;
   int kept = 0;
@@ -131,7 +131,8 @@ std::optional<std::int64_t> whole(const Quantity& quantity, std::int64_t scale) 
   // The value is below 10^38, so the result is less than one half and rounds to 0.
   if (exponent < -kMostPower) return 0;
   for (; exponent < 0; ++exponent) divisor *= 10;
-  // One half is rounded up. All divisors are even except 1, which leaves no remainder.
+  // One half is rounded up. This is exact, because every divisor except 1 is even, and a division by 1 has no
+  // remainder.
   value = value / divisor + (value % divisor >= divisor - divisor / 2 ? 1 : 0);
   if (value > kLargest) return std::nullopt;
   return static_cast<std::int64_t>(value);
@@ -270,8 +271,8 @@ std::string duration_text(Ns duration_ns) {
     std::string_view name;
   };
   for (const Step step : {Step{1'000'000'000, "s"}, Step{1'000'000, "ms"}, Step{1'000, "us"}}) {
-    // This is the largest unit in which three decimals are exact, so that the text reads back as the same
-    // time.
+    // This is the largest unit in which three decimals are exact. The text can therefore be read again as the
+    // same time.
     if (duration_ns != 0 && duration_ns >= step.unit && duration_ns % (step.unit / 1000) == 0) {
       std::string text =
           fmt::format("{}.{:03}", duration_ns / step.unit, duration_ns % step.unit / (step.unit / 1000));

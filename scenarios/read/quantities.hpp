@@ -11,19 +11,20 @@
 
 namespace penstock {
 
-/// Returns the text without blanks and line ends at its two ends.
+/// Returns the text without blanks and line breaks at its beginning and end.
 std::string_view trimmed(std::string_view text);
 
 /// The functions below follow these rules. Decimal numbers are exact ("0.1 ms" is 100000 ns). Blanks around
 /// number and unit are ignored, and "0" needs no unit. `B` is a byte, and `b` or `bit` is a bit. k M G T P
-/// are powers of 1000, and Ki Mi Gi Ti Pi are powers of 1024. Errors say what was expected and found, without
-/// a place.
+/// are powers of 1000, and Ki Mi Gi Ti Pi are powers of 1024. Errors say what was expected and found, but not
+/// the file and line.
 
 /// Reads a time in ns, us, ms, s, min or h, rounded to the nearest nanosecond.
 tl::expected<Ns, std::string> parse_duration(std::string_view text);
 /// Reads a size in B, kB, KiB, ..., rounded to the nearest byte.
 tl::expected<Bytes, std::string> parse_bytes(std::string_view text);
-/// Reads a rate in B/s, kB/s, KiB/s, b/s, Gbit/s, ... as positive bytes a second. "unlimited" is infinity.
+/// Reads a rate in B/s, kB/s, KiB/s, b/s, Gbit/s, ... and returns bytes a second, above 0. For "unlimited" it
+/// returns infinity.
 tl::expected<double, std::string> parse_bandwidth(std::string_view text);
 /// Reads a rate in FLOP/s, GFLOP/s, TFLOP/s, ... as floating-point operations a second.
 tl::expected<double, std::string> parse_flops(std::string_view text);

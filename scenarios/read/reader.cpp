@@ -1,6 +1,5 @@
 // Reads typed values from the nodes of a scenario. Each kind of value has one function that parses its text.
-// The places of keys and the checks for lists are the same for all kinds, and they are in `parsed` and
-// `per_stage`.
+// `parsed` and `per_stage` find the keys and check lists for all kinds of values.
 
 #include "scenarios/read/reader.hpp"
 
@@ -35,7 +34,8 @@ namespace {
 template <typename Value, typename Parse>
 tl::expected<Value, std::string> value_of(const Node& node, Parse parse) {
   if (node.kind == Node::Kind::scalar) return parse(node.text);
-  // Every parser refuses an empty text. Its message says what is expected, and only "got .." is replaced.
+  // Every parser refuses an empty text, with a message that says what is expected. Only the end of this
+  // message, "got ..", is replaced.
   std::string expected = parse(std::string_view{}).error();
   expected.erase(expected.rfind(", got "));
   return tl::unexpected(fmt::format("{}, got {}", expected, describe(node)));
@@ -71,7 +71,7 @@ std::string_view owner_of(std::string_view key) {
 }
 
 /// Returns a message such as "unknown key; did you mean stages? Known: name, stages". If no known key is
-/// similar, the message names the mapping to which the key belongs, if there is only one.
+/// similar and only one mapping has this key, the message names that mapping.
 std::string unknown_key(std::string_view key, std::span<const std::string_view> known) {
   std::string hint = did_you_mean(key, known);
   if (const std::string_view owner = owner_of(key); hint.empty() && !owner.empty())
@@ -121,8 +121,8 @@ MappingReader::MappingReader(const Node& node, std::string path, std::span<const
   const auto is_known = [&names](const Node::Entry& entry) {
     return std::ranges::find(names, entry.key.text) != names.end();
   };
-  // If all keys are unknown, the user probably named a wrong file. The message does not list its lines,
-  // because they may be secret.
+  // If all keys are unknown, the user probably named a wrong file. The message does not quote the file's
+  // lines, because they may be secret.
   if (node.entries.size() > 1 && std::ranges::none_of(node.entries, is_known)) {
     const Node& first = node.entries.front().key;
     problem.note(
@@ -130,7 +130,7 @@ MappingReader::MappingReader(const Node& node, std::string path, std::span<const
         fmt::format("unknown key, as are all {} here; expected {}", node.entries.size(), listed(names)));
     return;
   }
-  // A node that is no mapping has no entries, so it causes only the error above.
+  // If the node is not a mapping, it has no entries, and the only error is the error above.
   for (const Node::Entry& entry : node.entries) {
     if (!is_known(entry))
       problem.note(entry.key, path_of(entry.key.text), unknown_key(entry.key.text, names));
@@ -195,8 +195,8 @@ std::vector<Value> MappingReader::listed_values(const Node& list, const std::str
 template <typename Value, typename Parse>
 PerStage<Value> MappingReader::per_microbatch(std::string_view key, Parse parse) const {
   const Node* value = find(key);
-  // A figure by microbatch is [[1 ms, 3 ms], 2 ms], with a list in the place of one stage's value, or
-  // {microbatches: [1 ms, 3 ms]} for all stages. All other values are figures by stage.
+  // Two forms state a figure for each microbatch. In [[1 ms, 3 ms], 2 ms], the value of a stage is a list. In
+  // {microbatches: [1 ms, 3 ms]}, the list applies to all stages. All other values are figures by stage.
   const bool is_mapping = value != nullptr && value->kind == Node::Kind::mapping;
   const bool is_nested = value != nullptr && std::ranges::any_of(value->items, is_list);
   if (!is_mapping && !is_nested) return per_stage<Value>(key, parse);

@@ -1,6 +1,6 @@
 #pragma once
-// The keys of a scenario file, one entry for each key. Each load_*.cpp file has the keys of its part. A
-// MappingReader takes the known keys, ranges and words from them. docs/reference/scenario.md and
+// The keys of a scenario file, one entry for each key. Each load_*.cpp file has the entries of its part. A
+// MappingReader uses the keys, ranges and words of these entries. docs/reference/scenario.md and
 // docs/reference/scenario.schema.json are generated from them.
 
 #include <array>
@@ -59,12 +59,13 @@ struct Key {
   std::string_view name{};
   KeyKind kind = KeyKind::other;
   std::string_view meaning{};  ///< the meaning of the key, in one sentence
-  /// The value if the key is absent, in words. "required" means that there is none.
+  /// The default value in words, which applies if the key is absent. "required" means that there is no
+  /// default.
   std::string_view usual{};
   Range range{.least = 1};                    ///< for the kinds integer, count and factor
   std::span<const std::string_view> words{};  ///< for the kind word
   KeyValues values = KeyValues::one;
-  std::string_view form{};    ///< for the kind other, as the documentation shows it
+  std::string_view form{};    ///< for the kind other, the form of the value in the documentation
   std::string_view schema{};  ///< for the kind other, the JSON Schema of the value
 };
 
@@ -88,7 +89,8 @@ inline std::vector<Key> joined_keys(std::span<const std::span<const Key>> lists)
   return keys;
 }
 
-// Limits of integers in several parts of the schema. With them, products of sizes fit in 128 bits.
+// Limits of integers in several parts of the schema. Because of these limits, products of sizes fit in 128
+// bits.
 
 /// The range of a model size, such as a width, heads, a sequence or a vocabulary.
 inline constexpr Range kModelSize{.least = 1, .most = 1 << 24};
@@ -97,34 +99,34 @@ inline constexpr Range kModelCount{.least = 1, .most = 1 << 16};
 /// The range of one degree of parallelism, which is the number of devices that share a layer.
 inline constexpr Range kParallelDegree{.least = 1, .most = 1 << 20};
 
-// Reads the values of a mapping by key, with their units, and notes what is wrong: "FILE:LINE:COLUMN:
-// KEY.PATH: expected ..., got ...". The load_*.cpp files use it to state the schema.
+// Reads the values of a mapping by key, with their units, and records errors in this form: "FILE:LINE:COLUMN:
+// KEY.PATH: expected ..., got ...". The load_*.cpp files use it.
 
-/// The problems of a document. After a problem, reading continues as if the value were absent. The reading
-/// code then needs no checks, and all missing keys are reported at once.
+/// The errors in a document. After an error, reading continues as if the value were absent. So the code needs
+/// no checks after each value, and all missing keys are reported at once.
 class Problem {
  public:
   bool found() const { return !noted_.empty(); }
   std::size_t count() const { return noted_.size(); }
   /// Returns the first problems, one a line.
   std::string message() const;
-  /// Notes `PLACE: PATH: TEXT`. A repeated problem counts once.
+  /// Records the error `PLACE: PATH: TEXT`. An equal error is recorded only once.
   void note(const Node& node, std::string_view path, std::string_view text);
   void note(std::string message);
   void note(const Problem& part);
 
  private:
-  std::vector<std::string> messages_;  ///< the messages in the order of noting
+  std::vector<std::string> messages_;  ///< the messages in the order in which they were recorded
   /// A set of these messages for fast look-up, because a wrong file may have a problem in every line.
   std::unordered_set<std::string> noted_;
 };
 
-/// One mapping of a document. For an absent key every read returns nothing.
+/// One mapping of a document. If a key is absent, the functions that read it return nothing.
 class MappingReader {
  public:
   /// Notes a problem if `node` is not a mapping or has a key that is not in `keys`. The message suggests the
   /// most similar key and lists all keys. If several keys are unknown and none is known, only the first is
-  /// reported, because the file is then of another kind. `node`, `keys` and `problem` must outlive the
+  /// reported, because the file probably is not a scenario. `node`, `keys` and `problem` must outlive the
   /// reader.
   MappingReader(const Node& node, std::string path, std::span<const Key> keys, Problem& problem);
 
@@ -135,7 +137,7 @@ class MappingReader {
 
   std::optional<Ns> duration(std::string_view key) const;
   std::optional<Bytes> bytes(std::string_view key) const;
-  /// Reads bytes. The word "unlimited" gives nothing.
+  /// Reads bytes. Returns nothing for the word "unlimited".
   std::optional<Bytes> limit(std::string_view key) const;
   std::optional<double> bandwidth(std::string_view key) const;
   std::optional<double> flops(std::string_view key) const;
@@ -151,7 +153,8 @@ class MappingReader {
   std::optional<std::int64_t> whole(const Key& key) const;
   /// Reads the value of a key whose kind is a real number: bandwidth, rate, factor or number.
   std::optional<double> real(const Key& key) const;
-  /// Reads durations or bytes, for all stages, by stage, or by microbatch, as the key's entry allows.
+  /// Reads durations or bytes. The key's entry decides whether it accepts one value, a list with a value for
+  /// each stage, or lists with a value for each microbatch.
   PerStage<std::int64_t> figures(const Key& key) const;
   /// Reads true, on or yes, and false, off or no.
   std::optional<bool> flag(std::string_view key) const;

@@ -1,5 +1,5 @@
-// Works out what a scenario leaves to follow: the batch sizes from each other, and the cluster from the
-// number of ranks. The rule of the batch is
+// Computes the values that a scenario does not state: missing batch sizes, and the cluster for a number of
+// ranks. The rule of the batch is
 //
 //   global_batch_size = micro_batch_size * microbatches      (synchronous schedules)
 //   global_batch_size = micro_batch_size                     (asynchronous: each microbatch updates)
@@ -53,7 +53,8 @@ tl::expected<Count, std::string> divide(Count global, Count divisor, std::string
                                     kGlobalBatchKey, global, divisor_name, divisor, nearest));
 }
 
-/// Returns the sizes if they agree. It divides, because the product of two sizes may exceed 64 bits.
+/// Returns the sizes if they agree. The check uses a division, because the product of two sizes may exceed 64
+/// bits.
 tl::expected<ResolvedBatch, std::string> agreed(Count micro, Count global, Count microbatches) {
   if (global % microbatches != 0 || global / microbatches != micro) {
     return tl::unexpected(
@@ -73,8 +74,8 @@ tl::unexpected<std::string> unknown_microbatches(const Batch& batch) {
                                     kGlobalBatchKey, kMicroBatchKey));
 }
 
-/// Applies the rule of synchronous schedules. If M is not stated, it is G / m. If m is not stated, it is G /
-/// M, or 1 without G.
+/// Applies the rule of synchronous schedules. If M (microbatches) is not stated, it is G / m. If m (the
+/// microbatch size) is not stated, it is G / M, or 1 if the global batch size G is not stated either.
 tl::expected<ResolvedBatch, std::string> resolve_parts(const Batch& batch) {
   if (!batch.microbatches) {
     if (!batch.global_batch_size || !batch.micro_batch_size) return unknown_microbatches(batch);
@@ -82,7 +83,7 @@ tl::expected<ResolvedBatch, std::string> resolve_parts(const Batch& batch) {
     if (!microbatches) return tl::unexpected(microbatches.error());
     Batch whole = batch;
     whole.microbatches = *microbatches;
-    // The check is repeated, because the quotient may exceed the allowed number of microbatches.
+    // resolve_batch() is called again, because the quotient may exceed the allowed number of microbatches.
     return resolve_batch(whole, MicrobatchMeaning::part_of_minibatch);
   }
   const Count microbatches = *batch.microbatches;
@@ -98,7 +99,8 @@ tl::expected<ResolvedBatch, std::string> resolve_parts(const Batch& batch) {
   return ResolvedBatch{.micro_batch_size = micro, .microbatches = static_cast<std::int32_t>(microbatches)};
 }
 
-/// Applies the rule of asynchronous schedules. Both sizes are m, and M is the stated number.
+/// Applies the rule of asynchronous schedules: both sizes are equal, and the number of microbatches must be
+/// stated.
 tl::expected<ResolvedBatch, std::string> resolve_minibatches(const Batch& batch) {
   if (batch.micro_batch_size && batch.global_batch_size &&
       *batch.micro_batch_size != *batch.global_batch_size) {
@@ -118,7 +120,7 @@ tl::expected<ResolvedBatch, std::string> resolve_minibatches(const Batch& batch)
       .microbatches = static_cast<std::int32_t>(*batch.microbatches)};
 }
 
-/// Removes the size that is not stated, because both sizes mean the same.
+/// Removes the size that `stated` does not contain, because both sizes have the same meaning.
 Batch with_one_size(Batch batch, const Batch& stated) {
   if (stated.micro_batch_size && !stated.global_batch_size) batch.global_batch_size.reset();
   if (stated.global_batch_size && !stated.micro_batch_size) batch.micro_batch_size.reset();
@@ -142,8 +144,8 @@ Batch overridden(const Batch& own, const Batch& stated, MicrobatchMeaning meanin
   const bool all_three = batch.micro_batch_size && batch.global_batch_size && batch.microbatches;
   const bool none_stated = !stated.micro_batch_size && !stated.global_batch_size && !stated.microbatches;
   if (!all_three || none_stated) return batch;
-  // One of three sizes that agreed was changed, so another one must follow from it. The number of
-  // microbatches follows before a size does.
+  // One of three figures that agreed was changed, so another figure must be computed again. This is the
+  // number of microbatches if it is not stated, and otherwise a size.
   if (!stated.microbatches) {
     batch.microbatches.reset();
   } else if (!stated.micro_batch_size) {
@@ -195,7 +197,7 @@ tl::expected<std::optional<std::int64_t>, std::string> global_batch_size_of(cons
 
 tl::expected<Batch, std::string> batch_of_copy(Batch batch, std::int32_t copies) {
   // If no size is stated, a microbatch has one sample. If the global batch G and the number of microbatches M
-  // are stated, it has G / (M * copies) samples.
+  // are stated, a microbatch has G / (M * copies) samples.
   const bool follows = batch.global_batch_size && batch.microbatches;
   if (!batch.micro_batch_size && !follows) batch.micro_batch_size = 1;
   if (!batch.global_batch_size) return batch;
@@ -210,9 +212,9 @@ tl::expected<Batch, std::string> batch_of_copy(Batch batch, std::int32_t copies)
   return batch;
 }
 
-// Builds a cluster from its spec. The spec holds what the file states: a preset with its numbers, or a list
-// of links. Planning and calibration use the numbers of the preset. This file calls the builder in topology/
-// when devices and routes are needed.
+// Builds a cluster from its spec. The spec contains what the file states: a preset with its numbers, or a
+// list of links. Planning and calibration use only these numbers. Other code needs devices and routes, which
+// the builders in topology/ create.
 
 namespace {
 
@@ -241,7 +243,7 @@ ClusterSpec built_once(ClusterSpec spec) {
 }
 
 tl::expected<Cluster, std::string> build_cluster(const ClusterSpec& spec, std::int32_t ranks) {
-  // A cluster may have more devices than ranks. The others stay idle.
+  // A cluster may have more devices than ranks. The remaining devices are idle.
   auto cluster = spec.built ? *spec.built : std::visit(Build{ranks}, spec.shape);
   if (cluster && cluster->device_count() < ranks) {
     return tl::unexpected(

@@ -1,6 +1,7 @@
 #pragma once
 // The experiment that a scenario file describes: model, cluster, schedule, batch and training. load.hpp reads
-// it, and experiment.hpp turns it into what an engine takes. The batch and the cluster come first.
+// it, and experiment.hpp converts it to the input of an engine. Batch and cluster are defined before the
+// other parts.
 
 #include <array>
 #include <cstdint>
@@ -43,16 +44,17 @@ struct Batch {
 /// The meaning of a microbatch in a schedule.
 enum class MicrobatchMeaning : std::uint8_t {
   part_of_minibatch,  // global_batch_size = micro_batch_size * microbatches
-  whole_minibatch,    // asynchronous schedules: both sizes are equal, and microbatches is free
+  whole_minibatch,    // asynchronous schedules: both sizes are equal; they do not limit the number of
+                      // microbatches
 };
 
 /// Returns the meaning of a microbatch in the schedule `name`, or part_of_minibatch for an unknown name.
 MicrobatchMeaning meaning_of_microbatch(std::string_view name);
 
-/// Returns `own` with the figures of `stated` in place of its own, such as flags over a file. If all three
-/// figures are then present, one figure that is not stated is removed, so that it follows from the others. If
-/// `stated` has no number of microbatches, this number is removed, and otherwise a size. If a microbatch is a
-/// whole minibatch, a stated size replaces the other size.
+/// Returns `own` with the figures of `stated` (such as flags) in place of its own figures (such as a file's).
+/// If all three figures are then present, one that is not in `stated` is removed, and is later computed from
+/// the other two. This is the number of microbatches if `stated` does not have it, and otherwise a size. If a
+/// microbatch is a whole minibatch, a size in `stated` also replaces the other size.
 Batch overridden(const Batch& own, const Batch& stated, MicrobatchMeaning meaning);
 
 /// The two figures that a run needs. Each is at least 1.
@@ -63,8 +65,9 @@ struct ResolvedBatch {
   friend bool operator==(const ResolvedBatch&, const ResolvedBatch&) = default;
 };
 
-/// Applies the batch rule. Errors name every figure involved: a number below 1, sizes that do not agree or do
-/// not divide (with the nearest sizes that do), an unknown number of microbatches, more than 2^31 - 1.
+/// Computes the missing figures of the batch. Errors: a number below 1; sizes that do not agree or do not
+/// divide (the message names the nearest sizes that divide); an unknown number of microbatches; more than
+/// 2^31 - 1 microbatches. The messages name all figures involved.
 tl::expected<ResolvedBatch, std::string> resolve_batch(const Batch& batch, MicrobatchMeaning meaning);
 
 /// Returns the samples of one microbatch, or nothing if the sizes alone do not determine them.
@@ -74,14 +77,15 @@ std::optional<std::int64_t> micro_batch_size_of(const Batch& batch, MicrobatchMe
 tl::expected<std::optional<std::int64_t>, std::string> global_batch_size_of(const Batch& batch,
                                                                             MicrobatchMeaning meaning);
 
-/// Returns the batch of one of `copies` copies of a pipeline, which share a global batch. A microbatch has
-/// one sample unless its size is stated or follows. Error: a global batch that does not divide.
+/// Returns the batch of one copy of a pipeline. The `copies` copies share a global batch. A microbatch has
+/// one sample unless its size is stated or follows from other figures. Error: the global batch is not
+/// divisible.
 tl::expected<Batch, std::string> batch_of_copy(Batch batch, std::int32_t copies);
 
-// The cluster as a scenario states it. It is built when the number of ranks is known, so that a sweep over K
-// does not need the number of devices. load.hpp reads it, and experiment.hpp builds it.
+// The cluster as a scenario states it. load.hpp reads it. experiment.hpp builds it later, when the number of
+// ranks is known. A sweep over K therefore needs no number of devices.
 
-/// The nodes of a cluster with one kind of device.
+/// The kind of device in a cluster, and the number of its nodes.
 struct DeviceCluster {
   DeviceType type;
   std::int32_t nodes = 1;
@@ -98,7 +102,7 @@ struct ClusterSpec {
   std::optional<double> price_per_device_hour{};  ///< >= 0, in the user's currency
   /// The cluster, if the scenario names its kind of device. `shape` then follows from it.
   std::optional<DeviceCluster> named{};
-  /// The real devices that one device of `shape` represents. They share each layer.
+  /// The number of real devices that one device of `shape` represents. These devices share each layer.
   std::int32_t devices_per_rank = 1;
   std::optional<Cluster> built{};  ///< the cluster of `shape` if it is already built (built_once())
 };
@@ -111,7 +115,7 @@ ClusterSpec built_once(ClusterSpec spec);
 /// (the message has both numbers), and the errors of the shape.
 tl::expected<Cluster, std::string> build_cluster(const ClusterSpec& spec, std::int32_t ranks);
 
-/// The optimizer, which decides the bytes of state per byte of fp32 weights: sgd 0, momentum 1, rmsprop 1,
+/// The optimizer. It determines the bytes of state per byte of fp32 weights: sgd 0, momentum 1, rmsprop 1,
 /// adam 2.
 enum class Optimizer : std::uint8_t { sgd, momentum, rmsprop, adam };
 template <>
@@ -145,18 +149,19 @@ struct FailureRates {
   friend bool operator==(const FailureRates&, const FailureRates&) = default;
 };
 
-/// A scenario with every part read, but with nothing generated, built or partitioned. Sweeps therefore change
-/// K, M and the schedule in this value at little cost.
+/// A scenario after all its parts were read. No program is generated, no cluster is built and no model is cut
+/// yet. A sweep can therefore change K, M and the schedule quickly.
 struct Scenario {
   std::string file;  ///< the file of the scenario; empty if flags made it
   Model model;
   std::optional<NetworkSpec> network;
-  ClusterSpec cluster;  ///< default: free links and one unlimited device for each rank
-  LaunchCost launch;    ///< the launch cost of the hosts; default: free
+  /// The cluster. By default it has one device for each rank, unlimited memory, and links that take no time.
+  ClusterSpec cluster;
+  LaunchCost launch;  ///< the time that hosts need to launch kernels; default: 0
   /// The name of a schedule; empty if none is given. Not used if `program` is set.
   std::string schedule = "gpipe";
   Shape shape;  ///< shape.microbatches follows from `batch` during preparation
-  /// True if shape.virtual_stages was stated, and use_default_chunks() did not choose it.
+  /// True if the user stated shape.virtual_stages. False if use_default_chunks() chose it.
   bool states_chunks = false;
   std::optional<Program> program;  ///< the program, if the schedule was given as a program file
   ChannelOptions channels;
@@ -170,12 +175,12 @@ struct Scenario {
   std::vector<std::string> notes;  ///< the assumptions that were made during reading
 };
 
-/// Sets the number of chunks a rank to the schedule's default, if the scenario does not state it. The caller
-/// must call it after a change of the schedule's name.
+/// Sets the number of chunks of each rank to the schedule's default, if the scenario does not state it. Call
+/// this function after each change of the schedule's name.
 void use_default_chunks(Scenario& scenario);
 
-// The memory that training needs beside weights: gradients and optimizer state. The same table serves models
-// with given bytes and models with counted parameters.
+// The memory that training needs beside weights: gradients and optimizer state. It is used for models that
+// state bytes and for models whose parameters are counted.
 
 /// Returns the number of values that the optimizer stores for each weight: running means of its gradient or
 /// of the gradient's square.
@@ -198,9 +203,9 @@ struct BytesPerWeightByte {
   std::int64_t optimizer_state = 0;
 };
 
-/// Returns the bytes for each byte of weights. In full precision all values have one size. Otherwise weights
-/// have 2 bytes, and values of 4 bytes count twice: the optimizer's values, its copy of the weights, and full
-/// gradients.
+/// Returns the bytes of gradients and optimizer state for each byte of weights. In full precision, all values
+/// have equal size. Otherwise weights have 2 bytes, so each value of 4 bytes counts as 2 bytes per byte of
+/// weights. Such values are the optimizer's values, its copy of the weights, and full gradients.
 constexpr BytesPerWeightByte bytes_per_weight_byte(Optimizer optimizer, Precision precision) {
   const std::int64_t values = state_values(optimizer);
   switch (precision) {
@@ -214,8 +219,8 @@ constexpr BytesPerWeightByte bytes_per_weight_byte(Optimizer optimizer, Precisio
   return {};
 }
 
-/// Returns the bytes for each parameter of a model on named devices: the optimizer's copy of the parameter
-/// and its values, with 4 bytes each.
+/// Returns the optimizer's bytes for each parameter of a model on named devices. They are a copy of the
+/// parameter and the values of state_values(), with 4 bytes each.
 constexpr std::int32_t optimizer_bytes(Optimizer optimizer) { return 4 * (1 + state_values(optimizer)); }
 
 }  // namespace penstock

@@ -1,6 +1,6 @@
-// Writes a scenario that reads back as the same experiment, with exactly equal figures. Numbers have their
-// exact value and a unit (B, ns, B/s). Texts are in quotes unless they can only be names, because YAML gives
-// "no" and "1e3" another meaning.
+// Writes a scenario as text. If the text is read again, all figures are exactly equal. Numbers have their
+// exact value and a unit (B, ns, B/s). Most texts are in quotes, because YAML would read words such as "no"
+// and "1e3" as other values.
 
 #include "scenarios/read/scenario_text.hpp"
 
@@ -119,8 +119,8 @@ std::string torus_collectives(const Torus& torus) {
   return torus.collectives == TorusCollectives::ring ? "  collectives: ring\n" : "";
 }
 
-/// A visitor that returns "cluster: .." for each shape. A preset is written with all its numbers, so that its
-/// defaults do not matter.
+/// A visitor that returns "cluster: .." for each shape. All numbers of a preset are written, so that the text
+/// does not depend on the preset's defaults.
 struct ClusterText {
   std::string preset;
   std::optional<double> price_per_device_hour;
@@ -154,7 +154,8 @@ struct ClusterText {
   }
 
  private:
-  /// All links and devices of a torus are alike, so the text has the figures of the first.
+  /// All links and devices of a torus have equal figures, so the text contains the figures of the first link
+  /// and device.
   std::string torus_text(const Cluster& cluster) const {
     const Link link = cluster.link(0);
     const Device& device = cluster.devices().front();
@@ -245,7 +246,7 @@ std::string byte_line_unless_0(std::string_view key, const PerStage<Bytes>& figu
   return is_nothing(figure) ? "" : byte_line(key, figure);
 }
 
-/// Returns the line of a figure in bytes that follows from `others` by default.
+/// Returns the line of a figure in bytes whose default value is computed from the figure `others`.
 std::string byte_line_beside(std::string_view key, const PerStage<Bytes>& figure,
                              const PerStage<Bytes>& others) {
   return is_nothing(others) ? byte_line_unless_0(key, figure) : byte_line(key, figure);

@@ -1,6 +1,6 @@
 #pragma once
-// Writes a scenario of layers, or parts of one, as the YAML that load.hpp reads. Used by `penstock plan -o`
-// and by the backend's cost files.
+// Writes a scenario of layers, or parts of a scenario, as YAML that load.hpp can read. `penstock plan -o` and
+// the backend's cost files use it.
 
 #include <cstdint>
 #include <string>
@@ -12,20 +12,20 @@
 
 namespace penstock {
 
-/// Returns the file of a scenario, which reads back as the same experiment. The model must be layers, the
-/// partition cuts, and the schedule a name with stages, replicas, routing and microbatches. `comment` becomes
-/// comment lines at the top. Errors: another model, or a cluster given link by link, which the file cannot
-/// express.
+/// Returns the text of a scenario file that describes the same experiment. Requires a model of layers, a
+/// partition by cuts, and a named schedule with stages, replicas, routing and microbatches. `comment` becomes
+/// comment lines at the top. Errors: another form of model; a cluster that states single links, because the
+/// file cannot express it.
 tl::expected<std::string, std::string> scenario_to_yaml(const Scenario& scenario, std::string_view comment);
 
-/// Returns "model:" with its stages, for microbatches of `batch` samples. A list with only zeros is omitted
-/// if that has the same meaning.
+/// Returns "model:" with its stages, for microbatches of `batch` samples. A list that contains only zeros is
+/// omitted if zero is the default.
 std::string stages_to_yaml(const StageFigures& figures, std::int64_t batch);
 
-/// Returns "cluster:" with its preset. Error: a cluster given link by link.
+/// Returns "cluster:" with its preset. Error: a cluster that states single links.
 tl::expected<std::string, std::string> cluster_to_yaml(const ClusterSpec& cluster);
 
-/// Returns `text` as a YAML scalar that reads back as `text`. It is in quotes unless it can only be a name
+/// Returns `text` as a YAML scalar. The scalar is in quotes unless YAML can only read it as a name
 /// ("Conv2d-4").
 std::string scalar_to_yaml(std::string_view text);
 

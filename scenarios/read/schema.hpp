@@ -30,13 +30,13 @@ struct ModelPart {
   std::optional<std::int64_t> batch{};  ///< the samples for which the model's times and bytes hold
   std::int32_t devices_per_rank = 1;
   Precision precision = Precision::full;           ///< applies if `training` does not state it
-  std::optional<ArchitecturePart> architecture{};  ///< for a model that is priced on named devices
+  std::optional<ArchitecturePart> architecture{};  ///< present if the model is on named devices
   std::vector<std::string> notes{};                ///< the assumptions about the model
 };
-/// Reads `model:`. A transformer takes its peak rate from the cluster.
+/// Reads `model:`. The peak rate of a transformer's devices comes from the cluster.
 ModelPart read_model(const Node& node, const ClusterSpec& cluster, Problem& problem);
 
-/// Returns the keys of a part from the file that reads them.
+/// Each of these functions returns the keys of one part. It is defined in the file that reads the part.
 std::vector<KeyGroup> model_keys();
 std::vector<KeyGroup> cluster_keys();
 std::vector<KeyGroup> device_cluster_keys();
@@ -50,8 +50,8 @@ ClusterSpec read_cluster(const Node& node, Problem& problem);
 ClusterSpec read_device_cluster(const Node& node, Problem& problem);
 /// Reads the price of a device for an hour, such as `price: 2.5`. Defined in load_cluster.cpp.
 std::optional<double> read_price(const MappingReader& reader);
-/// Reads `reserve`, the bytes of each device that plans must leave free. Returns nothing if the key is
-/// absent. Notes a problem if it exceeds the memory.
+/// Reads `reserve`, the bytes of each device that plans must not use. Returns nothing if the key is absent.
+/// Notes a problem if the value exceeds the device's memory.
 std::optional<std::int64_t> read_reserve(const MappingReader& reader,
                                          std::optional<std::int64_t> memory_bytes);
 
@@ -78,7 +78,7 @@ struct SchedulePart {
   std::optional<Program> program;
   ChannelOptions channels;
   std::optional<LayerSplit> layer_split{};
-  std::vector<std::string> notes{};  ///< the corrections of the program's file
+  std::vector<std::string> notes{};  ///< notes on the corrections that were made to the program file
   bool states_chunks = false;        ///< true if virtual_stages is stated
 };
 SchedulePart read_schedule(const Node& node, Problem& problem);
@@ -119,8 +119,8 @@ struct DeviceModelParts {
   const SchedulePart& schedule;
   const TrainingPart& training;
 };
-/// Returns the model on named devices, or nothing if the scenario has none. Notes problems at `document` for
-/// missing keys, and for keys that only such a model may have. Defined in load_device.cpp.
+/// Returns the model on named devices, or nothing if the scenario has no such model. Notes problems in
+/// `document`: missing keys, and keys that only such a model may have. Defined in load_device.cpp.
 std::optional<DeviceModel> device_model_of(const Node& document, const DeviceModelParts& parts,
                                            Problem& problem);
 

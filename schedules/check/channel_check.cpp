@@ -1,12 +1,12 @@
 // A valid program can still hang: two ranks may each wait for a message that the other one sends later. This
 // file walks the program without durations (walk.hpp). If the walk stalls, every remaining position waits for
 // another one. A compute action waits for its messages. A position after the rank's cursor waits for the
-// cursor. A transfer waits for the one before it in its queue, or for its other end. The hang is a cycle of
-// these waits. wait_cycle.cpp finds it.
+// cursor. A transfer waits for the previous transfer in its queue, or for its other end. The hang is a cycle
+// of these waits. wait_cycle.cpp finds it.
 //
-// The walk joins each SEND with the RECV of the same message, so crossed messages stall it unless they are
-// eager. Such a program is walked a second time, as a transport without tags runs it: each RECV is joined
-// with the SEND that it meets. launch_order.cpp has the additional rule of NCCL. Tested by
+// The walk joins each SEND with the RECV of the same message. Crossed messages therefore stall the walk,
+// unless they are eager. Such a program is walked a second time, and each RECV is joined with the SEND that
+// it meets on a transport without tags. launch_order.cpp has the additional rule of NCCL. Tested by
 // channel_check_test.cpp.
 
 #include "schedules/check/channel_check.hpp"
@@ -117,20 +117,21 @@ class WaitGraph {
   std::vector<std::int32_t> own_end_waits(std::int32_t rank, std::int32_t position) const {
     std::vector<std::int32_t> waits;
     const std::int32_t id = flat_.message[index(position)];
-    // There may be several such messages: a message after several eager messages waits for all of them.
+    // A message that follows several eager messages waits for all of them.
     const auto [first, last] = before_.equal_range({rank, id});
     for (auto entry = first; entry != last; ++entry) waits.push_back(end_on(rank, entry->second));
     if (flat_.ops[index(position)] != FlatOp::recv) return waits;
     const auto [holder, last_holder] = holders_.equal_range(id);
     for (auto entry = holder; entry != last_holder; ++entry) {
-      // Positions from the cursor on have not run. A consumer among them still occupies the capacity.
+      // If the consumer's position is not before the cursor, the consumer has not run and still occupies the
+      // capacity.
       if (entry->second >= stalled_.cursor[index(rank)]) waits.push_back(entry->second);
     }
     return waits;
   }
 
-  /// Returns the positions that the transfer's own end waits for. If there are none, returns the other end of
-  /// the transfer.
+  /// Returns the positions that this end of the transfer waits for. If there are none, returns the other end
+  /// of the transfer.
   std::vector<std::int32_t> transfer_waits(std::int32_t rank, std::int32_t position) const {
     std::vector<std::int32_t> waits = own_end_waits(rank, position);
     if (!waits.empty()) return waits;
@@ -139,8 +140,8 @@ class WaitGraph {
     return {other};
   }
 
-  /// Returns the previous collective on the rank if it has not started. Otherwise returns the members that
-  /// have not reached this collective or that wait for an earlier one.
+  /// Returns the previous collective on the rank if that one has not started. Otherwise returns the members
+  /// that have not reached this collective or that wait for an earlier one.
   std::vector<std::int32_t> collective_waits(std::int32_t rank, std::int32_t position) const {
     const std::int32_t id = flat_.message[index(position)];
     // The collectives of a rank start one after another, so the previous one may delay this one. The search
@@ -185,7 +186,7 @@ struct SilentSink {
   void launch(std::int32_t /*rank*/, std::int32_t /*position*/) {}
 };
 
-/// Lays out at most two iterations. Later iterations repeat the second one, so they show no further faults.
+/// Flattens at most two iterations. Later iterations repeat the second one, so they show no further faults.
 FlatProgram flat_passes(const Program& lowered, const ChannelOptions& channels, const CostTable& costs,
                         std::vector<CrossedMessage> crossed) {
   return flatten(
@@ -222,7 +223,7 @@ Hang hang_of(const FlatProgram& flat, const WalkState& stalled, const ChannelOpt
 std::optional<Hang> find_stall(const FlatProgram& flat, const ChannelOptions& channels) {
   SilentSink silent;
   const auto stalled = ListWalk<SilentSink>(flat, channels, silent).run();
-  // A program that ends on its channels can still hang if kernels start in launch order.
+  // A program that does not hang on its channels can still hang if kernels start in launch order.
   return stalled ? std::optional(hang_of(flat, *stalled, channels)) : find_launch_hang(flat, channels);
 }
 

@@ -40,12 +40,13 @@ struct Hang {
   std::vector<CrossedMessage> crossed{};  ///< Empty if every SEND meets its own RECV.
 };
 
-/// Finds out whether `lowered` hangs or its messages cross. Returns nothing if the program ends and no
-/// messages cross. Requires a validated, lowered program.
+/// Finds out whether `lowered` hangs or its messages cross. Returns nothing if neither is the case. Requires
+/// a validated, lowered program.
 ///
-/// A transfer has no buffer, so sender and receiver wait for each other. A message below channels.eager_bytes
-/// needs only its sender. Each rank posts its transfers in program order, and a compute action waits for its
-/// own RECVs. Messages have no tags: the k-th SEND of a FIFO meets the k-th RECV.
+/// A transfer has no buffer, so the sender and the receiver wait for each other. A message smaller than
+/// channels.eager_bytes waits only for its sender. Each rank posts its transfers in program order. A compute
+/// action waits for the RECVs of its inputs. Messages have no tags: the k-th SEND of a FIFO meets the k-th
+/// RECV.
 std::optional<Hang> find_hang(const Program& lowered, const ChannelOptions& channels, const CostTable& costs);
 
 /// Returns the channel model with the fewest queues for which find_hang() returns nothing. The order is rank,
@@ -54,11 +55,11 @@ std::optional<Hang> find_hang(const Program& lowered, const ChannelOptions& chan
 std::optional<ChannelModel> weakest_safe_channel(const Program& lowered, ChannelOptions channels,
                                                  const CostTable& costs);
 
-// Finds the reason why a walk of a flat program stalls. Callers use this file if they already have the flat
-// program or the stalled walk. find_hang() lays the program out itself and also finds crossed messages.
+// Finds the reason why a walk of a flat program stalls. Callers use this part if they already have the flat
+// program or the stalled walk. find_hang() makes the flat program itself and also finds crossed messages.
 
-/// Finds the hang of `flat`, also under launch order. Requires that `flat` is laid out for `channels`.
-/// Returns nothing if the walk reaches its end.
+/// Finds the hang of `flat`, including hangs under launch order. Requires that `flat` was made for
+/// `channels`. Returns nothing if the walk reaches its end.
 std::optional<Hang> find_stall(const FlatProgram& flat, const ChannelOptions& channels);
 
 /// Returns a shortest cycle among the waits that remain after the walk of `flat` has stalled. Requires a walk
@@ -68,14 +69,15 @@ Hang hang_of(const FlatProgram& flat, const WalkState& stalled, const ChannelOpt
 // Finds hangs that occur if a rank's communication kernels start in the order of their launches, as with
 // NCCL_LAUNCH_ORDER_IMPLICIT=1. Such a hang is possible even if the program cannot hang on its channels.
 
-/// Returns the hang of a program under launch order, or nothing if the program ends. Also returns nothing
-/// without channels.launch_order and with blocking channels. A rank launches a RECV or collective at its
-/// position. It launches a SEND after its producer and after all earlier transfers in its queue.
+/// Returns the hang of a program under launch order, or nothing if it does not hang. Also returns nothing if
+/// channels.launch_order is false or the channels are blocking. A rank launches a RECV or collective at its
+/// position in the list. It launches a SEND after the SEND's producer has ended and all earlier transfers in
+/// its queue are launched.
 ///
 /// A launch starts when three conditions hold. All earlier launches of its rank have started. All earlier
 /// transfers of its queue, or collectives of its group, have ended. The data that it sends is ready. A
-/// message ends when both ends, or all members, have started. Requires a program that is laid out for
-/// `channels` and does not hang on them. Capacity and eager messages are ignored.
+/// message ends when both ends, or all members of a collective, have started. Requires a flat program that
+/// was made for `channels` and does not hang on them. Capacity and eager messages are ignored.
 std::optional<Hang> find_launch_hang(const FlatProgram& flat, const ChannelOptions& channels);
 
 }  // namespace penstock

@@ -27,7 +27,8 @@
 namespace penstock {
 namespace {
 
-/// A FIFO from one rank to another: the two ranks, and two numbers that distinguish the FIFOs between them.
+/// A FIFO from one rank to another: the two ranks, and two numbers that distinguish FIFOs between the same
+/// ranks.
 using Fifo = std::tuple<std::int32_t, std::int32_t, std::int32_t, std::int32_t>;
 
 Fifo fifo_of(const StageMessage& message, std::int32_t from, std::int32_t to, ChannelModel model) {

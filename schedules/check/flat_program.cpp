@@ -1,13 +1,13 @@
-// Engines and checks read a program millions of times, so this file resolves all names beforehand. It reads
-// each list once and joins each SEND with its RECV, and the members of each collective. It also links each
-// position with its waits, and each message with the next one in its queues. It finds them in tables with an
-// index of edge, direction and number, or of stage and number:
+// Engines and checks read a program many times, so this file resolves all references once. It reads each list
+// once. It joins each SEND with its RECV, and the members of each collective. It links each position with the
+// positions that it waits for, and each message with the next one in its queues. It finds them in tables. The
+// index of a table is edge, direction and number, or stage and number:
 //
 //   SEND, RECV  ->  the message of its edge and number, made by whichever end comes first
 //   F, B, I     ->  the earlier RECVs of its stage and number, a list through next_wait
 //   SEND        ->  the position of the action of its stage and number that produces it
 //
-// The placement determines the queue of a message on each rank, so the two ends are independent. walk.hpp
+// The placement determines the queue of a message on each rank, so each end is processed alone. walk.hpp
 // executes the result. Tested by channel_check_test.cpp and all engine tests of sim/.
 
 #include "schedules/check/flat_program.hpp"
@@ -51,7 +51,7 @@ struct RankScan {
   std::int32_t newest = kNone;  // this group, or a barrier after it
 };
 
-/// The state for the UNSHARDs, or for the REDUCE_GRADs, of one stage while a list is read.
+/// The last UNSHARD, or the last REDUCE_GRAD, of one stage while a list is read.
 struct CollectiveScan {
   std::int32_t newest = kNone;  // the latest such position, if no action waits for it yet
   std::size_t seen = 0;
@@ -63,9 +63,9 @@ struct StageFlow {
   std::int32_t producer = kNone;  // the position that produces the message
 };
 
-/// The end of a FIFO queue of the rank that is read now. An eager message arrives without waiting in the
-/// queue, and it does not delay other eager messages. The next message that is not eager waits for all of
-/// them:
+/// The end of a FIFO queue of the rank that is read now. An eager message does not wait in the queue, and it
+/// does not delay other eager messages. The next message that is not eager waits for all eager messages
+/// before it:
 ///
 ///   m0 (e1 e2) m3       m3 waits for m0, e1 and e2; e1 and e2 wait for nothing here
 ///
@@ -96,7 +96,7 @@ class Flattener {
     reserve();
     for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) lay_out(rank);
     flat_.rank_begin.push_back(flat_.position_count());
-    // The capacity is handled last, because each RECV must be joined with the action that reads it.
+    // Queues are limited last, because each RECV must already be joined with the action that reads it.
     if (channels_.capacity > 0) limit_queues();
     return std::move(flat_);
   }
@@ -128,7 +128,8 @@ class Flattener {
   void lay_out(std::int32_t rank) {
     const std::vector<Action>& list = program_.ranks[index(rank)];
     RankScan scan{.rank = rank};
-    // Each iteration increases the weight versions of a stage by the number of its STEPs in the rank's list.
+    // Each iteration increases the weight versions of a stage by the stage's number of STEPs in the rank's
+    // list.
     if (iterations_ > 1) count_steps(list, 1);
     flat_.rank_begin.push_back(flat_.position_count());
     for (std::int32_t iteration = 0; iteration < iterations_; ++iteration) {
@@ -172,8 +173,8 @@ class Flattener {
     }
   }
 
-  /// Links a position with its message, with the positions that it waits for, and with those that wait for
-  /// it.
+  /// Links a position with its message, with the positions that it waits for, and with the positions that
+  /// wait for it.
   void place(RankScan& scan, std::int32_t position) {
     const Action& action = flat_.actions[index(position)];
     switch (flat_.ops[index(position)]) {
@@ -196,8 +197,8 @@ class Flattener {
     }
   }
 
-  /// The two flows of a stage and number are adjacent in memory, because an F reads one and its B soon reads
-  /// the other.
+  /// Returns the entry of a stage, a number and a flow. Both flows are adjacent in memory, because an F uses
+  /// one and its B soon uses the other.
   StageFlow& of_stage(std::int32_t stage, std::int32_t number, Flow flow) {
     return of_stage_[2 * (index(stage) * numbers_ + index(number)) + static_cast<std::size_t>(flow)];
   }
@@ -210,7 +211,8 @@ class Flattener {
     return static_cast<std::int32_t>(flat_.messages.size()) - 1;
   }
 
-  /// Returns a new message. Either end may come first, so only fields that both ends know are set here.
+  /// Returns a new message. Either end may come first in the lists, so only fields that both ends know are
+  /// set here.
   std::int32_t new_transfer(const StageMessage& what, std::size_t edge, const Action& action) {
     // Microbatch numbers continue over iterations, but the placement knows only the numbers of one iteration.
     const std::int32_t unit = what.microbatch < units_ ? what.microbatch : what.microbatch % units_;
@@ -222,8 +224,8 @@ class Flattener {
   }
 
   Bytes bytes_of(const Action& transfer, std::size_t route) {
-    // If all microbatches have equal costs, an edge always carries the same bytes, so they are looked up
-    // once.
+    // If all microbatches have equal costs, all messages of an edge in one direction have the same size. It
+    // is computed once.
     if (costs_.microbatches_differ()) return transfer_bytes(costs_, edges_, transfer);
     if (bytes_[route] == kUnknown) bytes_[route] = transfer_bytes(costs_, edges_, transfer);
     return bytes_[route];
@@ -243,8 +245,7 @@ class Flattener {
     if (sends) {
       transfer.first = position;
       transfer.producer = at_stage.producer;
-      // If no other action ran after the producer, the rank reaches the SEND at the moment when the producer
-      // ends.
+      // If no other action ran after the producer, the rank reaches the SEND exactly when the producer ends.
       transfer.late = at_stage.producer != kNone && at_stage.producer != scan.newest;
     } else {
       transfer.recv = position;
@@ -257,8 +258,8 @@ class Flattener {
     enqueue(queue_on(scan.rank, transfer, edge, what.flow), id, sends, waits_its_turn);
   }
 
-  /// Returns the RECV that belongs to the message that `receive` meets. Crossed messages have numbers of one
-  /// iteration, but the numbers of actions continue over iterations.
+  /// Returns the RECV of the message that `receive` gets instead of its own, if messages cross. The list of
+  /// crossed messages has the numbers of one iteration, but the numbers of actions continue over iterations.
   Action met_by(const Action& receive) const {
     StageMessage own = message_of(receive);
     const std::int32_t first_of_pass = own.microbatch - own.microbatch % units_;
@@ -270,8 +271,8 @@ class Flattener {
     return met;
   }
 
-  /// Returns the number of the message's edge. Usually the previous SEND or RECV of this kind had the same
-  /// edge, so this edge is cached.
+  /// Returns the number of the message's edge. Usually the previous SEND or RECV of the same kind had the
+  /// same edge, so that edge is cached.
   std::size_t edge_number(const Action& action, const StageMessage& what) {
     RecentEdge& recent = recent_edges_[static_cast<std::size_t>(action.kind) -
                                        static_cast<std::size_t>(ActionKind::send_forward)];
@@ -319,7 +320,7 @@ class Flattener {
 
   // --- waits ------------------------------------------------------------------------------------
 
-  /// Adds everything that `action` waits for to the waits of the group at `head`.
+  /// Makes the group at `head` wait for everything that `action` needs.
   void hang_onto(std::int32_t head, const Action& action) {
     if (has_collectives()) hang_collective_onto(head, action);
     if (action.microbatch == kNoMicrobatch) return;
@@ -334,7 +335,8 @@ class Flattener {
   void hang_collective_onto(std::int32_t head, const Action& action) {
     for (const ActionKind awaited : collectives_before(action.kind, program_.sharding)) {
       std::int32_t& newest = collectives_[group_of({.kind = awaited, .stage = action.stage})].newest;
-      // Only the first action that needs the collective waits for it. Later actions follow in program order.
+      // Only the first action that needs the collective waits for it. Later actions come after the first one
+      // in program order.
       if (newest == kNone) continue;
       flat_.next_wait[index(newest)] = std::exchange(flat_.next_wait[index(head)], newest);
       newest = kNone;
@@ -342,7 +344,7 @@ class Flattener {
   }
 
   /// Moves all RECVs of the list `recvs` to the waits of the group at `head`. Only the first action that
-  /// needs them waits. A late R comes before its B, so the R takes the gradient.
+  /// needs a RECV waits for it. A late R comes before its B, so the R waits for the gradient.
   void take_recvs(std::int32_t head, std::int32_t& recvs) {
     while (recvs != kNone) {
       const std::int32_t recv = std::exchange(recvs, flat_.next_wait[index(recvs)]);
@@ -362,8 +364,8 @@ class Flattener {
                                       .edge = edge});
   }
 
-  /// Appends a message to a queue of the rank. A receiver's eager message does not wait in the queue, so it
-  /// is stored in a separate list.
+  /// Appends a message to a queue of the rank. At the receiver, an eager message does not wait in the queue,
+  /// so it is stored in a separate list.
   void enqueue(std::size_t queue, std::int32_t id, bool sends, bool waits_its_turn) {
     FifoTail& tail = tails_[queue];
     if (tail.last == kNone && tail.unordered == kNone) used_queues_.push_back(queue);
@@ -407,7 +409,8 @@ class Flattener {
     }
   }
 
-  /// Makes the last RECV in `recvs` wait for the consumer of the RECV that is `capacity` positions earlier.
+  /// Makes the last RECV in `recvs` wait for an earlier consumer: the consumer of the RECV that is `capacity`
+  /// RECVs before it.
   void limit(const std::vector<std::int32_t>& recvs) {
     if (recvs.size() <= index(channels_.capacity)) return;
     const std::int32_t id = flat_.message[index(recvs.back())];
@@ -415,15 +418,15 @@ class Flattener {
     // An eager message arrives without waiting for its receiver.
     if (limited.eager) return;
     const std::int32_t holder = reader_of(recvs[recvs.size() - 1 - index(channels_.capacity)]);
-    // If no action reads the message, its place would never become free. Such a message does not use
-    // capacity.
+    // If no action reads the message, its place would never become free. Therefore such a message is not
+    // counted against the capacity.
     if (holder == kNone) return;
     limited.next_of_capacity = std::exchange(flat_.released_by_consumer[index(holder)], id);
     ++limited.pending;
   }
 
-  /// Returns the compute position that reads the message of a RECV and frees its place, or kNone if there is
-  /// none. A late R waits for the gradient but does not read it. Its B or I reads it.
+  /// Returns the compute position that reads the message of a RECV and frees its place in the queue. Returns
+  /// kNone if there is none. A late R waits for the gradient, but only its B or I reads the gradient.
   std::int32_t reader_of(std::int32_t recv) const {
     const Action& action = flat_.actions[index(recv)];
     if (backward_.empty() || flow_of(action.kind) == Flow::activation) return consumer_[index(recv)];

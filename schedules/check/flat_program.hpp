@@ -1,7 +1,7 @@
 #pragma once
 // A lowered program in flat vectors, for code that executes it step by step (rendezvous_walk.hpp, the event
-// engine of sim/). Iterations are written out. Each SEND is joined with its RECV, and messages are linked
-// into queues.
+// engine of sim/). The vectors contain all iterations. Each SEND is joined with its RECV, and messages are
+// linked into queues.
 
 #include <cstddef>
 #include <cstdint>
@@ -48,7 +48,7 @@ struct FlatMessage {
   std::int32_t next_of_capacity = kNone;
   std::int32_t pending = 0;
   bool eager = false;
-  /// True if another compute action or a barrier is between the producer and the SEND.
+  /// True if another compute action or a barrier is between the producer and the SEND in the list.
   bool late = false;
   /// True if a compute action waits for this transfer.
   bool awaited = false;
@@ -66,19 +66,19 @@ struct FlatProgram {
   std::vector<FlatOp> ops;
   /// The message at each send, recv, collective and barrier position.
   std::vector<std::int32_t> message;
-  /// A linked list. A compute position holds the first recv or collective position that it waits for. Each of
-  /// these positions holds the next one.
+  /// The waits of compute positions, as linked lists. The entry of a compute position is the first recv or
+  /// collective position that it waits for. The entry of that position is the next one, and so on.
   std::vector<std::int32_t> next_wait;
   std::vector<FlatMessage> messages;
-  /// The position of the same collective or barrier on the next rank. Empty if the program has none.
+  /// The position of the same collective or barrier on the next member. Empty if the program has none.
   std::vector<std::int32_t> next_member;
   /// The next collective position of the same rank. Empty if the program has none.
   std::vector<std::int32_t> next_collective;
-  /// The first message that can start when a compute position frees its capacity. Empty if capacity is not
+  /// The first message that waits for the capacity that a compute position frees. Empty if capacity is not
   /// limited.
   std::vector<std::int32_t> released_by_consumer;
-  /// True if launches of actions by the host take time or are limited. `most_ahead` is the largest number of
-  /// compute actions that a host launches ahead; 0 means no limit.
+  /// True if the host needs time to launch actions or may launch only a limited number ahead. `most_ahead` is
+  /// the largest number of compute actions that a host launches ahead; 0 means no limit.
   bool has_launches = false;
   std::int32_t most_ahead = 0;
 
@@ -93,12 +93,12 @@ struct FlatProgram {
   std::int32_t rank_of(std::int32_t position) const;
 };
 
-/// The properties of the transport that change the layout, and the number of iterations to write out.
+/// The properties of the transport that change the flat program, and the number of iterations in it.
 struct FlattenOptions {
   ChannelOptions channels;
   std::int32_t iterations = 1;
   /// Messages that meet the RECV of another message. Each of these SENDs is joined with the RECV that it
-  /// meets. Their microbatch numbers are those of one iteration.
+  /// meets. The microbatch numbers are those of one iteration.
   std::vector<CrossedMessage> crossed{};
 };
 

@@ -6,9 +6,9 @@
 //
 // Since SEND_B0 comes after F1, both ranks hang.
 //
-// All launches are known beforehand. LaunchWalk starts and ends every launch that can start and end, until
-// nothing changes. If positions remain, they wait for each other in a cycle. channel_check.cpp checks the
-// channels alone before this check. Tested by launch_order_test.cpp.
+// All launches are known before the walk. LaunchWalk starts and ends every launch that can start and end,
+// until nothing changes. If positions remain, they wait for each other in a cycle. channel_check.cpp calls
+// this check for a program that does not hang on its channels. Tested by launch_order_test.cpp.
 
 #include "schedules/check/channel_check.hpp"
 
@@ -29,7 +29,7 @@
 namespace penstock {
 namespace {
 
-/// A rank's launch of its part of a message or collective.
+/// The launch of a SEND, a RECV or a collective by one rank.
 struct Launch {
   std::int32_t message = kNone;
   std::int32_t position = kNone;          // the position of its action
@@ -71,8 +71,8 @@ class Launches {
   }
 
   /// Lists the launches of the rank, in order. A RECV or collective is launched at its position. A SEND is
-  /// launched after its message is produced and all earlier messages of its queue are launched. An earlier
-  /// launch would wait forever for a RECV that comes before it in the queue.
+  /// launched after its message is produced and all earlier messages of its queue are launched. If it were
+  /// launched earlier, it would wait forever for a later RECV that comes before it in the queue.
   void list(std::int32_t rank) {
     std::vector<bool> made(flat_.messages.size());
     std::vector<bool> launched(flat_.messages.size());
@@ -95,14 +95,15 @@ class Launches {
     return flat.from_rank == rank ? flat.next_at_sender : flat.next_at_receiver;
   }
 
-  /// Launches the message's SEND, and then the next SENDs in its queue that only waited for this launch.
+  /// Launches the message's SEND. Then it launches the next SENDs in the queue that only waited for this
+  /// launch.
   void launch_sends(std::int32_t rank, std::int32_t message, const std::vector<bool>& made,
                     std::vector<bool>& launched) {
     for (std::int32_t id = message; id != kNone; id = next_of(rank, id)) {
       const auto waits = [&](std::int32_t before) { return !launched[index(before)]; };
       // With `rank` and `pair` channels the queue also holds RECVs. A RECV is launched at its position and
-      // delays the messages after it. The loop stops at the first SEND that is not produced yet. Its producer
-      // calls this function again.
+      // delays the messages after it. The loop stops at the first SEND without data. When the producer of
+      // this data ends, this function is called again.
       const bool is_ready = sends(rank, id) && made[index(id)] && !launched[index(id)];
       if (!is_ready || std::ranges::any_of(before(rank, id), waits)) return;
       launched[index(id)] = true;
@@ -126,8 +127,7 @@ class Launches {
   }
 
   void add_collective(std::int32_t rank, std::int32_t message, std::int32_t position) {
-    // A collective waits in the queue of its group on this rank, so the previous collective in this queue
-    // must end first.
+    // A collective must wait until the previous collective of the same group on this rank has ended.
     const auto [last, is_first] = last_.try_emplace({rank, group_of(message)}, message);
     Launch launch{.message = message, .position = position};
     if (!is_first) launch.before = {std::exchange(last->second, message)};
@@ -141,8 +141,8 @@ class Launches {
   std::map<std::pair<std::int32_t, std::vector<std::int32_t>>, std::int32_t> last_;    // by rank and group
 };
 
-/// A walk without times that starts launches and compute actions as long as it can. A message ends when all
-/// its ends or members have started.
+/// A walk without times. It starts launches and compute actions as long as any can start. A message ends when
+/// all its ends or members have started.
 class LaunchWalk {
  public:
   explicit LaunchWalk(const FlatProgram& flat)
@@ -154,7 +154,7 @@ class LaunchWalk {
         at_(flat.rank_begin.begin(), flat.rank_begin.end() - 1),
         next_(index(flat.rank_count)),
         number_(flat.ops.size()) {
-    // The walk reads these counts often, so they are computed once.
+    // The walk reads these numbers often, so they are computed once.
     for (std::size_t id = 0; id < needed_.size(); ++id)
       needed_[id] = launches_.members(static_cast<std::int32_t>(id));
     for (std::int32_t rank = 0; rank < flat.rank_count; ++rank) {
@@ -165,7 +165,8 @@ class LaunchWalk {
 
   /// Returns true if the program ends, and false if it hangs.
   bool ends() {
-    // The order of these steps does not change the result: a step that has become possible remains possible.
+    // The order of these steps does not change the result, because a step that has become possible remains
+    // possible.
     for (bool moved = true; moved;) {
       moved = false;
       for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank)
@@ -182,9 +183,9 @@ class LaunchWalk {
     return positions;
   }
 
-  /// Returns the positions that a position waits for. The first non-empty answer counts, in this order:
-  /// program order, other ends of a started message, earlier launches, earlier messages in its queues, the
-  /// rank's own computation.
+  /// Returns the positions that a position waits for. It looks for waits in this order and returns the first
+  /// that it finds: an earlier position of the rank, the other ends of a started message, an earlier launch,
+  /// earlier messages in the queues, the rank's own computation.
   std::vector<std::int32_t> waits_for(std::int32_t position) const {
     const FlatOp op = flat_.ops[index(position)];
     const std::int32_t rank = flat_.rank_of(position);
@@ -202,8 +203,8 @@ class LaunchWalk {
     return waits;
   }
 
-  /// Returns the text after "A waits for B" if B is an earlier launch of A's own rank. It says whether B has
-  /// started and occupies the queue, or has not started and comes first in launch order.
+  /// Returns the text after "A waits for B" if B is an earlier launch of A's own rank. The text says whether
+  /// B has started and occupies the queue, or B only comes earlier in launch order.
   std::string_view words(std::int32_t position, std::int32_t next) const {
     const std::int32_t rank = flat_.rank_of(position);
     const bool both_launched =
@@ -261,12 +262,12 @@ class LaunchWalk {
     return true;
   }
 
-  /// Advances the rank's program order by one position if possible.
+  /// Advances the rank by one position in program order if possible.
   bool compute_next(std::int32_t rank) {
     std::int32_t& at = at_[index(rank)];
     if (at == flat_.rank_begin[index(rank) + 1]) return false;
     const FlatOp op = flat_.ops[index(at)];
-    // The rank does not wait at other communication, because it only launches it.
+    // The rank only launches communication and does not wait for its end, except at a barrier.
     if (op == FlatOp::barrier && !has_ended(flat_.message[index(at)])) return false;
     if (op == FlatOp::compute) {
       if (!missing_messages(at).empty()) return false;

@@ -1,5 +1,5 @@
 // Computes the times of all actions and messages during a walk (walk.hpp). Each rank has a clock: the time at
-// which the rank can start its next action. A message starts at the latest of the times of its causes:
+// which the rank can start its next action. A message starts at the latest time of its causes:
 //
 //   start = max(causes)      released = start + hold      end = released + latency
 //
@@ -43,8 +43,8 @@ class HostClocks {
 
   void launch(std::int32_t rank, bool computes) {
     Host& host = hosts_[index(rank)];
-    // The walk calls launched() directly before compute(), so all earlier compute actions already have an
-    // end.
+    // The walk calls launched() directly before compute(), so the ends of all earlier compute actions are
+    // known.
     if (computes && most_ahead_ > 0 && host.ends.size() >= most_ahead_)
       host.clock = std::max(host.clock, host.ends[host.ends.size() - most_ahead_]);
     host.clock += launch_;

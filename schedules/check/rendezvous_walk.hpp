@@ -14,7 +14,8 @@
 
 namespace penstock {
 
-/// Times in separate vectors, because a walk writes starts and ends one after the other.
+/// The times of all positions and messages. Each kind has its own vector, because a walk writes starts and
+/// ends one after the other.
 struct ProgramTimes {
   /// The start of each compute action and RESHARD, with the index of its position.
   std::vector<Ns> start;
@@ -51,10 +52,11 @@ struct WalkDurations {
 /// have ended. A transfer starts when its producer has ended and it is first in its queue at both ends. It
 /// occupies both queues for `hold` and arrives `latency` later. A collective starts when its last member has
 /// reached it in program order. It occupies the collective queues of its members. With `blocking`, a rank
-/// also waits for each of its transfers, and a transfer starts when both ranks have reached it. If the
-/// program has launches, an action starts only after the hosts of its ranks have launched it. A host launches
-/// actions in list order. It launches a compute action only after the compute action `most_ahead` before it
-/// has ended.
+/// also waits for the end of each of its transfers, and a transfer starts when both ranks have reached it.
+///
+/// If the program has launches, an action starts only after the hosts of its ranks have launched it. A host
+/// launches actions in list order. It launches a compute action only after the compute action `most_ahead`
+/// positions earlier has ended.
 tl::expected<ProgramTimes, WalkState> walk(const FlatProgram& flat, const WalkDurations& durations,
                                            const ChannelOptions& channels);
 

@@ -1,6 +1,6 @@
 #pragma once
-// The error type for faults of the user's input or of a run: a wrong file, flag, shape or program, or a run
-// that failed. Functions with only one kind of error return a std::string instead.
+// The error type for faults of the user's input or of a run. Examples are a wrong file, flag, shape or
+// program, and a run that failed. Functions with only one kind of error return a std::string instead.
 
 #include <cstdint>
 #include <optional>

@@ -1,8 +1,8 @@
 // Runs the checks of validate_parts.hpp one after the other and implements the first of them. They go from
-// the whole program (numbers, placement, stage edges) to the single action. Each check relies on the earlier
-// ones. For example, every action's stage is checked before any table is indexed by it. The first fault is
-// returned. validate_units.cpp and validate_life.cpp have the other checks. Tested by validate_test.cpp and
-// must_fail_test.cpp.
+// the whole program (numbers, placement, stage edges) to the single action. A check may rely on earlier
+// checks. For example, the stage of every action is checked before it is used as an index of a table. The
+// first fault is returned. validate_units.cpp and validate_life.cpp have the other checks. Tested by
+// validate_test.cpp and must_fail_test.cpp.
 
 #include "schedules/check/validate.hpp"
 
@@ -155,8 +155,8 @@ tl::expected<void, std::string> validate(const Program& program) {
       .and_then([&] { return check_transfers(program, *table); });
 }
 
-// The checks that look at one action at a time: its numbers, its rank, and the earlier actions of its stage
-// on its rank.
+// The checks of single actions: the action's numbers, its rank, and the earlier actions of its stage on its
+// rank.
 //
 //   0F3@2     stage and microbatch must be in range and belong to the rank; a weight version must be allowed;
 //             at least two 0STEP must be before it in the rank's list
@@ -165,8 +165,8 @@ tl::expected<void, std::string> validate(const Program& program) {
 
 namespace {
 
-/// Returns the fault in the action's own numbers, or nothing. The next functions also return a fault or
-/// nothing.
+/// Returns the fault in the action's own numbers, or nothing if there is none. The next functions return
+/// their faults in the same way.
 std::optional<std::string> broken_number(const Program& program, const Action& action) {
   if (action.stage < 0 || action.stage >= program.stage_count()) {
     return fmt::format("names stage {}, must be 0 to {}", action.stage, program.stage_count() - 1);
@@ -204,8 +204,8 @@ std::optional<std::string> wrong_rank(const Program& program, const Action& acti
 }
 
 /// Returns a fault if a group holds an action that is not allowed there. All actions of a group start and end
-/// together on the compute queue. Messages, collectives and STEPs separate the actions around them, so a
-/// group must not hold them.
+/// together on the compute queue. Messages, collectives and STEPs run between actions, so a group must not
+/// hold them.
 std::optional<std::string> broken_group(const std::vector<Action>& actions, std::size_t position) {
   const bool last = position + 1 == actions.size();
   const bool grouped =
@@ -225,8 +225,8 @@ struct StageState {
   std::int32_t steps = 0;
 };
 
-/// Returns true for kinds that must come before the only STEP of a stage in a minibatch. UNSHARDs, RESHARDs
-/// and messages may come after it.
+/// Returns true for kinds that must come before the STEP, if a stage has only one STEP in a minibatch.
+/// UNSHARDs, RESHARDs and messages may come after it.
 bool ends_with_step(ActionKind kind) { return is_compute(kind) || kind == ActionKind::reduce_grad; }
 
 /// Returns a fault if the earlier STEPs on the rank do not allow the action or its weight version.
@@ -246,7 +246,7 @@ std::optional<std::string> broken_by_history(const Program& program, const Actio
   return std::nullopt;
 }
 
-/// Checks that all members of a stage's group have equally many collectives of this kind.
+/// Checks that all ranks of a stage have equally many collectives of this kind.
 Checked check_collectives(const Program& program, ActionKind kind) {
   std::vector<std::vector<std::int64_t>> counts;
   counts.reserve(program.placement.stages.size());
@@ -294,7 +294,8 @@ Checked check_stage_actions(const Program& program) {
     for (std::size_t position = 0; position < actions.size(); ++position) {
       const Action& action = actions[position];
       StageState& state = states[static_cast<std::size_t>(action.stage)];
-      // One table serves all ranks, because a table of ranks x stages can be far larger than the lists.
+      // All ranks use one table, one after the other. A table of ranks x stages could be far larger than the
+      // lists.
       if (state.rank != rank) state = {.rank = rank};
       const auto broken = broken_by_history(program, action, state);
       if (broken) return broken_at(program, rank, position, action, *broken);

@@ -8,8 +8,8 @@
 //
 // F, B, I, W, R and REDUCE_GRAD need whole or gathered weights. STEP needs reduced gradients if the stage
 // reduces at all. A list with STEPs is read twice, because the next iteration begins in the final state. A
-// program in which no stage reduces (or gathers) is also valid. It may do so in actions that are not listed,
-// for example with replica_sync off or in a CSV without FSDP. Tested by stage_life_test.cpp.
+// program in which no stage reduces (or gathers) is also valid: the lists then leave these actions out, for
+// example with replica_sync off or in a CSV without FSDP. Tested by stage_life_test.cpp.
 
 #include <algorithm>
 #include <cstddef>
@@ -35,8 +35,8 @@ bool is_sharded(const Program& program, std::int32_t stage) {
   return program.sharding > 0 && is_shared(program, stage);
 }
 
-/// Stages that show that the program reduces or gathers. `alone` is the lowest such stage on one rank.
-/// `shared` is the lowest such stage on several ranks.
+/// Two stages for which the lists have a reduction (or a gather). `alone` is the lowest such stage that only
+/// one rank holds. `shared` is the lowest such stage that several ranks hold.
 struct Example {
   std::int32_t alone = kNoStage;
   std::int32_t shared = kNoStage;
@@ -54,8 +54,8 @@ struct Collectives {
   Example gathering;
 };
 
-/// Returns the collectives in all lists. They are needed before the walk, because a later rank's list may
-/// show that an earlier rank lacks a collective.
+/// Returns the collectives in all lists. All lists are read before the walk, because the list of a later rank
+/// may show that an earlier rank lacks a collective.
 Collectives collectives_in(const Program& program) {
   Collectives found;
   for (const std::vector<Action>& actions : program.ranks) {
@@ -73,14 +73,14 @@ std::optional<std::string> obligation(const Program& program, std::int32_t stage
     return fmt::format("its weights are sharded (`sharding {}`)", program.sharding);
   }
   const bool shared = is_shared(program, stage);
-  // If one unshared stage does it, all stages must. If only shared stages do it, unshared stages need not.
+  // If a stage on a single rank has a collective, all stages must have one. If only shared stages have one,
+  // stages on a single rank need none.
   const std::int32_t like = shared && example.shared != kNoStage ? example.shared : example.alone;
   if (like == kNoStage) return std::nullopt;
   return fmt::format("stage {} has one", like);
 }
 
-/// Returns true if the program has any of these actions. Most programs have none, and then the walk is not
-/// needed.
+/// Returns true if the program has at least one of these actions. Most programs have none and need no walk.
 bool has_life(const Program& program) {
   return std::ranges::any_of(program.ranks, [](const std::vector<Action>& actions) {
     return std::ranges::any_of(actions, [](const Action& action) {
@@ -127,8 +127,8 @@ Life moved_on(Life life, const Action& action, std::size_t position) {
   if (makes_weight_gradient(action.kind)) gradients(Gradients::accumulating);
   if (action.kind == ActionKind::reduce_grad) gradients(Gradients::reduced);
   if (action.kind == ActionKind::step) {
-    // The STEP updates only the rank's own part of the weights. The gathered copies of the other parts are
-    // now older.
+    // The STEP updates only the rank's own part of the weights. The other parts, which were gathered before,
+    // are now outdated.
     if (life.gathers) weights(Weights::outdated);
     gradients(Gradients::none);
     ++life.steps;
@@ -179,7 +179,7 @@ class LifeWalk {
   }
 
   /// Returns the first state of a stage on a rank. Under ZeRO 1 and 2 each rank has whole weights. Under ZeRO
-  /// 3, or if a PyTorch list gathers, no rank has whole weights.
+  /// 3, or if the lists contain gathers of PyTorch, no rank has whole weights.
   Life born(std::int32_t rank, std::int32_t stage) const {
     const bool whole = is_sharded(program_, stage) && program_.sharding < 3;
     return {.rank = rank,
@@ -214,7 +214,7 @@ class LifeWalk {
     return {};
   }
 
-  /// Reads the rank's list once. It begins with the current states of the stages.
+  /// Reads the rank's list once, from the current states of the stages on.
   Checked pass(std::int32_t rank) {
     const std::vector<Action>& actions = list(rank);
     for (std::size_t position = 0; position < actions.size(); ++position) {
@@ -274,7 +274,8 @@ class LifeWalk {
     return std::nullopt;
   }
 
-  /// Returns why `stage` must not run yet: its UNSHARD comes later, or there is a reason why it needs one.
+  /// Returns why `stage` must not run yet: either its UNSHARD comes later, or it has no UNSHARD but needs
+  /// one.
   std::string ungathered(std::int32_t rank, std::int32_t stage) const {
     const std::vector<Action>& actions = list(rank);
     for (std::size_t position = 0; position < actions.size(); ++position) {
@@ -287,7 +288,7 @@ class LifeWalk {
                        gathering_obligation(stage).value_or(fmt::format("{}RESHARD drops them", stage)));
   }
 
-  /// Returns true if each rank holds its part of a reduced sum, so that another reduction can add to it.
+  /// Returns true if each rank holds its part of a reduced sum. Another reduction can then add to this part.
   bool adds_reductions(std::int32_t stage) const {
     return program_.sharding > 1 && is_sharded(program_, stage);
   }
@@ -297,7 +298,7 @@ class LifeWalk {
     if (!life.reduces) return std::nullopt;
     const std::int32_t stage = action.stage;
     const bool is_reduced = life.gradients == Gradients::reduced;
-    // This B or W is correct. The report names the earlier reduction, because it came too early.
+    // This B or W is correct, but the earlier reduction came too early. The report names the reduction.
     if (makes_weight_gradient(action.kind) && is_reduced && !adds_reductions(stage)) {
       return Breach{.position = life.gradients_since,
                     .action = life.gradient,

@@ -47,7 +47,7 @@ struct UnitTable {
   const Positions& at(std::int32_t stage, std::int32_t unit) const {
     return cells[index(stage) * index(units) + index(unit)];
   }
-  /// Returns the action of a unit on a stage that produces this flow: F for activations, B or I for
+  /// Returns the action that produces this flow for a unit on a stage: F for activations, B or I for
   /// gradients.
   Placed worker(std::int32_t stage, std::int32_t unit, Flow flow) const;
   Positions& at(std::int32_t stage, std::int32_t unit) {
@@ -64,7 +64,7 @@ Checked check_actions(const Program& program);
 Checked check_stage_actions(const Program& program);
 /// Checks that each unit has all its compute actions, each once. Returns their positions.
 tl::expected<UnitTable, std::string> tabulate_units(const Program& program);
-/// Checks the order F, R, B or I, W. Also checks the order between stages on the same rank.
+/// Checks the order F, R, B or I, W. Also checks the order of connected stages on the same rank.
 Checked check_order(const Program& program, const UnitTable& table);
 /// Checks that a backward and a recomputation use the weight version of their F, unless the program allows
 /// mixed versions.

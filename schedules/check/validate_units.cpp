@@ -1,6 +1,6 @@
-// Checks that each stage runs all actions of each microbatch in a legal order, and then the messages between
-// stages. The table has a row for each stage and a column for each unit. It is made only after the lists are
-// known to be long enough for it.
+// Checks that each stage runs all actions of each microbatch in a legal order. Then it checks the messages
+// between stages. The table has a row for each stage and a column for each unit. It is made only after a
+// check that the lists are long enough to fill it.
 //
 //             unit 0             unit 1             positions in the list of the rank that runs the unit on
 //   stage 0   F 0  I 3  W 4      F 1  I 5  W 6      the stage; either B, or I and W
@@ -146,8 +146,8 @@ Checked check_complete(const Program& program, std::int32_t stage, std::int32_t 
                                to_text(compute_action(ActionKind::backward, stage, unit)), at.backward));
 }
 
-/// Returns a fault unless `late` comes after `early` on the same rank. Actions of one overlapped group start
-/// together, so no action of a group comes after another.
+/// Returns a fault unless `late` comes after `early` on the same rank. Two actions of one overlapped group
+/// start together, so neither of them comes after the other.
 Checked check_after(const Program& program, const Placed& early, const Placed& late) {
   if (late.position > early.position) return {};
   const std::int32_t rank = program.placement.rank_of(late.action.stage, late.action.microbatch);
@@ -179,8 +179,8 @@ Checked check_stage_order(const Program& program, const UnitTable& table, std::i
   return check_after(program, recompute, gradient);
 }
 
-/// Checks an edge inside a rank. It has no message, so the producer must come before the consumer in the
-/// list.
+/// Checks an edge between two stages on one rank. No message is sent, so the producer must come before the
+/// consumer in the list.
 Checked check_local_edge(const Program& program, const UnitTable& table, const StageEdge& edge,
                          std::int32_t unit) {
   if (program.placement.rank_of(edge.from, unit) != program.placement.rank_of(edge.to, unit)) return {};
@@ -275,8 +275,8 @@ struct Ends {
   std::int32_t recv = UnitTable::kAbsent;
 };
 
-/// A check in two steps. The first step enters every SEND and RECV in a table, with a row for each edge and
-/// flow and a column for each unit. The second step looks up each message that the program must have.
+/// A check in two steps. The first step enters every SEND and RECV in a table, which has a row for each edge
+/// and flow and a column for each unit. The second step looks up each message that the program must have.
 class TransferCheck {
  public:
   TransferCheck(const Program& program, const UnitTable& table)

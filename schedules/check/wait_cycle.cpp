@@ -33,9 +33,9 @@ using WaitPath = std::vector<std::int32_t>;
 
 constexpr std::size_t kEnoughStarts = 4096;  // the largest number of positions from which the search starts
 
-/// Returns a cycle that is found by always following the first wait. Every waiting position waits for another
-/// one, so the path must return to an earlier position. Returns an empty path if a position waits for
-/// nothing, because then there is no hang.
+/// Returns the cycle that is found by always following the first wait. Every waiting position waits for
+/// another one, so the path must reach an earlier position again. Returns an empty path if a position waits
+/// for nothing, because then there is no hang.
 WaitPath any_cycle(std::int32_t start, const WaitsOf& waits_of) {
   WaitPath path;
   std::map<std::int32_t, std::ptrdiff_t> index_on_path;
@@ -50,8 +50,8 @@ WaitPath any_cycle(std::int32_t start, const WaitsOf& waits_of) {
   return path;
 }
 
-/// Returns `found` and all positions that these wait for, directly or indirectly, up to kEnoughStarts. A hang
-/// has many cycles, and a short cycle is usually close to the stalled positions.
+/// Returns `found` and all positions for which these wait, directly or indirectly, up to kEnoughStarts. A
+/// hang has many cycles, and a short cycle is usually close to the stalled positions.
 WaitPath reachable(WaitPath found, const WaitsOf& waits_of) {
   std::set<std::int32_t> seen(found.begin(), found.end());
   for (std::size_t i = 0; i < found.size() && found.size() < kEnoughStarts; ++i) {
@@ -71,7 +71,7 @@ WaitPath path_to(std::int32_t end, std::int32_t start,
 }
 
 /// Returns a shortest cycle of at most `longest` positions through `start`, or an empty path if there is
-/// none. The search goes level by level and stops when cycles would become too long.
+/// none. The breadth-first search stops when all further cycles are longer.
 WaitPath cycle_through(std::int32_t start, std::size_t longest, const WaitsOf& waits_of) {
   std::map<std::int32_t, std::int32_t> came_from;
   WaitPath level{start};
@@ -89,8 +89,9 @@ WaitPath cycle_through(std::int32_t start, std::size_t longest, const WaitsOf& w
   return {};
 }
 
-/// Returns a shortest cycle among all reachable positions, or the first one if several are equally short. The
-/// cycle of any_cycle() limits the searches. Without a limit they would visit all waits of a large program.
+/// Returns a shortest cycle among all reachable positions. If several are equally short, returns the first
+/// one. The length of the cycle from any_cycle() limits the searches. Without a limit they would visit all
+/// waits of a large program.
 WaitPath shortest_cycle(const WaitPath& stalled, const WaitsOf& waits_of) {
   const WaitPath some = any_cycle(stalled.front(), waits_of);
   WaitPath best;
@@ -98,7 +99,7 @@ WaitPath shortest_cycle(const WaitPath& stalled, const WaitsOf& waits_of) {
   for (const std::int32_t start : reachable(stalled, waits_of)) {
     WaitPath cycle = cycle_through(start, longest, waits_of);
     if (cycle.empty()) continue;
-    // From now on, only a shorter cycle is better.
+    // From now on, only a shorter cycle is accepted.
     longest = cycle.size() - 1;
     best = std::move(cycle);
   }

@@ -1,7 +1,7 @@
-// Reports which weight versions a program uses and how old they are. It reads each rank's list once. F, B, I
+// Finds which weight versions a program uses and how old they are. It reads each rank's list once. F, B, I
 // and W name their version, and the first STEP after a B or W applies its gradient. A rank stores an older
-// version from the STEP that replaces it to its last use. validate_units.cpp checks that F and B agree.
-// Tested by weight_versions_test.cpp.
+// version from the STEP that replaces it to its last use. validate_units.cpp checks that F and B use the same
+// version. Tested by weight_versions_test.cpp.
 
 #include "schedules/check/weight_versions.hpp"
 
@@ -40,8 +40,8 @@ std::int32_t most_retained(const VersionLives& versions, std::size_t list_size) 
   std::vector<std::int32_t> change(list_size + 1, 0);
   for (const VersionLife& version : versions.all()) {
     if (!version.is_used_after_its_replacement()) continue;
-    // The number of versions increases at the STEP that replaces a version. It decreases after the last use
-    // of this version.
+    // The number of stored versions increases at the STEP that replaces this version. It decreases after the
+    // last use of this version.
     ++change[index(version.replaced_by)];
     --change[index(version.last_used_by) + 1];
   }
@@ -54,8 +54,8 @@ std::int32_t most_retained(const VersionLives& versions, std::size_t list_size) 
   return most;
 }
 
-/// Collects the versions by stage and unit. It reads each list once. If several ranks share a stage, each
-/// unit is on one of these ranks.
+/// Reads the lists and stores the versions by stage and unit. If several ranks share a stage, each unit runs
+/// on only one of them.
 class Reading {
  public:
   explicit Reading(const Program& program) : program_(program) {
@@ -75,8 +75,8 @@ class Reading {
     return found_.cells[index(stage) * index(found_.units) + index(unit)];
   }
 
-  /// Reads one rank's list. If several ranks share a stage, the largest number of versions and updates
-  /// counts.
+  /// Reads one rank's list. If several ranks share a stage, the result has the largest number of versions and
+  /// updates of these ranks.
   void read(const std::vector<Action>& actions) {
     std::vector<StageOnRank> stages(found_.stages.size());
     for (std::size_t position = 0; position < actions.size(); ++position) {
@@ -95,7 +95,7 @@ class Reading {
     }
     for (std::size_t stage = 0; stage < stages.size(); ++stage) {
       const StageOnRank& here = stages[stage];
-      // The next iteration's first STEP applies gradients that no STEP follows in the list.
+      // If no STEP follows in the list, the first STEP of the next iteration applies the gradients.
       for (const std::int32_t unit : here.unapplied) {
         at(static_cast<std::int32_t>(stage), unit).update = here.updates;
       }

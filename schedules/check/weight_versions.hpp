@@ -19,16 +19,16 @@ struct UnitVersions {
   std::int32_t backward = 0;
   /// The version that B or W uses.
   std::int32_t weight = 0;
-  /// The number of STEPs before the update that applies the unit's gradient. This update is the next STEP
-  /// after the B or W. If the list has no later STEP, it is in the next iteration.
+  /// The number of STEPs before the STEP that applies the unit's gradient. That is the first STEP after the B
+  /// or W. If no STEP follows in the list, it is the first STEP of the next iteration.
   std::int32_t update = 0;
 
   friend bool operator==(const UnitVersions&, const UnitVersions&) = default;
 };
 
-/// The smallest and largest staleness over all units. Staleness is the number of updates between the used
-/// weights and the update that applies the gradient. Plain gradient descent has 0. PipeDream's stage s of K
-/// has K-1-s (SOSP'19, section 3.3), and 2BW has 1.
+/// The smallest and largest staleness over all units. Staleness is the number of updates between the weights
+/// that a unit uses and the update that applies its gradient. Plain gradient descent has 0. PipeDream's stage
+/// s of K has K-1-s (SOSP'19, section 3.3), and 2BW has 1.
 struct Staleness {
   std::int32_t least = 0;
   std::int32_t most = 0;
@@ -40,8 +40,8 @@ struct Staleness {
 struct StageVersions {
   /// The number of STEPs of one replica in one iteration.
   std::int32_t updates = 0;
-  /// The largest number of versions that a rank must hold at once: the newest one and all that are still
-  /// needed.
+  /// The largest number of versions that a rank must hold at the same time: the newest one, and all older
+  /// ones that some action still needs.
   std::int32_t kept = 1;
   /// The staleness of the weights that F uses.
   Staleness forward;

@@ -54,8 +54,8 @@ std::string to_text(const Action& action) {
   std::string text = std::to_string(action.stage);
   text += letters(action.kind);
   if (has_microbatch(action.kind)) text += std::to_string(action.microbatch);
-  // The text shows the peer of a SEND or RECV only if it is not the neighbouring stage, which PyTorch's form
-  // implies.
+  // The text shows the peer of a SEND or RECV only if the peer is not the neighbouring stage. PyTorch's form
+  // shows no peer and means the neighbouring stage.
   const auto neighbour = chain_peer(action.kind, action.stage);
   if (neighbour && action.peer != *neighbour) {
     text += is_send(action.kind) ? '>' : '<';

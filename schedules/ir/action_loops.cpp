@@ -1,13 +1,12 @@
-// A list of actions grows with M, but it mostly repeats short patterns. This file finds these patterns with
-// one search that runs twice: first over actions, then over the runs that the first search has found.
+// A list of actions grows with M, but most of it repeats short patterns. This file finds these patterns. The
+// same search runs twice: first over actions, then over the runs (repeated patterns) that it has found.
 //
 //   F0 F1 F2 B0 F3 B1 F4 B2 B3 B4      3 x {F0}, 2 x {B0 F3}, 3 x {B2}        1F1B on rank 0 of 3
 //   F0 .. F23 f0 .. f23 F24 ..         n x {24 x {F0}, 24 x {f0}}             two chunks, 24 at a time
-//
 // From each position the search tries every period up to 16. A period continues while each item equals the
-// item one period earlier, except for its microbatch and weight version. The search takes the period that
-// covers most items. A longer period must cover more than a shorter one by two of its lengths. Items that do
-// not repeat form one run of count 1. Tested by action_loops_test.cpp.
+// item one period earlier; microbatches and weight versions may differ. The search takes the period that
+// covers the most items. It takes a period p > 1 only if p covers at least 2 p + 1 more items than the best
+// shorter period. Items that do not repeat form one run of count 1. Tested by action_loops_test.cpp.
 
 #include "schedules/ir/action_loops.hpp"
 
@@ -28,20 +27,21 @@ namespace penstock {
 namespace {
 
 // The steady states of published schedules repeat few actions. ZB-V repeats six: F, I and W of two chunks.
-// Each period that is tried costs a pass over the list. The second search finds longer patterns.
+// Trying a period takes time in proportion to the length of the list. The second search finds longer
+// patterns.
 constexpr std::size_t kLongestPeriod = 16;
-// Most rules write this many loops for a list: warm-up, steady state, drain and STEP.
+// The usual number of loops in a list: warm-up, steady state, drain and STEP.
 constexpr std::size_t kUsualLoops = 4;
 
-/// Returns true if two actions are equal, except for their weight versions and microbatch numbers. Either
+/// Returns true if two actions are equal. Their weight versions and microbatch numbers may differ, but either
 /// both have a microbatch or neither has one.
 bool same_but_for_numbers(const Action& a, const Action& b) {
   return a.kind == b.kind && a.overlaps_next == b.overlaps_next && a.stage == b.stage && a.peer == b.peer &&
          (a.microbatch == kNoMicrobatch) == (b.microbatch == kNoMicrobatch);
 }
 
-/// Returns true if `there` can be `here` one repetition later. The first action with a microbatch sets
-/// `step`. All later actions must change by the same step.
+/// Returns true if `there` can be the action `here` one repetition later. The first action with a microbatch
+/// sets `step`. The microbatches of all later actions must change by this step.
 bool follows(const Action& here, const Action& there, std::optional<std::int32_t>& step) {
   if (!same_but_for_numbers(here, there)) return false;
   if (here.microbatch == kNoMicrobatch) return true;
@@ -88,8 +88,8 @@ Repetition repetition_of(std::span<const Item> items, std::size_t period) {
   while (covered < items.size()) {
     const Item& here = items[covered - period];
     if (!follows(here, items[covered], step)) break;
-    // Two repetitions can differ in their versions by any step. The third repetition must change by the same
-    // step.
+    // The version may change by any number from the first repetition to the second. It must change by the
+    // same number from the second repetition to the third.
     if (covered >= 2 * period && !keeps_pace(items[covered - 2 * period], here, items[covered])) break;
     ++covered;
   }
@@ -104,8 +104,8 @@ Repetition longest_repetition(std::span<const Item> items, std::size_t longest_p
   std::size_t covered = 1;
   for (std::size_t period = 1; period <= longest_period && 2 * period <= items.size(); ++period) {
     const Repetition found = repetition_of(items, period);
-    // A long pattern must cover clearly more items than a short one. Items after a short pattern may begin a
-    // better run. One repetition of a long pattern is often a coincidence.
+    // A long pattern must cover clearly more items than a short one. One repetition of a long pattern is
+    // often a coincidence. If a short pattern is taken, a better pattern may begin after it.
     const std::size_t handicap = period > 1 ? 2 * period : 0;
     if (found.count < 2 || found.count * period <= covered + handicap) continue;
     longest = found;
@@ -115,8 +115,8 @@ Repetition longest_repetition(std::span<const Item> items, std::size_t longest_p
   return longest;
 }
 
-/// Returns the first items of the list as a run. The first two repetitions give the step of each weight
-/// version. repetition_of() has checked that later repetitions have the same step.
+/// Returns the repeated items at the start of `list` as a run. The change of each weight version is read from
+/// the first two repetitions. repetition_of() has checked that later repetitions change by the same number.
 ActionRun run_of(std::span<const Action> list, const Repetition& repeated) {
   ActionRun run{.pattern = {}, .count = static_cast<std::int32_t>(repeated.count), .step = repeated.step};
   for (std::size_t i = 0; i < repeated.period; ++i) {
@@ -138,8 +138,8 @@ std::vector<ActionRun> runs_of(std::span<const Action> list) {
     Repetition repeated = longest_repetition(list, kLongestPeriod);
     // A pattern must not end inside an overlapped group.
     if (list[repeated.period - 1].overlaps_next) repeated = {};
-    // Single items are appended to a previous run of count 1. The rest of an overlapped group is appended to
-    // the pattern in which the group began.
+    // Single items are appended to a previous run of count 1. If the previous run ends inside an overlapped
+    // group, the rest of the group is appended to it.
     const bool goes_on =
         !runs.empty() && (is_open(runs.back()) || (repeated.count == 1 && runs.back().count == 1));
     if (goes_on) {
@@ -241,7 +241,8 @@ std::int64_t LoopCursor::passed() const {
 }
 
 bool operator==(const ActionLoops& a, const ActionLoops& b) {
-  // Equal loops give equal lists. Different loops may also give equal lists, so the actions are compared.
+  // Equal loops give equal lists. Different loops can also give equal lists, so the actions are then
+  // compared.
   if (a.loops_ == b.loops_) return true;
   LoopCursor here = a.begin();
   LoopCursor there = b.begin();

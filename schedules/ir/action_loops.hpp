@@ -1,7 +1,7 @@
 #pragma once
-// Stores a rank's list of actions as nested loops over short patterns, so that its size does not grow with
-// the number of microbatches. It can be iterated, compared and counted like a plain list of actions. Schedule
-// rules write such loops directly. loops_of() finds the loops in a plain list.
+// Stores a rank's list of actions as nested loops over short patterns. The stored size does not grow with the
+// number of microbatches. The loops can be iterated, compared and counted like a plain list of actions.
+// Schedule rules write such loops directly. loops_of() finds the loops in a plain list.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,8 +18,8 @@
 
 namespace penstock {
 
-/// An action of a pattern, and the change of its weight version in each repetition. All microbatches of a
-/// pattern change by the same step, but each weight version has its own step.
+/// An action of a pattern, and the change of its weight version in each repetition. Microbatch numbers of all
+/// actions of a pattern change by the same step. Each weight version has its own step.
 struct PatternAction {
   Action action;
   /// The change of the weight version in each repetition of the run.
@@ -72,8 +72,7 @@ class ActionLoops {
 
   const std::vector<RunLoop>& loops() const { return loops_; }
   bool empty() const { return loops_.empty(); }
-  /// Returns the number of actions in the list, with all repetitions. Takes time in proportion to the stored
-  /// actions.
+  /// Returns the number of actions in the list, with all repetitions. The time is proportional to stored().
   std::int64_t size() const;
   /// Returns the number of stored actions. Repetitions do not count.
   std::int64_t stored() const;
@@ -82,8 +81,8 @@ class ActionLoops {
   LoopCursor begin() const;
   static std::default_sentinel_t end() { return {}; }
 
-  /// Returns true if both lists yield the same actions, even if their loops differ. Takes time in proportion
-  /// to the number of actions.
+  /// Returns true if both lists yield the same actions, even if their loops differ. The time is proportional
+  /// to size().
   friend bool operator==(const ActionLoops& a, const ActionLoops& b);
 
  private:
@@ -139,7 +138,8 @@ class LoopCursor {
     };
     return key(*this) < key(other);
   }
-  /// Returns how many actions the cursor has passed. Takes time in proportion to the stored actions.
+  /// Returns how many actions the cursor has passed. The time is proportional to the number of stored
+  /// actions.
   std::int64_t passed() const;
 
   const Place& place() const { return place_; }
@@ -162,7 +162,8 @@ class LoopCursor {
   friend bool operator==(const LoopCursor&, const LoopCursor&) = default;
 
  private:
-  /// Caches the values that stay constant until the run ends, so that reading an action takes two additions.
+  /// Stores the values that stay constant until the run ends, so that reading an action needs only two
+  /// additions.
   void enter() {
     const bool ends = index(place_.loop) == list_->size();
     run_ = ends ? nullptr : &loop().runs[index(place_.run)];
@@ -192,17 +193,17 @@ class LoopCursor {
 inline LoopCursor ActionLoops::begin() const { return LoopCursor(*this); }
 
 /// Finds the loops in a list: patterns of at most 16 actions and loops of at most 16 runs. The result yields
-/// exactly the actions of `list`. Takes time in proportion to 16 times the number of actions.
+/// exactly the actions of `list`. The time is proportional to 16 times the number of actions.
 ActionLoops loops_of(std::span<const Action> list);
 /// Returns all actions of a list of loops, with all repetitions.
 std::vector<Action> actions_of(const ActionLoops& list);
 
-/// Combines runs into loops of at most `longest_period` runs. Takes time in proportion to `longest_period`
+/// Combines runs into loops of at most `longest_period` runs. The time is proportional to `longest_period`
 /// times the number of runs.
 ActionLoops folded(std::span<const ActionRun> runs, std::size_t longest_period);
 
-/// A program with lists that are stored as loops. `program` holds all other fields, and its own lists are
-/// empty.
+/// A program whose lists are stored as loops in `lists`. `program` holds all other fields, and its own lists
+/// are empty.
 struct RolledProgram {
   Program program;
   /// The list of each rank.

@@ -13,7 +13,8 @@
 
 namespace penstock {
 
-/// The rules that say which transfers of a rank share a FIFO queue, from the fewest queues to the most.
+/// The rules that say which transfers of a rank share a FIFO queue. They are ordered by the number of queues,
+/// the fewest first.
 enum class ChannelModel : std::uint8_t {
   rank,       // one FIFO for each rank
   pair,       // one FIFO for each pair of ranks, for both directions, as in ProcessGroupNCCL
@@ -32,27 +33,27 @@ inline constexpr auto kEnumWords<ChannelModel> =
 inline constexpr std::array kChannelModels = {ChannelModel::rank, ChannelModel::pair, ChannelModel::direction,
                                               ChannelModel::directed, ChannelModel::boundary};
 
-/// The properties of a transport on which order and time depend.
+/// The properties of a transport that influence the order and the times of messages.
 struct ChannelOptions {
   ChannelModel model = ChannelModel::directed;
   /// True if a rank waits for each transfer to end before it continues in its list.
   bool blocking = false;
-  /// The number of messages that a queue can hold; 0 means unlimited. RECV k waits until the F, B or I that
-  /// reads the message of RECV k-capacity has ended.
+  /// The number of messages that a queue can hold; 0 means unlimited. With capacity c, RECV k waits for RECV
+  /// k - c: the F, B or I that reads its message must have ended.
   std::int64_t capacity = 0;
-  /// The eager size in bytes. A smaller message starts without its receiver.
+  /// The eager size in bytes. A message smaller than this starts without waiting for its receiver.
   std::int64_t eager_bytes = 0;
-  /// True if all transfers of a rank start in the order in which the rank launched them, over all its queues
+  /// True if all transfers of a rank, over all its queues, start in the order in which the rank launched them
   /// (NCCL_LAUNCH_ORDER_IMPLICIT=1). This can make a program hang, but it does not change the times. It has
-  /// no effect on blocking channels, because a rank then has one transfer at a time.
+  /// no effect on blocking channels, because there a rank has only one transfer at a time.
   bool launch_order = false;
 
   friend bool operator==(const ChannelOptions&, const ChannelOptions&) = default;
 };
 
-// The table of transports, with the order and the capacity that each transport guarantees. The table is not
-// in backend/, so that a program can be checked and predicted for a transport that is not built. The
-// transports themselves are in backend/.
+// The table of transports states the order and the capacity that each transport guarantees. The transports
+// themselves are in backend/. The table is here, so that a program can be checked and predicted for a
+// transport that is not built.
 
 /// One row of the table.
 struct TransportInfo {

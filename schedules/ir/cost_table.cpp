@@ -1,6 +1,6 @@
 // Looks up durations and bytes in a CostTable. It also makes the costs of a program without a model: F, I and
-// W take 1 ms, and B takes their sum. An activation is one unit of memory, and transfers take no time. Only
-// compute actions have a duration; for other actions, the function throws, because the caller has a bug.
+// W take 1 ms, and B takes 2 ms. An activation is one unit of memory, and transfers take no time. Only
+// compute actions have a duration. For any other action, duration_ns() throws, because the caller has a bug.
 // Tested by weighed_costs_test.cpp.
 
 #include "schedules/ir/cost_table.hpp"
@@ -60,8 +60,8 @@ Ns duration_ns(const StageCost& cost, ActionKind kind) {
 Ns pair_duration_ns(const CostTable& costs, const Action& first, const Action& second) {
   const StageCost& one = costs.stage_of(first);
   const StageCost& other = costs.stage_of(second);
-  // The pair's two kernels share one device. Both stages may state the pair's duration, and the larger one is
-  // used.
+  // The two kernels of a pair share one device. Each of the two stages may state a duration for the pair, and
+  // the larger one is used.
   const Ns stated = std::max(one.overlapped_pair_ns, other.overlapped_pair_ns);
   if (stated >= 0) return stated;
   // What a pair hides is known for two passes of one stage. Of two stages, the smaller value holds for both:
@@ -100,8 +100,8 @@ Bytes ring_bytes(const Program& program, const CostTable& costs, const Action& c
   const auto& members = program.placement.stages[static_cast<std::size_t>(collective.stage)].ranks;
   const auto ranks = static_cast<Bytes>(members.size());
   const bool reduces_everywhere = collective.kind == ActionKind::reduce_grad && program.sharding == 0;
-  // In a ring of n members, a reduce-scatter or an all-gather takes n - 1 steps. A ring all-reduce takes n -
-  // 1 more, because every member needs the whole sum.
+  // In a ring of n members, a reduce-scatter or an all-gather takes n - 1 steps. A ring all-reduce takes 2 (n
+  // - 1) steps, because every member needs the whole sum.
   const Bytes steps = (reduces_everywhere ? 2 : 1) * (ranks - 1);
   const Bytes bytes = collective_bytes(costs, collective);
   // The result is steps * bytes / ranks, rounded up. It is computed in two parts, so that no product exceeds

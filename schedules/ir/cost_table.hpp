@@ -1,7 +1,8 @@
 #pragma once
 // The costs of actions. The engines know nothing else about the model and the devices. scenarios/ fills the
-// table from stated times, profiles or calibrations. All figures are for one microbatch. Microbatches have
-// equal costs, or each has its own (different sequence lengths, packing, images).
+// table from stated times, profiles or calibrations. All numbers are for one microbatch. Either all
+// microbatches have equal costs, or each microbatch has its own (different sequence lengths, packing,
+// images).
 
 #include <array>
 #include <cstddef>
@@ -32,15 +33,16 @@ struct StageCost {
   Bytes kept = 0;
   /// The part of `kept` that I releases. W releases the rest.
   Bytes released_by_input = 0;
-  /// The activations that the backward pass computes again without an R. I allocates them, and W reads and
-  /// releases them. A B stores only one layer of them at a time, which `transient` includes.
+  /// The bytes of activations that the backward pass computes again without an R. I allocates them, and W
+  /// reads and releases them. A B stores only one layer of them at a time, and `transient` includes this
+  /// layer.
   Bytes recomputed = 0;
-  /// The bytes that F stores for the recomputation if no stage edge leads to the stage.
+  /// The bytes that F stores for the recomputation if the stage has no predecessor.
   Bytes input = 0;
   /// The size of one version of the weights.
   Bytes weights = 0;
-  /// The size of the weight copies that exist from start to end in addition to the weights. 0 means that a
-  /// rank makes a version when it needs it.
+  /// The size of weight copies that exist from start to end in addition to the weights. 0 means that a rank
+  /// allocates a version only when it needs it.
   Bytes cloned_weights = 0;
   /// The size of the gradients. The rank stores them from the first B or W after a STEP to the next STEP.
   Bytes gradients = 0;
@@ -50,8 +52,8 @@ struct StageCost {
   /// The part of `transient` that belongs to `recomputed` if the backward pass is split into I and W.
   Bytes recomputed_at_once = 0;
 
-  /// Returns the size of an older weight version, which the rank stores from its replacing STEP to its last
-  /// use.
+  /// Returns the size of an older weight version. A rank stores an older version from the STEP that replaces
+  /// it to its last use.
   Bytes version_bytes() const { return cloned_weights > 0 ? 0 : weights; }
 
   friend bool operator==(const StageCost&, const StageCost&) = default;
@@ -80,8 +82,8 @@ struct MicrobatchCost {
 struct LaunchCost {
   /// The time to launch a group of compute actions, a SEND, a RECV or a collective, at least 0.
   Ns overhead_ns = 0;
-  /// The largest number of compute actions that the host has launched and that have not ended. 0 means no
-  /// limit.
+  /// The largest number of compute actions that the host may launch before the first of them has ended. 0
+  /// means no limit.
   std::int32_t most_ahead = 0;
 
   /// Returns true if a launch takes no time and there is no limit.
@@ -97,7 +99,8 @@ struct CostTable {
   /// The costs of the mean microbatch, by edge, in the order of EdgeNumbers.
   std::vector<EdgeCost> edges;
   /// The costs of each microbatch. Empty if all microbatches have equal costs. Microbatch m has the costs of
-  /// entry m mod size(). size() divides the program's M, so that all iterations have equal costs.
+  /// entry m mod size(). The program's M must be a multiple of size(), so that all iterations have equal
+  /// costs.
   std::vector<MicrobatchCost> microbatches{};
   /// The number of slices of a microbatch. Each slice has an equal share of the microbatch's costs.
   std::int32_t slices = 1;
@@ -156,20 +159,21 @@ class TransferSizes {
 
 /// Returns the buffer size of an UNSHARD (the stage's weights) or a REDUCE_GRAD (the stage's gradients).
 Bytes collective_bytes(const CostTable& costs, const Action& collective);
-/// Returns the bytes that each member of a collective sends in a ring of n ranks. It also receives as many
-/// bytes. An all-reduce of gradients (sharding 0) sends 2(n-1)/n of the buffer. A reduce-scatter of gradients
-/// or a gather of weights sends (n-1)/n of the buffer. The result is rounded up.
+/// Returns the bytes that each member of a collective sends in a ring of n ranks, rounded up. It receives
+/// equally many bytes. An all-reduce of gradients (sharding 0) sends 2(n-1)/n of the buffer. A reduce-scatter
+/// of gradients or an all-gather of weights sends (n-1)/n of the buffer.
 Bytes ring_bytes(const Program& program, const CostTable& costs, const Action& collective);
 
 /// Returns a table in which every stage has the costs `stage` and every edge has the costs `edge`. By
 /// default, messages are empty.
 CostTable uniform_costs(const Program& program, const StageCost& stage, const EdgeCost& edge = {});
 
-/// The number of parts in one activation, the unit of memory if a program has no bytes. One activation is the
-/// memory of one microbatch for a rank's whole share of the model. 720 720 is divisible by 1 to 16. With up
-/// to 16 chunks, each chunk has a whole number of parts.
+/// The number of parts in one activation. An activation is the unit of memory if a program has no bytes: the
+/// memory of one microbatch for a rank's whole share of the model. 720 720 is divisible by 1 to 16, so with
+/// up to 16 chunks each chunk has a whole number of parts.
 inline constexpr Bytes kActivationParts = 720'720;
-/// Returns the number of parts in so many activations, or the largest 64-bit number if the result is larger.
+/// Returns the number of parts in `activations` activations, or the largest 64-bit number if the product is
+/// larger.
 constexpr Bytes amount_of_activations(Bytes activations) {
   constexpr Bytes kMost = std::numeric_limits<Bytes>::max();
   return activations > kMost / kActivationParts ? kMost : activations * kActivationParts;

@@ -6,8 +6,8 @@
 //   a      = kind and overlaps_next | stage | microbatch | peer | weight version
 //
 // Equal programs have equal words, and different programs have different words. XXH3 (Yann Collet, xxHash
-// 0.8) gives two different programs the same digest with a chance of 2^-128. It does not resist deliberate
-// attempts to construct a collision. Tested by digest_test.cpp.
+// 0.8) gives two different programs equal digests with a chance of 2^-128. A deliberate attacker can
+// construct two programs with equal digests. Tested by digest_test.cpp.
 
 #include "schedules/ir/digest.hpp"
 
@@ -23,7 +23,7 @@
 #include <vector>
 
 #include <fmt/core.h>
-#define XXH_INLINE_ALL  // makes the header sufficient, so no library is linked
+#define XXH_INLINE_ALL  // compiles the hash into this file, so that no library must be linked
 #include <xxhash.h>
 
 #include "schedules/ir/action.hpp"

@@ -19,8 +19,8 @@ std::string digest(const Program& lowered);
 /// A digest that is computed action by action, so that the lowered lists need not be stored.
 class DigestOfLists {
  public:
-  /// Begins the digest of a program that has all fields of `program` and as many ranks. It does not read the
-  /// lists of `program`.
+  /// Begins the digest of a program with the fields and the number of ranks of `program`. It does not read
+  /// the lists of `program`, because add() gets the actions.
   explicit DigestOfLists(const Program& program);
   DigestOfLists(const DigestOfLists&) = delete;
   DigestOfLists& operator=(const DigestOfLists&) = delete;

@@ -1,6 +1,6 @@
 #pragma once
-// A hash for random draws. A draw depends only on its key and on the number `what` that it is drawn for, not
-// on earlier draws.
+// A hash for random numbers. A random number depends only on a key and on the number `what` that says what it
+// is used for. It does not depend on earlier random numbers.
 
 #include <cstdint>
 

@@ -122,12 +122,12 @@ constexpr Action recv_of(const StageMessage& message) {
 
 inline constexpr std::array kBeforeUse = {ActionKind::unshard};
 inline constexpr std::array kBeforeStep = {ActionKind::reduce_grad};
-/// The collectives that must end before a weight gradient starts under sharding 2 and 3. The gradient reuses
-/// the buffer of the previous one, which may still be in its reduction.
+/// The collectives that must end before a weight gradient starts under sharding 2 and 3. The gradient is
+/// written to the buffer of the previous gradient, and a REDUCE_GRAD may still read this buffer.
 inline constexpr std::array kBeforeWeightGradient = {ActionKind::unshard, ActionKind::reduce_grad};
 
-/// Returns the kinds of collectives that an action waits for under the given sharding. It waits for the last
-/// earlier collective of each kind, for its own stage and on its own rank.
+/// Returns the kinds of collectives that an action waits for under the given sharding. Of each kind, it waits
+/// for the last earlier collective of its own stage on its own rank.
 constexpr std::span<const ActionKind> collectives_before(ActionKind kind, std::int32_t sharding) {
   if (kind == ActionKind::step) return kBeforeStep;
   if (makes_weight_gradient(kind) && sharding > 1) return kBeforeWeightGradient;
@@ -187,7 +187,7 @@ class VersionLives {
 };
 
 // Finds the queue on a rank for each end of a message, under each channel model (channel.hpp). Flat programs
-// link the transfers of a queue with it, and tapes name the queues with it.
+// and the tapes of sim/ use these numbers.
 
 /// One end of a message, seen from the rank at this end.
 struct MessageEnd {

@@ -1,5 +1,5 @@
-// Derived facts of a program: its edges and their numbers, what its lists hold, and actions of later
-// iterations.
+// Computes what follows from a program: its edges and their numbers, and whether its lists have transfers.
+// Also counts the STEPs that later iterations need.
 
 #include "schedules/ir/program.hpp"
 
@@ -72,7 +72,7 @@ bool has_transfers(const Program& program) {
 }
 
 bool is_lowered(const Program& program) {
-  // One message is enough, because validate() rejects a program that lists only some of its messages.
+  // One message is enough, because validate() rejects a program that lists only a part of its messages.
   if (has_transfers(program)) return true;
   return std::ranges::none_of(stage_edges(program),
                               [&](const StageEdge& edge) { return crosses_ranks(program, edge); });
@@ -111,7 +111,8 @@ std::vector<std::int32_t> steps_per_pass(const Program& program, std::int32_t ra
 }
 
 std::int32_t microbatches_of_minibatch(const Program& program) {
-  // Each replica has STEPs only for its own microbatches, so the STEPs of one rank do not give the answer.
+  // Each replica has STEPs only for its own microbatches, so the STEPs of one rank are not enough to compute
+  // the number.
   if (program.update == UpdateRule::microbatch) return 1;
   // All stages have equally many STEPs, so the STEPs of stage 0 are enough. Without any STEP, an iteration is
   // one minibatch.

@@ -86,8 +86,8 @@ inline constexpr auto kEnumWords<RecomputeTiming> = std::to_array<EnumWord<Recom
 struct Program {
   /// The generator's name, or "custom".
   std::string schedule{};
-  /// M, the number of microbatches in the lists, over all replicas. A stream of asynchronous updates is one
-  /// iteration (microbatches_of_minibatch()).
+  /// M, the number of microbatches in the lists, over all replicas. A schedule with asynchronous updates has
+  /// one iteration with all its microbatches (microbatches_of_minibatch()).
   std::int32_t microbatches = 0;
   /// The number q of slices of a microbatch. Slice i of microbatch m is unit m*q + i.
   std::int32_t slices = 1;
@@ -115,8 +115,8 @@ struct Program {
   friend bool operator==(const Program&, const Program&) = default;
 };
 
-/// Returns the sorted stage edges of the program. For a chain it also returns all edges, although the field
-/// `edges` is empty.
+/// Returns the stage edges of the program, sorted. For a chain it returns the edges 0>1, 1>2, ..., although
+/// the field `edges` is empty.
 std::vector<StageEdge> stage_edges(const Program& program);
 
 /// The stages that send activations to each stage (`predecessors`) and the stages that receive them
@@ -140,7 +140,7 @@ bool has_transfers(const Program& program);
 /// because every edge stays on one rank.
 bool is_lowered(const Program& program);
 
-// Numbers the stage edges of a program, so that data of an edge is stored in a vector and found without a
+// Numbers the stage edges of a program, so that the data of an edge is stored in a vector and found without a
 // search. cost_table.hpp, the flat program and the walks use these numbers.
 
 /// Returns the stage edge of a SEND or RECV. Activations go along the edge, and gradients go in the opposite
@@ -203,9 +203,9 @@ std::vector<std::int32_t> steps_per_pass(const Program& program, std::int32_t ra
 /// if each microbatch has its own update.
 std::int32_t microbatches_of_minibatch(const Program& program);
 
-/// Returns a listed action as it appears in iteration number `iteration`, from 0. Its microbatch increases by
-/// iteration x `units`. The weight version of a compute action increases by iteration x `steps` of its stage.
-/// `steps` is steps_per_pass() of the action's rank, and `units` is the program's unit_count().
+/// Returns an action of a list as it appears in iteration number `iteration`, counted from 0. Its microbatch
+/// increases by iteration x `units`. The weight version of a compute action increases by iteration x `steps`
+/// of its stage. `steps` is steps_per_pass() of the action's rank, and `units` is the program's unit_count().
 inline Action of_iteration(Action action, std::int32_t iteration, std::int32_t units,
                            const std::vector<std::int32_t>& steps) {
   if (iteration == 0 || action.microbatch == kNoMicrobatch) return action;

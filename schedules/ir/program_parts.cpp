@@ -1,10 +1,10 @@
-// Parts of programs that several rules share. The first group is the placements that several schedules use:
+// Parts of programs that several rules share. The first group of functions makes placements:
 //
 //   looped         stage s on rank s mod K              0 1 2 3 0 1 2 3        K = 4, v = 2
 //   zigzag         down the ranks and back up           0 1 2 3 3 2 1 0
 //   bidirectional  stage s on ranks s and K - 1 - s     0|3 1|2 2|1 3|0
 //
-// The second group is the ends of lists: reductions of replicated stages, and STEPs.
+// The second group appends the ends of lists: the reductions of stages with replicas, and the STEPs.
 
 #include "schedules/ir/program_parts.hpp"
 
@@ -114,9 +114,9 @@ Program spelled_out(RolledProgram rolled, const Shape& shape) {
 void insert_recompute(Program& program, const Shape& shape) {
   if (shape.checkpoint == Checkpoint::never) return;
   program.recompute = shape.recompute;
-  // If backwards run newest first, as in torchgpipe, the last microbatch runs backward directly after its
-  // forward. Dropping its activations would save nothing. If no microbatch is an exception, kNoMicrobatch
-  // matches no action here.
+  // With torchgpipe's order (newest first), the last microbatch runs its backward directly after its forward,
+  // so dropping its activations would save nothing. With other settings `kept` is kNoMicrobatch, which no
+  // action of this loop has.
   const std::int32_t kept =
       shape.checkpoint == Checkpoint::except_last ? program.microbatches - 1 : kNoMicrobatch;
   for (std::vector<Action>& list : program.ranks) {
@@ -136,7 +136,7 @@ void insert_recompute(Program& program, const Shape& shape) {
 }
 
 void reserve_actions(Program& program, std::int64_t actions_per_rank) {
-  // A rank has STEPs for its stages. Their number is rounded up here.
+  // Each rank holds stage_count / rank_count stages, and each stage has one STEP. The number is rounded up.
   const std::int64_t steps = program.stage_count() / program.rank_count() + 1;
   for (std::vector<Action>& list : program.ranks)
     list.reserve(static_cast<std::size_t>(actions_per_rank + steps));

@@ -29,17 +29,18 @@ inline Action whole_stage(ActionKind kind, std::int32_t stage) { return {.kind =
 Program looped_program(std::string schedule, const Shape& shape);
 
 /// Returns a program with empty lists and a zigzag placement: the stages go down the ranks and back up. Chunk
-/// c of rank r is stage c*K + r if c is even, and stage c*K + K-1-r if c is odd. Two chunks form a V.
+/// c of rank r is stage c*K + r if c is even, and stage c*K + K-1-r if c is odd. With two chunks, the path of
+/// a microbatch has the shape of a V.
 Program zigzag_program(std::string schedule, const Shape& shape, std::int32_t chunks = 2);
 
 /// Returns a program with empty lists and two ranks, s and K-1-s, for each stage s. If both numbers are
-/// equal, the stage has one rank. Microbatch m takes route[m modulo the size of `route`]: 0 goes down the
-/// ranks, 1 goes up.
+/// equal, the stage has one rank. Microbatch m goes in direction route[m modulo the size of `route`]: 0 is
+/// down the ranks, 1 is up.
 Program bidirectional_program(std::string schedule, const Shape& shape,
                               const std::vector<std::int32_t>& route);
 
-/// Appends a REDUCE_GRAD for each stage that several ranks hold to the lists of these ranks. Each list gets
-/// them in ascending order of stages.
+/// Appends REDUCE_GRADs: one for each stage that several ranks hold, to the list of each of these ranks. A
+/// list gets them in ascending order of stages.
 void append_reductions(Program& program);
 
 /// Appends a STEP for each stage to the lists of its ranks, in ascending order of stages.
@@ -56,7 +57,7 @@ Program spelled_out(RolledProgram rolled, const Shape& shape);
 /// Inserts an R before the backward pass of every microbatch that shape.checkpoint recomputes.
 void insert_recompute(Program& program, const Shape& shape);
 
-/// Reserves memory for `actions_per_rank` actions on each rank, and for a STEP for each of its stages.
+/// Reserves memory in each rank's list for `actions_per_rank` actions and for the STEPs of the rank's stages.
 void reserve_actions(Program& program, std::int64_t actions_per_rank);
 
 /// Returns the number of warm-up forwards of `stage`: the value in shape.warmup, or `rule` if shape.warmup is

@@ -1,6 +1,6 @@
 #pragma once
-// Two macros for functions that run several steps in order. A step returns a tl::expected. If it holds an
-// error, the enclosing function returns this error at once.
+// Two macros for functions that run several steps in order. A step returns a tl::expected. If this value is
+// an error, the enclosing function returns the error at once.
 //
 //   tl::expected<Experiment, Error> prepare(...) {
 //     PENSTOCK_ASSIGN_OR_RETURN(Program program, generate(...));   // declares `program`, or returns

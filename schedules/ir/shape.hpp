@@ -1,6 +1,6 @@
 #pragma once
-// What a schedule is asked for: K, M and the options that rules take, with the effort of searches. It is read
-// from a scenario or from flags, and rules (generators.hpp) turn it into a Program.
+// Defines the input of a generator: K, M, the options of the schedules, and the effort of searches. The input
+// is read from a scenario or from flags. Generators (generators.hpp) make a Program from it.
 
 #include <array>
 #include <cstdint>
@@ -29,7 +29,7 @@ template <>
 inline constexpr auto kEnumWords<Gather> =
     std::to_array<EnumWord<Gather>>({{Gather::step, "step"}, {Gather::microbatch, "microbatch"}});
 
-// Defines the objective of a search for an order of actions, and the effort that the search may spend.
+// Defines the objective of a search for an order of actions, and the largest effort of the search.
 
 /// The length of an order, which a search tries to reduce.
 enum class Objective : std::uint8_t {
@@ -43,7 +43,8 @@ inline constexpr auto kEnumWords<Objective> =
     std::to_array<EnumWord<Objective>>({{Objective::span, "span"}, {Objective::makespan, "makespan"}});
 
 /// The effort of a search, counted in passes. Each pass builds the order once, so equal efforts give equal
-/// programs on any machine. A time budget ends a search early, and then the result depends on the machine.
+/// programs on any machine. A time budget can end a search early. The result then depends on the speed of the
+/// machine.
 struct SearchEffort {
   /// The number of passes, at least 0. With 0 passes, the search returns the order that the rule constructs.
   std::int64_t passes = kDefaultPasses;
@@ -57,8 +58,8 @@ struct SearchEffort {
   friend bool operator==(const SearchEffort&, const SearchEffort&) = default;
 };
 
-/// Returns an effort that is limited by time alone. Its number of passes is larger than any search reaches.
-/// It is also so small that passes times actions fits in 64 bits.
+/// Returns an effort that is limited by time alone. Its number of passes is larger than any search reaches,
+/// but passes times actions still fits in 64 bits.
 inline SearchEffort with_budget(SearchEffort effort, double seconds) {
   effort.budget_seconds = seconds;
   effort.passes = std::numeric_limits<std::int32_t>::max();
@@ -71,7 +72,8 @@ template <>
 inline constexpr auto kEnumWords<BackwardOrder> =
     std::to_array<EnumWord<BackwardOrder>>({{BackwardOrder::fifo, "fifo"}, {BackwardOrder::lifo, "lifo"}});
 
-/// The microbatches that are recomputed. They retain only their stage input. These are torchgpipe's modes.
+/// The choice of the microbatches that are recomputed, with torchgpipe's modes. Such a microbatch stores only
+/// the input of the stage.
 enum class Checkpoint : std::uint8_t { never, always, except_last };
 template <>
 inline constexpr auto kEnumWords<Checkpoint> = std::to_array<EnumWord<Checkpoint>>(
@@ -98,7 +100,7 @@ inline constexpr auto kEnumWords<WeightPolicy> =
                                            {WeightPolicy::vertical_sync, "vertical_sync"},
                                            {WeightPolicy::latest, "latest"}});
 
-/// The choice between reducing the gradients of the replicas of a stage and leaving the reduction out.
+/// The choice whether the replicas of a stage reduce their gradients.
 enum class ReplicaSync : std::uint8_t { on, off };
 /// The time at which replicas of a stage reduce their gradients.
 enum class Reduction : std::uint8_t {
@@ -115,7 +117,7 @@ enum class ChunkPlacement : std::uint8_t {
   interleaved,  // chunk c of rank r is stage c*K + r
   v,            // the chunks go down the ranks and back up
 };
-/// The words that a scenario may state. A scenario that states none gets `by_number`.
+/// The words that a scenario may contain. If it contains no word, the placement is `by_number`.
 template <>
 inline constexpr auto kEnumWords<ChunkPlacement> = std::to_array<EnumWord<ChunkPlacement>>(
     {{ChunkPlacement::interleaved, "interleaved"}, {ChunkPlacement::v, "v"}});
@@ -155,25 +157,25 @@ struct Shape {
   /// The number of gradient buckets of each stage, or one number for all stages. Empty means 1 for each
   /// (replicas.hpp).
   std::vector<std::int32_t> buckets{};
-  /// The ZeRO stage, 0 to 3, over the ranks that hold the same stage (sharding.hpp). If it is absent, a
-  /// program shards nothing, and the price of copies follows `parallel.distributed_optimizer`.
+  /// The ZeRO stage, 0 to 3, over the ranks that hold the same stage (sharding.hpp). If it is absent, the
+  /// program has no sharding. Data-parallel copies are then priced by `parallel.distributed_optimizer`.
   std::optional<std::int32_t> sharding{};
-  /// How often the ranks of a stage exchange the parts that sharding 2 and 3 distribute.
+  /// How often the ranks of a stage exchange sharded weights and gradients.
   Gather gather = Gather::microbatch;
   /// True if each F and B of the steady state are an overlapped pair, so that the exchange of experts in one
   /// runs beside the computation of the other. A scenario states it as `parallel.expert_overlap`.
   bool expert_overlap = false;
 
-  // Only the schedules that compare costs read these fields: zb-1p, zb-2p, zb-v, v-half, v-min, 1f1b-v.
+  // Only the schedules that compare costs use these fields: zb-1p, zb-2p, zb-v, v-half, v-min, 1f1b-v.
   /// The costs of all stages of the model. If they are absent, F, I and W take equally long.
   std::optional<CostTable> costs{};
   /// The time of a transfer between stages s and s+1 in either direction. There is one entry for each edge,
   /// or one for all edges. Empty means 0.
   std::vector<Ns> transfer_ns{};
-  /// The largest number of `kept` bytes of a rank, by rank, or one number for all. Empty means the rule's
-  /// default limit.
+  /// The limit of a rank's `kept` bytes, by rank, or one limit for all ranks. Empty means the default limit
+  /// of the schedule.
   std::vector<Bytes> memory_limit{};
-  // Only the schedules that search their order read these fields.
+  // Only the schedules that search their order use these fields.
   /// The effort of the search if costs are given. Without costs there is no search.
   SearchEffort effort{};
   Objective objective = Objective::span;
@@ -182,8 +184,8 @@ struct Shape {
   friend bool operator==(const Shape&, const Shape&) = default;
 };
 
-/// The result of a generator: the compute program (without SEND and RECV), or a message that explains why the
-/// shape is impossible and which similar shapes work.
+/// The result of a generator. It is a compute program (without SEND and RECV), or a message. The message
+/// explains why the shape is impossible and which similar shapes are possible.
 using Generated = tl::expected<Program, std::string>;
 
 }  // namespace penstock

@@ -34,10 +34,10 @@ namespace {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/// Returns the rule in a message: its first line, in which each number or list of numbers is replaced by `#`.
-/// For example, "rank 1, position 3: 1F0 is on ranks 0, 2" gives "rank #, position #: #F# is on ranks #". Two
-/// messages with equal rules report the same fault, even at different positions. Later lines only show the
-/// position, so they are ignored.
+/// Returns the rule in a message: the first line of the message, in which `#` replaces each number or list of
+/// numbers. For example, "rank 1, position 3: 1F0 is on ranks 0, 2" gives "rank #, position #: #F# is on
+/// ranks #". Two messages with equal rules report the same fault, even at different positions. Later lines
+/// only show the position, so they are ignored.
 std::string rule_of(std::string_view message) {
   std::string rule;
   const std::string_view line = message.substr(0, message.find('\n'));
@@ -66,8 +66,8 @@ bool fails(const Program& lowered, const ChannelOptions& channels, const CostTab
          (channels.eager_bytes > 0 && !crossed_messages(lowered, channels.model).empty());
 }
 
-/// Returns text for the milder transports under which `lowered` passes, such as "direction channels;
-/// unlimited capacity". They distinguish hangs with different causes.
+/// Returns a text that names the milder transports under which `lowered` passes, such as "direction channels;
+/// unlimited capacity". Hangs with different causes usually give different texts.
 std::string relief_of(const Program& lowered, const ChannelOptions& channels, const CostTable& costs) {
   std::vector<std::string> relief;
   const auto helps = [&](ChannelOptions milder) { return !fails(lowered, milder, costs); };
@@ -152,8 +152,8 @@ class Shrinking {
   ProgramFault fault_;
 };
 
-/// Tries to remove `count` of `size()` parts from `first` on. It begins with halves, continues with quarters,
-/// and ends with single parts.
+/// Tries to remove parts. First it tries to remove half of all parts at once, then quarters, and at the end
+/// single parts. `drop(first, count)` tries to remove `count` parts from part `first` on.
 template <class Size, class Drop>
 bool drop_halves(Size size, Drop drop) {
   bool smaller = false;
@@ -172,7 +172,7 @@ bool drop_halves(Size size, Drop drop) {
 using WithoutRank = Excerpt (*)(const Excerpt&, std::int32_t);
 
 /// Returns the excerpt without some ranks. It removes the last rank first, so that the numbers of the other
-/// ranks do not change. The removal of a stage may also remove other ranks.
+/// ranks do not change. If a stage is removed, further ranks may disappear.
 Excerpt without_ranks(Excerpt rest, std::int32_t first, std::int32_t count, WithoutRank without_rank) {
   for (std::int32_t rank = first + count; rank-- > first;) {
     if (rank < rest.program.rank_count()) rest = without_rank(rest, rank);
@@ -183,10 +183,10 @@ Excerpt without_ranks(Excerpt rest, std::int32_t first, std::int32_t count, With
 bool Shrinking::shrink_ranks() {
   const auto drop = [&](std::int32_t first, std::int32_t count) {
     const std::int32_t before = ranks();
-    // The trials go from the smallest result to the largest one. The first removes the stages of these ranks
-    // from all ranks. The second removes only the replicas on these ranks. The third also removes all gathers
-    // and reductions, because they cannot be removed on one rank alone. A trial that removes no rank does not
-    // count.
+    // The trials are ordered by the size of their results, the smallest first. The first removes the stages
+    // of these ranks from all ranks. The second removes only the replicas on these ranks. The third also
+    // removes all gathers and reductions, because they cannot be removed on one rank alone. A trial that
+    // removes no rank does not count.
     return (take(without_ranks(best_, first, count, without_stages_of)) ||
             take(without_ranks(best_, first, count, without_replicas_of)) ||
             take(without_all(without_ranks(best_, first, count, without_replicas_of), is_of_sharing))) &&

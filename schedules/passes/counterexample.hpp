@@ -24,16 +24,16 @@ enum class FaultKind : std::uint8_t {
 struct ProgramFault {
   FaultKind kind = FaultKind::invalid;
   /// The broken rule: the first line of the check's message, with `#` instead of numbers. For a hang or
-  /// crossed messages, it lists milder transports under which the program passes, or is empty if there are
-  /// none. Two programs have the same fault if both kind and rule are equal.
+  /// crossed messages, it lists milder transports under which the program passes; it is empty if there are
+  /// none. Two programs have the same fault if both `kind` and `rule` are equal.
   std::string rule;
 
   friend bool operator==(const ProgramFault&, const ProgramFault&) = default;
 };
 
 /// Returns the first fault of the program. Returns nothing if the program is valid and, after lowering,
-/// passes find_hang() under `channels`. Of `costs`, only the message sizes matter, and only with an eager
-/// size.
+/// find_hang() finds nothing under `channels`. Only the message sizes of `costs` are used, and only if there
+/// is an eager size.
 std::optional<ProgramFault> fault_of(const Program& program, const ChannelOptions& channels,
                                      const CostTable& costs);
 
@@ -44,10 +44,10 @@ struct Counterexample {
   ProgramFault fault;
 };
 
-/// Returns the smallest program with the same fault, or nothing if `program` has no fault. It removes ranks,
-/// then microbatches, stages, slices, iterations, collectives, and actions that no F, B, I or W needs, as
-/// long as the fault remains. From the result, no further rank, stage, microbatch or slice can be removed.
-/// Its name is "custom".
+/// Returns the smallest program with the same fault, or nothing if `program` has no fault. As long as the
+/// fault remains, it removes ranks, microbatches, stages, slices, iterations and collectives. It also removes
+/// actions that no F, B, I or W needs. From the result, no further rank, stage, microbatch or slice can be
+/// removed. Its name is "custom".
 std::optional<Counterexample> smallest_counterexample(const Program& program, const ChannelOptions& channels,
                                                       const CostTable& costs);
 

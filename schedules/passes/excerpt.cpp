@@ -1,5 +1,5 @@
-// Removes a stage or a unit (a microbatch or slice) from a program. Its actions are removed, and higher
-// numbers decrease. This is a lowered chain 0>1>2 without stage 1:
+// Removes a stage or a unit (a microbatch or slice) from a program. The actions of this part are removed, and
+// the numbers of later parts decrease. The example is a lowered chain 0>1>2 without stage 1:
 //
 //   rank 0   0F0 0SEND_F0                    0F0 0SEND_F0
 //   rank 1   1RECV_F0 1F0 1SEND_F0      ->
@@ -85,7 +85,7 @@ struct Gap {
   std::int32_t renumbered(std::int32_t other) const { return other > stage ? other - 1 : other; }
 };
 
-/// Describes the gap that remains after a stage is removed. If the stage has several predecessors or
+/// Returns the gap that remains after a stage is removed. If the stage has several predecessors or
 /// successors, they are not tied, because their messages do not correspond one to one.
 Gap gap_at(const Program& program, std::int32_t stage) {
   Gap gap{.stage = stage};
@@ -144,8 +144,8 @@ CostTable costs_around(const Excerpt& whole, const Gap& gap, const Program& rest
   return costs;
 }
 
-/// Returns the message between the tied stages that replaces a message of the removed stage. Returns nothing
-/// if the message is removed.
+/// Returns the new form of a message of the removed stage: a message between the two tied stages. Returns
+/// nothing if the message is removed.
 std::optional<Action> tied_message(const Program& program, const Gap& gap, Action message) {
   const auto rank_of = [&](std::int32_t stage) { return placed_rank(program, stage, message.microbatch); };
   const bool same_rank = rank_of(gap.before) == rank_of(gap.behind);
@@ -188,7 +188,7 @@ Program without_idle_ranks(Program program) {
 
 // --- microbatches ----------------------------------------------------------------------------------------
 
-/// The set of removed units.
+/// The units that are removed.
 struct GoneUnits {
   std::vector<bool> gone;
   /// For each unit, the number of removed units before it. There is one more entry than units.
@@ -207,8 +207,8 @@ struct GoneUnits {
   }
 };
 
-/// The REDUCE_GRADs and STEPs of a rank that depend only on removed backwards. They are removed, and their
-/// weight versions, too.
+/// Finds the REDUCE_GRADs and STEPs of a rank that depend only on removed backwards. These actions are also
+/// removed, and the weight versions that these STEPs make disappear.
 class LostUpdates {
  public:
   LostUpdates(const std::vector<Action>& actions, std::int32_t stages, const GoneUnits& units)
@@ -231,7 +231,7 @@ class LostUpdates {
   }
 
  private:
-  /// The state of a stage's list since its last STEP.
+  /// The actions of a stage since its last STEP.
   struct Window {
     bool some = false;  // true if there is a backward
     bool left = false;  // true if there is a backward that remains

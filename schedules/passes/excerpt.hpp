@@ -1,6 +1,7 @@
 #pragma once
-// Removes ranks, stages, microbatches or actions from a program and numbers the others anew. The result of a
-// valid program is usually valid, too. The programs need not be valid. counterexample.hpp uses this file.
+// Removes ranks, stages, microbatches or actions from a program and gives the other parts new numbers. The
+// program need not be valid. If it is valid, the result is usually also valid. counterexample.hpp uses this
+// file.
 
 #include <cstddef>
 #include <cstdint>
@@ -30,8 +31,8 @@ Excerpt without_stages_of(const Excerpt& whole, std::int32_t rank);
 Excerpt without_replicas_of(const Excerpt& whole, std::int32_t rank);
 
 /// Returns the excerpt without `count` microbatches from `first` on, with all their slices. If the program
-/// updates once for each minibatch, nothing else is removed. Otherwise a REDUCE_GRAD or STEP that depends
-/// only on the removed backwards is also removed, and weight versions are counted anew.
+/// has one update for each minibatch, nothing else is removed. Otherwise a REDUCE_GRAD or STEP that depends
+/// only on the removed backwards is also removed, and weight versions get new numbers.
 Excerpt without_microbatches(const Excerpt& whole, std::int32_t first, std::int32_t count = 1);
 
 /// Returns the excerpt without slice `slice` of every microbatch.

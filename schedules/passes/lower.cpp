@@ -1,6 +1,7 @@
-// Lowering inserts the messages of a compute program. take_turns.hpp decides the order, and sinks here write
-// what is placed: lists for lower(), short words for lowered_digest(). The last part moves RECVs of a lowered
-// program. Tested by take_turns_test.cpp, digest_test.cpp and defer_receives_test.cpp.
+// Inserts the messages into a compute program. take_turns.hpp decides the order of all actions and calls a
+// sink for each of them. This file has two sinks: one writes lists for lower(), and one stores short words
+// for lowered_digest(). The last part of the file moves RECVs of a lowered program. Tested by
+// take_turns_test.cpp, digest_test.cpp and defer_receives_test.cpp.
 
 #include "schedules/passes/lower.hpp"
 
@@ -50,7 +51,8 @@ class ListWriter {
     std::vector<Action>& list = lists_[index(rank)];
     for (const Action& action : group) list.push_back(action);
   }
-  /// Appends both ends of a message at the same moment. Therefore lowered lists cannot hang (lower()).
+  /// Appends both ends of a message at the same moment. This is the reason why lowered lists cannot hang
+  /// (lower()).
   void message(const StageMessage& message, std::int32_t from_rank, std::int32_t to_rank) {
     lists_[index(from_rank)].push_back(send_of(message));
     lists_[index(to_rank)].push_back(recv_of(message));
@@ -63,8 +65,8 @@ class ListWriter {
   std::vector<std::vector<Action>> lists_;
 };
 
-// Passes that write new lists copy all other fields of the program with this function. If a field is missing
-// here, lowering loses it.
+// The passes that write new lists copy all other fields of the program with this function. A field that is
+// missing here would be lost by lowering.
 
 Program without_lists(const Program& program) {
   return {.schedule = program.schedule,
@@ -88,18 +90,18 @@ tl::expected<Program, std::string> lower(const Program& program) {
   TurnsTaken taken = take_turns(program, writer);
   if (!taken.finished) return tl::unexpected(std::move(taken.stuck));
   lowered.ranks = std::move(writer).lists();
-  // If ranks joined a collective early, the rounds do not prove that the program cannot hang, so this check
-  // must show it. The check uses the default channels, because such a program may hang with one FIFO for each
-  // rank.
+  // If ranks joined a collective early, the rounds do not prove that the program cannot hang. In this case
+  // the check must prove it. It uses the default channels, because such a program may hang with one FIFO for
+  // each rank.
   if (!taken.stuck.empty() && find_hang(lowered, {}, unit_costs(lowered)))
     return tl::unexpected(std::move(taken.stuck));
   return lowered;
 }
 
 // Computes the digest of a lowered program without storing its lists. The digest reads the whole list of one
-// rank after the other, but placement rounds place a few actions on every rank in each round. Therefore all
-// placed actions are stored in a short form. The next action of the rank's own list takes one word, because
-// its loops can produce it again. An end of a message takes two words.
+// rank after the other. Placement rounds instead place a few actions on every rank in each round, so all
+// placed actions must be stored. They are stored in a short form. The next action of the rank's own list
+// takes one word, because the list's loops can produce it again. A SEND or RECV takes two words.
 //
 //   rank 1, lowered:  1RECV_F0 1F0 1SEND_F0   1RECV_F1 ...
 //   placed:           route    own   route    route        own: the next action of the list
@@ -135,7 +137,7 @@ class PlacedWords {
   }
   void collective(std::int32_t rank, const Action& /*action*/) { ranks_[index(rank)].placed.push_back(kOwn); }
 
-  /// Adds the rank's lowered list to the digest.
+  /// Adds the rank's lowered list to the digest. `own` is the beginning of the rank's own list.
   void tell(std::int32_t rank, LoopCursor own, DigestOfLists& lists) const {
     const OfRank& here = ranks_[index(rank)];
     lists.begin_list(here.placed.size());
@@ -198,15 +200,16 @@ std::optional<std::string> lowered_digest(const Program& program, std::span<cons
 //
 //   0F0 0SEND_F0 0RECV_B0 0F1 0SEND_F1 0B0   ->   0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0
 //
-// First, all RECVs are moved. If the result hangs or its messages cross, the RECVs in the cycle return to
-// their old positions, and the check is repeated. Tested by defer_receives_test.cpp.
+// First, all RECVs are moved. If the result hangs or its messages cross, the RECVs in the cycle get their old
+// positions again, and the check is repeated. Tested by defer_receives_test.cpp.
 
 namespace {
 
 /// A flag for each RECV that may move, by rank and position in the lowered list.
 using Deferred = std::vector<std::vector<bool>>;
 
-/// Returns true if `consumer` reads the message of `recv`. The first such action in the list uses it.
+/// Returns true if `consumer` needs the message of `recv`. If several actions need it, the first one in the
+/// list receives it.
 bool takes(const Action& consumer, const Action& recv, RecomputeTiming recompute) {
   if (consumer.stage != recv.stage || consumer.microbatch != recv.microbatch) return false;
   return input_of(consumer.kind, recompute) == flow_of(recv.kind);
@@ -252,8 +255,8 @@ bool same_in_list(const Action& listed, const Action& met, std::int32_t units) {
          listed.microbatch == met.microbatch % units;
 }
 
-/// Returns the deferred RECVs among `in_the_way` to their old positions. If none of them was deferred,
-/// returns all RECVs of one of their ranks. The result is false if no RECV could be returned.
+/// Gives the deferred RECVs among `in_the_way` their old positions again. If none of them was deferred, does
+/// this for all RECVs of one of their ranks. Returns false if no RECV has changed.
 bool put_back(Deferred& deferred, const Program& lowered, const std::vector<WaitFor>& in_the_way) {
   bool changed = false;
   const auto keep = [&](const WaitFor& wait, bool whole_rank) {
@@ -267,15 +270,15 @@ bool put_back(Deferred& deferred, const Program& lowered, const std::vector<Wait
     }
   };
   for (const WaitFor& wait : in_the_way) keep(wait, false);
-  // The cycle may consist of RECVs that were not moved. Then all RECVs of one rank return to their old
-  // positions. Each round returns at least one RECV, so the loop ends, at the latest with the original lists.
+  // If no RECV of the cycle was moved, all RECVs of one rank get their old positions again. Each round
+  // changes at least one RECV, so the loop ends, at the latest with the original lists.
   for (std::size_t i = 0; i < in_the_way.size() && !changed; ++i) keep(in_the_way[i], true);
   return changed;
 }
 
-/// Returns the actions that cause a hang or crossed messages in `candidate`. For a hang they are the cycle,
-/// which contains the RECVs that are too late. Eager messages that cross form no cycle, so their RECVs are
-/// returned.
+/// Returns the actions that cause a hang or crossed messages in `candidate`. For a hang it returns the cycle,
+/// which contains the RECVs that are too late. Crossed eager messages form no cycle, so it returns their
+/// RECVs.
 std::vector<WaitFor> obstacles(const Program& candidate, const ChannelOptions& channels,
                                const CostTable& costs) {
   const FlatProgram flat =

@@ -1,6 +1,6 @@
 #pragma once
-// Lowering inserts SEND and RECV into a compute program, so that it can run. The sender's position decides
-// where both go:
+// Lowering inserts SEND and RECV into a compute program, so that it can run. The position of the sending
+// action decides the positions of both:
 //
 //   rank 0   0F0 0F1 0B0 0B1        0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0 0RECV_B1 0B1
 //   rank 1   1F0 1B0 1F1 1B1   ->   1RECV_F0 1F0 1RECV_F1 1B0 1SEND_B0 1F1 1B1 1SEND_B1
@@ -27,26 +27,26 @@ namespace penstock {
 /// is placed on all its members at once. So each list is a part of one global order. Such lists cannot hang,
 /// even with one rendezvous FIFO for each rank. This is the order of PyTorch's _add_send_recv.
 ///
-/// Sometimes there is no such order, because a rank must continue after a collective before the other members
-/// reach it. Then the rank continues up to the action that waits for the collective. Such a program cannot
-/// hang under `directed` channels.
+/// Sometimes no global order exists, because a rank must continue after a collective before the other members
+/// reach it. Then the rank joins the collective early and continues up to the action that waits for the
+/// collective. Such a program cannot hang under `directed` channels.
 tl::expected<Program, std::string> lower(const Program& program);
 
 // Computes the digest of a lowered program without its lowered lists.
 
 /// Returns digest(lower(...)) of a program with the lists `lists`, which hold compute actions and collectives
-/// by rank. It does not read the lists of `program`. It takes time in proportion to the actions, and a
-/// quarter of the memory of the lowered lists. Returns nothing if lower() would fail, or if lower() would
-/// need a check that the program cannot hang.
+/// by rank. It does not read the lists of `program`. The time is proportional to the number of actions. The
+/// memory is a quarter of the lowered lists. Returns nothing if lower() would fail, or if lower() would need
+/// a check that the program cannot hang.
 std::optional<std::string> lowered_digest(const Program& program, std::span<const ActionLoops> lists);
 
 // A pass that posts each RECV of a lowered program as late as possible.
 
 /// Returns the program with each RECV directly before the compute action that needs it. A RECV stays at its
-/// position if moving it would contribute to a hang under `channels`. The result therefore hangs only if
-/// `lowered` does. If SENDs and RECVs share a queue (`rank`, `pair`, `direction`), a late RECV does not delay
-/// SENDs that are ready. Requires a validated, lowered program. Makes at most one channel check for each
-/// RECV.
+/// position if its move would contribute to a hang under `channels`. The result therefore hangs only if
+/// `lowered` hangs. In channel models in which SENDs and RECVs share a queue (`rank`, `pair`, `direction`), a
+/// late RECV no longer delays SENDs that are ready. Requires a validated, lowered program. Makes at most one
+/// channel check for each RECV.
 Program defer_receives(const Program& lowered, const ChannelOptions& channels, const CostTable& costs);
 
 }  // namespace penstock

@@ -1,15 +1,15 @@
-// A fully sharded stage must gather its weights before it runs, but a rank has no memory to gather all
-// stages. This is interleaved 1F1B on a rank with stages 0 and 2 and at most 3 gathered stages, after both
-// passes:
+// A fully sharded stage must gather its weights before it runs, but the memory of a rank is too small for the
+// gathered weights of all its stages. The following list is interleaved 1F1B on a rank with stages 0 and 2
+// and at most 3 gathered stages, after both passes:
 //   0UNSHARD 2UNSHARD 0F0 0F1 2F0 2F1 2B0 2B1 2REDUCE_GRAD 2RESHARD 0B0 0B1 0REDUCE_GRAD 0RESHARD
 //
-// Before each group of compute actions, a window contains the next few different stages, beginning with the
-// stages of this group. Stages outside the window are dropped. A stage that enters the window is gathered, so
-// that its weights arrive while earlier stages compute.
+// A window moves over the list. Before each group of compute actions, it contains the next few different
+// stages, beginning with the stages of this group. Stages outside the window are dropped. A stage that enters
+// the window is gathered, so that its weights arrive while earlier stages compute.
 //
 //   actions   0F0 0F1 | 2F0 2F1 2B0 2B1 0B0 0B1      at | with room for one: window {2}, so 0RESHARD 2UNSHARD
 //
-// sharding.cpp applies ZeRO to a program; this file has PyTorch's placement. Tested by fsdp_test.cpp.
+// sharding.cpp applies ZeRO to a program. This file places gathers as PyTorch does. Tested by fsdp_test.cpp.
 
 #include "schedules/passes/pytorch_passes.hpp"
 
@@ -31,8 +31,8 @@ namespace {
 
 bool uses_weights(const Action& action) { return has_weight_version(action.kind); }
 
-/// Inserts UNSHARD and RESHARD into one rank's list. `upcoming_` contains the next use of each stage that
-/// runs again. The window is the beginning of `upcoming_`.
+/// Inserts UNSHARD and RESHARD into one rank's list. `upcoming_` contains the next use of each stage that the
+/// rank will run again. The window is the beginning of `upcoming_`.
 class UnshardPass {
  public:
   UnshardPass(const std::vector<Action>& actions, std::size_t max_active);
@@ -51,7 +51,7 @@ class UnshardPass {
   std::vector<std::size_t> next_use_;
   /// The position at which the action's group begins, for each position.
   std::vector<std::size_t> group_;
-  /// The next use and the number of each stage that runs again.
+  /// The position of the next use and the number of each stage that the rank will run again.
   std::set<std::pair<std::size_t, std::int32_t>> upcoming_;
   /// The stages with a REDUCE_GRAD later in the list.
   std::multiset<std::int32_t> to_reduce_;
@@ -69,7 +69,7 @@ UnshardPass::UnshardPass(const std::vector<Action>& actions, std::size_t max_act
     if (actions[position].kind == ActionKind::reduce_grad) to_reduce_.insert(actions[position].stage);
     if (!uses_weights(actions[position])) continue;
     const auto [use, is_new] = first_use.try_emplace(actions[position].stage, position);
-    // The loop goes from the last action to the first, so the stored use is the next one.
+    // The loop goes backwards, so the use that was stored last is the next one in the list.
     if (!is_new) next_use_[position] = std::exchange(use->second, position);
   }
   for (const auto& [stage, position] : first_use) upcoming_.emplace(position, stage);
@@ -105,7 +105,7 @@ std::vector<std::int32_t> UnshardPass::needed(const Action& next) const {
   return stages;
 }
 
-/// Returns the stages of the window. A group is never divided, so its last group can make the window larger
+/// Returns the stages of the window. The window never divides a group, so its last group can make it larger
 /// than max_active_.
 std::vector<std::int32_t> UnshardPass::window() const {
   std::vector<std::int32_t> stages;
@@ -160,8 +160,8 @@ std::vector<bool> last_backwards(const std::vector<Action>& actions) {
   }
   const std::set<std::int32_t> reducing = finished;
   std::vector<bool> last(actions.size(), false);
-  // The loop goes from the end to the beginning, so the first B or W of a stage that it finds is the last one
-  // in the list. A STEP starts a new search.
+  // The loop goes backwards, so the first B or W of a stage that it finds is the last one in the list. Before
+  // a STEP of the stage, it looks for the next one again.
   for (std::size_t position = actions.size(); position-- > 0;) {
     const Action& action = actions[position];
     if (action.kind == ActionKind::step && !reducing.contains(action.stage)) finished.erase(action.stage);

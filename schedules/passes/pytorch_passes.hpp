@@ -9,31 +9,32 @@
 namespace penstock {
 
 /// Inserts UNSHARD and RESHARD. Before each F, B, I, W or R, exactly the next `max_active_stages` different
-/// stages in the rank's list are gathered. There are more if an overlapped group crosses this limit. All
-/// other gathered stages are dropped first, in ascending order. After its last use, a stage is dropped only
-/// after its REDUCE_GRAD, if the list has one. STEP updates the sharded weights, so its stage is gathered
-/// again. If the limit covers all stages, no stage is gathered twice.
+/// stages in the rank's list are gathered. If an overlapped group crosses this limit, more stages are
+/// gathered. All other gathered stages are dropped first, in ascending order. After its last use, a stage is
+/// dropped only after its REDUCE_GRAD, if the list has one. STEP updates the sharded weights, so its stage is
+/// gathered again. If the limit covers all stages, no stage is gathered twice.
 ///
 /// The result has `sharding` 3. Each rank is processed separately. A replica without any microbatch of a
 /// stage gathers nothing. validate() rejects such a program, because an UNSHARD needs all replicas. Requires
 /// max_active_stages >= 1 and a program without UNSHARD and RESHARD.
 Program insert_unshard_reshard(const Program& program, int max_active_stages = 3);
 
-/// Inserts a REDUCE_GRAD for each stage of a rank and each of its STEPs. It comes directly after the last B
-/// or W of the stage before this STEP, or before the end of a list without STEP. In a lowered program it
-/// comes after the SENDs that follow. A stage that already has a REDUCE_GRAD stays unchanged.
+/// Inserts a REDUCE_GRAD for each stage of a rank and each of its STEPs. The position is directly after the
+/// last B or W of the stage before this STEP. In a list without STEP, it is after the last B or W of the
+/// stage. In a lowered program, the REDUCE_GRAD comes after the SENDs that follow this B or W. A stage that
+/// already has a REDUCE_GRAD stays unchanged.
 Program insert_reduce_grad(const Program& program);
 
 // A pass that merges each I with the W directly after it into a B:
 //
 //   0F0 0I0 0W0 0I1 1F0 0W1   ->   0F0 0B0 0I1 1F0 0W1
 //
-// Schedules with split backwards list I and W for every microbatch. If no action is between the two, a B has
-// less overhead and releases all memory at once.
+// Schedules with split backwards list I and W for every microbatch. If the W comes directly after the I, one
+// B has less overhead and releases all memory at once.
 
-/// Replaces an I and the W directly after it by a B. Both must have the same stage, microbatch and weight
-/// version, and must be outside overlapped groups. PyTorch calls this `merge_bw`. The pass is for compute
-/// programs, so it must run before lower().
+/// Replaces an I and the W directly after it by one B. Both must have the same stage, microbatch and weight
+/// version, and must be outside overlapped groups. PyTorch calls this `merge_bw`. Requires a compute program,
+/// so the pass must run before lower().
 Program merge_backward(const Program& program);
 
 }  // namespace penstock

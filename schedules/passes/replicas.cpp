@@ -45,8 +45,8 @@ std::set<std::int32_t> reduced_stages(const Program& program) {
   return stages;
 }
 
-/// Returns the positions in one rank's list before which a REDUCE_GRAD must be inserted. Stages that already
-/// have a REDUCE_GRAD are left out.
+/// Returns the REDUCE_GRADs to insert into one rank's list: the stage of each, by the position before which
+/// it is inserted. Stages that already have a REDUCE_GRAD are left out.
 std::multimap<std::size_t, std::int32_t> reductions(const std::vector<Action>& actions,
                                                     const std::set<std::int32_t>& reduced,
                                                     Reduction reduction) {
@@ -60,9 +60,9 @@ std::multimap<std::size_t, std::int32_t> reductions(const std::vector<Action>& a
     if (position == 0 || actions[position - 1].kind != ActionKind::step) steps = position;
     const auto last = last_backward.find(action.stage);
     if (last == last_backward.end() || reduced.contains(action.stage)) continue;
-    // An overlapped reduction comes directly after the last backward of the stage. Other reductions come
-    // before all consecutive STEPs, so that every reduction of the rank has started before the first STEP
-    // waits.
+    // An overlapped reduction comes directly after the last backward of the stage. Another reduction comes
+    // before all consecutive STEPs. The rank then starts all its reductions before its first STEP waits for
+    // one of them.
     before.emplace(reduction == Reduction::overlapped ? group_end(actions, last->second) : steps,
                    action.stage);
     last_backward.erase(last);
@@ -70,7 +70,8 @@ std::multimap<std::size_t, std::int32_t> reductions(const std::vector<Action>& a
   return before;
 }
 
-/// Returns one rank's list with these REDUCE_GRADs. Several at one position are in the order of their STEPs.
+/// Returns one rank's list with these REDUCE_GRADs. If several have the same position, they are in the order
+/// of their STEPs.
 std::vector<Action> with_reductions(const std::vector<Action>& actions,
                                     const std::multimap<std::size_t, std::int32_t>& before) {
   std::vector<Action> list;
@@ -85,8 +86,8 @@ std::vector<Action> with_reductions(const std::vector<Action>& actions,
   return list;
 }
 
-/// Returns the number of unit `unit` of copy `copy` among the units of all copies. The slices of a microbatch
-/// stay together.
+/// Returns the number that unit `unit` of copy `copy` gets among the units of all copies. The slices of a
+/// microbatch stay consecutive.
 std::int32_t shared_unit(std::int32_t unit, std::int32_t copy, std::int32_t copies, std::int32_t slices) {
   return (unit / slices * copies + copy) * slices + unit % slices;
 }
@@ -97,8 +98,8 @@ StagePlacement replicated(const StagePlacement& stage, std::int32_t copies, std:
     // The copies of a rank are adjacent: rank r becomes the ranks from r x copies on.
     for (std::int32_t copy = 0; copy < copies; ++copy) all.ranks.push_back(rank * copies + copy);
   }
-  // The route of all copies repeats after a number of units. It is a multiple of the number of slices and of
-  // the length of the pipeline's own route.
+  // The route of all copies repeats after `period` units of each copy. `period` is a multiple of the number
+  // of slices and of the length of the pipeline's own route.
   const auto own = static_cast<std::int32_t>(stage.route.size());
   const std::int32_t period = std::lcm(own, slices);
   all.route.resize(index(std::int64_t{period} * copies));
@@ -137,7 +138,7 @@ Program replicate_pipeline(const Program& pipeline, const PipelineReplicas& repl
   return all;
 }
 
-// Numbers the buckets of each stage as new stages. replicas.cpp uses this file.
+// Gives numbers to the buckets, which become new stages.
 
 /// The new stage numbers of the first and last bucket of each stage.
 class BucketPlaces {
@@ -178,7 +179,7 @@ bool runs_back(ActionKind kind) {
   return is_backward(kind) || kind == ActionKind::reduce_grad || kind == ActionKind::step;
 }
 
-/// Appends the action for each bucket. If `behind` is given, appends it after each of these actions.
+/// Appends the action for each bucket. If `behind` is given, appends `behind` after each of these actions.
 void add(std::vector<Action>& list, Action action, const BucketPlaces& buckets,
          const std::optional<Action>& behind = {}) {
   const std::int32_t first = buckets.first(action.stage);
@@ -201,7 +202,8 @@ std::vector<Action> split_list(const std::vector<Action>& list, const BucketPlac
   for (std::size_t i = 0; i < list.size(); ++i) {
     const Action reduction{.kind = ActionKind::reduce_grad, .stage = list[i].stage};
     // An overlapped reduction starts directly after the backward of its bucket, while the next bucket
-    // computes. A REDUCE_GRAD at another position is repeated for each bucket there.
+    // computes. A REDUCE_GRAD that is not directly after a backward is repeated for each bucket at its
+    // position.
     const bool reduces_at_once = when == Reduction::overlapped && makes_weight_gradient(list[i].kind) &&
                                  i + 1 < list.size() && list[i + 1] == reduction;
     if (reduces_at_once) {
@@ -231,9 +233,9 @@ std::vector<StageEdge> split_edges(const Program& program, const BucketPlaces& b
 
 namespace {
 
-/// Returns an error if the program cannot be cut. Overlapped groups: the buckets of a group would not
-/// overlap. R: each bucket would need its own input. Gathers: they are inserted for whole stages. Messages:
-/// buckets of one rank exchange none.
+/// Returns an error if the program cannot be cut into buckets. Overlapped groups cannot be cut, because their
+/// buckets would not overlap. R cannot be cut, because each bucket would need its own input. Gathers must be
+/// inserted later, for whole stages. Messages cannot be cut, because buckets of one rank exchange none.
 tl::expected<void, std::string> check_can_be_cut(const Program& program) {
   for (const std::vector<Action>& list : program.ranks) {
     for (const Action& action : list) {

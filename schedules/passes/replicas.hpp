@@ -25,8 +25,8 @@ struct PipelineReplicas {
 /// stage are adjacent, as in Megatron-LM and DeepSpeed. Copy i runs the microbatches m with m mod count = i.
 /// Before each STEP, all copies of the stage reduce their gradients. `overlapped` puts the reduction directly
 /// after the last B or W before this STEP. `at_end` puts it directly before the group of consecutive STEPs.
-/// If the pipeline already reduces a stage, its REDUCE_GRADs remain and have more members. Requires a compute
-/// program without messages, UNSHARD and RESHARD.
+/// If the pipeline already reduces a stage, its REDUCE_GRADs remain and get the copies as further members.
+/// Requires a compute program without messages, UNSHARD and RESHARD.
 Program replicate_pipeline(const Program& pipeline, const PipelineReplicas& replicas);
 
 // Cuts a stage into gradient buckets. The gradients of one bucket are reduced while the backward pass of the
@@ -50,8 +50,8 @@ struct BucketOptions {
 /// bucket. Every other action is repeated for each bucket.
 ///
 /// Fails if the number of counts is wrong. Also fails if the program has overlapped pairs or recomputation,
-/// for which each bucket would need its own input. Stages must not be gathered: sharding comes after this
-/// pass.
+/// because each bucket would need its own input. The program must not have gathers, because sharding comes
+/// after this pass.
 tl::expected<Program, std::string> split_into_buckets(const Program& program, const BucketOptions& options);
 
 }  // namespace penstock

@@ -1,6 +1,7 @@
-// Applies ZeRO to the ranks that share a stage, in three parts. The first exchanges the parts of a stage
-// around each microbatch. The second makes all ranks gather shared stages in one order. The last,
-// shard_stages(), decides for each stage of ZeRO what is exchanged and when. Tested by sharding_test.cpp.
+// Applies ZeRO to the ranks that share a stage, in three parts. The first part exchanges sharded weights and
+// gradients around each microbatch. The second part makes all ranks gather shared stages in the same order.
+// The third part, shard_stages(), decides for each ZeRO stage what is exchanged and when. Tested by
+// sharding_test.cpp.
 
 #include "schedules/passes/sharding.hpp"
 
@@ -25,29 +26,29 @@
 
 namespace penstock {
 
-// Adds the exchanges of sharded stages around every microbatch. pytorch_passes.hpp has PyTorch's placement,
-// which retains gathered weights for the next microbatch.
+// Adds the exchanges of sharded stages around every microbatch. In PyTorch's placement (pytorch_passes.hpp),
+// gathered weights remain for the next microbatch.
 
 /// Returns the compute program with a REDUCE_GRAD after each backward pass of a shared stage. Under sharding
 /// 3, each forward and backward pass also has an UNSHARD before it and a RESHARD after it. While a pass
-/// computes, the weights of the next passes are gathered. At most `kGatheredAhead` passes, with the current
-/// one, have gathered weights. Existing REDUCE_GRADs of shared stages are removed. Requires sharding 2 or 3
-/// and no UNSHARD or RESHARD. Fails if the ranks of a stage run different numbers of backward passes.
+/// computes, the weights of the next passes are gathered. At most `kGatheredAhead` passes, including the
+/// current one, have gathered weights. Existing REDUCE_GRADs of shared stages are removed. Requires sharding
+/// 2 or 3 and no UNSHARD or RESHARD. Fails if the ranks of a stage run different numbers of backward passes.
 tl::expected<Program, std::string> exchange_each_microbatch(const Program& program, std::int32_t sharding);
 
 /// The largest number of passes with gathered weights on a rank at the same time.
 inline constexpr std::size_t kGatheredAhead = 3;
 
-// Under ZeRO 2 and 3 without a window, the ranks of a stage exchange its parts around each microbatch. This
-// is one of two ranks that share stages 0 and 1 under sharding 3 (u = UNSHARD, a = REDUCE_GRAD, r = RESHARD).
+// Under ZeRO 2 and 3, the ranks of a stage exchange its parts around each microbatch. The following list is
+// of one of two ranks that share stages 0 and 1 under sharding 3 (u = UNSHARD, a = REDUCE_GRAD, r = RESHARD).
 // Sharding 2 has the same list without u and r:
 //
 //   0u 1u 0F0 0r 1F0 1r 1u 0u 1B0 1a 1r 0B0 0a 0r
 //
-// In this file, a pass is a sequence of actions with the same microbatch, direction and stage; an overlapped
-// pair has several stages. It is F alone, or B, or I and W, with the R before them. Weights are gathered
-// before each pass and dropped after it, even if the next pass needs them again, as in FSDP.
-// pytorch_passes.cpp has PyTorch's window. Tested by sharding_test.cpp.
+// In this file, a pass is a sequence of actions with the same microbatch, direction and stage: one F, one B,
+// or I and W. An R before them belongs to the pass. The pass of an overlapped pair has several stages.
+// Weights are gathered before each pass and dropped after it, even if the next pass needs them again, as in
+// FSDP. Tested by sharding_test.cpp.
 
 namespace {
 
@@ -131,8 +132,8 @@ class ExchangeWriter {
     for (const std::int32_t stage : stages) result_.push_back({.kind = kind, .stage = stage});
   }
 
-  /// Gathers the stages of pass `number` and of the next passes. It stops at a pass with a stage that is
-  /// gathered for an earlier pass and must be dropped first.
+  /// Gathers the stages of pass `number` and of the following passes. It stops before a pass if one of its
+  /// stages is still gathered for an earlier pass. Such a stage must first be dropped.
   void gather(std::size_t number) {
     const std::size_t last = std::min(number + kGatheredAhead, passes_.size());
     for (std::size_t next = number; next < last; ++next) {
@@ -192,12 +193,12 @@ tl::expected<Program, std::string> exchange_each_microbatch(const Program& progr
   return result;
 }
 
-// Orders the exchanges of shared stages, so that ranks do not wait for each other forever.
+// Makes all ranks exchange shared stages in the same order, so that they do not wait for each other forever.
 
-/// Returns a sharded program without the UNSHARD and RESHARD of unshared stages, because the only rank of
-/// such a stage has all its weights. If ranks use shared stages in different orders, consecutive UNSHARDs are
-/// sorted by stage. Fails if a rank gathers a stage more or less often than the other ranks. Also fails if
-/// two ranks still have a different order.
+/// Returns a sharded program in which only shared stages have UNSHARD and RESHARD. A stage on a single rank
+/// needs none, because this rank has all its weights. If ranks use shared stages in different orders,
+/// consecutive UNSHARDs are sorted by stage. Fails if a rank gathers a stage more or less often than the
+/// other ranks. Also fails if two ranks still have different orders.
 tl::expected<Program, std::string> with_exchanges_of_shared_stages(Program sharded);
 
 // A gather needs all ranks of its stage at the same time, so all ranks must gather shared stages in the same
@@ -206,7 +207,7 @@ tl::expected<Program, std::string> with_exchanges_of_shared_stages(Program shard
 //   rank 0   0u 1u           rank 0   0u 1u
 //   rank 1   1u 0u  hangs    rank 1   0u 1u  does not hang
 //
-// sharding.cpp runs this pass last. Tested by sharding_test.cpp.
+// This pass runs last. Tested by sharding_test.cpp.
 
 namespace {
 
@@ -239,7 +240,7 @@ tl::expected<void, std::string> check_gathers(const Program& program) {
   return {};
 }
 
-/// Returns the gathers and reductions of the stages that `other` also holds, in the order of the rank's list.
+/// Returns the gathers and reductions of the stages that both ranks hold, in the order of the list of `rank`.
 std::vector<Action> exchanged_together(const Program& program, std::int32_t rank, std::int32_t other) {
   std::vector<Action> exchanges;
   for (const Action& action : program.ranks[index(rank)]) {
@@ -267,8 +268,8 @@ tl::expected<void, std::string> check_order(const Program& program) {
       const std::vector<Action> here = exchanged_together(program, first, rank);
       const std::vector<Action> there = exchanged_together(program, rank, first);
       const auto [ours, theirs] = std::ranges::mismatch(here, there);
-      // Both lists have equal lengths. check_gathers() has counted the gathers, and the reductions were
-      // counted when they were inserted.
+      // Both lists have equal lengths, because check_gathers() has counted the gathers, and the reductions
+      // were counted when they were inserted.
       if (ours == here.end() || theirs == there.end()) continue;
       return tl::unexpected(fmt::format(
           "sharding: {} has rank {} {} stage {} where rank {} {} stage {}, so that they wait for "
@@ -325,7 +326,7 @@ namespace {
 
 tl::expected<void, std::string> check_updates(const Program& program) {
   if (program.update == UpdateRule::minibatch) return {};
-  // If several versions exist, a gather must name one of them, but it cannot.
+  // A gather cannot name a weight version, so only one version may exist.
   return tl::unexpected(fmt::format(
       "sharding: {} updates its weights more than once a minibatch or keeps several versions of them, which "
       "parts of weights cannot; take a schedule with one update a minibatch, such as 1f1b",
@@ -348,7 +349,7 @@ tl::expected<void, std::string> check_reduction(const Program& program) {
   return {};
 }
 
-/// Inserts an UNSHARD for each shared stage that the list updates, for ZeRO 1 and 2. All of them come after
+/// Inserts UNSHARDs for ZeRO 1 and 2: one for each shared stage that the list updates. All of them come after
 /// the last STEP.
 void gather_behind_steps(const Program& program, std::vector<Action>& actions) {
   std::vector<Action> gathers;
@@ -356,8 +357,8 @@ void gather_behind_steps(const Program& program, std::vector<Action>& actions) {
   for (std::size_t position = 0; position < actions.size(); ++position) {
     if (actions[position].kind != ActionKind::step) continue;
     behind = position + 1;
-    // The STEP has updated only the rank's own part of the weights, so all ranks must gather before the next
-    // F.
+    // The STEP has updated only the rank's own part of the weights. All ranks must gather the parts before
+    // the next F.
     if (is_shared(program, actions[position].stage))
       gathers.push_back({.kind = ActionKind::unshard, .stage = actions[position].stage});
   }

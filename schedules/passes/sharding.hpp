@@ -10,7 +10,7 @@
 
 namespace penstock {
 
-/// The state that the ranks of a stage divide among them, and how often they exchange it.
+/// The ZeRO stage, and how often the ranks of a stage exchange the parts that they hold.
 struct ShardOptions {
   /// The ZeRO stage, 0 to 3.
   std::int32_t sharding = 0;

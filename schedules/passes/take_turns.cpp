@@ -1,20 +1,19 @@
-// Places the actions of all ranks in rounds. In each round every rank has one turn, in ascending order, and
-// places one action or overlapped group. An action is ready when its rank has all its inputs: the rank has
-// computed or received them. A collective is placed on all its members when each of them has reached it.
+// Places the actions of all ranks in rounds. In each round the ranks get a turn in ascending order. In its
+// turn, a rank places one action or overlapped group. An action is ready when its rank has computed or
+// received all its inputs. A collective is placed on all its members when each of them has reached it.
 //
-// The rounds can stall with buckets of replica groups of different sizes: a member must compute something for
-// another member before that one can reach the collective. Then one rank after another joins its collective
-// early, and continues up to the action that waits for the collective.
+// The rounds can stall if a program has gradient buckets and replica groups of different sizes. A member must
+// then compute something for another member before that member can reach the collective. In this case, one
+// rank after another joins its collective early. It continues up to the action that waits for the collective.
 //
-// If every rank were checked in every round, this would be slow when only one rank can continue. Therefore
-// only ranks that may have become ready are checked. Each of them is checked in the same round as if all
-// ranks were checked:
+// A check of every rank in every round would be slow if only one rank can continue. Therefore only ranks that
+// may have become ready are checked. Each of them is checked in the same round as if all ranks were checked:
 //
 //   rank          0    1    2    3              turn of rank 2: it sends to ranks 1 and 3
 //   now                     ^    x              3 has its turn later in this round,
 //   later              x                        1 has already had its turn, so it follows in the next round
 //
-// A check of a rank that is not ready changes nothing, so too many checks are harmless. Tested by
+// A check of a rank that is not ready changes nothing, so additional checks are harmless. Tested by
 // take_turns_test.cpp.
 
 #include "schedules/passes/take_turns.hpp"
@@ -56,8 +55,8 @@ LoopHeads::LoopHeads(std::span<const ActionLoops> lists) {
   }
 }
 
-/// Copies the actions of a group into a vector, because a span needs them in memory and the cursor returns
-/// values.
+/// Copies the actions of a group into a vector, because the caller needs a span of them. A cursor returns
+/// actions by value, so they are not in memory.
 void LoopHeads::spell_out_group(Head& head) {
   head.group.assign(1, head.first);
   for (LoopCursor next = head.cursor; head.group.back().overlaps_next;) head.group.push_back(*++next);
@@ -84,8 +83,8 @@ std::size_t& CollectiveCounts::passed_by(Group& group, std::int32_t rank) {
   return group.passed[static_cast<std::size_t>(member - group.members.begin())];
 }
 
-// Each member stores the number of collectives that it has passed. Each collective stores the number of
-// members that have reached it and joined it. met[k] is the k-th collective.
+// Each member stores the number of collectives that it has passed. met[k] is the k-th collective. It stores
+// how many members have reached it and how many have joined it.
 std::size_t CollectiveCounts::next_of(const Action& collective, std::int32_t rank) {
   return passed_by(group_of(collective), rank);
 }
@@ -112,13 +111,13 @@ bool CollectiveCounts::join(const Action& collective, std::int32_t rank) {
 bool CollectiveCounts::all_joined(const Action& collective, std::int32_t rank) {
   Group& group = group_of(collective);
   const std::size_t passed = passed_by(group, rank);
-  // A rank that has passed no collective waits for no collective.
+  // A rank that has not passed any collective does not wait for one.
   return passed == 0 || group.met[passed - 1].joined == group.members.size();
 }
 
-// Walks look up the routes of every action. The actions of a stage have only a few different sets of routes,
-// so these are prepared once for each stage. The routes of a stage are stored in an order in which each set
-// is a range:
+// Looks up the routes of an action. The actions of a stage have only a few different sets of routes, so these
+// sets are prepared once for each stage. The routes of a stage are stored in such an order that each set is a
+// range:
 //
 //   activations received | activations sent | gradients received | gradients sent
 //   F -------------------------------------   B, I ------------------------------
@@ -132,8 +131,8 @@ ActionWays::ActionWays(const Program& program) : edges_(program) {
                 count());  // both stages of an edge store each route, and pointers to entries must stay valid
   const Placement& placement = program.placement;
   for (std::int32_t stage = 0; stage < program.stage_count(); ++stage) {
-    // Three pointers into one list mark the routes. Routes between the first two pointers receive, and routes
-    // between the last two send.
+    // For each group of kinds, three pointers mark a range of routes. Routes between the first and the second
+    // pointer receive. Routes between the second and the third pointer send.
     const ActionWay* const activations_in =
         add_ways(placement, edges_.entering(stage), stage, Flow::activation);
     const ActionWay* const activations_out =
@@ -148,8 +147,8 @@ ActionWays::ActionWays(const Program& program) : edges_(program) {
   }
 }
 
-/// Returns the group of a kind, which depends on the data that it receives. W, an early R and kinds that are
-/// not compute actions receive nothing.
+/// Returns the group of a kind. The group depends on the data that the kind receives. W, an early R and kinds
+/// that are not compute actions receive nothing.
 ActionWays::Like ActionWays::like_of(ActionKind kind, RecomputeTiming recompute) {
   const std::optional<Flow> input = input_of(kind, recompute);
   if (!input) return Like::none;

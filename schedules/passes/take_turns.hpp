@@ -1,7 +1,7 @@
 #pragma once
-// Placement rounds: the ranks take turns and place the actions of a compute program, so that each action
-// comes after its inputs. The class calls a sink for everything that it places. For example, lower.cpp writes
-// lists.
+// Placement rounds: the ranks place the actions of a compute program one after another, so that each action
+// comes after its inputs. The class calls a sink for everything that it places. For example, lower.cpp has a
+// sink that writes lists.
 
 #include <algorithm>
 #include <cstddef>
@@ -23,7 +23,7 @@ namespace penstock {
 struct TurnsTaken {
   /// True if all lists have been placed completely.
   bool finished = false;
-  /// A message about the position where the common order of all ranks ended and what each rank waited for.
+  /// A message that says at which position the common order of all ranks ended and what each rank waited for.
   /// Empty if the common order reached the ends of the lists. If `finished` is true and the message is not
   /// empty, some ranks have passed collectives before the other members. Then the program may hang.
   std::string stuck{};
@@ -67,8 +67,8 @@ class TurnTaking {
         later_(program.ranks.size()),
         at_collective_(program.ranks.size()) {}
 
-  /// Runs all rounds. Takes time in proportion to the actions. Each member of a collective adds O(log
-  /// members).
+  /// Runs all rounds. The time is proportional to the number of actions. Each member of a collective adds
+  /// O(log members).
   TurnsTaken run() && {
     for (std::int32_t rank = 0; rank < program_.rank_count(); ++rank) arrive(rank);
     TurnsTaken taken;
@@ -103,8 +103,8 @@ class TurnTaking {
     }
   }
 
-  /// Adds the rank to this round, because it may be ready. If its turn in this round is over, adds it to the
-  /// next round.
+  /// Adds the rank to this round, because it may be ready. If its turn in this round has passed, adds it to
+  /// the next round.
   void wake(std::int32_t rank) {
     if (rank >= still_to_come_) {
       now_.add(rank);
@@ -134,7 +134,7 @@ class TurnTaking {
     take_turn_with(rank, group);
   }
 
-  /// Nearly all groups are a single action, so one version of this function has a fixed size of 1.
+  /// Most groups consist of a single action, so one version of this function has a fixed size of 1.
   template <std::size_t kActions>
   void take_turn_with(std::int32_t rank, std::span<const Action, kActions> group) {
     for (const Action& action : group) {
@@ -148,8 +148,8 @@ class TurnTaking {
     go_on(rank, group.size());
   }
 
-  /// Returns true if the rank has all inputs of the action. Collectives are checked only after some rank has
-  /// joined one early. Without that, a rank passes a collective only together with all members.
+  /// Returns true if the rank has all inputs of the action. Collectives are checked only after a rank has
+  /// joined one early. Before that, a rank passes a collective only together with all members.
   bool is_ready(std::int32_t rank, const Action& action) {
     if (inputs_.missing_giver(action)) return false;
     if (!some_joined_early_) return true;
@@ -172,7 +172,8 @@ class TurnTaking {
     arrive(rank);
   }
 
-  /// Prepares the next action of the rank's list.
+  /// Prepares the next action of the rank's list: it adds the rank to a round or to those that wait at a
+  /// collective.
   void arrive(std::int32_t rank) {
     const Action* next = lists_.next(rank);
     if (next == nullptr) {

@@ -53,7 +53,7 @@ class ActionWays {
   std::size_t count() const { return 2 * edges_.size(); }
 
   /// Returns the routes over which the action receives (`taken_by`) or sends (`given_by`). They are in
-  /// ascending order of the stage at the other end.
+  /// ascending order of the stages at the other ends.
   Ways taken_by(const Action& action) const {
     const Needs& needs = needs_of(action);
     return {needs.taken, needs.given};
@@ -100,7 +100,7 @@ class RankSet {
   bool empty() const { return lowest_word_ == words_.size(); }
   void add(std::int32_t rank) {
     const std::size_t word = index(rank) / 64;
-    if ((words_[word] & bit_of(rank)) != 0) return;  // the usual case; an early return avoids a store
+    if ((words_[word] & bit_of(rank)) != 0) return;  // the usual case: the rank is already in the set
     words_[word] |= bit_of(rank);
     lowest_word_ = std::min(lowest_word_, word);
   }
@@ -126,7 +126,7 @@ class RankSet {
   std::size_t lowest_word_;
 };
 
-/// The actions that the ranks have not placed yet, for a program with plain lists.
+/// The rest of each rank's list that is not placed yet, for a program with plain lists.
 class ListHeads {
  public:
   explicit ListHeads(const Program& program)
@@ -205,15 +205,15 @@ class LoopHeads {
   std::vector<Head> heads_;  // by rank
 };
 
-/// The activations and gradients that have reached the rank that needs them. The rank has computed or
-/// received them.
+/// Records which activations and gradients have reached the ranks that need them. Such a rank has computed or
+/// received the data.
 class HandedOver {
  public:
   explicit HandedOver(const Program& program)
       : ways_(program), units_(index(program.unit_count())), there_(ways_.count() * units_, false) {}
 
-  /// Returns the first stage with an output that the action still waits for. Returns nothing if all inputs
-  /// are there.
+  /// Returns the stage whose output the action still waits for; if there are several, the first one. Returns
+  /// nothing if all inputs are there.
   std::optional<std::int32_t> missing_giver(const Action& action) const {
     for (const ActionWay& way : ways_.taken_by(action)) {
       if (!there_[place_of(way, action)]) return way.stage;
@@ -241,9 +241,9 @@ class HandedOver {
   std::vector<bool> there_;  // true if the data has arrived; by route and unit
 };
 
-/// The progress of the members of each collective. A rank has reached a collective if it is the next action
-/// in its list. A rank has passed it after joining it. All members have the same k-th collective of a stage
-/// and kind.
+/// The progress of the members of each collective. A rank has reached a collective if the collective is the
+/// next action in its list. A rank has passed a collective after joining it. The k-th collective of a stage
+/// and kind is the same for all members.
 class CollectiveCounts {
  public:
   explicit CollectiveCounts(const Placement& placement);
@@ -257,7 +257,7 @@ class CollectiveCounts {
   bool all_reached(const Action& collective, std::size_t number);
   /// Records that `rank` passes its next collective. Returns true if it is the last member to do so.
   bool join(const Action& collective, std::int32_t rank);
-  /// Returns true if all members have passed as many collectives as `rank`.
+  /// Returns true if all members have passed at least as many collectives as `rank`.
   bool all_joined(const Action& collective, std::int32_t rank);
 
  private:

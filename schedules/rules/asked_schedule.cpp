@@ -1,6 +1,6 @@
-// Checks a shape before a schedule rule reads it. If the user sets an option that the schedule does not have,
-// the check fails. Counts are multiplied in floating point, because the product may be too large for an
-// integer. Each rule checks its own conditions on K, v and M. Tested by conformance_test.cpp.
+// Checks a shape before a schedule's rule uses it. The check fails if the user sets an option that the
+// schedule does not have. Counts are multiplied in floating point, because the product may be too large for
+// an integer. Each rule checks its own conditions on K, v and M. Tested by conformance_test.cpp.
 
 #include "schedules/rules/asked_schedule.hpp"
 
@@ -27,7 +27,7 @@ namespace penstock {
 namespace {
 
 /// Returns an upper bound on the number of stages. Stages may have different numbers of buckets, and the
-/// bound uses the largest.
+/// bound uses the largest number.
 double stages_of(const Shape& shape) {
   const double most_buckets = shape.buckets.empty() ? 1 : std::max(1, std::ranges::max(shape.buckets));
   return static_cast<double>(shape.stages) * shape.virtual_stages * most_buckets;
@@ -78,8 +78,7 @@ std::vector<std::string_view> given_options(const Shape& shape) {
   note("group_size", shape.group_size != defaults.group_size);
   note("slices", shape.slices != defaults.slices);
   note("memory_limit", shape.memory_limit != defaults.memory_limit);
-  // If the user sets a time budget, the number of passes changes too, so it does not count as set by the
-  // user.
+  // A time budget also changes the number of passes. In this case the passes do not count as set by the user.
   const bool budget = shape.effort.budget_seconds != defaults.effort.budget_seconds;
   note("budget", budget);
   note("passes", !budget && shape.effort.passes != defaults.effort.passes);
@@ -230,7 +229,7 @@ tl::expected<void, std::string> check_possible_size(const Shape& shape) {
 }
 
 tl::expected<void, std::string> check_stored_size(const Shape& shape) {
-  // each action has up to four list entries, which are numbered with 32 bits
+  // Each action has up to four list entries, which are numbered with 32 bits.
   constexpr double kMostNumberedActions = 1LL << 29;
   const double actions = compute_actions_of(shape);
   if (actions <= kMostNumberedActions) return {};

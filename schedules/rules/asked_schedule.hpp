@@ -1,6 +1,6 @@
 #pragma once
-// The checked form of a schedule's name and shape, and the checks that precede every schedule's rule. A rule
-// may rely on counts of at least 1 and on options that it takes. Only schedules/ includes this header.
+// Checks the name and the shape of a schedule before its rule runs. A rule may then rely on counts of at
+// least 1, and on options that the schedule has. Only schedules/ includes this header.
 
 #include <string>
 #include <string_view>
@@ -27,14 +27,14 @@ tl::expected<void, std::string> check_possible_size(const Shape& shape);
 /// the schedule uses.
 tl::expected<void, std::string> check_stored_size(const Shape& shape);
 
-/// A row of the table of schedules, and the shape with the row's number of chunks.
+/// A schedule of the table, and the shape with the number of chunks that this schedule uses.
 struct AskedSchedule {
   const ScheduleInfo* schedule = nullptr;
   Shape shape;
 };
 
-/// Returns the row of `name` and the checked shape. Fails if the table does not have the name; the message
-/// suggests a similar name. Also fails like check_given() and check_possible_size().
+/// Returns the schedule `name` of the table and the checked shape. Fails if the table does not have the name;
+/// the message suggests a similar name. Also fails like check_given() and check_possible_size().
 tl::expected<AskedSchedule, std::string> asked_schedule(std::string_view name, const Shape& shape);
 
 }  // namespace penstock

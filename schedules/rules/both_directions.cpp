@@ -29,7 +29,7 @@ struct SlottedAction {
 };
 
 /// The slots of a microbatch that goes forward through all stages and back without a pause. Its forwards use
-/// consecutive slots from `first_slot`, and its backwards use the slots after them.
+/// consecutive slots from `first_slot` on. Its backwards use the slots directly after them.
 struct SlotWalk {
   std::int64_t first_slot = 0;
   std::int32_t stages = 0;
@@ -41,7 +41,7 @@ struct SlotWalk {
 };
 
 /// Returns the actions in ascending order of slots. Actions in the same slot keep their order. The function
-/// uses a counting sort, because there are not many more slots than actions.
+/// uses a counting sort, because there are only a few more slots than actions.
 inline std::vector<Action> in_slot_order(const std::vector<SlottedAction>& slotted) {
   std::vector<std::size_t> places;  // by slot + 1: the index of the slot's next action
   for (const SlottedAction& each : slotted) {
@@ -71,16 +71,16 @@ inline std::vector<Action> in_slot_order(const std::vector<SlottedAction>& slott
 // microbatch j runs stage s forward in slot s + 2j and backward in slot 2D-1-s + 2j.
 //
 // If D is even, no two actions of a rank share a slot. Forwards of the two directions use slots of different
-// parity, and so do backwards. A forward and a backward of equal parity cannot collide, because the forward
-// is before slot D + r and the backward is not.
+// parity, and so do backwards. A forward and a backward with slots of equal parity cannot collide: the
+// forward is before slot D + r, and the backward is not.
 //
-// The next unit begins 2D slots later, which is the work of one unit. It does not collide for the same
-// reason. If M is a multiple of D, all units take 2M + D - 2 slots, as published. A smaller last unit splits
-// its microbatches evenly. Forward doubling is not implemented.
+// The next unit begins 2D slots later, because the work of one unit takes 2D slots. Two units do not collide
+// for the same reason. If M is a multiple of D, all units take 2M + D - 2 slots, as published. A smaller last
+// unit splits its microbatches evenly. The paper's forward doubling is not implemented.
 //
 // The weights exist twice: stage s is on ranks s and D-1-s. Both ranks reduce the stage's gradient directly
-// after the last backward of the stage on either rank (the paper's eager synchronisation). With `reduction:
-// at_end` they reduce it at the end.
+// after the last backward of the stage on either of them (the paper's eager synchronisation). With
+// `reduction: at_end` they reduce it at the end.
 
 namespace {
 
@@ -106,8 +106,8 @@ Passage passage_of(const Shape& shape, std::int32_t microbatch) {
           .walk = {.first_slot = 2 * (std::int64_t{ranks} * unit + number), .stages = ranks}};
 }
 
-/// Returns the slot of the stage's last backward on either of its two ranks, because both lists must have the
-/// reduction in the same slot.
+/// Returns the slot of the stage's last backward on either of its two ranks. Both ranks reduce the gradient
+/// in this slot.
 std::int64_t last_backward_slot(const Shape& shape, std::int32_t stage) {
   std::int64_t last = 0;
   for (std::int32_t m = std::max(0, shape.microbatches - shape.stages); m < shape.microbatches; ++m) {
@@ -183,13 +183,13 @@ Generated chimera(const Shape& shape) {
 // divided into slots, and each slot holds one F or one B of a chunk. There are S = 2WK stages. In a unit of K
 // microbatches, microbatch j runs stage s forward in slot s + 2j and backward in slot 2S-1-s + 2j.
 //
-// No two actions share a slot. The backward continues the zigzag, so a rank runs a microbatch in slots of one
-// parity in even passes and of the other parity in odd passes. Passes of equal parity are 2K slots apart, and
-// the microbatches of a unit are spread over only 2K - 2 slots.
+// No two actions share a slot. The backward continues the zigzag. A rank runs a microbatch in slots of one
+// parity when the microbatch goes down the ranks, and of the other parity when it goes up. Passes of equal
+// parity are 2K slots apart, but the microbatches of a unit are spread over only 2K - 2 slots.
 //
-// The next unit begins 2S slots later, which is the work of one unit. If M is a multiple of K, all units take
-// 2SM/K + 2K - 2 slots. This is the bubble of 1F1B with slots that are 2W times shorter. For W = 1 and M = K
-// it equals Chimera's (D-2)/(2N+D-2) with D = N = 2K.
+// The next unit begins 2S slots later, because the work of one unit takes 2S slots. If M is a multiple of K,
+// all units take 2SM/K + 2K - 2 slots. This is the bubble of 1F1B with slots that are 2W times shorter. For W
+// = 1 and M = K it equals Chimera's (D-2)/(2N+D-2) with D = N = 2K.
 
 ShapeCheck hanayo_takes(const Shape& shape) {
   if (shape.virtual_stages % 2 != 0) {
@@ -242,9 +242,9 @@ Generated hanayo(const Shape& shape) {
 //   rank 2         F0 B0 F1             B1 F2 B2
 //
 // The rule is derived from the published idea: two microbatches at a time, and at most one activation on a
-// rank. Chimera's paper (SC'21, Table 2) states the same bubble for it: (K-1)/(K+1/2) with B = 2F. In steady
-// state, two microbatches take the time of 4K+2 forwards, and a rank works for 6 of them. The only advantage
-// of GEMS is its low memory.
+// rank. The paper on Chimera (SC'21, Table 2) states the same bubble for GEMS: (K-1)/(K+1/2) with B = 2F. In
+// steady state, two microbatches take the time of 4K+2 forwards, and a rank computes during 6 of them. The
+// only advantage of GEMS is its low memory.
 //
 // The weights exist twice: stage s is on ranks s and K-1-s. These ranks reduce its gradient at the end.
 

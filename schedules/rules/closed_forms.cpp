@@ -28,7 +28,8 @@ namespace {
 
 using Idle = std::optional<double>;
 
-// Short names for conditions: the number of other ranks; enough microbatches for all ranks; complete rounds.
+// Short names for conditions. others() is the number of other ranks. fills() says that there are at least as
+// many microbatches as ranks. divides() says that M is a multiple of K.
 double others(const Shape& shape) { return shape.stages - 1; }
 bool fills(const Shape& shape) { return shape.microbatches >= shape.stages; }
 bool divides(const Shape& shape) { return shape.microbatches % shape.stages == 0; }
@@ -106,12 +107,12 @@ const ClosedForm* find_closed_form(std::string_view schedule) {
 std::optional<double> closed_form_bubble(const ScheduleInfo& schedule, const Shape& shape) {
   const ClosedForm* form = find_closed_form(schedule.name);
   if (form == nullptr || !is_plain(shape)) return std::nullopt;
-  Shape pipeline = shape;  // one copy; all copies are equal
+  Shape pipeline = shape;  // Only one copy is counted, because all copies are equal.
   pipeline.microbatches /= shape.data_parallel;
   pipeline.virtual_stages = chunks_of(schedule, shape);
   const Idle idle = form->idle_of(pipeline);
   if (!idle) return std::nullopt;
-  // For each microbatch and chunk, F and B together, or F, I and W together, take 3 units of time.
+  // For each microbatch and chunk, F and B together take 3 units of time. F, I and W together also take 3.
   return *idle / (*idle + 3.0 * pipeline.microbatches * pipeline.virtual_stages);
 }
 

@@ -11,14 +11,15 @@
 
 namespace penstock {
 
-/// The formula for the idle time of each rank during one run of a schedule. All stages are equal. F, I and W
-/// take 1, B takes 2, and transfers and updates take no time. A rank with v model chunks computes for 3 M v.
+/// The formula for the idle time of each rank during one run of a schedule. It assumes that all stages are
+/// equal, that F, I and W take 1, that B takes 2, and that transfers and updates take no time. A rank with v
+/// model chunks computes for 3 M v.
 struct ClosedForm {
   /// The name in the table of schedules.
   std::string_view schedule;
   /// The formula as text in K, M, v and q, such as "3(K-1)".
   std::string_view idle;
-  /// A description of the shapes for which the formula holds.
+  /// The conditions on the shape under which the formula holds, as text.
   std::string_view holds;
   /// True if the share of idle time is the same for any durations of F and B.
   bool for_any_times = false;

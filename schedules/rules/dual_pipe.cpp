@@ -1,6 +1,6 @@
-// DualPipe and DualPipeV, in which two streams of microbatches pass each other and overlap. The first part
-// makes the eight steps of a rank, which both schedules share. Tested by picture_test.cpp and
-// conformance_test.cpp.
+// DualPipe and DualPipeV. In these schedules, two streams of microbatches go through the ranks in opposite
+// directions and overlap. The first part makes the eight steps of a rank, which both schedules share. Tested
+// by picture_test.cpp and conformance_test.cpp.
 
 #include <algorithm>
 #include <array>
@@ -50,12 +50,12 @@ std::vector<Action> dual_pipe_steps(const DualPipeRank& rank);
 //   2   h+1           F0 F1                 6   h+1     B1 B0, from the middle on I1 I0
 //   3   H-h-1         I1 W F1               7   H-h-1   W I0
 //   4   M-2H+h+1      F0&B1  F1&B0          8   h+1     W
-// M is the number of microbatches of one stream. W always belongs to the I that has waited longest.
+// M is the number of microbatches of one stream. Each W belongs to the I that has waited longest for its W.
 
 namespace {
 
-/// A list to which the caller appends the next action of a stream. The microbatches of each stream run in
-/// order, so counters give their numbers.
+/// Builds a list. The caller appends the next action of a stream. The microbatches of each stream run in
+/// order, so a counter for each kind of action gives their numbers.
 class StepList {
  public:
   explicit StepList(const DualPipeRank& rank) : rank_(rank) {}
@@ -92,7 +92,7 @@ class StepList {
   std::array<std::int32_t, 2> forwards_{};
   std::array<std::int32_t, 2> backwards_{};
   std::size_t weights_ = 0;
-  /// The actions whose I has run, in order. The first `weights_` of them also have their W in the list.
+  /// The actions for which I has run, in order. The first `weights_` of them also have their W in the list.
   std::vector<Action> waiting_;
   std::vector<Action> actions_;
 };
@@ -115,8 +115,8 @@ void fill(StepList& list, std::int32_t beyond, std::int32_t h) {
 /// nearer stream has no F left.
 void overlap(StepList& list, std::int32_t count, std::int32_t beyond) {
   for (std::int32_t i = 0; i < count; ++i) {
-    // On the middle rank, the first backward waits for a message from the neighbour. The neighbour sends it
-    // only after it has received this forward, so the two cannot overlap.
+    // On the middle rank, the first backward needs a message of the neighbour. The neighbour sends it only
+    // after it has received the activation of this forward, so the two cannot overlap.
     if (i == 0 && beyond == 0) {
       list.add_forward(0);
       list.add_backward(1);
@@ -131,8 +131,8 @@ void overlap(StepList& list, std::int32_t count, std::int32_t beyond) {
   }
 }
 
-/// Appends steps 6 to 8. From the middle of step 6 on, backwards are split into I and W, so that W actions
-/// fill the pauses.
+/// Appends steps 6 to 8. From the middle of step 6 on, backwards are split into I and W, so that Ws fill idle
+/// time.
 void drain(StepList& list, std::int32_t beyond, std::int32_t h) {
   for (std::int32_t i = 0; i < 2 * (h + 1); ++i) {
     const auto stream = static_cast<std::size_t>(1 - i % 2);

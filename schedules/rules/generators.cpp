@@ -1,6 +1,6 @@
-// Generates a schedule by name. Each rule makes one copy of a pipeline, and passes make all copies from it.
-// Rules stand in their own files, asked_schedule.cpp checks name and shape, and schedule_table.cpp lists the
-// schedules.
+// Generates a schedule by name. Each rule makes one copy of a pipeline. Passes then make the other copies.
+// The rules are in their own files. asked_schedule.cpp checks the name and the shape, and schedule_table.cpp
+// lists the schedules.
 
 #include "schedules/rules/generators.hpp"
 
@@ -23,17 +23,16 @@
 namespace penstock {
 
 // Applies the passes that are the same for all schedules. A schedule's rule generates one copy of a pipeline.
-// Then copies, gradient buckets and sharding change the result:
+// Then passes add copies, gradient buckets and sharding:
 //
 //   shape of one copy -> the schedule's rule -> copies -> buckets -> sharding
 //
-// generators.cpp uses this file.
 
 /// Returns the shape of one copy of the pipeline.
 Shape of_one_copy(const ScheduleInfo& schedule, Shape shape);
 
-/// Returns the program with all copies, gradient buckets and sharding that the shape states. The errors are
-/// the same as for the rule and the passes.
+/// Returns the program with all copies, gradient buckets and sharding that the shape states. Fails with the
+/// errors of the rule and of the passes.
 GeneratedWithNotes all_copies(const AskedSchedule& asked);
 
 namespace {
@@ -66,8 +65,7 @@ Generated with_passes(Program program, const Shape& shape) {
 }  // namespace
 
 Shape of_one_copy(const ScheduleInfo& schedule, Shape shape) {
-  // These two options also apply to copies of the pipeline. The rule must not see them unless it has them as
-  // its own options.
+  // These two options also apply to copies of the pipeline. A rule without these options must not see them.
   shape.microbatches /= shape.data_parallel;
   if (!takes_option(schedule, "replica_sync")) shape.replica_sync = ReplicaSync::on;
   if (!takes_option(schedule, "reduction")) shape.reduction = Reduction::overlapped;
@@ -95,7 +93,7 @@ GeneratedWithNotes all_copies(const AskedSchedule& asked) {
 
 namespace {
 
-/// Returns true if the shape requires passes over plain lists, which cannot work on loops.
+/// Returns true if the shape needs passes over plain lists. These passes cannot work on loops.
 bool has_passes_over_it(const Shape& shape) {
   return shape.data_parallel > 1 || !shape.buckets.empty() || shape.sharding.value_or(0) > 0 ||
          shape.checkpoint != Checkpoint::never;

@@ -21,7 +21,7 @@ using GeneratedLoops = tl::expected<RolledProgram, std::string>;
 /// shapes it accepts.
 using ShapeCheck = tl::expected<void, std::string>;
 
-/// A program with remarks, for example about how good it is.
+/// A program with remarks, for example a remark about the quality of its order.
 struct ProgramWithNotes {
   Program program;
   std::vector<std::string> notes;
@@ -55,7 +55,7 @@ struct ScheduleInfo {
   /// Like `generate`, but also returns remarks about the program. Null if the rule has no remarks.
   GeneratedWithNotes (*generate_with_notes)(const Shape&) = nullptr;
   /// Like `generate`, but writes the lists as loops, without recomputations. The memory does not grow with M.
-  /// Null if the rule cannot write loops, and then loops are found in the lists of `generate`.
+  /// Null if the rule cannot write loops. The caller then finds the loops in the lists of `generate`.
   GeneratedLoops (*declare)(const Shape&) = nullptr;
   /// Returns an upper bound on the activations that a rank stores at once, in one copy of the pipeline.
   /// claimed_peak() handles several copies.
@@ -73,7 +73,8 @@ std::vector<std::string_view> option_keys(const ScheduleInfo& schedule);
 
 /// Returns true if the schedule has this option.
 bool takes_option(const ScheduleInfo& schedule, std::string_view option);
-/// Returns true if Shape::virtual_stages states v: the schedule has this option, and its rule does not fix v.
+/// Returns true if the user chooses v: the schedule has the option virtual_stages, and its rule does not fix
+/// v.
 bool takes_chunks(const ScheduleInfo& schedule);
 
 /// Returns v, the number of model chunks on each rank in this shape. The model has stages * v stages.
@@ -87,7 +88,7 @@ std::int64_t claimed_peak(const ScheduleInfo& schedule, const Shape& shape, std:
 ///
 /// Fails if the name is unknown; the message suggests a similar one. Fails if the schedule does not have one
 /// of the options, if its rule rejects the shape, or if there are more than 2^40 compute actions. Also fails
-/// if the copies cannot share the microbatches evenly, or if the program cannot be cut into buckets or
+/// if the copies cannot share the microbatches evenly. Fails if the program cannot be cut into buckets or
 /// sharded.
 Generated generate(std::string_view name, const Shape& shape);
 
@@ -161,7 +162,8 @@ GeneratedLoops zb_h2_loops(const Shape& shape);
 
 // Suggests schedules for mistyped names. It compares them with all names and aliases in the table.
 
-/// Returns the schedule that is most similar to a mistyped name, or nothing (likely_name()).
+/// Returns the schedule with the name that is most similar to `name`, or nothing if no name is similar
+/// (likely_name()).
 std::optional<std::string_view> likely_schedule(std::string_view name);
 
 /// Returns the error message for an unknown name. It suggests a name and says how to list all schedules.
@@ -170,10 +172,10 @@ std::string unknown_schedule(std::string_view name);
 // The warm-up of 1F1B-RR (PipeDream, SOSP'19, section 3.2). The generator, its bound on live activations and
 // the planners share this formula.
 
-/// Returns the number of forwards that each replica of a stage runs before its first backward. With so many
-/// forwards it is busy until its first minibatch returns. `workers` is the number of replicas of this stage
-/// and all later stages. `replicas` is the number for this stage. The result plus 1 minibatches are in
-/// flight. For the first stage, this is the paper's NOAM.
+/// Returns the number of forwards that each replica of a stage runs before its first backward. With this
+/// number, the replica is busy until its first minibatch returns. `workers` is the number of replicas of this
+/// stage and all later stages. `replicas` is the number of replicas of this stage. The number of minibatches
+/// in flight is the result plus 1. For the first stage, this is the paper's NOAM.
 ///   replicas 4 1 2: (7 - 1) / 4 = 1, (3 - 1) / 1 = 2, (2 - 1) / 2 = 0
 /// Requires workers >= replicas >= 1.
 constexpr std::int32_t round_robin_warmup(std::int32_t workers, std::int32_t replicas) {

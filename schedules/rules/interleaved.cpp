@@ -1,6 +1,7 @@
-// Interleaved schedules with v chunks a rank, where stage s is on rank s mod K: interleaved and
-// interleaved-zero-bubble. Both follow the order of visits that the first part computes. gpipe.cpp has
-// looped-bfs on the same placement. Tested by picture_test.cpp and conformance_test.cpp.
+// Interleaved schedules with v chunks on a rank, where stage s is on rank s mod K: interleaved and
+// interleaved-zero-bubble. The first part computes the order of chunks and microbatches that both schedules
+// follow. gpipe.cpp has looped-bfs, which uses the same placement. Tested by picture_test.cpp and
+// conformance_test.cpp.
 
 #include <algorithm>
 #include <cstddef>
@@ -44,15 +45,15 @@ class VirtualOrder {
   std::int64_t size() const { return std::int64_t{microbatches_} * chunks_; }
   /// Returns the k-th forward of a rank.
   Action kth_forward(std::int32_t rank, std::int64_t k) const;
-  /// Returns the number of visits after which the order repeats. The microbatches are then one group later.
-  /// The order repeats until all_whole_groups().
+  /// Returns the number of visits after which the order repeats. The microbatches of the repetition belong to
+  /// the next group. The order repeats until all_whole_groups().
   std::int64_t period() const { return std::int64_t{group_} * chunks_; }
   /// Returns the number of visits that belong to complete groups.
   std::int64_t all_whole_groups() const { return microbatches_ / group_ * period(); }
   /// Returns the k-th backward of a rank. `kind` is backward, backward_input or backward_weight.
   Action kth_backward(ActionKind kind, std::int32_t rank, std::int64_t k) const;
-  /// Returns the number of visits, from the k-th on, that stay in the same chunk and group. The k-th visit
-  /// counts. Their microbatches are consecutive.
+  /// Returns the number of consecutive visits, from the k-th on, that stay in the same chunk and group. The
+  /// number includes the k-th visit. Their microbatches are consecutive.
   std::int32_t rest_of_chunk(std::int64_t k) const { return visit(k).rest; }
 
  private:
@@ -77,8 +78,8 @@ VirtualOrder::VirtualOrder(const Shape& shape, std::int32_t group)
     : ranks_(shape.stages), chunks_(shape.virtual_stages), group_(group), microbatches_(shape.microbatches) {}
 
 VirtualOrder::Visit VirtualOrder::visit(std::int64_t k) const {
-  // All earlier groups are complete, so the first microbatch of a group gives the number of visits in earlier
-  // groups.
+  // All earlier groups are complete. The number of visits in them is therefore v times the first microbatch
+  // of this group.
   const auto first = static_cast<std::int32_t>(k / period() * group_);
   const std::int32_t size = std::min(group_, microbatches_ - first);
   const std::int64_t within = k - std::int64_t{first} * chunks_;
@@ -153,8 +154,9 @@ bool megatron_takes(const Shape& shape, std::int32_t group) {
 }
 
 std::string too_small_a_group(const Shape& shape) {
-  // The search begins at K, the smallest possible group. Its last group may be too small. The search ends at
-  // one group of M microbatches, which is always possible.
+  // The search begins at K, the smallest group size that can be possible. A group size is impossible if it
+  // leaves too few microbatches for the last group. The search ends at the latest at one group of M
+  // microbatches, which is always possible.
   std::int32_t nearest = std::min(shape.stages, shape.microbatches);
   while (!megatron_takes(shape, nearest)) ++nearest;
   return fmt::format(

@@ -11,8 +11,8 @@
 
 namespace penstock {
 
-/// Returns the orders among which ZB-V chooses under a memory limit (v_placement.cpp). The last order always
-/// fits if the memory can store one microbatch.
+/// Returns the orders that ZB-V tries under a memory limit (v_placement.cpp). The last order always fits if
+/// the memory can store one microbatch.
 std::vector<OrderChoice> orders_on_a_v(const Shape& shape);
 
 /// Returns a list for each rank in which each microbatch runs completely after the previous one. Each W comes

@@ -41,8 +41,9 @@ GeneratedLoops one_f_one_b_loops(const Shape& shape) {
     const std::int32_t usual = shape.stages - 1 - stage + (shape.expert_overlap ? 1 : 0);
     const std::int32_t stated = warmup_of(shape, stage, usual);
     const std::int32_t warmup = std::min(stated, shape.microbatches);
-    // If a stage had more warm-up forwards than the previous stage, both would wait for each other. The
-    // previous stage runs its next forward only after a backward, and this backward waits for this stage.
+    // If a stage had more warm-up forwards than the previous stage, the two would wait for each other. The
+    // previous stage would run its next forward only after a backward. That backward would wait for this
+    // stage, which waits for the forward.
     if (warmup > previous) {
       return tl::unexpected(fmt::format(
           "warmup: stage {} has {} warm-up forwards and stage {} only {}; each stage needs at least as many "
@@ -93,23 +94,23 @@ Generated eager_one_f_one_b(const Shape& shape) {
       [&](RolledProgram rolled) { return spelled_out(std::move(rolled), shape); });
 }
 
-// kFkB (Ada-Grouper, arXiv 2303.01675) is 1F1B over groups of k microbatches. A rank runs k forwards of a
-// group or k backwards of a group without a change. Before the first backward it runs one group of forwards
-// for every later stage. With 3 stages, 6 microbatches and k = 2:
+// kFkB (Ada-Grouper, arXiv 2303.01675) is 1F1B over groups of k microbatches. A rank runs the k forwards or
+// the k backwards of a group one after another. Before the first backward it runs one group of forwards for
+// every later stage. With 3 stages, 6 microbatches and k = 2:
 //
 //   rank 0   F0 F1 F2 F3 F4 F5 B0 B1       B2 B3       B4 B5
 //   rank 1      F0 F1 F2 F3 B0 B1 F4 F5 B2 B3       B4 B5
 //   rank 2         F0 F1 B0 B1 F2 F3 B2 B3 F4 F5 B4 B5
 //
-// While a rank computes a microbatch of a group, the activation of the previous one is in transfer, so
-// computation hides the transfers. In 1F1B a rank waits for each transfer. If transfers take no time, the
+// While a rank computes one microbatch of a group, the activation of the previous microbatch is in transfer,
+// so computation hides the transfers. In 1F1B a rank waits for each transfer. If transfers take no time, the
 // total time equals that of 1F1B. Stage s stores up to k (K - s) activations. k = 1 is 1F1B, and k = M has
 // the order of GPipe. The last group may be smaller.
 
 namespace {
 
-/// Returns the list in which each action of a group is replaced by one action for each microbatch of the
-/// group.
+/// Returns a list of microbatches from a list of groups. Each action of a group is replaced by one action for
+/// each microbatch of the group.
 std::vector<Action> over_microbatches(const std::vector<Action>& list, std::int32_t group,
                                       std::int32_t microbatches) {
   std::vector<Action> actions;
@@ -160,7 +161,8 @@ Generated kfkb(const Shape& shape) {
 //   rank 0   F0 F1 F2    B1 F3 B0    B3 B2
 //   rank 1      F0 F1 B1 F2 B0 F3 B3 B2
 //
-// Stage s runs K - 1 - s + q - 1 warm-up forwards. It stores at most one slice more than that. q = 1 is 1F1B.
+// K is the number of stages. Stage s runs K + q - s - 2 warm-up forwards. It stores at most K + q - s - 1
+// slices. q = 1 is 1F1B.
 
 Generated seq_one_f_one_b(const Shape& shape) {
   Program program = looped_program("seq-1f1b", shape);
@@ -190,8 +192,8 @@ Generated seq_one_f_one_b(const Shape& shape) {
 //   rank 1      F0 B0 F1 B1 F2 B2 F3 B3
 //
 // One list holds the minibatches of all `iterations`, as for 1f1b-rr. A STEP follows every M-th backward. The
-// paper requires M >= K. In this rule, fewer microbatches shorten the warm-up to M. A forward is then at most
-// one minibatch ahead of the backwards of its stage, so two versions are sufficient.
+// paper requires M >= K. This rule also accepts fewer microbatches and then runs only M warm-up forwards. A
+// forward is then at most one minibatch ahead of the backwards of its stage, so two versions are sufficient.
 
 Generated pipedream_2bw(const Shape& shape) {
   Program program = looped_program("pipedream-2bw", shape);

@@ -1,5 +1,5 @@
 // PipeDream's schedule for replicated stages, in two parts. The first part distributes minibatches among the
-// replicas of each stage, and the second part is the rule, 1f1b-rr. Tested by one_f_one_b_rr_test.cpp and
+// replicas of each stage. The second part is the rule, 1f1b-rr. Tested by one_f_one_b_rr_test.cpp and
 // picture_test.cpp.
 
 #include <algorithm>
@@ -27,8 +27,7 @@
 
 namespace penstock {
 
-// Decides which replica of each stage runs each minibatch, and in which order. one_f_one_b_rr.cpp uses this
-// file.
+// Decides which replica of each stage runs each minibatch, and in which order.
 
 /// The minibatches of each replica of a stage, in the order in which the replica runs them.
 using ReplicaMinibatches = std::vector<std::vector<std::int32_t>>;
@@ -38,20 +37,21 @@ using ReplicaMinibatches = std::vector<std::vector<std::int32_t>>;
 ///
 /// Routing::global: replica q of stage s runs every minibatch g with g mod r_s = q, in ascending order.
 /// Routing::runtime: the rule of PipeDream's released runtime (msr-fiddle/pipedream,
-/// runtime/communication.py). Replica q sends its j-th minibatch to replica (j + q) mod r of the next stage.
-/// The receiver takes minibatches along rows of upstream replicas. Fails if a replica would wait forever for
-/// a minibatch.
+/// Replica q sends its j-th minibatch to replica (j + q) mod r of the next stage. A receiver takes
+/// minibatches from groups of upstream replicas (the rows below). Fails if a replica would wait forever for a
+/// minibatch.
 tl::expected<std::vector<ReplicaMinibatches>, std::string> route_minibatches(
     std::span<const std::int32_t> replicas, std::int32_t minibatches, Routing routing);
 
-/// Returns the shortest table of replicas that gives the replica of each minibatch when it is repeated.
+/// Returns the shortest table of replicas for the minibatches of a stage. The table is repeated until all
+/// minibatches have a replica.
 std::vector<std::int32_t> route_table(const ReplicaMinibatches& stage);
 
 // Distributes minibatches over the replicas of stages. With Routing::runtime, a replica q' of a stage with r'
-// replicas receives from r replicas of the previous stage as follows. Row R_i holds the upstream replicas i,
-// i+r', i+2r', ... below r. The replica starts at row q', or at the last row if there are fewer rows. It
+// replicas receives from the r replicas of the previous stage as follows. Row R_i holds the upstream replicas
+// i, i+r', i+2r', ... below r. The replica begins at row q', or at the last row if there are fewer rows. It
 // takes one minibatch from each replica of the row, from left to right. Then it continues with the previous
-// row; before the first row comes the last one.
+// row. After row 0 it continues with the last row.
 //
 //   r = 5, r' = 2:   R_0 = 0 2 4    R_1 = 1 3        q' = 0 takes from 0 2 4 1 3 0 2 4 ...
 //                                                    q' = 1 takes from 1 3 0 2 4 1 3 ...
@@ -60,15 +60,15 @@ std::vector<std::int32_t> route_table(const ReplicaMinibatches& stage);
 
 namespace {
 
-/// Returns the minibatches of each replica in turn. This is the rule for the first stage, and for every stage
-/// under Routing::global.
+/// Returns the minibatches of each replica: minibatch g is on replica g mod `replicas`. This is the rule for
+/// the first stage, and for every stage under Routing::global.
 ReplicaMinibatches round_robin(std::int32_t replicas, std::int32_t minibatches) {
   ReplicaMinibatches stage(index(replicas));
   for (std::int32_t g = 0; g < minibatches; ++g) stage[index(g % replicas)].push_back(g);
   return stage;
 }
 
-/// Returns the rows R_i (see the top of this file).
+/// Returns the rows R_i that the comment above defines.
 std::vector<std::vector<std::size_t>> receive_rows(std::size_t upstream, std::size_t replicas) {
   std::vector<std::vector<std::size_t>> rows;
   for (std::size_t first = 0; first < std::min(upstream, replicas); ++first) {
@@ -103,8 +103,8 @@ tl::expected<std::vector<std::int32_t>, std::string> receive(
   return received;
 }
 
-/// Returns the minibatches of the next stage. Upstream replica q sends its j-th minibatch to replica (j + q)
-/// mod r'. This replica receives along its rows.
+/// Returns the minibatches of each replica of the next stage. Upstream replica q sends its j-th minibatch to
+/// replica (j + q) mod r'. That replica takes minibatches row by row.
 tl::expected<ReplicaMinibatches, std::string> next_stage(const ReplicaMinibatches& from,
                                                          std::int32_t replicas) {
   std::vector<std::vector<std::deque<std::int32_t>>> queues(
@@ -181,7 +181,7 @@ std::vector<std::int32_t> replica_counts(const Shape& shape) {
   return std::vector<std::int32_t>(index(shape.stages), shape.replicas.empty() ? 1 : shape.replicas.front());
 }
 
-/// Returns W_s (see the top of this file) for each stage, or the warm-ups that the shape states.
+/// Returns W_s for each stage by the formula above, or the warm-ups that the shape states.
 std::vector<std::int32_t> warmups(const Shape& shape, const std::vector<std::int32_t>& replicas) {
   const std::int32_t workers = std::accumulate(replicas.begin(), replicas.end(), 0);
   std::vector<std::int32_t> counts;
@@ -217,7 +217,8 @@ Routed route_evenly(const Shape& shape, const std::vector<std::int32_t>& replica
 
 /// The largest distance between the requested number of minibatches and a suggested one.
 constexpr std::int64_t kFarthest = 1 << 22;
-/// The largest sum of minibatches and queues to route. Routing so many takes some tenths of a second.
+/// The limit for the minibatches and queues of all trials together. Routing this many takes some tenths of a
+/// second.
 constexpr std::int64_t kMostRouted = 1 << 24;
 
 /// Returns a number g such that only multiples of g are possible numbers of minibatches. Replicas that reduce
@@ -231,9 +232,9 @@ std::int64_t grain_of(const Shape& shape, const std::vector<std::int32_t>& repli
   return grain;
 }
 
-/// Returns the first of from, from + step, ... that all replicas can share evenly. Returns nothing if the
-/// limits are reached before. Routing needs a queue for each pair of replicas of neighbouring stages, even
-/// for few minibatches.
+/// Returns the first number among from, from + step, ... that all replicas can share evenly. Returns nothing
+/// if a limit is reached before. Each trial also counts its queues, because routing needs a queue for each
+/// pair of replicas of neighbouring stages.
 std::optional<std::int64_t> first_even(const Shape& shape, const std::vector<std::int32_t>& replicas,
                                        std::int64_t from, std::int64_t step) {
   std::int64_t queues = 0;
@@ -284,8 +285,8 @@ Versions stage_versions(WeightPolicy policy, const ReplicaMinibatches& stage, st
   return versions;
 }
 
-/// Applies vertical sync: stage s uses the version that the input stage used, converted into STEPs of stage
-/// s.
+/// Applies vertical sync: the stage uses the version that the input stage used, converted into a number of
+/// STEPs of this stage.
 void follow_input_stage(Versions& versions, const Versions& input, std::int32_t input_replicas,
                         std::int32_t replicas) {
   for (std::size_t g = 0; g < versions.of_forward.size(); ++g) {
@@ -295,7 +296,7 @@ void follow_input_stage(Versions& versions, const Versions& input, std::int32_t 
   }
 }
 
-/// Returns a replica's list: the warm-up, then forwards and updates in alternation, then the remaining
+/// Returns a replica's list: first the warm-up, then forwards and updates by turns, then the remaining
 /// updates. An update is a B, its reduction and its STEP.
 std::vector<Action> replica_actions(std::int32_t stage, const std::vector<std::int32_t>& minibatches,
                                     std::int32_t stated_warmup, const Versions& versions, bool reduces) {
@@ -327,7 +328,8 @@ struct Versioned {
 };
 
 /// Appends `count` repetitions of a stage's actions. If `steps` is true, a STEP follows each repetition.
-/// Constant and increasing weight versions form separate runs.
+/// Repetitions with a constant weight version and repetitions with an increasing one are stored as separate
+/// runs.
 void repeat_versioned(ActionLoops& list, std::int32_t stage, std::vector<Versioned> actions, bool steps,
                       std::int32_t count) {
   while (count > 0) {

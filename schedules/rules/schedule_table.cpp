@@ -28,7 +28,8 @@ namespace {
 std::int64_t one_microbatch(const Shape&, std::int32_t) { return 1; }
 std::int64_t all_microbatches(const Shape& shape, std::int32_t) { return shape.microbatches; }
 
-/// Returns the peak of 1F1B: the warm-up and the one forward that runs before the first backward.
+/// Returns the peak of 1F1B: the warm-up forwards, and the forward that runs directly before the first
+/// backward.
 std::int64_t one_f_one_b_peak(const Shape& shape, std::int32_t rank) {
   const std::int32_t ahead = shape.expert_overlap ? 1 : 0;
   return std::min(shape.microbatches, warmup_of(shape, rank, shape.stages - 1 - rank + ahead) + 1);
@@ -60,8 +61,8 @@ std::int64_t kfkb_peak(const Shape& shape, std::int32_t rank) {
   return std::min<std::int64_t>(shape.microbatches, std::int64_t{shape.stages - rank} * kfkb_group(shape));
 }
 
-/// Returns the peak of sequence 1F1B in slices. The first backward waits for all slices of its microbatch, so
-/// the warm-up has that many more.
+/// Returns the peak of sequence 1F1B, in slices. The first backward waits for all slices of its microbatch,
+/// so the warm-up has additional forwards for these slices.
 std::int64_t seq_one_f_one_b_peak(const Shape& shape, std::int32_t rank) {
   return std::min(shape.microbatches * shape.slices, shape.stages - 1 - rank + shape.slices);
 }
@@ -121,8 +122,9 @@ std::int64_t chimera_peak(const Shape& shape, std::int32_t rank) {
   return std::min(shape.microbatches, shape.stages / 2 + 1 + from_end);
 }
 
-/// Returns how many activations fit within the memory limit in bytes. If there is no limit, `activations` is
-/// the limit. After I, an activation may take less memory, so the smaller size is used.
+/// Returns an upper bound on the activations that fit within the memory limit in bytes. If there is no limit,
+/// the limit is the memory of `activations` activations. After I, an activation may take less memory, so the
+/// smaller size is used.
 std::int64_t peak_under_limit(const Shape& shape, std::int32_t rank, std::int64_t activations) {
   const auto all = std::int64_t{shape.microbatches} * shape.virtual_stages;
   if (shape.memory_limit.empty() && !shape.costs) return std::min(all, activations);
@@ -144,8 +146,8 @@ std::int64_t zb_2p_peak(const Shape& shape, std::int32_t rank) {
   return peak_under_limit(shape, rank, 2 * std::int64_t{shape.stages});
 }
 
-/// Returns the peak of both chunks of a rank together. The two chunks have activations of different sizes, so
-/// the smaller size gives the upper bound.
+/// Returns the peak of both chunks of a rank together. The activations of the two chunks can have different
+/// sizes. The smaller size gives the upper bound.
 std::int64_t zb_v_peak(const Shape& shape, std::int32_t rank) {
   const auto all = 2 * std::int64_t{shape.microbatches};
   if (shape.memory_limit.empty()) return std::min(all, 2 * std::int64_t{shape.stages});
@@ -162,8 +164,8 @@ std::int64_t zb_v_peak(const Shape& shape, std::int32_t rank) {
   return least <= 0 ? all : std::min(all, limit / least);
 }
 
-/// Returns the peak of a synthesized schedule. If costs are given, the limit is in bytes and gives no number
-/// of activations, so the bound is all activations.
+/// Returns the peak of a synthesized schedule. If costs are given, the limit is in bytes, which limits no
+/// number of activations. The bound is then the number of all activations.
 std::int64_t synthesized_peak(const Shape& shape, std::int32_t rank) {
   const auto all = std::int64_t{shape.microbatches} * shape.virtual_stages;
   const auto activations = std::int64_t{shape.stages} * shape.virtual_stages;
@@ -184,7 +186,7 @@ std::int64_t one_f_one_b_v_peak(const Shape& shape, std::int32_t) {
   return std::min(2 * std::int64_t{shape.microbatches}, 2 * (2 * std::int64_t{shape.stages} / 3 + 1));
 }
 
-// The function is long only because the table has one row for each schedule.
+// The function is long only because the table lists all schedules.
 // NOLINTNEXTLINE(readability-function-size)
 const std::vector<ScheduleInfo>& table() {
   static const std::vector<ScheduleInfo> rows = {

@@ -1,6 +1,7 @@
-// Schedules with two chunks a rank, placed as a V: rank r has the stages r and 2K-1-r. zbv-zero-bubble is a
-// fixed pattern. zb-v, v-half, v-min and 1f1b-v follow an order by list scheduling (search/follow_order.hpp).
-// dual_pipe.cpp has DualPipeV. Tested by picture_test.cpp and weighed_costs_test.cpp.
+// Schedules with two chunks on a rank, placed as a V: rank r has the stages r and 2K-1-r. zbv-zero-bubble is
+// a fixed pattern. zb-v, v-half, v-min and 1f1b-v follow an order by list scheduling
+// (search/follow_order.hpp). dual_pipe.cpp has DualPipeV. Tested by picture_test.cpp and
+// weighed_costs_test.cpp.
 
 #include <algorithm>
 #include <array>
@@ -36,8 +37,8 @@ namespace penstock {
 
 namespace {
 
-/// A list to which the caller appends the next microbatch's action of a chunk. It leaves out microbatches
-/// beyond M.
+/// Builds a list. The caller appends the action of the next microbatch on a chunk. Microbatches beyond M are
+/// left out.
 class PatternList {
  public:
   PatternList(std::int32_t first_stage, std::int32_t second_stage, std::int32_t microbatches)
@@ -73,8 +74,8 @@ class PatternList {
   std::vector<Action> actions_;
 };
 
-/// Returns a rank's list. Chunk 0 is on the way down the ranks, and chunk 1 is on the way up. Rank 0 of 2,
-/// with n = 3:
+/// Returns a rank's list. A microbatch goes down the ranks through the chunks 0 and back up through the
+/// chunks 1. This is the list of rank 0 of 2, with n = 3:
 ///
 ///   0F0 0F1 0F2 | 3F0 3I0 3W0 3F1 3I1 3W1 | 0I0 0W0 3F2 3I2 3W2 | 0I1 0W1 0I2 0W2
 ///   forwards      first backwards           both chunks           the rest
@@ -82,7 +83,7 @@ std::vector<Action> zbv_actions(const Shape& shape, std::int32_t rank) {
   const std::int32_t pattern = std::max(shape.microbatches, 2 * shape.stages - 1);
   const std::int32_t after = shape.stages - rank;
   PatternList list(rank, 2 * shape.stages - 1 - rank, shape.microbatches);
-  // These microbatches pass this rank before the first one returns to it from the end of the V.
+  // These microbatches run chunk 0 on this rank before the first one returns to it from the end of the V.
   for (std::int32_t i = 0; i < 2 * after - 1; ++i) list.add_forward(0);
   for (std::int32_t i = 0; i < rank; ++i) {
     list.add_forward(1);
@@ -127,12 +128,12 @@ Generated zbv_zero_bubble(const Shape& shape) {
 //   rank 0   0F0 0F1 0F2 3F0 3I0 3W0 3F1 3I1 3W1 0I0 0W0 3F2 3I2 0I1 3W2 0I2 0W1 0W2
 //   rank 1       1F0 2F0 1F1 2F1 2I0 2W0 1F2 1I0 1W0 2F2 2I1 1I1 2I2 1I2 2W1 1W1 2W2 1W2
 //
-// F and I follow the fixed pattern of zbv_zero_bubble(), which has no pauses if all times are equal. Ws
-// fill the gaps that the times of shape.costs leave. Actions change places if that shortens the longest span
-// (follow_order.hpp, retimed_lists.hpp). If shape.memory_limit is too small for this pattern, other orders
-// are tried: the blocks of V-Half and V-Min, and one microbatch after the other. The shortest order that fits
-// is used. A search may find a shorter one in the same memory (synthesis.hpp). Tested by
-// weighed_costs_test.cpp.
+// F and I follow the fixed pattern of zbv_zero_bubble(), which has no pauses if all times are equal. Ws fill
+// the gaps that result from the times in shape.costs. Actions change places if that shortens the longest span
+// (follow_order.hpp, retimed_lists.hpp).
+// If shape.memory_limit is too small for this pattern, other orders are tried: the blocks of V-Half and
+// V-Min, and one microbatch after the other. The shortest order that fits is used. A search may find a
+// shorter order within the same memory limit (synthesis.hpp). Tested by weighed_costs_test.cpp.
 
 namespace {
 
@@ -200,11 +201,11 @@ Generated zb_v(const Shape& shape) {
 //   rank 0   0F0 0F1 0F2 3F0 3I0 3W0 3F1 0I0 3I1 0W0 3W1 3F2 3I2 0I1 3W2 0I2 0W1 0W2
 //   rank 1       1F0 2F0 1F1 2F1 2I0 1I0 2W0 1F2 1W0 2F2 2I1 1I1 2I2 1I2 2W1 1W1 2W2 1W2
 //
-// The building block starts microbatch 0 on rank r in the slots below, and each later microbatch six slots
+// The building block says in which slots microbatch 0 runs on rank r. Each later microbatch runs six slots
 // later. Ws fill the slots between them (section 3 of the paper; offsets as in the authors' scheduler):
 //   F down 2r, F up 3K-2-r, I up 3K-1+d+2r, I down 6K-2+d-r, with d = 3 for even K and 0 for odd K.
-// The block runs with the times of shape.costs (follow_order.hpp). A search may find a shorter order in the
-// same memory (synthesis.hpp).
+// The actions follow the order of these slots and have the times of shape.costs (follow_order.hpp). A search
+// may find a shorter order within the same memory limit (synthesis.hpp).
 
 std::vector<BlockSlots> v_half_block(std::int32_t ranks) {
   const std::int64_t k = ranks;
@@ -241,12 +242,12 @@ Generated v_half(const Shape& shape) {
 //   rank 0   0F0 0F1     3F0 3I0 3W0 3F1 0I0 3I1 0W0 0F2 0I1 3W1 3F2 3I2 0W1 3W2 0I2 0W2
 //   rank 1       1F0 2F0 1F1 2F1 2I0 1I0 2W0 1W0 2I1 1I1 1F2 2F2 2W1 1W1 2I2 1I2 2W2 1W2
 //
-// The building block starts microbatch 0 on rank r in the slots below, and each later microbatch six slots
+// The building block says in which slots microbatch 0 runs on rank r. Each later microbatch runs six slots
 // later. Ws fill the slots between them (section 3 of the paper; offsets as in the authors' scheduler):
 //   F down r, F up 2K-1-r, I up 2K+d+r, I down 4K+d-1-r, with d = 2 where 3 divides K and 0 elsewhere.
-// If K mod 3 = 2, rank 0 needs two activations less than the fullest rank, and it gets one less. The block
-// runs with the times of shape.costs (follow_order.hpp). A search may find a shorter order in the same memory
-// (synthesis.hpp).
+// If K mod 3 = 2, rank 0 needs two activations less than the rank with the highest peak, and its limit is one
+// less. The actions follow the order of these slots and have the times of shape.costs (follow_order.hpp). A
+// search may find a shorter order within the same memory limit (synthesis.hpp).
 
 std::vector<BlockSlots> v_min_block(std::int32_t ranks) {
   const std::int64_t k = ranks;
@@ -284,20 +285,21 @@ Generated v_min(const Shape& shape) {
 //   rank 0   0F0 0F1     3F0 3B0 3F1 0F2 3B1 0B0 3F2 3B2 0B1     0B2
 //   rank 1       1F0 2F0 1F1 2F1 2B0 1B0 1F2 2F2 2B1 1B1 2B2 1B2
 //
-// The paper gives the idea but not the offsets, which are derived here. A block of six slots for each
-// microbatch holds two Fs of one slot and two Bs of two slots, so no slot is free. On every rank these four
-// actions must fill the six slots, counted modulo 6. Fs go down the ranks in slots r and back up in slots
-// 2K-1-r. Their distance is odd, so the gaps between them have even length. Bs go down the ranks. Each B
-// takes the first free pair of slots that leaves another free pair. Then each B except the first moves as
-// late as possible without delaying the next one. Finally the second Bs go back up, and each takes the first
-// free pair.
+// The paper gives the idea but not the offsets, which are derived here. Each microbatch has a block of six
+// slots on a rank: two Fs of one slot each and two Bs of two slots each. So no slot is free, and on every
+// rank these four actions must fill the six slots, counted modulo 6. Fs go down the ranks in slots r and back
+// up in slots 2K-1-r. The distance of the two slots is odd, so the gaps between the two Fs have even length.
+// Bs go down the ranks. Each B takes the first free pair of slots that leaves another free pair. Then each B
+// except the first and the last moves as late as possible without delaying the next one. Finally the second
+// Bs go back up, and each takes the first free pair.
 //
-// The block runs with the times of shape.costs, with a look-ahead in the warm-up (follow_order.hpp).
+// The actions follow these slots with the times of shape.costs and a look-ahead in the warm-up
+// (follow_order.hpp).
 
 namespace {
 
-/// The six slots of one rank, counted modulo 6. Each microbatch uses the same slots, six slots later than the
-/// previous one.
+/// The six slots of one rank, counted modulo 6. Each microbatch uses the same slots as the previous one, six
+/// slots later.
 class SlotRing {
  public:
   void occupy(std::int64_t slot) { taken_[place(slot)] = true; }
@@ -327,8 +329,8 @@ std::vector<BlockSlots> one_f_one_b_v_block(std::int64_t ranks) {
   std::vector<BlockSlots> slots;
   std::vector<SlotRing> rings(static_cast<std::size_t>(ranks));
   std::int64_t slot = 2 * ranks;
-  // Each F takes the slot that the V determines. Then the Bs go down the ranks. Each B comes after the
-  // previous one, in the first pair that fits.
+  // The V determines the slots of the Fs. Then the Bs go down the ranks. Each B comes after the previous one,
+  // in the first pair of slots that fits.
   for (std::int64_t r = 0; r < ranks; ++r) {
     SlotRing& ring = rings[static_cast<std::size_t>(r)];
     slots.push_back({.forward_down = r, .forward_up = 2 * ranks - 1 - r});
@@ -338,13 +340,13 @@ std::vector<BlockSlots> one_f_one_b_v_block(std::int64_t ranks) {
     slots.back().backward_up = slot;
     slot += 2;
   }
-  // From the last rank to the second, each B moves as late as the next B allows.
+  // From the second-last rank back to rank 1, each B moves as late as the B of the next rank allows.
   for (std::size_t r = slots.size(); r-- > 2;) {
     std::int64_t latest = slots[r].backward_up - 2;
     while (!rings[r - 1].takes_first_pair(latest)) --latest;
     slots[r - 1].backward_up = latest;
   }
-  // The first pairs are final only now, so the second pairs take the remaining slots.
+  // Only now are the slots of the first Bs final, so the second Bs take the remaining slots.
   for (std::size_t r = slots.size(); r-- > 0;) {
     rings[r].occupy_pair(slots[r].backward_up);
     while (!rings[r].pair_is_free(slot)) ++slot;
@@ -354,7 +356,8 @@ std::vector<BlockSlots> one_f_one_b_v_block(std::int64_t ranks) {
   return slots;
 }
 
-/// Returns options that differ only in the warm-up. Whole backwards have no separate W that could be placed.
+/// Returns options that differ only in the warm-up. A whole backward has no separate W, so nothing else can
+/// be chosen.
 std::vector<FollowOptions> options_of(std::int32_t ranks) {
   std::vector<FollowOptions> options;
   for (std::int32_t look_ahead = 0; look_ahead <= std::max(ranks, 4); ++look_ahead) {

@@ -1,7 +1,7 @@
-// Zero-bubble schedules with one stage a rank: the backward is split into I and W, and Ws fill the gaps.
-// zb-h1 and zb-h2 are made by hand, zb-1p and zb-2p by the heuristic of search/zb_auto.hpp, and synthesized
-// by the search of search/synthesis.hpp. v_placement.cpp has two chunks a rank. Tested by picture_test.cpp
-// and weighed_costs_test.cpp.
+// Zero-bubble schedules with one stage on a rank: the backward is split into I and W, and Ws fill the gaps.
+// zb-h1 and zb-h2 have fixed formulas, zb-1p and zb-2p use the heuristic of search/zb_auto.hpp, and
+// synthesized uses the search of search/synthesis.hpp. v_placement.cpp has schedules with two chunks. Tested
+// by picture_test.cpp and weighed_costs_test.cpp.
 
 #include <algorithm>
 #include <array>
@@ -29,7 +29,8 @@
 
 namespace penstock {
 
-/// Returns a hand-made zero-bubble schedule without recomputations: ZB-H1 if `depth` is 1, ZB-H2 if it is 2.
+/// Returns ZB-H1 if `depth` is 1, or ZB-H2 if it is 2. These are the paper's hand-made schedules. The result
+/// has no recomputations.
 RolledProgram hand_made_zero_bubble(std::string schedule, const Shape& shape, std::int32_t depth);
 
 // ZB-H1 (Qi et al., "Zero Bubble Pipeline Parallelism", ICLR'24, section 2): 1F1B with each backward split
@@ -44,7 +45,8 @@ RolledProgram hand_made_zero_bubble(std::string schedule, const Shape& shape, st
 // forwards.
 
 /// Returns the loops of ZB-H1 or ZB-H2. Rank r runs depth * (K-1-r) warm-up forwards and delays each W by
-/// depth * r microbatches. After the warm-up, each repetition is I alone, F I, I W or F I W.
+/// depth * r microbatches. After the warm-up, each repetition is one of four patterns: I alone, F I, I W or F
+/// I W.
 RolledProgram hand_made_zero_bubble(std::string schedule, const Shape& shape, std::int32_t depth) {
   RolledProgram rolled = with_empty_loops(looped_program(std::move(schedule), shape));
   const std::int32_t last = shape.microbatches;
@@ -81,10 +83,10 @@ Generated zb_h1(const Shape& shape) { return spelled_out(hand_made_zero_bubble("
 //   rank 1      F0 F1 F2 I0 F3 I1 F4 I2 W0 F5 I3 W1 I4 W2 I5 W3 W4 W5
 //   rank 2         F0 I0 F1 I1 F2 I2 F3 I3 F4 I4 W0 F5 I5 W1 W2 W3 W4 W5
 //
-// Ranks start and end one after the other. The remaining bubble is before the first and after the last action
-// of each rank. It disappears if the ranks are not synchronised before the update (the paper's
-// post-validation). The authors' code requires M >= 2K. This rule also accepts fewer microbatches and then
-// places fewer forwards.
+// Ranks start one after the other and end one after the other. The remaining bubble is before the first and
+// after the last action of each rank. It disappears if the ranks are not synchronised before the update (the
+// paper's post-validation). The authors' code requires M >= 2K. This rule also accepts fewer microbatches and
+// then places fewer forwards.
 
 GeneratedLoops zb_h2_loops(const Shape& shape) { return hand_made_zero_bubble("zb-h2", shape, 2); }
 
@@ -120,15 +122,15 @@ Generated zb_2p(const Shape& shape) {
 //
 // The search starts from known orders: the automatic zero-bubble schedule for one chunk, the orders of ZB-V
 // for a V, the interleaved zero-bubble schedule if it fits, and one microbatch after the other. Without
-// costs, the best of these is the result. A lower bound on every order (search/synthesis.cpp) shows how
-// good the result is. Tested by synthesis_test.cpp.
+// costs, the result is the best of these orders. A lower bound that holds for every order
+// (search/synthesis.cpp) shows how good the result is. Tested by synthesis_test.cpp.
 
 namespace {
 
 using Lists = std::vector<std::vector<Action>>;
 
 /// Returns true if the chunks form a V, which is the default for two chunks. In a V, the last rank has two
-/// consecutive stages, which saves a transfer in each direction.
+/// consecutive stages, so one transfer in each direction is not needed.
 bool lies_as_a_v(const Shape& shape) {
   if (shape.placement != ChunkPlacement::by_number) return shape.placement == ChunkPlacement::v;
   return shape.virtual_stages == 2;

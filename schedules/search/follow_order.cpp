@@ -1,5 +1,5 @@
-// An order can be followed in several variants (FollowOptions). This file runs the variants and takes the one
-// in which the longest span of a rank is smallest. If several are equal, it takes the first.
+// A preferred order can be followed in several variants (FollowOptions). This file runs the variants and
+// takes the one in which the longest span of a rank is smallest. If several are equal, it takes the first.
 //
 //   slots of a block   ->  PreferredOrder  ->  OrderFollower, each variant  ->  the best lists  ->  squeeze()
 //   F down 0, F up 3       0F0 0F1 3F0 ..      looks ahead, places W
@@ -27,7 +27,7 @@
 namespace penstock {
 namespace {
 
-/// The actions of one kind and stage. The next of them starts in `slot`.
+/// The next action of one kind and stage, and the slot in which it starts.
 struct Stream {
   std::int64_t slot = 0;
   Action action;
@@ -35,9 +35,10 @@ struct Stream {
 
 }  // namespace
 
-/// Returns an order for each rank that merges its four streams by slot. Microbatch m has the slots of
-/// microbatch 0 plus 6 m, so each stream advances by the period. A finished stream moves beyond all others.
-/// If slots are equal, the first stream comes first.
+/// Returns an order for each rank. A rank has four streams of actions: F, and B or I, of two chunks. The
+/// streams are merged by time slot. An action of microbatch m has the slot of microbatch 0 plus 6 m. A
+/// finished stream gets a slot after all others. If slots are equal, the earlier stream in the array comes
+/// first.
 PreferredOrder repeated_block(const std::vector<BlockSlots>& slots, std::int32_t microbatches,
                               ActionKind backward) {
   constexpr std::int64_t kPeriod = 6;  // F, I and W of two chunks take one slot each
@@ -71,8 +72,8 @@ std::optional<std::vector<std::vector<Action>>> best_followed(const OrderCosts& 
   for (const OrderChoice& choice : choices) {
     OrderFollower follower(costs, choice.order);
     // A run also gives the result of all variants that would have made the same decisions. Only the other
-    // variants are run, one after another. A variant must be shorter than the best one so far, so that the
-    // first of several equal ones is taken.
+    // variants are run, one after another. A variant must be shorter than the best one so far. If several are
+    // equal, the first of them is therefore taken.
     for (std::vector<FollowOptions> variants = choice.options; !variants.empty();
          variants = follower.other_variants()) {
       const auto span = follower.run(variants, best);
@@ -91,8 +92,9 @@ Program best_followed(Program program, const OrderCosts& costs, const std::vecto
 }
 
 std::vector<FollowOptions> options_with_weights() {
-  // There are 32 variants, but other_variants() leaves out most of them. A W runs in any gap (0), or in a gap
-  // of at least half, three quarters or all of its duration.
+  // There are 32 variants, but other_variants() leaves out most of them. In a variant with 0 quarters, a W
+  // runs in any gap. In the others, a W runs only in a gap of at least half, three quarters or all of its
+  // duration.
   std::vector<FollowOptions> options;
   for (std::int32_t look_ahead = 0; look_ahead <= 3; ++look_ahead) {
     for (const std::int32_t quarters : {0, 2, 3, 4}) {

@@ -17,8 +17,8 @@ namespace penstock {
 using PreferredOrder = std::vector<std::vector<Action>>;
 
 /// The start slots of a rank's four actions of microbatch 0 on a V. The actions are the F of the chunk on the
-/// way down, the F of the chunk on the way up, and their backwards. Each next microbatch starts six slots
-/// later.
+/// way down, the F of the chunk on the way up, and their backwards. The slots of each following microbatch
+/// are six slots later.
 struct BlockSlots {
   std::int64_t forward_down = 0;
   std::int64_t forward_up = 0;
@@ -35,13 +35,13 @@ std::vector<BlockSlots> v_min_block(std::int32_t ranks);
 PreferredOrder repeated_block(const std::vector<BlockSlots>& slots, std::int32_t microbatches,
                               ActionKind backward);
 
-/// Options for following an order. They say how far a rank may deviate from it.
+/// Options that say how far a rank may deviate from the preferred order.
 struct FollowOptions {
   /// The number of later actions that a rank considers if its next action cannot run.
   std::int32_t look_ahead = 0;
   /// The value of look_ahead before the rank's first backward.
   std::int32_t warm_up_look_ahead = 0;
-  /// The shortest gap in which a W runs, in quarters of its duration.
+  /// The shortest gap in which a W runs, in quarters of the W's duration.
   std::int32_t weight_quarters = 4;
   /// True if a W may also run in a shorter gap that would otherwise become the longest pause of all ranks.
   bool overrun = false;
@@ -49,19 +49,19 @@ struct FollowOptions {
   friend bool operator==(const FollowOptions&, const FollowOptions&) = default;
 };
 
-/// An order, and the options with which it is tried.
+/// An order, and the options with which it is run.
 struct OrderChoice {
   PreferredOrder order;
   std::vector<FollowOptions> options;
 };
 
-/// Returns `program` with the lists of the best variant, without STEPs. In the best variant, the
-/// longest span of a rank is smallest. squeeze() then improves its lists. Requires a program with empty
-/// lists. Requires a choice in which ranks do not wait for each other forever.
+/// Returns `program` with the lists of the best variant, without STEPs. The best variant is the one in which
+/// the longest span of a rank is smallest. squeeze() then improves its lists. Requires a program with empty
+/// lists, and at least one choice in which ranks do not wait for each other forever.
 Program best_followed(Program program, const OrderCosts& costs, const std::vector<OrderChoice>& choices);
 
-/// Returns the lists of best_followed(). Returns nothing if ranks wait for each other forever in every
-/// variant. Also returns nothing if all lists are longer than `longest` before squeeze().
+/// Returns the lists of the best variant. Returns nothing if ranks wait for each other forever in every
+/// variant. Also returns nothing if all variants have a longest span above `longest` before squeeze().
 std::optional<std::vector<std::vector<Action>>> best_followed(const OrderCosts& costs,
                                                               const std::vector<OrderChoice>& choices,
                                                               Ns longest);

@@ -1,21 +1,23 @@
-// Builds a complete order by rules. Ranks decide in the order of time: when a rank becomes free, or when a
-// message arrives. The arrival time is known when the sender starts, so that a rank can wait for a message. A
-// free rank chooses in this order:
+// Builds a complete order by rules. Ranks make their decisions in the order of time: when a rank becomes
+// free, or when a message arrives. The arrival time is known as soon as the sender starts, so that a rank can
+// decide to wait for a message. A free rank chooses in this order:
 //
 //   1. If an I and an F have arrived, it runs the one that the rules prefer. An F must fit into memory and
 //      respect the caps.
 //   2. If only one of them has arrived, it runs this one. But it waits if the other is more urgent and
-//      arrives soon, as long as its pauses stay within the idle budget.
-//   3. If neither has arrived, it runs the oldest W that it owes, if the gap is long enough.
+//      arrives soon, as long as the rank's pauses stay within the idle budget.
+//   3. If neither has arrived, it runs the oldest owed W, if the gap is long enough. An owed W is a W that
+//      has not run although its I has run.
 //   4. Otherwise it waits for the next arrival.
 //
-// Two caps depend on the rank, which has p - 1 - rank later ranks. One limits the microbatches in flight, the
-// other the lead of a chunk over the next one. An F must leave memory for the F of later chunks. Otherwise
-// early chunks could take all memory, and no chunk could continue.
+// Two caps depend on the rank. One cap limits the microbatches in flight. The other limits the lead of a
+// chunk: the number of forwards by which it is ahead of the next chunk. Both have the form below, where a
+// rank has p - 1 - rank later ranks. An F must leave memory for the F of later chunks. Otherwise early chunks
+// could take all memory, and no chunk could continue.
 //
-//   in flight <= ceil(in_flight + in_flight_per_rank (p - 1 - rank) + more_in_flight[rank])     lead likewise
+//   in flight <= ceil(in_flight + in_flight_per_rank (p - 1 - rank) + more_in_flight[rank])
 //
-// rule_search.cpp searches the rules. Tested by search_test.cpp and synthesis_test.cpp.
+// rule_search.cpp searches for good rules. Tested by search_test.cpp and synthesis_test.cpp.
 #include "schedules/search/order_builder.hpp"
 
 #include <algorithm>
@@ -39,8 +41,9 @@ namespace {
 constexpr std::array<ActionKind, 3> kPassKinds = {ActionKind::forward, ActionKind::backward_input,
                                                   ActionKind::backward_weight};
 
-/// Returns a cap of a rank: `base`, plus `slope` for each of `steps`, plus the rank's own number in `more`.
-/// The result is limited to 0 to 2^30, because drawn values can be large and it must fit into 32 bits.
+/// Returns a cap of a rank: `base`, plus `slope` for each of `steps`, plus the rank's own entry in `more`.
+/// The result is limited to 0 to 2^30, because drawn values can be large and the result must fit into 32
+/// bits.
 std::int32_t cap(double base, double slope, std::int32_t steps, const std::vector<std::int8_t>& more,
                  std::int32_t rank) {
   const double own = more.empty() ? 0 : more[index(rank)];
@@ -48,7 +51,7 @@ std::int32_t cap(double base, double slope, std::int32_t steps, const std::vecto
   return static_cast<std::int32_t>(std::ceil(bounded));
 }
 
-/// Returns the share `part` of a number of bytes or nanoseconds, rounded down.
+/// Returns the fraction `part` of a number of bytes or nanoseconds, rounded down.
 std::int64_t part_of(std::int64_t whole, double part) {
   return static_cast<std::int64_t>(part * static_cast<double>(whole));
 }
@@ -97,7 +100,8 @@ void OrderBuilder::connect(const OrderCosts& costs, const std::vector<std::int32
     Chunk& behind = chunks_[index(chunk_of_stage[stage + 1])];
     before.behind = chunk_of_stage[stage + 1];
     behind.before = chunk_of_stage[stage];
-    // Stages on the same rank exchange no transfers, so the last rank of a V has none between its two stages.
+    // Stages on the same rank exchange no messages, so the last rank of a V has no transfer between its two
+    // stages.
     const Ns delay = before.rank == behind.rank ? 0 : costs.transfer_ns[stage];
     before.forward_delay = delay;
     behind.input_delay = delay;
@@ -117,7 +121,7 @@ void OrderBuilder::prepare_run(const OrderRules& rules, Ns limit) {
   for (std::int32_t number = 0; number < ranks; ++number) {
     const Rank& before = ranks_[index(number)];
     const double budget = rules.idle_budget + rules.idle_budget_per_rank * number;
-    // All other members of a rank start at 0. Nothing else is reset between runs.
+    // All members that are not named here start at 0. Nothing else is reset between runs.
     ranks_[index(number)] = {
         .most_idle = limit - before.busy,  // a rank with more pauses ends after the limit
         .budget = static_cast<Ns>(std::clamp(budget, 0.0, 0x1p60)),
@@ -146,8 +150,8 @@ void OrderBuilder::prepare_chunk(Chunk& chunk, std::int32_t number, const OrderR
   chunk.inputs = 0;
   // Earlier ranks must send more microbatches before their first I arrives, so their caps are larger.
   chunk.most_lead = cap(rules.lead, rules.lead_per_rank, ranks - 1 - chunk.rank, rules.more_lead, chunk.rank);
-  // If early chunks filled a rank's memory, its later chunks could not run. But only the I of later chunks
-  // would free memory.
+  // Early chunks must leave memory for the F of later chunks. If they filled the memory, no later chunk could
+  // run an F, and only the I of later chunks would free memory.
   chunk.needed = -chunk.released[kForward];
   for (std::int32_t later = number + 1; later < chunks_per_rank_; ++later) {
     chunk.needed -= rules.reserve * chunks_[index(chunk.rank * chunks_per_rank_ + later)].released[kForward];
@@ -172,8 +176,8 @@ template <std::int32_t Chunks>
 bool OrderBuilder::place_all() {
   while (true) {
     const Waking waking = wakings_.earliest();
-    // Either all actions are placed, or ranks wait for memory forever. is_complete() distinguishes the two
-    // cases.
+    // Either all actions are placed, or ranks wait forever for memory. is_complete() finds out which of the
+    // two is the case.
     if (waking.time_ns == WakeTimes::kNever) return true;
     const Choice choice = choose<Chunks>(waking.rank, waking.time_ns);
     if (choice.kind == kNone) {
@@ -188,15 +192,15 @@ bool OrderBuilder::place_all() {
 template <std::int32_t Chunks>
 void OrderBuilder::see_inputs(const Chunk* chunks, Ns now, Sight& sight) const {
   const auto is_there = [&](std::int32_t number) { return chunks[number].next_input <= now; };
-  // The loop begins at the last chunk. For `last_first`, it takes the first chunk that it finds. For
-  // `first_first`, each later chunk that it finds replaces the earlier one.
+  // The loop goes from the last chunk to the first. With `last_first` it takes the first chunk that it finds.
+  // With `first_first` it replaces its choice each time it finds another chunk.
   for (std::int32_t number = last_chunk<Chunks>(); number >= 0; --number) {
     sight.next_input = std::min(sight.next_input, chunks[number].next_input);
     if (is_there(number) && (sight.input == kNone || input_choice_ == ChunkChoice::first_first))
       sight.input = number;
   }
   if (Chunks == 1 || input_choice_ != ChunkChoice::by_turns) return;
-  // Later chunks come first, unless an earlier chunk is behind by more than the allowed lag.
+  // Later chunks come first, unless an earlier chunk has run fewer I by more than the allowed lag.
   while (sight.input > 0 && is_there(sight.input - 1) &&
          chunks[sight.input].inputs - chunks[sight.input - 1].inputs > lag_) {
     --sight.input;
@@ -216,9 +220,9 @@ void OrderBuilder::see_forwards(const Rank& rank, const Chunk* chunks, Ns now, S
   std::int32_t number = first_in_sight<Chunks>(rank);
   for (std::int32_t seen = 0; seen <= last; ++seen) {
     const Chunk& chunk = chunks[number];
-    // If the chunk is too far ahead of the next one, its output would only wait there.
+    // If the chunk is too far ahead of the next one, its output would only have to wait at the next one.
     const bool leads = number < last && chunk.forwards - chunks[number + 1].forwards >= chunk.most_lead;
-    // The last chunk has no cap, because its F makes the I possible that frees the rank's memory.
+    // The last chunk has no cap, because its F is needed for the I that frees the rank's memory.
     const bool is_capped = (number < last || last == 0) && rank.in_flight >= rank.most_in_flight;
     if (chunk.next_forward != kNever && !leads && !is_capped) {
       const bool has_room = chunk.needed <= rank.free_bytes;
@@ -239,8 +243,8 @@ void OrderBuilder::see_forwards(const Rank& rank, const Chunk* chunks, Ns now, S
 }
 
 void OrderBuilder::take_turns(const Rank& rank, const Chunk* chunks, Ns now, Sight& sight) const {
-  // After an F, the rank waits for an I even if another F has arrived. This rule does not apply before its
-  // first I and after its last I.
+  // After an F, the rank waits for an I even if another F has arrived. The rank's first F actions before its
+  // first I, and its F actions after its last I, are excepted.
   if (one_forward_a_turn_ && rank.last == kForward && rank.inputs > 0 && sight.next_input != kNever) {
     sight.forward = kNone;
     sight.next_forward = kNever;
@@ -249,8 +253,8 @@ void OrderBuilder::take_turns(const Rank& rank, const Chunk* chunks, Ns now, Sig
       rank.forwards_left == 0) {
     return;
   }
-  // After an I, the rank waits for an F that arrives soon. It also waits if an F only lacks memory that a W
-  // can free.
+  // After an I, the rank waits for an F that arrives soon. It also waits if an F has arrived but must first
+  // get memory from a W.
   const bool is_due = sight.next_forward != kNever && sight.next_forward - now < chunks[0].turn_window;
   if (!is_due && !(sight.memory_holds_back && rank.owes_weight())) return;
   sight.input = kNone;
@@ -274,7 +278,7 @@ OrderBuilder::Choice OrderBuilder::choose(std::int32_t number, Ns now) const {
                                     (preference_ == Preference::turn_about && rank.last != kForward);
   if (sight.forward != kNone && forward_is_preferred)
     return {.kind = kForward, .chunk = first + sight.forward};
-  // A W frees memory for the next F. However, the rank first postpones up to most_owed_ Ws.
+  // If more than most_owed_ Ws are owed, a W runs first, because it frees memory for the next F.
   if (sight.memory_holds_back && rank.owed_to - rank.owed_from > most_owed_) return owed_weight(rank);
   return {.kind = kInput, .chunk = first + sight.input};
 }
@@ -283,8 +287,8 @@ OrderBuilder::Choice OrderBuilder::forward_or_wait(const Rank& rank, const Chunk
                                                    Ns now) const {
   if (sight.next_input != kNever && rank.has_started()) {
     const Ns pause = sight.next_input - now;
-    // An I helps the previous stage, but an F only takes memory. So the rank waits for an I that arrives
-    // soon, as long as its pauses stay within the budget.
+    // The previous stage needs the result of an I, but an F only takes memory. So the rank waits for an I
+    // that arrives soon, as long as its pauses stay within the budget.
     if (pause < chunk.forward_window && rank.idle + pause <= rank.budget) return {.until = sight.next_input};
   }
   return {.kind = kForward, .chunk = static_cast<std::int32_t>(&chunk - chunks_.data())};
@@ -315,11 +319,13 @@ bool OrderBuilder::place(std::int32_t number, const Choice& choice, Ns now) {
     // The makespan starts at 0, so a late first start costs time like a pause.
     if (objective_ == Objective::makespan) rank.most_idle -= now;
   }
-  // The rank's span is at least its work plus its pauses. With more pauses the order exceeds the limit.
+  // The rank's span is at least its work plus its pauses. With more pauses than `most_idle`, the order
+  // exceeds the limit.
   if (rank.idle > rank.most_idle) return false;
   rank.free_at = now + chunk.durations[index(choice.kind)];
   rank.free_bytes += chunk.released[index(choice.kind)];
-  // The microbatch is not stored. Microbatches of a kind and chunk run in order, so lists() can count them.
+  // The microbatch is not stored. Microbatches of a kind and chunk run in order, so lists() can compute their
+  // numbers.
   order_[rank.order_at++] = 3 * choice.chunk + choice.kind;
   ++placed_;
   wakings_.set(number, rank.free_at);
@@ -351,7 +357,7 @@ void OrderBuilder::give_forward(std::int32_t number, Ns end) {
     chunk.next_forward = kNever;
   } else if (chunk.before != kNone) {
     // The previous stage may be several microbatches ahead. If it has not run this microbatch yet, the
-    // arrival is unknown.
+    // arrival time is unknown.
     const bool is_known = chunks_[index(chunk.before)].forwards > following;
     chunk.next_forward = is_known ? forward_arrivals_[at(number, following)] : kNever;
   }
@@ -366,7 +372,7 @@ void OrderBuilder::give_input(std::int32_t number, Ns end) {
   Chunk& chunk = chunks_[index(number)];
   const std::int32_t microbatch = chunk.inputs++;
   const std::int32_t following = microbatch + 1;
-  // On the last stage, its own F makes the I possible.
+  // The last stage has no next stage. Its own F provides the input of its I.
   const std::int32_t made = chunk.behind == kNone ? chunk.forwards : chunks_[index(chunk.behind)].inputs;
   chunk.next_input = made > following ? input_arrivals_[at(number, following)] : kNever;
   if (chunk.before != kNone) deliver_input(chunk.before, microbatch, end + chunk.input_delay);
@@ -375,7 +381,7 @@ void OrderBuilder::give_input(std::int32_t number, Ns end) {
 void OrderBuilder::deliver_forward(std::int32_t to, std::int32_t microbatch, Ns arrival) {
   forward_arrivals_[at(to, microbatch)] = arrival;
   Chunk& chunk = chunks_[index(to)];
-  // Earlier microbatches must run first. give_forward() finds this microbatch after them.
+  // Earlier microbatches must run first. give_forward() considers this microbatch after them.
   if (chunk.forwards != microbatch) return;
   chunk.next_forward = arrival;
   wake(chunk.rank, arrival);
@@ -390,7 +396,8 @@ void OrderBuilder::deliver_input(std::int32_t to, std::int32_t microbatch, Ns ar
 }
 
 void OrderBuilder::wake(std::int32_t rank, Ns time) {
-  // A busy rank looks for work when it becomes free, and then it finds all messages that have arrived.
+  // A busy rank looks for work when it becomes free. It then finds all messages that have arrived in the
+  // meantime.
   const Ns from = std::max(time, ranks_[index(rank)].free_at);
   if (from < wakings_.of(rank)) wakings_.set(rank, from);
 }

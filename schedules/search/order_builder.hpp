@@ -1,6 +1,6 @@
 #pragma once
-// Builds a whole order by given rules, in one pass in the order of time. The constants of the rules are
-// variables, which synthesis.cpp searches. Only schedules/ includes this header.
+// Builds a complete order by given rules, in one pass in the order of time. The rules contain constants, and
+// synthesis.cpp searches for good values of these constants. Only schedules/ includes this header.
 
 #include <array>
 #include <cstddef>
@@ -22,43 +22,47 @@ enum class Preference : std::uint8_t { input_first, turn_about, forward_first };
 /// The preferred chunk of a rank when several chunks can run.
 enum class ChunkChoice : std::uint8_t { last_first, first_first, by_turns };
 
-/// The constants of the rules. Chunk c of a rank is the c-th of its stages, in the order of the model.
+/// The constants of the rules. Chunk c of a rank is the c-th stage of this rank, in the order of the model.
 struct OrderRules {
   /// The total time in ns that a rank may pause to wait for a more urgent action.
   double idle_budget = 0;
   /// The additional idle budget in ns for each earlier rank.
   double idle_budget_per_rank = 0;
-  /// The longest time that a rank waits for an I instead of running an F, as a share of the F's duration.
+  /// The longest time that a rank waits for an I although an F has arrived, as a fraction of the F's
+  /// duration.
   double forward_patience = 1;
-  /// The longest time that a rank waits for an F or I instead of running a W, as a share of the W's duration.
+  /// The longest time that a rank waits for an F or I although it could run a W, as a fraction of the W's
+  /// duration.
   double weight_patience = 1;
   /// The largest number of microbatches between F and I on a rank, for all chunks together.
   double in_flight = kUnlimited;
-  /// The additional number of microbatches for each later rank.
+  /// The number that is added to `in_flight` for each later rank.
   double in_flight_per_rank = 0;
   /// The largest number of microbatches by which a chunk may be ahead of the next chunk.
   double lead = kUnlimited;
-  /// The additional lead for each later rank.
+  /// The number that is added to `lead` for each later rank.
   double lead_per_rank = 0;
-  /// The additional number of microbatches in flight, by rank. Empty means 0.
+  /// The number that is added to `in_flight` on each rank. Empty means 0.
   std::vector<std::int8_t> more_in_flight{};
-  /// The additional lead, by rank. Empty means 0.
+  /// The number that is added to `lead` on each rank. Empty means 0.
   std::vector<std::int8_t> more_lead{};
   Preference preference = Preference::input_first;
   ChunkChoice forward_choice = ChunkChoice::last_first;
   ChunkChoice input_choice = ChunkChoice::last_first;
-  /// The number of microbatches by which a later chunk may be ahead in I with ChunkChoice::by_turns.
+  /// The number of I actions by which a later chunk may be ahead of an earlier one with
+  /// ChunkChoice::by_turns.
   std::int32_t lag = 0;
   /// The number of microbatches of later chunks for which an F must leave memory.
   std::int32_t reserve = 1;
   /// True if an I must run between two F actions.
   bool one_forward_a_turn = false;
-  /// True if an F must run between two I actions, as long as an F arrives within `turn_window` F durations.
+  /// True if an F must run between two I actions, provided that an F arrives within `turn_window` F
+  /// durations.
   bool one_input_a_turn = false;
   double turn_window = 1;
   /// The number of Ws that a rank may postpone while an F waits for memory.
   std::int32_t most_owed = kAnyNumber;
-  /// The share of its memory limit that a rank may use.
+  /// The fraction of its memory limit that a rank may use.
   double memory_share = 1;
 
   static constexpr double kUnlimited = 1e9;
@@ -67,9 +71,10 @@ struct OrderRules {
   friend bool operator==(const OrderRules&, const OrderRules&) = default;
 };
 
-/// A builder for one set of costs. A search runs it hundreds of times with different rules. Therefore it
-/// allocates all memory at the beginning, and a run only writes numbers. The F actions of a stage run in
-/// ascending order of microbatches, and so do its I actions. A counter therefore gives the next microbatch.
+/// Builds orders for one set of costs. A search runs the builder hundreds of times with different rules.
+/// Therefore it allocates all memory at the beginning, and a run only writes numbers. The F actions of a
+/// stage run in ascending order of microbatches, and so do its I actions. A counter therefore gives the next
+/// microbatch.
 class OrderBuilder {
  public:
   /// Builds orders of the first `microbatches` microbatches, at least 1.
@@ -80,8 +85,8 @@ class OrderBuilder {
   std::optional<Ns> run(const OrderRules& rules, Ns limit);
   /// Returns the order of the last run. Requires that this run returned a length.
   std::vector<std::vector<Action>> lists() const;
-  /// Returns the number of actions that all runs so far have placed. actions() is the number in one complete
-  /// run.
+  /// Returns the number of actions that all runs so far have placed. actions() is the number of actions in
+  /// one complete run.
   std::int64_t placed_actions() const { return placed_; }
   std::int64_t actions() const { return 3 * std::int64_t{microbatches_} * std::ssize(chunks_); }
 
@@ -166,9 +171,9 @@ class OrderBuilder {
   std::int32_t last_chunk() const {
     return Chunks > 0 ? Chunks - 1 : chunks_per_rank_ - 1;
   }
-  /// Finds the I, or the F, that the rank would run among those that have arrived, and the next arrival. An F
-  /// counts only if it respects the caps. An F that does not fit into memory sets a flag, because a W may
-  /// free the memory.
+  /// Finds the I, or the F, that the rank would run among those that have arrived. Also finds the next
+  /// arrival. An F counts only if it respects the caps. If an F has arrived but does not fit into memory, a
+  /// flag is set, because a W may free the memory.
   template <std::int32_t Chunks>
   void see_inputs(const Chunk* chunks, Ns now, Sight& sight) const;
   template <std::int32_t Chunks>
@@ -176,12 +181,12 @@ class OrderBuilder {
   /// Returns the chunk with the preferred F.
   template <std::int32_t Chunks>
   std::int32_t first_in_sight(const Rank& rank) const;
-  /// Removes choices that must wait because the rules alternate F and I.
+  /// Removes the choices for which the rank must wait, because the rules let F and I alternate.
   void take_turns(const Rank& rank, const Chunk* chunks, Ns now, Sight& sight) const;
   template <std::int32_t Chunks>
   Choice choose(std::int32_t number, Ns now) const;
-  /// Chooses the F or W, unless a more urgent action arrives soon. For an F, this is an I. For a W, this is
-  /// an F or I.
+  /// Chooses the F or the W, unless a more urgent action arrives soon. An I is more urgent than an F. An F or
+  /// I is more urgent than a W.
   Choice forward_or_wait(const Rank& rank, const Chunk& chunk, const Sight& sight, Ns now) const;
   Choice weight_or_wait(const Rank& rank, const Sight& sight, Ns now) const;
   Choice owed_weight(const Rank& rank) const;

@@ -1,9 +1,9 @@
-// Runs an order as an event simulation. Ranks look for work when they become free and when a message arrives.
-// They do this in the order of time; if times are equal, the lower rank is first. The result depends only on
-// the decisions of the ranks, so variants with the same decisions need no separate run.
+// Follows a preferred order in an event simulation. Ranks look for work when they become free and when a
+// message arrives. They do this in the order of time; if times are equal, the lower rank is first. The result
+// depends only on the decisions of the ranks, so variants with the same decisions need no separate run.
 //
-// If only the warm-up has a look-ahead and there is no W, the order cannot change after the warm-up. Then the
-// longest span follows from the ends so far (OrderTails), and the run stops early. follow_order.cpp
+// If there is no W and only the warm-up has a look-ahead, the order cannot change after the warm-up. Then the
+// longest span can be computed from the ends so far (OrderTails), and the run stops early. follow_order.cpp
 // chooses between variants. Tested by search_test.cpp.
 
 #include "schedules/search/order_follower.hpp"
@@ -24,14 +24,14 @@
 namespace penstock {
 namespace {
 
-/// Returns true if all backwards are whole, so that no rank ever owes a W.
+/// Returns true if no backward is split into I and W.
 bool has_whole_backwards(const OrderSteps& order) {
   return std::ranges::none_of(order.tracks,
                               [](const Track& track) { return track.kind == ActionKind::backward_input; });
 }
 
 /// Returns true if each rank stays within its memory limit when it runs its order without changes. Requires
-/// whole backwards, because the function ignores the memory that a W releases.
+/// that no backward is split, because the function ignores the memory that a W releases.
 bool fits_into_memory(const OrderSteps& order) {
   for (std::size_t rank = 0; rank < order.ranks.size(); ++rank) {
     Bytes kept = 0;
@@ -64,8 +64,8 @@ OrderFollower::OrderFollower(const OrderCosts& costs, const PreferredOrder& orde
 void OrderFollower::reset(const std::vector<FollowOptions>& variants) {
   variants_ = variants;
   variant_ = variants.front();
-  // Variants count as equal until look_farther() finds an action that one of them would have run, or
-  // weight_suits() finds a W.
+  // All variants count as equal at first. look_farther() finds an action that a variant with a larger
+  // look-ahead would have run, and weight_suits() finds a W for which a variant decides differently.
   same_ahead_ = variant_.warm_up_look_ahead;
   for (const FollowOptions& variant : variants)
     same_ahead_ = std::max(same_ahead_, variant.warm_up_look_ahead);
@@ -100,7 +100,7 @@ void OrderFollower::forget_arrivals() {
 void OrderFollower::reset(std::int32_t number) {
   Rank& rank = ranks_[index(number)];
   const std::vector<Step>& preferred = order_.ranks[index(number)];
-  // The last run did not change the order from index `bent` on.
+  // The last run did not change the order from index `bent` on, so only the part before it is restored.
   std::copy_n(preferred.begin(), rank.bent, rank.order.begin());
   rank.list.clear();
   rank.inputs.clear();
@@ -115,14 +115,14 @@ void OrderFollower::reset(std::int32_t number) {
 
 std::optional<Ns> OrderFollower::run(const std::vector<FollowOptions>& variants, Ns limit) {
   reset(variants);
-  // The computation of tails must read the whole order. For a single variant this is useful only if an
-  // earlier run has already computed them.
+  // The computation of the tails must read the whole order. For a single variant, this takes more time than
+  // it saves, unless an earlier run has already computed the tails.
   const bool may_stop = order_gets_fixed_ && variant_.look_ahead == 0 && (tails_ || variants.size() > 1);
   while (wakings_.earliest().time_ns != WakeTimes::kNever) {
     const Waking waking = wakings_.earliest();
     act(waking.rank, waking.time_ns);
     // The span is at least the work plus the pauses so far on one rank. Variants with the same decisions have
-    // the same pauses, so they are given up, too.
+    // the same pauses, so they also exceed the limit.
     if (least_span_ >= limit) return std::nullopt;
     if (may_stop && unfixed_ranks_ == 0) break;
   }
@@ -150,8 +150,8 @@ std::optional<Ns> OrderFollower::finish() {
   return longest;
 }
 
-/// Returns the longest span. Returns nothing if the tails were computed for other first starts, or if ranks
-/// would wait for each other forever.
+/// Returns the longest span, or nothing if ranks would wait for each other forever. Also returns nothing if
+/// the tails were computed for other first starts.
 std::optional<Ns> OrderFollower::span_in_sight() {
   std::vector<Ns> first_starts(ranks_.size());
   std::ranges::transform(ranks_, first_starts.begin(), &Rank::first_start);
@@ -169,11 +169,12 @@ std::optional<Ns> OrderFollower::span_in_sight() {
     if (!is_done) start(rank.order[rank.next].place, rank.free_at);
     if (is_done) longest = std::max(longest, rank.free_at - rank.first_start);
   }
-  // A message in transfer starts the action that waits for it, at any position in the list.
+  // A message in transfer determines when the action that waits for it starts, at any position in the list.
   for (std::int32_t giver = 0; giver < static_cast<std::int32_t>(done_.size()); ++giver) {
     const std::int32_t taker = order_.tracks[index(giver)].next;
     if (taker == Track::kNone) continue;
-    // Microbatches of a track run in order, so these outputs have been sent but not used.
+    // The microbatches of a track run in order. So the outputs of these microbatches have been sent but not
+    // used.
     for (std::int32_t m = done_[index(taker)]; m < done_[index(giver)]; ++m) {
       const std::int32_t place = taker * order_.microbatches + m;
       start(place, arrivals_[index(place)]);
@@ -197,7 +198,7 @@ void OrderFollower::act(std::int32_t number, Ns now) {
   }
 }
 
-/// Finds the nearest action that a variant with a larger look-ahead would have run.
+/// Limits same_ahead_ to the look-aheads that would not have found another action than this run.
 void OrderFollower::look_farther(const Rank& rank, Bytes limit, Ns now) {
   for (std::int32_t ahead = variant_.warm_up_look_ahead + 1; ahead <= same_ahead_; ++ahead) {
     if (rank.next + index(ahead) >= rank.order.size()) return;
@@ -216,12 +217,13 @@ OrderFollower::Sight OrderFollower::look(std::int32_t number, Ns now) const {
   const std::size_t end = std::min(rank.order.size(), rank.next + index(ahead) + 1);
   Sight sight;
   for (std::size_t at = rank.next; at < end; ++at) {
-    // If an input has not been sent yet, its arrival is unknown, and the rank does not wait for it.
+    // If an input has not been sent yet, its arrival time is unknown. The rank does not wait for such an
+    // input.
     const Ns arrival = arrivals_[index(rank.order[at].place)];
     if (arrival == WakeTimes::kNever) continue;
     const Track& track = order_.track_of(rank.order[at]);
     if (track.kind == ActionKind::forward && rank.kept + track.charged > limit) {
-      // A W is used to free memory only if an F could run now, and only if all owed Ws together free enough.
+      // A W is run to free memory only if an F could run now, and only if all owed Ws together free enough.
       const bool waits = arrival > now || sight.next_arrival != WakeTimes::kNever;
       if (waits || rank.kept - rank.owed + track.charged > limit) continue;
       sight.needs_memory = true;
@@ -245,8 +247,8 @@ bool OrderFollower::suits(const FollowOptions& variant, const Rank& rank, Ns gap
 
 bool OrderFollower::weight_suits(const Rank& rank, Ns gap) {
   const bool decision = suits(variant_, rank, gap);
-  // Variants with the same decisions so far share one run. A variant that decides differently here needs a
-  // separate run.
+  // Variants that have made the same decisions so far share one run. A variant that decides differently here
+  // needs a separate run.
   std::erase_if(alike_, [&](std::size_t other) {
     if (suits(variants_[other], rank, gap) == decision) return false;
     differs_[other] = true;
@@ -257,8 +259,8 @@ bool OrderFollower::weight_suits(const Rank& rank, Ns gap) {
 
 void OrderFollower::take(std::int32_t number, std::size_t at, Ns now) {
   Rank& rank = ranks_[index(number)];
-  // A rank is fixed when the rest of its order cannot change. When all ranks are fixed, the tails give the
-  // result.
+  // A rank is fixed when the rest of its order cannot change. When all ranks are fixed, the result is
+  // computed from the tails.
   const bool was_fixed = rank.is_fixed();
   if (at > rank.next) {
     const auto place = [&](std::size_t of) { return rank.order.begin() + static_cast<std::ptrdiff_t>(of); };
@@ -278,7 +280,7 @@ void OrderFollower::take(std::int32_t number, std::size_t at, Ns now) {
   unfixed_ranks_ -= !was_fixed && rank.is_fixed() ? 1 : 0;
   ++done_[index(step.track)];
   start(number, now, track.duration);
-  // The arrival time is published when the sender starts, so that the receiver can plan until then.
+  // The arrival time is published when the sender starts, so that the receiver can plan until the arrival.
   if (track.next == Track::kNone) return;
   const Ns arrival = rank.free_at + track.delay;
   arrivals_[index(order_.taker(step))] = arrival;
@@ -289,7 +291,7 @@ void OrderFollower::place_weight(std::int32_t number, Ns now) {
   Rank& rank = ranks_[index(number)];
   const Step input = rank.inputs[rank.weights++];
   const Track& track = order_.track_of(input);
-  // A negative track marks a W. Track 0 is an F, which has no W, so the negative number is never ambiguous.
+  // A negative track marks a W. Track 0 belongs to an F, which has no W, so a negated number is never 0.
   rank.list.push_back({.track = -input.track, .place = input.place});
   rank.kept -= track.owed;
   rank.owed -= track.owed;
@@ -325,8 +327,8 @@ void OrderFollower::announce(std::int32_t number, Ns arrival) {
 
 void OrderFollower::sleep(std::int32_t number, Ns now) {
   std::vector<Ns>& arrivals = ranks_[index(number)].arrivals;
-  // The rank has considered all messages that have arrived, but none of their actions could run. It considers
-  // them again at the next wake-up.
+  // The rank has considered all messages that have arrived, but none of their actions can run now. It
+  // considers them again at its next wake-up.
   while (!arrivals.empty() && arrivals.front() <= now) {
     std::ranges::pop_heap(arrivals, std::greater<>{});
     arrivals.pop_back();
@@ -336,8 +338,8 @@ void OrderFollower::sleep(std::int32_t number, Ns now) {
 
 bool OrderFollower::sees_as_much(const FollowOptions& variant) const {
   if (variant.look_ahead != variant_.look_ahead) return false;
-  // The variants can now differ only in the warm-up. A larger look-ahead gives the same result if it would
-  // have found no other action.
+  // The variants can now differ only in the look-ahead of the warm-up. A larger look-ahead gives the same
+  // result if it would not have found another action.
   if (variant.warm_up_look_ahead == variant_.warm_up_look_ahead) return true;
   return order_gets_fixed_ && variant.look_ahead == 0 &&
          variant.warm_up_look_ahead > variant_.warm_up_look_ahead &&

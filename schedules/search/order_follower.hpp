@@ -1,7 +1,7 @@
 #pragma once
-// Follows a given order in one variant after the other (follow_order.cpp). First come the order in the form
-// that a run reads (two numbers for each action) and the tails that tell how long an order continues. Only
-// schedules/ includes this header.
+// Follows a preferred order in one variant after the other (follow_order.cpp). The header begins with two
+// parts that a run needs: the order in the form that a run reads (two numbers for each action), and the tails
+// that say how long the order lasts after each action. Only schedules/ includes this header.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace penstock {
 
-/// The common data of all F, or of all B or I, of a stage.
+/// The data that all F of a stage have in common, or that all B or I of a stage have in common.
 struct Track {
   static constexpr std::int32_t kNone = -1;
 
@@ -46,7 +46,7 @@ struct Step {
   std::int32_t place = 0;
 };
 
-/// An order as steps, and its tracks.
+/// A preferred order as steps, with its tracks.
 struct OrderSteps {
   /// Requires that each stage has only B or only I.
   OrderSteps(const OrderCosts& costs, const PreferredOrder& order);
@@ -74,13 +74,13 @@ struct OrderSteps {
   std::vector<Bytes> limits;
 };
 
-// Computes the time from the start of each action to the end of the order, for an order that no longer
-// changes. Then the longest span is known before the run ends. Tails are computed backwards from the ends of
-// the lists:
+// Computes the time from the start of each action to the end of the order. If the order no longer changes,
+// the longest span is then known before the run ends. Tails are computed backwards from the ends of the
+// lists:
 //
 //   tail = duration + max(tail of the rank's next action, delay + tail of the action that uses the output)
 //
-// After the last action of a rank, the term is minus the rank's first start.
+// After the last action of a rank, the first term is minus the rank's first start.
 
 /// The tails of all actions of an order.
 class OrderTails {
@@ -92,8 +92,8 @@ class OrderTails {
   OrderTails(const OrderSteps& order, std::vector<Ns> first_starts);
 
   const std::vector<Ns>& first_starts() const { return first_starts_; }
-  /// Returns the tail of the action at a place (Step). If this action starts at t, t plus the tail
-  /// is the longest span of the ranks that depend on it.
+  /// Returns the tail of the action at a place (Step). If this action starts at time t, the longest span of
+  /// the ranks that depend on it is t plus the tail.
   Ns after(std::int32_t place) const { return tails_[index(place)]; }
 
  private:
@@ -101,9 +101,9 @@ class OrderTails {
   std::vector<Ns> tails_;
 };
 
-/// A run that follows a given order. A free rank considers the next action of its order and `look_ahead`
-/// actions after it. It runs the first of these actions that fits into memory and has received its input. If
-/// there is none, it runs a W:
+/// A run that follows a preferred order. A free rank considers the next action of its order and the
+/// `look_ahead` actions after it. It runs the first of these actions that fits into memory and has received
+/// its input. If there is none, it runs a W:
 ///
 ///   order   F0 F1 F2 B0 F3 B1 F4        B0 is next, but its input has not arrived. With a look-ahead
 ///   taken   F0 F1 F2 F3 B0 ...          of one the rank takes F3, and B0 stays next. The order is changed
@@ -117,8 +117,8 @@ class OrderFollower {
   /// `limit`, or if ranks wait for each other forever. The latter is impossible without look-ahead if the
   /// order fits into memory.
   std::optional<Ns> run(const std::vector<FollowOptions>& variants, Ns limit);
-  /// Returns the variants of the last run for which the result is still unknown, because they give other
-  /// lists.
+  /// Returns the variants of the last run for which the result is not known, because they would have made
+  /// other decisions.
   std::vector<FollowOptions> other_variants() const;
   /// Returns the lists of the last run. Requires that this run returned a span.
   std::vector<std::vector<Action>> lists() const;
@@ -160,11 +160,11 @@ class OrderFollower {
   void act(std::int32_t rank, Ns now);
   Sight look(std::int32_t rank, Ns now) const;
   void look_farther(const Rank& rank, Bytes limit, Ns now);
-  /// Returns true if this variant would have found the same actions so far. Requires that it has made the
-  /// same decisions about Ws.
+  /// Returns true if this variant would have found the same actions so far. Requires that the variant has
+  /// made the same decisions about Ws.
   bool sees_as_much(const FollowOptions& variant) const;
   /// Returns true if the oldest owed W runs in the gap. Also records the variants that would decide
-  /// differently.
+  /// differently. An owed W is a W that has not run although its I has run.
   bool weight_suits(const Rank& rank, Ns gap);
   bool suits(const FollowOptions& variant, const Rank& rank, Ns gap) const;
   /// Runs the action at index `at` of the rank's order.
@@ -177,7 +177,7 @@ class OrderFollower {
   void sleep(std::int32_t rank, Ns now);
   /// Runs to the end. Returns the longest span, or nothing if ranks wait for each other forever.
   std::optional<Ns> finish();
-  /// Returns the longest span from the ends of running actions and from the tails of the next actions.
+  /// Returns the longest span, computed from the ends of running actions and the tails of the next actions.
   std::optional<Ns> span_in_sight();
 
   OrderSteps order_;

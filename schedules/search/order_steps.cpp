@@ -1,5 +1,6 @@
-// Connects the actions of an order with their inputs. F goes from each stage to the next. The last F leads to
-// its own backward, and backwards go from each stage to the previous one:
+// Connects the actions of an order with their inputs. The output of an F is the input of the F of the next
+// stage. On the last stage, it is the input of the backward. The output of a backward is the input of the
+// backward of the previous stage:
 //
 //   0F > 1F > 2F
 //              v        the last stage's B or I needs only its own F
@@ -48,8 +49,8 @@ Track backward_track(const OrderCosts& costs, std::int32_t stage, ActionKind kin
           .owed = splits ? released_activations(cost, ActionKind::backward_weight) : 0};
 }
 
-/// Returns the kind of backward, B or I, of each stage. A stage has only one kind, so any of its backwards
-/// gives the answer.
+/// Returns the kind of backward, B or I, of each stage. All backwards of a stage have the same kind, so the
+/// function may look at any of them.
 std::vector<ActionKind> backward_kinds(const PreferredOrder& order, std::size_t stages) {
   std::vector<ActionKind> kinds(stages, ActionKind::backward);
   for (const std::vector<Action>& list : order) {
@@ -90,7 +91,7 @@ OrderSteps::OrderSteps(const OrderCosts& costs, const PreferredOrder& order)
     for (const Action& action : order[rank]) {
       const std::int32_t number = action.stage + (action.kind == ActionKind::forward ? 0 : stages);
       steps.push_back({.track = number, .place = number * microbatches + action.microbatch});
-      // Ws fill gaps, so they are not part of the order, but they are part of a rank's work.
+      // Ws are not part of the order, because they fill gaps. But they are part of a rank's work.
       busy_ns[rank] += tracks[index(number)].duration + tracks[index(number)].weight_ns;
     }
   }
@@ -104,8 +105,8 @@ OrderTails::OrderTails(const OrderSteps& order, std::vector<Ns> first_starts)
     left.push_back(order.ranks[rank].size());
     behind.push_back(-first_starts_[rank]);
   }
-  // Each rank goes back as long as the tails of the actions that use its outputs are known. When no rank can
-  // continue, the remaining steps wait for each other, and their tails stay kEndless.
+  // Goes backwards on each rank as long as the tails of the actions that use the rank's outputs are known. If
+  // no rank can continue, the remaining steps wait for each other, and their tails stay kEndless.
   for (bool moved = true; moved;) {
     moved = false;
     for (std::size_t rank = 0; rank < left.size(); ++rank) {

@@ -1,18 +1,19 @@
 // A local search tries millions of moves, and most moves change only a few times. The end of an action is
+// (its giver is the action that sends its input)
 //
 //   end = max(end of the action before it on its rank, end of its giver + delay) + duration
 //
-// and a move changes only the ends that depend on it. Changed actions wait in a queue, with the earliest end
-// first. Each of them changes the next action of its rank and the action that uses its output, until nothing
-// changes.
+// and a move changes only the ends that depend on the moved action. Changed actions wait in a queue, with the
+// earliest end first. Each of them can change the next action of its rank and the action that uses its
+// output. The computation stops when the queue is empty.
 //
 // If no action in the queue would end earlier, no other action will end earlier, because ends are sums and
-// maxima. If the sum of ends is not smaller than before the move at that moment, the move is given up. This
-// is the case for nearly all moves.
+// maxima. If the sum of ends is then not smaller than before the move, the move is rejected. This is the case
+// for nearly all moves.
 //
-// There was no cycle of waits before the move. If ranks wait for each other after it, the moved action is
-// part of the cycle, so its changed end comes back to it. squeeze() proposes the moves. Tested by
-// search_test.cpp.
+// There was no cycle of waits before the move. If ranks wait for each other after the move, the moved action
+// is part of the cycle. The change of its end then reaches the moved action again. squeeze() proposes the
+// moves. Tested by search_test.cpp.
 
 #include "schedules/search/retimed_lists.hpp"
 
@@ -33,7 +34,7 @@ namespace penstock {
 
 namespace {
 
-/// The end of an action without a time yet. Real ends are never negative.
+/// The end of an action for which no time is computed yet. Real ends are never negative.
 constexpr Ns kNotYet = -1;
 
 }  // namespace
@@ -91,7 +92,8 @@ void RetimedLists::connect(const OrderCosts& costs) {
     if (action.kind == ActionKind::forward) forwards[place] = static_cast<Number>(number);
     if (makes_input_gradient(action.kind)) gradients[place] = static_cast<Number>(number);
   }
-  // A transfer takes equally long in both directions, so the lower stage's number is enough to find the edge.
+  // A transfer takes equally long in both directions, so the number of the lower stage is enough to find the
+  // edge.
   const auto give = [&](Number giver, Number taker, std::int32_t lower_stage) {
     const std::size_t lower = index(lower_stage);
     node(giver).taker = taker;
@@ -100,8 +102,8 @@ void RetimedLists::connect(const OrderCosts& costs) {
   };
   for (std::int32_t stage = 0; stage < static_cast<std::int32_t>(stages); ++stage) {
     for (std::int32_t m = 0; m < costs.microbatches; ++m) {
-      // The backward of the last stage has no giver. Its own F comes before it in the same list, and no move
-      // changes that.
+      // The backward of the last stage has no giver. It needs only its own F, which comes before it in the
+      // same list. No move changes the order of these two.
       node(gradients[at(stage, m)]).own = forwards[at(stage, m)];
       if (stage == 0) continue;
       give(forwards[at(stage - 1, m)], forwards[at(stage, m)], stage - 1);
@@ -160,8 +162,8 @@ std::vector<std::vector<Action>> RetimedLists::lists() const {
 }
 
 bool RetimedLists::fits(Number action, Number target) const {
-  // The memory that the action allocates counts from its new position on, also for the actions that it
-  // passes. A backward allocates nothing, so it always fits.
+  // The memory that the action allocates counts from its new position on. It therefore also counts for the
+  // actions that it passes. A backward allocates nothing, so it always fits.
   const Node& moved = node(action);
   const Bytes limit = ranks_[index(moved.rank)].limit;
   const auto kept_after = [&](Number number) { return number == kNone ? 0 : node(number).kept; };
@@ -175,8 +177,8 @@ bool RetimedLists::fits(Number action, Number target) const {
 
 bool RetimedLists::move_if_shorter(Number action, Number target) {
   Node& moved = node(action);
-  // Changed ends reveal a cycle of waits (see the top of this file). If all actions of the cycle had no
-  // duration, no end would change, and the cycle would remain hidden.
+  // A cycle of waits is found when an end changes (see the top of this file). If no action of the cycle had a
+  // duration, no end would change, and the cycle would not be found.
   if (moved.duration == 0 && input_at(moved) >= node(target).end) return false;
   const Number next_before = moved.next;
   // The target comes before the action, so the action has a previous action.
@@ -207,7 +209,7 @@ bool RetimedLists::move_if_shorter(Number action, Number target) {
 void RetimedLists::put_before(Number target, Number action) {
   Node& moved = node(action);
   Rank& rank = ranks_[index(moved.rank)];
-  // Removes the action from the chain at its old position and inserts it at the new position.
+  // Removes the action from the linked list at its old position and inserts it at the new position.
   (moved.previous == kNone ? rank.first : node(moved.previous).next) = moved.next;
   (moved.next == kNone ? rank.last : node(moved.next).previous) = moved.previous;
   moved.next = target;
@@ -219,8 +221,8 @@ void RetimedLists::put_before(Number target, Number action) {
 std::optional<Length> RetimedLists::follow_changes(Number moved) {
   while (!queue_.empty()) {
     if (earlier_in_queue_ == 0 && sum_change_ >= 0 && !spans_may_shrink_) return std::nullopt;
-    // The action with the earliest end before the move comes first. If its giver changes again, the action is
-    // touched again.
+    // The action with the earliest end before the move comes first. If its giver changes later, the action is
+    // added to the queue again.
     const Number changed = dequeue();
     if (changed == moved) return std::nullopt;
     set_end(changed, end_now(node(changed)));
@@ -244,7 +246,7 @@ void RetimedLists::set_end(Number action, Ns end) {
 void RetimedLists::touch(Number action) {
   Node& touched = node(action);
   const Ns end = end_now(touched);
-  // An action stays in the queue even if its end is again the old one. Then set_end() does nothing.
+  // An action stays in the queue even if its new end equals the old one. set_end() then does nothing.
   if (end == touched.end && !touched.waits_in_queue) return;
   const bool earlier = end < touched.end;
   earlier_in_queue_ += (earlier ? 1 : 0) - (touched.would_be_earlier ? 1 : 0);
@@ -278,14 +280,15 @@ void RetimedLists::forget_changes() {
   sum_change_ = 0;
 }
 
-// Improves complete lists by local search. It goes through all ranks and positions and takes the first
-// improvement. A move helps only an action that waits for its rank and not for its input. Ws never wait for
-// an input, so they do not move. RetimedLists computes the effect of a move. Tested by search_test.cpp.
+// Improves complete lists by local search. It goes through all ranks and positions and accepts the first
+// improvement. A move can only help an action that waits for its rank. It cannot help an action that waits
+// for its input. Ws never wait for an input, so they are not moved. RetimedLists computes the effect of a
+// move. Tested by search_test.cpp.
 
 namespace {
 
-/// The limit on moves multiplied by the number of actions. A move can touch every action, so this limits the
-/// time for programs of any size.
+/// The limit for the number of moves multiplied by the number of actions. A move can change every action, so
+/// this product limits the time for programs of any size.
 constexpr std::int64_t kMostTrials = std::int64_t{1} << 23;
 constexpr int kReach = 2;  // the number of positions that an action can move at a time
 
@@ -309,7 +312,8 @@ class Squeezer {
  private:
   using Number = RetimedLists::Number;
 
-  // No span is shorter than the work of the busiest rank, so the search ends at this length.
+  // No span is shorter than the work of the busiest rank. If the longest span has this length, the search
+  // ends.
   bool finished() const { return trials_ >= kMostTrials || lists_.length().longest_span_ns == least_ns_; }
 
   static Ns busiest_rank_ns(const Lists& lists, const OrderCosts& costs) {
@@ -343,7 +347,7 @@ class Squeezer {
   bool try_move(Number action, Number target) {
     if (follows_from(lists_.action(target), lists_.action(action))) return false;
     if (!lists_.fits(action, target)) return false;
-    // A move that is tried may change times in all lists, so it counts as many actions as there are.
+    // A move may change times in all lists, so it is counted as that many actions.
     trials_ += lists_.action_count();
     return lists_.move_if_shorter(action, target);
   }

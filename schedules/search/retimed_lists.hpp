@@ -25,8 +25,8 @@ struct Length {
   friend auto operator<=>(const Length&, const Length&) = default;
 };
 
-/// Lists of F, I, W and B, with the times of all actions. An action has a number that does not change when it
-/// moves. Requires lists that can run.
+/// Lists of F, I, W and B, with the times of all actions. An action has a number that does not change when
+/// the action moves. Requires lists that can run.
 class RetimedLists {
  public:
   using Number = std::int32_t;
@@ -53,13 +53,13 @@ class RetimedLists {
     if (start <= input_at(waiting) || action(number).kind == ActionKind::backward_weight) return false;
     return waiting.own == kNone || node(waiting.own).end < start;
   }
-  /// Returns true if the rank stays within its memory limit when `action` moves before `target`. Requires
+  /// Returns true if the rank stays within its memory limit when `action` is moved before `target`. Requires
   /// that `target` is one or two positions before `action` on the same rank.
   bool fits(Number action, Number target) const;
   /// Moves `action` before `target` if this makes the lists shorter. Returns true if it moved. Otherwise
-  /// nothing changes, also if ranks would wait for each other. Requires fits() and waits_for_rank(action).
-  /// `target` must have another stage or microbatch. An action without duration is not moved before a target
-  /// that ends before the action's input arrives.
+  /// nothing changes. It also does not move if ranks would then wait for each other. Requires fits() and
+  /// waits_for_rank(action). `target` must have another stage or microbatch. An action without duration is
+  /// not moved before a target that ends before the action's input arrives.
   bool move_if_shorter(Number action, Number target);
 
  private:
@@ -103,14 +103,14 @@ class RetimedLists {
 
   /// Moves the action before `target`. If `target` is kNone, moves it to the end of its rank.
   void put_before(Number target, Number action);
-  /// Sets the new end of an action and touches all actions that depend on it.
+  /// Sets the new end of an action and calls touch() for all actions that depend on it.
   void set_end(Number action, Ns end);
   /// Adds the action to the queue if its end must change.
   void touch(Number action);
   /// Removes the action with the earliest end before the move from the queue.
   Number dequeue();
-  /// Computes the new length of the lists. Returns nothing if it cannot be shorter, or if ranks wait for each
-  /// other.
+  /// Computes the new length of the lists. Returns nothing if the length cannot be shorter, or if ranks wait
+  /// for each other.
   std::optional<Length> follow_changes(Number moved);
   /// Ends a move that was accepted or undone.
   void forget_changes();
@@ -131,11 +131,11 @@ class RetimedLists {
 // Local search on complete lists: actions move to an earlier position as long as that makes the program
 // shorter.
 
-/// Returns improved lists. It moves one F, B or I at a time, by at most two positions to the front. A move is
-/// accepted if all ranks respect their memory limits, and the longest span of a rank decreases. It is also
-/// accepted if this span stays equal and the sum of all ends decreases. It stops when no move helps, when the
-/// rank with the longest span never pauses, or after a fixed amount of work. Requires lists of F, I, W and B
-/// that can run and fit into memory.
+/// Returns improved lists. It moves one F, B or I at a time, by at most two positions to the front. A move
+/// must respect all memory limits. It is accepted if the longest span of a rank decreases. It is also
+/// accepted if this span stays equal and the sum of all ends decreases. The search stops when no move helps,
+/// when the rank with the longest span never pauses, or after a fixed amount of work. Requires lists of F, I,
+/// W and B that can run and fit into memory.
 std::vector<std::vector<Action>> squeeze(const std::vector<std::vector<Action>>& lists,
                                          const OrderCosts& costs);
 

@@ -1,6 +1,6 @@
-// A search builds the whole order many times, by rules whose constants it draws. The first part draws rules,
-// and the second keeps the best ones. order_builder.cpp builds an order by given rules. Tested by
-// synthesis_test.cpp.
+// A search builds the whole order many times by rules (order_builder.cpp). The constants of the rules are
+// drawn at random. The first part of this file draws rules, and the second part stores the best ones. Tested
+// by synthesis_test.cpp.
 
 #include "schedules/search/rule_search.hpp"
 
@@ -18,23 +18,23 @@
 
 namespace penstock {
 
-// Draws rules for a search. Fresh rules have a random value for each constant. Changed rules are the best
-// rules with one or two changes. Fresh rules explore new regions, and changed rules improve within a region.
-// Equal seeds and draw numbers give equal rules. Tested by synthesis_test.cpp.
+// Draws rules for a search. Fresh rules have a random value for each constant, so they explore new regions.
+// Changed rules are the best rules with one or two changes, so they improve within a region. Equal seeds and
+// draw numbers give equal rules. Tested by synthesis_test.cpp.
 
 namespace {
 
-/// Returns true if the cap is limited. Small changes never bring an unlimited cap below this value.
+/// Returns true if the cap is a real limit. Small changes never bring an unlimited cap below this value.
 bool is_capped(double cap) { return cap < OrderRules::kUnlimited / 2; }
 
-/// Draws whether F and I alternate, and how soon the next F must arrive for that.
+/// Draws whether F and I must alternate, and how soon the next F must then arrive.
 void draw_turns(OrderRules& rules, Draws& draws) {
   rules.one_forward_a_turn = draws.happens(0.5);
   rules.one_input_a_turn = draws.happens(0.5);
   rules.turn_window = draws.between(0, 2);
 }
 
-/// Draws which chunk comes first. This has no effect with one chunk on each rank.
+/// Draws which chunk comes first. This has no effect if each rank has one chunk.
 void draw_choices(OrderRules& rules, Draws& draws) {
   rules.forward_choice = static_cast<ChunkChoice>(draws.from_to(0, 2));
   rules.input_choice = static_cast<ChunkChoice>(draws.from_to(0, 2));
@@ -50,8 +50,8 @@ void draw_most_owed(OrderRules& rules, Draws& draws, double unlimited) {
 }
 
 /// Draws the cap on microbatches in flight. About a third of the caps are a few microbatches plus a number
-/// for each later rank. About a quarter are the number that fits into memory, decreasing towards the end of
-/// the pipeline. The others have no limit.
+/// for each later rank. About a quarter begin with the number that fits into memory and decrease towards the
+/// end of the pipeline. The others have no limit.
 void draw_in_flight(OrderRules& rules, Draws& draws, const RuleScale& scale) {
   const double choice = draws.between(0, 1);
   if (choice < 0.35) {
@@ -73,12 +73,13 @@ void change_own(std::vector<std::int8_t>& own, Draws& draws, std::int32_t ranks)
     own[index(rank)] = static_cast<std::int8_t>(std::clamp(own[index(rank)] + step, -100, 100));
 }
 
-/// Changes a cap on single ranks: the microbatches in flight, or the lead of a chunk over the next one.
+/// Changes a cap on single ranks: the cap on microbatches in flight, or the cap on the lead of a chunk over
+/// the next one.
 void change_caps(OrderRules& rules, Draws& draws, const RuleScale& scale) {
   const bool of_lead = scale.chunks > 1 && draws.happens(0.5);
   double& cap = of_lead ? rules.lead : rules.in_flight;
-  // Without a limit, a change by one has no effect, so the cap is first set to the number that fits into
-  // memory.
+  // A change by one has no effect on an unlimited cap. Such a cap is therefore first set to the number of
+  // microbatches that fits into memory.
   if (!is_capped(cap)) {
     cap = scale.units;
     (of_lead ? rules.lead_per_rank : rules.in_flight_per_rank) = 0;
@@ -87,7 +88,7 @@ void change_caps(OrderRules& rules, Draws& draws, const RuleScale& scale) {
 }
 
 void change_once(OrderRules& rules, Draws& draws, const RuleScale& scale) {
-  // Caps of single ranks are drawn twice as often, because each rank has its own value.
+  // Caps of single ranks are drawn twice as often as other constants, because each rank has its own value.
   switch (draws.from_to(0, 14)) {
     case 0:
       rules.idle_budget = scale.idle_ns * draws.between(0.3, 1.1);
@@ -164,11 +165,11 @@ OrderRules changed_rules(OrderRules rules, Draws& draws, const RuleScale& scale)
 
 // A search builds the complete order many times, with random constants in the rules (Draws):
 //
-//   draw -> the order of a few microbatches -> promising? -> the order of all of them -> the best so far
+//   draw rules -> order of a few microbatches -> promising? -> order of all microbatches -> the best so far
 //
 // Two or three times as many microbatches as ranks already show the warm-up, the steady state and the drain.
-// Therefore most rules are judged by these microbatches alone. synthesis.cpp runs several competing searches.
-// Tested by synthesis_test.cpp.
+// Most rules can therefore be rejected with these few microbatches alone. synthesis.cpp runs several
+// competing searches. Tested by synthesis_test.cpp.
 
 namespace {
 
@@ -178,7 +179,7 @@ std::int32_t part_of(const OrderCosts& costs) {
   return std::min(costs.microbatches, enough);
 }
 
-/// Returns the number of activations of a stage that fit into the rank with least memory. Returns a very
+/// Returns the number of activations of a stage that fit into the rank with the least memory. Returns a very
 /// large number if a microbatch needs no memory.
 double units_of(const OrderCosts& costs) {
   const std::vector<MicrobatchShare> shares = microbatch_shares(costs);
@@ -213,23 +214,24 @@ void RuleSearch::go_on(std::int64_t actions) {
 /// Returns the next rules. Two of five draws are fresh rules, and the others are changed rules. Without a
 /// known order, all rules are fresh.
 OrderRules RuleSearch::next_rules() {
-  // Budgets are drawn in proportion to the idle time of the best order, which decreases during the search.
-  // Without a known order, a quarter of the work is an estimate.
+  // Idle budgets are drawn in proportion to the idle time of the best order, which decreases during the
+  // search. Without a known order, a quarter of the work is used as an estimate.
   const bool known = best_.length < RatedRules::kUnknownLength;
   scale_.idle_ns = static_cast<double>(known ? best_.length - busiest_ : busiest_ / 4);
   if (!known || draws_.happens(0.4)) return fresh_rules(draws_, scale_);
-  // The rules that are best for the first microbatches alone are another starting point.
+  // The rules that are best for the first few microbatches are another starting point.
   const bool from_part =
       has_part_ && best_of_part_.length < RatedRules::kUnknownLength && draws_.happens(0.7);
   return changed_rules(from_part ? best_of_part_.rules : best_.rules, draws_, scale_);
 }
 
-/// Returns true if the rules are good enough for the first microbatches to be tried for all.
+/// Returns true if the rules give a good order of the first few microbatches. Only then are they tried for
+/// all microbatches.
 bool RuleSearch::is_promising(const OrderRules& rules) {
   if (!has_part_) return true;
   const Ns best = best_of_part_.length;
-  // The best rules for all microbatches need not be the best for the first ones. So sometimes the order may
-  // be longer by 2 % of the idle time.
+  // The best rules for all microbatches need not be the best ones for the first few. Therefore, in 30 % of
+  // the cases, the order of the first few may be longer by 2 % of the idle time.
   const Ns slack = best < RatedRules::kUnknownLength && draws_.happens(0.3) ? (best - busiest_) / 50 : 0;
   const std::optional<Ns> length = part_.run(rules, best + slack);
   if (!length) return false;
@@ -240,12 +242,13 @@ bool RuleSearch::is_promising(const OrderRules& rules) {
 void RuleSearch::try_rules(const OrderRules& rules) {
   if (!is_promising(rules)) return;
   const std::optional<Ns> length = whole_.run(rules, best_.length);
-  // An equally long order replaces the best one, so that the search moves on among equal orders.
+  // An equally long order also replaces the best one. The search can then move between equally good orders.
   if (length) best_ = {.rules = rules, .length = *length};
 }
 
 std::vector<std::vector<Action>> RuleSearch::lists() {
-  // The builder stores only its last order, which is seldom the best. One pass builds the best one again.
+  // The builder stores only its last order, which is seldom the best one. One more pass builds the best one
+  // again.
   whole_.run(best_.rules, best_.length);
   return whole_.lists();
 }

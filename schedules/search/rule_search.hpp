@@ -1,5 +1,5 @@
 #pragma once
-// A search over the rules of order_builder.hpp from one seed, and the random draws that it makes. Only
+// A search for good rules of order_builder.hpp, from one seed, and the random numbers that it draws. Only
 // schedules/ includes this header.
 
 #include <cstdint>
@@ -30,7 +30,7 @@ class Draws {
   std::uint64_t count_ = 0;
 };
 
-/// The quantities that set the ranges of the draws.
+/// The quantities that determine the ranges of the random numbers.
 struct RuleScale {
   std::int32_t ranks = 1;
   std::int32_t chunks = 1;
@@ -40,7 +40,7 @@ struct RuleScale {
   double idle_ns = 1;
 };
 
-/// Draws all constants anew. Those for several chunks are drawn only if a rank has several chunks.
+/// Draws all constants anew. Constants for several chunks are drawn only if a rank has several chunks.
 OrderRules fresh_rules(Draws& draws, const RuleScale& scale);
 /// Returns `rules` with one or two random changes.
 OrderRules changed_rules(OrderRules rules, Draws& draws, const RuleScale& scale);
@@ -56,8 +56,8 @@ struct RatedRules {
 /// A search that starts from one seed.
 class RuleSearch {
  public:
-  /// Stores no reference. `bound` is a lower bound on the length of every order. An order of this length ends
-  /// the search.
+  /// Stores no reference to its arguments. `bound` is a lower bound on the length of every order. The search
+  /// ends when it finds an order of this length.
   RuleSearch(const OrderCosts& costs, Objective objective, std::uint64_t seed, Ns bound);
 
   /// Continues the search until it has placed `actions` more actions.

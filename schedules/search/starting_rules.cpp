@@ -1,5 +1,5 @@
-// The rules from which a search starts: a table of rules from long searches, and the functions that fit its
-// rows to the costs at hand. Tested by synthesis_test.cpp.
+// The rules from which a search starts. The first part is a table of rules from long searches. The second
+// part adapts them to the costs of a program. Tested by synthesis_test.cpp.
 
 #include "schedules/search/starting_rules.hpp"
 
@@ -19,10 +19,8 @@
 
 namespace penstock {
 
-// The table of the rules from which searches start.
-
 /// Rules that were found for a number of chunks on each rank and a memory limit. Members without a comment
-/// are those of OrderRules.
+/// have the meaning that they have in OrderRules.
 struct StartingRow {
   std::int32_t chunks = 1;
   /// The memory limit, divided by the memory that 1F1B needs on its first rank.
@@ -37,7 +35,7 @@ struct StartingRow {
   double in_flight_per_rank = 0;
   double lead = 0;
   double lead_per_rank = 0;
-  /// One letter for each rank.
+  /// One letter for each rank, as described below.
   std::string_view more_in_flight;
   std::string_view more_lead;
   Preference preference = Preference::input_first;
@@ -51,17 +49,17 @@ struct StartingRow {
   std::int32_t most_owed = 0;
 };
 
-/// Returns all rows in ascending order of chunks and limit.
+/// Returns the whole table, in ascending order of chunks and limit.
 std::span<const StartingRow> starting_rule_table();
 
-/// Returns the rules of the row. Its idle budgets are not converted to ns.
+/// Returns the rules of an entry. The idle budgets are not yet converted to ns.
 OrderRules rules_of(const StartingRow& row);
 
 // Rules from long searches, used as starting points for short ones. Each search took some minutes and began
 // with the rules of the next lower limit. It had p = 16, 24 or 32 ranks, 4 p microbatches, and transformers
-// of 9.6, 21 or 38.5 G parameters. In these models I takes as long as F, W takes three quarters of it, and I
-// releases half of the memory of F. Two chunks are on a V. The values of single ranks are one letter each: G
-// is 0, H is 1, F is -1. starting_rules.cpp adapts the rows to other costs.
+// of 9.6, 21 or 38.5 G parameters. In these models, I takes as long as F, and W takes three quarters of this
+// time. I releases half of the memory of F. Two chunks are placed on a V. The values of single ranks are one
+// letter each: G is 0, H is 1, F is -1. starting_rules() adapts the values to other costs.
 
 namespace {
 
@@ -74,7 +72,7 @@ constexpr ChunkChoice kLast = ChunkChoice::last_first;
 constexpr ChunkChoice kFirst = ChunkChoice::first_first;
 constexpr ChunkChoice kCount = ChunkChoice::by_turns;
 
-// Each row is one line. Its values are in the order of StartingRow's members.
+// Each entry is one line. Its values are in the order of StartingRow's members.
 // clang-format off
 constexpr std::array<StartingRow, 54> kRows = {{
     {1, 1.125, 0.32, 0, 0.107, 0.88, 3.884, 0.961, kNone, 0, "FLMQJPJGEFFDEIEG", "", kTurns, kLast, kLast, 0, 1, true, true, 1.39, 3},
@@ -168,23 +166,23 @@ OrderRules rules_of(const StartingRow& row) {
   return rules;
 }
 
-// Chooses rules from which a search starts. In an order that reaches the bound, the rank that determines the
-// bound pauses only as long as it must. It pauses at the beginning, because its memory allows no more F
-// before its first I arrives. With an idle budget of this length, the rank waits for the more urgent action
-// and fills later gaps with W. A slightly smaller budget suits orders in which several ranks pause.
+// Chooses the rules from which a search starts. In an order that reaches the bound, the rank that determines
+// the bound pauses only as long as it must. It pauses at the beginning, because its memory allows no further
+// F before its first I arrives. With an idle budget of this length, the rank waits for the more urgent action
+// and fills later gaps with Ws. If several ranks pause, a slightly smaller budget is better.
 //
-// Rows of the table are adapted to the costs. A cap increases with the number of later ranks, so it needs no
-// change. The value of a single rank comes from the rank at the same relative position in the pipeline.
+// Entries of the table are adapted to the costs. A cap increases with the number of later ranks, so it needs
+// no change. The value of a single rank is taken from the rank at the same relative position in the pipeline.
 // Tested by synthesis_test.cpp.
 
 namespace {
 
-/// How far a row's memory limit may be above or below the given limit. Rows are an eighth of 1F1B's memory
-/// apart, so the next row above and the next two below are used.
+/// The largest distance between the memory limit of an entry and the given limit. The limits of entries are
+/// an eighth of 1F1B's memory apart. So one entry above and two entries below are used.
 constexpr double kAbove = 0.13;
 constexpr double kBelow = 0.3;
 
-/// The quantities to which the rows are adapted.
+/// The quantities to which the entries are adapted.
 struct Fitting {
   std::size_t ranks = 1;
   std::int32_t chunks = 1;
@@ -192,7 +190,7 @@ struct Fitting {
   double microbatch = 0;  // work of the busiest rank on one microbatch, in ns
 };
 
-/// Returns the quantities for these costs. Ranks without activations do not count for the limit.
+/// Returns the quantities for these costs. A rank without activations does not limit the memory.
 Fitting fitting_of(const OrderCosts& costs) {
   Fitting fitting{.ranks = costs.memory_limit.size()};
   fitting.chunks = static_cast<std::int32_t>(costs.stages.size() / fitting.ranks);
@@ -231,7 +229,7 @@ std::vector<OrderRules> rules_aimed_at(Ns bound, const OrderCosts& costs) {
   const auto pause = static_cast<double>(bound - busiest_work_ns(costs));
   std::vector<OrderRules> starts;
   if (pause <= 0) return starts;
-  // The most promising rules come first, because a search with little effort does not try all of them.
+  // The most promising rules come first, because a short search does not try all of them.
   for (const double part : {0.8, 1.0, 0.9, 0.7, 0.5, 1.1}) {
     for (const bool one_input_a_turn : {false, true}) {
       OrderRules rules;
@@ -248,8 +246,8 @@ std::vector<OrderRules> starting_rules(const OrderCosts& costs) {
   const Fitting fitting = fitting_of(costs);
   std::vector<StartingRow> rows;
   for (const StartingRow& row : starting_rule_table()) {
-    // More than two chunks start from the rows for two chunks. Rows for slightly more memory are also tried,
-    // because the builder never exceeds the limit.
+    // For more than two chunks, the entries for two chunks are used. Entries for slightly more memory are
+    // also tried, because the builder never exceeds the limit.
     const bool suits = std::min(2, fitting.chunks) == row.chunks && row.limit <= fitting.limit + kAbove;
     if (suits) rows.push_back(row);
   }
@@ -259,15 +257,15 @@ std::vector<OrderRules> starting_rules(const OrderCosts& costs) {
   for (const StartingRow& row : rows) {
     OrderRules rules = fitted(rules_of(row), fitting);
     const double budget = rules.idle_budget;
-    // A row far below the limit is used only with the memory for which it was found (see below).
+    // An entry far below the limit is used only with the memory limit for which it was found (see below).
     for (const double part : {1.0, 0.8, 1.2}) {
       if (row.limit < fitting.limit - kBelow) break;
       rules.idle_budget = part * budget;
       starts.push_back(rules);
     }
     rules.idle_budget = budget;
-    // The rules are also tried with the memory for which the row was found. Therefore a larger limit never
-    // starts from worse rules than a smaller one.
+    // The rules are also tried with the memory limit for which they were found. Therefore a larger limit
+    // never starts from worse rules than a smaller one.
     rules.memory_share = std::min(1.0, row.limit / fitting.limit);
     if (rules.memory_share < 1) starts.push_back(rules);
   }

@@ -1,14 +1,15 @@
-// Finds the best order with several searches. Searches from different seeds get stuck at different lengths,
-// which cannot be predicted, so they compete in brackets. Eight new searches make a few passes each. The
-// better half continues with twice as many passes, and so on, until one search remains. It competes with the
-// best search of earlier brackets. Each bracket makes twice as many passes as the previous one, for any
-// effort. A larger effort therefore runs the same searches as a smaller one and then continues.
+// Finds the best order with several searches. Searches from different seeds stop improving at different
+// lengths, which cannot be predicted. Therefore they compete in brackets. Eight new searches make a few
+// passes each. The better half continues with twice as many passes, and so on, until one search remains. It
+// then competes with the best search of earlier brackets (the champion). Each bracket makes twice as many
+// passes as the previous one, for any effort. A larger effort therefore runs the same searches as a smaller
+// one and then continues.
 //
 //   bracket   8 x n   4 x 2n   2 x 4n   1 x 8n   champion and challenger: n = 4, 8, 16, ... passes
 //
-// A search uses all memory within its limit. Therefore the same length is finally tried with less memory. A
-// bisection looks for the limit between the memory of one microbatch and the memory of the best order. Tested
-// by synthesis_test.cpp.
+// A search uses all memory within its limit. Therefore the program finally looks for an equally long order
+// with less memory. A bisection searches between the memory of one microbatch and the memory of the best
+// order. Tested by synthesis_test.cpp.
 
 #include "schedules/search/synthesis.hpp"
 
@@ -48,15 +49,15 @@ constexpr std::int64_t kSlice = 8;  // passes between two readings of the clock
 // made one makespan 0.5 % longer.
 constexpr std::int64_t kMostPlaced = std::int64_t{1} << 21;
 
-/// The competing searches. The first is the best of earlier brackets, the champion. `spent_` counts the
-/// actions that all searches have placed, including removed searches.
+/// The competing searches. The first one is the champion: the best search of earlier brackets. `spent_`
+/// counts the actions that all searches have placed, including searches that were removed.
 class Tournament {
  public:
   Tournament(const OrderCosts& costs, Objective objective, const SearchEffort& effort, Ns bound)
       : costs_(costs), objective_(objective), effort_(effort), bound_(bound), end_(Clock::now()) {
     end_ += std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(effort.budget_seconds));
-    // Rules that aim at the bound and rules of the table are tried first. If they reach the bound, no search
-    // runs.
+    // First, rules that aim at the bound and rules of the table are tried. If they reach the bound, no search
+    // is necessary.
     add_search();
     actions_of_a_pass_ = searches_.front().actions_of_a_pass();
     start_from(rules_aimed_at(bound, costs));
@@ -66,7 +67,7 @@ class Tournament {
   void run() {
     for (std::int64_t passes = kFirstPasses; !is_over(); passes *= 2) run_bracket(passes);
   }
-  /// Returns the number of passes in all searches. An incomplete pass counts as one.
+  /// Returns the number of passes of all searches together. An incomplete pass counts as one.
   std::int64_t passes() const { return (spent_ + actions_of_a_pass_ - 1) / actions_of_a_pass_; }
   RuleSearch& best() { return *std::ranges::min_element(searches_, {}, length_of_search); }
 
@@ -82,7 +83,7 @@ class Tournament {
   }
 
   bool is_over() {
-    // The clock is read only with a time budget. Without one, the result must not depend on time.
+    // The clock is read only if there is a time budget. Otherwise the result must not depend on time.
     if (spent_ >= effort_.passes * actions_of_a_pass_ || best().is_optimal()) return true;
     return effort_.budget_seconds > 0 && Clock::now() >= end_;
   }
@@ -92,10 +93,10 @@ class Tournament {
     searches_.emplace_back(costs_, objective_, mixed(effort_.seed) + next_seed_++, bound_);
   }
 
-  /// Runs a bracket of new searches. The remaining one competes with the first search, the best of earlier
-  /// brackets.
+  /// Runs a bracket of new searches. The search that remains competes with the champion, which is the first
+  /// search.
   void run_bracket(std::int64_t passes) {
-    // Each bracket's searches have new seeds. The champion remains first and is not sorted with them.
+    // Each bracket's searches have new seeds. The champion stays first and is not sorted with the others.
     while (searches_.size() <= kSearches) add_search();
     for (std::size_t left = kSearches; left > 0 && !is_over(); left /= 2, passes *= 2) {
       for (std::size_t number = 1; number <= left && !is_over(); ++number) go_on(searches_[number], passes);
@@ -105,8 +106,8 @@ class Tournament {
       searches_.erase(searches_.begin() + 1 + static_cast<std::ptrdiff_t>(std::max<std::size_t>(1, left / 2)),
                       searches_.end());
     }
-    // The champion gets as many passes as the last search of the bracket. The loop has doubled `passes` once
-    // more.
+    // The champion gets as many passes as the last search of the bracket. The loop has already doubled
+    // `passes` again, so half of it is the right number.
     if (!is_over()) go_on(searches_.front(), passes / 2);
     std::ranges::stable_sort(searches_, {}, length_of_search);
     searches_.erase(searches_.begin() + 1, searches_.end());
@@ -136,7 +137,7 @@ class Tournament {
   std::int64_t spent_ = 0;
 };
 
-/// The values that decide between orders, the most important first.
+/// The values by which orders are compared, the most important first.
 struct Merit {
   Ns length = RatedRules::kUnknownLength;
   /// The highest peak memory of a rank.
@@ -171,7 +172,8 @@ class BestOrder {
     merit_ = merit;
     lists_ = std::move(lists);
   }
-  /// Offers lists that can be better only with a lower peak. Other lists are not timed.
+  /// Offers lists that can be better only by a lower peak. Their length is computed only if their peak is
+  /// lower.
   void offer_smaller(Lists lists) {
     if (highest_peak(lists, costs_) < merit_.peak) offer(std::move(lists));
   }
@@ -202,8 +204,8 @@ void offer_built(BestOrder& best, const OrderCosts& costs, Objective objective,
   }
 }
 
-/// Searches for orders as short as the best one with less and less memory. `champion` holds the rules of the
-/// best search.
+/// Searches for orders that are as short as the best one but need less and less memory. `champion` holds the
+/// rules of the best search.
 void lower_memory(BestOrder& best, const OrderCosts& costs, Objective objective, const KnownOrders& known,
                   const std::vector<OrderRules>& champion) {
   constexpr Bytes kMostParts = 1024;  // limits the number of steps if one stage stores very little
@@ -212,8 +214,8 @@ void lower_memory(BestOrder& best, const OrderCosts& costs, Objective objective,
   const Bytes step = std::max({Bytes{1}, least_kept, best.merit().peak / kMostParts});
   Bytes too_little = most_kept_by_one_microbatch(costs) - 1;
   while (best.merit().peak - too_little > 1) {
-    // The step is a whole activation. A limit between two numbers of activations has the same effect as the
-    // lower number.
+    // Limits differ by at least one whole activation. A limit between two numbers of activations has the same
+    // effect as the limit for the lower number.
     const Bytes parts = (best.merit().peak - too_little - 1 + step - 1) / step;
     const Bytes most = std::min(too_little + (parts + 1) / 2 * step, best.merit().peak - 1);
     const OrderCosts smaller = within(costs, most);
@@ -223,8 +225,8 @@ void lower_memory(BestOrder& best, const OrderCosts& costs, Objective objective,
   }
 }
 
-/// Returns the effort of the shape. Unless the user states the passes, they place at most kMostPlaced
-/// actions.
+/// Returns the effort of the shape. If the user does not set the number of passes, the passes place at most
+/// kMostPlaced actions.
 SearchEffort limited_effort(const Program& program, const Shape& shape) {
   SearchEffort effort = shape.effort;
   if (effort.passes != SearchEffort::kDefaultPasses) return effort;
@@ -251,8 +253,8 @@ Synthesis synthesize(const OrderCosts& costs, Objective objective, const SearchE
     found.passes = tournament.passes();
     champion.push_back(tournament.best().best().rules);
     if (tournament.best().best().length <= best.merit().length) best.offer(tournament.best().lists());
-    // squeeze() shortens spans. If the objective is the makespan, its lists count only if their makespan is
-    // also shorter.
+    // squeeze() shortens spans. If the objective is the makespan, the squeezed lists are accepted only if
+    // their makespan is also shorter.
     best.offer(squeeze(best.lists(), costs));
   }
   if (use == MemoryUse::least) lower_memory(best, costs, objective, known, champion);
@@ -298,11 +300,12 @@ Program searched(Program program, const OrderCosts& costs, const Shape& shape) {
 //            idle >= path(z and back -> a) - own I and W on that path
 //                    - max{ x (I + W) + y W :  x kept + y (kept - released) <= limit - kept }
 //
-//   If M microbatches do not fit into memory, the last F comes after the first I, and the rank loses both
-//   times. Otherwise it loses only the larger one.
+//   If M microbatches do not fit into memory, the last F comes after the first I, and the rank is idle during
+//   both times. Otherwise it may be idle only during the longer of the two.
 //
-//   room   A microbatch stores `kept` bytes from F to the end of I: the path from the stage to the last stage
-//          and back. It stores the rest until the end of W. The sum of bytes x time is at most limit x span.
+//   room   A microbatch stores `kept` bytes from F to the end of I. This time is at least the path from the
+//          stage to the last stage and back. It stores `kept` - `released` bytes until the end of W. The sum
+//          of bytes x time is at most limit x span.
 //
 // The span of a rank is at least its work plus head plus tail, and at least room. The makespan also contains
 // the time until the first microbatch reaches the rank. If chunks differ, each term uses the chunk with the
@@ -350,8 +353,8 @@ class FreePath {
   const OrderCosts& costs_;
 };
 
-/// The chunks of a rank. Each value belongs to the chunk with the lowest bound, because a bound may be too
-/// low but never too high.
+/// The chunks of a rank. Each value is taken from the chunk that gives the lowest bound, because a bound may
+/// be too low but never too high.
 struct RankWork {
   std::vector<std::size_t> stages;
   Bytes limit = 0;
@@ -387,19 +390,19 @@ std::vector<RankWork> work_of_ranks(const OrderCosts& costs) {
   return ranks;
 }
 
-/// Returns the idle time before the rank's first I (see the top of this file).
+/// Returns the idle time before the rank's first I (`head` in the comment above).
 Ns head(const OrderCosts& costs, const RankWork& rank) {
   const Ns path = FreePath(costs).around(rank.stages.front(), rank.stages.back());
   // The path begins at the end of the first F, so this F does not count.
   return std::max<Ns>(0, path - (rank.fitting_forwards() - 1) * rank.longest_forward);
 }
 
-/// Returns the most work of I and W that fits into `room` bytes, with at most `units` microbatches of a
-/// stage.
+/// Returns the longest total time of I and W actions of microbatches that fit into `room` bytes together. At
+/// most `units` microbatches of a stage are counted.
 Ns most_backward_work(const RankWork& rank, Bytes room, std::int64_t units) {
   Ns most = 0;
   // Some microbatches in `room` still need I and W, and the others need only W. The loop tries all numbers of
-  // the first kind, because either kind may give more work.
+  // microbatches that need both, because either kind may give more work.
   for (std::int64_t whole = std::min(units, fitting(room, rank.least_kept)); whole >= 0; --whole) {
     const std::int64_t owed =
         std::min(units - whole, fitting(room - whole * rank.least_kept, rank.least_owed));
@@ -408,7 +411,7 @@ Ns most_backward_work(const RankWork& rank, Bytes room, std::int64_t units) {
   return most;
 }
 
-/// Returns the idle time after the rank's last F.
+/// Returns the idle time after the rank's last F (`tail` in the comment above).
 Ns tail(const OrderCosts& costs, const RankWork& rank) {
   // All chunks of the rank store the last microbatch until its I, so the other microbatches have the
   // remaining memory.
@@ -435,7 +438,7 @@ Ns room_for_all(const OrderCosts& costs, const RankWork& rank) {
     byte_ns += static_cast<double>(cost.kept - cost.released_by_input) *
                static_cast<double>(cost.backward_weight_ns);
   }
-  // A sum that is rounded up would not be a lower bound.
+  // The value must not be rounded up, because it would then be no lower bound.
   constexpr double kRounding = 1 - 1e-12;
   return static_cast<Ns>(kRounding * byte_ns * static_cast<double>(rank.microbatches) /
                          static_cast<double>(rank.limit));

@@ -31,8 +31,9 @@ struct Synthesis {
 /// A length that is larger than the length of any order.
 inline constexpr Ns kAnyLength = std::numeric_limits<Ns>::max() / 4;
 
-/// A function that returns known orders for `costs` within its memory limits, each with a list for each rank.
-/// It may leave out orders longer than `longest`. If `longest` is kAnyLength, it returns at least one order.
+/// A function that returns known orders within the memory limits of `costs`. Each order has a list for each
+/// rank. The function may leave out orders longer than `longest`. If `longest` is kAnyLength, it returns at
+/// least one order.
 using KnownOrders =
     std::function<std::vector<std::vector<std::vector<Action>>>(const OrderCosts& costs, Ns longest)>;
 
@@ -49,7 +50,7 @@ enum class MemoryUse : std::uint8_t {
 Synthesis synthesize(const OrderCosts& costs, Objective objective, const SearchEffort& effort,
                      const KnownOrders& known, MemoryUse use = MemoryUse::least);
 
-/// Returns `program` with the best order of synthesize(), and with its STEPs. If `shape` has no costs, takes
+/// Returns `program` with the best order of synthesize() and with its STEPs. If `shape` has no costs, it uses
 /// the best known order without a search.
 Program searched(Program program, const OrderCosts& costs, const Shape& shape, const KnownOrders& known);
 

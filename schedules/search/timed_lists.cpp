@@ -1,9 +1,9 @@
-// Lists that compute the times of their actions while a generator appends them. The times depend only on the
-// order: an action starts when its rank is free and its input has arrived.
+// Computes the times of actions while a generator appends them to lists. The times depend only on the order:
+// an action starts when its rank is free and its input has arrived.
 //
 //   start = max(rank free, arrival of the input, earliest)      pause = start - rank free (not for the first)
-//   kept    grows at F by all that it holds; B releases all, or I a part and W the rest
-//   owed    what the Ws of all I that have run would release
+//   kept    the memory of a rank: F adds all that it stores; B releases all, or I a part and W the rest
+//   owed    the memory that the Ws would release for which the I has run
 //
 // retimed_lists.cpp changes complete lists. Tested by search_test.cpp and weighed_costs_test.cpp.
 
@@ -31,8 +31,9 @@
 namespace penstock {
 namespace {
 
-/// Returns `given` as `wanted` numbers. A single number is used for all. A model with one stage has no edges,
-/// so numbers for edges are ignored. Fails if the number of values is wrong, or if a value is negative.
+/// Returns `given` as `wanted` numbers. If `given` has one number, this number is used for all. A model with
+/// one stage has no edges, so numbers for edges are then ignored. Fails if the number of values is wrong, or
+/// if a value is negative.
 template <class Value>
 tl::expected<std::vector<Value>, std::string> one_each(std::string_view key, std::vector<Value> given,
                                                        std::size_t wanted, std::string_view each) {
@@ -68,8 +69,8 @@ void count_unknown_bytes(OrderCosts& costs) {
   }
 }
 
-/// Returns a memory limit for each rank: the memory of `activations` activations of its stages. If stages
-/// differ, it uses their mean.
+/// Returns a memory limit for each rank: the memory of `activations` activations of its stages. If the stages
+/// of a rank differ, it uses their mean.
 std::vector<Bytes> limits_of_activations(const OrderCosts& costs, std::int32_t ranks,
                                          std::int64_t activations) {
   const auto chunks = static_cast<std::int64_t>(costs.stages.size()) / ranks;
@@ -204,7 +205,7 @@ void TimedLists::place(const Action& action, Ns earliest_ns) {
   Rank& rank = rank_of(action.stage);
   const Ns arrival = action.kind == ActionKind::backward_weight ? 0 : *arrival_ns(action);
   const Ns start = std::max({rank.free_at_ns, arrival, earliest_ns});
-  // A rank's span begins with its first action, so the time before it is no pause.
+  // The time before a rank's first action is no pause, because its span begins with this action.
   if (rank.first_start_ns) {
     rank.idle_ns += start - rank.free_at_ns;
     most_idle_ns_ = std::max(most_idle_ns_, rank.idle_ns);

@@ -1,6 +1,6 @@
 #pragma once
-// Lists of actions that compute the times of their actions while a generator appends them. zb_auto.cpp
-// chooses the next action by these times. Only schedules/ includes this header.
+// Lists that compute the times of their actions while a generator appends these actions. zb_auto.cpp chooses
+// the next action by these times. Only schedules/ includes this header.
 
 #include <algorithm>
 #include <bit>
@@ -35,16 +35,16 @@ struct OrderCosts {
   std::int32_t microbatches = 0;
 };
 
-/// Returns the costs that `shape` states for the stages of `placed`. Without costs, F, I and W take one unit
-/// of time each. Without a memory limit, the limit is `activations_per_rank` activations of the rank's own
-/// stages. If bytes are unknown, each activation is one unit. Requires that each stage is on one rank. Fails
-/// if a list has the wrong length, or if a limit is below the memory of one microbatch; the message states
-/// this memory.
+/// Returns the costs that `shape` states for the stages of `placed`. If it states no costs, F, I and W take
+/// one unit of time each. If it states no memory limit, the limit of a rank is `activations_per_rank`
+/// activations of the rank's stages. If bytes are unknown, each activation is one unit. Requires that each
+/// stage is on one rank. Fails if a list has the wrong length. Also fails if a limit is below the memory of
+/// one microbatch; the message states this memory.
 tl::expected<OrderCosts, std::string> order_costs(const Shape& shape, const Program& placed,
                                                   std::int64_t activations_per_rank);
 
-/// Returns the costs with memory counted in activations of equal size. They are stored from F to the end of B
-/// or W.
+/// Returns the costs with memory counted in activations of equal size. An activation is stored from F to the
+/// end of B or W.
 OrderCosts counting_activations(OrderCosts costs, std::vector<Bytes> activations);
 
 /// The share of one microbatch on a rank: the work of the rank's stages, and the memory that they store.
@@ -54,7 +54,7 @@ struct MicrobatchShare {
 };
 /// Returns the share of one microbatch on each rank.
 std::vector<MicrobatchShare> microbatch_shares(const OrderCosts& costs);
-/// Returns the memory of one microbatch on the rank that needs most. With a lower limit, no order can run.
+/// Returns the memory of one microbatch on the rank that needs most. If the limit is lower, no order can run.
 Bytes most_kept_by_one_microbatch(const OrderCosts& costs);
 /// Returns the peak memory of a rank that runs `list`.
 Bytes peak_kept(const std::vector<Action>& list, const OrderCosts& costs);
@@ -75,12 +75,12 @@ class TimedLists {
   std::int32_t forwards(std::int32_t stage) const { return forwards_[index(stage)]; }
   std::int32_t backwards(std::int32_t stage) const { return backwards_[index(stage)]; }
 
-  /// Returns the time at which the input of an F, B or I arrives on its rank. Returns nothing if the lists do
-  /// not have the action that produces the input.
+  /// Returns the time at which the input of an F, B or I arrives on its rank. Returns nothing if the action
+  /// that produces the input is not yet in the lists.
   std::optional<Ns> arrival_ns(const Action& action) const;
   /// Appends the action to the list of its rank. It starts when the rank is free and its input has arrived,
-  /// but not before `earliest_ns`. Requires that the lists have the action that produces its input, and for a
-  /// W its I.
+  /// but not before `earliest_ns`. Requires that the action that produces its input is in the lists. For a W,
+  /// its I must be in the lists.
   void place(const Action& action, Ns earliest_ns = 0);
 
   /// Returns the end of the rank's last action.
@@ -88,7 +88,7 @@ class TimedLists {
   /// Returns the total pauses of a rank since its first action. most_idle_ns() is the maximum over all ranks.
   Ns idle_ns(std::int32_t rank) const { return ranks_[index(rank)].idle_ns; }
   Ns most_idle_ns() const { return most_idle_ns_; }
-  /// Returns true if the rank has an I without its W.
+  /// Returns true if the rank has run an I but not the W of this I.
   bool owes_weight(std::int32_t rank) const { return ranks_[index(rank)].owes_weight(); }
   /// Places the oldest W of the rank that has not run. Requires that there is one.
   void place_owed_weight(std::int32_t rank, Ns earliest_ns = 0);
@@ -131,8 +131,8 @@ class TimedLists {
   Ns most_idle_ns_ = 0;
 };
 
-// The next time at which each rank looks for work, in a tree over the ranks. Every node stores the earlier
-// one of its two children. For equal times it stores the lower rank.
+// Finds the rank that looks for work next. The times of all ranks are in a tree. Every node stores the
+// earlier of its two children. If the times are equal, it stores the lower rank.
 
 /// A rank, and the time at which it looks for work.
 struct Waking {
@@ -160,8 +160,8 @@ class WakeTimes {
             .rank = node == kNever ? 0 : static_cast<std::int32_t>(node & (std::ssize(nodes_) / 2 - 1))};
   }
 
-  /// Sets the time of a rank. Requires kNever or a time below 2^63 / ranks. A search rejects costs that could
-  /// give longer times.
+  /// Sets the time of a rank. Requires kNever or a time below 2^63 / ranks. Costs that could give longer
+  /// times are rejected before a search.
   void set(std::int32_t rank, Ns time_ns) {
     std::size_t node = leaves_ + index(rank);
     Ns earlier = time_ns == kNever ? kNever : (time_ns << rank_bits_) + rank;
@@ -178,8 +178,8 @@ class WakeTimes {
 
   std::size_t leaves_;
   int rank_bits_;
-  /// Times, each with its rank in the lowest bits. The root has index 1, node n has the children 2n and 2n +
-  /// 1, and the ranks begin at index leaves_.
+  /// The nodes of the tree. Each is a time with its rank in the lowest bits. The root has index 1, node n has
+  /// the children 2n and 2n + 1, and the ranks begin at index leaves_.
   std::vector<Ns> nodes_;
 };
 

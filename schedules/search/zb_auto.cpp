@@ -3,16 +3,17 @@
 //
 //   warm-up  Every stage runs F0. Then it runs more F, as long as they fit into memory and end before the
 //            first I can start. Each stage runs at least one F more than the next stage.
-//   rounds   There is one round for each microbatch, from the last stage to the first. A stage runs an F
-//            if it is its turn. If memory is full, it first runs as many W as necessary. Then it runs the I.
+//   rounds   There is one round for each microbatch, from the last stage to the first. A stage runs its
+//            next F if due_forwards() chooses it. If memory is full, it first runs as many W as necessary.
+//            Then it runs the I.
 //   gaps     While a stage waits for the input of an F or I, it runs a W that fits into the gap. It also
 //            runs a longer W if it would otherwise pause longer than any other stage.
 //   end      Every stage runs its remaining Ws.
 //
-// The paper leaves four questions open (see Variant). All combinations are tried. A span is the time from the
-// first start to the last end of a rank. The combination with the smallest longest span is taken. A search
-// may find a shorter order in the same memory (synthesis.hpp). Tested by search_test.cpp and
-// weighed_costs_test.cpp.
+// The paper leaves four questions open (see Variant). All combinations of answers are tried. The span of a
+// rank is the time from its first start to its last end. The combination in which the longest span is
+// smallest is taken. A search may find a shorter order within the same memory limit (synthesis.hpp). Tested
+// by search_test.cpp and weighed_costs_test.cpp.
 
 #include "schedules/search/zb_auto.hpp"
 
@@ -49,7 +50,7 @@ struct Variant {
   std::int32_t lead = 1;
 };
 
-/// The decisions of a run. A variant that makes the same decisions gives the same lists.
+/// The decisions of a run. Two variants that make the same decisions give the same lists.
 struct Decisions {
   Variant variant;
   /// The number of warm-up F actions of each stage.
@@ -100,8 +101,8 @@ std::vector<Ns> first_input_starts(const OrderCosts& costs, const std::vector<Ns
 }
 
 /// Returns true if `stage` has memory for n forwards, and each earlier stage has memory for `lead` more than
-/// the next one. A stage that runs further ahead needs more forwards on earlier stages, which may have less
-/// memory.
+/// the stage after it. If a stage runs further ahead, earlier stages must store more forwards, but they may
+/// have less memory.
 bool fit(const OrderCosts& costs, const Variant& variant, std::int32_t stage, std::int32_t n) {
   for (std::int32_t before = 0; before <= stage; ++before) {
     // If a stage stores nothing, everything fits. The divisor is then 1 instead of 0.
@@ -121,17 +122,18 @@ std::vector<std::int32_t> warm_up_counts(const OrderCosts& costs, const Variant&
   std::vector<std::int32_t> counts(costs.stages.size(), 1);
   for (std::int32_t stage = static_cast<std::int32_t>(costs.stages.size()) - 2; stage >= 0; --stage) {
     std::int32_t& count = counts[index(stage)];
-    // Another F is added if it ends before the first I can start. With `overshoot`, an F is also added if it
+    // Another F is added if it ends before the first I can start. With `overshoot`, it is enough that the F
     // begins before that time.
     while (count < costs.microbatches && fit(costs, variant, stage, count + 1)) {
-      // Rows are computed when a stage needs them, because only a few stages run many F in advance.
+      // The ends of a microbatch are computed when a stage needs them, because only a few stages run many F
+      // in advance.
       while (ends.size() <= index(count)) ends.push_back(forward_ends(costs, ends.back()));
       const Ns busy_until = ends[index(count - 1)][index(stage)];
       const bool in_time = ends[index(count)][index(stage)] <= input_starts[index(stage)];
       if (!in_time && !(variant.overshoot && busy_until < input_starts[index(stage)])) break;
       ++count;
     }
-    // Each F of this stage needs its F on the previous stage, which stays `lead` ahead.
+    // Each F of this stage needs the F of the previous stage. The previous stage stays `lead` forwards ahead.
     if (stage > 0 && count > 1) {
       counts[index(stage - 1)] =
           std::max(counts[index(stage - 1)], std::min(costs.microbatches, count + variant.lead));
@@ -140,8 +142,8 @@ std::vector<std::int32_t> warm_up_counts(const OrderCosts& costs, const Variant&
   return counts;
 }
 
-/// A run of one variant, round by round. `decisions_` records the decisions that another variant would have
-/// changed.
+/// A run of one variant, round by round. `decisions_` records the decisions that would be different in
+/// another variant.
 class Heuristic {
  public:
   Heuristic(const OrderCosts& costs, const Variant& variant, std::vector<std::int32_t> warm_up)
@@ -193,12 +195,12 @@ class Heuristic {
     return least;
   }
 
-  /// Returns the stages that run an F in round m, in ascending order. Every stage must itself have run its F
-  /// of microbatch m.
+  /// Returns for each stage whether it runs an F in round m. A stage that has not yet run F of microbatch m
+  /// must run an F.
   std::vector<bool> due_forwards(std::int32_t m) {
     std::vector<bool> due(index(stages()), false);
-    // `ahead` is the number of F actions of the previous stage after this round. It is M if there is no
-    // limit: before the first stage, and after a stage that has run all its F.
+    // `ahead` is the number of F actions of the previous stage after this round. It is M if this number does
+    // not limit the stage: before the first stage, and after a stage that has run all its F.
     std::int32_t ahead = microbatches_;
     for (std::int32_t stage = 0; stage < stages(); ++stage) {
       const std::int32_t count = lists_.forwards(stage);
@@ -219,22 +221,25 @@ class Heuristic {
     const std::vector<bool> due = due_forwards(m);
     std::vector<std::int32_t> goals(index(stages()));
     for (std::int32_t stage = 0; stage < stages(); ++stage) {
-      // The goals are set before the round, because the round also runs F actions that later stages need.
+      // The goals are set before the round, because the round also runs F actions of earlier stages that
+      // later stages need.
       goals[index(stage)] = lists_.forwards(stage) + (due[index(stage)] ? 1 : 0);
     }
     for (std::int32_t stage = stages() - 1; stage >= 0; --stage) {
-      // An I needs the F of its microbatch. This F may still have to run here and on the previous stages.
+      // An I needs the F of its microbatch. If this F has not run on this stage or on previous stages, it
+      // runs now.
       run_forwards_through(stage, m);
       if (lists_.forwards(stage) < goals[index(stage)]) take_forward(stage);
       fill_gap(stage, *lists_.arrival_ns(next_input(stage)));
       lists_.place(next_input(stage));
-      // No action waits for the I of the first stage. After its last F, Ws before the I cost nothing.
+      // No other rank waits for the I of the first stage. After the last F of this stage, Ws can therefore
+      // run before the I without a loss.
       if (stage == 0 && lists_.forwards(0) == microbatches_) place_all_owed(0);
     }
   }
 
-  /// Runs the missing F actions up to microbatch m on `stage`. Before them, runs the ones of previous stages
-  /// that they need.
+  /// Runs the missing F actions up to microbatch m on `stage`. Before that, it runs the F actions of previous
+  /// stages that they need.
   void run_forwards_through(std::int32_t stage, std::int32_t m) {
     std::int32_t first = stage;
     while (first > 0 && lists_.forwards(first - 1) <= m) --first;
@@ -278,8 +283,8 @@ class Heuristic {
       const Ns gap = until_ns - lists_.free_at_ns(stage);
       if (gap <= 0) return;
       if (gap < cost(stage).backward_weight_ns) {
-        // The W is longer than the gap. If another stage has paused longer, this pause does not make the span
-        // longer.
+        // The W is longer than the gap. If another stage has paused longer, a pause here does not make the
+        // longest span longer.
         if (lists_.idle_ns(stage) + gap <= lists_.most_idle_ns()) return;
         decisions_.by_overrun = true;
         if (!variant_.overrun) return;
@@ -308,7 +313,7 @@ std::optional<std::vector<std::vector<Action>>> zero_bubble_order(const OrderCos
   for (const Variant& variant : all_variants()) {
     const std::vector<std::int32_t> warm_up = warm_up_counts(costs, variant);
     const auto is_the_same = [&](const Decisions& run) { return run.would_be(variant, warm_up); };
-    // If a run was given up, variants with the same decisions would also be too long.
+    // If a run was stopped because it was too long, variants with the same decisions would also be too long.
     if (std::ranges::any_of(tried, is_the_same)) continue;
     Heuristic heuristic(costs, variant, warm_up);
     const auto span_ns = heuristic.run(best_ns);

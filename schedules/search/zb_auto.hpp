@@ -13,14 +13,14 @@
 
 namespace penstock {
 
-/// Returns the lists of the best variant of the heuristic, in which the longest span of a rank is smallest.
-/// Returns nothing if all variants are longer than `longest`. Requires one stage on each rank, and memory for
-/// one microbatch.
+/// Returns the lists of the best variant of the heuristic: the variant in which the longest span of a rank is
+/// smallest. Returns nothing if all variants are longer than `longest`. Requires one stage on each rank, and
+/// memory for one microbatch.
 std::optional<std::vector<std::vector<Action>>> zero_bubble_order(const OrderCosts& costs, Ns longest);
 
-/// Returns the best variant of the heuristic, or the result of a search, for shape.costs, shape.transfer_ns
-/// and shape.memory_limit. Without a limit, a rank may store `activations` activations of its stage. The
-/// errors are the same as for order_costs().
+/// Returns the best variant of the heuristic, or a shorter order from a search, for shape.costs,
+/// shape.transfer_ns and shape.memory_limit. Without a memory limit, a rank may store `activations`
+/// activations of its stage. The errors are the same as for order_costs().
 Generated automatic_zero_bubble(std::string schedule, const Shape& shape, std::int64_t activations);
 
 }  // namespace penstock

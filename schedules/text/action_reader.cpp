@@ -76,15 +76,15 @@ Done ActionReader::read_group() {
   do {
     cursor_.skip_blanks();
     if (Done action = read_action(); !action) return action;
-    // Each action of a group overlaps the next action. The last action does not; its flag is reset after the
-    // loop.
+    // Each action of a group overlaps the next action, except the last one. The flag of the last action is
+    // reset after the loop.
     actions_.back().overlaps_next = true;
     cursor_.skip_blanks();
   } while (cursor_.take(';'));
   if (actions_.size() - first < 2) return cursor_.fault("`;` and a second action to overlap with");
   if (!cursor_.take(')')) return cursor_.fault("`;` or `)`");
   actions_.back().overlaps_next = false;
-  // The error must show the first letter of the word, so this copy stores the position before the word.
+  // The error must show the whole word, so this copy stores the position before the word.
   TextCursor after = cursor_;
   if (cursor_.take_letters() != kOverlap) return after.fault("`OVERLAP_F_B` after the group");
   return {};
@@ -103,9 +103,9 @@ Done ActionReader::read_action() {
     action.microbatch = *microbatch;
   }
   // In a chain, the peer is the neighbouring stage. read_peer() changes the peer if the text names another
-  // one.
+  // stage.
   if (const auto neighbour = chain_peer(*kind, *stage)) action.peer = *neighbour;
-  // In PyTorch's form, `>` and `@` after an action are errors.
+  // PyTorch's form has no `>` and `@` after an action, so they are errors in this form.
   if (limits_.form == ActionForm::penstock) {
     if (Done peer = read_peer(action); !peer) return peer;
     if (Done version = read_version(action); !version) return version;
@@ -119,8 +119,7 @@ bool is_known(ActionKind kind, ActionForm form) {
   return form == ActionForm::penstock || (kind != ActionKind::recompute && kind != ActionKind::step);
 }
 
-/// Returns the error message for an unknown word. It lists only the actions of `form`, because the others
-/// cannot be used there.
+/// Returns the error message for an unknown word. It lists only the actions that `form` has.
 std::string unknown_action(std::string_view word, ActionForm form) {
   std::vector<std::string_view> known;
   for (int i = 0; i < kActionKinds; ++i) {
@@ -137,10 +136,10 @@ tl::expected<ActionKind, TextFault> ActionReader::read_kind(std::int32_t stage) 
   const std::string_view word = cursor_.take_letters();
   if (word.empty()) return cursor_.fault(fmt::format("letters such as F or SEND_B after stage {}", stage));
   const auto kind = kind_of_letters(word);
-  // The most useful message comes first: for a word of this form, of an older release, of the other form, and
-  // for any other word.
+  // The most useful message comes first. There are four cases: a word of this form, of an older release, of
+  // the other form, and any other word.
   if (kind && is_known(*kind, limits_.form)) return *kind;
-  // `BW` comes from a file of an older release. pytorch_csv.cpp adds to the message the flag that reads such
+  // `BW` comes from a file of an older release. pytorch_csv.cpp adds to this message the flag that reads such
   // files.
   if (word == "BW") {
     return TextCursor::fault_at(begin, "unknown action `BW`, with which torch 2.5 meant the full backward");

@@ -36,7 +36,7 @@ struct OldWord {
   ActionKind kind;
 };
 
-// B is first read as I. halved_backwards() corrects this later.
+// B is read as I at first. halved_backwards() corrects this later.
 constexpr std::array kOldWords = {OldWord{"F", ActionKind::forward},
                                   OldWord{"B", ActionKind::backward_input},
                                   OldWord{"W", ActionKind::backward_weight},
@@ -48,8 +48,8 @@ constexpr std::array kOldWords = {OldWord{"F", ActionKind::forward},
                                   OldWord{"UNSHARD", ActionKind::unshard},
                                   OldWord{"RESHARD", ActionKind::reshard}};
 
-/// Returns true if the dialect has the word. torch 2.4 wrote only compute actions, and split backwards as B
-/// and W.
+/// Returns true if the dialect has the word. torch 2.4 wrote only compute actions. It wrote split backwards
+/// as B and W.
 bool has_word(std::string_view word, CsvDialect dialect) {
   return dialect == CsvDialect::torch_2_5 || word == "F" || word == "B" || word == "W";
 }
@@ -149,7 +149,7 @@ std::vector<std::vector<Action>> halved_backwards(std::vector<std::vector<Action
   }
   for (std::vector<Action>& row : rows) {
     for (Action& action : row) {
-      // An I remains only if the file has a W of the same stage and microbatch.
+      // An I stays an I only if the file has a W of the same stage and microbatch.
       if (action.kind == ActionKind::backward_input && !weights.contains({action.stage, action.microbatch})) {
         action.kind = ActionKind::backward;
       }

@@ -40,22 +40,22 @@ using Furthest = std::vector<std::int32_t>;
 
 std::int32_t length(Words words) { return static_cast<std::int32_t>(words.size()); }
 
-/// Returns the index of a diagonal in a Furthest. Diagonals go from -most - 1 to most + 1.
+/// Returns the index at which a Furthest stores this diagonal. Diagonals go from -most - 1 to most + 1.
 std::size_t slot(std::int32_t diagonal, std::int32_t most) {
   return static_cast<std::size_t>(std::int64_t{diagonal} + most + 1);
 }
 
-/// Returns true if the last of `edits` edits on this diagonal adds a word, and false if it removes one. The
-/// edit that reaches a larger x is chosen. If both are equal, it is the removal, because it increases x. An
-/// outermost diagonal can be reached from one side only.
+/// Returns true if the last of `edits` edits on this diagonal adds a word, and false if it removes one. Of
+/// the two possible edits, the one that reaches the larger x is chosen. If both neighbours have the same x, a
+/// removal is chosen, because it increases x by one. An outermost diagonal can be reached from one side only.
 bool adds(const Furthest& furthest, std::int32_t diagonal, std::int32_t edits, std::int32_t most) {
   if (diagonal == -edits) return true;
   return diagonal != edits && furthest[slot(diagonal - 1, most)] < furthest[slot(diagonal + 1, most)];
 }
 
-/// Returns a list with the furthest positions before each edit, up to the edit that reaches the end of both
-/// lists. Returns nothing if more than kMostEdits edits are necessary. backwards() finds the edits in the
-/// result.
+/// Returns a list that has the furthest positions before each edit, until an edit reaches the end of both
+/// lists. Returns nothing if more than kMostEdits edits are necessary. backwards() finds the edits in this
+/// list.
 std::optional<std::vector<Furthest>> trace_of(Words before, Words after) {
   const std::int32_t most = std::min(length(before) + length(after), kMostEdits);
   // The vector has one additional diagonal at each end, which is read but never reached. All entries begin at
@@ -64,8 +64,8 @@ std::optional<std::vector<Furthest>> trace_of(Words before, Words after) {
   std::vector<Furthest> trace;
   for (std::int32_t edits = 0; edits <= most; ++edits) {
     trace.push_back(furthest);
-    // Each edit changes the diagonal by one. The diagonals of the other parity still have the results of the
-    // previous number of edits.
+    // Each edit changes the diagonal by one. So only every second diagonal changes here, and the others still
+    // have the results of the previous number of edits.
     for (std::int32_t diagonal = -edits; diagonal <= edits; diagonal += 2) {
       std::int32_t x = adds(furthest, diagonal, edits, most) ? furthest[slot(diagonal + 1, most)]
                                                              : furthest[slot(diagonal - 1, most)] + 1;
@@ -80,7 +80,7 @@ std::optional<std::vector<Furthest>> trace_of(Words before, Words after) {
   return std::nullopt;
 }
 
-/// Returns the edits from the last to the first. The lists have no common beginning or end.
+/// Returns the edits from the last to the first. Requires that the lists have no common beginning or end.
 std::vector<Edit> backwards(const std::vector<Furthest>& trace, Words before, Words after) {
   const std::int32_t most = std::min(length(before) + length(after), kMostEdits);
   std::vector<Edit> script;
@@ -91,7 +91,7 @@ std::vector<Edit> backwards(const std::vector<Furthest>& trace, Words before, Wo
     const std::int32_t diagonal = x - y;
     const bool added = adds(furthest, diagonal, edits, most);
     const std::int32_t from_diagonal = added ? diagonal + 1 : diagonal - 1;
-    // Before the first edit, only words that both lists have at the beginning remain.
+    // Before the first edit, only equal words at the beginning of both lists remain.
     const std::int32_t from_x = edits == 0 ? 0 : furthest[slot(from_diagonal, most)];
     const std::int32_t from_y = edits == 0 ? 0 : from_x - from_diagonal;
     for (; x > from_x && y > from_y; --x, --y) script.push_back(Edit::same);
@@ -130,10 +130,6 @@ std::vector<Edit> edit_script(Words before, Words after) {
   return script;
 }
 
-// Compares two programs rank by rank. It converts the lists into texts of actions and finds the shortest edit
-// script (edit_script()), because the user reads these texts. An action that has moved appears as one
-// removed and one added action. Tested by program_diff_test.cpp.
-
 namespace {
 
 /// Returns the text of an action, with its weight version and its overlap, which to_text() leaves out.
@@ -144,7 +140,7 @@ std::string full_text(const Action& action, const Action* before) {
   return before != nullptr && before->overlaps_next ? "&" + text : text;
 }
 
-/// Returns one word for each action, as edit_script() requires.
+/// Returns one word for each action of the list, for edit_script().
 std::vector<std::string> texts_of(const std::vector<Action>& list) {
   std::vector<std::string> texts;
   texts.reserve(list.size());
@@ -183,8 +179,8 @@ std::vector<ListChange> changes_of(const std::vector<std::string>& before,
   return changes;
 }
 
-/// Returns the lines of the text form before the lists. They contain all other fields of Program, so the
-/// comparison misses none.
+/// Returns the lines of the text form that come before the lists. They contain all other fields of Program,
+/// so the comparison includes every field.
 std::vector<std::string> settings_of(const Program& program) {
   Program without_lists = program;
   // Programs that differ only in the schedule's name are equal here.
@@ -204,7 +200,7 @@ std::vector<std::string> settings_of(const Program& program) {
 std::vector<SettingChange> setting_changes(const Program& before, const Program& after) {
   std::vector<SettingChange> changes;
   for (const ListChange& change : changes_of(settings_of(before), settings_of(after))) {
-    // The removed and the added lines of a change are paired, as long as both sides have lines.
+    // Removed and added lines of a change are paired as "removed -> added", as long as both sides have lines.
     const auto both = std::min(change.removed.size(), change.added.size());
     for (std::size_t i = 0; i < std::max(change.removed.size(), change.added.size()); ++i) {
       if (i < both) {
@@ -238,7 +234,7 @@ ProgramDiff diff_programs(const Program& before, const Program& after) {
     if (first == second) continue;
     auto changes = changes_of(texts_of(first), texts_of(second));
     // The last action of a list may have the overlap flag although no action follows. The texts do not show
-    // this, so it is no difference.
+    // this flag, so it does not count as a difference.
     if (changes.empty()) continue;
     diff.ranks.push_back({.rank = static_cast<std::int32_t>(rank),
                           .actions = static_cast<std::int32_t>(first.size()),

@@ -36,8 +36,8 @@ namespace {
 
 using Done = tl::expected<void, TextFault>;
 
-/// A parser of one file. Each function read_... reads its own part of a line, and its caller checks the rest
-/// of the line.
+/// A parser of one file. Each function read_... reads its own part of a line. Its caller then checks that no
+/// text remains.
 class ProgramParser {
  public:
   explicit ProgramParser(std::string_view file) : file_(file) {}
@@ -164,7 +164,7 @@ Done ProgramParser::read_line(std::string_view text) {
   }
   if (Done keyword = read_keyword(line); !keyword) return keyword;
   line.skip_blanks();
-  // The keyword's reader has not used the text that still follows, so that text is an error.
+  // If text remains after the keyword's reader, this text is an error.
   if (!line.done()) return line.fault("the end of the line");
   return {};
 }
@@ -218,7 +218,7 @@ Done ProgramParser::read_barrier(TextCursor& line) {
 }
 
 Done ProgramParser::read_versions(TextCursor& line) {
-  // With only one allowed word, read_word() gives the usual error message for any other word.
+  // This list has only one word. read_word() gives the usual error message for any other word.
   static constexpr std::array kWords = {std::string_view("mixed")};
   return read_word(line, kWords).map([this](std::string_view) { program_.mixed_versions = true; });
 }
@@ -341,8 +341,8 @@ Done ProgramParser::read_rank(TextCursor& line) {
   const std::size_t begin = line.offset();
   auto actions = read_actions(line.take_rest(), {.stages = program_.stage_count()});
   if (!actions) {
-    // The action reader counts columns from the first action, but the message counts them from the start of
-    // the line.
+    // The action reader counts columns from the first action. The message counts them from the start of the
+    // line.
     actions.error().offset += begin;
     return tl::unexpected(std::move(actions.error()));
   }

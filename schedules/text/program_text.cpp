@@ -25,8 +25,8 @@ namespace penstock {
 
 namespace {
 
-/// Writes the text form of a program. Each line writes the line break before it, so that a setting that is
-/// left out leaves no empty line.
+/// Writes the text form of a program. Each line begins with its line break, so a setting that is left out
+/// leaves no empty line.
 class ProgramWriter {
  public:
   std::string write(const Program& program);
@@ -176,7 +176,7 @@ namespace {
 constexpr const char* kMark = "<-- here";
 
 /// Returns the texts of at most `count` entries of a list, beginning with step `first`. A group is one entry,
-/// "(0F5;3B2)".
+/// such as "(0F5;3B2)".
 std::vector<std::string> cells(const std::vector<Action>& actions, std::size_t first, std::size_t count) {
   std::vector<std::string> texts;
   std::size_t step = 0;
@@ -191,16 +191,16 @@ std::vector<std::string> cells(const std::vector<Action>& actions, std::size_t f
   return texts;
 }
 
-/// Returns the step of the action at `position`. A group is one step, so an action that overlaps the next one
-/// does not count.
+/// Returns the step of the action at `position`. A group is one step. Therefore an action that overlaps the
+/// next action is not counted.
 std::size_t step_of(const std::vector<Action>& actions, std::size_t position) {
   const auto until = actions.begin() + static_cast<std::ptrdiff_t>(std::min(position, actions.size()));
   return position - static_cast<std::size_t>(std::count_if(
                         actions.begin(), until, [](const Action& action) { return action.overlaps_next; }));
 }
 
-/// Returns the first of `count` consecutive numbers below `all`. They are chosen so that `middle` is in the
-/// middle, if possible.
+/// Returns the first of `count` consecutive numbers below `all`. The numbers are chosen so that `middle` is
+/// in their middle, if possible.
 std::size_t window(std::size_t middle, std::size_t count, std::size_t all) {
   const std::size_t first = middle > count / 2 ? middle - count / 2 : 0;
   return all > count ? std::min(first, all - count) : 0;
@@ -221,8 +221,8 @@ std::string schedule_grid(const Program& program, const ProgramPlace& marked, co
   const std::size_t first_rank = window(marked_rank, size.ranks, ranks);
   const std::size_t last_rank = std::min(first_rank + size.ranks, ranks);
   const std::size_t marked_step = step_of(program.ranks[marked_rank], marked.position);
-  // Lists have different lengths, but all columns need the same number of rows. Rows that are empty for all
-  // ranks are removed below.
+  // Lists have different lengths, but all columns need the same number of table rows. Table rows that are
+  // empty for all ranks are removed below.
   const std::size_t first_step = marked_step > size.steps / 2 ? marked_step - size.steps / 2 : 0;
 
   std::vector<std::string> lines{"step  "};

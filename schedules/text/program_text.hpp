@@ -19,8 +19,8 @@
 //   rank 0: 0F0 0F1 (0B0;0W1@1)OVERLAP_F_B 0SEND_F0 0SEND_F1>2 0STEP
 //   rank 1: ...
 //
-// `@1` is a weight version other than 0. `>2` (after a RECV: `<0`) is a peer that is not the neighbouring
-// stage. Blank lines and `# comments` are allowed everywhere.
+// `@1` is a weight version other than 0. `>2` after a SEND, or `<0` after a RECV, is a peer that is not the
+// neighbouring stage. Blank lines and `# comments` are allowed everywhere.
 
 #include <cstddef>
 #include <cstdint>
@@ -61,8 +61,8 @@ struct GridSize {
   std::size_t ranks = 8;
 };
 
-/// Returns the part of `program` around `marked` as a table. The marked cell ends in "<-- here". Step k of a
-/// rank is entry k of its list, and an overlapped group is one entry. Requires 0 <= marked.rank <
+/// Returns the part of `program` around `marked` as a table. The marked cell ends in "<-- here". Table row k
+/// of a rank shows entry k of its list, and an overlapped group is one entry. Requires 0 <= marked.rank <
 /// program.rank_count().
 std::string schedule_grid(const Program& program, const ProgramPlace& marked, const GridSize& size = {});
 

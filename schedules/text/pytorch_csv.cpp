@@ -1,6 +1,6 @@
-// Reads and writes PyTorch's CSV form of a schedule. The grammar is that of _Action.from_str in
-// torch/distributed/pipelining/schedules.py. It is stricter in two cases: text after an action is an error,
-// and so is a microbatch after UNSHARD, RESHARD or REDUCE_GRAD.
+// Reads and writes PyTorch's CSV form of a schedule. The grammar is the grammar of _Action.from_str in
+// torch/distributed/pipelining/schedules.py, with two exceptions. Text after an action is an error. A
+// microbatch after UNSHARD, RESHARD or REDUCE_GRAD is also an error.
 //
 //   0F0,0F1,,,0B0,0B1       a row for each rank; a blank cell is an idle step and is skipped
 //   ,1F0,1B0,1F1,1B1,       a stage is on the rank that runs it; stage 0 has two forwards, so M is 2
@@ -34,7 +34,7 @@ namespace {
 
 using Failure = tl::unexpected<std::string>;
 
-/// The lists of all ranks, with the number of the line on which each begins.
+/// The lists of all ranks, and the number of the line on which each list begins.
 struct Rows {
   std::vector<std::vector<Action>> ranks;
   std::vector<std::size_t> lines;
@@ -55,7 +55,7 @@ Failure failure(std::string_view file, std::size_t line, std::size_t rank, std::
 
 /// Returns "; it is a cell of ..." if another dialect can read the cell. Otherwise returns an empty text.
 std::string other_dialect(std::string_view cell, CsvDialect dialect) {
-  // A cell may be valid in several dialects, so the newest of them is suggested.
+  // A cell may be valid in several dialects. In this case the newest of them is suggested.
   for (const CsvDialect other : {CsvDialect::torch_2_6, CsvDialect::torch_2_5, CsvDialect::torch_2_4}) {
     if (other != dialect && read_csv_cell(cell, other)) {
       return fmt::format("; it is a cell of {0}: read the file with `--dialect {0}`", to_text(other));
@@ -80,7 +80,7 @@ tl::expected<std::vector<Action>, std::string> read_row(const CsvRow& row, std::
   return actions;
 }
 
-/// Returns an error message if the file has a W but no I, which is possible only in the older dialects.
+/// Returns an error message if the file has a W but no I. This is possible only in the older dialects.
 std::optional<std::string> lonely_weight(const Rows& rows) {
   std::optional<Action> weight;
   for (const std::vector<Action>& row : rows.ranks) {
@@ -145,8 +145,8 @@ std::vector<HeldStage> held_stages(const Rows& rows) {
 tl::expected<Placement, std::string> placement_of(const Rows& rows, std::string_view file) {
   Placement placement;
   for (const auto& [stage, rank] : held_stages(rows)) {
-    // The entries are sorted by stage. If a number is below the next one, the previous stage is also on
-    // another rank.
+    // The entries are sorted by stage. If a stage is below the next expected number, the previous entry has
+    // the same stage, so the stage is on two ranks.
     if (std::cmp_less(stage, placement.stages.size())) {
       const auto row = static_cast<std::size_t>(rank);
       return failure(file, rows.lines[row], row,
@@ -183,8 +183,9 @@ std::vector<std::int32_t> numbers_from(std::int32_t first, std::size_t count) {
   return numbers;
 }
 
-/// If the forwards of the last rank are numbered from 1, renumbers them from 0 and returns a note.
-/// Schedule1F1B._get_pipeline_order of torch 2.11 counts these forwards from 1 and their backwards from 0.
+/// Corrects the forwards of the last rank if they are numbered from 1: renumbers them from 0 and returns a
+/// note. Schedule1F1B._get_pipeline_order of torch 2.11 counts these forwards from 1 and their backwards from
+/// 0.
 std::optional<std::string> mend_last_forwards(Rows& rows, const Placement& placement, std::string_view file) {
   std::vector<Action>& row = rows.ranks.back();
   const auto stage = static_cast<std::int32_t>(placement.stages.size()) - 1;
@@ -256,8 +257,8 @@ bool has_halved_backwards(const Program& program) {
   });
 }
 
-/// Returns why the action cannot be written, or nothing if it can. A STEP is omitted and causes no error,
-/// because the reader appends a STEP where PyTorch's optimizer runs.
+/// Returns why the action cannot be written, or nothing if it can. A STEP is left out and causes no error.
+/// The reader adds STEPs where PyTorch's optimizer runs.
 std::optional<std::string> inexpressible(const Action& action, CsvDialect dialect, bool halves) {
   if (action.kind == ActionKind::recompute) return "there is no R; turn recomputation off";
   if (action.weight_version != 0) {
@@ -268,8 +269,8 @@ std::optional<std::string> inexpressible(const Action& action, CsvDialect dialec
   return cell ? std::nullopt : std::optional(std::move(cell.error()));
 }
 
-/// Returns the row of a list in an older dialect. Requires that inexpressible() returns nothing for each
-/// action.
+/// Returns a rank's list as one line of an older dialect. Requires that inexpressible() returns nothing for
+/// each action.
 std::string old_row_of(const std::vector<Action>& actions, CsvDialect dialect, bool halves) {
   std::vector<std::string> cells;
   for (const Action& action : actions) {
@@ -278,12 +279,12 @@ std::string old_row_of(const std::vector<Action>& actions, CsvDialect dialect, b
   return fmt::format("{}", fmt::join(cells, ","));
 }
 
-/// Returns the row of a list in the newest dialect. Each overlapped group is one cell.
+/// Returns a rank's list as one line of the newest dialect. Each overlapped group is one cell.
 std::string row_of(const std::vector<Action>& actions) {
   std::string row;
   bool in_group = false;
   for (const Action& action : actions) {
-    // PyTorch's files have no STEP, and the reader of such a file appends it again.
+    // PyTorch's files have no STEP. The reader of such a file adds the STEPs again.
     if (action.kind == ActionKind::step) continue;
     if (in_group) {
       row += ';';
@@ -312,8 +313,8 @@ tl::expected<ImportedCsv, std::string> import_pytorch_csv(std::string_view text,
   if (!microbatches) return Failure(microbatches.error());
   Program& program = imported.program;
   program.schedule = "custom";
-  // PyTorch's file has only lists. K, M and the placement follow from the lists, STEPs are appended, and all
-  // other fields have their defaults.
+  // A PyTorch file has only lists. K, M and the placement follow from the lists, STEPs are appended, and all
+  // other fields have their default values.
   program.microbatches = *microbatches;
   program.placement = std::move(*placement);
   program.ranks = std::move(rows->ranks);

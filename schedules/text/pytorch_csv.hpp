@@ -1,7 +1,7 @@
 #pragma once
-// The CSV form in which torch.distributed.pipelining writes and reads schedules (`_dump_csv`, `_load_csv`). A
-// row is a rank, a cell an action such as `0F3`, `1SEND_B2` or `(0F7;7B3)OVERLAP_F_B`. Older releases spell
-// cells in other dialects.
+// The CSV form in which torch.distributed.pipelining writes and reads schedules (`_dump_csv`, `_load_csv`).
+// Each line is the list of a rank. Each cell is an action such as `0F3`, `1SEND_B2` or
+// `(0F7;7B3)OVERLAP_F_B`. Older releases write cells in other forms, which are called dialects here.
 
 #include <array>
 #include <cstdint>
@@ -18,7 +18,7 @@
 
 namespace penstock {
 
-/// A dialect, with the name of the release that introduced it. The source is schedules.py of each release.
+/// A dialect, named after the release that introduced it. The source is schedules.py of each release.
 enum class CsvDialect : std::uint8_t {
   torch_2_4,  // F0_s1: kind, microbatch, stage; only F, B and W; a B whose file has its W means I
   torch_2_5,  // 1F0, 1B0, 1W0, 1BW0: a B whose file has its W means I, and BW is the full backward;
@@ -39,14 +39,14 @@ std::optional<CsvDialect> csv_dialect_of_text(std::string_view text);
 /// says what was expected and what was found.
 tl::expected<std::vector<Action>, std::string> read_csv_cell(std::string_view cell, CsvDialect dialect);
 
-/// Returns the rows in which each I without a W of the same stage and microbatch is replaced by a B.
+/// Returns the lists. In each list, every I without a W of the same stage and microbatch is replaced by a B.
 std::vector<std::vector<Action>> halved_backwards(std::vector<std::vector<Action>> rows);
 
 /// Returns the cell of an action in an older dialect. `halves` is true if the program has I and W. The error
 /// says why the dialect has no word for the action. Requires a dialect before torch_2_6.
 tl::expected<std::string, std::string> old_csv_cell(const Action& action, CsvDialect dialect, bool halves);
 
-/// A program from a CSV file, and a sentence for each correction that was made.
+/// A program from a CSV file, and one sentence for each correction that the reader has made.
 struct ImportedCsv {
   Program program;
   std::vector<std::string> notes;
@@ -54,10 +54,10 @@ struct ImportedCsv {
   friend bool operator==(const ImportedCsv&, const ImportedCsv&) = default;
 };
 
-/// Reads three forms: "compute_only" (F, B, I, W and blank cells for idle steps), "compute_comms", and
-/// "compute_comms" with FSDP's UNSHARD, RESHARD and REDUCE_GRAD. Cells have the syntax of Python's csv
-/// module: LF or CRLF, and quotes. A byte order mark is skipped. The file does not contain some values of a
-/// program, so they are derived:
+/// Reads three forms of PyTorch: "compute_only" (F, B, I, W and blank cells for idle steps), "compute_comms",
+/// and "compute_comms" with FSDP's UNSHARD, RESHARD and REDUCE_GRAD. Cells have the syntax of Python's csv
+/// module: line ends are LF or CRLF, and cells may be quoted. A byte order mark is skipped. The file does not
+/// contain all values of a program, so these values are derived:
 ///  - stages: each stage is on the rank of its actions, and the edges form a chain;
 ///  - microbatches: M is the number of forwards of stage 0;
 ///  - the optimizer: one STEP for each stage of a rank at the end of its row, in ascending order;
@@ -72,9 +72,9 @@ tl::expected<Program, std::string> parse_pytorch_csv(std::string_view text, std:
                                                      CsvDialect dialect = CsvDialect::torch_2_6);
 
 /// Returns the CSV of `program`. It has no idle cells, and its lines end in LF. STEP actions, sharding and
-/// the channel model are left out. Fails if the program would change because the form cannot express a
-/// property: R, replicas, weight versions, edges other than a chain, slices, iterations, another update rule,
-/// or an action without a word in an older dialect.
+/// the channel model are left out. Fails if the form cannot express a property of the program: R, replicas,
+/// weight versions, edges other than a chain, slices, iterations, or another update rule. Also fails if the
+/// dialect is older and has no word for an action.
 tl::expected<std::string, std::string> to_pytorch_csv(const Program& program,
                                                       CsvDialect dialect = CsvDialect::torch_2_6);
 

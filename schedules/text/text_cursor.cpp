@@ -16,7 +16,8 @@
 namespace penstock {
 namespace {
 
-// A file may be a single very long line, but an error message must be short.
+// A file may be a single very long line, but an error message must be short. This is the largest number of
+// characters that it shows.
 constexpr std::size_t kLongestShown = 40;
 
 bool is_blank(char letter) { return letter == ' ' || letter == '\t'; }

@@ -1,5 +1,5 @@
 #pragma once
-// A position in a text while a reader reads it, and the faults that it finds. The readers of program_text.hpp
+// The position of a reader in a text, and the faults that the reader finds. The readers of program_text.hpp
 // and pytorch_csv.hpp use it.
 
 #include <cstddef>

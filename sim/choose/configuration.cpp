@@ -1,5 +1,5 @@
-// Writes a configuration into a copy of the request's scenario. The search prices the same scenario as
-// `simulate`, so that both give the same figures. Tests: tests/sim/tuning_test.cpp.
+// Sets the choices of a configuration in a copy of the request's scenario. The search computes figures for
+// this scenario, so they equal those of `simulate`. Tests: tests/sim/tuning_test.cpp.
 
 #include "sim/choose/configuration.hpp"
 
@@ -27,17 +27,17 @@ namespace penstock {
 
 namespace {
 
-/// Limit of the actions that the passes of one search for an order place together. Placing them takes about
-/// 0.15 s.
+/// Limit of the actions that all passes of one search for an order place together. To place so many actions
+/// takes about 0.15 s.
 constexpr std::int64_t kSearchedActions = 5'000'000;
 constexpr std::int64_t kLeastPasses = 10;
 
-/// Returns the number of passes if the schedule searches its order; long orders get fewer. Returns nothing
-/// for other schedules.
+/// Returns the number of passes for a schedule that searches its order. Longer orders get fewer passes.
+/// Returns nothing for other schedules.
 std::optional<std::int64_t> passes_of(const Configuration& of) {
   const ScheduleInfo* schedule = find_schedule(of.schedule);
   if (!takes_option(*schedule, "effort")) return std::nullopt;
-  // One F, I and W for each stage and microbatch.
+  // Each stage has one F, I and W for each microbatch.
   const std::int64_t actions = std::int64_t{3} * of.stages * of.virtual_stages * of.microbatches;
   return std::clamp(kSearchedActions / actions, kLeastPasses, SearchEffort::kDefaultPasses);
 }
@@ -68,9 +68,9 @@ std::int64_t device_count(const Configuration& configuration) {
 
 namespace {
 
-/// Returns the sharding that the schedule section of the configuration's scenario states.
-/// parallel.distributed_optimizer already expresses 0 and 1, so these are stated only to replace another
-/// value of the base.
+/// Returns the sharding that the schedule section of the scenario must state, or nothing. The key
+/// parallel.distributed_optimizer already expresses sharding 0 and 1. They are stated only if the base
+/// scenario states another value.
 std::optional<std::int32_t> stated_sharding(const TuneRequest& request, const Configuration& configuration) {
   if (configuration.sharding > 1 || request.base.shape.sharding) return configuration.sharding;
   return std::nullopt;
@@ -97,17 +97,17 @@ Scenario scenario_of(const TuneRequest& request, const Configuration& configurat
   auto& model = std::get<DeviceModel>(scenario.model);
   set_choices(model.work, configuration);
   model.distributed_optimizer = configuration.sharding > 0;
-  // The schedule section states the higher stages of sharding.
+  // The schedule section states sharding 2 and 3.
   model.work.parallel.sharding = std::min(configuration.sharding, 1);
   model.split = request.layer_splits[configuration.layer_split];
   model.copies = configuration.data;
   model.devices = device_count(configuration);
   scenario.schedule = std::string(configuration.schedule);
-  scenario.program.reset();       // the base's program file would replace the schedule
+  scenario.program.reset();       // a program file of the base would replace the schedule
   scenario.shape.iterations = 1;  // one step is enough, because all iterations take the same time
   scenario.shape.stages = configuration.stages;
   scenario.shape.sharding = stated_sharding(request, configuration);
-  // If the schedule's rule fixes v, the schedule does not accept the option.
+  // If the schedule's rule fixes v, the schedule refuses the option.
   const ScheduleInfo* schedule = find_schedule(configuration.schedule);
   scenario.shape.virtual_stages = schedule->chunks > 0 ? 1 : configuration.virtual_stages;
   scenario.states_chunks = true;
@@ -149,14 +149,14 @@ std::vector<Override> overrides_of(const TuneRequest& request, const Configurati
   if (const auto sharding = stated_sharding(request, configuration))
     overrides.push_back(number("schedule.sharding", *sharding));
   if (request.base.shape.iterations > 1) overrides.push_back(number("training.iterations", 1));
-  // The two batch sizes already determine M; a different M of the base would contradict them.
+  // The two batch sizes determine M, and a different M of the base would contradict them.
   if (request.base.batch.microbatches)
     overrides.push_back(number("schedule.microbatches", configuration.microbatches));
   return overrides;
 }
 
-// The search stores the best configuration for each value of each choice. The values are numbered, so a
-// configuration of thirteen choices has thirteen numbers:
+// The search stores the best configuration for each value of each choice. All values are numbered, so a
+// configuration with thirteen choices has thirteen numbers:
 //
 //     tensor 8 -> 0, context 1 -> 1, .. sharding 1 -> 12;  the next one: tensor 4 -> 13, context 1 -> 1, ..
 

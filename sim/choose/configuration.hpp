@@ -21,8 +21,8 @@
 
 namespace penstock {
 
-/// A point of the searched space. The operator compares members in their order, which decides between equally
-/// good points.
+/// A point of the space in which the search looks. The operator compares the members in their order. This
+/// order decides between equally good points.
 struct Configuration {
   std::int32_t nodes = 1;
   std::int32_t tensor = 1;
@@ -36,7 +36,7 @@ struct Configuration {
   std::string_view schedule = "1f1b";  ///< name of a schedule in the table of schedules
   std::size_t layer_split = 0;         ///< index into TuneRequest::layer_splits
   std::int32_t micro_batch_size = 1;
-  std::int32_t microbatches = 1;  ///< microbatches of one copy of the pipeline
+  std::int32_t microbatches = 1;  ///< number of microbatches of one copy of the pipeline
   LayerRecompute recompute = LayerRecompute::none;
   std::int32_t sharding = 0;  ///< ZeRO stage, applied over the copies of each weight
 
@@ -49,7 +49,7 @@ template <>
 inline constexpr auto kEnumWords<Launcher> = std::to_array<EnumWord<Launcher>>(
     {{Launcher::megatron, "megatron"}, {Launcher::torchtitan, "torchtitan"}});
 
-/// The allowed values of each choice. An empty list allows everything that the rules of the space allow.
+/// The allowed values of each choice. An empty list allows all values that the rules of the space allow.
 struct TuneChoices {
   std::vector<std::int32_t> tensor{};
   std::vector<std::int32_t> context{};
@@ -64,47 +64,49 @@ struct TuneChoices {
   std::vector<std::int32_t> sharding{};
 };
 
-/// Returns the schedules that a search tries if the request names none.
+/// Returns the schedules that a search tries if the user names none.
 std::vector<std::string> default_tuned_schedules();
-/// Returns the layer splits that a search tries if the request names none: even, ends-one-less, balanced.
+/// Returns the layer splits that a search tries if the user names none: even, ends-one-less, balanced.
 std::vector<LayerSplit> default_layer_splits();
 
 /// The question of a search: a model, its devices, its batch, and the allowed choices.
 struct TuneRequest {
-  /// A scenario with a DeviceModel on named devices. Its degrees, schedule, batch and iterations are not
-  /// used.
+  /// A scenario with a DeviceModel on named devices. The search replaces its degrees, schedule, batch and
+  /// iterations.
   Scenario base;
   std::int64_t global_batch_size = 1;
   std::vector<std::int32_t> nodes{};  ///< numbers of nodes to try; empty: all nodes of the cluster
   std::vector<std::string> schedules = default_tuned_schedules();
   std::vector<LayerSplit> layer_splits = default_layer_splits();
   TuneChoices choices{};
-  /// If present, the space has only configurations that this launcher can run as they are priced.
+  /// If present, the space contains only configurations that this launcher can run as they are predicted.
   std::optional<Launcher> launcher{};
 };
 
-/// Returns the model of the request, with its training and its devices. Requires a request that
-/// tuning_space() accepts.
+/// Returns the model of the request, with the settings of its training and its devices. Requires a request
+/// that tuning_space() accepts.
 const DeviceModel& model_of(const TuneRequest& request);
 
-/// Returns the request with the configuration's layer split replaced by `layers`, one count for each stage.
-/// Changes only a split that is balanced by price. scenario_of() and overrides_of() then use these layers.
+/// Returns the request with the configuration's layer split replaced by `layers`, one number for each stage.
+/// scenario_of() and overrides_of() then use these numbers. If the split is not a balanced one, returns the
+/// request unchanged.
 TuneRequest with_layers(TuneRequest request, const Configuration& configuration,
                         const std::vector<std::int64_t>& layers);
 
 /// Returns the number of devices that the configuration uses.
 std::int64_t device_count(const Configuration& configuration);
 
-/// Writes the configuration's choices into a workload: degrees, sharding, ranks, microbatch and
+/// Sets the configuration's choices in a workload: degrees, sharding, ranks, microbatch size and
 /// recomputation.
 void set_choices(Workload& work, const Configuration& configuration);
 
-/// Returns the values that turn the request's scenario into that of the configuration, as a user would write
-/// them in a file. edited_scenario() with these values gives the same scenario as scenario_of().
+/// Returns the keys and values by which the configuration's scenario differs from that of the request, as a
+/// user would write them in a file. edited_scenario() with these values gives the same scenario as
+/// scenario_of().
 std::vector<Override> overrides_of(const TuneRequest& request, const Configuration& configuration);
 
-/// Returns the scenario of the configuration for simulate() or a run, with one iteration. Requires a
-/// configuration of the request's space.
+/// Returns the scenario of the configuration, with one iteration. Requires a configuration of the request's
+/// space.
 Scenario scenario_of(const TuneRequest& request, const Configuration& configuration);
 
 /// The names of the choices of a Configuration, as users see them.
@@ -116,12 +118,12 @@ inline constexpr std::array<std::string_view, 13> kChoices = {
 using ChoiceTexts = std::array<std::string, kChoices.size()>;
 ChoiceTexts choice_texts(const TuneRequest& request, const Configuration& of);
 
-/// The value of each choice as a number that orders the values.
+/// The value of each choice as a number. The numbers are in the order of the values.
 using ChoiceCodes = std::array<std::int64_t, kChoices.size()>;
 ChoiceCodes choice_codes(const Configuration& of);
 
-/// Numbers the values of all choices from 0 on, in the order in which they first appear. Each configuration
-/// has one number for each choice.
+/// Assigns a number to each value of each choice, from 0 on, in the order in which they first appear. A
+/// configuration has one number for each choice.
 class ValueNumbers {
  public:
   using Numbers = std::array<std::uint16_t, kChoices.size()>;
@@ -134,18 +136,18 @@ class ValueNumbers {
   std::size_t count_ = 0;
 };
 
-// Configurations that cannot run under the scenario's settings on any machine.
-
-/// The configurations of one schedule that are left out for the same kind of reason.
+/// The configurations of one schedule that cannot run with the scenario's settings, for the same kind of
+/// reason. The search leaves them out.
 struct LeftOut {
   std::string schedule;
   std::size_t configurations = 0;
-  std::string reason;  ///< of the first: "zb-v with 4 stages and 32 microbatches hangs .."
-  /// True if the programs hang under the scenario's channels; false if the schedule refuses an option.
+  std::string reason;  ///< the reason for the first one: "zb-v with 4 stages and 32 microbatches hangs .."
+  /// True if the programs hang with the scenario's channels. False if the schedule refuses an option.
   bool hangs = false;
 };
 
-/// Counts one more configuration for this schedule and kind of reason. Adds an entry if there is none.
+/// Counts one more configuration in the entry for this schedule and kind of reason. Adds the entry if it does
+/// not exist.
 inline void add_left_out(std::vector<LeftOut>& all, std::string_view schedule, const std::string& reason,
                          bool hangs) {
   for (LeftOut& known : all) {

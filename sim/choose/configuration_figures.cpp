@@ -1,8 +1,10 @@
-// Computes times and peaks of configurations. configuration_prices.cpp bounds them without a program.
+// Computes times and peaks of configurations with their programs. configuration_prices.cpp computes bounds of
+// them without a program.
 //
-// Tens of thousands of configurations share hundreds of programs. The search times few of them because of the
-// lower bounds, so a program is generated when it is first timed. All programs together might not fit into
-// memory, so the number of stored instructions is limited. Tests: tests/sim/tuning_test.cpp.
+// Tens of thousands of configurations have only hundreds of different programs. Lower bounds exclude most
+// configurations, so many programs are never needed, and each is generated when it is first used. All
+// programs together might not fit into memory, so the number of stored instructions is limited. Tests:
+// tests/sim/tuning_test.cpp.
 
 #include "sim/choose/configuration_figures.hpp"
 
@@ -51,11 +53,12 @@ namespace penstock {
 
 namespace {
 
-/// Limit of the stored tape instructions. An instruction takes about 60 bytes, with its share of the program.
+/// Limit of the stored tape instructions. An instruction needs about 60 bytes, including its part of the
+/// program.
 constexpr std::size_t kMostInstructions = 16'000'000;
 
-/// Generates the program for stages of equal cost, for one copy of the pipeline. It has no sharding, because
-/// the prices include the exchange between copies.
+/// Generates the program for one copy of the pipeline with stages of equal cost. It has no sharding, because
+/// the costs include the exchange between copies.
 Generated constructed(const Scenario& scenario, std::int32_t microbatches) {
   Shape shape = scenario.shape;
   shape.sharding.reset();
@@ -64,8 +67,8 @@ Generated constructed(const Scenario& scenario, std::int32_t microbatches) {
   return generate(scenario.schedule, shape);
 }
 
-/// Compiles the program from its lowered lists. This is needed if channels block or have a capacity, and if
-/// the host launches actions.
+/// Lowers the program and compiles it. This is needed if channels block or have a capacity, or if the host
+/// launches actions.
 tl::expected<TunedProgram, std::string> walked(const Scenario& scenario, const Program& program) {
   auto lowered = lower(program);
   if (!lowered) return tl::unexpected(lowered.error());
@@ -79,8 +82,7 @@ tl::expected<TunedProgram, std::string> walked(const Scenario& scenario, const P
     return tl::unexpected(fmt::format("{} with {} stages and {} microbatches hangs under these channels",
                                       scenario.schedule, scenario.shape.stages, program.microbatches));
   }
-  // The tape is stored in the same field as the tape of placement rounds, so that both are timed by the same
-  // code.
+  // The tape is stored in the same field as a tape from placement rounds, so that the same code runs both.
   TurnTape turns;
   turns.tape = *std::move(tape);
   return TunedProgram{.program = *std::move(lowered),
@@ -89,8 +91,8 @@ tl::expected<TunedProgram, std::string> walked(const Scenario& scenario, const P
                       .turns = std::move(turns)};
 }
 
-/// Compiles the program. If placement rounds can express it, no lists of messages are made. Such lists would
-/// take most of a program's memory.
+/// Generates and compiles the program. If placement rounds can compile it, no lists of messages are made,
+/// which would need most of the program's memory.
 tl::expected<TunedProgram, std::string> made(const TuneRequest& request, const Configuration& configuration) {
   const Scenario scenario = scenario_of(request, configuration);
   auto program = constructed(scenario, configuration.microbatches);
@@ -106,15 +108,15 @@ tl::expected<TunedProgram, std::string> made(const TuneRequest& request, const C
 
 tl::expected<const ScheduleOutline*, std::string> ProgramLibrary::outline(
     const Configuration& configuration) {
-  // For M >= 2 K, programs that differ only in M share an outline.
+  // For M >= 2 K, programs that differ only in M have the same outline.
   const std::int32_t microbatches = outlined_microbatches(configuration.stages, configuration.microbatches);
   Key key(configuration.schedule, configuration.stages, configuration.virtual_stages, microbatches);
   if (const auto known = outlines_.find(key); known != outlines_.end()) return &known->second;
   const Scenario scenario = scenario_of(request_, configuration);
   auto program = constructed(scenario, microbatches);
   if (!program && microbatches < configuration.microbatches) {
-    // Some schedules accept M but not the smaller number. With groups of 6 on 4 ranks, M = 24 is valid but 8
-    // is not.
+    // Some schedules accept M but refuse the smaller number. With groups of 6 on 4 ranks, M = 24 is valid but
+    // 8 is not.
     key = key_of(configuration);
     if (const auto known = outlines_.find(key); known != outlines_.end()) return &known->second;
     program = constructed(scenario, configuration.microbatches);
@@ -135,8 +137,8 @@ void ProgramLibrary::store(const Key& key, const std::shared_ptr<const TunedProg
   const std::scoped_lock lock(mutex_);
   cached_.push_front({.key = key, .program = program});
   instructions_ += program->turns.tape.size();
-  // The newest program is always stored, whatever its size. If a dropped program is still in use, its callers
-  // share its ownership.
+  // The newest program always remains, even if it is larger than the limit. A removed program exists until
+  // its last user has released it.
   while (instructions_ > kMostInstructions && cached_.size() > 1) {
     instructions_ -= cached_.back().program->turns.tape.size();
     cached_.pop_back();
@@ -145,8 +147,8 @@ void ProgramLibrary::store(const Key& key, const std::shared_ptr<const TunedProg
 
 tl::expected<std::shared_ptr<const TunedProgram>, std::string> ProgramLibrary::program(
     const Configuration& configuration) {
-  // The mutex is not locked while a program is made. If two threads need the same program, both make it,
-  // which is rare and harmless.
+  // The mutex is not locked while a program is made. In rare cases, two threads make the same program, which
+  // does no harm.
   const Key key = key_of(configuration);
   if (auto known = found(key)) return known;
   auto program = made(request_, configuration);
@@ -156,15 +158,15 @@ tl::expected<std::shared_ptr<const TunedProgram>, std::string> ProgramLibrary::p
   return shared;
 }
 
-// Times configurations of one program. They differ only in costs and links, so up to eight of them run over
-// the tape at once. A peak needs the times of all actions, because messages occupy buffers while they wait.
-// Configurations with equal costs are computed once, for example if selective recomputation recomputes
-// nothing.
+// Computes times and peaks of configurations with the same program. They differ only in costs and links, so
+// the tape runs up to eight of them at once. A peak depends on the times of all actions, because messages
+// occupy buffers while they wait. Configurations with equal costs are computed once. For example, selective
+// recomputation may recompute nothing.
 
 namespace {
 
-/// Returns the program's experiment without its lists, which take nearly all of the program's memory. Prices
-/// do not use the lists.
+/// Returns an experiment with the program but without its lists. The lists need nearly all of the program's
+/// memory, and costs do not depend on them.
 Experiment without_lists(const TunedProgram& tuned) {
   const Program& whole = tuned.program;
   Experiment experiment;
@@ -182,7 +184,8 @@ void set(Experiment& experiment, const PricedConfiguration& priced) {
   experiment.cluster = uniform_cluster(priced.links).value();
 }
 
-/// Returns for each configuration the index of the first one with equal costs, which may be itself.
+/// Returns for each configuration the index of the first configuration with the same costs, which may be its
+/// own index.
 std::vector<std::size_t> first_alike(std::span<const PricedConfiguration> priced) {
   std::vector<std::size_t> firsts;
   for (const PricedConfiguration& one : priced)
@@ -190,7 +193,8 @@ std::vector<std::size_t> first_alike(std::span<const PricedConfiguration> priced
   return firsts;
 }
 
-/// Returns a value for each configuration. Calls `of` once for all configurations with equal costs.
+/// Returns a value for each configuration. `of` computes it only for the first of several configurations with
+/// equal costs.
 template <typename Value, typename Of>
 std::vector<Value> for_all(std::span<const PricedConfiguration> priced, const Of& of) {
   const std::vector<std::size_t> firsts = first_alike(priced);
@@ -204,8 +208,8 @@ std::vector<Value> for_all(std::span<const PricedConfiguration> priced, const Of
   return values;
 }
 
-/// Returns the peak from simulate(). It is used if actions of the program overlap, or if placement rounds
-/// cannot express the channels.
+/// Returns the peak by simulate(). It is needed if actions of the program overlap, or if the program is
+/// lowered.
 Bytes simulated_peak(const TunedProgram& tuned, const PricedConfiguration& priced) {
   Experiment experiment = without_lists(tuned);
   experiment.program = tuned.is_lowered ? tuned.program : lower(tuned.program).value();
@@ -230,7 +234,7 @@ std::vector<Ns> step_times(const TunedProgram& tuned, std::span<const PricedConf
         set(experiment, priced[different[first + lane]]);
         tables.push_back(tape_costs(tape, experiment));
       }
-      // One pass over the tape computes up to eight tables. Lanes without a table are ignored.
+      // One pass over the tape runs up to eight tables. The results of lanes without a table are ignored.
       const LaneTimes times = makespans_ns(tape, tables);
       for (std::size_t lane = 0; lane < lanes; ++lane) steps[different[first + lane]] = times[lane];
     }
@@ -251,8 +255,8 @@ std::vector<Bytes> peak_bytes(const TunedProgram& tuned, std::span<const PricedC
   });
 }
 
-// If the search is stopped, the threads of this work are abandoned. So the work owns all its data: the
-// configurations with their prices, and a share of the program library.
+// If the user stops the search, threads of this work may still run. Therefore the work owns all its data: the
+// configurations with their costs, and a shared pointer to the program library.
 
 namespace {
 
@@ -269,13 +273,13 @@ std::vector<std::vector<std::size_t>> by_program(const std::vector<AskedConfigur
   return groups;
 }
 
-/// The figures of a group of configurations, or the error.
+/// The figures of several configurations, or an error message.
 struct FoundFigures {
   std::vector<std::int64_t> figures{};  // empty if the work was stopped
   std::string error{};
 };
 
-/// Computes the figures of the configurations of one program. Generates the program if it is not cached.
+/// Computes the figures of configurations with the same program. Generates the program if it is not cached.
 FoundFigures figures_of_group(const std::vector<AskedConfiguration>& asked,
                               const std::vector<std::size_t>& group, ProgramLibrary& programs,
                               FiguresOfProgram figures_of) {
@@ -296,7 +300,7 @@ FoundFigures found_figures(const std::vector<AskedConfiguration>& asked, Program
   });
   FoundFigures all{.figures = std::vector<std::int64_t>(asked.size())};
   for (std::size_t g = 0; g < groups.size(); ++g) {
-    // If the work was stopped or a program hangs, the whole call has no figures.
+    // If the work was stopped or a program hangs, there are no figures at all.
     if (of_groups[g].figures.empty()) return std::move(of_groups[g]);
     for (std::size_t i = 0; i < groups[g].size(); ++i) all.figures[groups[g][i]] = of_groups[g].figures[i];
   }
@@ -319,12 +323,13 @@ tl::expected<std::vector<std::int64_t>, std::string> figures_of_all(std::vector<
 }
 
 // Simulates configurations with a schedule that searches its order. The order depends only on the schedule,
-// p, v, M and the costs of stages and links. Configurations with equal costs share a search, even if they
-// differ in other choices. Tests: tests/sim/tuning_space_test.cpp.
+// the numbers of stages, chunks and microbatches, and the costs of stages and links. Configurations that
+// agree in these are searched once. Tests: tests/sim/tuning_space_test.cpp.
 
 tl::expected<std::optional<SearchedFigures>, UserError> SearchedOrders::of(
     const Configuration& configuration, const PricedConfiguration& priced) {
-  // Few configurations are searched (TuneOptions::refined), so a linear search is enough.
+  // Orders are searched for few configurations (TuneOptions::refined), so a linear search in their list is
+  // enough.
   const ProgramLibrary::Key key = ProgramLibrary::key_of(configuration);
   const auto known = std::ranges::find_if(
       searched_, [&](const Searched& one) { return one.key == key && one.priced == priced; });

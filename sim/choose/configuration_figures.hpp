@@ -1,7 +1,7 @@
 #pragma once
-// Computes the times and peaks of configurations. ProgramLibrary caches their programs. A program's outline
-// is made at once, but its lists are generated and compiled only when it is first timed. Configurations of
-// one program are timed together on its tape. If the schedule searches its order, the configuration is
+// Computes the times and peaks of configurations. ProgramLibrary caches their programs. It makes outlines
+// early, but generates and compiles a program only when its times are first needed. The tape runs several
+// configurations with the same program at once. If the schedule searches its order, the configuration is
 // simulated instead.
 
 #include <cstddef>
@@ -32,26 +32,27 @@
 
 namespace penstock {
 
-/// A program that can be timed with any costs and on any links.
+/// A compiled program, which runs with any costs and on any links.
 struct TunedProgram {
-  Program program;  ///< compute actions only; lowered if a TurnTape cannot express its times
+  Program program;  ///< only compute actions, unless `is_lowered`
   bool is_lowered = false;
   ChannelOptions channels;
   TurnTape turns;  ///< if `is_lowered`, only `turns.tape` is filled in
 };
 
 /// Caches programs by schedule, stages, virtual stages and microbatches. If a schedule searches its order,
-/// the cached order is the one for equal stages.
+/// the cached program has the order for stages of equal cost.
 class ProgramLibrary {
  public:
   explicit ProgramLibrary(TuneRequest request) : request_(std::move(request)) {}
 
   /// Returns the outline of the configuration's program. Must not be called from two threads at once. Error:
-  /// the schedule refuses the configuration for a reason other than its sizes.
+  /// the schedule refuses the configuration because of an option of the scenario.
   tl::expected<const ScheduleOutline*, std::string> outline(const Configuration& configuration);
 
-  /// Returns the configuration's program. May be called from any thread. The least recently used programs are
-  /// dropped, and generated again when needed. Error: the program hangs under the scenario's channels.
+  /// Returns the configuration's program. May be called from any thread. Programs that were not used for a
+  /// long time are removed, and generated again when needed. Error: the program hangs with the scenario's
+  /// channels.
   tl::expected<std::shared_ptr<const TunedProgram>, std::string> program(const Configuration& configuration);
 
   /// The schedule, stages, virtual stages and microbatches of a program.
@@ -72,39 +73,38 @@ class ProgramLibrary {
   TuneRequest request_;
   std::map<Key, ScheduleOutline> outlines_;
   std::mutex mutex_;
-  std::list<Cached> cached_;  // most recently used first
+  std::list<Cached> cached_;  // the most recently used program is first
   std::size_t instructions_ = 0;
 };
 
 /// Returns the step time of each configuration, which equals that of simulate(). All configurations must have
-/// the program `tuned`. Several are timed at once.
+/// the program `tuned`.
 std::vector<Ns> step_times(const TunedProgram& tuned, std::span<const PricedConfiguration> priced);
 
 /// Returns for each configuration the peak of its fullest rank, which equals that of simulate().
 std::vector<Bytes> peak_bytes(const TunedProgram& tuned, std::span<const PricedConfiguration> priced);
 
-// Computes one figure for each of many configurations. Configurations of one program run side by side, and
-// programs run on all cores.
+// A configuration for figures_of_all(), with its costs.
 
 struct AskedConfiguration {
   Configuration configuration;
   PricedConfiguration priced;
 };
 
-/// A function that computes the figure of configurations of one program: step_times or peak_bytes.
+/// The function step_times or peak_bytes, which computes one figure for each of several configurations with
+/// the same program.
 using FiguresOfProgram = std::vector<std::int64_t> (*)(const TunedProgram&,
                                                        std::span<const PricedConfiguration>);
 
-/// Returns the figures in the order of the configurations. Returns an empty list if `stopped` becomes true
-/// before the end. Error: that of ProgramLibrary::program().
+/// Computes one figure for each configuration, on all cores, and returns them in the order of the
+/// configurations. Returns an empty list if `stopped` returns true before the end. Error: that of
+/// ProgramLibrary::program().
 tl::expected<std::vector<std::int64_t>, std::string> figures_of_all(std::vector<AskedConfiguration> asked,
                                                                     std::shared_ptr<ProgramLibrary> programs,
                                                                     FiguresOfProgram figures_of,
                                                                     const std::function<bool()>& stopped);
 
-// Figures of configurations with a schedule that searches an order for the costs of the stages.
-
-/// The figures of a configuration as simulate() returns them.
+/// The figures that simulate() computes for a configuration whose schedule searches its order.
 struct SearchedFigures {
   Ns step_ns = 0;
   Bytes peak_bytes = 0;
@@ -113,13 +113,14 @@ struct SearchedFigures {
 
 class SearchedOrders {
  public:
-  /// Stores a reference to the request, which must outlive this object. If `stopped` becomes true, the search
-  /// is abandoned.
+  /// Stores a reference to the request, which must outlive this object. If `stopped` returns true, the search
+  /// ends without a result.
   SearchedOrders(const TuneRequest& request, std::function<bool()> stopped)
       : request_(request), stopped_(std::move(stopped)) {}
 
-  /// Returns the figures of a configuration with its prices. Programs with equal costs are searched only
-  /// once. Returns nothing if the search was stopped. Error: that of simulate_scenario().
+  /// Returns the figures of a configuration. `priced` are its costs. If an earlier configuration had the same
+  /// program key and costs, returns the same figures. Returns nothing if the search was stopped. Error: that
+  /// of simulate_scenario().
   tl::expected<std::optional<SearchedFigures>, UserError> of(const Configuration& configuration,
                                                              const PricedConfiguration& priced);
 

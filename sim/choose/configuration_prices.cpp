@@ -1,13 +1,13 @@
-// Prices configurations. A space has thousands of configurations, but only a few hundred combinations of the
-// choices on which a layer's price depends:
+// Computes the costs of configurations. A space has thousands of configurations, but only a few hundred
+// combinations of those choices on which the cost of a layer depends:
 //
 //     tensor, context and its exchange, experts and the placement of their group, microbatch, recomputation
 //
-// If copies share gradients, their number and placement count as well. A layer is priced once for each
-// combination. The price of a configuration is the sum over the layers of its stages and its step.
+// If gradients or weights are sharded over copies, the number and placement of the copies count as well. The
+// cost of a layer is computed once for each combination. The costs of a stage are sums over its layers.
 //
-// Bounds, tapes and peaks are sums in 64 bits, and configurations are compared by time x devices. So the
-// total work of each configuration, run one action after another, is limited:
+// Times and bytes are sums in 64 bits, and configurations are compared by time x devices. Therefore the sum
+// of all durations of a configuration is limited:
 //
 //     devices x (M x sum over stages of (F + B + R + both transfers + launches) + sum of STEP)  <  2^62 ns
 //
@@ -45,12 +45,12 @@ namespace penstock {
 
 namespace {
 
-constexpr double kMostUnits = 4.6e18;  // 2^62, in nanoseconds or bytes
+constexpr double kMostUnits = 4.6e18;  // 2^62: limit of sums in nanoseconds and in bytes
 
-/// Returns an error message if a sum may exceed 64 bits, otherwise an empty text.
+/// Returns an error message if a sum of times or bytes may exceed 64 bits. Otherwise returns an empty text.
 std::string sum_fault(const PricedConfiguration& priced, const Configuration& configuration) {
   const auto microbatches = static_cast<double>(configuration.microbatches);
-  // F, B (or I and W), R, and both ends of two messages, for each stage and microbatch.
+  // For each stage and microbatch, the host launches F, B (or I and W), R, and both ends of two messages.
   constexpr double kLaunches = 8;
   PartSum times;  // nanoseconds
   PartSum sizes;
@@ -105,8 +105,8 @@ ConfigurationPrices::ConfigurationPrices(const TuneRequest& request)
   work_.parallel.gather = request.base.shape.gather;
 }
 
-// Requires that work_ has the configuration's choices. For most degrees, a layer's price depends only on the
-// number of NVLink domains of a group. This number depends on all degrees and the stages.
+// Requires that work_ has the configuration's choices. The cost of a layer depends on how many NVLink domains
+// a group of devices spans. This number depends on all degrees and on the stages.
 const LayerPrices& ConfigurationPrices::layers_of(const Configuration& configuration) {
   const auto domains_of = [&](DeviceGroup group) {
     return group_domains(work_.parallel, work_.ranks, group, work_.device);
@@ -152,7 +152,8 @@ std::vector<std::int64_t> ConfigurationPrices::cut_of(const Configuration& confi
     if (fresh) known->second = split_layers(split, layers, stages).value();
     return known->second;
   }
-  // Many configurations have equal times of layers and differ only in memory.
+  // The balanced split depends only on the layers' costs and the ranks of the stages. Many configurations
+  // agree in both.
   const LayerPrices& prices = layers_of(configuration);
   const auto [known, fresh] = level_.try_emplace({&prices, outline.rank_of_stage});
   if (fresh) known->second = level_layers(layer_times(work_, prices), outline.rank_of_stage, {});
@@ -199,8 +200,8 @@ PricedConfiguration ConfigurationPrices::of(const Configuration& configuration,
   return fitted == priced.layers ? priced : of(configuration, outline, std::move(fitted));
 }
 
-// Returns the same costs as prepare() for the configuration's scenario. A test compares the two to the
-// nanosecond.
+// The result has the same costs that prepare() computes for the configuration's scenario. A test compares
+// them to the nanosecond.
 PricedConfiguration ConfigurationPrices::of(const Configuration& configuration,
                                             const ScheduleOutline& outline,
                                             std::vector<std::int64_t> layers) {
@@ -218,29 +219,27 @@ PricedConfiguration ConfigurationPrices::of(const Configuration& configuration,
   return priced;
 }
 
-// Finds a lower bound of a configuration's step. Let s be the first stage of rank r. The rank cannot start
-// before the first microbatch has passed all stages before s. After the work of the rank, the last gradient
-// must still return through these stages:
+// Finds a lower bound of a configuration's step time. Let s be the first stage on rank r. The rank cannot
+// start before the first microbatch has passed all stages before s. After the rank's last work, the last
+// gradient must still return through these stages:
 //
 //     step >= sum over i < s of (F_i + transfer_i)  +  M * (work of r)  +  sum over i < s of (B_i
 //             + transfer_i)  +  STEP of the first stage's rank
 //
-// If backward passes are not split, the last action of r is the backward pass of stage s. If they are split,
-// W may run while the gradient returns. The time of W then counts only in a second bound, which leaves out
-// the return.
+// If backward passes are not split, the rank's last action is the B of stage s. If they are split, W may run
+// while the gradient returns. The first bound then omits W, and a second bound counts W but omits the return.
 //
 //     stage 0   F0                                    B7 STEP
 //     stage 1      F0                              B7
 //     stage 2         |--- M (F + B) of the rank --|             s = 2, M = 8
 //
-// The bound of the memory is the bytes that a rank holds at one of its fullest moments, without message
-// buffers.
-// Tests: tests/sim/tuning_test.cpp.
+// The lower bound of the memory is the number of bytes that a rank holds at one of its fullest moments,
+// without message buffers. Tests: tests/sim/tuning_test.cpp.
 
 namespace {
 
-/// The times that a message takes from the first stage to each stage, and back. Messages between stages of
-/// one rank take no time.
+/// The least times from the start of the first stage to the start of each stage, and back. Messages between
+/// stages of one rank take no time.
 struct TravelTimes {
   std::vector<Ns> there;
   std::vector<Ns> back;
@@ -273,11 +272,11 @@ Ns step_of(const PricedConfiguration& priced, const RankOutline& rank) {
   return step;
 }
 
-/// Returns the larger of two bounds of one rank. The first ends with the STEP of the first stage, after the
-/// last gradient has returned to it. The second counts W but not this return.
+/// Returns the larger of two lower bounds for one rank. The first one ends with the STEP of the first stage,
+/// after the last gradient has returned. The second one counts W but omits this return.
 Ns step_bound(const PricedConfiguration& priced, const ScheduleOutline& outline, const RankOutline& rank,
               const TravelTimes& travel, std::int64_t microbatches) {
-  Ns needed = 0;  // earliest time at which the last gradient can start its return to the first stage
+  Ns needed = 0;  // work of one microbatch on the rank, up to the start of its gradient's return
   Ns work = 0;
   for (const std::int32_t stage : rank.stages) {
     const StageCost& cost = priced.costs.stages[index(stage)];

@@ -1,6 +1,6 @@
 #pragma once
-// Finds the costs of a configuration's stages, and lower bounds of its time and memory. A layer is priced
-// once for all configurations in which it has the same price.
+// Finds the costs of a configuration's stages, and lower bounds of its time and memory. The costs of a layer
+// are cached and used again for other configurations.
 
 #include <cstddef>
 #include <cstdint>
@@ -25,9 +25,9 @@ namespace penstock {
 /// The costs of a configuration, in the form that the engines and the bounds need.
 struct PricedConfiguration {
   std::vector<std::int64_t> layers{};  ///< number of layers of each stage
-  CostTable costs;                     ///< costs of a chain of stages
+  CostTable costs;                     ///< costs of the stages, which form a chain
   UniformCluster links;
-  std::string fault{};  ///< the reason why its times or bytes exceed 64 bits; empty if they do not
+  std::string fault{};  ///< the message if times or bytes may exceed 64 bits; otherwise empty
 
   friend bool operator==(const PricedConfiguration&, const PricedConfiguration&) = default;
 };
@@ -45,7 +45,7 @@ class ConfigurationPrices {
   /// outlive this object. Balanced layers are balanced by price (prepare/balanced_split.hpp). If the result
   /// has a fault, its costs must not be used.
   PricedConfiguration of(const Configuration& configuration, const ScheduleOutline& outline);
-  /// Like the other of(), but the caller gives the number of layers of each stage.
+  /// Like the other of(), but the caller passes the number of layers of each stage.
   PricedConfiguration of(const Configuration& configuration, const ScheduleOutline& outline,
                          std::vector<std::int64_t> layers);
 
@@ -75,12 +75,13 @@ class ConfigurationPrices {
   std::map<LayerKey, std::unique_ptr<const LayerPrices>> layers_;
   std::map<PartKey, PartSums> parts_;
   std::map<std::pair<std::size_t, std::int32_t>, std::vector<std::int64_t>> cuts_;
-  /// Numbers of layers for balanced stages. The key is the prices of a layer and the rank of each stage.
+  /// The numbers of layers of balanced stages. The key is the costs of the layers and the rank of each stage.
   std::map<std::pair<const LayerPrices*, std::vector<std::int32_t>>, std::vector<std::int64_t>> level_;
   WholeOutline whole_;
 };
 
-/// Returns bounds that never exceed the figures of the engines for this number of microbatches.
+/// Returns lower bounds of the step time and of the peak for this number of microbatches. They never exceed
+/// the figures of the engines.
 LowerBounds lower_bounds(const PricedConfiguration& priced, const ScheduleOutline& outline,
                          std::int32_t microbatches);
 

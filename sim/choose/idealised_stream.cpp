@@ -1,5 +1,6 @@
-// Simulates a plan with some factors off. If a factor is off, this file changes the input of the engines: the
-// warm-up in the schedule, the position of STEP in the program, or the durations of messages.
+// Simulates a plan without some of the factors that the planner's recurrence ignores (PlanFactor). To turn a
+// factor off, this file changes the input of the engines: the warm-up in the schedule, the position of STEP
+// in the program, or the durations of messages.
 //
 //     planned scenario --scenario_with()--> program --STEPs later--> walk with durations_with(), or an engine
 //         --completions()--> ends of minibatches --period_of()--> period
@@ -44,9 +45,10 @@ std::int64_t replicas_of(const PlannedStage& stage) { return std::ssize(stage.de
 
 // --- the recurrence's links -----------------------------------------------------------------------------
 
-/// The times of a cut in the recurrence, as a message of the walk. In the walk each pair of replicas has its
-/// own channel, but a link of the recurrence serves one pair after the other. So a message arrives after half
-/// of the time that a minibatch needs in both directions. Its pair sends the next one after all other pairs.
+/// The times of a message of the walk with which a cut behaves as in the recurrence. In the walk, each pair
+/// of replicas has its own channel. In the recurrence, a link serves one pair after the other. Therefore a
+/// message arrives after half of the time that a minibatch needs in both directions, and its channel is busy
+/// until all other pairs have sent as well.
 struct CutTimes {
   Ns hold_ns = 0;
   Ns arrival_ns = 0;
@@ -56,19 +58,21 @@ CutTimes cut_times(const PipelinePlan& plan, std::int32_t stage) {
   const auto s = static_cast<std::size_t>(stage);
   const PlannedStage& before = plan.stages[s];
   const std::int64_t pairs = std::lcm(replicas_of(before), replicas_of(plan.stages[s + 1]));
-  // A pair carries one of `pairs` minibatches, so it holds its channel for as long as the cut's links need
-  // for all of them.
+  // Each pair carries one of `pairs` minibatches, so its channel is busy for the time that the cut's links
+  // need for all of them.
   return {.hold_ns = std::llround(before.cut_ns * static_cast<double>(pairs) / before.cut_links),
           .arrival_ns = std::llround(before.cut_ns / 2)};
 }
 
-/// Returns the time for which a ring holds its channel. The recurrence charges each minibatch a part of a
-/// reduction, but the ring runs once for one minibatch of every replica.
+/// Returns the time for which a ring occupies its channel. In the recurrence, each minibatch takes a part of
+/// the reduction's time. In the walk, one ring runs for one minibatch of every replica, and takes the time of
+/// all of these parts.
 Ns reduction_hold_ns(const PlannedStage& stage) {
   return std::llround(stage.reduction_ns * static_cast<double>(replicas_of(stage)));
 }
 
-/// Returns for each message the time for which it holds its channel, and the further time until it arrives.
+/// Returns the durations for the walk: for each message, the time for which it occupies its channel, and the
+/// further time until it arrives.
 WalkDurations durations_with(FactorSet on, const Experiment& experiment, const FlatProgram& flat,
                              const PipelinePlan& plan) {
   WalkDurations durations = walk_durations(experiment, flat);
@@ -87,8 +91,7 @@ WalkDurations durations_with(FactorSet on, const Experiment& experiment, const F
       if (on.has(PlanFactor::transfers)) continue;
       const CutTimes cut = cut_times(plan, std::min(action.stage, action.peer));
       durations.hold[id] = cut.hold_ns;
-      // The message arrives at the recurrence's time even if it holds the channel longer, so the difference
-      // may be negative.
+      // The message may arrive before its channel is free again, so the latency may be negative.
       durations.latency[id] += cut.arrival_ns - cut.hold_ns;
     }
   }
@@ -97,22 +100,21 @@ WalkDurations durations_with(FactorSet on, const Experiment& experiment, const F
 
 // --- the program ----------------------------------------------------------------------------------------
 
-/// Returns the shortest warm-up with which the stage after this one never waits for input. Before its first
-/// backward, a stage must have sent all forwards that the next stage takes before its own first backward: r
-/// (w + 1) > r' w'.
+/// Returns the least warm-up w of a stage with which the next stage never waits for input. With r replicas
+/// and r' replicas of the next stage, r (w + 1) > r' w' must hold. Then the stage sends enough forwards
+/// before its first backward for the warm-up w' of the next stage.
 std::int32_t least_warmup(const PlannedStage& stage, const PlannedStage& behind, std::int32_t its_warmup) {
   return static_cast<std::int32_t>(replicas_of(behind) * its_warmup / replicas_of(stage));
 }
 
-/// Returns for each stage the number of forwards before its first backward with which no stage ever waits for
-/// input. It covers the minibatches that pass between a stage's forward and its backward, if each later stage
-/// may delay a minibatch by another one.
+/// Returns for each stage a number of warm-up forwards with which no stage ever waits for input. It is the
+/// number of minibatches that may pass a stage between the forward and the backward of one minibatch, if each
+/// later stage delays the minibatch by another one.
 std::vector<std::int32_t> deep_warmups(const PipelinePlan& plan) {
   std::vector<std::int32_t> warmups(plan.stages.size());
   double round_trip_ns = 0;
   std::int64_t in_flight = 0;
-  // The loop starts at the last stage, because the minibatches in flight after a stage are the sum over all
-  // later stages.
+  // The loop starts at the last stage, because the values of a stage are sums over all later stages.
   for (std::size_t s = plan.stages.size(); s-- > 0;) {
     const PlannedStage& stage = plan.stages[s];
     const bool is_last = s + 1 == plan.stages.size();
@@ -120,7 +122,7 @@ std::vector<std::int32_t> deep_warmups(const PipelinePlan& plan) {
     if (!is_last)
       round_trip_ns += 4 * static_cast<double>(cut_times(plan, static_cast<std::int32_t>(s)).hold_ns);
     in_flight += 2 * replicas_of(stage);
-    // The number of minibatches that pass in that time, one a period.
+    // The number of minibatches that pass in this time. One minibatch passes in each period.
     const double passing = plan.period_ns > 0 ? round_trip_ns / plan.period_ns : 0;
     const double wanted =
         (static_cast<double>(in_flight) + passing) / static_cast<double>(replicas_of(stage));
@@ -130,7 +132,7 @@ std::vector<std::int32_t> deep_warmups(const PipelinePlan& plan) {
   return warmups;
 }
 
-/// Moves every STEP that waits for a reduction to after the next backward, so that a forward and a backward
+/// Moves every STEP that waits for a reduction behind the next backward, so that a forward and a backward
 /// hide the reduction:
 ///
 ///     B0 REDUCE0 STEP0 F1 B1 REDUCE1 STEP1     becomes     B0 REDUCE0 F1 B1 STEP0 REDUCE1 .. STEP1
@@ -138,7 +140,7 @@ std::vector<std::int32_t> deep_warmups(const PipelinePlan& plan) {
 /// The lists of ranks without a reduction stay unchanged.
 Program with_updates_one_minibatch_later(Program program) {
   for (std::vector<Action>& list : program.ranks) {
-    std::optional<Action> step;  // the STEP that moves to the next reduction
+    std::optional<Action> step;  // the STEP that is inserted before the next reduction
     std::vector<Action> later;
     bool reduces = false;
     for (Action& action : list) {
@@ -150,8 +152,8 @@ Program with_updates_one_minibatch_later(Program program) {
         step = action;
         continue;
       } else if (has_weight_version(action.kind) && reduces) {
-        // The update before this action now comes after it, so the version is one less. Before the first
-        // update there is only version 0.
+        // One update that came before this action now comes after it, so the version is one less. The least
+        // version is 0.
         action.weight_version = std::max(0, action.weight_version - 1);
       }
       later.push_back(action);
@@ -164,7 +166,7 @@ Program with_updates_one_minibatch_later(Program program) {
 
 // --- one simulation -------------------------------------------------------------------------------------
 
-/// Returns the planned scenario with the factors that are on, for a stream of `minibatches` minibatches.
+/// Returns the planned scenario for a stream of `minibatches` minibatches, without the factors that are off.
 Scenario scenario_with(FactorSet on, const PlannedScenario& planned, std::int64_t minibatches) {
   Scenario scenario = planned.scenario;
   scenario.batch.microbatches = minibatches;
@@ -174,14 +176,15 @@ Scenario scenario_with(FactorSet on, const PlannedScenario& planned, std::int64_
   return scenario;
 }
 
-/// The result of both kinds of run: by the walk and by an engine.
+/// The result of a run, by the walk or by an engine.
 struct Times {
   FlatProgram flat;
   ProgramTimes times;
 };
 using Simulated = tl::expected<Times, std::string>;
 
-/// Runs the program by the walk, because the engines take durations from links. Error: the hang.
+/// Runs the program by the walk, which accepts any durations. The engines would compute durations from links.
+/// Error: the program hangs.
 Simulated walked(FactorSet on, const Experiment& experiment, const PipelinePlan& plan) {
   FlatProgram flat =
       flatten(experiment.program, experiment.costs, {.channels = experiment.channels, .iterations = 1});
@@ -192,15 +195,15 @@ Simulated walked(FactorSet on, const Experiment& experiment, const PipelinePlan&
 
 Simulated simulated(FactorSet on, const PlannedScenario& planned, std::int64_t minibatches) {
   const Scenario scenario = scenario_with(on, planned, minibatches);
-  // The length is checked before the lists are generated, because replicas with different numbers may need a
-  // very long stream.
+  // The length is checked before the lists are generated, because a plan with different numbers of replicas
+  // may need a very long stream.
   if (auto refusal = lists_refusal(scenario)) return tl::unexpected(*std::move(refusal));
   auto experiment = prepare(scenario);
   if (!experiment) return tl::unexpected(std::move(experiment.error().message));
   const bool overlaps = !on.has(PlanFactor::overlap) && planned.objective != PlanObjective::sum;
   if (overlaps) experiment->program = with_updates_one_minibatch_later(std::move(experiment->program));
-  // Without contention every message has its own link, so the walk with given durations is enough. Shared
-  // links need an engine.
+  // Without contention, no links are shared, so the walk with given durations is enough. Shared links need an
+  // engine.
   if (!on.has(PlanFactor::contention)) return walked(on, *experiment, planned.plan);
   auto run = run_engine(*experiment, Engine::automatic);
   if (!run) return tl::unexpected(std::move(run.error().message));
@@ -214,21 +217,21 @@ std::vector<Ns> completions(const Times& stream, std::int64_t minibatches) {
   std::vector<Ns> ends(static_cast<std::size_t>(minibatches), 0);
   for (std::size_t position = 0; position < stream.flat.actions.size(); ++position) {
     const Action& action = stream.flat.actions[position];
-    // The backward of the first stage is a minibatch's last action.
+    // The last action of a minibatch is the backward on the first stage.
     if (action.stage == 0 && action.kind == ActionKind::backward)
       ends[static_cast<std::size_t>(action.microbatch)] = stream.times.end[position];
   }
   return ends;
 }
 
-/// The minibatches of a stream between its filling and its draining.
+/// The minibatches of a stream while its pipeline is full: [begin, end).
 struct Stretch {
   std::size_t begin = 0;
   std::size_t end = 0;
 };
 
-/// Returns whether each minibatch of the stretch ends a constant time after the one that is `minibatches`
-/// earlier.
+/// Returns true if the time from the end of a minibatch to the end of the one `minibatches` later is the same
+/// everywhere in the stretch.
 bool moves_by_one_amount(const std::vector<Ns>& ends, const Stretch& stretch, std::size_t minibatches) {
   const Ns amount = ends[stretch.begin + minibatches] - ends[stretch.begin];
   for (std::size_t g = stretch.begin; g + minibatches < stretch.end; ++g) {
@@ -243,8 +246,8 @@ StreamPeriod period_of(const std::vector<Ns>& ends, const Stretch& stretch, std:
            static_cast<double>(minibatches);
   };
   const std::size_t all = (stretch.end - 1 - stretch.begin) / multiple * multiple;
-  // Returns the shortest period that the stretch shows at least twice. Minibatches alternate over the
-  // replicas, so only whole rounds of all stages are tried.
+  // Returns the shortest period that occurs at least twice in the stretch. Replicas take turns with
+  // minibatches, so only whole rounds of all replicas are tried.
   for (std::size_t minibatches = multiple; 2 * minibatches <= all; minibatches += multiple) {
     if (moves_by_one_amount(ends, stretch, minibatches))
       return {.period_ns = mean(minibatches), .is_exact = true};
@@ -252,8 +255,8 @@ StreamPeriod period_of(const std::vector<Ns>& ends, const Stretch& stretch, std:
   return {.period_ns = mean(all), .is_exact = false};
 }
 
-/// Returns the minibatches in flight at the first stage, which has the most. So many minibatches drain the
-/// stream at its end.
+/// Returns the number of minibatches in flight at the first stage, which has the most. At the end of the
+/// stream, the pipeline drains during this number of minibatches.
 std::int64_t minibatches_in_flight(FactorSet on, const PipelinePlan& plan) {
   const PlannedStage& first = plan.stages.front();
   const std::int32_t each = on.has(PlanFactor::depth) ? first.in_flight : deep_warmups(plan).front() + 1;
@@ -266,17 +269,18 @@ tl::expected<StreamPeriod, std::string> steady_period(FactorSet on, const Planne
   const std::int64_t multiple = *turn;
   const std::int64_t in_flight = minibatches_in_flight(on, planned.plan);
   constexpr std::int64_t kLongest = 1 << 15;
-  // Sixteen rounds of all replicas leave nine between the filling and the draining of the pipeline.
+  // With sixteen rounds of all replicas, the pipeline is full for at least nine of them.
   std::int64_t length = (4 * in_flight + 64 + 16 * multiple) / multiple * multiple;
   while (true) {
     const auto stream = simulated(on, planned, length);
     if (!stream) return tl::unexpected(stream.error());
-    // The first third fills the pipeline, and the minibatches in flight at the end drain it.
+    // The pipeline fills during the first third, and drains during the last minibatches, which are in flight
+    // at the end.
     const Stretch stretch{.begin = static_cast<std::size_t>(length / 3),
                           .end = static_cast<std::size_t>(length - in_flight - multiple)};
     const StreamPeriod period =
         period_of(completions(*stream, length), stretch, static_cast<std::size_t>(multiple));
-    // A stream without a period may only be too short.
+    // If there is no period, the stream may be too short, so a longer one is tried.
     if (period.is_exact || 4 * length > kLongest) return period;
     length *= 4;
   }
@@ -287,7 +291,7 @@ tl::expected<StreamPeriod, std::string> steady_period(FactorSet on, const Planne
 FactorSet FactorSet::with(PlanFactor factor) const {
   FactorSet set = *this;
   set.bits_ |= 1U << static_cast<unsigned>(factor);
-  // Buckets are separate stages, which the recurrence's links and updates do not model.
+  // Buckets are separate stages, for which the recurrence's links and updates are not defined.
   if (factor == PlanFactor::buckets) return set.with(PlanFactor::contention).with(PlanFactor::overlap);
   if (factor != PlanFactor::contention) return set;
   return set.with(PlanFactor::transfers).with(PlanFactor::ring).with(PlanFactor::latency);

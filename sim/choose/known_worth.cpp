@@ -1,6 +1,6 @@
-// Decides whether a configuration may still matter. Exact figures of other configurations answer three
-// questions. A lower bound is never above the true value, so it can only lead to more work, never to another
-// answer:
+// Decides whether a configuration may still change the answer of a search. Three questions are asked. A lower
+// bound of the configuration's figures is compared with exact figures of others. The bound never exceeds the
+// true value, so no configuration is excluded that belongs to the answer:
 //
 //     among the first n?   no if n others are faster
 //     on the front?        no if another one is as fast and as small
@@ -20,7 +20,7 @@ namespace penstock {
 
 namespace {
 
-/// Returns whether `one` is neither faster nor smaller than `other`.
+/// Returns true if `one` is neither faster nor smaller than `other`.
 bool is_beaten_or_equal(const Worth& one, const Worth& other) {
   return other.time <= one.time && other.bytes <= one.bytes;
 }
@@ -31,9 +31,9 @@ bool KnownWorth::may_matter(const ValueNumbers::Numbers& numbers, const Worth& l
   return may_be_first(least) || may_be_on_front(least) || may_be_best_of_value(numbers, least);
 }
 
-// Configurations that do not fit are listed after all that fit, so they count only if too few may fit. If
-// times are equal, memory and then the configuration's values decide, so a configuration with an equal time
-// may still be first.
+// Configurations that do not fit in memory are listed after all that fit, so they count only if too few may
+// fit. If two times are equal, the memory and then the choices decide the order. So a configuration with an
+// equal time may still be listed.
 bool KnownWorth::may_be_first(const Worth& least) const {
   const auto is_among = [&](const std::vector<std::int64_t>& times) {
     return times.size() < top_ || least.time <= times.back();
@@ -41,16 +41,15 @@ bool KnownWorth::may_be_first(const Worth& least) const {
   return fits(least.bytes) ? is_among(fitting_times_) : others_count_ && is_among(other_times_);
 }
 
-// A configuration may replace one on the front that is equal in both figures, because the configurations'
-// values decide ties.
+// If time and memory are both equal, the choices decide, so a configuration may replace an equal one on the
+// front.
 bool KnownWorth::may_be_on_front(const Worth& least) const {
   return std::ranges::none_of(front_, [&](const Worth& known) {
     return is_beaten_or_equal(least, known) && (known.time < least.time || known.bytes < least.bytes);
   });
 }
 
-// The fastest configuration of a value is also searched if it does not fit, because the report names faster
-// ones that do not fit.
+// The fastest configuration with a value is needed even if it does not fit, because the report names it.
 bool KnownWorth::may_be_best_of_value(const ValueNumbers::Numbers& numbers, const Worth& least) const {
   return std::ranges::any_of(numbers, [&](std::uint16_t value) {
     const BestOfValue& best = values_[value];
@@ -62,7 +61,7 @@ bool KnownWorth::may_be_best_of_value(const ValueNumbers::Numbers& numbers, cons
 void KnownWorth::note_time(std::size_t number, const ValueNumbers::Numbers& numbers, std::int64_t time) {
   for (const std::uint16_t value : numbers) {
     BestOfValue& best = values_[value];
-    // Of equal configurations the first that was timed stays.
+    // If two times are equal, the configuration that was found first remains.
     if (time >= best.fastest_time) continue;
     best.fastest = number;
     best.fastest_time = time;
@@ -70,7 +69,7 @@ void KnownWorth::note_time(std::size_t number, const ValueNumbers::Numbers& numb
 }
 
 void KnownWorth::note(std::size_t number, const ValueNumbers::Numbers& numbers, const Worth& worth) {
-  // Only the first `top_` times are stored. The last of them is the limit for others.
+  // Only the `top_` shortest times are stored. The longest of them is the limit for other configurations.
   auto& times = fits(worth.bytes) ? fitting_times_ : other_times_;
   times.insert(std::ranges::upper_bound(times, worth.time), worth.time);
   if (times.size() > top_) times.pop_back();

@@ -1,6 +1,6 @@
 #pragma once
-// The best configurations that a search has found so far. They decide which other configurations may still
-// change the answer.
+// The best configurations that a search has found so far. With them, the search decides which other
+// configurations may still change the answer.
 
 #include <compare>
 #include <cstddef>
@@ -17,23 +17,23 @@ namespace penstock {
 /// The time and memory of a configuration, or lower bounds of them.
 struct Worth {
   std::int64_t time = 0;  ///< time of a step times the number of devices, in nanoseconds
-  Bytes bytes = 0;        ///< bytes of its fullest device
+  Bytes bytes = 0;        ///< bytes on the fullest device
 
   friend auto operator<=>(const Worth&, const Worth&) = default;
 };
 
-/// The best configurations so far that have one value.
+/// The best configurations so far with one value of a choice, such as tensor = 8.
 struct BestOfValue {
   std::optional<std::size_t> fitting{};
   Worth fitting_worth{};
-  std::optional<std::size_t> fastest{};  ///< the fastest one, even if it does not fit
+  std::optional<std::size_t> fastest{};  ///< the fastest configuration, even if it does not fit in memory
   std::int64_t fastest_time = std::numeric_limits<std::int64_t>::max();
 };
 
 class KnownWorth {
  public:
-  /// Creates an empty record. The answer lists the first `top` configurations; a device has `usable` bytes;
-  /// `values` is the number of values of all choices.
+  /// Creates an empty record. `top` is the number of configurations in the answer, `usable` the bytes of a
+  /// device, and `values` the number of values of all choices.
   KnownWorth(std::size_t top, Bytes usable, std::size_t values)
       : top_(top), usable_(usable), values_(values) {}
 
@@ -44,7 +44,7 @@ class KnownWorth {
   void set_possible_fits(std::size_t count) { others_count_ = count < top_; }
 
   /// Returns true if a configuration with this lower bound may still be in the answer. It may be one of the
-  /// first, on the front of time and memory, or the best with one of its values.
+  /// fastest, on the Pareto front of time and memory, or the best with one of its values.
   bool may_matter(const ValueNumbers::Numbers& numbers, const Worth& least) const;
 
   /// Records the time of a configuration. Its peak memory may be unknown.
@@ -62,7 +62,7 @@ class KnownWorth {
   std::size_t top_;
   Bytes usable_;
   bool others_count_ = false;
-  std::vector<std::int64_t> fitting_times_;  // times of the first configurations, ascending
+  std::vector<std::int64_t> fitting_times_;  // shortest times of configurations that fit, ascending
   std::vector<std::int64_t> other_times_;
   std::vector<Worth> front_;
   std::vector<BestOfValue> values_;

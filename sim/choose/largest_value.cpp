@@ -1,4 +1,4 @@
-// Values are numbered 0, 1, 2, .. from the smallest one. There are two searches of the same kind:
+// Values are numbered 0, 1, 2, .. from the smallest one. The same kind of search runs twice. It finds:
 //
 //   1. the first value that has a prediction; for example, fewer layers than stages have none
 //   2. the last value that fits
@@ -7,7 +7,7 @@
 //   does not                           11                 31     doubling: 0 1 3 7 15, then 31 fails ..
 //                                                                .. and the gap 15-31 is halved
 //
-// Each probe is a simulation, so no value is tried twice.
+// Each tried value needs a simulation, so results are cached.
 
 #include "sim/choose/largest_value.hpp"
 
@@ -22,7 +22,7 @@ namespace penstock {
 
 namespace {
 
-/// Tries values by their number and caches the results.
+/// Tries values by their numbers and caches the results.
 class Probes {
  public:
   Probes(const ValueRange& range, const std::function<TriedValue(std::int64_t)>& probe)
@@ -36,8 +36,8 @@ class Probes {
     return entry->second;
   }
 
-  /// Returns the first number for which `is_beyond` is true. The search begins at `from`, for which it must
-  /// be false. Returns nothing if `is_beyond` is false up to the last number.
+  /// Returns the first number for which `is_beyond` is true. The search begins at `from`, for which
+  /// `is_beyond` must be false. Returns nothing if `is_beyond` is also false for the last number.
   template <typename Beyond>
   std::optional<std::int64_t> first_beyond(std::int64_t from, const Beyond& is_beyond) {
     std::int64_t inside = from;

@@ -1,6 +1,6 @@
 #pragma once
-// Finds the largest value of a whole-number key with which everything fits in memory. Used by `penstock
-// largest` and by the published tables of largest models.
+// Finds the largest value of an integer key with which all ranks fit in memory. `penstock largest` and the
+// reproductions of published tables use it.
 
 #include <cstdint>
 #include <functional>
@@ -13,12 +13,12 @@
 
 namespace penstock {
 
-/// A value that was tried, and the device that has the least free memory with this value.
+/// A value that was tried. The other fields describe the device with the least free memory for this value.
 struct TriedValue {
   std::int64_t value = 0;
-  std::string refusal{};   ///< reason why the value has no prediction; empty if it has one
-  Bytes peak_bytes = 0;    ///< peak memory of that device
-  Bytes usable_bytes = 0;  ///< memory of that device that a plan may use
+  std::string refusal{};   ///< reason why there is no prediction for the value; empty if there is one
+  Bytes peak_bytes = 0;    ///< peak memory of the device
+  Bytes usable_bytes = 0;  ///< memory of the device without its reserve
   std::int32_t rank = 0;
   std::string device{};
   MemoryByCategory at_peak{};
@@ -36,17 +36,18 @@ struct ValueRange {
 struct LargestValue {
   std::optional<TriedValue> largest{};  ///< absent if no tried value fits
   /// The value one step above `largest`, which needs too much memory or is refused. If `largest` is absent,
-  /// it is the smallest value that was tried. Absent if `largest` is the end of the range.
+  /// `next` is the smallest value that was tried. It is absent if `largest` is the end of the range.
   std::optional<TriedValue> next{};
   std::vector<TriedValue> tried{};  ///< ascending
 
-  /// Returns true if no tried value needs less memory than a smaller value. If it is false, memory does not
-  /// grow with the key, and a value that was not tried may also fit.
+  /// Returns true if no tried value needs less memory than a smaller one. If it returns false, memory does
+  /// not grow with the key, and larger values may fit as well.
   bool grows() const;
 };
 
-/// Returns the largest value that fits. Doubles the distance between probes until a value does not fit, then
-/// halves the interval. Skips refused values at the lower end. Requires that memory grows with the value.
+/// Returns the largest value that fits. It doubles the distance between tried values until one does not fit,
+/// and then halves the interval. Refused values at the lower end are skipped. Memory must grow with the
+/// value.
 LargestValue largest_value(const ValueRange& range, const std::function<TriedValue(std::int64_t)>& probe);
 
 }  // namespace penstock

@@ -1,15 +1,15 @@
-// Writes command lines of frameworks. A price is valid only for a run that meets its assumptions. For each
-// assumption, one table gives the arguments of Megatron-LM and torchtitan, or the reason why they cannot meet
-// it:
+// Writes command lines of frameworks. A prediction is valid only for a run that meets its assumptions. For
+// each assumption, a table has the arguments of Megatron-LM and torchtitan that meet it, or the reason why
+// they cannot:
 //
 //     assumption       Megatron-LM                            torchtitan
 //     tensor overlap   --tp-comm-overlap                      --parallelism.enable_async_tensor_parallel
 //     sharding 1       --use-distributed-optimizer            in a pipeline a shard degree, never resharded
 //     deferred head    --defer-embedding-wgrad-compute        lacks it
 //
-// The search leaves out configurations that its launcher cannot run. The same rows write the command line, so
-// the two always agree. Without an argument, the launcher uses its default, which was priced.
-// tests/sim/launchers_test.cpp changes every assumption. It checks that the text changes, or that the
+// The search omits configurations that the chosen launcher cannot run. The command line is written from the
+// same table, so both always agree. If a row gives no argument, the launcher's default meets the assumption.
+// tests/sim/launchers_test.cpp changes every assumption, and checks that the text changes or the
 // configuration is refused.
 
 #include "sim/choose/launchers.hpp"
@@ -48,7 +48,7 @@ Arguments says_nothing(const LaunchedRun& /*run*/) { return {}; }
 
 const Parallel& degrees_of(const LaunchedRun& run) { return run.work.parallel; }
 
-/// Returns whether a weight has copies that exchange data at least once per step.
+/// Returns true if some weights have copies, which exchange data at least once in each step.
 bool has_copies(const LaunchedRun& run) {
   const Parallel& parallel = degrees_of(run);
   return parallel.weight_copies() > 1 || (run.work.model.experts && parallel.expert_copies() > 1);
@@ -56,7 +56,7 @@ bool has_copies(const LaunchedRun& run) {
 
 const LayerSplit& split_of(const LaunchedRun& run) { return run.request.layer_splits[run.of.layer_split]; }
 
-/// Returns the number of layers of each model stage. Requires a configuration of the space, so its layer
+/// Returns the number of layers of each model stage. Requires a configuration of the space, because its layer
 /// split fits the model.
 std::vector<std::int64_t> layers_of_stages(const LaunchedRun& run) {
   return split_layers(split_of(run), static_cast<std::int64_t>(run.work.model.layers.size()),
@@ -64,12 +64,12 @@ std::vector<std::int64_t> layers_of_stages(const LaunchedRun& run) {
       .value();
 }
 
-/// Returns whether the scenario states schedule options that change the program. If `takes_group_size` is
-/// true, the size of interleaved groups does not count, because the launcher has an argument for it.
+/// Returns true if the scenario states schedule options that change the program. If `takes_group_size` is
+/// true, the size of interleaved groups is ignored, because the launcher has an argument for it.
 bool has_own_options(const LaunchedRun& run, bool takes_group_size) {
   const Shape& stated = run.request.base.shape;
   Shape plain;
-  // These options are choices, or they change only how a program is found.
+  // These options are choices of the search, or they do not change the program of a named schedule.
   plain.stages = stated.stages;
   plain.microbatches = stated.microbatches;
   plain.virtual_stages = stated.virtual_stages;
@@ -105,8 +105,8 @@ std::string megatron_lacks_context(const LaunchedRun& run) {
   return "";
 }
 
-/// Returns whether data parallelism is the last dimension in the numbering of ranks. With one stage or one
-/// copy, both orders number the ranks equally.
+/// Returns true if data parallelism is the last dimension in the numbering of ranks. With one stage or one
+/// copy, both orders give the same numbers, and the result is false.
 bool puts_copies_last(const LaunchedRun& run) {
   const Parallel& parallel = degrees_of(run);
   return run.of.stages > 1 && parallel.data > 1 && parallel.order == PlacementOrder::tp_cp_ep_pp_dp;
@@ -144,8 +144,8 @@ Arguments megatron_schedule(const LaunchedRun& run) {
   return arguments;
 }
 
-/// Returns the arguments for the layers. A layout gives the total number of stages, so it replaces the
-/// argument of virtual stages.
+/// Returns the arguments for the layers of stages. A layout states the total number of stages, so it replaces
+/// the argument for virtual stages.
 Arguments megatron_layer_split(const LaunchedRun& run) {
   const LayerSplit::Rule rule = split_of(run).rule;
   const bool is_plain = rule == LayerSplit::Rule::even || rule == LayerSplit::Rule::ends_one_less;
@@ -233,8 +233,8 @@ std::string megatron_lacks_sharding(const LaunchedRun& run) {
   return "";
 }
 
-/// Returns whether the optimizer is distributed. Also returns true for fp8 weights with a single copy,
-/// because Megatron-LM requires the option for them.
+/// Returns true if the option for the distributed optimizer is needed. Megatron-LM also requires it for fp8
+/// weights with a single copy.
 bool is_distributed(const LaunchedRun& run) {
   const bool holds_8_bits = run.work.precision == GemmPrecision::fp8;
   return run.of.sharding > 0 || (holds_8_bits && !has_copies(run));
@@ -258,8 +258,8 @@ Arguments megatron_data_overlap(const LaunchedRun& run) {
   return arguments;
 }
 
-/// Returns the number of 4-byte values that the optimizer stores for a weight, besides its copy of the
-/// weight. For Adam it is 2.
+/// Returns the number of 4-byte values that the optimizer stores for each weight, without its copy of the
+/// weight. It is 2 for Adam.
 std::int32_t state_of(const LaunchedRun& run) { return run.work.optimizer_bytes / 4 - 1; }
 
 std::string megatron_lacks_optimizer(const LaunchedRun& run) {
@@ -312,8 +312,8 @@ Arguments megatron_head(const LaunchedRun& run) {
   return arguments;
 }
 
-/// Returns comments about the environment variable for CUDA's queues, which Megatron-LM checks when it
-/// starts. Blackwell, the only device with 4-bit products, needs none.
+/// Returns comments about the environment variable CUDA_DEVICE_MAX_CONNECTIONS, which Megatron-LM checks when
+/// it starts. Blackwell devices, the only ones with 4-bit matrix products, need none.
 std::vector<std::string> megatron_comments(const LaunchedRun& run) {
   const bool is_blackwell = run.work.device.fp4_flops_per_second > 0;
   if (run.of.sharding > 1) return {"it starts only where CUDA_DEVICE_MAX_CONNECTIONS is not 1"};
@@ -323,8 +323,8 @@ std::vector<std::string> megatron_comments(const LaunchedRun& run) {
 
 // --- torchtitan -------------------------------------------------------------------------------------------
 
-/// Returns the name of PyTorch's schedule class. An empty name means that torchtitan runs the schedule from a
-/// file of its actions.
+/// Returns the name of PyTorch's class for a schedule. If PyTorch has no such class, returns an empty text,
+/// and torchtitan must read the actions from a file.
 std::string_view torchtitan_schedule_name(std::string_view schedule) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kNames = {
       {{"1f1b", "1F1B"},
@@ -340,8 +340,8 @@ std::string_view torchtitan_schedule_name(std::string_view schedule) {
   return "";
 }
 
-/// Returns whether the second chunks are placed in reverse order of the ranks, as in two of torchtitan's own
-/// schedules.
+/// Returns true if the second chunks are placed in the reverse order of the ranks, as in two of torchtitan's
+/// own schedules.
 bool lies_as_v(std::string_view schedule) {
   constexpr std::array<std::string_view, 6> kVs = {"zb-v",   "v-half",          "v-min",
                                                    "1f1b-v", "zbv-zero-bubble", "dualpipe-v"};
@@ -351,7 +351,7 @@ bool lies_as_v(std::string_view schedule) {
 std::string torchtitan_lacks_schedule(const LaunchedRun& run) {
   if (run.of.stages == 1) return "";
   const std::string_view schedule = run.of.schedule;
-  // A file of actions expresses all options except recomputation, for which PyTorch has no action.
+  // A file of actions can express all options except recomputation, for which PyTorch has no action.
   const bool is_named = !torchtitan_schedule_name(schedule).empty();
   const bool recomputes = run.request.base.shape.checkpoint != Checkpoint::never;
   if (recomputes || (is_named && has_own_options(run, false))) {
@@ -367,8 +367,8 @@ std::string torchtitan_lacks_schedule(const LaunchedRun& run) {
   return "";
 }
 
-/// Returns the arguments for the schedule. Beside a file of actions, the schedule's name determines the
-/// placement of stages on ranks.
+/// Returns the arguments for the schedule. If there is a file of actions, the schedule's name only determines
+/// the placement of stages on ranks.
 Arguments torchtitan_schedule(const LaunchedRun& run) {
   Arguments arguments;
   const auto add = [&](std::string_view key, const auto& value) {
@@ -388,7 +388,8 @@ Arguments torchtitan_schedule(const LaunchedRun& run) {
   return arguments;
 }
 
-/// Returns the modules of each stage. torchtitan's names are tok_embeddings, layers.0, .., norm and output.
+/// Returns the list of each stage's modules as an argument. torchtitan's names are tok_embeddings, layers.0,
+/// .., norm and output.
 std::string torchtitan_modules(const LaunchedRun& run) {
   std::vector<std::string> stages;
   std::int64_t next = 0;
@@ -404,11 +405,11 @@ std::string torchtitan_modules(const LaunchedRun& run) {
 }
 
 std::string torchtitan_lacks_layer_split(const LaunchedRun& run) {
-  // Balanced layers become a list only when the command line is written. The list is unknown while the space
-  // is built.
+  // The numbers of balanced layers are computed only for the command line. They are not known yet when the
+  // space is built.
   if (run.of.stages == 1 || split_of(run).rule == LayerSplit::Rule::balanced) return "";
   const std::vector<std::int64_t> counts = layers_of_stages(run);
-  // The first and the last stage also have modules that are not layers.
+  // Only inner stages may be empty. The first and the last stage have modules that are not layers.
   const bool has_empty = std::any_of(counts.begin() + 1, counts.end() - 1, [](auto n) { return n == 0; });
   return has_empty ? "it has no stage without a module; take another --layer-split" : "";
 }
@@ -418,7 +419,8 @@ Arguments torchtitan_layer_split(const LaunchedRun& run) {
   const LayerSplit::Rule rule = split_of(run).rule;
   if (rule != LayerSplit::Rule::even && rule != LayerSplit::Rule::ends_one_less)
     return {fmt::format("--parallelism.module_fqns_per_model_part {}", torchtitan_modules(run))};
-  // For torchtitan, the number of layers per stage includes the layer that a stage at an end lacks.
+  // For torchtitan, the number of layers per stage is that of the inner stages. The next two arguments state
+  // how many layers fewer the first and the last stage have.
   const std::int64_t ends = rule == LayerSplit::Rule::ends_one_less ? 1 : 0;
   const auto layers = static_cast<std::int64_t>(run.work.model.layers.size());
   const std::int64_t each = (layers + 2 * ends) / (std::int64_t{run.of.stages} * run.of.virtual_stages);
@@ -427,9 +429,9 @@ Arguments torchtitan_layer_split(const LaunchedRun& run) {
           fmt::format("--parallelism.pipeline_parallel_last_stage_less_layers {}", ends)};
 }
 
-// In a pipeline, the local batch is the part of one copy in a step, and torchtitan divides it into
-// microbatches. Without a pipeline, the local batch is the microbatch, and gradients are accumulated up to
-// the global batch.
+// In a pipeline, the local batch is the part of the global batch that one copy processes, and torchtitan
+// divides it into microbatches. Without a pipeline, the local batch is one microbatch, and gradients are
+// accumulated over several of them.
 Arguments torchtitan_batch(const LaunchedRun& run) {
   const std::int64_t local =
       run.of.stages == 1 ? run.of.micro_batch_size : run.request.global_batch_size / run.of.data;
@@ -437,10 +439,10 @@ Arguments torchtitan_batch(const LaunchedRun& run) {
                       local, run.request.global_batch_size, run.work.sequence)};
 }
 
-// FSDP shards over data x context. In a pipeline, it synchronizes only in the last microbatch. Without
-// resharding, it gathers once per step: sharding 1. Without a pipeline, each microbatch scatters its
-// gradients and frees its weights after its backward pass: sharding 3. With one microbatch and no resharding,
-// this is sharding 2.
+// FSDP shards over data x context devices. In a pipeline without resharding, it gathers weights once per step
+// and reduces gradients only in the last microbatch, as with sharding 1. Without a pipeline, each microbatch
+// scatters its gradients and frees its weights after the backward pass, as with sharding 3. With one
+// microbatch and without resharding, this is sharding 2.
 std::string torchtitan_lacks_sharding(const LaunchedRun& run) {
   const Parallel& parallel = degrees_of(run);
   const std::int32_t sharding = parallel.sharding;
@@ -483,7 +485,7 @@ Arguments torchtitan_sharding(const LaunchedRun& run) {
   return arguments;
 }
 
-/// Returns the arguments for the precision. 8-bit gathers work only with FSDP.
+/// Returns the arguments for the precision. Gathers of 8-bit weights work only with FSDP.
 Arguments torchtitan_precision(const LaunchedRun& run) {
   if (run.work.precision == GemmPrecision::bf16) return {};
   Arguments arguments = {"--model.converters quantize.linear.float8"};
@@ -570,8 +572,8 @@ constexpr std::array<LaunchAssumption, 17> kAssumptions = {{
                     [](const LaunchedRun& run) -> Arguments {
                       std::string argument =
                           fmt::format("--parallelism.context_parallel_degree {}", run.of.context);
-                      // "alltoall" sends keys and values from device to device; "allgather" would gather all
-                      // at once.
+                      // "alltoall" sends keys and values from device to device. "allgather" would gather all
+                      // of them at once.
                       if (run.of.context > 1)
                         argument += " --parallelism.context_parallel_rotate_method alltoall";
                       return {std::move(argument)};

@@ -1,5 +1,6 @@
 #pragma once
-// Frameworks that can run a configuration: the arguments that each framework needs, and what it cannot run.
+// The frameworks that can run a configuration: the arguments that each of them needs, and the configurations
+// that it cannot run.
 
 #include <cstdint>
 #include <span>
@@ -15,38 +16,39 @@ namespace penstock {
 /// Returns the release of the framework for which the arguments are valid.
 std::string_view release_of(Launcher launcher);
 
-/// A configuration for a launcher. It stores references, which must outlive it.
+/// A configuration that a launcher shall run. The object stores references, whose targets must outlive it.
 struct LaunchedRun {
   const TuneRequest& request;
   const Configuration& of;
   const Workload& work;  ///< workload with the configuration's choices
 };
 
-/// How one launcher meets one assumption.
+/// The answer of one launcher for one assumption.
 struct LauncherAnswer {
-  /// Returns why the launcher cannot meet the assumption, or an empty text if it can.
+  /// Returns the reason why the launcher cannot meet the assumption, or an empty text if it can.
   std::string (*lacks)(const LaunchedRun&);
   /// Returns the arguments that meet the assumption. Requires that `lacks` returns an empty text.
   std::vector<std::string> (*arguments)(const LaunchedRun&);
 };
 
-/// An assumption of a price. A run meets it only with the right arguments.
+/// An assumption of the prediction. A run meets it only with the right arguments.
 struct LaunchAssumption {
   std::string_view name;  ///< for example "tensor overlap"
   LauncherAnswer megatron;
   LauncherAnswer torchtitan;
 };
 
-/// Returns all assumptions, in the order in which arguments are written.
+/// Returns all assumptions, in the order of the arguments on the command line.
 std::span<const LaunchAssumption> launch_assumptions();
 
-/// Returns why the launcher cannot run the configuration as it is priced: the first assumption that it does
-/// not meet. Returns an empty text if it meets all. `run.work` must have the configuration's choices.
+/// Returns the reason why the launcher cannot run the configuration as it is predicted: the first assumption
+/// that it cannot meet. Returns an empty text if it can meet all of them. `run.work` must have the
+/// configuration's choices.
 std::string beyond_launcher(Launcher launcher, const LaunchedRun& run);
 
-/// Returns the command line with which the launcher runs what was priced, one argument a line. Comments above
-/// it name the release and state what no argument can express. The user adds the model and the data. Requires
-/// a configuration of the launcher's space.
+/// Returns the arguments with which the launcher runs the configuration as predicted, one on each line.
+/// Comments above them name the release and state what no argument can express. The user adds the model and
+/// the data. Requires a configuration that the launcher can run.
 std::string launch_arguments(Launcher launcher, const TuneRequest& request,
                              const Configuration& configuration);
 

@@ -1,5 +1,5 @@
-// Moves of the search. A plan is a list of cuts and a list of replicas. A move copies both and changes an
-// entry or two:
+// The moves of the search for a plan. A plan is a list of cuts and a list of replicas. A move copies both
+// lists and changes one or two entries:
 //
 //     layers  0 1 2 | 3 4 | 5        cuts 3 5        a cut moves, a stage splits:   0 1 | 2 | 3 4 | 5
 //     replicas  4      1    2        replicas 4 1 2                                   3   1    1    2
@@ -40,8 +40,8 @@ class Moves {
  public:
   Moves(const PlanChoice& from, const PlanSpace& space) : from_(from), space_(space) {
     if (from_.placement != PlanPlacement::stated) return;
-    // Stated devices fit only the old replicas. So moves start from the plan with its devices in order, which
-    // is itself a move.
+    // Stated devices are valid only for the stated replicas. Therefore the first move puts the devices in
+    // order, and all other moves start from there.
     from_.placement = PlanPlacement::in_order;
     from_.devices.clear();
     found_.push_back(from_);
@@ -52,16 +52,16 @@ class Moves {
     move_replicas();
     for (std::size_t stage = 0; stage < from_.stages(); ++stage) split(stage);
     for (std::size_t stage = 0; stage + 1 < from_.stages(); ++stage) merge(stage);
-    // Without a reduction, buckets have no effect, so they are set to 0. Otherwise two choices would mean the
-    // same plan.
+    // Without a reduction, buckets have no effect. They are set to 0, because otherwise two choices would
+    // mean the same plan.
     for (PlanChoice& choice : found_)
       if (!reduces(choice)) choice.buckets = 0;
     return std::move(found_);
   }
 
  private:
-  /// begin_of() returns the number of layers before the stage, and end_of() the number of layers up to its
-  /// end.
+  /// begin_of() returns the number of layers before the stage. end_of() returns the number of layers up to
+  /// the end of the stage.
   std::int32_t begin_of(std::size_t stage) const { return stage == 0 ? 0 : from_.cuts[stage - 1]; }
   std::int32_t end_of(std::size_t stage) const {
     return stage == from_.cuts.size() ? space_.layers : from_.cuts[stage];
@@ -71,7 +71,8 @@ class Moves {
 
   void move_cuts() {
     for (std::size_t cut = 0; cut < from_.cuts.size(); ++cut) {
-      // A cut may be anywhere between its neighbouring cuts, so that both stages have at least one layer.
+      // A cut may be anywhere between its neighbouring cuts. The stages on both sides must have at least one
+      // layer.
       for (std::int32_t place = begin_of(cut) + 1; place < end_of(cut + 1); ++place) {
         if (place == from_.cuts[cut]) continue;
         found_.push_back(from_);
@@ -80,8 +81,8 @@ class Moves {
     }
   }
 
-  /// Adds the choice with one replica moved from `giver` to `taker`. The index after the last stage
-  /// represents the idle devices.
+  /// Adds the choice in which one replica moves from stage `giver` to stage `taker`. The index after the last
+  /// stage means the idle devices.
   void add_with(std::size_t giver, std::size_t taker) {
     found_.push_back(from_);
     if (giver < from_.stages()) --found_.back().replicas[giver];
@@ -93,7 +94,7 @@ class Moves {
     const std::size_t idle_devices = from_.stages();
     for (std::size_t stage = 0; stage < from_.stages(); ++stage) {
       if (idle() > 0) add_with(idle_devices, stage);
-      // The last replica of a stage stays. merge() removes stages.
+      // A stage keeps its last replica. merge() removes stages.
       if (from_.replicas[stage] == 1) continue;
       add_with(stage, idle_devices);
       for (std::size_t taker = 0; taker < from_.stages(); ++taker)
@@ -101,10 +102,10 @@ class Moves {
     }
   }
 
-  /// Splits the stage at every layer, with every share of its replicas. For example, 4 replicas on three
-  /// layers become 1-3, 2-2 and 3-1 at two places.
+  /// Splits the stage at every layer, and divides its replicas in every possible manner. For example, a stage
+  /// with three layers and 4 replicas is split at two places into 1-3, 2-2 and 3-1 replicas.
   void split(std::size_t stage) {
-    // A stage with one replica can split only if an idle device becomes the second replica.
+    // A stage with one replica can be split only if an idle device becomes the second replica.
     const bool takes_idle = idle() > 0 && (is_straight() || from_.replicas[stage] == 1);
     const std::int32_t shared = from_.replicas[stage] + (takes_idle ? 1 : 0);
     for (std::int32_t share = 1; share < shared; ++share) {
@@ -127,8 +128,8 @@ class Moves {
     merged.replicas.erase(merged.replicas.begin() + at + 1);
     found_.push_back(merged);
     if (is_straight()) return;
-    // The merged stage may have more replicas than it needs, so the move also gives some of them to another
-    // stage.
+    // The merged stage may have more replicas than it needs, so further moves also give one or two of them to
+    // another stage.
     for (std::int32_t handed = 1; handed <= 2 && handed < merged.replicas[stage]; ++handed) {
       for (std::size_t taker = 0; taker < merged.stages(); ++taker) {
         if (taker == stage) continue;
@@ -144,8 +145,8 @@ class Moves {
   std::vector<PlanChoice> found_;
 };
 
-/// Adds all choices that begin like `begun`, which has a cut after each of its stages. The next stage takes
-/// any number of the free devices, and any number of the remaining layers.
+/// Adds all choices that begin with the stages of `begun`. `begun` has a cut after each of its stages. The
+/// next stage may have any number of the free devices, and any number of the remaining layers.
 void add_choices(PlanChoice begun, const PlanSpace& space, std::vector<PlanChoice>& found) {
   const std::int32_t from = begun.cuts.empty() ? 0 : begun.cuts.back();
   const std::int32_t left = space.devices - begun.device_count();
@@ -180,8 +181,8 @@ std::string configuration_of(const PlanChoice& choice) {
   return fmt::format("{}", fmt::join(choice.replicas, "-"));
 }
 
-// For k stages there are C(layers - 1, k - 1) sets of cuts, and C(devices, k) replications on up to all
-// devices. A straight plan has one replication.
+// For k stages, there are C(layers - 1, k - 1) sets of cuts and C(devices, k) lists of replicas, which may
+// leave devices idle. A straight plan has only one list of replicas.
 std::int64_t count_choices(const PlanSpace& space, std::int64_t most) {
   double total = 0;
   double cuts = 1;
@@ -190,7 +191,7 @@ std::int64_t count_choices(const PlanSpace& space, std::int64_t most) {
     total += cuts * (space.form == PlanForm::straight ? 1 : replications);
     cuts *= static_cast<double>(space.layers - stages) / stages;
     replications *= static_cast<double>(space.devices - stages) / (stages + 1);
-    // The number would overflow any integer, so the loop ends at `most`.
+    // The number may be too large for an integer, so the loop ends at `most`.
     if (total > static_cast<double>(most)) return most;
   }
   return std::llround(total);
@@ -206,25 +207,26 @@ std::vector<PlanChoice> neighbours(const PlanChoice& choice, const PlanSpace& sp
   return Moves(choice, space).all();
 }
 
-// Bounds the period of a plan from below without a simulation. C_s is the compute of a minibatch on stage s,
-// R_s the time of its ring, r_s its replicas, and W_s its warm-up. A minibatch sends x bytes over a link of
-// bandwidth B:
+// Computes a lower bound of a plan's period without a simulation. C_s is the compute time of a minibatch on
+// stage s, R_s the time of the stage's ring, r_s its number of replicas, and W_s its warm-up. On average, a
+// minibatch sends x bytes over a link of bandwidth B:
 //
 //     period >= (C_s + R_s) / r_s                                   a replica's STEP waits for its ring
 //     period >= x / B                                               for every link
 //     period >= (time from F on s to the end and back + R_s) / (r_s (W_s + 1))
 //
-// The third line holds because forward j + W + 1 of a replica follows the update by its minibatch j. With
-// gradients in buckets, the ring may run during the backward pass, and max(C_s, R_s) replaces the sum.
-// plan_trials.cpp simulates the plans that this bound does not rule out. Tests:
+// The third line is true because forward j + W + 1 of a replica comes after the update by its minibatch j. If
+// gradients are reduced in buckets, the ring may run during the backward pass, and max(C_s, R_s) replaces the
+// sum. plan_trials.cpp simulates the plans that this bound does not exclude. Tests:
 // tests/sim/plan_search_test.cpp.
 
 namespace {
 
-constexpr double kRoundings = 1 - 1e-7;  // margin for the simulator's rounding to nanoseconds
+constexpr double kRoundings = 1 - 1e-7;  // margin, because the simulator rounds to nanoseconds
 
-/// Places the replicas of one stage after the other, each on the server with the most free devices. Of equal
-/// servers it takes the first. On two servers of 4, the six ranks of 4-2 get the devices 0 4 1 5 | 2 6.
+/// Returns the devices of all replicas, stage by stage. Each replica gets a device of the server with the
+/// most free devices, or of the first such server. On two servers of 4, the six ranks of 4-2 get the devices
+/// 0 4 1 5 | 2 6.
 std::vector<std::int32_t> spread(const PlanChoice& choice, std::int32_t servers, std::int32_t size) {
   std::vector<std::int32_t> used(static_cast<std::size_t>(servers), 0);
   std::vector<std::int32_t> devices;
@@ -238,8 +240,8 @@ std::vector<std::int32_t> spread(const PlanChoice& choice, std::int32_t servers,
 
 }  // namespace
 
-// Devices are numbered component by component, the innermost level first. A server is a component of the
-// highest level, and has as many devices as the levels below it together.
+// The devices of a component have consecutive numbers. A server is a component of the highest level. Its
+// number of devices is the product over the levels below.
 std::vector<std::int32_t> devices_of(const PlanChoice& choice, std::span<const BandwidthLevel> levels) {
   if (choice.placement == PlanPlacement::stated) return choice.devices;
   if (choice.placement == PlanPlacement::spread && levels.size() > 1) {
@@ -261,8 +263,8 @@ PlanBound::PlanBound(const LayerGraph& graph, std::span<const std::int32_t> orde
       buckets_(buckets),
       state_(static_cast<double>(state)),
       routes_(cluster.devices().size()) {
-  // An output is alive from its layer to the last layer in this order that reads it. A cut sends the sum of
-  // the outputs that are alive there.
+  // An output is alive from its layer to the last layer that reads it, in this order of layers. A cut sends
+  // all outputs that are alive at the cut.
   std::vector<std::size_t> last(graph.layers.size(), 0);
   for (std::size_t place = 0; place < order.size(); ++place) {
     last[static_cast<std::size_t>(order[place])] = place;
@@ -274,8 +276,7 @@ PlanBound::PlanBound(const LayerGraph& graph, std::span<const std::int32_t> orde
   for (std::size_t place = 0; place < order.size(); ++place) {
     const Layer& layer = graph.layers[static_cast<std::size_t>(order[place])];
     const auto output = static_cast<double>(layer.output);
-    // The output is added before the sum is computed. So an output that no layer reads is not counted at any
-    // cut.
+    // An output that no layer reads ends at its own layer, so no cut counts it.
     dies[last[static_cast<std::size_t>(order[place])]] += output;
     sums_[place + 1] = {
         .time_ns = sums_[place].time_ns + static_cast<double>(layer.forward_ns + layer.backward_ns),
@@ -285,8 +286,8 @@ PlanBound::PlanBound(const LayerGraph& graph, std::span<const std::int32_t> orde
   }
 }
 
-// Each cut stores sums over all stages before it. The sums of a stage are the sums of the cut after it minus
-// those of the cut before it. Only `alive` belongs to the cut and is not subtracted.
+// Each possible cut stores sums over all layers before it. The sums of a stage are those at the cut after it
+// minus those at the cut before it. Only `alive` is a value of the cut itself and is not subtracted.
 const PlanBound::Sums& PlanBound::sums_before(const PlanChoice& choice, std::size_t stage) const {
   if (stage == choice.stages()) return sums_.back();
   return sums_[static_cast<std::size_t>(stage == 0 ? 0 : choice.cuts[stage - 1])];
@@ -294,7 +295,7 @@ const PlanBound::Sums& PlanBound::sums_before(const PlanChoice& choice, std::siz
 
 const PlanBound::RoutePrice& PlanBound::route_price(std::int32_t from, std::int32_t to) {
   std::vector<RoutePrice>& from_here = routes_[index(from)];
-  // The vector is resized once to its full size, so that references to its elements stay valid.
+  // The vector gets its full size at once, so that references to its elements stay valid.
   if (from_here.empty()) from_here.resize(cluster_.devices().size());
   RoutePrice& known = from_here[index(to)];
   if (known.is_known) return known;
@@ -318,7 +319,7 @@ const PlanBound::Ring& PlanBound::ring(Devices devices) {
   if (known != rings_.end()) return known->second;
   Ring ring;
   const std::vector<std::int32_t> order = ring_order(cluster_, devices);
-  // A ring's time grows linearly with its bytes, so one price of many bytes gives the time for each.
+  // A ring's time grows linearly with its bytes, so the time for one size gives the time for each byte.
   constexpr Bytes kBytes = Bytes{1} << 30;
   const CollectiveRoute route = collective_route(cluster_, order, Collective::all_reduce, kBytes);
   ring.ns_per_byte =
@@ -333,15 +334,16 @@ const PlanBound::Ring& PlanBound::ring(Devices devices) {
   return rings_.emplace(std::move(key), std::move(ring)).first->second;
 }
 
-// Adds the ring's bytes to its links. The weights are reduced once in `minibatches` minibatches.
+// Adds the times of the ring's bytes to its links. The ring runs once for `minibatches` minibatches.
 void PlanBound::load_ring(const Ring& ring, double bytes, double minibatches) {
   for (const auto& [link, part] : ring.loads) load(link, part * bytes / minibatches);
 }
 
-/// Adds a minibatch in both directions to the links, and returns the least time that the two directions take.
+/// Adds the times of a minibatch's messages in both directions to their links. Returns the least time that
+/// both directions together take.
 double PlanBound::cross(Devices from, Devices to, double bytes) {
-  // Replica g mod r sends minibatch g to replica g mod r'. After lcm(r, r') minibatches each pair has carried
-  // one, and the pairs repeat.
+  // Replica g mod r sends minibatch g to replica g mod r'. The pairs repeat after lcm(r, r') minibatches, of
+  // which each pair has carried one.
   const std::size_t pairs = std::lcm(from.size(), to.size());
   double least = std::numeric_limits<double>::infinity();
   for (std::size_t pair = 0; pair < pairs; ++pair) {
@@ -352,7 +354,7 @@ double PlanBound::cross(Devices from, Devices to, double bytes) {
       ns += one->ns_per_byte * bytes + one->latency_ns;
       for (const LinkNumber link : one->links) load(link, bytes / static_cast<double>(pairs));
     }
-    // The fastest pair gives the bound, because minibatches of all other pairs take longer.
+    // The fastest pair gives the lower bound, because all other pairs take longer.
     least = std::min(least, ns);
   }
   return least;
@@ -361,10 +363,9 @@ double PlanBound::cross(Devices from, Devices to, double bytes) {
 double PlanBound::period_ns(const PlanChoice& choice) {
   const std::vector<std::int32_t> devices = devices_of(choice, levels_);
   link_ns_.assign(link_ns_.size(), 0);
-  // The loop starts at the last stage, because the round trip of a stage includes the round trips of later
-  // stages.
+  // The loop starts at the last stage, because the round trip of a stage includes those of all later stages.
   double period = 0;
-  double round_trip_ns = 0;  // time from the stage's forward to the end of the pipeline and back
+  double round_trip_ns = 0;  // time from the forward of the stage to the end of the pipeline and back
   std::size_t end = devices.size();
   auto later = static_cast<std::int32_t>(0);
   Devices behind;
@@ -383,13 +384,13 @@ double PlanBound::period_ns(const PlanChoice& choice) {
     if (replicas > 1) {
       const Ring& around = ring(here);
       reduction = around.ns_per_byte * weights + around.latency_ns;
-      // A ring reduces one minibatch of each replica at once.
+      // A ring reduces the gradients of one minibatch on each replica, so of r minibatches.
       load_ring(around, weights, r);
     }
-    // If compute and ring run at the same time, the longer one bounds the replica's time.
+    // If computation and ring run at the same time, the longer of the two is the bound.
     const bool hides = buckets_ || choice.buckets > 0;
     period = std::max(period, (hides ? std::max(compute, reduction) : compute + reduction) / r);
-    // The third line of the formula at the top of this file.
+    // The third line of the formula above.
     const std::int32_t warmup = warmup_of(choice, s, later);
     period = std::max(period, (round_trip_ns + (hides ? 0 : reduction)) / (r * (warmup + 1)));
     later += choice.replicas[s];
@@ -399,9 +400,9 @@ double PlanBound::period_ns(const PlanChoice& choice) {
   return period * kRoundings;
 }
 
-// With the weights w of a stage, its activations a and its warm-up W, the bound is w (1 + state) + a (W + 1).
-// With buckets, one bucket's gradients may be freed before the next one's exist, so the bound counts no
-// gradients.
+// For a stage with the weights w, the activations a of a minibatch and the warm-up W, the bound is w (1 +
+// state) + a (W + 1). `state` covers the gradients and the optimizer state. With buckets, the gradients of
+// one bucket may be freed before those of the next one exist, so `state` is not counted.
 double PlanBound::peak_bytes(const PlanChoice& choice) const {
   const double state = buckets_ || choice.buckets > 0 ? 0 : state_;
   double peak = 0;

@@ -18,7 +18,7 @@
 
 namespace penstock {
 
-/// The placement of a plan's replicas on the devices. The devices are counted component by component.
+/// The placement of a plan's replicas on the devices. The devices of a component have consecutive numbers.
 enum class PlanPlacement : std::uint8_t {
   in_order,  // one stage after another
   spread,    // each stage over as many servers as possible
@@ -27,12 +27,12 @@ enum class PlanPlacement : std::uint8_t {
 
 struct PlanChoice {
   std::size_t order = 0;               ///< number of the order of the layers in PlanTrials::orders_
-  std::vector<std::int32_t> cuts;      ///< for each cut the number of layers before it, ascending
-  std::vector<std::int32_t> replicas;  ///< one a stage
+  std::vector<std::int32_t> cuts;      ///< for each cut, the number of layers before it, ascending
+  std::vector<std::int32_t> replicas;  ///< one element for each stage
   PlanPlacement placement = PlanPlacement::in_order;
   std::vector<std::int32_t> devices{};  ///< devices of a `stated` placement, in the order of the ranks
-  std::int32_t deeper = 0;              ///< additional forwards before each stage's first backward
-  std::int32_t buckets = 0;  ///< buckets of gradients for each stage; 0: the buckets of the scenario
+  std::int32_t deeper = 0;              ///< number of additional warm-up forwards of each stage
+  std::int32_t buckets = 0;             ///< gradient buckets of each stage; 0: as the scenario states
 
   std::size_t stages() const { return replicas.size(); }
   std::int32_t device_count() const;
@@ -40,71 +40,71 @@ struct PlanChoice {
   friend auto operator<=>(const PlanChoice&, const PlanChoice&) = default;
 };
 
-/// Returns the number of forwards of a stage before its first backward: that of 1F1B-RR
-/// (generators.hpp) plus the choice's additional ones. `later` is the number of replicas of all later
-/// stages.
+/// Returns the number of warm-up forwards of a stage: those of 1F1B-RR (generators.hpp) plus the choice's
+/// additional ones. `later` is the number of replicas of all later stages.
 std::int32_t warmup_of(const PlanChoice& choice, std::size_t stage, std::int32_t later);
 
-/// Returns whether any stage has gradients to reduce. If none has, buckets have no effect.
+/// Returns true if some stage has replicas, and so reduces gradients. Otherwise buckets have no effect.
 bool reduces(const PlanChoice& choice);
 
 /// Returns the number of replicas of each stage as text, for example "12-3-1".
 std::string configuration_of(const PlanChoice& choice);
 
-/// The limits of the choices.
+/// The limits of the choices: the numbers of layers and devices, and the form of the plan.
 struct PlanSpace {
   std::int32_t layers = 1;
   std::int32_t devices = 1;
   PlanForm form = PlanForm::replicated;
 };
 
-/// Returns the number of choices with the devices in order, limited to `most`.
+/// Returns the number of choices with the devices in order, or `most` if there are more.
 std::int64_t count_choices(const PlanSpace& space, std::int64_t most);
-/// Returns all choices: every set of cuts, with every replication on up to all devices.
+/// Returns all choices with the devices in order: every set of cuts with every list of replicas on at most
+/// all devices.
 std::vector<PlanChoice> all_choices(const PlanSpace& space);
 
-/// Returns the choices that are one move away. There are four kinds of moves:
+/// Returns the choices that differ from `choice` by one move. There are four kinds of moves:
 ///
 ///     put a cut anywhere between its neighbours;
 ///     move a replica to another stage, out of the plan or into the plan;
 ///     split a stage with any share of its replicas;
 ///     merge two stages, and give up to two replicas to any stage.
 ///
-/// Stated devices become devices in order, because they belong to the old stages.
+/// If `choice` has stated devices, its neighbours have the devices in order, because the stated ones belong
+/// to the old stages.
 std::vector<PlanChoice> neighbours(const PlanChoice& choice, const PlanSpace& space);
 
-// Lower bounds of a plan's period and of its peak memory. The bound of the period comes from the work of
-// devices and links for each minibatch. Used only in sim/choose.
-
-/// Returns the devices of the choice's ranks, on a cluster with these levels.
+/// Returns the device of each rank of the choice, on a cluster with these levels.
 std::vector<std::int32_t> devices_of(const PlanChoice& choice, std::span<const BandwidthLevel> levels);
 
 class PlanBound {
  public:
-  /// Requires that the choices cut their layers in the given `order`, and that `cluster` numbers its devices
-  /// component by component. If `buckets` is true, reductions may run during the backward pass. `state` is
-  /// the number of bytes of optimizer state and gradients for each byte of weights.
+  /// Creates an object that computes bounds for choices with this `order` of layers. The devices of a
+  /// component of `cluster` must have consecutive numbers. If `buckets` is true, reductions may run during
+  /// the backward pass. `state` is the number of bytes of optimizer state and gradients for each byte of
+  /// weights.
   PlanBound(const LayerGraph& graph, std::span<const std::int32_t> order,
             std::span<const BandwidthLevel> levels, const Cluster& cluster, bool buckets, std::int64_t state);
 
-  /// Returns a lower bound, in nanoseconds, of the simulated time between two minibatches. It is the largest
-  /// of three bounds: the compute and reduction of the busiest device, the time of the busiest link, and the
-  /// longest round trip of a minibatch. The round trip is divided by the minibatches that may be in flight.
+  /// Returns a lower bound of the simulated time between two minibatches, in nanoseconds. It is the largest
+  /// of three times: the compute and reduction of the busiest device, the work of the busiest link, and the
+  /// longest round trip of a minibatch divided by the number of minibatches that may be in flight.
   double period_ns(const PlanChoice& choice);
 
-  /// Returns a lower bound of the simulated peak, up to rounding. It counts the bytes that the fullest device
-  /// holds when its first backward begins: its state, and the activations of its warm-up and of one more
-  /// forward.
+  /// Returns a lower bound of the simulated peak, apart from rounding. It counts the bytes that the fullest
+  /// device holds when its first backward begins: the weights with their state, and the activations of its
+  /// warm-up and of one more forward.
   double peak_bytes(const PlanChoice& choice) const;
 
  private:
   struct Sums {
-    double time_ns = 0;  ///< sum over the layers before this cut
+    double time_ns = 0;  ///< sum over the layers before the cut, like `weights` and `kept`
     double weights = 0;
     double kept = 0;
-    double alive = 0;  ///< bytes of all outputs that cross this cut
+    double alive = 0;  ///< bytes of all outputs that cross the cut
   };
-  /// A ring over devices: the time for each byte of weights, and the part of a byte that each link carries.
+  /// A ring over devices. It has the time for each byte of weights, and the number of bytes that each link
+  /// carries for it.
   struct Ring {
     double ns_per_byte = 0;
     double latency_ns = 0;
@@ -131,11 +131,11 @@ class PlanBound {
   bool buckets_ = false;
   double state_ = 0;
   std::vector<Sums> sums_;  // index: cut
-  // The index is the source device, then the destination device. A route is computed at its first use,
-  // because the bounds of many choices need the same routes.
+  // The routes by source device, then by destination device. A route is computed at its first use, and the
+  // bounds of many choices use it again.
   std::vector<std::vector<RoutePrice>> routes_;
   std::map<std::vector<std::int32_t>, Ring> rings_;
-  // Time of each link for the present choice; covers the links that were used so far.
+  // The time of each link for the current choice. It contains only links that were used so far.
   std::vector<double> link_ns_;
 };
 

@@ -1,6 +1,7 @@
-// Simulates a plan. A recurrence ignores many effects: filling, memory over time, shared links. This file
-// runs the recurrence's plan, or a plan that a search found. The period is the steady period that `simulate`
-// prints for the same scenario. plan_search.cpp finds plans. Tests: tests/sim/plan_evaluation_test.cpp.
+// Simulates plans. A recurrence ignores many effects, such as the filling of the pipeline, memory over time,
+// and shared links. This file simulates the plan of a recurrence or of a search. The period is the steady
+// period that `simulate` prints for the same scenario. plan_search.cpp searches for plans. Tests:
+// tests/sim/plan_evaluation_test.cpp.
 
 #include <algorithm>
 #include <cmath>
@@ -39,7 +40,7 @@ namespace {
 
 // --- one plan -------------------------------------------------------------------------------------------
 
-/// Returns the peak of the fullest rank of each stage. Ranks are numbered stage by stage.
+/// Returns for each stage the peak of its fullest rank. Ranks are numbered stage by stage.
 std::vector<Bytes> peaks_of_stages(const PipelinePlan& plan, const Result& result) {
   std::vector<Bytes> peaks;
   std::size_t rank = 0;
@@ -52,8 +53,8 @@ std::vector<Bytes> peaks_of_stages(const PipelinePlan& plan, const Result& resul
   return peaks;
 }
 
-/// Returns a plan with one stage of all layers on the plan's devices. Only its weights and devices are filled
-/// in.
+/// Returns a plan with one stage, which has all layers and runs on all devices of `plan`. Only its weights
+/// and devices are filled in.
 PipelinePlan data_parallel(const PipelinePlan& plan) {
   PlannedStage all;
   for (const PlannedStage& stage : plan.stages) {
@@ -65,7 +66,7 @@ PipelinePlan data_parallel(const PipelinePlan& plan) {
 
 // --- the front ------------------------------------------------------------------------------------------
 
-/// Returns a smaller cluster with the same price and name.
+/// Returns a cluster of this shape with the price and the name of `whole`.
 template <typename Shape>
 ClusterSpec part_of(ClusterSpec whole, Shape shape) {
   whole.shape = std::move(shape);
@@ -73,8 +74,7 @@ ClusterSpec part_of(ClusterSpec whole, Shape shape) {
   return whole;
 }
 
-/// Returns clusters of 1, 2, 4 and so on devices, and of all devices. The number of all devices need not be a
-/// power of two.
+/// Returns clusters with 1, 2, 4 and so on devices, and the whole cluster.
 std::vector<ClusterSpec> parts_of(UniformCluster shape, const ClusterSpec& whole) {
   std::vector<ClusterSpec> parts;
   const std::int32_t devices = shape.devices;
@@ -83,32 +83,32 @@ std::vector<ClusterSpec> parts_of(UniformCluster shape, const ClusterSpec& whole
   return parts;
 }
 
-/// Returns clusters of 1, 2 and so on devices of one server, then of 1, 2 and so on whole servers.
+/// Returns clusters with 1, 2 and so on devices of one server, and then clusters with 1, 2 and so on whole
+/// servers.
 std::vector<ClusterSpec> parts_of(TwoLevelCluster shape, const ClusterSpec& whole) {
   std::vector<ClusterSpec> parts;
   const std::int32_t nodes = shape.nodes;
   const std::int32_t devices_per_node = shape.devices_per_node;
-  // The device order would name devices that are not in this part.
+  // The device order may name devices that are not in the part.
   shape.device_order.clear();
   shape.nodes = 1;
-  // Parts of one node first, then whole nodes.
   for (shape.devices_per_node = 1; shape.devices_per_node < devices_per_node; ++shape.devices_per_node)
     parts.push_back(part_of(whole, shape));
   for (; shape.nodes <= nodes; ++shape.nodes) parts.push_back(part_of(whole, shape));
   return parts;
 }
 
-/// Returns only the whole cluster, because the file does not define the links of a part.
+/// Returns only the whole cluster, because a cluster file does not say which links a part of it has.
 std::vector<ClusterSpec> parts_of(const Cluster& /*cluster*/, const ClusterSpec& whole) { return {whole}; }
 
-/// Returns whether `a` is at least as good in rate, memory and cost. Device-hours are compared instead of
-/// cost, because all plans have the same price per device-hour.
+/// Returns true if `a` is at least as good as `b` in rate, memory and cost. It compares device-hours instead
+/// of cost, because all plans have the same price for a device-hour.
 bool is_no_worse(const PlanEvaluation& a, const PlanEvaluation& b) {
   return a.samples_per_second() >= b.samples_per_second() && a.peak_bytes() <= b.peak_bytes() &&
          a.device_hours_per_million_samples() <= b.device_hours_per_million_samples();
 }
 
-/// Returns the plans that no other plan beats. Of equal plans the first one stays.
+/// Returns the plans to which no other plan is superior. Of several equal plans, returns the first one.
 std::vector<PlanEvaluation> without_worse(const std::vector<PlanEvaluation>& plans) {
   std::vector<PlanEvaluation> front;
   for (std::size_t i = 0; i < plans.size(); ++i) {
@@ -148,7 +148,7 @@ double PlanEvaluation::device_hours_per_million_samples() const {
 std::optional<double> PlanEvaluation::cost_per_million_samples() const {
   const std::optional<double> price = planned.scenario.cluster.price_per_device_hour;
   if (!price) return std::nullopt;
-  // The price is for all devices of a rank together, but the hours are counted for each device.
+  // The price is that of all devices of a rank together, but the hours are counted for each device.
   return *price * device_hours_per_million_samples() / devices_per_rank();
 }
 
@@ -174,7 +174,7 @@ tl::expected<PlanEvaluation, std::string> evaluate_plan(PlannedScenario planned)
   PlanEvaluation evaluation;
   evaluation.planned = std::move(planned);
   const PipelinePlan& plan = evaluation.planned.plan;
-  // A stream that takes no time has no rate, so its period stays 0.
+  // A stream that takes no time has no rate. Its period remains 0.
   if (const auto rate = result->throughput.steady_samples_per_second)
     evaluation.simulated_period_ns = samples * 1e9 / *rate;
   evaluation.stage_peaks = peaks_of_stages(plan, *result);
@@ -192,14 +192,15 @@ std::vector<PlanEvaluation> plan_front(const Scenario& scenario, const PlanOptio
   std::vector<PlanEvaluation> plans;
   if (known && !known->out_of_memory) plans.push_back(*known);
   for (const ClusterSpec& part : parts) {
-    // Straight pipelines compete as well, because a slower plan may need less memory or cost less.
+    // Straight pipelines are compared as well, because a slower plan may need less memory or cost less.
     for (const PlanForm form : {options.form, PlanForm::straight}) {
       Scenario on_part = scenario;
       on_part.cluster = part;
       PlanOptions as_form = options;
       as_form.form = form;
       auto planned = plan_by(ranking, on_part, as_form);
-      // A part that is too small for the model has no plan. This is no error, because other parts have one.
+      // If a part is too small for the model, it has no plan. This is not an error, because other parts have
+      // plans.
       if (!planned) continue;
       auto plan = evaluate_plan(*std::move(planned));
       if (plan && !plan->out_of_memory) plans.push_back(*std::move(plan));
@@ -212,8 +213,8 @@ std::vector<PlanEvaluation> plan_front(const Scenario& scenario, const PlanOptio
   return front;
 }
 
-// Measures the loss that a noisy profile causes. All trials plan at the same time. Then each different plan
-// is simulated once, even if several trials found it:
+// Measures the loss that a noisy profile causes. All trials plan in parallel. Then each different plan is
+// simulated once, even if several trials have found it:
 //
 //     profile --noise of level, trial--> disturbed profile --> plan --with_times_of(true profile)--> periods
 //
@@ -223,16 +224,16 @@ std::vector<PlanEvaluation> plan_front(const Scenario& scenario, const PlanOptio
 
 namespace {
 
-/// Returns the time with noise. `what` is the index of the random number of `key`, which is the same at every
-/// level of noise.
+/// Returns the time with noise. The random number depends only on `key` and `what`, so it is the same at
+/// every level of noise.
 Ns disturbed(Ns time, double noise, std::uint64_t key, std::uint64_t what) {
   return std::llround(static_cast<double>(time) * (1 + noise * (2 * even_draw(key, what) - 1)));
 }
 
-/// Returns the scenario with a noisy profile, such as another measurement might give.
+/// Returns the scenario with a noisy profile, as another measurement might give it.
 Scenario disturbed(Scenario scenario, double noise, std::uint64_t seed, std::uint64_t trial) {
-  // A random number depends only on the seed, the trial and its position in the order of the times. So it is
-  // the same on any thread.
+  // A random number depends only on the seed, the trial, and the position of the time in the profile. It does
+  // not depend on threads.
   const std::uint64_t key = mixed(seed ^ mixed(trial));
   std::uint64_t what = 0;
   for (Layer& layer : std::get<LayerGraph>(scenario.model).layers) {
@@ -242,10 +243,10 @@ Scenario disturbed(Scenario scenario, double noise, std::uint64_t seed, std::uin
   return scenario;
 }
 
-/// All properties in which two plans for one scenario can differ. These are the layers and devices of each
-/// stage, and the choices of the search by simulation: buckets of gradients and additional forwards.
+/// All properties in which two plans for one scenario can differ: the layers and devices of each stage, the
+/// gradient buckets, and the warm-ups.
 struct PlanShape {
-  // Layers and devices of each stage.
+  // The layers and the devices of each stage.
   std::vector<std::pair<std::vector<std::int32_t>, std::vector<std::int32_t>>> stages;
   std::vector<std::int32_t> buckets;
   std::vector<std::int32_t> warmup;
@@ -268,11 +269,11 @@ Planned planned_from_noise(const Scenario& truth, const PlanOptions& options, Pl
                            const Scenario& profile) {
   auto planned = plan_by(ranking, profile, options);
   if (!planned) return planned;
-  // The noisy profile chooses the plan; the true times price it.
+  // The plan was chosen by the noisy profile, but its period is computed with the true times.
   return with_times_of(*std::move(planned), truth);
 }
 
-/// Returns a plan for every trial of every level.
+/// Returns a plan for every trial of every level of noise.
 std::vector<Planned> plans_of(const Scenario& scenario, const PlanOptions& options, PlanRanking ranking,
                               const ProfileNoise& noise) {
   const auto trials = static_cast<std::size_t>(noise.trials);
@@ -288,7 +289,7 @@ using PlanPeriods = std::map<PlanShape, double>;
 
 /// Returns the simulated period of every different plan.
 tl::expected<PlanPeriods, std::string> simulated_periods(const std::vector<Planned>& plans) {
-  // Plans with the same shape are equal, because all have the times of the true profile by now.
+  // All plans have the times of the true profile now, so plans with the same shape are equal.
   std::map<PlanShape, std::size_t> first_of;
   for (std::size_t i = 0; i < plans.size(); ++i) first_of.try_emplace(shape_of(*plans[i]), i);
   const std::vector<std::pair<PlanShape, std::size_t>> different(first_of.begin(), first_of.end());
@@ -312,7 +313,7 @@ Regret regret_of(std::vector<double> periods, double best) {
   return {.median = median / best - 1, .worst = periods.back() / best - 1};
 }
 
-/// Returns the result of the trials of one level. `truth` is the plan from the true profile.
+/// Returns the results of the trials at one level of noise. `truth` is the plan from the true profile.
 RegretRow row_of(std::span<const Planned> trials, const PlannedScenario& truth,
                  const PlanPeriods& simulated) {
   const PlanShape best = shape_of(truth);
@@ -337,7 +338,8 @@ tl::expected<std::vector<RegretRow>, std::string> plan_regret(const Scenario& sc
                                                               const ProfileNoise& noise,
                                                               PlanRanking ranking) {
   auto truth = plan_by(ranking, scenario, options);
-  // The true plan is priced like the trials' plans, so that the same plan has exactly the same period.
+  // The times of the true plan are set in the same manner as those of the trials, so that equal plans have
+  // exactly the same period.
   if (truth) truth = with_times_of(*std::move(truth), scenario);
   if (!truth) return tl::unexpected(truth.error());
   if (truth->plan.period_ns <= 0)
@@ -346,8 +348,8 @@ tl::expected<std::vector<RegretRow>, std::string> plan_regret(const Scenario& sc
   for (const Planned& plan : plans) {
     if (!plan) return tl::unexpected(plan.error());
   }
-  // The true plan is simulated with the others. It comes last, because row_of() expects the trials of each
-  // level before it.
+  // The true plan is simulated together with the others. It is the last element, so that the trials of each
+  // level remain at their positions.
   plans.push_back(*truth);
   const auto periods = simulated_periods(plans);
   if (!periods) return tl::unexpected(periods.error());

@@ -1,6 +1,7 @@
-// Simulates the plan with sets of factors. Each row is two runs of plan_factors.hpp: with this factor
-// alone, and with all factors up to it. The first run shows the effect of the factor alone. The second shows
-// how the gap between recurrence and simulation grows. The two differ if one factor hides another:
+// Simulates a plan with different sets of factors. Each row of the table needs two runs of
+// simulated_period(). The run with this factor alone shows its own effect. The run with all factors up to
+// this one shows how the difference between recurrence and simulation grows. The two effects differ if one
+// factor hides another:
 //
 //     factor      alone        with those before it
 //     transfers   {t}          {t}
@@ -46,7 +47,8 @@ std::vector<PlanFactor> factors_of(const PlannedScenario& planned) {
   return factors;
 }
 
-/// Returns the empty set, each factor alone, the first two factors, the first three factors, and so on.
+/// Returns all sets to simulate, each once: the empty set, each factor alone, the first two factors, the
+/// first three factors, and so on.
 std::vector<FactorSet> sets_to_simulate(const std::vector<PlanFactor>& factors) {
   std::vector<FactorSet> sets = {FactorSet{}};
   FactorSet all;
@@ -56,13 +58,13 @@ std::vector<FactorSet> sets_to_simulate(const std::vector<PlanFactor>& factors) 
     sets.push_back(all);
   }
   std::ranges::sort(sets);
-  // A factor may switch others on, so several sets may be equal.
+  // A factor may turn others on, so several sets may be equal.
   const auto doubles = std::ranges::unique(sets);
   sets.erase(doubles.begin(), doubles.end());
   return sets;
 }
 
-// FactorSet has an order only because it is the key of this map.
+// FactorSet has an operator<, because it is the key of this map.
 using PeriodBySet = std::map<FactorSet, StreamPeriod>;
 
 tl::expected<PeriodBySet, std::string> simulated_periods(const PlannedScenario& planned) {
@@ -77,8 +79,7 @@ tl::expected<PeriodBySet, std::string> simulated_periods(const PlannedScenario& 
   return periods;
 }
 
-/// Returns the memory of the fullest stage: the recurrence's count for one of its replicas, and the simulated
-/// peak.
+/// Returns the memory of the fullest device, as the recurrence counts it and as the simulation finds it.
 PlannedMemory memory_of(const PlanEvaluation& evaluation) {
   Bytes planned = 0;
   for (const PlannedStage& stage : evaluation.planned.plan.stages) planned = std::max(planned, stage.held);
@@ -86,7 +87,7 @@ PlannedMemory memory_of(const PlanEvaluation& evaluation) {
       .planned = planned, .simulated = evaluation.peak_bytes(), .fits_simulated = !evaluation.out_of_memory};
 }
 
-/// Describes the recurrence's assumption about a ring, for its objective.
+/// Returns the recurrence's assumption about a ring, as text. It depends on the objective.
 std::string_view ring_assumed(PlanObjective objective) {
   switch (objective) {
     case PlanObjective::maximum:
@@ -156,12 +157,13 @@ tl::expected<PlanFactors, std::string> plan_factors(const PlanEvaluation& evalua
 }
 
 std::vector<FactorDifference> differing_factors(const PlanFactors& factors) {
-  // A part of the recurrence's period. Smaller differences are rounding or come from means.
+  // Smallest difference that counts, as a part of the recurrence's period. Smaller ones may be rounding
+  // errors, or come from means.
   constexpr double kLeast = 1e-3;
   std::vector<FactorDifference> found;
   double before_ns = factors.ideal_ns;
   for (const FactorPeriods& row : factors.rows) {
-    if (row.factor == PlanFactor::ends) continue;  // concerns a run, not a stream
+    if (row.factor == PlanFactor::ends) continue;  // applies to runs with an end, and not to streams
     const double difference_ns = row.with_those_before_ns - before_ns;
     if (std::abs(difference_ns) >= kLeast * factors.recurrence_ns)
       found.push_back({row.factor, difference_ns});

@@ -1,12 +1,13 @@
-// Searches for a plan: recurrences propose plans, and the simulator ranks them. Effects that a recurrence
-// leaves out decide between plans: shared links, filling, the order of reductions. So the optimum of a
-// recurrence is only one of many starts:
+// Searches for a plan: recurrences propose plans, and the simulator ranks them. A recurrence ignores effects
+// that may decide between plans, such as shared links, the filling of the pipeline, and the order of
+// reductions. So the optimum of a recurrence is only one of many plans from which the search starts:
 //
 //     starts --simulate--> the best dozen, and the best of each family --move while it helps--> the plan
 //
-// Neighbours are tried in the order of a bound that takes a microsecond to compute. The search stops at the
-// present period, because no plan with a larger bound can be faster. If there are few plans, all are tried.
-// scenarios/partition has the recurrences alone. Tests: tests/sim/plan_search_test.cpp.
+// Neighbours are tried in the order of a lower bound of the period, which takes a microsecond to compute.
+// Neighbours with a bound above the current period are not simulated, because they cannot be faster. If there
+// are few plans, all are tried. scenarios/partition contains the recurrences. Tests:
+// tests/sim/plan_search_test.cpp.
 
 #include "sim/choose/plan_search.hpp"
 
@@ -37,17 +38,18 @@ namespace penstock {
 
 namespace {
 
-// Trying all 1500 plans takes fewer simulations than a search by moves, and misses no plan.
-constexpr std::int64_t kFewPlans = 1500;  // number of plans up to which all are tried
-constexpr std::int64_t kFirstShare = 32;  // simulations for each start in the first round
-// Each variant of the best plan may use a tenth of the simulations.
+// To try up to 1500 plans takes fewer simulations than a search by moves, and misses no plan.
+constexpr std::int64_t kFewPlans = 1500;  // if there are at most so many plans, all are tried
+constexpr std::int64_t kFirstShare = 32;  // number of simulations for each start in the first round
+// Each variant of the best plan may use a tenth of the budget of simulations.
 constexpr std::int64_t kShareOfVariants = 10;
-constexpr int kMostLonger = 24;        // number of plans that get a longer stream
-constexpr int kMostConfirmed = 3;      // number of plans that get a stream as long as in `simulate`
-constexpr std::size_t kImproved = 12;  // starts that are improved, besides the best of each family
+constexpr int kMostLonger = 24;    // largest number of plans that get a longer stream
+constexpr int kMostConfirmed = 3;  // largest number of plans that get a stream as long as in `simulate`
+// Number of starts that are improved, besides the best one of each family.
+constexpr std::size_t kImproved = 12;
 
-/// One search, which runs once. best_ is the best of all trials so far. Every plan that may become the answer
-/// is tried by attempt(), so that no trial is lost when its start is dropped.
+/// One search. The object is used once. best_ is the best of all trials so far. attempt() is called for every
+/// plan that may become the answer, so that a good plan is not lost if the search gives up its start.
 class PlanSearch {
  public:
   PlanSearch(const Scenario& scenario, const PlanningTask& task, const PlanBudget& budget)
@@ -60,14 +62,15 @@ class PlanSearch {
     if (!trials_.error().empty()) return tl::unexpected(trials_.error());
     const std::vector<PlanStart> starts = plan_starts(task_, trials_);
     const bool tries_all = count_choices(space_, kFewPlans + 1) <= kFewPlans;
-    // The starts always come first. They are printed, and with a good one the bounds rule out most plans.
+    // The starts are always tried first. They are printed, and after a good start the bounds exclude most
+    // other plans.
     try_starts(starts);
     if (tries_all) try_all();
     for (const PlanStart& best : best_of_families(starts)) try_starts(variants_of(best, task_));
     improve_all(to_improve());
     vary_best();
     const bool ran_out = left_out_ > 0 || has_no_actions_left();
-    // This comes last, because a longer stream may show that a mean over a short one was too good.
+    // This is the last step. A longer stream may show that the mean over a short one was too small.
     confirm();
     if (!best_ || !trials_.fits(*best_)) return tl::unexpected(nothing_fits());
     auto planned = trials_.scenario_of(*best_);
@@ -86,21 +89,22 @@ class PlanSearch {
   bool has_no_actions_left() const { return trials_.actions() >= budget_.actions; }
   bool is_spent() const { return trials_.simulations() >= budget_.simulations || has_no_actions_left(); }
 
-  /// Returns whether `a` is better. Memory is compared only between plans that are otherwise equal.
+  /// Returns true if `a` is better than `b`. Memory is compared only if the plans are otherwise equal.
   bool is_better(const PlanChoice& a, const PlanChoice& b) {
     if (is_faster(a, b)) return true;
     if (is_faster(b, a)) return false;
     return std::tuple(trials_.peak_bytes(a), a) < std::tuple(trials_.peak_bytes(b), b);
   }
 
-  /// Returns whether a move from `b` to `a` improves the plan; equal periods are no improvement. Plans that
-  /// fit come first, by their time. Plans that do not fit follow, by their memory, and plans that cannot run
-  /// come last. Memory is not simulated for a plan that is slower than one that fits.
+  /// Returns true if a move from `b` to `a` improves the plan. An equal period is not an improvement. Plans
+  /// that fit in memory are better than others, and are compared by period. Plans that do not fit are
+  /// compared by memory. Plans that cannot run are the worst. If one plan fits, the memory of a slower plan
+  /// is not simulated.
   bool is_faster(const PlanChoice& a, const PlanChoice& b) {
     const auto time_of = [&](const PlanChoice& choice) {
       return std::pair(trials_.of(choice).period_ns, choice.device_count());
     };
-    // The faster plan is checked first, so that memory is simulated for as few plans as possible.
+    // The faster plan is checked first. If it fits, the memory of the other one need not be simulated.
     const bool is_first = time_of(a) < time_of(b);
     if (trials_.fits(is_first ? a : b)) return is_first;
     if (trials_.fits(is_first ? b : a)) return !is_first;
@@ -110,9 +114,9 @@ class PlanSearch {
     return memory_of(a) < memory_of(b);
   }
 
-  /// Returns true if no simulation can show that the choice is better than `than`.
+  /// Returns true if bounds show, without a simulation, that the choice cannot be better than `than`.
   bool is_ruled_out(const PlanChoice& choice, const PlanChoice& than) {
-    // Any plan that fits, however slow, beats one that does not.
+    // Any plan that fits is better than one that does not.
     if (!trials_.fits(than)) return false;
     return !trials_.may_fit(choice) || trials_.bound_ns(choice) > trials_.of(than).period_ns;
   }
@@ -121,8 +125,8 @@ class PlanSearch {
     if (!best_ || is_better(choice, *best_)) best_ = choice;
   }
 
-  /// Calls `act` in the order of the bounds, so that fast plans are known early. Plans that cannot fit come
-  /// last.
+  /// Calls `act` for all items in the order of their bounds, so that fast plans are known early. Plans that
+  /// cannot fit come last.
   template <class Item, class Do>
   void by_bound(std::vector<Item> items, const Do& act) {
     std::vector<std::tuple<bool, double, std::size_t>> order;
@@ -139,28 +143,27 @@ class PlanSearch {
 
   void try_starts(const std::vector<PlanStart>& starts) {
     by_bound(starts, [&](const PlanStart& start) {
-      // One start of each family is always tried and printed. Most starts are two-stage splits, devices x
-      // layers in number. The other starts are few and always tried.
+      // At least one start of each family is always tried and printed. Most starts are two-stage splits, so
+      // only these are excluded by bounds. All other starts are few.
       const bool is_seen = !seen_.insert(start.family).second;
       if (is_seen && start.family == PlanFamily::two_stages && is_ruled_out(start.choice, *best_)) {
         ++pruned_;
         return;
       }
-      // The remaining half of the budget is better spent on moves than on further starts, which have larger
-      // bounds.
+      // Further starts have larger bounds, so the second half of the budget is used for moves instead.
       if (is_seen && trials_.actions() >= budget_.actions / 2) {
         ++left_out_;
         return;
       }
-      trials_.with_memory(start.choice);  // the memory is printed
+      trials_.with_memory(start.choice);  // because the memory is printed
       attempt(start.choice);
       tried_.push_back(start);
     });
   }
 
-  /// Returns the printed candidates. Requires that confirm() has run, so that the best plan has the figures
-  /// that `simulate` prints. If no recurrence made a start, the candidate has the period that the recurrence
-  /// predicts for its stages.
+  /// Returns the candidates to print. confirm() must have run before, so that the best plan has the figures
+  /// that `simulate` prints. If a start does not come from a recurrence, its predicted period is that of the
+  /// recurrence for its stages.
   std::vector<PlanCandidate> candidates() {
     std::vector<PlanCandidate> found;
     for (const PlanStart& start : tried_) {
@@ -186,7 +189,7 @@ class PlanSearch {
   std::vector<PlanStart> best_of_families(const std::vector<PlanStart>& starts) {
     std::map<PlanFamily, const PlanStart*> best;
     for (const PlanStart& start : starts) {
-      // Starts that were ruled out have not been simulated.
+      // Starts that a bound has excluded are not known.
       if (trials_.known(start.choice) == nullptr) continue;
       const PlanStart*& of_family = best[start.family];
       if (of_family == nullptr || is_better(start.choice, of_family->choice)) of_family = &start;
@@ -197,8 +200,9 @@ class PlanSearch {
     return found;
   }
 
-  /// Returns the best of all starts, the best dozen, and the best of each family, each once. A family may be
-  /// slower at the start and faster after its cuts have moved, so no family is left out.
+  /// Returns the choices to improve, each once: the best one of all, the best dozen starts, and the best
+  /// start of each family. Every family is included, because it may become faster than others after its cuts
+  /// have moved.
   std::vector<PlanChoice> to_improve() {
     std::vector<PlanChoice> chosen;
     const auto add = [&](const PlanChoice& choice) {
@@ -213,13 +217,13 @@ class PlanSearch {
     return chosen;
   }
 
-  /// Improves all starts in rounds. In the first round each start may make a few moves. Then the better half
-  /// may make twice as many, and so on. So the best start shows early, and no start is dropped before it has
-  /// moved. Dropped starts follow while simulations are left.
+  /// Improves all starts in rounds. In the first round, each start may use a few simulations. In each further
+  /// round, only the better half continues, with twice as many simulations. So the best starts get most
+  /// simulations, and each start can move at least a little. The other starts continue afterwards, while the
+  /// budget lasts.
   void improve_all(std::vector<PlanChoice> front) {
     std::vector<PlanChoice> later;
-    // In each round, half of the starts that still move stay, with twice as many simulations each. So every
-    // round costs the same.
+    // Half of the starts with twice as many simulations each cost as much as the round before.
     for (std::int64_t share = kFirstShare; !front.empty(); share *= 2) {
       std::vector<PlanChoice> moving;
       for (const PlanChoice& start : front) {
@@ -235,10 +239,10 @@ class PlanSearch {
     for (const PlanChoice& start : later) improved(start, budget_.simulations);
   }
 
-  /// Tries on the best plan the variants that starts are tried with.
+  /// Tries the variants of the best plan, as was done for the starts.
   void vary_best() {
     if (!best_) return;
-    // Its name and family are never printed.
+    // The name and the family of this start are never printed.
     const PlanStart best{.family = PlanFamily::even, .name = "best", .choice = *best_};
     for (const PlanStart& variant : variants_of(best, task_)) {
       if (is_spent()) return;
@@ -247,8 +251,8 @@ class PlanSearch {
     }
   }
 
-  /// Takes the first move that helps, until none does or `share` simulations are made. Returns nothing if no
-  /// move helps any more.
+  /// Improves a plan by moves: it takes the first move that helps, again and again. It ends if no move helps,
+  /// or after `share` simulations. Returns the improved plan, or nothing if it need not be continued.
   std::optional<PlanChoice> improved(PlanChoice current, std::int64_t share) {
     const std::int64_t end = std::min(budget_.simulations, trials_.simulations() + share);
     const auto is_over = [&] { return trials_.simulations() >= end || has_no_actions_left(); };
@@ -263,32 +267,32 @@ class PlanSearch {
         moves = true;
       });
     }
-    // If no move helps, the plan is final. If its share ended, it may continue in the next round.
+    // If no move helps, the plan is final. If the plan has used its share of the budget, the search may
+    // continue from it in the next round.
     if (is_spent() || (!moves && !is_over())) return std::nullopt;
     return current;
   }
 
-  /// Gives the best plans longer streams. A short stream without a period gives only an approximate time.
-  /// Longer streams decide among the best plans. Streams as long as in `simulate` decide among the final
-  /// ones.
+  /// Simulates the best plans with longer streams. If a short stream has no period, its mean is only
+  /// approximate. Longer streams decide among the best plans. Streams as long as in `simulate` decide among
+  /// the final ones.
   void confirm() {
     confirm(2, has_no_actions_left() ? 0 : kMostLonger);
     confirm(kStreamAttempts, kMostConfirmed);
-    // The best plan may still have no confirmed period. Then the best plan with a confirmed period is
-    // returned.
+    // If the best plan still has no confirmed period, the best plan with a confirmed period replaces it.
     if (best_ && !is_known(*best_, kStreamAttempts))
       take_best([&](const PlanChoice& choice) { return is_known(choice, kStreamAttempts); });
   }
 
-  /// Returns whether the plan's period is exact, or a mean over streams of at least `attempts` attempts of
-  /// endless_stream().
+  /// Returns true if the plan's period is exact, or if endless_stream() has made at least `attempts` attempts
+  /// to find it.
   bool is_known(const PlanChoice& choice, int attempts) {
     const Trial& trial = trials_.of(choice);
     return trial.is_exact || trial.attempts >= attempts;
   }
 
-  /// Gives the best plan a longer stream until the best plan has had one, at most `most` times. If a plan
-  /// becomes slower with the longer stream, another plan becomes the best.
+  /// Simulates the best plan with a longer stream. If the plan becomes slower by this, another plan may
+  /// become the best, and the step is repeated for it, at most `most` times.
   void confirm(int attempts, int most) {
     for (int confirmed = 0; confirmed < most && best_ && !is_known(*best_, attempts); ++confirmed) {
       trials_.with_longer_stream(*best_, attempts);
@@ -296,8 +300,8 @@ class PlanSearch {
     }
   }
 
-  /// Finds the best of all trials again. A comparison with the old best is not enough, because the old best
-  /// may have become slower.
+  /// Sets best_ to the best of all trials for which `is_meant` is true. All trials are compared, because the
+  /// old best_ may have become slower.
   template <class IsMeant>
   void take_best(const IsMeant& is_meant) {
     best_.reset();
@@ -305,7 +309,8 @@ class PlanSearch {
       if (is_meant(choice) && (!best_ || is_better(choice, *best_))) best_ = choice;
   }
 
-  /// Returns why no plan fits. A recurrence may be able to name the layer that is too large.
+  /// Returns the reason why no plan fits. If a recurrence can name the layer that is too large, this message
+  /// is used.
   std::string nothing_fits() {
     const auto plan =
         plan_pipeline(task_.layers, task_.levels, task_.options, task_.state_bytes_per_weight_byte);
@@ -325,8 +330,8 @@ class PlanSearch {
   PlanBudget budget_;
   PlanTrials trials_;
   PlanSpace space_;
-  std::set<PlanFamily> seen_;     // families of which a start was tried
-  std::vector<PlanStart> tried_;  // starts in the order in which they were tried and are printed
+  std::set<PlanFamily> seen_;     // families with a tried start
+  std::vector<PlanStart> tried_;  // starts in the order in which they were tried
   std::optional<PlanChoice> best_;
   std::int64_t pruned_ = 0;
   std::int64_t left_out_ = 0;
@@ -337,12 +342,12 @@ class PlanSearch {
 tl::expected<SearchedPlan, std::string> search_plan(const Scenario& scenario, const PlanOptions& options,
                                                     const PlanBudget& budget) {
   PlanOptions ranked = options;
-  // The objective affects only the recurrence's own figures, which are printed together with the simulated
-  // ones. It does not affect the ranking.
+  // The objective affects only the recurrence's figures, which are printed with the simulated ones. The
+  // ranking does not depend on it.
   ranked.objective = PlanObjective::maximum;
   const auto task = planning_task(scenario, ranked);
   if (!task) return tl::unexpected(task.error());
-  // If no plan can be made of the layers, the recurrence's error message is returned.
+  // If the layers allow no plan at all, the error message of the recurrence is returned.
   PlanOptions anywhere = task->options;
   anywhere.memory_limit.reset();
   if (auto plan = plan_pipeline(task->layers, task->levels, anywhere); !plan)
@@ -354,7 +359,7 @@ tl::expected<PlannedScenario, std::string> plan_by(PlanRanking ranking, const Sc
                                                    const PlanOptions& options) {
   switch (ranking) {
     case PlanRanking::simulated:
-      // Callers need many plans, so each plan gets a twentieth of the usual budget.
+      // Callers of this function need many plans, so each gets only a twentieth of the usual budget.
       return search_plan(scenario, options,
                          {.simulations = PlanBudget{}.simulations / 20, .actions = PlanBudget{}.actions / 20})
           .map([](SearchedPlan found) { return std::move(found.planned); });

@@ -1,6 +1,6 @@
-// Lists the plans from which the search begins: shapes that are worth a try for any model, and the plans of
-// PipeDream's recurrences. A recurrence's plan is tried on the devices that it chose, and with its devices in
-// order. Tests: tests/sim/plan_search_test.cpp.
+// Lists the plans from which the search starts: simple plans for any model, and the plans of PipeDream's
+// recurrences. A recurrence's plan is tried on the devices that the recurrence has chosen, and with its
+// devices in order. Tests: tests/sim/plan_search_test.cpp.
 
 #include <algorithm>
 #include <array>
@@ -29,9 +29,10 @@ namespace penstock {
 namespace {
 
 constexpr std::int32_t kMostEvenStages = 16;  // largest number of even stages
-constexpr std::int32_t kTriedBuckets = 4;     // upper limit; a stage has no more buckets than layers
+// Largest number of buckets; a stage has at most as many buckets as layers.
+constexpr std::int32_t kTriedBuckets = 4;
 
-/// A variant of the recurrence, with its own optimum.
+/// A variant of the recurrence. Each variant has another objective.
 struct Proposer {
   PlanObjective objective;
   PlanFamily family;
@@ -42,13 +43,13 @@ constexpr std::array kProposers = {
     Proposer{PlanObjective::maximum, PlanFamily::maximum, "maximum"},
     Proposer{PlanObjective::maximum_printed, PlanFamily::maximum_printed, "maximum-printed"}};
 
-/// Returns the cuts that make the stages most similar in time. Each stage ends with the layer that brings it
-/// nearest to its share.
+/// Returns cuts that make the times of the stages similar. Each cut is after the layer at which the sum of
+/// times is nearest to an equal share.
 std::vector<std::int32_t> even_cuts(const LayerGraph& graph, std::int32_t stages) {
   std::vector<double> before = {0};
   for (const Layer& layer : graph.layers)
     before.push_back(before.back() + static_cast<double>(layer.forward_ns + layer.backward_ns));
-  // `before` has a sum after every layer, so its indices are cuts.
+  // before[i] is the sum over the first i layers, so i is a possible cut.
   std::vector<std::int32_t> cuts;
   const auto layers = static_cast<std::int32_t>(graph.layers.size());
   for (std::int32_t stage = 1; stage < stages; ++stage) {
@@ -58,15 +59,15 @@ std::vector<std::int32_t> even_cuts(const LayerGraph& graph, std::int32_t stages
     if (cut > 0 &&
         share - before[static_cast<std::size_t>(cut - 1)] < before[static_cast<std::size_t>(cut)] - share)
       --cut;
-    // Every stage needs a layer, so a cut leaves at least one layer for this stage and for each later stage.
+    // Every stage needs a layer, so a cut must leave at least one layer for this stage and for each later
+    // one.
     const std::int32_t least = cuts.empty() ? 1 : cuts.back() + 1;
     cuts.push_back(std::clamp(cut, least, layers - (stages - stage)));
   }
   return cuts;
 }
 
-/// Collects all starts in the order of the list. If several are the same choice, only the first one is
-/// stored.
+/// Collects all starts. If several starts are the same choice, only the first one is stored.
 class Starts {
  public:
   Starts(const PlanningTask& task, PlanTrials& trials)
@@ -77,7 +78,7 @@ class Starts {
     if (replicates) add(PlanFamily::data_parallel, "data parallel", {.cuts = {}, .replicas = {devices_}});
     add_even(PlanFamily::straight, std::min(devices_, layers_), 1, "straight");
     for (std::int32_t stages = 2; stages <= std::min({kMostEvenStages, devices_, layers_}); ++stages) {
-      // The remaining devices stay idle. A move may add them.
+      // Remaining devices are idle. A move may use them.
       const std::int32_t replicas = replicates ? devices_ / stages : 1;
       add_even(PlanFamily::even, stages, replicas, fmt::format("even {} x {}", stages, replicas));
     }
@@ -104,22 +105,22 @@ class Starts {
          .replicas = std::vector<std::int32_t>(static_cast<std::size_t>(stages), replicas)});
   }
 
-  /// Adds the recurrence's plans with the levels of the cluster, within one server, and with a single level
-  /// for all devices.
+  /// Adds the plans of a recurrence for three clusters: the cluster with its levels, one server, and all
+  /// devices in a single level.
   void add_recurrence(const Proposer& proposer) {
     const std::vector<BandwidthLevel>& levels = task_.levels;
     add_plans(proposer, levels, "");
     if (levels.size() == 1) return;
     const std::vector<BandwidthLevel> one_server = {levels.front()};
-    // In this level, all devices are connected by links of the highest level. So a plan need not fill server
-    // by server.
+    // Here the links between all devices have the bandwidth of the highest level. So the stages of a plan
+    // need not fill one server after another.
     const std::vector<BandwidthLevel> flat = {{devices_, levels.back().bytes_per_second}};
     add_plans(proposer, one_server, "");
     add_plans(proposer, flat, ", one level");
   }
 
-  /// Adds the plan for each number of components, as it is and with its devices in order. A plan on fewer
-  /// devices may be faster in the simulation, even if the recurrence predicts more for all devices.
+  /// Adds the plan for each number of components, on its own devices and with the devices in order. A plan on
+  /// fewer devices may be the faster one in the simulation, even if the recurrence prefers all devices.
   void add_plans(const Proposer& proposer, std::span<const BandwidthLevel> levels, std::string_view how) {
     PlanOptions options = task_.options;
     options.objective = proposer.objective;
@@ -136,8 +137,8 @@ class Starts {
     }
   }
 
-  /// Returns the choice with the recurrence's own devices and order of layers. In a graph with branches the
-  /// recurrence may put layers that the model lists later into an earlier stage.
+  /// Returns the choice of a recurrence's plan, with its devices and its order of layers. In a graph with
+  /// branches, the order may differ from that of the model.
   PlanChoice choice_of(const PipelinePlan& plan) {
     PlanChoice choice{.cuts = {}, .replicas = {}, .placement = PlanPlacement::stated};
     std::vector<std::int32_t> order;
@@ -165,7 +166,7 @@ std::vector<PlanStart> plan_starts(const PlanningTask& task, PlanTrials& trials)
   return Starts(task, trials).all();
 }
 
-/// Each variant changes one property, and only if the change can have an effect.
+/// Each variant changes one property of the start. A change without effect is omitted.
 std::vector<PlanStart> variants_of(const PlanStart& start, const PlanningTask& task) {
   std::vector<PlanStart> variants;
   if (reduces(start.choice)) {
@@ -178,7 +179,7 @@ std::vector<PlanStart> variants_of(const PlanStart& start, const PlanningTask& t
     deeper.name += ", one deeper";
     deeper.choice.deeper = 1;
   }
-  // With one level there is only one server.
+  // If there is only one level, the cluster is one server.
   if (task.levels.size() > 1) {
     PlanStart& spread = variants.emplace_back(start);
     spread.name += ", spread";

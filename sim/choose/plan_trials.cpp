@@ -1,7 +1,7 @@
-// Simulates plans and caches the results. A trial is the run that `simulate` would make of the same scenario.
-// It is one stream that fills its pipeline, and the period is the time after which it repeats. The stream has
-// the shortest length of endless_stream.hpp. An exact rate equals the rate that `simulate` prints.
-// plan_choice.cpp gives bounds without a simulation. Tests: tests/sim/plan_search_test.cpp.
+// Simulates plans and caches the results. A trial is the run that `simulate` would make for the plan's
+// scenario. It is one stream of minibatches, with the shortest length that endless_stream.hpp would use, and
+// the result is its steady period. If the period is exact, the rate equals that of `simulate`.
+// plan_choice.cpp computes bounds without a simulation. Tests: tests/sim/plan_search_test.cpp.
 
 #include "sim/choose/plan_trials.hpp"
 
@@ -42,14 +42,14 @@ namespace penstock {
 
 namespace {
 
-/// Returns the devices of all levels: components of components.
+/// Returns the number of all devices, which is the product over the levels.
 std::int32_t device_count(const PlanningTask& task) {
   std::int32_t devices = 1;
   for (const BandwidthLevel& level : task.levels) devices *= level.components;
   return devices;
 }
 
-/// Returns for each stage the number of forwards before its first backward.
+/// Returns the number of warm-up forwards of each stage.
 std::vector<std::int32_t> warmups(const PlanChoice& choice) {
   std::vector<std::int32_t> counts;
   std::int32_t later = choice.device_count();
@@ -60,15 +60,16 @@ std::vector<std::int32_t> warmups(const PlanChoice& choice) {
   return counts;
 }
 
-/// Limit of the actions of a stream, and of all stored layouts together. So many actions need about two
+/// Limit of the actions of one stream, and of all stored layouts together. Their memory is about two
 /// gigabytes.
 constexpr std::int64_t kMostTriedActions = 1 << 23;
 
-/// Returns the number of minibatches of a stream that shows its period: four times as many as depend on each
-/// other. Returns nothing if the stream would exceed kMostTriedActions. For example, replicas of 43, 41, 37
-/// and 7 have the same pairs again only after 456 617 minibatches.
+/// Returns the number of minibatches of a stream whose period is visible. It is at least four times the
+/// number that depend on each other. Returns nothing if the stream would have more than kMostTriedActions
+/// actions. For example, 43, 41, 37 and 7 replicas form the same pairs again only after 456 617 minibatches.
 std::optional<std::int64_t> stream_length(const PlanChoice& choice) {
-  // Each stage has F, B, STEP and a reduction, and each cut a SEND and a RECV in each direction.
+  // For each minibatch, a stage has F, B, STEP and a reduction, and a cut has a SEND and a RECV in each
+  // direction.
   const std::int64_t most = kMostTriedActions / (8 * std::ssize(choice.replicas));
   std::int64_t multiple = 1;
   std::int64_t depth = 1;
@@ -76,18 +77,18 @@ std::optional<std::int64_t> stream_length(const PlanChoice& choice) {
   for (std::size_t s = 0; s < choice.stages(); ++s) {
     const std::int64_t replicas = choice.replicas[s];
     multiple = std::lcm(multiple, replicas);
-    // The check is made at each stage, because with many stages the multiple would overflow.
+    // The check is in the loop, because with many stages the multiple would overflow.
     if (multiple > most) return std::nullopt;
     depth = std::max(depth, (warmup[s] + 1) * replicas + 1);
   }
   const std::int64_t least = std::max(4 * (depth + 1) + 64, 2 * (depth + 1) + 3 * multiple);
-  // The length is a multiple of the rounds of all replicas, so that each stage's last round is complete.
+  // The length is a multiple of all numbers of replicas, so that the last round of each stage is complete.
   const std::int64_t length = (least + multiple - 1) / multiple * multiple;
   return length <= most ? std::optional(length) : std::nullopt;
 }
 
-/// Returns whether the stream hangs. This does not depend on durations, but with eager messages it depends on
-/// sizes.
+/// Returns true if the stream hangs. The result does not depend on durations. With eager messages, it depends
+/// on sizes.
 bool stream_hangs(const FlatProgram& flat, const ChannelOptions& channels) {
   return !walk(flat, {}, channels).has_value();
 }
@@ -98,16 +99,16 @@ std::vector<std::int32_t> identity(std::size_t count) {
   return numbers;
 }
 
-constexpr std::size_t kMostLayouts = 256;  // number of layouts that are stored at a time
-// An infinite period is slower than any other, so comparisons need no special case.
+constexpr std::size_t kMostLayouts = 256;  // largest number of stored layouts
+// The period of a plan that cannot run. It is infinite, so comparisons need no special case.
 constexpr double kCannotRun = std::numeric_limits<double>::infinity();
 
 }  // namespace
 
 PlanTrials::PlanTrials(const Scenario& scenario, const PlanningTask& task)
     : scenario_(scenario), task_(task), devices_(device_count(task)) {
-  // The cluster is the same for every plan. It is made with one stage on all devices, which leaves their
-  // order unchanged.
+  // The cluster is the same for every plan. It is taken from the scenario of a plan with one stage on all
+  // devices, in which the devices are in order.
   const std::vector<StatedStage> all = {{.layers = identity(task.layers.layers.size()),
                                          .devices = identity(static_cast<std::size_t>(devices_))}};
   const auto in_order = scenario_of_plan(
@@ -125,7 +126,7 @@ PlanTrials::PlanTrials(const Scenario& scenario, const PlanningTask& task)
   add_order(all.front().layers);
 }
 
-// Each order has its own bound, because the bytes that a cut sends depend on the layers before it.
+// Each order has its own PlanBound, because the bytes that a cut sends depend on the layers before it.
 std::size_t PlanTrials::add_order(std::vector<std::int32_t> layers) {
   bounds_.emplace_back(task_.layers, layers, task_.levels, cluster_, !scenario_.shape.buckets.empty(),
                        1 + task_.state_bytes_per_weight_byte);
@@ -144,14 +145,14 @@ std::size_t PlanTrials::order_for(std::vector<std::int32_t> layers, const std::v
     }
     return true;
   };
-  // Two orders that differ only inside of stages make the same stages, so they share a bound.
+  // If two orders differ only inside stages, the stages are the same, so the known order is used.
   const auto known = std::ranges::find_if(orders_, has_the_stages);
   return known != orders_.end() ? static_cast<std::size_t>(known - orders_.begin())
                                 : add_order(std::move(layers));
 }
 
-// Returns the recurrence's figures for these stages: periods, bytes and memory. They are printed together
-// with the simulated ones.
+// Returns the plan with the recurrence's periods, bytes and memory, which are printed with the simulated
+// figures.
 PipelinePlan PlanTrials::plan_of(const PlanChoice& choice) const {
   const std::vector<std::int32_t>& order = orders_[choice.order];
   const std::vector<std::int32_t> devices = devices_of(choice, task_.levels);
@@ -162,7 +163,7 @@ PipelinePlan PlanTrials::plan_of(const PlanChoice& choice) const {
     const auto end = s < choice.cuts.size() ? order.begin() + choice.cuts[s] : order.end();
     StatedStage& stage = stages.emplace_back();
     stage.layers.assign(layer, end);
-    // The layers of a stage get the model's order, in which they can run.
+    // Inside a stage, the layers have the order of the model, in which they can run.
     std::ranges::sort(stage.layers);
     stage.devices.assign(device, device + choice.replicas[s]);
     layer = end;
@@ -176,16 +177,16 @@ PipelinePlan PlanTrials::plan_of(const PlanChoice& choice) const {
 tl::expected<PlannedScenario, std::string> PlanTrials::scenario_of(const PlanChoice& choice) const {
   auto planned = scenario_of_plan(scenario_, task_, plan_of(choice));
   if (!planned) return planned;
-  // No recurrence chooses these, so scenario_of_plan() does not set them.
+  // Recurrences do not choose these, so scenario_of_plan() does not set them.
   Shape& shape = planned->scenario.shape;
   if (choice.buckets > 0) shape.buckets = {choice.buckets};
-  // The rule's own warm-ups are left out, so that the written scenario stays short.
+  // If there are no additional forwards, the warm-ups are those of the rule and need not be stated.
   if (choice.deeper > 0) shape.warmup = warmups(choice);
   return planned;
 }
 
-// Returns all properties on which lists and messages depend, without their costs. The scenario may state
-// buckets for each stage, but they belong to other stages, so scenario_of_plan() ignores them.
+// Returns all properties on which lists and messages depend, apart from their costs. If the scenario states
+// buckets for each stage, they are ignored, because they belong to other stages.
 PlanTrials::LayoutKey PlanTrials::key_of(const PlanChoice& choice) const {
   LayoutKey key{.replicas = choice.replicas,
                 .devices = devices_of(choice, task_.levels),
@@ -195,7 +196,7 @@ PlanTrials::LayoutKey PlanTrials::key_of(const PlanChoice& choice) const {
   const std::int32_t most = choice.buckets > 0 ? choice.buckets : stated.size() == 1 ? stated.front() : 1;
   if (most == 1) return key;
   for (std::size_t s = 0; s < choice.stages(); ++s) {
-    // Like in the program, a stage has no more buckets than layers.
+    // As in the program, a stage has at most as many buckets as layers.
     const std::int32_t begin = s == 0 ? 0 : choice.cuts[s - 1];
     const std::int32_t end = s < choice.cuts.size() ? choice.cuts[s] : layers();
     key.buckets.push_back(std::min(most, end - begin));
@@ -207,22 +208,23 @@ PlanTrials::Layout* PlanTrials::layout_of(const PlanChoice& choice, const Scenar
   LayoutKey key = key_of(choice);
   const auto known = layouts_.find(key);
   if (known != layouts_.end()) return known->second ? &*known->second : nullptr;
-  // All layouts are dropped at once. Trials are cached, so old layouts are rarely needed again.
+  // When the limit is reached, all layouts are removed. Trials are cached, so old layouts are rarely needed
+  // again.
   if (layouts_.size() >= kMostLayouts || stored_actions_ >= kMostTriedActions) {
     layouts_.clear();
     stored_actions_ = 0;
   }
   auto experiment = prepare(scenario, ProgramForm::lists);
   if (!experiment) {
-    // The error may concern only the cost of this cut, so the layout is not marked. The generated actions are
-    // counted.
+    // The error may come from the costs of these cuts, and other cuts may be valid. So no entry is made for
+    // the layout. The generated actions are counted.
     actions_ += static_cast<std::int64_t>(compute_actions(scenario));
     return nullptr;
   }
   std::optional<Layout>& entry = layouts_[std::move(key)];
-  // An entry without a layout means that such a plan cannot run. The entry stays empty if a step below fails.
-  // Rules generate valid programs, so they are not validated here. Tests compare the rate of every trial with
-  // the rate of simulate().
+  // An empty entry means that the program cannot run. The entry remains empty if a step below fails.
+  // Schedules generate valid programs, so programs are not validated here. Tests compare the rate of every
+  // trial with that of simulate().
   auto lowered = lower(experiment->program);
   if (!lowered) return nullptr;
   experiment->program = *std::move(lowered);
@@ -247,8 +249,8 @@ Bytes PlanTrials::highest_peak(const Layout& layout) {
 }
 
 Trial PlanTrials::tried(const PlanChoice& choice, Asked asked) {
-  // Layouts are shared by all cuts. After a trial that ends early, a layout's times belong to no choice, so
-  // last_ must be empty.
+  // Choices that differ only in their cuts use the same layout. If this trial ends early, the times in the
+  // layout belong to no choice, so last_ must be empty.
   last_.reset();
   Trial trial{.period_ns = kCannotRun};
   const std::optional<std::int64_t> minibatches = stream_length(choice);
@@ -260,19 +262,19 @@ Trial PlanTrials::tried(const PlanChoice& choice, Asked asked) {
   if (layout == nullptr) return trial;
   auto& [experiment, run, shares_links] = *layout;
   auto costs = costs_of_cut(planned->scenario, experiment.program);
-  // prepare() checked the layout's first costs. These are the costs of another cut, so they are checked
-  // again.
+  // prepare() has checked the costs of the layout's first cuts. The costs of these cuts must be checked as
+  // well.
   if (!costs || byte_fault(experiment.program, *costs)) return trial;
   if (time_fault(experiment.program, *costs, experiment.cluster)) return trial;
-  // Plans with the same replicas on the same devices have the same lists and messages. Other cuts change only
-  // their costs.
+  // Plans with the same replicas on the same devices have the same lists and messages. Other cuts only change
+  // the costs.
   experiment.costs = *std::move(costs);
   run.flat = with_bytes_of(std::move(run.flat), experiment.program, experiment.costs);
   const WalkDurations durations = walk_durations(experiment, run.flat);
   actions_ += std::ssize(run.flat.actions);
   if (shares_links) {
-    // The event engine requires a program that ends. With eager messages, this depends on the sizes of this
-    // cut.
+    // The event engine requires a program that does not hang. With eager messages, this depends on the
+    // message sizes of these cuts.
     if (experiment.channels.eager_bytes > 0 && stream_hangs(run.flat, experiment.channels)) return trial;
     run.times = event_walk(experiment, run.flat, durations);
   } else if (auto times = walk(run.flat, durations, experiment.channels)) {
@@ -281,7 +283,7 @@ Trial PlanTrials::tried(const PlanChoice& choice, Asked asked) {
     return trial;
   }
   const StreamRate rate = rate_of_stream(run, experiment.program);
-  // The stream is too short for a whole round of all replicas.
+  // There is no rate if the stream is too short for whole rounds of all replicas.
   if (rate.period.microbatches == 0) return trial;
   last_ = choice;
   trial.period_ns =
@@ -291,17 +293,17 @@ Trial PlanTrials::tried(const PlanChoice& choice, Asked asked) {
   return trial;
 }
 
-// The period comes from the times of a run, but memory takes another pass over them. This pass is made only
-// if the caller needs memory.
+// The peak memory needs another pass over the times of the run. The pass is made only if the caller needs the
+// peak.
 Trial& PlanTrials::trial_of(const PlanChoice& choice, Asked asked) {
   const auto [entry, fresh] = trials_.try_emplace(choice);
   Trial& trial = entry->second;
   if (fresh) trial = tried(choice, asked);
   if (asked == Asked::period || trial.peak_bytes) return trial;
-  // The plan that ran last need not run again.
+  // If this plan ran last, its times are still stored.
   const bool ran_last = last_ && *last_ == choice;
   trial.peak_bytes =
-      // Its layout still exists: only a trial drops layouts, and this was the last trial.
+      // The layout still exists, because layouts are removed only by a later trial.
       ran_last ? highest_peak(*layouts_.at(key_of(choice))) : tried(choice, asked).peak_bytes.value_or(0);
   return trial;
 }
@@ -321,7 +323,7 @@ bool PlanTrials::may_fit(const PlanChoice& choice) const {
 const Trial& PlanTrials::with_longer_stream(const PlanChoice& choice, int attempts) {
   Trial& trial = trial_of(choice, Asked::period);
   if (trial.attempts >= attempts || trial.is_exact) return trial;
-  // The trial's own stream was the first attempt and is not repeated.
+  // The stream of the trial was the first attempt and is not repeated.
   const StreamQuestion question{.attempts = attempts, .known_without_period = trial.attempts, .peaks = false};
   trial.attempts = attempts;
   const auto planned = scenario_of(choice);

@@ -1,6 +1,7 @@
 #pragma once
-// The plans that a search tries: simulates them, each once, gives bounds of their results that take about
-// a microsecond, and lists the first ones. Used only in sim/choose.
+// The plans that a search tries. PlanTrials simulates each plan once and caches the result. It also computes
+// lower bounds, which take about a microsecond. plan_starts() lists the plans from which the search starts.
+// Used only in sim/choose.
 
 #include <cstddef>
 #include <cstdint>
@@ -24,8 +25,8 @@ namespace penstock {
 /// The simulated figures of a plan.
 struct Trial {
   double period_ns = 0;               ///< time between two minibatches; infinite if the plan cannot run
-  bool is_exact = true;               ///< the stream repeats exactly; false: period_ns is a mean over rounds
-  int attempts = 1;                   ///< attempts of endless_stream() that were made to find a period
+  bool is_exact = true;               ///< true: period_ns is an exact period; false: it is a mean over rounds
+  int attempts = 1;                   ///< number of streams that were tried to find a period
   std::optional<Bytes> peak_bytes{};  ///< peak of the fullest device; absent until a caller needs it
 };
 
@@ -34,34 +35,32 @@ class PlanTrials {
   /// Keeps references to both arguments, which must outlive this object.
   PlanTrials(const Scenario& scenario, const PlanningTask& task);
 
-  /// Returns why the cluster cannot be built for any plan; empty if it can.
+  /// Returns the reason why the cluster cannot be built, or an empty text if it can.
   const std::string& error() const { return error_; }
 
-  /// Returns the number of an order of layers that can run and has the same stages between `cuts` as
-  /// `layers`. It prefers the model's own order, then known orders. Otherwise it adds `layers` as a new
-  /// order.
+  /// Returns the number of an order of layers in which `cuts` make the same stages as in the order `layers`.
+  /// If no known order does, beginning with the order of the model, adds `layers` as a new order.
   std::size_t order_for(std::vector<std::int32_t> layers, const std::vector<std::int32_t>& cuts);
 
   const Trial& of(const PlanChoice& choice) { return trial_of(choice, Asked::period); }
-  /// Like of(), and also finds the peak memory in the same simulation.
+  /// Like of(), but also finds the peak memory in the same simulation.
   const Trial& with_memory(const PlanChoice& choice) { return trial_of(choice, Asked::memory); }
-  /// Returns false if the plan hangs under the scenario's channels, or if its stream is too long for the
-  /// engines.
+  /// Returns false if the plan hangs with the scenario's channels, or if its stream is too long to run.
   bool runs(const PlanChoice& choice);
-  /// Returns whether the plan runs within the memory limit. This simulates its memory.
+  /// Returns true if the plan runs within the memory limit. Simulates the memory of the plan.
   bool fits(const PlanChoice& choice);
-  /// Like of(), but if a short stream shows no period, tries up to `attempts` longer ones and uses the rate
-  /// of the last. With kStreamAttempts the rate equals that of `simulate`.
+  /// Like of(), but if the short stream has no period, tries longer streams, up to `attempts` in total, and
+  /// uses the rate of the last one. With kStreamAttempts, the rate equals that of `simulate`.
   const Trial& with_longer_stream(const PlanChoice& choice, int attempts);
   /// Returns the simulated peak of the fullest device.
   Bytes peak_bytes(const PlanChoice& choice);
-  /// Returns the trial if the choice was already tried, otherwise null.
+  /// Returns the trial of the choice, or null if the choice was not tried yet.
   const Trial* known(const PlanChoice& choice) const;
-  /// Returns all choices that were tried, in the order of their operator<.
+  /// Returns all tried choices, in the order of their operator<.
   std::vector<PlanChoice> tried_choices() const;
   /// Returns a lower bound of the simulated period.
   double bound_ns(const PlanChoice& choice) { return bounds_[choice.order].period_ns(choice); }
-  /// Returns false if no simulation can stay within the memory limit.
+  /// Returns false if a lower bound shows that the plan exceeds the memory limit.
   bool may_fit(const PlanChoice& choice) const;
 
   PipelinePlan plan_of(const PlanChoice& choice) const;
@@ -70,12 +69,13 @@ class PlanTrials {
   std::int32_t devices() const { return devices_; }
   std::int32_t layers() const { return static_cast<std::int32_t>(task_.layers.layers.size()); }
   std::int64_t simulations() const { return std::ssize(trials_); }
-  /// Returns the actions of all lists that were generated and of all runs.
+  /// Returns the number of actions in all generated lists and all runs.
   std::int64_t actions() const { return actions_; }
 
  private:
   std::size_t add_order(std::vector<std::int32_t> layers);
-  /// A choice without the costs of its cuts: the program of its replicas, flattened.
+  /// The flattened program of a choice, with its last run. Choices that differ only in their cuts have the
+  /// same program and different costs.
   struct Layout {
     Experiment experiment;
     EngineRun run;
@@ -84,8 +84,7 @@ class PlanTrials {
   struct LayoutKey {
     std::vector<std::int32_t> replicas;
     std::vector<std::int32_t> devices;
-    std::vector<std::int32_t> buckets;  ///< number for each stage; empty: gradients are reduced in whole
-                                        ///< stages
+    std::vector<std::int32_t> buckets;  ///< number of buckets of each stage; empty: one for each
     std::int32_t deeper = 0;
 
     friend auto operator<=>(const LayoutKey&, const LayoutKey&) = default;
@@ -97,7 +96,8 @@ class PlanTrials {
   Trial tried(const PlanChoice& choice, Asked asked);
   static Bytes highest_peak(const Layout& layout);
   LayoutKey key_of(const PlanChoice& choice) const;
-  /// Returns the layout with the costs of its last use, or null if the choice cannot run.
+  /// Returns the layout of the choice, or null if the choice cannot run. The layout has the costs of its last
+  /// use.
   Layout* layout_of(const PlanChoice& choice, const Scenario& scenario);
 
   const Scenario& scenario_;
@@ -108,16 +108,15 @@ class PlanTrials {
   std::vector<std::vector<std::int32_t>> orders_;
   std::vector<PlanBound> bounds_;  // one for each order of layers
   std::map<PlanChoice, Trial> trials_;
-  std::map<LayoutKey, std::optional<Layout>> layouts_;  // an empty value means that such a plan cannot run
-  std::size_t stored_actions_ = 0;                      // actions of all stored layouts
+  std::map<LayoutKey, std::optional<Layout>> layouts_;  // an empty value means that the program cannot run
+  std::size_t stored_actions_ = 0;                      // number of actions of all stored layouts
   std::int64_t actions_ = 0;
-  // The choice to which the costs and times of its layout belong. Absent after a trial that ended early.
+  // The choice that ran last. Its layout still has its costs and times. Absent after a trial that ended
+  // early.
   std::optional<PlanChoice> last_;
 };
 
-// The plans from which the search begins. Used only in sim/choose.
-
-/// The kind of a start. The best start of each family is improved, even if it is slower than all others.
+/// The kind of a start. The best start of each family is improved, even if all other families are faster.
 enum class PlanFamily : std::uint8_t {
   data_parallel,
   straight,
@@ -132,7 +131,8 @@ struct PlanStart {
   PlanFamily family = PlanFamily::data_parallel;
   std::string name;
   PlanChoice choice;
-  std::optional<double> promised_ns{};  ///< period that a recurrence predicts; absent for other starts
+  /// Period that the recurrence predicts; absent if the start is not from one.
+  std::optional<double> promised_ns{};
 };
 
 /// Returns all starts, each choice once, in this order:
@@ -141,11 +141,11 @@ struct PlanStart {
 ///     even splits into 2 to 16 stages with equal replicas;
 ///     the plans of each recurrence for each number of devices, with the cluster's levels and with one level
 ///
-/// Adds to `trials` the orders of layers that only a recurrence has.
+/// Adds the recurrences' orders of layers to `trials`.
 std::vector<PlanStart> plan_starts(const PlanningTask& task, PlanTrials& trials);
 
-/// Returns the start with its gradients in buckets, one forward deeper, and on other devices: one change
-/// each.
+/// Returns variants of the start, each with one change: gradient buckets, one more warm-up forward, or
+/// replicas that are spread over servers.
 std::vector<PlanStart> variants_of(const PlanStart& start, const PlanningTask& task);
 
 }  // namespace penstock

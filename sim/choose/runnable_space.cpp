@@ -1,6 +1,6 @@
-// Removes configurations that cannot run. This depends only on the program, so one configuration for each
-// program is checked. An outline is enough to find refused options. A hang can be found only in the whole
-// program, and is impossible with the default channels:
+// Removes configurations that cannot run. Whether one can run depends only on its program, so one
+// configuration for each program is checked. An outline of the program shows whether the schedule refuses an
+// option. To find a hang, the whole program is needed. With the default channels, no program hangs:
 //
 //     refused options?   the outline of each program        hangs?   all programs, on all cores
 //
@@ -35,7 +35,7 @@ namespace penstock {
 
 namespace {
 
-/// The reason why a program cannot run; empty if it can.
+/// The reason why a program cannot run. It is empty if the program can run.
 struct RunFault {
   std::string reason{};
   bool hangs = false;
@@ -43,7 +43,7 @@ struct RunFault {
 
 using RunFaults = std::map<ProgramLibrary::Key, RunFault>;
 
-/// Returns for each program why it hangs, or an empty text if it does not.
+/// Returns for each program the reason why it hangs, or an empty text if it does not hang.
 std::vector<std::string> hang_reasons(const std::vector<Configuration>& asked, ProgramLibrary& programs,
                                       const std::function<bool()>& stopped) {
   std::vector<std::string> hangs(asked.size());
@@ -71,7 +71,7 @@ std::optional<RunFaults> faults_of(const std::vector<Configuration>& space, cons
     }
   }
   if (channels == ChannelOptions{}) return faults;
-  // The work owns all that it uses, because it is abandoned when the search is stopped.
+  // If the search is stopped, this work may continue, so it owns all its data.
   const auto hangs = done_unless(
       stopped, [outlined, programs, stopped] { return hang_reasons(outlined, *programs, stopped); });
   if (!hangs || (stopped && stopped())) return std::nullopt;
@@ -102,17 +102,17 @@ std::optional<RunnableSpace> runnable_space(const std::vector<Configuration>& sp
   return runnable;
 }
 
-// Refuses a space if its largest program does not fit into memory, because the search would otherwise fail
-// after minutes. A program with its tape takes at least about 70 bytes for each forward or backward. This was
-// measured as the resident memory of 1F1B with a million actions. Other schedules take more.
+// Refuses a space if its largest program does not fit into memory. Otherwise the search would fail after
+// minutes. A program with its tape needs at least about 70 bytes for each F and B. This is the resident
+// memory of 1F1B with a million actions; other schedules need more.
 
 namespace {
 
 constexpr double kTunedBytes = 70;
-constexpr double kAlwaysThere = 1 << 26;            // 64 MiB: a smaller program is never refused
+constexpr double kAlwaysThere = 1 << 26;            // 64 MiB; a program that needs less is never refused
 constexpr double kMostNumberedActions = 1LL << 29;  // positions in lowered programs are 32-bit numbers
 
-/// Returns the number of F and B actions. It is a double, because the product may exceed 64 bits.
+/// Returns the number of F and B of the program. It is a double, because the product may exceed 64 bits.
 double tuned_actions(const Configuration& of) {
   return 2.0 * of.stages * of.virtual_stages * of.microbatches;
 }

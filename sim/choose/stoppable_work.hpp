@@ -1,5 +1,5 @@
 #pragma once
-// Runs work that is abandoned when a search is stopped.
+// Runs work that a caller can stop waiting for.
 
 #include <chrono>
 #include <functional>
@@ -11,13 +11,13 @@
 
 namespace penstock {
 
-/// Returns the result of `work`. Returns nothing if `stopped` becomes true and the work does not end soon
-/// after. The work then continues on its own thread, so it must own all its data. Throws the exceptions of
-/// `work`. Without `stopped`, `work` runs on the calling thread.
+/// Runs `work` and returns its result. Returns nothing if `stopped` returns true and the work does not end
+/// soon afterwards. The work then continues on its own thread, so it must own all its data. Throws the
+/// exceptions of `work`. If `stopped` is empty, `work` runs on the calling thread.
 template <typename Work>
 std::optional<std::invoke_result_t<Work>> done_unless(const std::function<bool()>& stopped, Work work) {
   constexpr std::chrono::milliseconds kLook{20};
-  // Work that checks `stopped` itself ends within this time, and its result is still used.
+  // If the work checks `stopped` itself, it usually ends within this time, and its result is used.
   constexpr std::chrono::milliseconds kPatience{150};
   if (!stopped) return work();
   std::packaged_task<std::invoke_result_t<Work>()> task(std::move(work));

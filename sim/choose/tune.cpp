@@ -1,17 +1,16 @@
-// Searches the space in rounds. It takes configurations in the order of their lower bounds, the fastest
-// first:
+// Searches the space in rounds, in the order of the lower bounds of the configurations' times:
 //
 //     space -> quick bounds of all -> a round of configurations that may matter, by bounds from their prices
 //           -> their times, eight at once -> peaks of those that may still matter -> the known results -> the
 //           next round
 //
-// A configuration may matter if it could be among the first `top`, on the front of time and memory, or the
-// best with one of its values. This is decided first by its bounds and then by its time. Bounds never exceed
-// the real figures, so the answer is the same as if all configurations were timed.
+// A configuration may matter if it could be among the first `top`, on the Pareto front of time and memory, or
+// the best with one of its values. The bounds decide first, and then the exact time. Bounds never exceed the
+// exact figures, so the answer is the same as if the times of all configurations were computed.
 //
-// The search examines orders, and moves balanced layers between stages, for a pool of candidates. The pool
-// does not depend on `top`, so the number of listed configurations does not decide which one is best. Tests:
-// tests/sim/tuning_test.cpp.
+// For a pool of the best candidates, the search then refines figures: it searches orders, and moves balanced
+// layers between stages. The pool does not depend on `top`, so the best configuration does not depend on how
+// many are listed. Tests: tests/sim/tuning_test.cpp.
 
 #include "sim/choose/tune.hpp"
 
@@ -59,8 +58,9 @@ namespace penstock {
 
 namespace {
 
-/// Rounds grow. The results of the first few rule out most other candidates. A large round uses all cores and
-/// lanes, but it also times configurations that its own first results would rule out.
+/// Each round is larger than the one before, because the results of the first rounds exclude most other
+/// candidates. A large round uses all cores and lanes, but it also computes figures that its own first
+/// results would make unnecessary.
 constexpr std::size_t kFirstRound = 8;
 constexpr std::size_t kLargestRound = 512;
 constexpr std::size_t kMeasuredAtOnce = 4;
@@ -82,7 +82,7 @@ UserError nothing_runs(const std::vector<LeftOut>& left_out) {
   return {.kind = all_hang ? ErrorKind::check_failed : ErrorKind::bad_input, .message = std::move(message)};
 }
 
-/// A configuration during the search, with what is known about it.
+/// A configuration with its bounds and, as soon as they are known, its exact figures.
 struct Candidate {
   Configuration configuration;
   ValueNumbers::Numbers values{};
@@ -107,8 +107,7 @@ class TuneSearch {
         usable_(usable_of(request)) {}
 
   tl::expected<TuneReport, UserError> report() {
-    // A tape is made once for all costs. With eager messages, the sizes would decide which ranks wait for
-    // which.
+    // One tape is used for all costs. With eager messages, the tape would depend on message sizes.
     if (request_.base.channels.eager_bytes > 0) {
       return failure(
           "tune: channels with eager messages make another program of every size; leave schedule.eager out");
@@ -147,7 +146,7 @@ class TuneSearch {
   tl::expected<void, std::string> find_bounds(const std::vector<Configuration>& space) {
     candidates_.reserve(space.size());
     for (const Configuration& configuration : space) {
-      // A configuration without a bound when the search is stopped is no candidate.
+      // If the search is stopped here, the remaining configurations are not candidates.
       if (is_stopped()) return {};
       const auto outline = programs_->outline(configuration);
       if (!outline) return tl::unexpected(outline.error());
@@ -257,18 +256,18 @@ class TuneSearch {
     return {};
   }
 
-  /// Times all candidates of a round, even those without need for a peak.
+  /// Computes the times of all candidates of a round.
   tl::expected<void, std::string> time(const std::vector<std::size_t>& round) {
     report_.evaluated += round.size();
     return find(&Candidate::step_ns, round, step_times);
   }
 
-  /// Finds the peaks of candidates that may still matter after their times are known. It takes a few at a
-  /// time, the fastest first. A peak takes longer than a time, and each known peak rules out other
-  /// candidates.
+  /// Computes the peaks of candidates that may still matter with their exact times. It computes a few peaks
+  /// at a time, those of the fastest candidates first. A peak takes longer to compute than a time, and each
+  /// known peak may exclude other candidates.
   tl::expected<void, std::string> measure(const std::vector<std::size_t>& round, KnownWorth& known) {
-    // All times are recorded before the first peak. A candidate that is slower for every one of its values is
-    // ruled out by its time.
+    // All times are recorded before the first peak is computed, so that they exclude as many candidates as
+    // possible.
     for (const std::size_t number : round)
       known.note_time(number, candidates_[number].values, time_of(candidates_[number]));
     std::vector<std::size_t> left = round;
@@ -289,8 +288,7 @@ class TuneSearch {
     return {};
   }
 
-  /// Returns the computed time of a candidate and the lower bound of its memory. Requires that its time is
-  /// known.
+  /// Returns the exact time of a candidate and the lower bound of its memory. The time must be known.
   Worth worth_at_least(std::size_t number) const {
     return {.time = time_of(candidates_[number]), .bytes = candidates_[number].least.bytes};
   }
@@ -299,15 +297,16 @@ class TuneSearch {
     return find(&Candidate::peak_bytes, numbers, peak_bytes);
   }
 
-  /// Returns the step time times the number of devices. All configurations train the same global batch, so
-  /// the order by this product is that by tokens per second and device.
+  /// Returns the step time times the number of devices. All configurations have the same global batch, so
+  /// this product orders them by tokens per second and device.
   static std::int64_t time_of(const Candidate& candidate) {
     return *candidate.step_ns * device_count(candidate.configuration);
   }
 
   // The report.
 
-  /// Sorts candidates: those that fit first, then by time, memory and members.
+  /// Sorts candidates, the best first. Those that fit come first. Then the time, the memory and the choices
+  /// decide.
   void sort(std::vector<std::size_t>& measured) const {
     std::ranges::sort(measured, {}, [&](std::size_t number) {
       const Candidate& of = candidates_[number];
@@ -315,7 +314,7 @@ class TuneSearch {
     });
   }
 
-  /// Computes the missing peaks, searches the orders, and builds the report.
+  /// Computes missing peaks, refines the pool, and makes the report.
   tl::expected<TuneReport, UserError> reported(const KnownWorth& known) {
     if (auto peaks = measure_fastest(known); !peaks) return failure(peaks.error());
     const std::vector<std::size_t> measured = measured_numbers();
@@ -351,7 +350,7 @@ class TuneSearch {
     return std::move(report_);
   }
 
-  /// Finds missing peaks of the fastest candidates of each value.
+  /// Computes the missing peaks of candidates that are the fastest with one of their values.
   tl::expected<void, std::string> measure_fastest(const KnownWorth& known) {
     std::vector<std::size_t> wanted;
     for (std::size_t value = 0; value < values_.count(); ++value) {
@@ -364,8 +363,8 @@ class TuneSearch {
     return measure_all(wanted);
   }
 
-  /// Returns how many of the sorted candidates are listed. They include `top` different ones, and all
-  /// candidates that equal one of these in every figure.
+  /// Returns how many of the sorted candidates are listed. They are the first `top` different ones, and their
+  /// twins (has_twin_before()).
   std::size_t count_of_first(const std::vector<std::size_t>& sorted, std::size_t top) const {
     std::size_t different = 0;
     for (std::size_t i = 0; i < sorted.size(); ++i) {
@@ -384,8 +383,8 @@ class TuneSearch {
     return measured;
   }
 
-  /// Returns the first `first` of `measured`, the front, and the best candidate of every value. The best is
-  /// first.
+  /// Returns the first `first` candidates of `measured`, the Pareto front, and the best candidates with every
+  /// value, sorted.
   std::vector<std::size_t> listed_numbers(const KnownWorth& known, std::vector<std::size_t> measured,
                                           std::size_t first) const {
     std::vector<bool> is_listed(candidates_.size(), false);
@@ -400,14 +399,16 @@ class TuneSearch {
     return measured;
   }
 
-  /// Returns the candidates such that no other candidate is better in both time and memory.
+  /// Returns the Pareto front: the candidates to which no other is superior in time and memory. The fastest
+  /// is first.
   std::vector<std::size_t> front_of(std::vector<std::size_t> numbers) const {
     std::ranges::stable_sort(numbers, {}, [&](std::size_t n) {
       return std::pair(time_of(candidates_[n]), *candidates_[n].peak_bytes);
     });
     std::vector<std::size_t> front;
     for (const std::size_t number : numbers) {
-      // The candidates are sorted by time, so each one on the front must be smaller than the one before it.
+      // The candidates are sorted by time, so a candidate is on the front if it needs less memory than the
+      // last one on the front.
       if (front.empty() || *candidates_[number].peak_bytes < *candidates_[front.back()].peak_bytes)
         front.push_back(number);
     }
@@ -420,9 +421,9 @@ class TuneSearch {
   /// Returns the size of the pool. It has room for the number of different candidates that are refined.
   std::size_t pool_size() const { return most_alike() * options_.refined; }
 
-  /// Refines candidates until next_to_refine() finds no more. Orders are searched as in simulate() if the
-  /// schedule searches its order, and balanced layers become those that simulate() finds. Afterwards the pool
-  /// is sorted, without candidates that cannot run.
+  /// Refines candidates of the pool until next_to_refine() finds no more. If the schedule searches its order,
+  /// the order of simulate() is found. Balanced layers become those of simulate(). Afterwards the pool is
+  /// sorted, and candidates that cannot run are removed.
   void refine(std::vector<std::size_t>& pool) {
     refined_.assign(candidates_.size(), false);
     refused_.assign(candidates_.size(), false);
@@ -431,15 +432,16 @@ class TuneSearch {
       const auto next = next_to_refine(pool);
       if (!next) return;
       refine_one(*next);
-      // A better order may move another candidate into the first ones, so the loop starts again.
+      // After a refinement, the sorted pool may begin with other candidates, so the loop looks again from the
+      // start.
       std::erase_if(pool, [&](std::size_t number) { return refused_[number]; });
       sort(pool);
     }
   }
 
-  /// Returns the first candidate of the sorted pool that must still be refined, or nothing. Candidates at the
-  /// head of the pool must be refined; candidates with equal figures count as one. Others must be refined if
-  /// their schedule searches its order and they may become better than the best.
+  /// Returns the first candidate of the sorted pool that must still be refined, or nothing. The first
+  /// TuneOptions::refined different candidates must be refined. Others must be refined if their schedule
+  /// searches its order and their bounds are below the best.
   std::optional<std::size_t> next_to_refine(const std::vector<std::size_t>& pool) const {
     std::size_t different = 0;
     std::size_t searching = 0;
@@ -472,8 +474,7 @@ class TuneSearch {
     return twin;
   }
 
-  /// Adds the first candidates of the pool to the list, because refinement may have moved some of them up.
-  /// Removes candidates that cannot run.
+  /// Adds the first candidates of the refined pool to the list, and removes candidates that cannot run.
   void complete(std::vector<std::size_t>& listed, const std::vector<std::size_t>& pool) const {
     const std::size_t first = count_of_first(pool, options_.top);
     for (std::size_t i = 0; i < first; ++i) {
@@ -487,7 +488,7 @@ class TuneSearch {
     return find_schedule(candidates_[number].configuration.schedule)->weighs_costs;
   }
 
-  /// Returns whether the figures are those of the order for equal stages.
+  /// Returns true if the figures are still those of the order for equal stages.
   bool is_constructed(std::size_t number) const { return weighs_costs(number) && !refined_[number]; }
 
   bool is_balanced(std::size_t number) const {
@@ -498,8 +499,8 @@ class TuneSearch {
     return (weighs_costs(number) || is_balanced(number)) && !refined_[number];
   }
 
-  /// Refines one candidate. Layers are moved first, because the order is searched for the costs of these
-  /// layers.
+  /// Refines one candidate. Layers are moved first, because the search for an order uses the costs of the
+  /// stages.
   void refine_one(std::size_t number) {
     if (is_balanced(number)) move_layers(candidates_[number]);
     if (is_stopped()) return;
@@ -510,7 +511,7 @@ class TuneSearch {
     }
   }
 
-  /// Replaces balanced layers by those that simulate() finds, if these are better.
+  /// Replaces the numbers of layers by those of simulate(), if these make the step faster.
   void move_layers(Candidate& candidate) {
     const auto found = done_unless(
         options_.stopped,
@@ -531,7 +532,7 @@ class TuneSearch {
     if (order_of(moved) < order_of(candidate)) candidate = std::move(moved);
   }
 
-  /// Searches the order of one candidate. Leaves the candidate out if the order cannot run.
+  /// Searches the order of one candidate. If the order cannot run, the candidate is marked as refused.
   void search_order(std::size_t number) {
     Candidate& candidate = candidates_[number];
     auto searched = searched_.of(candidate.configuration, priced(candidate));
@@ -547,8 +548,8 @@ class TuneSearch {
     refined_[number] = true;
   }
 
-  /// Returns the notes of simulate() for the candidate. If the search was stopped, no order is searched for
-  /// these notes.
+  /// Returns the notes that simulate() makes for the candidate. If the search was stopped, no order is
+  /// searched for the notes.
   std::vector<std::string> notes_of(std::size_t number) {
     const Configuration& of = candidates_[number].configuration;
     const PricedConfiguration costs = priced(candidates_[number]);
@@ -612,10 +613,11 @@ class TuneSearch {
   const TuneRequest& request_;
   const TuneOptions& options_;
   ConfigurationPrices prices_;
-  std::shared_ptr<ProgramLibrary> programs_;  // shared, because abandoned work may still use it
+  // Shared, because work may continue after the search was stopped.
+  std::shared_ptr<ProgramLibrary> programs_;
   SearchedOrders searched_;
   ValueNumbers values_;
-  Bytes usable_;  // bytes of a device that a configuration may use
+  Bytes usable_;  // bytes that a configuration may use on each device
   std::vector<Candidate> candidates_;
   std::vector<bool> refined_;
   std::vector<bool> refused_;  // true for candidates with a searched order that cannot run
@@ -636,7 +638,7 @@ tl::expected<TuneReport, UserError> tune(const TuneRequest& request, const TuneO
 TunedConfiguration tuned_configuration(const TuneRequest& request, const Configuration& configuration,
                                        Ns step_ns, Bytes peak_bytes) {
   const Workload& work = model_of(request).work;
-  // The rates of the result are those of one device, so the time is multiplied by the devices.
+  // The result has rates for each device, so the time is multiplied by the number of devices.
   const double device_seconds =
       static_cast<double>(step_ns * device_count(configuration)) * kSecondsPerNanosecond;
   const auto samples = static_cast<double>(request.global_batch_size);

@@ -228,7 +228,7 @@ AccuracyGroups accuracy_groups(const TuneRequest& request, const TuneReport& rep
     const TunedConfiguration& best = report.candidates[first];
     const TunedConfiguration& one = report.candidates[i];
     const double ratio = std::log(best.tokens_per_second_per_device / one.tokens_per_second_per_device);
-    // Candidates are sorted, so the first one out of range ends the group.
+    // Candidates are sorted, so the first one that is out of range begins a new group.
     const bool is_new = one.fits != best.fits || std::abs(ratio) > 2 * answer.spread.deviation;
     if (is_new) first = i;
     answer.groups.push_back(answer.groups.empty() ? 0 : answer.groups.back() + (is_new ? 1 : 0));
@@ -236,8 +236,8 @@ AccuracyGroups accuracy_groups(const TuneRequest& request, const TuneReport& rep
   return answer;
 }
 
-// sensitivity() searches again for machines with one figure changed. If a constant of the device is wrong by
-// a factor of two, the table shows how much the answer changes. Each row needs one search. Tests:
+// sensitivity() searches again for machines on which one figure of the device is half or double. The table
+// shows how much the answer changes if a figure is wrong. Each row needs one search. Tests:
 // tests/sim/tuning_space_test.cpp.
 
 namespace {
@@ -245,8 +245,8 @@ namespace {
 /// A function that multiplies one figure of a device.
 using Change = void (*)(DeviceType&, double factor);
 
-/// `sustained` and `collectives` multiply times. The table's factors are those of rates, so they divide these
-/// figures.
+/// `sustained` and `collectives` are factors of times. The table states factors of rates, so these figures
+/// are divided by them.
 constexpr std::array<std::pair<std::string_view, Change>, 4> kFigures = {
     {{"memory",
       [](DeviceType& device, double factor) {
@@ -264,7 +264,7 @@ constexpr std::array<std::pair<std::string_view, Change>, 4> kFigures = {
      {"rate of collectives", [](DeviceType& device, double factor) { device.collectives /= factor; }}}};
 constexpr std::array kHalfAndDouble = {0.5, 2.0};
 
-/// Predicts the tuned configuration on the request's machine with simulate(), with the same layers.
+/// Predicts the tuned configuration, with its layers, on the machine of `request` by simulate().
 tl::expected<TunedConfiguration, std::string> tuned_there(const TuneRequest& request,
                                                           const TunedConfiguration& tuned) {
   const Configuration& configuration = tuned.configuration;
@@ -278,25 +278,27 @@ tl::expected<TunedConfiguration, std::string> tuned_there(const TuneRequest& req
   return there;
 }
 
-/// Returns the time of a step times the number of devices. All configurations train the same batch, so this
-/// is inverse to tokens per second and device. It is exact, so equal configurations have a loss of exactly 0.
+/// Returns the step time times the number of devices. All configurations train the same batch, so this is
+/// inversely proportional to tokens per second and device. It is an integer, so equal configurations have a
+/// loss of exactly 0.
 std::int64_t device_time(const TunedConfiguration& tuned) {
   return tuned.step_ns * device_count(tuned.configuration);
 }
 
-/// Compares like the order of candidates: configurations that fit come first, then the fastest.
+/// Returns true if `one` is better than `other`. A configuration that fits is better than one that does not.
+/// Otherwise the time decides.
 bool is_better(const TunedConfiguration& one, const TunedConfiguration& other) {
   if (one.fits != other.fits) return one.fits;
   return device_time(one) < device_time(other);
 }
 
-/// Searches on the machine with the figure changed, and times the old best configuration there. The new
-/// search may not examine the order of the old best.
+/// Searches on the machine with the changed figure, and simulates the old best configuration there. The old
+/// one may be better than the result of the search, because its order may not be refined in the new search.
 tl::expected<SensitivityRow, std::string> row_of(TuneRequest request, const TunedConfiguration& best,
                                                  const std::pair<std::string_view, Change>& figure,
                                                  double factor) {
   figure.second(std::get<DeviceModel>(request.base.model).work.device, factor);
-  // This search examines as many orders as the one that found `best`.
+  // TuneOptions::refined has its default, as in the search that found `best`.
   const auto report = tune(request, {.top = 1});
   if (!report) return tl::unexpected(report.error().message);
   const auto old = tuned_there(request, best);
@@ -333,13 +335,14 @@ tl::expected<std::optional<TensorOverlapWorth>, std::string> tensor_overlap_wort
   const auto report = tune(without, {.top = 1});
   if (!report) return tl::unexpected(report.error().message);
   const TunedConfiguration& found = report->candidates.front();
-  // The best configuration may have a searched order that the new search has not examined.
+  // The search may not have refined the order of `same`, so `same` may be better.
   return TensorOverlapWorth{.same = *same, .best = is_better(*same, found) ? *same : found};
 }
 
 // against_best() compares a measured run with the best configuration for the same task. The task is the run's
 // model, precision, overlaps, devices and global batch. The search chooses degrees, stages, schedule and
-// microbatch. The cost of a value of the run is the best step with this value, compared with the best of all:
+// microbatch. For each value that the run has chosen, the best step with this value is compared with the best
+// step of all:
 //
 //     run: tensor 4, stages 8, ..    best of all: tensor 8, stages 4      best with tensor 4: 2 % longer
 //
@@ -347,7 +350,7 @@ tl::expected<std::optional<TensorOverlapWorth>, std::string> tensor_overlap_wort
 
 namespace {
 
-/// The task of a run as a request, with the search's report.
+/// The request for the task of a run, and the report of the search.
 struct Answered {
   TuneRequest request;
   std::vector<Configuration> space;
@@ -355,8 +358,8 @@ struct Answered {
   bool stopped = false;
 };
 
-/// Returns the run's workload without the choices of a configuration. Only the placement and the overlaps
-/// remain.
+/// Returns the run's workload without the choices of the search. Of the parallelism, only sequence
+/// parallelism, overlaps and bucket size remain.
 Workload question_of(const Scenario& run) {
   Workload work = std::get<DeviceModel>(run.model).work;
   const Parallel chosen = std::exchange(work.parallel, {});
@@ -370,7 +373,7 @@ Workload question_of(const Scenario& run) {
   return work;
 }
 
-/// Returns the run's layer split. If the run states no rule, the default rule applies.
+/// Returns the run's layer split. If the run states no rule, returns the rule that is used by default.
 LayerSplit split_of(const Scenario& run) {
   const auto& model = std::get<DeviceModel>(run.model);
   const ScheduleInfo* schedule = find_schedule(run.schedule);
@@ -381,12 +384,12 @@ LayerSplit split_of(const Scenario& run) {
   return split;
 }
 
-/// Returns the samples of a step. The file of measured runs states all three factors.
+/// Returns the number of samples in a step. Measured runs state all three factors.
 std::int64_t global_batch(const Scenario& run) {
   return *run.batch.micro_batch_size * *run.batch.microbatches * *std::get<DeviceModel>(run.model).copies;
 }
 
-/// Builds the request. Error: the devices do not fill whole nodes.
+/// Makes the request for a run. Error: the devices do not fill whole nodes.
 tl::expected<TuneRequest, std::string> request_of(const Scenario& run) {
   TuneRequest request{.base = run, .global_batch_size = global_batch(run)};
   const DeviceType& device = model_of(request).work.device;
@@ -397,7 +400,7 @@ tl::expected<TuneRequest, std::string> request_of(const Scenario& run) {
   }
   request.base.cluster.named =
       DeviceCluster{.type = device, .nodes = static_cast<std::int32_t>(devices / device.devices_per_node)};
-  // The space must contain the run's own choices, so that the search finds their cost.
+  // The run's own choices are added to the space, so that the search finds the best step with each of them.
   auto& model = std::get<DeviceModel>(request.base.model);
   model.split = split_of(run);
   const LayerSplit& split = model.split;
@@ -408,15 +411,16 @@ tl::expected<TuneRequest, std::string> request_of(const Scenario& run) {
   return request;
 }
 
-/// Returns whether two requests are equal. The nodes follow from the devices and their kind, so they need no
-/// comparison.
+/// Returns true if two requests have the same answer. Numbers of nodes follow from the devices, so they are
+/// not compared.
 bool asks_the_same(const TuneRequest& a, const TuneRequest& b) {
   return a.global_batch_size == b.global_batch_size && a.layer_splits == b.layer_splits &&
          a.schedules == b.schedules && model_of(a).devices == model_of(b).devices &&
          question_of(a.base) == question_of(b.base);
 }
 
-/// Returns the run's order. If both orders number the devices equally, returns the default order.
+/// Returns the run's order of parallelisms. If both orders number the devices equally, returns the default
+/// order.
 PlacementOrder order_in_space(const Scenario& run) {
   const DeviceModel& model = std::get<DeviceModel>(run.model);
   Parallel parallel = model.work.parallel;
@@ -451,7 +455,8 @@ Configuration configuration_of(const Scenario& run, const TuneRequest& request) 
           .sharding = has_copies ? run.shape.sharding.value_or(parallel.sharding) : 0};
 }
 
-/// Simulates the run itself, because it may be outside the space.
+/// Returns the simulated step time of the run. The run may be outside the space, so the search may not have
+/// computed it.
 tl::expected<Ns, std::string> step_of(const Scenario& run) {
   const SimulateOptions options{.memory = {.samples = false},
                                 .steady = SteadyState::skip,
@@ -471,7 +476,7 @@ std::vector<ChosenValue> values_of(const Answered& answered, const Configuration
     const auto cost = std::ranges::find_if(report.choices, [&](const ChoiceCost& one) {
       return one.choice == kChoices[choice] && one.value == texts[choice];
     });
-    // No configuration of the space has this value, for example a microbatch of 32 samples.
+    // The value is in no configuration of the space, such as a microbatch of 32 samples.
     if (cost == report.choices.end()) continue;
     ChosenValue& value = values.emplace_back(ChosenValue{kChoices[choice], texts[choice], {}});
     if (cost->best) value.longer = static_cast<double>(report.candidates[*cost->best].step_ns) / best - 1;
@@ -482,7 +487,7 @@ std::vector<ChosenValue> values_of(const Answered& answered, const Configuration
   return values;
 }
 
-/// Lists the values in which `best` differs from `own`.
+/// Returns the values of `best` that differ from those of `own`, as text.
 std::string differences(const Answered& answered, const Configuration& own, const Configuration& best) {
   const ChoiceTexts owns = choice_texts(answered.request, own);
   const ChoiceTexts bests = choice_texts(answered.request, best);
@@ -493,7 +498,8 @@ std::string differences(const Answered& answered, const Configuration& own, cons
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
-/// The requests so far, each with the result of its search. There are few, so a linear search is enough.
+/// Caches the requests so far and the results of their searches. There are few requests, so a linear search
+/// is enough.
 class Questions {
  public:
   explicit Questions(std::optional<double> seconds) : seconds_(seconds) {}
@@ -518,6 +524,7 @@ class Questions {
                                             .stopped = is_late()});
   }
 
+  // A deque, because pointers to its elements remain valid when it grows.
  private:
   std::optional<double> seconds_;
   std::deque<Answered> answered_;  // a deque, because its elements do not move when it grows

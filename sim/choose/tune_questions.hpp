@@ -1,6 +1,7 @@
 #pragma once
-// Further questions to the search (tune.hpp): which candidates predictions cannot tell apart, whether
-// another machine changes the answer, and what measured configurations lose against the best one.
+// Answers further questions about a search (tune.hpp). Which candidates cannot be distinguished by
+// predictions? Does the answer change on another machine? How much slower are measured configurations than
+// the best one?
 
 #include <cstddef>
 #include <cstdint>
@@ -57,51 +58,47 @@ struct AccuracyGroups {
 /// Groups the candidates of a report, which must be that of the request.
 AccuracyGroups accuracy_groups(const TuneRequest& request, const TuneReport& report);
 
-// Finds the best configurations for machines that differ in one figure from the requested machine. Also finds
-// the loss of the requested machine's best configuration on them. `penstock tune --sensitivity` prints both.
-
-/// A machine with one figure changed.
+/// A machine on which one figure is changed, with the best configuration for it. `penstock tune
+/// --sensitivity` prints the rows.
 struct SensitivityRow {
   std::string_view figure;  ///< "memory", "sustained rate", "network bandwidth" or "rate of collectives"
-  double factor = 1;        ///< factor by which the device's figure is multiplied
-  /// Best configuration on that machine; this machine's best one if the search finds no better one.
+  double factor = 1;        ///< factor by which the figure is multiplied
+  /// The best configuration on the changed machine. If the search finds no better one, it is that of the
+  /// requested machine.
   TunedConfiguration best;
-  /// Tokens per second of this machine's best configuration there, divided by the tokens per second of
-  /// `best`, minus 1; at most 0. Absent if it does not fit.
+  /// The loss of the requested machine's best configuration on the changed machine: its tokens per second
+  /// divided by those of `best`, minus 1. It is at most 0, and absent if the configuration does not fit.
   std::optional<double> loss{};
 };
 
-/// Returns a row for half and for twice each figure. `best` must be the best configuration of the request.
-/// Errors: the errors of tune().
+/// Returns a row for half and a row for twice each figure. `best` must be the best configuration of the
+/// request. Error: that of tune().
 tl::expected<std::vector<SensitivityRow>, std::string> sensitivity(const TuneRequest& request,
                                                                    const TunedConfiguration& best);
 
-/// The value of the overlap of tensor collectives, which needs tuned kernels that a user may not have.
+/// The effect of the overlap of tensor collectives, which needs special kernels that a user may not have.
 struct TensorOverlapWorth {
-  TunedConfiguration same;  ///< the best configuration, run without the overlap
-  TunedConfiguration best;  ///< the best configuration that runs without the overlap
+  TunedConfiguration same;  ///< the best configuration, predicted without the overlap
+  TunedConfiguration best;  ///< the best configuration of a search without the overlap
 };
 
-/// Compares the best configuration with and without the overlap of tensor collectives. Returns nothing if it
-/// overlaps none. Errors: the errors of tune().
+/// Predicts the best configuration without the overlap of tensor collectives, and searches without this
+/// overlap. Returns nothing if `best` has no such overlap. Error: that of tune().
 tl::expected<std::optional<TensorOverlapWorth>, std::string> tensor_overlap_worth(
     const TuneRequest& request, const TunedConfiguration& best);
 
-// Compares measured configurations with the best one that the search finds for the same model, devices and
-// batch.
-
-/// One value of a configuration.
+/// A value that a measured run has chosen.
 struct ChosenValue {
   std::string_view choice;  ///< name of the choice in kChoices
   std::string value;
-  /// Relative increase of the step: the best step with this value over the best of all, minus 1. Absent if
-  /// nothing with this value fits.
+  /// The best step with this value divided by the best step of all, minus 1. Absent if no configuration with
+  /// this value fits.
   std::optional<double> longer;
 };
 
 struct AgainstBest {
   std::string id;
-  bool in_space = false;  ///< tuning_space() has the configuration
+  bool in_space = false;  ///< true if tuning_space() contains the configuration
   Ns step_ns = 0;
   Ns best_ns = 0;
   std::string best_differs{};  ///< the values in which the best one differs: "tensor 8, micro_batch_size 4"
@@ -113,7 +110,7 @@ struct AgainstBest {
   double longer() const { return static_cast<double>(step_ns) / static_cast<double>(best_ns) - 1; }
 };
 
-/// A function that is called with the number of runs that are compared, and of all runs.
+/// A function that is called with the number of compared runs and of all runs.
 using AgainstBestProgress = std::function<void(std::size_t done, std::size_t all)>;
 
 /// Compares each run, with the devices' own constants. Runs with the same question share one search, which

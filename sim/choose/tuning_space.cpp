@@ -1,10 +1,10 @@
-// Builds the space as nested loops over all choices. Each rule excludes values in the outermost loop
-// possible:
+// Builds the space by nested loops over all choices. Each rule is checked in the outermost loop in which this
+// is possible:
 //
 //     nodes > tensor > context, exchange > stages > data (what is left) > expert > microbatch >
 //     recomputation, sharding > schedule > v > layout
 //
-// The rules about divisibility are those of pricing; this file has the other rules. Tests:
+// fault_of() has the rules about divisibility. This file contains all other rules. Tests:
 // tests/sim/tuning_space_test.cpp.
 
 #include "sim/choose/tuning_space.hpp"
@@ -46,16 +46,17 @@ constexpr std::int32_t kMostMicrobatchSamples = 16;
 constexpr std::array kRecomputes = {LayerRecompute::none, LayerRecompute::selective, LayerRecompute::full};
 constexpr std::array kExchanges = {ContextExchange::ring, ContextExchange::all_to_all};
 constexpr std::array kOrders = {PlacementOrder::tp_cp_ep_dp_pp, PlacementOrder::tp_cp_ep_pp_dp};
-/// The ZeRO stages that can be priced.
+/// The ZeRO stages that can be predicted.
 constexpr std::array kShardings = {0, 1, 2, 3};
 
-/// Returns whether the request allows the value. An empty list allows everything.
+/// Returns true if the request allows the value. An empty list allows all values.
 template <typename Value>
 bool allows(const std::vector<Value>& choices, Value value) {
   return choices.empty() || std::ranges::find(choices, value) != choices.end();
 }
 
-/// Returns the divisors in ascending order. The numbers count devices and experts, so trying all is fast.
+/// Returns the divisors of a number in ascending order. The number counts devices or experts, so it is small
+/// enough to try all numbers.
 std::vector<std::int32_t> divisors(std::int64_t number) {
   std::vector<std::int32_t> found;
   for (std::int32_t i = 1; i <= number; ++i) {
@@ -64,21 +65,20 @@ std::vector<std::int32_t> divisors(std::int64_t number) {
   return found;
 }
 
-/// Returns whether the schedule trains one pipeline synchronously with one copy of the weights. The schedules
-/// named here are called synchronous in the table, but do not. data-parallel has no pipeline, and dualpipe,
-/// chimera and gems have two ranks for a stage. pipedream-2bw trains with the weights of the previous
-/// minibatch.
+/// Returns true if the schedule trains one pipeline synchronously with one copy of the weights. The table
+/// also marks the schedules in kOthers as synchronous, but they do not fulfil this: data-parallel has no
+/// pipeline, dualpipe, chimera and gems have two ranks for a stage, and pipedream-2bw uses the weights of the
+/// previous minibatch.
 bool is_tunable(const ScheduleInfo& schedule) {
   constexpr std::array<std::string_view, 5> kOthers = {"data-parallel", "dualpipe", "chimera", "gems",
                                                        "pipedream-2bw"};
   return !schedule.asynchronous && std::ranges::find(kOthers, schedule.name) == kOthers.end();
 }
 
-/// How far a configuration has come in the loops. The rules of each step may exclude it.
+/// The last rules in the loops that a configuration has met. The rules after them may exclude it.
 enum class Step : std::uint8_t { begun, filled, priced, batched, sharded, scheduled, cut };
 
-/// Runs the loops that the opening of this file lists, some in each function. now_ is the configuration so
-/// far.
+/// Runs the loops that the opening of this file lists. now_ has the choices of the outer loops.
 class Space {
  public:
   Space(const TuneRequest& request, std::vector<const ScheduleInfo*> schedules)
@@ -95,13 +95,13 @@ class Space {
       devices_ = std::int64_t{nodes} * work_.device.devices_per_node;
       add_degrees();
     }
-    // The order of the loops differs from the order of the members, so the result is sorted.
+    // The loops are not in the order of the members of Configuration, so the result is sorted.
     std::ranges::sort(found_);
     return std::move(found_);
   }
 
-  /// Returns the rule that left the space empty: the one that excluded the configurations that had come
-  /// farthest.
+  /// Returns the reason why the space is empty: the rule that excluded the configurations which had met most
+  /// other rules.
   std::string what_ended_all() const {
     switch (farthest_) {
       case Step::begun:
@@ -143,7 +143,7 @@ class Space {
         if (!allows(choices_.context, context)) continue;
         now_.context = context;
         for (const ContextExchange exchange : kExchanges) {
-          // One device exchanges nothing, so only one exchange is tried.
+          // A single device exchanges nothing, so only one kind of exchange is tried.
           if (context == 1 && exchange != ContextExchange::ring) continue;
           if (context > 1 && !allows(choices_.context_exchange, exchange)) continue;
           now_.context_exchange = exchange;
@@ -169,8 +169,8 @@ class Space {
     }
   }
 
-  /// Tries the order that the scenario states, or all allowed orders if it states none. If both orders number
-  /// the devices equally, tries only the default order.
+  /// Tries the order of parallelisms that the scenario states, or all allowed orders if it states none. If
+  /// both orders number the devices equally, tries only the default order.
   void add_orders() {
     const PlacementOrder usual = Parallel{}.order;
     const PlacementOrder stated = model_of(request_).work.parallel.order;
@@ -185,8 +185,8 @@ class Space {
     now_.order = usual;
   }
 
-  /// Returns whether the degrees divide heads, widths, sequences and experts, so that the configuration has a
-  /// price.
+  /// Returns true if the degrees divide heads, widths, sequences and experts, so that the costs can be
+  /// computed.
   bool is_priced() {
     set_choices(work_, now_);
     const auto fault = fault_of(work_);
@@ -195,14 +195,16 @@ class Space {
   }
 
   void reach(Step step) { farthest_ = std::max(farthest_, step); }
-  /// Stores the reason why a configuration was excluded at this step, if it is the first one there.
+  /// Stores the reason why a configuration was excluded at this step. Does nothing if some configuration has
+  /// reached a later step, or if a reason for this step is already stored.
   void keep_fault(Step step, const std::string& fault) {
     if (step < farthest_ || (step == faulty_ && !fault_.empty())) return;
     faulty_ = step;
     fault_ = fault;
   }
 
-  /// Returns the message that no number of stages divides the layers. It names the first few numbers.
+  /// Returns the message that the layers cannot be divided into any of the tried numbers of stages. It names
+  /// the first few numbers.
   std::string uncut_text() const {
     constexpr std::size_t kNamed = 8;
     std::vector<std::string> numbers;
@@ -222,8 +224,7 @@ class Space {
         work_.model.layers.size(), fmt::join(numbers, ", "), fmt::join(rules, ", "));
   }
 
-  /// Tries microbatches of every size that divides the global batch, and then the choices that depend on the
-  /// microbatch alone.
+  /// Tries all microbatch sizes that divide the global batch, and then recomputation and sharding.
   void add_batches() {
     reach(Step::priced);
     for (std::int32_t samples = 1; samples <= kMostMicrobatchSamples; samples *= 2) {
@@ -266,8 +267,8 @@ class Space {
     }
   }
 
-  /// Adds a pipeline of one stage. Under any schedule and layer split, it runs one microbatch after another.
-  /// The first layer split with one stage represents all others.
+  /// Adds a pipeline of one stage. With any schedule and layer split, it runs one microbatch after another.
+  /// So it is added once, with the schedule 1f1b and the first layer split that is valid for one stage.
   void add_single_stage() {
     now_.schedule = "1f1b";
     now_.virtual_stages = 1;
@@ -281,8 +282,8 @@ class Space {
     }
   }
 
-  /// Returns the values of v to try. An interleaved schedule with v = 1 is not tried, because it equals
-  /// another schedule with its own name.
+  /// Returns the values of v to try. v = 1 is omitted for an interleaved schedule, because it equals another
+  /// schedule.
   std::vector<std::int32_t> chunks_of_schedule(const ScheduleInfo& schedule) const {
     if (schedule.chunks > 0) return {schedule.chunks};
     if (!takes_chunks(schedule)) return {1};
@@ -292,8 +293,8 @@ class Space {
     return chunks;
   }
 
-  /// Returns whether the schedule accepts these numbers. The answer is stored for all degrees that share
-  /// them.
+  /// Returns true if the schedule accepts the numbers of stages, chunks and microbatches. The result is
+  /// cached.
   bool is_taken(const ScheduleInfo& schedule) {
     const auto key = std::tuple(schedule.name, now_.stages, now_.virtual_stages, now_.microbatches);
     const auto [known, fresh] = taken_.try_emplace(key, false);
@@ -302,7 +303,7 @@ class Space {
       shape.stages = now_.stages;
       shape.virtual_stages = schedule.chunks > 0 ? 1 : now_.virtual_stages;
       shape.microbatches = now_.microbatches;
-      shape.iterations = 1;  // like in scenario_of()
+      shape.iterations = 1;  // as in scenario_of()
       const auto taken = check_shape(schedule.name, shape);
       known->second = taken.has_value();
       if (!taken) keep_fault(Step::sharded, taken.error());
@@ -319,14 +320,14 @@ class Space {
     }
   }
 
-  /// Returns whether the layer split is tried with this v. A balanced split exists for every v. Unless the
-  /// request chooses v, only powers of two are tried, because similar values hardly differ.
+  /// Returns true if the layer split is tried with this v. A balanced split exists for every v. If the user
+  /// has not chosen v, only powers of two are tried with it, because neighbouring values hardly differ.
   bool is_looked_at(const LayerSplit& split) const {
     if (split.rule != LayerSplit::Rule::balanced || !choices_.virtual_stages.empty()) return true;
     return std::has_single_bit(static_cast<std::uint32_t>(now_.virtual_stages));
   }
 
-  /// Returns whether the layer split divides the model's layers into this number of stages.
+  /// Returns true if the layer split can divide the model's layers into this number of stages.
   bool is_cut(std::size_t split, std::int32_t stages) {
     const auto [known, fresh] = cuts_.try_emplace({split, stages}, false);
     if (fresh) {
@@ -346,7 +347,7 @@ class Space {
 
   const TuneRequest& request_;
   const TuneChoices& choices_;
-  Workload work_;  // has the choices of now_ after is_priced()
+  Workload work_;  // after is_priced(), it has the choices of now_
   std::vector<const ScheduleInfo*> schedules_;
   std::int64_t devices_ = 1;
   Configuration now_;
@@ -356,7 +357,7 @@ class Space {
   Step farthest_ = Step::begun;
   Step faulty_ = Step::begun;  // step at which fault_ was stored
   std::string fault_;
-  std::set<std::int32_t> uncut_;  // numbers of stages into which some layer split cannot divide the layers
+  std::set<std::int32_t> uncut_;  // numbers of stages into which a layer split could not divide the layers
 };
 
 tl::expected<std::vector<const ScheduleInfo*>, std::string> schedules_of(const TuneRequest& request) {
@@ -375,7 +376,8 @@ tl::expected<std::vector<const ScheduleInfo*>, std::string> schedules_of(const T
   return schedules;
 }
 
-/// Removes configurations that the launcher cannot run. Returns how many were removed for each reason.
+/// Removes configurations that the launcher cannot run. Returns the number of removed configurations for each
+/// reason.
 std::map<std::string, std::size_t> keep_launchable(std::vector<Configuration>& space, Launcher launcher,
                                                    const TuneRequest& request) {
   std::map<std::string, std::size_t> taken;
@@ -390,8 +392,8 @@ std::map<std::string, std::size_t> keep_launchable(std::vector<Configuration>& s
   return taken;
 }
 
-/// Returns the message if the launcher can run no configuration of the space. It lists the reasons; the
-/// reason for most configurations comes first.
+/// Returns the message for a space in which the launcher can run no configuration. It lists the reasons. The
+/// reason for most configurations is first.
 std::string nothing_launchable(Launcher launcher, const std::map<std::string, std::size_t>& taken) {
   std::vector<std::pair<std::size_t, std::string_view>> reasons;
   reasons.reserve(taken.size());

@@ -1,7 +1,7 @@
 #pragma once
-// The configurations from which a search chooses: the whole space, the part of it that can run, and whether
-// this machine has enough memory for their programs. The search and the exhaustive check in tests use the
-// same list.
+// The configurations from which a search chooses. tuning_space() lists the space, runnable_space() finds the
+// configurations that can run, and space_refusal() checks the memory for their programs. The search and the
+// exhaustive check in tests use the same list.
 
 #include <functional>
 #include <memory>
@@ -35,16 +35,17 @@ namespace penstock {
 ///     recompute is not selective if none is allowed, because fused attention makes them equal;
 ///
 /// and the request's choices allow it. If the request has a launcher, the launcher must be able to run the
-/// configuration as it is priced (launchers.hpp). Configurations with the same meaning are listed once: a
-/// pipeline of one stage under any schedule and layer split, or v = 1 under an interleaved schedule.
+/// configuration as it is predicted (launchers.hpp). Configurations with the same meaning are listed once. A
+/// pipeline of one stage is the same with any schedule and layer split, and an interleaved schedule with v =
+/// 1 equals another schedule.
 ///
-/// Errors: there is no model on named devices; a schedule is unknown, or does not train synchronously with
-/// one copy of the weights a pipeline; the space is empty. The last message names the rule that excluded the
-/// last configurations, or the reason why the launcher cannot run most of them.
+/// Error: there is no model on named devices; a schedule is unknown, or does not train synchronously with one
+/// copy of the weights; or the space is empty. If the space is empty, the message names the rule that
+/// excluded the last configurations, or the reason why the launcher cannot run most of them.
 tl::expected<std::vector<Configuration>, std::string> tuning_space(const TuneRequest& request);
 
-// The configurations of a space that can run. They are found before any configuration is timed, so that a
-// schedule that cannot run does not end the search.
+// The configurations of a space that can run, and those that cannot. They are found before the search, so
+// that a schedule that cannot run does not end it.
 
 struct RunnableSpace {
   std::vector<Configuration> configurations;  ///< in the order of the space
@@ -52,18 +53,18 @@ struct RunnableSpace {
 };
 
 /// Finds the configurations that can run. Removes a configuration if its schedule refuses an option of the
-/// scenario, or if its program hangs under `channels`, which must be the scenario's. Returns nothing if
-/// `stopped` becomes true before the end.
+/// scenario, or if its program hangs with `channels`, which must be those of the scenario. Returns nothing if
+/// `stopped` returns true before the end.
 std::optional<RunnableSpace> runnable_space(const std::vector<Configuration>& space,
                                             const ChannelOptions& channels,
                                             const std::shared_ptr<ProgramLibrary>& programs,
                                             const std::function<bool()>& stopped);
 
-/// Returns an error message if the largest program of the space cannot be stored or run. Either it does not
-/// fit into `within_reach` bytes, or it has more actions than an engine can number. The message names its
-/// stages and microbatches. Otherwise returns nothing.
+/// Returns an error message if the largest program of the space needs more than `within_reach` bytes, or has
+/// more actions than an engine can number. The message names the stages and microbatches of this program.
+/// Otherwise returns nothing.
 std::optional<std::string> space_refusal(std::span<const Configuration> space, Bytes within_reach);
-/// Like the other space_refusal(), with the memory that is free on this machine.
+/// Like the other space_refusal(), but uses the free memory of this machine.
 std::optional<std::string> space_refusal(std::span<const Configuration> space);
 
 }  // namespace penstock

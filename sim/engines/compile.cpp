@@ -1,20 +1,20 @@
-// Walks through a flat program (ListWalk) and uses registers in place of times. The walk reports each cause
-// that a message waits for. The writer finds or creates the register that holds the cause's time:
+// Walks through a flat program (ListWalk) and writes a tape, whose registers hold times when it runs. The
+// walk reports each cause that a message waits for. The writer finds or creates the register with the time of
+// the cause:
 //
 //   a rank's clock        the register of that rank
 //   a compute action      that clock if nothing has run since; otherwise a copy, made when the action ended
 //   the previous message  the queue's register: the next message of the queue is always the one that waits
 //   a collective          the register in which its start was computed
 //
-// A message may wait for more than its producer and its queues. An accumulator register then collects the
-// other causes: the first cause sets it, later ones raise it, and the last one starts the message. Registers
-// of accumulators and of messages in flight are reused when no instruction reads them any more. So the first
-// cause must set the register. If a message waits only for a compute action, that action's instruction sends
-// it.
+// If a message waits only for a compute action and its queues, the instruction of this action sends it. If it
+// waits for more, an accumulator register collects the other causes: the first cause sets the register, later
+// causes raise it, and the last cause starts the message. The first cause must set it, because registers of
+// accumulators and of messages in flight are reused.
 //
-// A host that launches has its own clock, and one instruction for each launch. What it launches has the
-// launch as a further cause. If a host may be at most n compute actions ahead, the ends of the last n actions
-// are copied into n registers, in turn.
+// A host that launches actions has its own clock, and one instruction for each launch. The launched action or
+// message waits for the launch as well. If a host may be at most n compute actions ahead, n registers store
+// the ends of the last n compute actions.
 
 #include "sim/engines/compile.hpp"
 
@@ -38,7 +38,8 @@
 namespace penstock {
 namespace {
 
-/// The sink of the walk (ListWalk defines the meaning of each member). Registers are assigned in this order:
+/// Receives the calls of the walk; ListWalk defines the meaning of each call. Registers are assigned in this
+/// order:
 ///
 ///   0 .. ranks-1 clocks | trash | last | queues of channels | hosts | accumulators and messages, reused
 class TapeWriter {
@@ -57,8 +58,8 @@ class TapeWriter {
     find_ways(channels.model, groups);
     if (!flat.next_member.empty()) count_collectives();
     for (std::int32_t rank = 0; flat.has_launches && rank < flat.rank_count; ++rank) make_host(rank);
-    // Each position that takes time needs one instruction. The eighth is for messages that wait for several
-    // causes.
+    // Each position that takes time needs one instruction. Messages that wait for several causes need more,
+    // so an eighth is added.
     const auto timed = static_cast<std::size_t>(std::ranges::count_if(
         flat.ops, [](FlatOp op) { return op == FlatOp::compute || op == FlatOp::collective; }));
     code_.reserve(timed + timed / 8);
@@ -68,7 +69,8 @@ class TapeWriter {
   void compute(std::int32_t rank, std::int32_t position, std::span<const std::int32_t> inputs) {
     const auto clock = static_cast<Register>(rank);
     // An instruction has one input besides the clock, so separate instructions raise the clock to the other
-    // inputs. This changes no result, because nothing of the rank starts between them and this action.
+    // inputs. This changes no result, because the rank starts no other action between these instructions and
+    // this one.
     for (std::size_t i = 1; i < inputs.size(); ++i) raise_register(clock, arrival(inputs[i]));
     if (flat_.has_launches) raise_register(clock, hosts_[index(rank)].clock);
     write(clock, inputs.empty() ? clock : arrival(inputs[0]), duration_at(position), {.position = position});
@@ -82,7 +84,8 @@ class TapeWriter {
   void launch(std::int32_t rank, std::int32_t position) {
     const Host& host = hosts_[index(rank)];
     const bool computes = flat_.ops[index(position)] == FlatOp::compute;
-    // A launch waits for the oldest of the n stored ends. The end of the next action will replace it.
+    // The launch waits for the oldest of the n stored ends. The end of the launched action will replace this
+    // end.
     const bool stands = computes && !host.ends.empty() && host.computed >= host.ends.size();
     const Register until = stands ? host.ends[host.computed % host.ends.size()] : host.clock;
     write(host.clock, until, classes_.launch(), {});
@@ -90,12 +93,13 @@ class TapeWriter {
 
   void pass(std::int32_t /*rank*/, std::int32_t /*position*/) {}
 
-  /// Must be inlined, because each call in the walk passes a constant kind of cause.
+  /// Adds a cause of message `id`. It must be inlined, because each call in the walk passes a constant kind
+  /// of cause.
   [[gnu::always_inline]] void raise(std::int32_t id, const Cause& cause, bool last) {
     if (cause.launched) gather(id, hosts_[index(cause.rank)].clock);
     if (last && has_source(cause)) return;  // start() reads the last cause
-    // The message's own instruction reads the queues that it passes, and a RECV or SEND in the list takes no
-    // time. Only a message behind an eager message waits for a queue that it does not pass itself.
+    // The message's own instruction reads the queues that the message passes, and SENDs and RECVs in the list
+    // take no time. Only a message behind an eager message waits for a queue that it does not pass itself.
     if (!has_source(cause) && !some_eager_) return;
     const Source source = has_source(cause) ? source_of(cause) : Source{.at = release_outside(id, cause)};
     if (source.at == kNoRegister) return;
@@ -128,17 +132,19 @@ class TapeWriter {
 
  private:
   struct Message {
-    Register gathered = kNoRegister;  ///< accumulator of the causes so far, if one is needed
+    Register gathered = kNoRegister;  ///< accumulator of the causes so far; kNoRegister if none is needed
     Register arrival = kNoRegister;
     std::int32_t uses = 0;  ///< number of later reads of the arrival
   };
-  /// A register that is read once, and the object to release after the read.
+  /// A register from which a cause is read, and the copy or collective whose count of reads decreases
+  /// afterwards.
   struct Source {
     Register at = kNoRegister;
-    std::int32_t producer = kNone;    ///< position of the producer, if a copy of its end was read
-    std::int32_t collective = kNone;  ///< collective, if its end was read
+    std::int32_t producer = kNone;    ///< position of the producer, if `at` is a copy of its end
+    std::int32_t collective = kNone;  ///< number of the collective, if `at` is its end
   };
-  /// A copy of a compute action's end. SENDs that come after a later compute action read it.
+  /// A copy of a compute action's end. It is read by SENDs that come after a later compute action of the
+  /// rank.
   struct LateSends {
     std::int32_t count = 0;
     Register copy = kNoRegister;
@@ -146,15 +152,14 @@ class TapeWriter {
 
   struct Host {
     Register clock = kNoRegister;
-    std::vector<Register> ends{};  ///< ends of the rank's last compute actions; empty if the host has no
-                                   ///< limit
+    std::vector<Register> ends{};  ///< ends of the last compute actions; empty without a limit
     std::size_t computed = 0;      ///< number of the rank's compute actions so far
   };
 
   // --- uses of registers, counted before the walk -----------------------------------------------------
 
-  /// Numbers the routes in the order of their first messages. Their link classes follow the existing ones in
-  /// this order.
+  /// Numbers the routes of messages in the order of their first messages, and adds a link class for each
+  /// route to the tape.
   void find_ways(ChannelModel model, const MicrobatchGroups& groups) {
     MessageWays ways(model, groups, 2 * index(flat_.rank_count));
     link_of_.resize(flat_.messages.size(), 0);
@@ -168,7 +173,8 @@ class TapeWriter {
                                         message.eager);
       link_of_[id] = first + way;
       if (message.eager && message.next_at_receiver != kNone) ways.queue_eager(way);
-      // Under blocking channels, program order of both ranks waits for the message as well.
+      // With blocking channels, both ranks wait for the message at its position in their lists, which reads
+      // its arrival twice more.
       messages_[id].uses = (message.awaited ? 1 : 0) + (blocking_ ? 2 : 0);
       if (message.late && !blocking_) ++late_sends_[message.producer].count;
     }
@@ -179,8 +185,8 @@ class TapeWriter {
     tape_.both_ends = registers.both_ends;
   }
 
-  /// Counts the reads of each collective's and barrier's end: by compute actions, by all clocks after a
-  /// barrier, and by the next collective of each member.
+  /// Counts how often the end of each collective and barrier is read: by compute actions, by the clocks after
+  /// a barrier, and by the next collective of each member.
   void count_collectives() {
     for (std::size_t p = 0; p < flat_.ops.size(); ++p) {
       const FlatOp op = flat_.ops[p];
@@ -233,8 +239,8 @@ class TapeWriter {
 
   // --- causes -------------------------------------------------------------------------------------
 
-  /// Returns false if the cause is program order, or a queue that the message's own instruction reads. Both
-  /// need no further register.
+  /// Returns true if the time of the cause must be read from a register. Program order needs no time, and the
+  /// message's own instruction reads the queues.
   static bool has_source(const Cause& cause) {
     return cause.kind != CauseKind::listed && cause.kind != CauseKind::release;
   }
@@ -255,9 +261,9 @@ class TapeWriter {
     return {};
   }
 
-  /// Returns the register with the time at which an eager message leaves, if `id` waits behind it at the
-  /// receiver. Returns none if `id` itself passes that queue. The value changes later, so the caller must
-  /// read it at once.
+  /// Returns the register with the time at which an eager message leaves, if message `id` waits behind it at
+  /// the receiver. Returns kNoRegister if `id` passes the same queue itself. The value changes later, so the
+  /// caller must read it at once.
   Register release_outside(std::int32_t id, const Cause& cause) const {
     if (cause.kind != CauseKind::release) return kNoRegister;
     const FlatMessage& before = flat_.messages[index(cause.which)];
@@ -278,21 +284,22 @@ class TapeWriter {
     copy(source, gathered);
   }
 
-  /// Copies the end of the compute action at `position` for late SENDs. Must be called directly after its
-  /// instruction is written.
+  /// Copies the end of the compute action at `position` for late SENDs. Must be called directly after the
+  /// instruction of this action is written.
   void copy_for_late_sends(std::int32_t position) {
     const auto late = late_sends_.find(position);
     if (late != late_sends_.end()) code_.send_along(late->second.copy = new_register());
   }
 
-  /// Stores the end of the rank's compute action. A later launch waits for this end.
+  /// Stores the end of the rank's newest compute action, for which a later launch waits.
   void keep_end(std::int32_t rank) {
     Host& host = hosts_[index(rank)];
     if (!host.ends.empty()) copy(static_cast<Register>(rank), host.ends[host.computed % host.ends.size()]);
     ++host.computed;
   }
 
-  /// Copies a register. The last instruction does it if it has just set `source` and sends nothing yet.
+  /// Copies a register. If the last instruction has set `source` and sends nothing yet, it also makes the
+  /// copy. Otherwise a new instruction makes it.
   void copy(Register source, Register to) {
     if (is_open(source)) {
       code_.send_along(to);
@@ -301,8 +308,8 @@ class TapeWriter {
     }
   }
 
-  /// Returns true if the last instruction ran a compute action on the rank with the clock `source` and sends
-  /// nothing yet.
+  /// Returns true if the last instruction ran a compute action of the rank with the clock `source`, and sends
+  /// no message yet.
   bool is_open(Register source) const {
     return computed_last_ != 0 && computed_last_ == code_.size() && code_.last_clock() == source &&
            code_.last_message() == trash_;
@@ -311,8 +318,8 @@ class TapeWriter {
   // --- starts -------------------------------------------------------------------------------------
 
   void start_collective(std::int32_t id, Register source) {
-    // A collective needs its own register, even if all members have the same cause. The register holds its
-    // end for later actions, while the clocks of the members increase.
+    // A collective needs its own register, even if all members have the same cause. The register keeps the
+    // collective's end for later actions, while the members' clocks increase.
     Message& message = messages_[index(id)];
     if (message.gathered == kNoRegister) {
       message.gathered = new_register();
@@ -337,7 +344,8 @@ class TapeWriter {
       tape_.origins.back().message = id;
       return;
     }
-    // If both are absent, no action produces the message, so it starts as soon as its queues allow.
+    // If there is neither an accumulator nor a source, no action produces the message. It then starts as soon
+    // as its queues are free.
     const Register first = gathered != kNoRegister ? gathered
                            : source != kNoRegister ? source
                                                    : link_of(id).c;
@@ -351,7 +359,7 @@ class TapeWriter {
     if (gathered != kNoRegister) free_.push_back(gathered);
   }
 
-  /// Extends the program to the end of a message that no rank waits for.
+  /// Raises the end of the program to the end of a message for which no rank waits.
   void unawaited(std::int32_t id) {
     const Register at = std::exchange(messages_[index(id)].arrival, kNoRegister);
     raise_register(tape_.last, at);
@@ -360,7 +368,8 @@ class TapeWriter {
 
   // --- instructions -------------------------------------------------------------------------------
 
-  /// Returns the class of the group of compute actions that starts at a position, or of the collective there.
+  /// Returns the duration class of the group of compute actions that starts at `position`, or of the
+  /// collective at `position`.
   std::uint32_t duration_at(std::int32_t position) {
     const bool collective = flat_.ops[index(position)] == FlatOp::collective;
     const std::int32_t end = collective ? position + 1 : flat_.group_end(position);
@@ -386,9 +395,9 @@ class TapeWriter {
   Register trash_;   // register that is written but never read
   std::vector<Message> messages_;
   std::vector<std::uint32_t> link_of_;  // link class of each message
-  std::vector<std::int32_t> newest_;    // for each rank the compute position that ends at its clock, or kNone
+  std::vector<std::int32_t> newest_;  // for each rank, the compute position whose end is its clock, or kNone
   std::unordered_map<std::int32_t, LateSends> late_sends_;  // key: position of the producer
-  std::size_t computed_last_ = 0;  // instructions up to the last one that ran a compute action, or 0
+  std::size_t computed_last_ = 0;  // number of instructions up to the last compute action; 0 if there is none
   std::vector<Register> free_;
   std::vector<Host> hosts_;  // one for each rank; empty if no host launches
   Tape tape_;

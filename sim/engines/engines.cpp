@@ -1,6 +1,5 @@
-// Chooses the engine that an experiment needs. The critical-path engine is fast, but it is exact only if a
-// transfer shares nothing but the FIFO of its channel. If transfers or collectives share a link, the event
-// engine is needed.
+// Chooses the engine that an experiment needs. The critical-path engine is fast, but it is exact only if no
+// two transfers or collectives use a link at the same time. If they share a link, the event engine is needed.
 
 #include "sim/engines/engines.hpp"
 
@@ -40,18 +39,18 @@ namespace penstock {
 
 namespace {
 
-/// Messages that never overlap in time. A stream is one queue between two ranks, or one hop of the rings of
-/// one group of ranks. Each group has one queue for its collectives.
+/// Identifies a stream of messages that never overlap in time: one queue between two ranks, or one hop in the
+/// ring of a group of ranks. Each group has one queue for its collectives.
 using MessageStream = std::tuple<std::int32_t, std::int32_t, std::int32_t, std::int32_t>;
 
-/// The first stream that was added to each link of limited bandwidth. Any different stream on the link shares
-/// it, so one stream for each link is enough.
+/// Stores the first stream that was added to each link of limited bandwidth. A second stream on the link
+/// shows that the link is shared, so it is enough to store one.
 class LinkUsers {
  public:
   explicit LinkUsers(const Experiment& experiment) : cluster_(experiment.cluster) {}
 
-  /// Adds a stream to the links of its route. Returns whether another stream crosses one of them and its
-  /// bandwidth is limited.
+  /// Adds a stream to the links of its route. Returns true if another stream crosses one of these links and
+  /// the link's bandwidth is limited.
   bool add(const MessageStream& stream, std::int32_t from, std::int32_t to) {
     bool shared = false;
     for (const LinkNumber link : cluster_.route(from, to).links) {
@@ -83,12 +82,12 @@ MessageStream stream_of(const Action& send, std::int32_t from, std::int32_t to, 
   return {};
 }
 
-/// The groups of ranks that have collectives.
+/// The groups of ranks that take part in collectives.
 class Groups {
  public:
   explicit Groups(const Experiment& experiment) : experiment_(experiment), rings_(experiment) {}
 
-  /// Adds the ring of the stage's ranks. Returns whether another stream crosses one of its links.
+  /// Adds the ring of the stage's ranks. Returns true if another stream crosses one of the ring's links.
   bool add(std::int32_t stage, LinkUsers& users) {
     if (!known_.insert(stage).second) return false;
     // Stages with the same ranks use one queue of collectives, so the group is added once. All hops of a ring
@@ -110,9 +109,9 @@ class Groups {
   std::map<std::vector<std::int32_t>, std::int32_t> groups_;
 };
 
-/// Calls `see` with each message and each collective that a rank's list sends, until `see` returns true. If
-/// the list has only compute actions, the messages are those that lower() would add. Returns the last result
-/// of `see`.
+/// Calls `see` with each SEND and each collective of a rank's list, until `see` returns true. If `ways` is
+/// set, the list has only compute actions, and `see` gets the SENDs that lower() would add. Returns true if
+/// `see` has returned true.
 template <class List, class See>
 bool any_exchange(const Program& program, const ActionWays* ways, std::int32_t rank, const List& list,
                   const See& see) {
@@ -134,11 +133,13 @@ bool links_are_shared(const Experiment& experiment) {
   LinkUsers users(experiment);
   Groups groups(experiment);
   const ActionWays program_ways(program);
-  // Lowered lists contain all messages. For compute lists, the messages follow from what each action sends.
+  // Lowered lists contain all messages. For compute lists, the messages are computed from the outputs of each
+  // action.
   const ActionWays* const ways = has_transfers(program) ? nullptr : &program_ways;
   for (std::int32_t rank = 0; rank < program.rank_count(); ++rank) {
-    // The users of a link are looked up once for each stream, not for each message.
-    std::vector<MessageStream> known;  // streams from this rank; there are few, each with many messages
+    // `users` is called once for each stream and not for each message.
+    // Streams of this rank so far; a rank has few streams, each with many messages.
+    std::vector<MessageStream> known;
     const auto shares = [&](const Action& action) {
       if (is_collective(action.kind)) return groups.add(action.stage, users);
       const std::int32_t to = program.placement.rank_of(action.peer, action.microbatch);
@@ -156,15 +157,15 @@ bool links_are_shared(const Experiment& experiment) {
 }
 
 bool stages_share_links(const Experiment& experiment) {
-  // Sharing a link without a limit delays nothing.
+  // If all bandwidths are unlimited, shared links delay nothing.
   if (experiment.cluster.least_bytes_per_second() == kUnlimitedBandwidth) return false;
   const Placement& placement = experiment.program.placement;
   LinkUsers users(experiment);
   Groups groups(experiment);
   bool shared = false;
   for (const StageEdge& edge : stage_edges(experiment.program)) {
-    // The pairs of replicas repeat after the least common multiple of both numbers: 2 and 3 replicas form 6
-    // pairs.
+    // The pairs of a sending and a receiving replica repeat after the least common multiple of both numbers.
+    // For example, 2 and 3 replicas form 6 pairs.
     const std::size_t routes = std::lcm(placement.stages[index(edge.from)].route.size(),
                                         placement.stages[index(edge.to)].route.size());
     for (const Flow flow : {Flow::activation, Flow::gradient}) {
@@ -180,7 +181,7 @@ bool stages_share_links(const Experiment& experiment) {
       }
     }
   }
-  // Collectives count even if no list has a REDUCE_GRAD, because this function does not read the lists.
+  // All stages are assumed to have collectives, because this function does not read the lists.
   for (std::int32_t stage = 0; stage < experiment.program.stage_count(); ++stage)
     shared |= groups.add(stage, users);
   return shared;
@@ -207,15 +208,16 @@ tl::expected<Timeline, Hang> event_simulation(const Experiment& experiment) {
   });
 }
 
-// The critical-path engine. If durations are fixed, an action starts at the end of the longest path to it.
-// One pass over the program's tape finds the longest paths to all actions. A program that hangs has no tape;
-// the channel check then explains the hang.
+// The critical-path engine. If durations are fixed, an action starts at the end of the longest path that
+// leads to it. One pass over the program's tape finds the longest paths to all actions. A program that hangs
+// has no tape. The channel check then explains the hang.
 
 tl::expected<EngineRun, Hang> critical_path_run(const Experiment& experiment) {
   FlatProgram flat = flatten(experiment.program, experiment.costs,
                              {.channels = experiment.channels, .iterations = experiment.program.iterations});
   std::optional<Tape> tape = compile(flat, experiment.channels, microbatch_groups(experiment.costs));
-  // A program with crossed messages has no tape, unless the messages are eager.
+  // A program with crossed messages has no tape. With eager messages it may have one, so the check must look
+  // for crossed messages.
   if (!tape || experiment.channels.eager_bytes > 0) {
     if (auto hang = find_hang(experiment.program, experiment.channels, experiment.costs))
       return tl::unexpected(*std::move(hang));

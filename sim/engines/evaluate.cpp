@@ -1,7 +1,7 @@
-// Runs the instructions of a tape over an array of registers. A chain of instructions on one clock costs a
-// load, two maxima, an addition and a store each. The chains of several ranks are interleaved on the tape, so
-// a processor works on several at once. If no message ever has to wait for a queue, the loop skips queues,
-// which halves the cost.
+// Runs the instructions of a tape over an array of registers. Instructions of one rank form a chain: each
+// needs the result of the one before. A step of a chain costs a load, two maxima, an addition and a store.
+// The chains of several ranks are interleaved on the tape, so a processor works on several at once. If no
+// message ever waits for a queue, the loop skips the queues, which halves the cost.
 
 #include "sim/engines/evaluate.hpp"
 
@@ -34,8 +34,8 @@ namespace penstock {
 
 namespace {
 
-/// Returns the duration of a class that is not a launch. It is the time of a collective's ring, or the time
-/// of a group of compute actions. An overlapped pair has its own cost.
+/// Returns the duration of a class that is not a launch: the time of a collective's ring, or of a group of
+/// compute actions. An overlapped pair has its own cost.
 Ns class_duration_ns(std::span<const Action> actions, const Experiment& experiment, CollectiveRings& rings) {
   if (actions.empty()) return 0;
   if (is_collective(actions.front().kind)) return rings.of(actions.front()).cost.duration_ns;
@@ -44,21 +44,22 @@ Ns class_duration_ns(std::span<const Action> actions, const Experiment& experime
 
 std::vector<Ns> fresh_registers(const Tape& tape) { return std::vector<Ns>(tape.register_count, 0); }
 
-/// Returns the end of a pass: the latest clock, or the latest end of messages that no rank waits for.
+/// Returns the end of a pass. It is the latest of the ranks' clocks and of the ends of messages for which no
+/// rank waits.
 Ns latest(const Tape& tape, const std::vector<Ns>& registers) {
   const auto clocks = std::span(registers).first(index(tape.rank_count));
   return clocks.empty() ? 0 : std::max(std::ranges::max(clocks), registers[tape.last]);
 }
 
-// The source of durations in a pass, chosen at compile time: one duration for each class, or one for each
-// instruction. queues_followed() reads `by_class`; if it is empty, durations may have any value.
+// The source of durations in a pass, which is chosen at compile time: one duration for each class, or one for
+// each instruction. queues_followed() reads `by_class`. If `by_class` is empty, durations may have any value.
 struct FromClasses {
   std::span<const Ns> by_class;
   Ns operator()(std::size_t /*number*/, std::uint32_t duration) const { return by_class[duration]; }
 };
 struct FromStream {
   const Ns* by_instruction;
-  std::span<const Ns> by_class{};  // empty: any durations
+  std::span<const Ns> by_class{};  // empty, because durations may have any value
   Ns operator()(std::size_t number, std::uint32_t /*duration*/) const { return by_instruction[number]; }
 };
 
@@ -121,7 +122,7 @@ void run_timed(const Tape& tape, const TapeCosts& costs, const See& see) {
       tape.code);
 }
 
-/// Writes the times of the actions and messages that instructions represent.
+/// Stores in `times` the times of all actions and messages that have instructions.
 void note_instructions(const Tape& tape, const TapeCosts& costs, const FlatProgram& flat,
                        ProgramTimes& times) {
   run_timed(tape, costs, [&](std::size_t number, const InstructionTimes& at) {
@@ -139,9 +140,8 @@ void note_instructions(const Tape& tape, const TapeCosts& costs, const FlatProgr
   });
 }
 
-/// Writes the times of a rank's positions that no instruction represents. They take no time. Only this
-/// function reads the list: a leaf takes the times of its group, and a RESHARD the time that the rank has
-/// reached.
+/// Stores in `times` the times of a rank's positions that have no instruction. A leaf gets the times of its
+/// group. A RESHARD takes no time and happens at the rank's current time.
 void note_passed(const FlatProgram& flat, std::int32_t rank, bool blocking, ProgramTimes& times) {
   Ns clock = 0;
   const std::size_t end = index(flat.rank_begin[index(rank) + 1]);
@@ -160,7 +160,8 @@ void note_passed(const FlatProgram& flat, std::int32_t rank, bool blocking, Prog
         break;
       case FlatOp::send:
       case FlatOp::recv:
-        // With blocking channels the rank has waited for this message, so a later RESHARD is not earlier.
+        // With blocking channels, the rank waits for this message here, so a later RESHARD comes after its
+        // end.
         if (!blocking) break;
         [[fallthrough]];
       case FlatOp::barrier:
@@ -245,11 +246,11 @@ RepeatedTape::RepeatedTape(const Tape& tape, const TapeCosts& costs, const Progr
     : tape_(tape), costs_(costs), barrier_(program.barrier), registers_(fresh_registers(tape)) {
   lasting_.reserve(program.ranks.size() + 2 * tape.transfers.size());
   for (std::size_t rank = 0; rank < program.ranks.size(); ++rank) {
-    // A rank without actions has a clock that stays at 0 while the others increase. With this clock, no two
-    // passes would ever be alike.
+    // The clock of a rank without actions stays at 0 while the others increase. It is omitted, because with
+    // it no two passes would ever be alike.
     if (!program.ranks[rank].empty()) lasting_.push_back(static_cast<Register>(rank));
   }
-  // If queues are not followed, their registers have no meaning.
+  // If the pass does not follow queues, their registers have no meaning.
   if (queues_followed(tape, costs.links, costs.durations) == QueuesFollowed::none) return;
   for (const LinkClass& link : tape.links) {
     if (link.transfer != LinkClass::kNoTransfer) lasting_.insert(lasting_.end(), {link.c, link.e});
@@ -286,8 +287,8 @@ std::vector<ComputeTimes> RepeatedTape::pass_with_compute() {
           if (step.duration != kNoTime) ranks[step.a].busy_ns += costs_.durations[step.duration];
         }
         std::vector<bool> started(ranks.size(), false);
-        // Most instructions come after the first action of the last rank, so the search for first actions
-        // ends early.
+        // All ranks have computed after a small part of the instructions. `missing` is then 0, and the search
+        // for first actions costs nothing more.
         std::size_t missing = ranks.size();
         const auto note_start = [&](std::size_t number, Ns x, Ns /*y*/, const PricedLink& /*link*/) {
           if (missing == 0) return;
@@ -305,24 +306,24 @@ std::vector<ComputeTimes> RepeatedTape::pass_with_compute() {
 }
 
 // Placement rounds place the actions and messages of each rank in the order of its lowered list, and the tape
-// keeps this order. So one pass over the tape finds the spans of every rank in order, and writes each to its
-// place:
+// has the same order. One pass over the tape therefore finds the spans of every rank in order, and stores
+// each in the part of the timeline that belongs to the rank:
 //
 //   tape     0F0 with its message   1F0
 //   rank 0   0F0 0SEND_F0           .
 //   rank 1   1RECV_F0               1F0
 //
-// The k-th compute instruction of a rank is the k-th group of its list. Messages are numbered in their order
-// on the tape.
+// The k-th compute instruction of a rank is the k-th group of the rank's list. Messages are numbered in their
+// order on the tape.
 
 namespace {
 
-/// Writes the spans while the tape is timed.
+/// Stores the spans while the tape runs.
 class TurnSpans {
  public:
   TurnSpans(const Program& program, const TurnTape& turns) : program_(program), turns_(turns) {
     timeline_.rank_count = program.rank_count();
-    // The spans of each rank are contiguous, so the number of spans of each rank must be known first.
+    // The spans of each rank are contiguous, so the ranks' numbers of spans must be known first.
     std::vector<std::size_t> spans = messages_by_rank();
     std::size_t all = 0;
     for (std::size_t rank = 0; rank < program.ranks.size(); ++rank) {
@@ -379,8 +380,8 @@ class TurnSpans {
   const Program& program_;
   const TurnTape& turns_;
   Timeline timeline_;
-  std::vector<std::size_t> end_;   // for each rank the end of its spans written so far
-  std::vector<std::size_t> next_;  // for each rank the next action of its compute list
+  std::vector<std::size_t> end_;   // for each rank, the end of its spans so far
+  std::vector<std::size_t> next_;  // for each rank, the next action of its compute list
   std::size_t message_ = 0;
 };
 

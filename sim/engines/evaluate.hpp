@@ -1,5 +1,5 @@
 #pragma once
-// The times of a tape: under one table of costs, under eight tables side by side (lanes.cpp), and as the
+// Computes the times of a tape: with one table of costs, with eight tables at once (lanes.cpp), or as the
 // spans of a timeline. compile.hpp makes tapes.
 
 #include <array>
@@ -22,7 +22,8 @@
 
 namespace penstock {
 
-/// The two queue registers and the two times of a link class, together because an instruction needs all four.
+/// The two queue registers and the two times of a link class. They are stored together, because an
+/// instruction needs all four.
 struct PricedLink {
   Register c = 0;
   Register e = 0;
@@ -38,21 +39,21 @@ struct TapeCosts {
 
 struct PricedTape {
   Tape tape;
-  TapeCosts costs;  ///< costs of the tape's classes
+  TapeCosts costs;  ///< the durations and link times of the tape's classes
 };
 
-/// Returns the groups of microbatches with equal costs. A tape that is timed with these costs must be
-/// compiled with these groups.
+/// Returns the groups of microbatches with equal costs. A tape that runs with these costs must be compiled
+/// with these groups.
 MicrobatchGroups microbatch_groups(const CostTable& costs);
 
-/// Returns the experiment's costs on its cluster. Every message has its route to itself. Requires the tape of
-/// a program with the experiment's stages and edges.
+/// Returns the costs of the tape's classes on the experiment's cluster, as if no two messages shared a link.
+/// Requires the tape of a program with the experiment's stages and edges.
 TapeCosts tape_costs(const Tape& tape, const Experiment& experiment);
 
-/// Returns the time at which everything has ended. Takes O(instructions), and no memory except the registers.
+/// Returns the end of the last action or message. Takes O(instructions), and no memory except the registers.
 Ns makespan_ns(const Tape& tape, const TapeCosts& costs);
-/// Like the other makespan_ns(), but each instruction has its own duration. The durations of `costs` are not
-/// read.
+/// Like the other makespan_ns(), but each instruction has its own duration. Does not read the durations of
+/// `costs`.
 Ns makespan_ns(const Tape& tape, const TapeCosts& costs, std::span<const Ns> durations);
 
 /// The start and the end of an instruction's action and of its message.
@@ -62,31 +63,31 @@ struct InstructionTimes {
   Ns message_start_ns = 0;
   Ns arrival_ns = 0;
 };
-/// Calls `see` for every instruction of a pass, with its number, in order. Takes no memory except the
-/// registers.
+/// Calls `see` for every instruction of a pass, in order, with its number and its times. Takes no memory
+/// except the registers.
 void for_each_instruction(const Tape& tape, const TapeCosts& costs,
                           const std::function<void(std::size_t, const InstructionTimes&)>& see);
 /// Returns the times of all instructions, one element each.
 std::vector<InstructionTimes> instruction_times(const Tape& tape, const TapeCosts& costs);
 
-/// Returns the start and the end of each action and message. They equal the times of walk(). Requires the
-/// tape of `flat` and `channels`.
+/// Returns the start and the end of each action and message. They equal the times of walk(). `tape` must be
+/// compiled from `flat` and `channels`.
 ProgramTimes times_of(const Tape& tape, const TapeCosts& costs, const FlatProgram& flat,
                       const ChannelOptions& channels);
 
-/// The times at which a rank computes in a pass.
+/// The compute times of one rank in a pass.
 struct ComputeTimes {
   Ns first_ns = 0;  ///< start of the rank's first compute action
   Ns last_ns = 0;   ///< end of the rank's last compute action
   Ns busy_ns = 0;
 };
 
-/// The tape of one pass through a program's lists. The caller runs it as often as needed, each pass from the
-/// state that the pass before has left.
+/// Runs the tape of one pass through a program's lists as often as needed. Each pass starts from the clocks
+/// and queues at the end of the pass before.
 class RepeatedTape {
  public:
-  /// Keeps references to the tape and the costs, which must outlive this object. Requires that only clocks
-  /// and queues of channels last from one pass to the next. So there must be no collectives, capacity, eager
+  /// Keeps references to the tape and the costs, which must outlive this object. The next pass may depend
+  /// only on the clocks and queues at the end of a pass. So there must be no collectives, capacity, eager
   /// messages or hosts that launch. If the program has a barrier, all ranks wait for each other between
   /// passes.
   RepeatedTape(const Tape& tape, const TapeCosts& costs, const Program& program);
@@ -94,13 +95,13 @@ class RepeatedTape {
   bool has_run() const { return has_run_; }
   /// Runs the next pass.
   void pass();
-  /// Like pass(), and also returns when each rank computes. Requires a tape on which only compute actions
-  /// take time.
+  /// Like pass(), and also returns the compute times of each rank. Requires a tape on which only compute
+  /// actions take time.
   std::vector<ComputeTimes> pass_with_compute();
-  /// Returns all times that affect further passes: the ranks' clocks, and the times at which queues become
-  /// free if messages wait for them.
+  /// Returns all times on which later passes depend: the ranks' clocks, and the times at which queues become
+  /// free if messages may wait for them.
   std::vector<Ns> left() const;
-  /// Returns the time at which all passes so far have ended.
+  /// Returns the end of the latest pass.
   Ns latest_ns() const;
 
  private:
@@ -114,34 +115,34 @@ class RepeatedTape {
   std::vector<Register> lasting_;  // registers that left() returns
 };
 
-// Times one tape under several tables of costs at once. Sweeps of costs, noise and searches use it.
+// Runs one tape with several tables of costs at once, one table in each lane. Sweeps of costs, noise and
+// searches use it.
 
 using LaneTimes = std::array<Ns, kLanes>;
 
-/// One time for each lane.
+/// A line of times, one for each lane.
 struct alignas(kLaneBytes) LaneLine {
   LaneTimes of{};
 };
 
-/// A function that writes the durations of the instructions from number `first` on, one line each.
+/// A function that fills in the durations of consecutive instructions, one line for each. `first` is the
+/// number of the first instruction.
 using FillDurations = std::function<void(std::size_t first, std::span<LaneLine> durations)>;
 
-/// Returns the makespan for each of 1 to kLanes tables, as makespan_ns() computes it. Requires that
-/// tape_costs() has made the tables for `tape`. Lanes without a table return 0.
+/// Returns for each of 1 to kLanes tables the makespan that makespan_ns() computes. tape_costs() must have
+/// made the tables for `tape`. A lane without a table gets 0.
 LaneTimes makespans_ns(const Tape& tape, std::span<const TapeCosts> tables);
 
 /// Returns the makespans if every instruction has its own duration in every lane. All lanes use the links of
-/// `costs`; its durations are not read. `fill` is called for one block of instructions after another.
+/// `costs`, but not its durations. The function calls `fill` for one block of instructions after the other.
 LaneTimes makespans_ns(const Tape& tape, const TapeCosts& costs, const FillDurations& fill);
 
-/// Returns the name of the vector code that this processor runs: "avx512", "avx2" or "portable".
+/// Returns the name of the vector code that runs on this processor: "avx512", "avx2" or "portable".
 std::string_view lane_code();
 
-// Makes the timeline of a tape from placement rounds (compile.hpp) without storing the times of
-// instructions.
-
-/// Returns the spans of the lowered program. Requires the tape of `program` and its costs. The program must
-/// have neither collectives nor RESHARDs.
+/// Returns the timeline of the lowered program from its tape, without storing the times of instructions.
+/// Requires the tape of `program` and the costs of this tape. The program must have neither collectives nor
+/// RESHARDs.
 Timeline timeline_of_turns(const Program& program, const TurnTape& turns, const TapeCosts& costs);
 
 }  // namespace penstock

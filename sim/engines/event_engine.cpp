@@ -1,11 +1,10 @@
 // The event engine: a clock that jumps from event to event, ordered by (time, sequence). Messages become
-// ready by the rules of schedules/check/rendezvous_walk.hpp; once started they are flows in a FlowNetwork,
-// so their ends move whenever another flow starts or ends on a link of theirs. engines.cpp chooses this
-// engine where links are shared.
+// ready by the rules of schedules/check/rendezvous_walk.hpp. A started message is a flow in a FlowNetwork.
+// The end of the flow changes whenever another flow starts or ends on one of its links. engines.cpp chooses
+// this engine if links are shared.
 //
-// An event needs some entry of ten arrays of the flat program. Hundreds of ranks take turns, so each event
-// would wait for ten lines of memory. EventState is the program transposed: all that one event needs lies
-// together.
+// In the flat program, the data of one event are in ten arrays, so each event would wait for ten cache lines.
+// EventState stores all data of one event side by side.
 
 #include <algorithm>
 #include <cstddef>
@@ -35,18 +34,20 @@ namespace penstock {
 
 namespace {
 
-/// The end of a message that has not ended.
+/// The value of `end_ns` for a message that has not ended.
 constexpr Ns kUnknown = -1;
 
-/// A position of a rank's list that the event engine processes. Leaves are no steps, and transfers are steps
+/// A position of a rank's list that the event engine processes. Leaves are not steps, and transfers are steps
 /// only if channels block.
 struct EventStep {
   Ns duration_ns = 0;  // duration of a compute action
   Ns start_ns = 0;
   std::int32_t position = 0;
-  std::int32_t message = kNone;     // its message; for a compute action the first message that it waits for
-  std::int32_t more_waits = kNone;  // compute action: position of the next message that it waits for
-  std::int32_t first_send = kNone;  // compute action: first transfer that waits for it, the start of a list
+  std::int32_t message = kNone;  // its message; for a compute action, the first message that it waits for
+  // For a compute action, the position of the next message that it waits for.
+  std::int32_t more_waits = kNone;
+  // For a compute action, the first transfer in the list of those that wait for it.
+  std::int32_t first_send = kNone;
   FlatOp op = FlatOp::compute;
 };
 
@@ -55,8 +56,9 @@ struct alignas(64) EventMessage {
   Ns start_ns = 0;
   Ns end_ns = kUnknown;
   Bytes bytes = 0;
-  std::int32_t missing = 0;         // events that the start waits for; after the start, flows in progress
-  std::int32_t flow_class = kNone;  // class of a transfer's flow
+  // Number of events that the start waits for; after the start, the number of flows in progress.
+  std::int32_t missing = 0;
+  std::int32_t flow_class = kNone;  // class of a transfer's flow; kNone for collectives and barriers
   std::int32_t next_at_sender = kNone;
   std::int32_t next_at_receiver = kNone;
   std::int32_t next_send = kNone;  // next transfer that the same compute action produces
@@ -69,15 +71,16 @@ struct EventState {
   std::vector<EventMessage> messages;
 };
 
-/// Returns the state before the first event. The classes of flows are numbers of `network`.
+/// Returns the state before the first event. The flow classes are numbers that `network` assigns.
 EventState event_state(const FlatProgram& flat, const WalkDurations& durations, bool blocking,
                        FlowNetwork& network);
 
 /// Returns the times of all actions and messages after a run.
 ProgramTimes times_of(const EventState& state, const FlatProgram& flat);
 
-/// Returns true for positions that advance() must process. Leaves run with their group. Transfers that do not
-/// block start from the end of a compute action (first_send) or from the start of the run.
+/// Returns true for positions that advance() must process. The later actions of an overlapped group (leaves)
+/// run with the first action of the group. A transfer that does not block starts at the end of a compute
+/// action (first_send), or at the start of the run.
 bool is_step(FlatOp op, bool blocking) {
   return op != FlatOp::leaf && (blocking || (op != FlatOp::send && op != FlatOp::recv));
 }
@@ -87,7 +90,7 @@ EventStep step_of(const FlatProgram& flat, const WalkDurations& durations, std::
       .position = position, .message = flat.message[index(position)], .op = flat.ops[index(position)]};
   if (step.op != FlatOp::compute) return step;
   step.duration_ns = durations.compute[index(position)];
-  // Usually a compute action waits for at most one message, so the step stores the first one.
+  // Most compute actions wait for at most one message, so the step stores the first one.
   const std::int32_t wait = flat.next_wait[index(position)];
   if (wait == kNone) return step;
   step.message = flat.message[index(wait)];
@@ -139,8 +142,8 @@ ProgramTimes times_of(const EventState& state, const FlatProgram& flat) {
   ProgramTimes times = empty_times(flat);
   for (const EventStep& step : state.steps) {
     const bool computes = step.op == FlatOp::compute;
-    // All leaves of a group have its times. The times of messages are stored by message number, so their
-    // positions have none.
+    // All leaves of a group have the times of the group. Times of messages are stored by message number and
+    // not by position.
     const std::int32_t after = computes ? flat.group_end(step.position) : step.position + 1;
     for (std::int32_t p = step.position; (computes || step.op == FlatOp::reshard) && p < after; ++p) {
       times.start[index(p)] = step.start_ns;
@@ -154,26 +157,26 @@ ProgramTimes times_of(const EventState& state, const FlatProgram& flat) {
   return times;
 }
 
-/// The end of a rank's compute action, the arrival of a message, or the end of a launch by a rank's host.
-/// Events with equal times are processed in the order in which they were created.
+/// An event: the end of a rank's compute action, the arrival of a message, or the end of a launch by a rank's
+/// host. Events with equal times are processed in the order in which they were created.
 struct Event {
   Ns time_ns = 0;
   std::uint32_t sequence = 0;  // below twice the number of positions, which is below 2^31
-  std::int32_t subject = 0;    // a rank; or ~message; or the number of ranks + the rank of a host
+  std::int32_t subject = 0;    // a rank, or ~message, or number of ranks + rank of a host
 
   bool operator>(const Event& other) const {
     return time_ns != other.time_ns ? time_ns > other.time_ns : sequence > other.sequence;
   }
 };
 
-/// One run. Each message has the count `missing` of events that it waits for. settle() decrements the count,
-/// and the last event starts the message. A rank advances through its list until it has to wait, and
+/// One run. Each message has a count, `missing`, of events that it waits for. settle() decrements the count
+/// and starts the message when the count is 0. A rank advances through its list until it has to wait, and
 /// continues when the wait ends:
 ///
 ///   end_compute -> settle its SENDs -> start_flow ~ end_flow -> settle the next messages of its queues
 ///               -> advance          -> begin_compute ~ end_compute       wake -> advance
 ///
-/// Time passes only at ~; everything else happens at one instant.
+/// Time passes only at the marks ~. Everything else happens at one instant.
 class EventSimulator {
  public:
   EventSimulator(const Experiment& experiment, const FlatProgram& flat, const WalkDurations& durations)
@@ -202,8 +205,8 @@ class EventSimulator {
  private:
   EventMessage& message(std::int32_t id) { return state_.messages[index(id)]; }
 
-  /// Counts the RECV of every transfer as ready, because RECVs are posted at the start. A SEND is posted when
-  /// its producer ends.
+  /// Posts the RECVs of all transfers, because all RECVs are posted at the start. A SEND is posted when its
+  /// producer ends.
   void post_transfers() {
     for (std::size_t id = 0; id < flat_.messages.size(); ++id) {
       const FlatMessage& transfer = flat_.messages[id];
@@ -215,7 +218,8 @@ class EventSimulator {
   }
 
   bool take_next() {
-    // Rates are computed once for all flows that start or end at one instant.
+    // network_.next_end() computes rates, so it is called once for all flows that start or end at one
+    // instant.
     if (events_.empty() || events_.top().time_ns > now_) {
       const std::optional<Ns> flow_end = network_.next_end();
       if (!flow_end && events_.empty()) return false;
@@ -239,7 +243,7 @@ class EventSimulator {
     return true;
   }
 
-  /// Prefetches the data of the next event. Events of other ranks have pushed it out of the cache.
+  /// Prefetches the data of the next event, because events of other ranks have evicted them from the cache.
   void ask_early() const {
     if (events_.empty() || events_.top().subject < 0 || events_.top().subject >= flat_.rank_count) return;
     __builtin_prefetch(&state_.steps[index(cursor_[index(events_.top().subject)])]);
@@ -261,8 +265,8 @@ class EventSimulator {
     }
   }
 
-  /// Returns true if the message of a position waits for the launch of the position. The RECV of an eager
-  /// message is the exception.
+  /// Returns true if the message of a position waits for the launch of this position. The RECV of an eager
+  /// message does not.
   bool launch_lets_start(std::int32_t position) const {
     switch (flat_.ops[index(position)]) {
       case FlatOp::send:
@@ -288,8 +292,8 @@ class EventSimulator {
     const std::int32_t end = flat_.rank_begin[index(rank) + 1];
     while (host.at < end && !is_launched(flat_.ops[index(host.at)])) ++host.at;
     if (host.at == end) return;
-    // A host that is n compute actions ahead waits until end_compute() calls this function again. Otherwise
-    // the launch takes time, and `at` changes when it ends.
+    // If the host is `most_ahead` compute actions ahead of the device, it waits until end_compute() calls
+    // this function again. Otherwise the launch takes time, and launch() increments `at` at its end.
     const bool computes = flat_.ops[index(host.at)] == FlatOp::compute;
     host.stands = computes && flat_.most_ahead > 0 && host.launched - host.ended >= flat_.most_ahead;
     if (!host.stands) events_.push({now_ + launch_ns_, sequence_++, flat_.rank_count + rank});
@@ -306,7 +310,8 @@ class EventSimulator {
     go_on(rank);
   }
 
-  /// Returns true if the rank's next compute action is launched. Otherwise the rank waits for the launch.
+  /// Returns true if the rank's next compute action is launched. Otherwise records that the rank waits for
+  /// the launch.
   bool is_launched(std::int32_t rank) {
     if (!flat_.has_launches) return true;
     Host& host = hosts_[index(rank)];
@@ -333,8 +338,8 @@ class EventSimulator {
     std::int32_t next = step.more_waits;
     for (std::int32_t id = step.message; id != kNone;) {
       stands_at_[index(rank)] = id;
-      // An arrival is known when its flow ends, even if the arrival is still in the future (end_transfer). So
-      // the start needs no event.
+      // The arrival of a message is known when its flow ends, even if the arrival is in the future
+      // (end_transfer()). No event is needed for the arrival.
       const Ns arrival = message(id).end_ns;
       if (arrival == kUnknown) return;
       start = std::max(start, arrival);
@@ -343,7 +348,7 @@ class EventSimulator {
     }
     stands_at_[index(rank)] = kNone;
     step.start_ns = start;
-    __builtin_prefetch(&step + 2);  // the rank's next step; events of other ranks come before it
+    __builtin_prefetch(&step + 2);  // the rank's next step, which runs after events of other ranks
     schedule_end(start + step.duration_ns, rank);
   }
 
@@ -353,7 +358,8 @@ class EventSimulator {
       step.start_ns = now_;
       return true;
     }
-    // If the rank has already waited here, it has called settle() for its end of the message.
+    // If the rank has already waited at this step, settle() has already been called for the rank's end of the
+    // message.
     const bool again = stands_at_[index(rank)] == step.message;
     const bool needs_this_end = step.op != FlatOp::recv || !flat_.messages[index(step.message)].eager;
     if (!again && needs_this_end) settle(step.message);
@@ -379,13 +385,13 @@ class EventSimulator {
 
   // --- messages -----------------------------------------------------------------------------------
 
-  /// Records that one event has happened for which message `id` waits. Starts the message after the last
-  /// event.
+  /// Records that one of the events has happened for which message `id` waits. Starts the message if it was
+  /// the last one.
   void settle(std::int32_t id) {
     EventMessage& settled = message(id);
     if (--settled.missing > 0) return;
     settled.start_ns = now_;
-    __builtin_prefetch(&settled + 2);  // the next message between the same two ranks, for the reason above
+    __builtin_prefetch(&settled + 2);  // probably the next message between the same two ranks
     if (settled.flow_class != kNone) {
       start_flow(id, settled.flow_class, settled.bytes);
       return;
@@ -414,13 +420,13 @@ class EventSimulator {
   void start_phase(std::int32_t id, const Action& action, std::size_t phase) {
     phase_of_[id] = phase;
     // All hops start a flow at the same time. The steps of a ring keep every hop busy from start to end, so
-    // the slowest hop gives the end.
+    // the phase ends with its slowest hop.
     for (const RingHop& hop : rings_.of(action).phases[phase].hops)
       start_flow(id, network_.class_of(hop.from, hop.to), hop.bytes);
   }
 
-  /// Starts the next phase of a collective after a phase has arrived. Returns false after the last phase, and
-  /// for a barrier.
+  /// Starts the next phase of a collective when one phase has ended. Returns false if there is no further
+  /// phase, as for a barrier.
   bool start_next_phase(std::int32_t id) {
     const auto phase = phase_of_.find(id);
     if (phase == phase_of_.end()) return false;
@@ -443,8 +449,8 @@ class EventSimulator {
     if (ended.next_at_receiver != kNone) settle(ended.next_at_receiver);
   }
 
-  /// Sets the arrival of a transfer. If channels do not block, only compute actions wait for a transfer, and
-  /// they can compute their start from a future arrival.
+  /// Sets the arrival of a transfer. If channels do not block, only compute actions wait for the transfer.
+  /// They can compute their starts from an arrival in the future, so no event is needed.
   void end_transfer(std::int32_t id, Ns arrival) {
     if (blocking_) {
       schedule_arrival(arrival, id);
@@ -481,8 +487,8 @@ class EventSimulator {
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   std::uint32_t sequence_ = 0;
   Ns now_ = 0;
-  std::vector<std::int32_t> cursor_;     // for each rank the step that is next or is being computed
-  std::vector<std::int32_t> stands_at_;  // for each rank the message that it waits for, or kNone
+  std::vector<std::int32_t> cursor_;     // for each rank, the step that is next or is being computed
+  std::vector<std::int32_t> stands_at_;  // for each rank, the message that it waits for, or kNone
   CollectiveRings rings_;
   std::unordered_map<std::int32_t, std::size_t> phase_of_;  // phase of each collective in progress; key:
                                                             // message
@@ -508,7 +514,7 @@ tl::expected<EngineRun, Hang> event_run(const Experiment& experiment) {
   FlatProgram flat = flatten(experiment.program, experiment.costs,
                              {.channels = experiment.channels, .iterations = experiment.program.iterations});
   auto times = EventSimulator(experiment, flat, walk_durations(experiment, flat)).run();
-  // With eager messages, crossed messages do not stop the run, so the check must look for them.
+  // Crossed messages do not stop the run if they are eager, so the check must look for them.
   if (!times || experiment.channels.eager_bytes > 0) {
     if (auto hang = find_hang(experiment.program, experiment.channels, experiment.costs))
       return tl::unexpected(*std::move(hang));

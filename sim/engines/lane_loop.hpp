@@ -1,7 +1,7 @@
 #pragma once
-// The loop of evaluate.cpp over the times of all lanes at once, written with the vector types of GCC and
-// Clang. The compiler translates it for the processor that each source file is compiled for. Everything here
-// has internal linkage. The linker would keep only one copy of an inline function, possibly one that this
+// The loop of evaluate.cpp, which here computes all lanes at once with the vector types of GCC and Clang.
+// Each source file that includes it is compiled for another processor family. Therefore all functions have
+// internal linkage: of an inline function, the linker would keep only one copy, possibly one that this
 // processor cannot run.
 
 #include <cstddef>

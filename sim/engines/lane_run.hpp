@@ -1,7 +1,7 @@
 #pragma once
-// The input and the names of the vector code for each processor family. Used only in sim/engines. lanes.cpp
-// chooses the code. lanes.cpp, lanes_avx2.cpp and lanes_avx512.cpp each compile lane_loop.hpp for
-// their processors.
+// The input of the vector code, and its functions for each processor family. Used only in sim/engines.
+// lanes.cpp chooses the function. lanes.cpp, lanes_avx2.cpp and lanes_avx512.cpp each compile lane_loop.hpp
+// for their processors.
 
 #include <cstddef>
 
@@ -10,8 +10,8 @@
 
 namespace penstock {
 
-/// A link class with its times in all lanes. If queues are not followed, only the arrival matters, and
-/// `latency_ns` includes the hold.
+/// A link class with its times in all lanes. If the pass does not follow queues, `latency_ns` includes the
+/// hold, because only the arrival matters.
 struct LaneLink {
   Register c = 0;
   Register e = 0;
@@ -19,14 +19,14 @@ struct LaneLink {
   alignas(kLaneBytes) Ns latency_ns[kLanes] = {};
 };
 
-/// One pass over a tape. It has plain pointers, because code that other files share must not be compiled for
-/// this processor.
+/// The input of a pass over a tape. It has plain pointers instead of containers. Container functions would be
+/// compiled for one processor family, and the linker might use them for all.
 struct LaneRun {
   const NarrowInstruction* narrow = nullptr;  ///< exactly one of `narrow` and `wide` is set
   const WideInstruction* wide = nullptr;
   std::size_t size = 0;
   QueuesFollowed queues = QueuesFollowed::both_ends;
-  bool is_stream = false;         ///< true: kLanes durations for each instruction; false: for each class
+  bool is_stream = false;  ///< true: `durations` has a line for each instruction; false: for each class
   const Ns* durations = nullptr;  ///< aligned to kLaneBytes, like `registers`
   const LaneLink* links = nullptr;
   Ns* registers = nullptr;  ///< kLanes times for each register

@@ -1,5 +1,5 @@
-// A pass over a tape spends its time on loads and on the chain of maxima. With eight tables in one vector,
-// one load of an instruction and its register numbers serves all eight.
+// Runs a tape with eight tables of costs at once. A pass over a tape spends its time on loads and on the
+// chain of maxima. With the times of eight tables in one vector, an instruction is loaded once for all eight.
 //
 //   register r:  | lane 0 | lane 1 | ... | lane 7 |   64 bytes, one cache line
 //
@@ -26,11 +26,10 @@ namespace {
 
 static_assert(sizeof(LaneLine) == kLaneBytes);
 
-/// The number of instructions in one call of FillDurations. Durations of this many stay in the first-level
-/// cache.
+/// The number of instructions in one call of FillDurations. Their durations fit in the first-level cache.
 constexpr std::size_t kBlock = 256;
 
-/// The meaning of one line of durations: that of a class or of an instruction.
+/// The meaning of a line of durations: the durations of one class, or of one instruction.
 enum class Durations : std::uint8_t { by_class, by_instruction };
 
 struct Code {
@@ -51,7 +50,8 @@ const Code& code() {
   return chosen;
 }
 
-/// Returns the links with the times of tables[l] in lane l. With a single table, all lanes have its times.
+/// Returns the links with the times of tables[l] in lane l. Lanes without a table get the times of the last
+/// table.
 std::vector<LaneLink> lane_links(std::span<const TapeCosts> tables, QueuesFollowed queues) {
   std::vector<LaneLink> links(tables[0].links.size());
   for (std::size_t number = 0; number < links.size(); ++number) {
@@ -62,14 +62,14 @@ std::vector<LaneLink> lane_links(std::span<const TapeCosts> tables, QueuesFollow
       const PricedLink& priced = tables[std::min(lane, tables.size() - 1)].links[number];
       link.hold_ns[lane] = priced.hold_ns;
       link.latency_ns[lane] = priced.latency_ns;
-      // If queues are not followed, only the arrival matters, and the loop does one addition.
+      // If the pass does not follow queues, only the arrival matters. The loop then needs one addition only.
       if (queues == QueuesFollowed::none) link.latency_ns[lane] += priced.hold_ns;
     }
   }
   return links;
 }
 
-/// Returns the queues that the pass must follow: the most that any table requires.
+/// Returns the queues that a pass must follow so that the times of all tables are exact.
 QueuesFollowed followed_by_lanes(const Tape& tape, std::span<const TapeCosts> tables, Durations are) {
   QueuesFollowed most = QueuesFollowed::none;
   for (const TapeCosts& table : tables) {
@@ -80,7 +80,8 @@ QueuesFollowed followed_by_lanes(const Tape& tape, std::span<const TapeCosts> ta
   return most;
 }
 
-/// Holds the registers of all lanes. run() executes the instructions of a tape on all lanes at once.
+/// Stores the registers of all lanes. A lane is one of the eight runs that are computed at once. run()
+/// executes instructions of a tape for all lanes.
 class LanePass {
  public:
   /// `are` is the meaning of the durations that the caller will pass to run().
@@ -91,8 +92,8 @@ class LanePass {
         links_(lane_links(tables, queues_)),
         registers_(tape.register_count) {}
 
-  /// Runs `count` instructions from number `first` on, with one line of durations for each class or
-  /// instruction.
+  /// Runs `count` instructions, beginning with number `first`. `durations` has one line for each class, or
+  /// for each of these instructions.
   void run(std::size_t first, std::size_t count, std::span<const LaneLine> durations) {
     LaneRun pass{.size = count,
                  .queues = queues_,
@@ -136,7 +137,7 @@ LaneTimes makespans_ns(const Tape& tape, std::span<const TapeCosts> tables) {
   LanePass pass(tape, tables, Durations::by_class);
   pass.run(0, tape.size(), durations);
   LaneTimes makespans = pass.latest();
-  // Lanes without a table ran with durations of 0 and the links of the last table.
+  // Lanes without a table have run with durations of 0, so their makespans have no meaning.
   std::fill(makespans.begin() + static_cast<std::ptrdiff_t>(tables.size()), makespans.end(), 0);
   return makespans;
 }
@@ -154,7 +155,7 @@ LaneTimes makespans_ns(const Tape& tape, const TapeCosts& costs, const FillDurat
 
 std::string_view lane_code() { return code().name; }
 
-// The lanes for any processor: the compiler splits a vector of eight into what the processor has.
+// Runs on any processor: the compiler splits each vector of eight times into vectors that the processor has.
 
 void run_lanes_portable(const LaneRun& run) { run_loop(run); }
 

@@ -1,5 +1,5 @@
-// The lanes for x86-64 processors with AVX2. A vector holds four times, and a maximum is a comparison and a
-// blend. CMake gives the AVX2 flags only to this source file.
+// The vector code for x86-64 processors with AVX2. A vector contains four times, and a maximum needs two
+// instructions, a comparison and a blend. CMake gives the AVX2 flags only to this source file.
 
 #include "sim/engines/lane_loop.hpp"
 #include "sim/engines/lane_run.hpp"

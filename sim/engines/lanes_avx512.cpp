@@ -1,5 +1,5 @@
-// The lanes for x86-64 processors with AVX-512. A vector holds eight times, and one instruction computes a
-// maximum. CMake gives the AVX-512 flags only to this source file.
+// The vector code for x86-64 processors with AVX-512. A vector contains eight times, and one instruction
+// computes a maximum. CMake gives the AVX-512 flags only to this source file.
 
 #include "sim/engines/lane_loop.hpp"
 #include "sim/engines/lane_run.hpp"

@@ -1,5 +1,5 @@
 #pragma once
-// Loops over all cores with oneTBB that the thread sanitizer can check.
+// A parallel loop on all cores with oneTBB. The thread sanitizer can check it.
 
 #include <cstddef>
 
@@ -11,13 +11,13 @@
 
 namespace penstock {
 
-/// Calls `body(i)` once for each i in [0, count), several at a time, and waits for all calls. An exception of
-/// a call ends the loop and is thrown here.
+/// Calls `body(i)` once for each i in [0, count), on several threads, and waits for all calls. If a call
+/// throws an exception, the loop ends and this function throws the exception.
 template <typename Body>
 void parallel_loop(std::size_t count, const Body& body) {
 #if defined(__SANITIZE_THREAD__)
-  // oneTBB's library is built without the sanitizer. So the sanitizer does not see that its threads start
-  // after this one and finish before the loop returns. These calls state it.
+  // oneTBB's library is built without the sanitizer. The sanitizer therefore does not see that the library's
+  // threads start after this call and finish before the loop returns. The calls below state this order.
   char asked = 0;
   char done = 0;
   __tsan_release(&asked);

@@ -1,4 +1,4 @@
-// An action charges amounts when it starts, and releases amounts when it ends:
+// An action charges (adds) amounts of memory when it starts, and releases amounts when it ends:
 //
 //   F      charges activations        B, I, W   charge gradients if none are held
 //   B      releases all of F's        I, W      release a part of F's activations each
@@ -6,8 +6,8 @@
 //   STEP   releases gradients; if the version that it replaces is used later, the version is held up to the
 //          end of the last backward that uses it
 //
-// The instant of a charge matters only if its release has the same instant. So only the charges of the latest
-// instant are stored.
+// The instant of a charge matters only if the amount is released at the same instant. So only the charges of
+// the latest instant are stored.
 
 #include "sim/engines/rank_ledger.hpp"
 
@@ -27,14 +27,14 @@ namespace penstock {
 
 void LiveVersions::step() {
   ++newest_;
-  // If the count of the last run is 0, this run also covers the new version.
+  // If the last run has the count 0, it also contains the new version.
   if (runs_.back().open != 0) runs_.push_back({.first = newest_, .open = 0});
 }
 
 void LiveVersions::drop(std::int32_t version) {
   set(version, kDropped);
-  // Callers never ask for a version older than the oldest live one. A dropped version remains until it is the
-  // first.
+  // Callers never pass a version that is older than the oldest live version. So dropped versions can be
+  // removed when they are the oldest ones.
   if (runs_.front().open == kDropped) runs_.erase(runs_.begin());
 }
 
@@ -44,8 +44,8 @@ std::size_t LiveVersions::run_of(std::int32_t version) const {
 }
 
 void LiveVersions::set(std::int32_t version, std::int32_t open) {
-  // Gives the version a run of its own, and then joins it with neighbours of equal count. With versions 1 to
-  // 5 in {1,1}, set(3, 2) gives {1,1} {3,2} {4,1}.
+  // Splits a run so that the version has its own run, and then joins neighbours with equal counts. If the run
+  // {1,1} contains versions 1 to 5, set(3, 2) makes {1,1} {3,2} {4,1}.
   std::size_t run = run_of(version);
   if (runs_[run].first < version) begin_run(++run, version);
   const std::int32_t end = run + 1 < runs_.size() ? runs_[run + 1].first : newest_ + 1;
@@ -84,7 +84,8 @@ Charged RankLedger::charged(const Fresh& what, Ns now_ns) const {
 }
 
 void RankLedger::note_fresh(const Fresh& what, Ns now_ns) {
-  // Changes that arrive in order are not sorted by phase, and only the phase needs this record.
+  // The record is only needed for the phase of a change, and changes that arrive in order are not sorted by
+  // phase.
   if (order_ == TellingOrder::in_order) return;
   if (now_ns != instant_ns_) fresh_.clear();
   instant_ns_ = now_ns;
@@ -144,7 +145,7 @@ void RankLedger::close_gradients(StageAccount& stage, const PlacedAction& placed
 
 void RankLedger::drop_old_version(StageAccount& stage, const PlacedAction& placed) {
   const std::int32_t version = placed.action.weight_version;
-  // Both can be the present instant only if STEPs that take no time follow one another.
+  // Either value can be the current instant only if STEPs that take no time follow one another.
   const Charged replaced =
       charged({.kind = kind_of(MemoryCategory::weight_versions), .stage = stage.stage, .number = version},
               placed.end_ns);
@@ -176,8 +177,8 @@ void RankLedger::send(const Action& action, Bytes bytes, Ns produced_ns, Ns arri
                       std::int64_t position) {
   const std::size_t kind = kind_of(MemoryCategory::send_buffers);
   held_.charge(kind, bytes, produced_ns, position, action);
-  // If a message takes no time, its charge and its release have the same position. An own release is then
-  // sorted after the charge.
+  // If a message takes no time, its charge and its release have the same time and position. release_own()
+  // makes a release that is sorted after the charge.
   held_.release_own(kind, bytes, arrival_ns, position, charged_at(produced_ns, arrival_ns));
 }
 
@@ -196,13 +197,13 @@ std::int32_t RankLedger::peak_weight_versions() const {
   return static_cast<std::int32_t>(most);
 }
 
-// Changes wait in a list. When the list is long, it is sorted, and all changes before a known time are
-// applied:
+// Changes wait in a list. When the list is long, settle() sorts it and applies all changes before a time that
+// no new change can precede:
 //
 //   time       1  1  2  4  4  7  9      no new change before 5: the first five are applied, in the order of
 //   position   0  3  3  1  5  7  8      (time, phase, position, order); others may still come before 7
 //
-// The list is sorted only after its length has doubled, so a change costs O(log waiting).
+// The list is sorted only after its length has doubled, so a change costs O(log n) for n waiting changes.
 
 void HeldAmounts::settle(Ns before_ns) {
   const auto key = [](const Change& change) {

@@ -1,7 +1,7 @@
 #pragma once
-// Accounts for the memory of one rank in a streamed walk (streamed_walk.cpp): the amounts that its actions
-// hold, their peaks, and its live activations and weight versions. It stores only amounts that are held now.
-// sim/memory/memory.hpp follows the same rules but needs the spans of the rank.
+// Accounts for the memory of one rank in a streamed walk (streamed_walk.cpp): the current amounts, their
+// peaks, and the live weight versions. It stores only amounts that the rank holds now. sim/memory/memory.hpp
+// follows the same rules but needs the spans of the rank.
 
 #include <algorithm>
 #include <array>
@@ -19,20 +19,20 @@
 
 namespace penstock {
 
-/// The order in which changes reach HeldAmounts, compared with the order in which peaks count them.
+/// Says whether changes reach HeldAmounts in the order in which the peaks must count them.
 enum class TellingOrder : std::uint8_t {
-  in_order,  // the same order: each change is applied at once
-  delayed,   // another order: each change waits until no earlier one can come
+  in_order,  // in this order, so each change is applied at once
+  delayed,   // in another order, so each change waits until no earlier one can follow
 };
 
-/// The instant at which a released amount was charged, compared with the instant of its release.
+/// Says whether a released amount was charged at the same instant as it is released, or earlier.
 enum class Charged : std::uint8_t { earlier, at_this_instant };
 constexpr Charged charged_at(Ns since_ns, Ns now_ns) {
   return since_ns == now_ns ? Charged::at_this_instant : Charged::earlier;
 }
 
-/// Amounts of several kinds, with their peaks. The first kMemoryCategoryCount kinds are memory and add up to
-/// a total. The other kinds are counted alone.
+/// The current amounts of several kinds, with their peaks. The first kMemoryCategoryCount kinds are
+/// categories of memory, which are added to a total. The other kinds are not part of the total.
 class HeldAmounts {
  public:
   HeldAmounts(std::size_t kinds, TellingOrder order)
@@ -42,7 +42,7 @@ class HeldAmounts {
   void charge(std::size_t kind, std::int64_t amount, Ns time_ns, std::int64_t position, const Action& by) {
     if (amount == 0) return;
     if (order_ == TellingOrder::in_order) add(kind, amount);
-    if (order_ == TellingOrder::in_order && total_ <= peak_total_) return;  // mostly
+    if (order_ == TellingOrder::in_order && total_ <= peak_total_) return;  // the usual case
     note({.time_ns = time_ns,
           .phase = 1,
           .order = 1,
@@ -60,20 +60,21 @@ class HeldAmounts {
                    Charged charged) {
     release_in_order(kind, amount, time_ns, position, charged, 2);
   }
-  /// Adds an amount that is held from before the first action until the end.
+  /// Adds an amount that the rank holds from before the first action until the end.
   void hold_for_ever(std::size_t kind, std::int64_t amount) {
     if (amount != 0) apply({.phase = 1, .order = 1, .position = -1, .kind = kind, .amount = amount});
   }
 
-  /// Returns whether so many changes wait that settle() should be called.
+  /// Returns true if many changes wait, so that the caller should call settle().
   bool is_full() const { return waiting_.size() >= most_waiting_; }
-  /// Applies the waiting changes before `before_ns`. Requires that no change before this time is added later.
+  /// Applies the waiting changes that are earlier than `before_ns`. Changes before this time must not be
+  /// added later.
   void settle(Ns before_ns);
 
   std::int64_t peak(std::size_t kind) const {
     return (kind < kFirst ? first_[kind] : further_[kind - kFirst]).peak;
   }
-  /// Returns the rank's memory at its peak. Requires that settle() has applied all changes.
+  /// Returns the rank's memory at its peak. settle() must have applied all changes before.
   RankMemory memory() const;
 
   template <class State>
@@ -97,13 +98,14 @@ class HeldAmounts {
   Amount& amount_of(std::size_t kind) { return kind < kFirst ? first_[kind] : further_[kind - kFirst]; }
   struct Change {
     Ns time_ns = 0;
-    std::int32_t phase = 0;  ///< 0: release of an amount that was charged at an earlier instant; otherwise 1
-    std::int32_t order = 0;  ///< order at one position: 0 release of an earlier action's charge, 1 charge, 2
-                             ///< release of an own charge
+    /// 0 for the release of an amount that was charged at an earlier instant, otherwise 1.
+    std::int32_t phase = 0;
+    std::int32_t order = 0;  ///< order at one position: 0 for the release of another action's charge, 1 for a
+                             ///< charge, 2 for the release of an own charge
     std::int64_t position = 0;
     std::size_t kind = 0;
     std::int64_t amount = 0;  ///< negative for a release
-    Action by{};              ///< action that charges; not set for a release
+    Action by{};              ///< the action that charges the amount; not set for a release
   };
 
   void release_in_order(std::size_t kind, std::int64_t amount, Ns time_ns, std::int64_t position,
@@ -120,7 +122,8 @@ class HeldAmounts {
           .kind = kind,
           .amount = -amount});
   }
-  /// A change that waits, or has raised the total above its peak.
+  /// Adds the change to the waiting list. If changes come in order, records the new peak that the change has
+  /// caused.
   void note(const Change& change);
   void apply(const Change& change) {
     add(change.kind, change.amount);
@@ -149,8 +152,8 @@ class HeldAmounts {
   }
 
   TellingOrder order_;
-  std::array<Amount, kFirst> first_{};  // amounts of the kinds below kFirst, which every rank has
-  std::vector<Amount> further_;         // amounts of the kinds from kFirst on
+  std::array<Amount, kFirst> first_{};  // the amounts of the kinds below kFirst
+  std::vector<Amount> further_;         // the amounts of all other kinds
   std::int64_t total_ = 0;
   std::int64_t peak_total_ = 0;
   Change at_peak_;
@@ -160,7 +163,7 @@ class HeldAmounts {
   static constexpr std::size_t kFewWaiting = 32;
 };
 
-/// An action with its start, its end and its position in the rank's list.
+/// A compute action with its costs, its times and its position in the rank's list.
 struct PlacedAction {
   const Action& action;
   const StageCost& cost;  ///< costs of the action's stage for its microbatch
@@ -169,9 +172,9 @@ struct PlacedAction {
   std::int64_t position = 0;
 };
 
-/// Counts the microbatches of one stage on a rank that have run F but not yet B or W, for each live version
-/// of its weights. Adjacent versions with equal counts are stored as one run. An asynchronous rank has as
-/// many versions as there are ranks behind it, and most of their counts are equal.
+/// Counts for each live weight version of a stage the microbatches that have run F but not yet B or W.
+/// Adjacent versions with equal counts are stored as one run, because an asynchronous rank may have many
+/// versions, most of them with equal counts.
 class LiveVersions {
  public:
   std::int32_t newest() const { return newest_; }
@@ -180,7 +183,7 @@ class LiveVersions {
   bool is_open(std::int32_t version) const { return open(version) > 0; }
   /// Adds a newer version with a count of 0.
   void step();
-  /// Removes `version`, which no action uses any more. Requires that it is not the newest.
+  /// Removes `version`, which no later action may use. It must not be the newest version.
   void drop(std::int32_t version);
 
   template <class State>
@@ -199,7 +202,7 @@ class LiveVersions {
   }
 
  private:
-  /// Adjacent versions with equal counts: from `first` up to the version before the next run.
+  /// Adjacent versions with equal counts. They go from `first` to the version before the next run.
   struct Run {
     std::int32_t first = 0;
     std::int32_t open = 0;
@@ -209,7 +212,7 @@ class LiveVersions {
   std::size_t run_of(std::int32_t version) const;
   std::int32_t open(std::int32_t version) const { return runs_[run_of(version)].open; }
   void set(std::int32_t version, std::int32_t open);
-  /// Splits the run before `run`: its versions from `first` on become run number `run`.
+  /// Splits run number `run` - 1 at version `first`. The second part becomes run number `run`.
   void begin_run(std::size_t run, std::int32_t first);
   void join_run_before(std::size_t run);
 
@@ -222,12 +225,12 @@ class RankLedger {
   /// Creates the ledger of a rank that holds `stages`.
   RankLedger(const std::vector<std::int32_t>& stages, const CostTable& costs, TellingOrder order);
 
-  /// Records a compute action. `later` answers questions about the F that follow the present actions in the
-  /// rank's list:
+  /// Records a compute action. `later` has information about the F that follow this action in the rank's
+  /// list:
   ///   next_has(stage, version)   whether the next F of the stage uses the version
   ///   some_has(stage, version)   whether any later F of the stage uses it
   ///   keep_old_versions()        whether an action may use a version after the STEP that replaces it
-  /// In successive calls of some_has() for one stage, the versions ascend.
+  /// The versions in successive calls of some_has() for one stage ascend.
   template <class LaterForwards>
   void compute(const PlacedAction& placed, const LaterForwards& later) {
     StageAccount& stage = account_of(placed.action.stage);
@@ -250,9 +253,10 @@ class RankLedger {
     if (!stage.gradients_held) open_gradients(stage, placed);
   }
 
-  /// Records a send buffer, which is held from the end of the producer to the arrival.
+  /// Records a send buffer, which the rank holds from the end of the producer to the arrival of the message.
   void send(const Action& action, Bytes bytes, Ns produced_ns, Ns arrival_ns, std::int64_t position);
-  /// Records a receive buffer, which is held from the start of the transfer until received() releases it.
+  /// Records a receive buffer, which the rank holds from the start of the transfer until received() releases
+  /// it.
   void receive(const Action& action, Bytes bytes, Ns start_ns, std::int64_t position);
   void received(const PlacedAction& consumer, Bytes bytes, Ns start_ns);
 
@@ -285,8 +289,8 @@ class RankLedger {
     Ns gradients_since_ns = 0;
     LiveVersions versions;
   };
-  /// An amount that was charged at the latest instant. Its number, a microbatch or a weight version,
-  /// distinguishes it from others of its kind.
+  /// An amount that was charged at the latest instant. `number` is a microbatch or a weight version, which
+  /// distinguishes amounts of one kind.
   struct Fresh {
     std::size_t kind = 0;
     std::int32_t stage = 0;
@@ -294,8 +298,8 @@ class RankLedger {
 
     friend bool operator==(const Fresh&, const Fresh&) = default;
   };
-  /// The kind of activations that F charges. Here, MemoryCategory::activations is the kind of activations
-  /// that I recomputes.
+  /// The kind of the activations that F charges, for `Fresh` only. There, MemoryCategory::activations is the
+  /// kind of the activations that I recomputes.
   static constexpr std::size_t kKeptByForward = std::numeric_limits<std::size_t>::max();
   static constexpr std::size_t kind_of(MemoryCategory category) { return static_cast<std::size_t>(category); }
 

@@ -1,11 +1,11 @@
-// A cursor in nested loops has repeated if it is at the same action of the same run, and either the run or
-// the loop around it has advanced:
+// A cursor in nested loops has moved by whole repetitions if it is at the same action of the same run, and
+// either the run or the loop around the run has advanced:
 //
 //   5 x (4 x {F0}, 4 x {f0})      from F1 to F2 of one repetition: 1 step of the run
 //                                 from F1 of one repetition to F1 of the next: 1 step of the loop
 //
 // The walk may jump as long as the cursor stays before the loop's last repetition. If the walk reads ahead or
-// if memory grows, it jumps one repetition less, so that it runs the last one itself.
+// if memory grows, the walk jumps one repetition less and runs this repetition action by action.
 
 #include "sim/engines/repeat.hpp"
 
@@ -28,8 +28,8 @@ std::optional<CursorProgress> progress(const LoopCursor& before, const LoopCurso
   if (now.at_end() || before.place() != now.place()) return std::nullopt;
   const std::int32_t inner = now.inner() - before.inner();
   const std::int32_t outer = now.outer() - before.outer();
-  // If both loops have advanced, the cursor is at another position of the inner loop. The inner loop then
-  // ends sooner or later than before, so the actions that follow differ.
+  // If both loops have advanced, the numbers of repetitions that remain in the inner loop differ. The actions
+  // that follow differ, too.
   if (inner != 0 && outer != 0) return std::nullopt;
   if (inner != 0) {
     auto found = moved(inner, now.run().step, now.run().count - 1 - now.inner());

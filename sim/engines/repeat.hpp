@@ -1,14 +1,15 @@
 #pragma once
-// Looks for two moments of a streamed walk (streamed_walk.cpp) after which the same happens. The walk
-// shows its state field by field to one of three visitors, always in the same order:
+// Searches for two moments of a streamed walk (streamed_walk.cpp) after which the same actions happen at the
+// same distances. The walk passes its state, field by field and always in the same order, to one of three
+// visitors. The function that gets a field says how the field may change:
 //
 //   same    what must be equal: places, numbers of messages        time    a live time
 //   unit    a microbatch                                           count   what grows evenly: busy time
 //                                                                  held    like count: bytes that are held
 //
-// Two moments are alike when all that must be equal is, all live times have moved by one amount, and all
-// microbatches by another. Then everything repeats, and `AdvanceState` moves the later moment on by n
-// times what lies between the two.
+// Two moments are alike if all `same` fields are equal, all times have moved by one amount, and all
+// microbatches have moved by one number. Then everything repeats, and `AdvanceState` adds n times the
+// difference of the two moments to the later one.
 
 #include <algorithm>
 #include <array>
@@ -32,11 +33,11 @@ struct StateShift {
   std::int32_t units = 0;
 };
 
-/// A visitor that records a state.
+/// The visitor that records a state.
 class KeepState {
  public:
   void same(std::int64_t value) { kept_.push_back(value); }
-  /// Like same(). Returns true if the fields that depend on the value must be shown.
+  /// Like same(). Returns true if the walk must also pass the fields that depend on the value.
   bool flag(bool value) {
     same(value ? 1 : 0);
     return value;
@@ -53,7 +54,7 @@ class KeepState {
   KeptState kept_;
 };
 
-/// A visitor that compares a state with a recorded one.
+/// The visitor that compares a state with a recorded one.
 class CompareState {
  public:
   CompareState(const KeptState& kept, const StateShift& shift) : kept_(kept), shift_(shift) {}
@@ -73,7 +74,7 @@ class CompareState {
   /// Returns false as soon as a field differs.
   bool goes_on() const { return alike_; }
 
-  /// Returns true if the bytes differ from the recorded ones, so that peaks may still rise.
+  /// Returns true if amounts of memory differ from the recorded ones, so that peaks may still rise.
   bool grows() const { return grows_; }
   /// Returns true if the states are alike in all fields.
   bool alike() const { return alike_ && next_ == kept_.size(); }
@@ -91,15 +92,16 @@ class CompareState {
   bool grows_ = false;
 };
 
-/// A visitor that moves a state forward by whole repetitions. Requires a state that is like the recorded one.
+/// The visitor that moves a state forward by whole repetitions. The state must be alike to the recorded one
+/// (CompareState).
 class AdvanceState {
  public:
   AdvanceState(const KeptState& kept, const StateShift& shift, std::int64_t times)
       : kept_(kept), shift_(shift), times_(times) {}
 
   void same(std::int64_t /*value*/) { ++next_; }
-  /// Returns the recorded value. The present value may differ, because AdvanceState has already moved the
-  /// times on which it depends.
+  /// Returns the recorded value. The current value may differ, because AdvanceState has already changed times
+  /// on which it depends.
   bool flag(bool /*value*/) { return kept_[next_++] != 0; }
   void time(Ns& value) {
     value += times_ * shift_.time_ns;
@@ -120,44 +122,47 @@ class AdvanceState {
   std::size_t next_ = 0;
 };
 
-/// Shows a time, unless it is before `now`. Earlier times have no effect, so they count as equal.
+/// Passes a time to the visitor, unless it is before `now`. Earlier times have no effect, so all of them
+/// count as equal.
 template <class State>
 void show_unless_past(State& state, Ns& time, Ns now) {
   if (state.flag(time >= now)) state.time(time);
 }
 
-/// The number of repetitions by which a cursor has moved.
+/// The numbers of repetitions by which a cursor has moved in the run and in the loop around it.
 struct CursorMove {
   std::int32_t inner = 0;
   std::int32_t outer = 0;
 };
 
-/// A jump by `times` times the difference between a recorded moment and now.
+/// A jump over repetitions. It adds `times` times the difference between a recorded moment and the current
+/// one.
 struct Jump {
-  const KeptState* kept = nullptr;  ///< state at the recorded moment
-  StateShift shift;                 ///< difference from that moment to now
+  const KeptState* kept = nullptr;  ///< the state at the recorded moment
+  StateShift shift;                 ///< the difference between the two moments
   std::vector<CursorMove> moves;    ///< one move for each rank
-  std::int64_t actions = 0;         ///< number of actions between that moment and now
+  std::int64_t actions = 0;         ///< the number of actions between the two moments
   std::int64_t times = 0;
 };
 
-/// The progress of a cursor from one position to another by whole repetitions of one loop. Each repetition
-/// moves its microbatches by the same step. progress() returns nothing for any other movement.
+/// The movement of a cursor by whole repetitions of one loop. Each repetition increases the microbatches by
+/// the same step.
 struct CursorProgress {
   CursorMove move;
-  std::int32_t units = 0;  ///< difference of its microbatches
-  std::int64_t left = 0;   ///< number of further such moves that end before the loop's last repetition
+  std::int32_t units = 0;  ///< increase of the cursor's microbatches
+  std::int64_t left = 0;   ///< number of further moves of this size before the loop's last repetition
 };
 std::optional<CursorProgress> progress(const LoopCursor& before, const LoopCursor& now);
 
-/// Searches for a repetition with a few recorded earlier moments, each a quarter later than the one before.
-/// Brent's algorithm (BIT 1980, "An improved Monte Carlo factorization algorithm") records one moment, at
-/// powers of two. A few clocks are compared before the whole state. The search finds a period when one period
-/// has passed since the first recorded moment after which everything repeats.
+/// Searches for a repetition by comparing the current moment with a few recorded ones. Each recorded moment
+/// has a number 5/4 times that of the one before. Brent's algorithm (BIT 1980, "An improved Monte Carlo
+/// factorization algorithm") records only one moment, at powers of two. To save time, the search compares a
+/// few clocks before the whole state.
 class RepeatSearch {
  public:
-  /// Compares the present moment with the recorded ones. The caller calls it once at each moment. `ready` is
-  /// further state that must be equal. The jump is valid until the next call. A walk has these members:
+  /// Compares the current moment with the recorded ones. The caller calls it once at each moment. `ready` is
+  /// further state that must be equal. Returns the jump that is possible, or nothing. The jump is valid until
+  /// the next call. A walk must have these members:
   ///
   ///   rank_count() clock_ns(rank) cursor(rank) actions() routes_repeat(units) settle_all() show(state)
   ///   reads_ahead()    true if the walk reads its lists beyond the next group
@@ -180,9 +185,10 @@ class RepeatSearch {
   std::int64_t kept_actions() const { return kept_ == 0 ? 0 : moments_[(kept_ - 1) % kMoments].actions; }
 
  private:
-  // The number of ranks that are compared before all others.
+  // The number of ranks whose clocks are compared before the whole state.
   static constexpr std::int32_t kLooks = 8;
-  // With six moments, each 5/4 as late as the one before, the oldest is a third as late as the newest.
+  // With six moments, each with 5/4 of the number of the one before, the oldest number is a third of the
+  // newest.
   static constexpr std::size_t kMoments = 6;
 
   struct Moment {
@@ -270,7 +276,7 @@ class RepeatSearch {
   }
 
   void start_anew() {
-    // The jump has passed the times of all earlier moments, so they cannot be compared any more.
+    // After a jump, the recorded moments cannot be compared with the new state any more.
     kept_ = 0;
     moment_ = 0;
     next_to_keep_ = 1;
@@ -279,7 +285,8 @@ class RepeatSearch {
   std::int64_t moment_ = 0;
   std::int64_t next_to_keep_ = 1;
   std::array<Moment, kMoments> moments_;
-  std::size_t kept_ = 0;  // moments since the last jump; the k-th is at index k mod kMoments
+  // Number of moments recorded since the last jump; number k is at index k mod kMoments.
+  std::size_t kept_ = 0;
 };
 
 }  // namespace penstock

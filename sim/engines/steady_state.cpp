@@ -1,12 +1,12 @@
-// Runs a few repetitions and compares all their times. A deterministic program is a max-plus linear system,
-// x(i + 1) = A (x) x(i). If two repetitions differ by one constant in all times, every later pair does
-// (Baccelli, Cohen, Olsder and Quadrat, Synchronization and Linearity, 1992, chapter 3). The constant,
-// divided by the microbatches between them, is the period.
+// Runs a few repetitions of a program and compares all their times. A deterministic program is a max-plus
+// linear system, x(i + 1) = A (x) x(i). If two repetitions differ by the same constant in all times, every
+// later pair does (Baccelli, Cohen, Olsder and Quadrat, Synchronization and Linearity, 1992, chapter 3). The
+// constant is the period of the microbatches between the two repetitions.
 //
-// The tape of one pass is A: run from the clocks at the end of one pass, it gives the next. The clocks and
-// queues at the end of each pass are enough for the comparison. If more than clocks and queues lasts from
-// pass to pass, or if links are shared, the program is flattened with all its repetitions. steady_state.cpp
-// handles streams.
+// The tape of one pass is A: it computes the clocks and queues at the end of a pass from those at the end of
+// the pass before. It is enough to compare these. If a pass depends on more than clocks and queues, or if
+// links are shared, a program with all the repetitions runs instead. The second half of this file handles
+// streams.
 
 #include "sim/engines/steady_state.hpp"
 
@@ -39,10 +39,10 @@ namespace penstock {
 
 namespace {
 
-/// The times of one repetition in a fixed order.
+/// The times of one repetition, in the same order for all repetitions.
 using StageTimes = std::vector<Ns>;
 
-/// Returns the amount by which `later` comes after `earlier`, if it is equal for all times. Otherwise returns
+/// Returns the difference between `later` and `earlier` if it is equal for all times. Otherwise returns
 /// nothing.
 std::optional<Ns> shift(const StageTimes& earlier, const StageTimes& later) {
   if (earlier.empty() || earlier.size() != later.size()) return std::nullopt;
@@ -55,7 +55,8 @@ std::optional<Ns> shift(const StageTimes& earlier, const StageTimes& later) {
 
 // --- repetitions ------------------------------------------------------------------------------------------
 
-/// Returns the period that the last of the repetitions shows.
+/// Returns the period between the last repetition and an earlier one, or nothing if no two differ by a
+/// constant. `microbatches` is the number of microbatches of one repetition.
 std::optional<Period> period_of_last(std::span<const StageTimes> rows, std::int64_t microbatches) {
   for (std::size_t back = 1; back <= rows.size() / 2; ++back) {
     const auto amount = shift(rows[rows.size() - 1 - back], rows.back());
@@ -64,8 +65,9 @@ std::optional<Period> period_of_last(std::span<const StageTimes> rows, std::int6
   return std::nullopt;
 }
 
-/// Doubles the number of repetitions until a period shows. `first_rows(n)` returns the rows of the first n
-/// repetitions, or none if the program hangs. `actions` is the number of actions of the program.
+/// Doubles the number of repetitions until there is a period, and returns it. `first_rows(n)` returns the
+/// times of the first n repetitions, or none if the program hangs. `actions` is the number of actions of the
+/// program. Returns nothing after 64 repetitions or too many actions.
 template <class FirstRows>
 std::optional<Period> period_of_repetitions(std::int64_t microbatches, std::size_t actions,
                                             const FirstRows& first_rows) {
@@ -83,10 +85,10 @@ std::size_t action_count(const Program& program) {
   return actions;
 }
 
-/// Returns true if the tape of one pass contains everything that matters to the next pass.
+/// Returns true if the next pass depends only on the clocks and queues of the tape.
 bool is_repeated_by_tape(const Experiment& experiment, const FlatProgram& one_pass) {
   const bool has_collectives = !one_pass.next_member.empty();
-  // Launches that a host has made in advance last from pass to pass.
+  // A host may launch actions of the next pass in advance.
   if (one_pass.has_launches) return false;
   return !has_collectives && experiment.channels.capacity == 0 && experiment.channels.eager_bytes == 0;
 }
@@ -104,7 +106,7 @@ std::vector<StageTimes> rows_by_iteration(const EngineRun& run, const Program& p
   for (const std::vector<Action>& list : program.ranks) {
     for (StageTimes& row : rows) {
       for (std::size_t i = 0; i < list.size(); ++position) {
-        // A barrier belongs to no list. It comes after each iteration except the last.
+        // The flat program has a barrier after each iteration except the last. The barrier is in no list.
         if (run.flat.ops[position] == FlatOp::barrier) continue;
         const std::array<Ns, 2> times = times_at(run, position);
         row.insert(row.end(), times.begin(), times.end());
@@ -163,9 +165,9 @@ std::optional<Period> steady_period(const Experiment& experiment, Engine engine)
   return run ? period_of_one_pass(experiment, engine, *run) : std::nullopt;
 }
 
-// A stream is one long pass. This file compares the actions of one microbatch, rank by rank, with those of
-// later ones. It needs a stretch that is longer than the number of microbatches that depend on each other. If
-// all times of the stretch have moved by one amount, all later times do so as well.
+// A stream is one long pass. The actions of one microbatch, rank by rank, are compared with those of later
+// microbatches. The compared stretch must be longer than the number of microbatches that depend on each
+// other. If all times of the stretch have moved by one amount, all later times do as well.
 //
 //   rank 0:  F3 B0 F4 B1 F5 B2       microbatch 3: F3 at 0, B3 at 6 ...
 //   rank 1:     F3 B3 F4 B4          microbatch 4: the same actions, each 3 later
@@ -174,15 +176,15 @@ namespace {
 
 // --- runs -------------------------------------------------------------------------------------------------
 
-/// An action of a run that has a microbatch, or that computes.
+/// An action of a run, with its rank and its times.
 struct RunAction {
   std::int32_t rank = 0;
   const Action& action;
   std::array<Ns, 2> times{};
-  bool opens_compute = false;  ///< true for a compute action or the first action of a group
+  bool opens_compute = false;  ///< true for a single compute action and for the first action of a group
 };
 
-/// Calls `see` for all actions, rank by rank in program order.
+/// Calls `see` for all actions, rank by rank, in program order.
 template <class See>
 void for_each_action(const EngineRun& run, const See& see) {
   const FlatProgram& flat = run.flat;
@@ -215,9 +217,10 @@ void for_each_action(const Timeline& run, const See& see) {
 
 // --- depth ------------------------------------------------------------------------------------------------
 
-/// Computes the depth: the largest distance of two neighbours in a rank's list, plus one. In F4 B1 F5 B2 the
-/// microbatches 1 and 5 have the distance 4, so 5 microbatches depend on each other. Actions without a
-/// microbatch (STEP) are skipped.
+/// Computes the number of microbatches that depend on each other, called the depth. It is the largest
+/// distance between the microbatches of two neighbours in a rank's list, plus one. In F4 B1 F5 B2,
+/// microbatches 1 and 5 are neighbours with the distance 4, so the depth is 5. Actions without a microbatch,
+/// such as STEP, are skipped.
 class NeighbourDepth {
  public:
   explicit NeighbourDepth(std::size_t ranks) : before_(ranks, kNoMicrobatch) {}
@@ -230,7 +233,7 @@ class NeighbourDepth {
   }
   std::int32_t depth() const { return depth_; }
 
-  // The members of a sink of TurnTaking. They see the same actions as a lowered list has.
+  // TurnTaking calls the next three functions, with the actions and messages that a lowered list has.
   void compute(std::int32_t rank, std::span<const Action> group) {
     for (const Action& action : group) note(rank, action.microbatch);
   }
@@ -240,8 +243,9 @@ class NeighbourDepth {
   }
   void collective(std::int32_t /*rank*/, const Action& /*action*/) {}
 
+  // For each rank, the microbatch of its previous action.
  private:
-  std::vector<std::int32_t> before_;  // for each rank the microbatch of its previous action
+  std::vector<std::int32_t> before_;
   std::int32_t depth_ = 1;
 };
 
@@ -254,13 +258,13 @@ std::size_t depth_of(const Run& run, const Program& program) {
 
 // --- times by microbatch ----------------------------------------------------------------------------------
 
-/// The actions of each microbatch, rank by rank in program order, as one row. All rows are in one list,
-/// because a search compares millions of them.
+/// A table with a row for each microbatch, which contains its actions rank by rank in program order. All rows
+/// are in one vector, because the search compares millions of rows.
 class MicrobatchRows {
  public:
   template <class Run>
   MicrobatchRows(const Run& run, const Program& program) : begin_(index(program.microbatches) + 1, 0) {
-    // The first pass counts the entries of each row, so that all rows fit in one list.
+    // The first pass counts the entries of each row, because all rows are in one vector.
     const auto for_rows = [&](const auto& act) {
       for_each_action(run, [&](const RunAction& here) {
         if (here.action.microbatch != kNoMicrobatch)
@@ -281,15 +285,15 @@ class MicrobatchRows {
 
   std::size_t size() const { return begin_.size() - 1; }
 
-  /// Returns the time from each action of row `earlier` to the action of row `later`, if it is equal for all
-  /// actions. Returns nothing if the times or the actions differ.
+  /// Returns the time from an action of row `earlier` to the corresponding action of row `later`, if it is
+  /// equal for all actions. Returns nothing if the times or the actions differ.
   std::optional<Ns> shift(std::size_t earlier, std::size_t later) const {
     const std::span<const Entry> first = row(earlier);
     const std::span<const Entry> second = row(later);
     if (first.empty() || first.size() != second.size()) return std::nullopt;
     const Ns amount = second.front().times[0] - first.front().times[0];
     for (std::size_t i = 0; i < first.size(); ++i) {
-      // Times are compared first, because most rows differ in one of the first few.
+      // Times are compared before stages and kinds, because most rows already differ in the first few times.
       if (second[i].times[0] - first[i].times[0] != amount) return std::nullopt;
       if (second[i].times[1] - first[i].times[1] != amount) return std::nullopt;
     }
@@ -315,18 +319,19 @@ class MicrobatchRows {
   std::vector<Entry> entries_;
 };
 
-/// Returns false if no `length` consecutive rows can all repeat `back` rows later. Each such sequence
-/// contains one of the rows that are checked here.
+/// Returns false if there are no `length` consecutive rows that all repeat `back` rows later. It checks only
+/// one of every `length` rows, because any such sequence contains one of these rows.
 bool may_repeat(const MicrobatchRows& rows, std::size_t depth, std::size_t back, std::size_t length) {
   for (std::size_t m = depth + length - 1; m + back + depth < rows.size(); m += length)
     if (rows.shift(m, m + back)) return true;
   return false;
 }
 
-/// Returns the period of the rows, without the first and the last `depth` rows.
+/// Returns the period of the rows, or nothing. Ignores the first and the last `depth` rows, in which the
+/// pipeline fills and drains.
 std::optional<Period> period_of_rows(const MicrobatchRows& rows, std::size_t depth) {
   for (std::size_t back = 1; 3 * depth + 2 * back <= rows.size() && back <= 4 * depth; ++back) {
-    // Usually nothing repeats after `back` rows. It is enough to check one of every depth + back rows.
+    // Most values of `back` are no period. may_repeat() excludes them with few comparisons.
     if (!may_repeat(rows, depth, back, depth + back)) continue;
     std::optional<Ns> common;
     std::size_t run = 0;
@@ -334,8 +339,8 @@ std::optional<Period> period_of_rows(const MicrobatchRows& rows, std::size_t dep
       const auto amount = rows.shift(m, m + back);
       run = !amount ? 0 : amount == common ? run + 1 : 1;
       common = amount;
-      // All rows that depend on each other have moved by one amount, and so have the rows of one more period.
-      // So all later rows move as well.
+      // As many rows as depend on each other, and the rows of one more period, have moved by one amount.
+      // Therefore all later rows move by it as well.
       if (run >= depth + back) return Period{*amount, static_cast<std::int64_t>(back)};
     }
   }
@@ -371,8 +376,8 @@ std::optional<Period> mean_of_rounds_in(const Run& run, const Program& program, 
   const auto depth = static_cast<std::int64_t>(depth_of(run, program));
   const std::int64_t rounds = (program.microbatches - 2 * depth) / round;
   if (rounds < 2) return std::nullopt;
-  // Uses the last half of the whole rounds before the pipeline drains, when the pipeline is full. It compares
-  // the mean ends of two stretches, because single ends vary.
+  // Uses the last half of the rounds before the pipeline drains, because the pipeline is full then. It
+  // compares the mean ends of two stretches of rounds, because single ends vary.
   const std::int64_t stretch = std::max<std::int64_t>(1, rounds / 4) * round;
   const auto last = program.microbatches - depth;
   const std::vector<Ns> ends = microbatch_ends(run, program);
@@ -380,7 +385,8 @@ std::optional<Period> mean_of_rounds_in(const Run& run, const Program& program, 
   for (std::int64_t m = last - stretch; m < last; ++m)
     moved_ns += static_cast<double>(ends[index(m)] - ends[index(m - stretch)]);
   const auto mean = static_cast<Ns>(std::llround(moved_ns / static_cast<double>(stretch)));
-  // The mean may be below the compute time of the busiest rank, which is a lower bound.
+  // The mean may be below the compute time of the busiest rank. This time is a lower bound, so it replaces a
+  // smaller mean.
   const double share = static_cast<double>(stretch) / program.microbatches;
   const auto busy = static_cast<double>(most_compute(run, program.ranks.size()));
   return Period{std::max(mean, static_cast<Ns>(std::ceil(busy * share))), stretch};

@@ -1,6 +1,6 @@
-// A message passes one queue of its sender and one of its receiver. Under `directed` channels, no other
-// messages pass these queues. Queues are numbered at their first use, so that no table has an entry for every
-// pair of ranks.
+// A message passes one queue of its sender and one queue of its receiver. With `directed` channels, only
+// messages from this sender to this receiver pass these queues. Queues are numbered at their first use, so
+// that no table has an entry for every pair of ranks.
 
 #include "sim/engines/stream_state.hpp"
 

@@ -1,6 +1,6 @@
 #pragma once
-// What a streamed walk (streamed_walk.cpp) stores while it goes: the state of each rank and stage, the
-// messages under way, and the queues that they pass. rank_ledger.hpp has what each rank holds.
+// The data that a streamed walk (streamed_walk.cpp) stores: the state of each rank and stage, the messages in
+// flight, and the queues that messages pass. rank_ledger.hpp accounts for the memory of each rank.
 
 #include <algorithm>
 #include <array>
@@ -25,18 +25,19 @@
 
 namespace penstock {
 
-/// The interval in which something that an action waits for was in progress.
+/// The time interval of a transfer or reduction for which an action waits.
 struct Interval {
   Ns start_ns = 0;
   Ns end_ns = 0;
 };
 
-/// Returns how much of [from, to) the intervals cover together.
+/// Returns the time in [from, to) that at least one of the intervals covers. Sorts the intervals.
 inline Ns covered(std::vector<Interval>& intervals, Ns from, Ns to) {
   if (intervals.size() > 1) std::ranges::sort(intervals, {}, &Interval::start_ns);
   Ns sum = 0;
   for (const Interval& interval : intervals) {
-    // The intervals are sorted by start, so the covered time so far ends at `from` and no time counts twice.
+    // The intervals are sorted by start, and the time before `from` has been counted. So no time counts
+    // twice.
     const Ns start = std::max(from, interval.start_ns);
     const Ns end = std::min(to, interval.end_ns);
     if (end <= start) continue;
@@ -49,22 +50,22 @@ inline Ns covered(std::vector<Interval>& intervals, Ns from, Ns to) {
 struct RankState {
   Ns clock_ns = 0;
   Ns collectives_ns = 0;              ///< end of the rank's last collective
-  std::int64_t position = 0;          ///< number of list entries placed so far, including SENDs and RECVs
-  std::int64_t actions = 0;           ///< number of compute actions placed so far
+  std::int64_t position = 0;          ///< number of placed list entries, including SENDs and RECVs
+  std::int64_t actions = 0;           ///< number of placed compute actions
   RankMeter meter;                    ///< figures of the rank, if the walk computes figures
-  std::vector<std::int32_t> senders;  ///< ranks that may send to this rank
+  std::vector<std::int32_t> senders;  ///< ranks with which this rank exchanges messages
 };
 
-/// A stage on one of the ranks that hold it.
+/// The state of a stage on one of its ranks.
 struct HeldStage {
   std::int32_t rank = 0;
   Interval reduction;  ///< the latest reduction of the stage's gradients
   std::int64_t reductions = 0;
-  LoopCursor next;    ///< position of the next F that has not run, or an earlier position
-  LoopCursor newest;  ///< first F of the newest version that was searched for, or an earlier F
+  LoopCursor next;    ///< position at or before the next F that has not run
+  LoopCursor newest;  ///< position at or before the first F that uses the newest version that was looked for
 };
 
-/// A collective that some of its members have joined. The members join one after the other.
+/// A collective that some of its members have already joined. The members join one after the other.
 struct Gathering {
   std::vector<std::int32_t> members;
   Ns start_ns = 0;
@@ -101,14 +102,14 @@ class HeldStages {
   std::vector<std::vector<HeldStage>> stages_;  // index: stage, then replica
 };
 
-/// The F of a rank after the actions that run now, as RankLedger needs them. Requires that the weight
-/// versions of a stage never decrease along the list.
+/// Answers RankLedger's questions about the F that follow the running actions in a rank's list. The weight
+/// versions of a stage must never decrease along the list.
 struct LaterForwards {
   const Program& program;
   const LoopHeads& heads;
   HeldStages& stages;
   std::int32_t rank = 0;
-  std::size_t running = 0;  ///< number of actions that run at present
+  std::size_t running = 0;  ///< number of actions of the running group, at which the cursor is
 
   bool keep_old_versions() const {
     return program.update != UpdateRule::minibatch && !program.mixed_versions;
@@ -121,8 +122,8 @@ struct LaterForwards {
   }
 
  private:
-  /// Moves `cursor` to the first F with at least version `least`, and returns whether it has `version`. The
-  /// cursor stays there for the next call, so that a run reads the list only once for each cursor.
+  /// Moves `cursor` to the first F of the stage with at least version `least`. Returns true if this F uses
+  /// `version`. The next call continues from the cursor, so a run reads the list only once for each cursor.
   bool has(LoopCursor& cursor, std::int32_t stage, std::int32_t least, std::int32_t version) const {
     LoopCursor behind = heads.cursor(rank);
     for (std::size_t i = 0; i < running; ++i) ++behind;
@@ -136,22 +137,20 @@ struct LaterForwards {
   }
 };
 
-// The outputs that stages have produced and no action has received yet. A streamed walk (streamed_walk.cpp)
-// stores no other messages. It is the Inputs argument of TurnTaking.
-
 /// An activation or gradient of one microbatch that is sent but not received.
 struct MessageInFlight {
   static constexpr std::int32_t kNoUnit = -1;
 
   std::int32_t unit = kNoUnit;
-  bool between_ranks = false;  ///< false: the message stays on its rank and arrives at once
+  /// False: sender and receiver are the same rank, so the message arrives at once.
+  bool between_ranks = false;
   Ns start_ns = 0;
   Ns arrival_ns = 0;
   Bytes bytes = 0;
 };
 
-/// The messages of one stage edge and direction, by microbatch. The table size is a power of two, and at
-/// least the largest distance between two microbatches in the table.
+/// The messages of one stage edge and direction, by microbatch. The size of the table is a power of two, and
+/// grows so that any two of its microbatches have different places.
 class FlightTable {
  public:
   const MessageInFlight* find(std::int32_t unit) const {
@@ -206,7 +205,7 @@ class FlightTable {
   }
   MessageInFlight& place_of(std::int32_t unit) { return places()[index(unit) & (size_ - 1)]; }
 
-  /// Removes all messages and returns them by microbatch. The order does not depend on the size of the table.
+  /// Removes all messages and returns them, ordered by microbatch.
   std::vector<MessageInFlight> take_all() {
     std::vector<MessageInFlight> messages;
     messages.reserve(static_cast<std::size_t>(std::exchange(count_, 0)));
@@ -214,8 +213,8 @@ class FlightTable {
       if (place.unit != MessageInFlight::kNoUnit) messages.push_back(place);
       place.unit = MessageInFlight::kNoUnit;
     }
-    // A table of size 4 stores the units 5 6 7 8 at 1 2 3 0. A rotation to the least unit therefore sorts
-    // them.
+    // A table of size 4 stores the units 5 6 7 8 at the places 1 2 3 0. A rotation that puts the least unit
+    // first usually sorts them.
     std::ranges::rotate(messages, std::ranges::min_element(messages, {}, &MessageInFlight::unit));
     if (!std::ranges::is_sorted(messages, {}, &MessageInFlight::unit))
       std::ranges::sort(messages, {}, &MessageInFlight::unit);
@@ -224,7 +223,8 @@ class FlightTable {
 
   [[gnu::noinline]] MessageInFlight& grown_for(std::int32_t unit) {
     const std::vector<MessageInFlight> messages = take_all();
-    // Two messages need the same place. This cannot happen if the table is larger than their distance.
+    // Two messages need the same place. This cannot happen if the table is larger than the distance of their
+    // microbatches.
     size_ *= 2;
     places_.assign(size_, {});
     for (const MessageInFlight& message : messages) put(message);
@@ -243,16 +243,16 @@ class MessagesInFlight {
 
   const EdgeNumbers& edges() const { return ways_.edges(); }
 
-  /// Returns a stage that has not produced an input of the action yet. Returns nothing if no input is missing
-  /// (as HandedOver).
+  /// Returns a stage that has not yet produced an input of the action, as HandedOver does. Returns nothing if
+  /// no input is missing.
   std::optional<std::int32_t> missing_giver(const Action& action) const {
     for (const ActionWay& way : ways_.taken_by(action)) {
       if (tables_[way.number].find(action.microbatch) == nullptr) return way.stage;
     }
     return std::nullopt;
   }
-  /// Adds the outputs of the action (as HandedOver). While `see` runs for a message, latest() returns that
-  /// message.
+  /// Adds the outputs of the action, as HandedOver does, and calls `see` for each of them. During a call of
+  /// `see`, latest() returns this output.
   template <class See>
   void hand_on(const Action& action, const See& see) {
     for (const ActionWay& way : ways_.given_by(action)) {
@@ -272,7 +272,7 @@ class MessagesInFlight {
     for (const ActionWay& way : ways_.taken_by(action)) see(tables_[way.number].take(action.microbatch));
   }
 
-  /// Removes all messages that no action has received.
+  /// Removes all messages.
   void clear() { std::ranges::fill(tables_, FlightTable()); }
 
   template <class State>
@@ -288,10 +288,8 @@ class MessagesInFlight {
   std::size_t latest_way_ = 0;
 };
 
-// The routes of messages from rank to rank in a streamed walk (streamed_walk.cpp): their prices and queues. A
-// route is created when the first message takes it.
-
-/// The route of messages of one stage edge and direction between two ranks.
+/// The route of the messages of one stage edge and direction between two ranks. It is created for its first
+/// message.
 struct TransferWay {
   std::int32_t from_rank = 0;
   std::int32_t to_rank = 0;
@@ -300,7 +298,7 @@ struct TransferWay {
   Ns hold_ns = 0;
   Ns latency_ns = 0;
   Bytes bytes = 0;            ///< bytes of one message
-  std::int64_t messages = 0;  ///< number of messages that have taken the route
+  std::int64_t messages = 0;  ///< number of messages so far
 };
 
 class TransferWays {
@@ -308,8 +306,8 @@ class TransferWays {
   /// Keeps references to both arguments, which must outlive this object.
   TransferWays(const Experiment& experiment, const EdgeNumbers& edges);
 
-  /// Returns the route of a message. `number` is the number of the message's edge and direction
-  /// (schedules/passes/turn_state.hpp).
+  /// Returns the route of a message. `number` is that of the message's edge and direction (ActionWay in
+  /// schedules/passes/turn_state.hpp).
   TransferWay& way_of(const StageMessage& message, std::size_t number, std::int32_t from_rank,
                       std::int32_t to_rank) {
     EdgeWays& ways = ways_[number];
@@ -323,8 +321,8 @@ class TransferWays {
     return ways.others.emplace_back(new_way(message, number, from_rank, to_rank));
   }
 
-  /// Returns the start of a message that is ready at `ready_ns`. It starts after all earlier messages of its
-  /// two queues.
+  /// Returns the start of a message that is ready at `ready_ns`, and marks its two queues as busy. The
+  /// message starts after all earlier messages of both queues.
   Ns start(const TransferWay& way, Ns ready_ns) {
     Ns& leaves = queues_[way.sender_queue].free_ns;
     Ns& enters = queues_[way.receiver_queue].free_ns;
@@ -342,13 +340,14 @@ class TransferWays {
     }
   }
 
-  /// Shows the state to a visitor. If a queue is free by the clocks of all its senders (`clock_of(rank)`),
-  /// its time has no effect and is not shown.
+  /// Passes the state to a visitor. If a queue is already free at the clocks of all its senders
+  /// (`clock_of(rank)`), its time has no effect and is not passed.
   template <class State, class ClockOf>
   void show(State& state, const ClockOf& clock_of) {
     state.same(std::ssize(queues_));
     for (Queue& queue : queues_) {
-      // If old times were shown, they would never move with the others, and no two moments would be alike.
+      // A time without effect does not move with the others. If the visitor saw it, no two moments would be
+      // alike.
       const auto matters = [&](std::int32_t sender) { return queue.free_ns > clock_of(sender); };
       if (state.flag(std::ranges::any_of(queue.senders, matters))) state.time(queue.free_ns);
     }
@@ -361,14 +360,15 @@ class TransferWays {
  private:
   static constexpr std::int32_t kNoRank = -1;
 
-  /// The first route is stored in place, because an edge usually has no other route.
+  /// The routes of one edge and direction. The first one is stored in place, because there is usually only
+  /// one.
   struct EdgeWays {
     TransferWay first{.from_rank = kNoRank};
     std::vector<TransferWay> others;
   };
   struct Queue {
     Ns free_ns = 0;
-    std::vector<std::int32_t> senders;  // ranks that send through the queue
+    std::vector<std::int32_t> senders;  // ranks that send messages through the queue
   };
 
   TransferWay new_way(const StageMessage& message, std::size_t number, std::int32_t from_rank,

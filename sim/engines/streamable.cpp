@@ -1,5 +1,5 @@
-// The patterns of the loops contain all actions, and the costs say which of them take no time. Neither
-// depends on the number of repetitions, so these checks are fast for any length.
+// These checks read the patterns of the loops, which contain all kinds of actions, and the costs. They do not
+// go through the repetitions, so they are fast for programs of any length.
 
 #include "sim/engines/streamed_walk.hpp"
 
@@ -37,8 +37,8 @@ bool any_action(std::span<const ActionLoops> lists, const Is& is) {
   });
 }
 
-/// Returns the first two and the last two of `count` repetitions. A linear value that increases there
-/// increases everywhere.
+/// Returns the numbers of the first two and the last two of `count` repetitions. A linear value that does not
+/// decrease there decreases nowhere.
 std::vector<std::int32_t> ends_of(std::int32_t count) {
   if (count <= 4) {
     std::vector<std::int32_t> all(index(count));
@@ -48,10 +48,11 @@ std::vector<std::int32_t> ends_of(std::int32_t count) {
   return {0, 1, count - 2, count - 1};
 }
 
-/// The highest version that an F of each stage has had so far.
+/// For each stage, the highest version that one of its F has used so far.
 using NewestVersions = std::map<std::int32_t, std::int32_t>;
 
-/// Continues through one repetition of the loop around a run. Returns false if a version decreases.
+/// Reads a run in repetition `outer` of the loop around it, and updates `newest`. Returns false if the
+/// version of a stage's F decreases.
 bool versions_rise(const ActionRun& run, std::int32_t outer, NewestVersions& newest) {
   for (const std::int32_t inner : ends_of(run.count)) {
     for (const PatternAction& here : run.pattern) {
@@ -66,7 +67,7 @@ bool versions_rise(const ActionRun& run, std::int32_t outer, NewestVersions& new
 }
 
 /// Returns true if the versions of each stage's F never decrease in the list. LaterForwards reads a list only
-/// forward, so it would miss a version that comes again, and release it too early.
+/// forwards. If an older version were used again, it would be released too early.
 bool all_versions_rise(const ActionLoops& list) {
   NewestVersions newest;
   return std::ranges::all_of(list.loops(), [&](const RunLoop& loop) {
@@ -100,7 +101,8 @@ std::optional<std::string> not_streamed(const Experiment& experiment, std::span<
     return "recomputation";
   if (any_action(lists, [](const Action& action) { return gathers_or_drops(action.kind); }))
     return "gathered weights";
-  // With one update for each minibatch, all F of a pass use the same version, so versions need no check.
+  // If weights are updated once for each minibatch, all F of a pass use the same version, so the versions
+  // need no check.
   const bool keeps_versions = program.update != UpdateRule::minibatch && !program.mixed_versions;
   if (keeps_versions && !std::ranges::all_of(lists, all_versions_rise))
     return "weight versions that fall from one microbatch to the next";
@@ -116,8 +118,9 @@ std::vector<std::vector<std::int32_t>> stages_by_rank(const Placement& placement
   return stages;
 }
 
-// A rank's changes come in order of time if no message has a buffer and its actions take time, one after the
-// other. Also no action may wait for a reduction, and no two STEPs may run at one instant.
+// The memory changes of a rank come in order of time under four conditions: messages have no bytes, all
+// actions take time and do not overlap, no stage of the rank has replicas, and no two STEPs run at one
+// instant.
 std::vector<TellingOrder> telling_orders(const Experiment& experiment, std::span<const ActionLoops> lists) {
   const Program& program = experiment.program;
   const bool buffers = std::ranges::any_of(experiment.costs.edges, has_bytes);

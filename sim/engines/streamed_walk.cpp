@@ -1,14 +1,15 @@
-// Ranks advance in turn over cursors into their loops (take_turns.hpp). Each action or message waits only for
-// what was placed before it, so its time is found at once. The walk stores one clock for each rank and each
-// queue, the messages in flight, and the memory of each rank:
+// Placement rounds (take_turns.hpp) place the actions of all ranks, which cursors read from loops. Each
+// action or message waits only for actions and messages that were placed before, so its time is computed at
+// once. The walk stores one clock for each rank and each queue, the messages in flight, and the memory of
+// each rank:
 //
 //   start = max(clock, arrivals)          end = start + duration          clock = end
 //   leaves = max(end, both queues)        queues = leaves + hold          arrives = leaves + hold + latency
 //
-// The order of the turns does not depend on times, so cursors and messages in flight soon return to an
-// earlier state. The walk is a max-plus map of its live times (Baccelli et al., Synchronization and
-// Linearity, 1992, chapter 3). If all times have moved by one amount between two such states, everything
-// repeats. repeat.hpp searches for such states and jumps.
+// The order of the placement rounds does not depend on times, so cursors and messages in flight soon return
+// to an earlier state. The walk is a max-plus map of its times (Baccelli et al., Synchronization and
+// Linearity, 1992, chapter 3). If all times have moved by one amount between two equal states, everything
+// repeats. repeat.hpp searches for such states. The walk then jumps over the repetitions.
 
 #include "sim/engines/streamed_walk.hpp"
 
@@ -52,11 +53,11 @@ namespace {
 constexpr Ns kNever = std::numeric_limits<Ns>::max();
 constexpr std::size_t kKindCount = static_cast<std::size_t>(ActionKind::step) + 1;
 
-/// Says whether the walk computes all figures, or only clocks, queues and messages.
+/// Says whether the walk computes all figures, or only the times of clocks, queues and messages.
 enum class Followed : std::uint8_t { figures, clocks_alone };
 
-/// Receives actions and messages from TurnTaking. RepeatSearch examines it between rounds: show() passes all
-/// data that decide what comes next.
+/// Receives actions and messages from TurnTaking. RepeatSearch compares its states between the rounds. show()
+/// passes all data on which the rest of the walk depends.
 template <Followed kFollowed>
 class StreamedWalk {
  public:
@@ -84,8 +85,8 @@ class StreamedWalk {
     return std::move(*this).figures();
   }
 
-  /// Runs passes, each from the clocks and queues that the previous one left. Returns the period when two
-  /// passes leave clocks and queues that differ only by a common amount. Returns nothing if a limit is
+  /// Runs passes, each from the clocks and queues at the end of the one before. Returns the period as soon as
+  /// the clocks and queues of two passes differ only by a common amount. Returns nothing if a limit is
   /// reached first.
   std::optional<Period> period() && {
     std::vector<KeptState> left;
@@ -96,7 +97,7 @@ class StreamedWalk {
       KeepState state;
       show(state);
       // The latest pass is compared first, so the shortest period is found. Each pass counts microbatches
-      // from 0, so only times may have moved.
+      // from 0, so only times may differ.
       for (std::size_t back = 1; back <= left.size(); ++back) {
         const StateShift shift{.time_ns = clock_ns(0) - clocks[clocks.size() - back]};
         CompareState earlier(left[left.size() - back], shift);
@@ -117,7 +118,8 @@ class StreamedWalk {
   void compute(std::int32_t rank, std::span<const Action> group) {
     RankState& here = ranks_[index(rank)];
     if constexpr (kWithFigures) {
-      // This precedes the changes of the group, which may have any time from the clocks on.
+      // settle() applies the changes before the clocks. It must be called before this group, because the
+      // group's changes may begin at the clock.
       if (accounts_[index(rank)].held().is_full()) settle(rank);
     }
     take_in(rank, group);
@@ -148,8 +150,8 @@ class StreamedWalk {
                            .start_ns = start,
                            .arrival_ns = arrival,
                            .bytes = way.bytes};
-    // Both positions advance even if the message has no bytes. Peaks at one instant are ordered by positions
-    // in the lowered list.
+    // Both positions increase even if the message has no bytes, because they are positions in the lowered
+    // lists. They decide which of several peaks at one instant comes first.
     const std::int64_t sent_at = ranks_[index(from_rank)].position++;
     const std::int64_t received_at = ranks_[index(to_rank)].position++;
     if (!kWithFigures || way.bytes == 0) return;
@@ -161,8 +163,8 @@ class StreamedWalk {
 
   void collective(std::int32_t rank, const Action& action) {
     const RankState& here = ranks_[index(rank)];
-    // Only one collective is gathered at a time, because TurnTaking passes all its members one after the
-    // other.
+    // TurnTaking passes all members of a collective one after the other, so only one collective is incomplete
+    // at a time.
     gathering_.members.push_back(rank);
     gathering_.start_ns = std::max({gathering_.start_ns, here.clock_ns, here.collectives_ns});
     if (gathering_.members.size() < program_.placement.stages[index(action.stage)].ranks.size()) return;
@@ -180,8 +182,8 @@ class StreamedWalk {
       gives_up_ = !period_ && repeat_.kept_actions() > most_without_period_;
       return;
     }
-    // Each cursor skips its repetitions. All other state moves as far as it moved since the stored moment,
-    // once for each repetition.
+    // Each cursor skips its repetitions. All other state has changed by some amount since the stored moment.
+    // This amount is added once for each skipped repetition.
     period_ = jump->shift;
     for (std::int32_t rank = 0; rank < program_.rank_count(); ++rank) {
       const CursorMove& move = jump->moves[index(rank)];
@@ -193,8 +195,8 @@ class StreamedWalk {
     jumped_ += jump->times * jump->actions;
   }
 
-  /// Returns whether no repetition was found in time. The walk would have to process every action of a long
-  /// run.
+  /// Returns true if the walk has found no repetition in time. It would have to process every action of a
+  /// long run.
   bool gives_up() const { return gives_up_; }
 
   // --- calls from RepeatSearch --------------------------------------------------------------------------
@@ -207,13 +209,13 @@ class StreamedWalk {
     for (const RankState& rank : ranks_) sum += rank.actions;
     return sum;
   }
-  /// Returns whether any two microbatches that are `units` apart go to the same ranks.
+  /// Returns true if any two microbatches whose numbers differ by `units` use the same ranks.
   bool routes_repeat(std::int32_t units) const {
     return std::ranges::all_of(program_.placement.stages, [&](const StagePlacement& stage) {
       return units % static_cast<std::int32_t>(stage.route.size()) == 0;
     });
   }
-  /// Returns whether the walk must know which weight versions later actions use.
+  /// Returns true if the walk must know which weight versions later actions use.
   bool reads_ahead() const {
     return kWithFigures && program_.update != UpdateRule::minibatch && !program_.mixed_versions;
   }
@@ -224,16 +226,17 @@ class StreamedWalk {
 
   template <class State>
   void show(State& state) {
-    in_flight_.show(state);  // first, because it differs soonest when messages gather
+    in_flight_.show(state);  // first, because in states that differ, messages usually differ
     if (!state.goes_on()) return;
-    // This precedes the change of the clocks, which decide which other times matter.
+    // AdvanceState changes the clocks below. They decide which queue times matter, so the queues come before.
     ways_.show(state, [&](std::int32_t rank) { return clock_ns(rank); });
     for (std::size_t rank = 0; rank < ranks_.size() && state.goes_on(); ++rank) {
       RankState& here = ranks_[rank];
       if constexpr (kWithFigures) accounts_[rank].show(state, here.clock_ns);
       show_unless_past(state, here.collectives_ns, here.clock_ns);
     }
-    // No STEP waits for a reduction that has ended by its rank's clock, so such a reduction is not shown.
+    // No STEP waits for a reduction that has ended before its rank's clock, so such a reduction has no
+    // effect.
     held_stages_.for_each([&](std::int32_t /*stage*/, HeldStage& held) {
       state.count(held.reductions);
       if (!state.flag(held.reduction.end_ns > clock_ns(held.rank))) return;
@@ -250,10 +253,10 @@ class StreamedWalk {
 
  private:
   static constexpr bool kWithFigures = kFollowed == Followed::figures;
-  // The limits resemble the limits in period_of_repetitions() (steady_state.cpp). Jumps make passes cheap, so
-  // only actions that were not jumped over count.
+  // These limits resemble those of period_of_repetitions() (steady_state.cpp). Only actions that the walk has
+  // placed one by one count, because jumps cost little.
   static constexpr std::int64_t kMostPasses = 64;
-  static constexpr std::int64_t kMostWalked = 1 << 22;  // actions; the limit applies after two passes
+  static constexpr std::int64_t kMostWalked = 1 << 22;  // limit of the actions; it applies after two passes
 
   // --- passes -----------------------------------------------------------------------------------------
 
@@ -277,8 +280,8 @@ class StreamedWalk {
   }
 
   /// Returns the number of actions after which the walk gives up if it has found no repetition. 1F1B repeats
-  /// after 2 K^2 actions, interleaved rules later. A run of at most 2^24 actions is always walked to its end,
-  /// which takes seconds.
+  /// after 2 K^2 actions, and interleaved schedules repeat later. The walk always completes a run of at most
+  /// 2^24 actions, which takes seconds.
   static std::int64_t most_without_period(std::span<const ActionLoops> lists) {
     constexpr std::int64_t kWalkedWhole = 1 << 24;
     std::int64_t all = 0;
@@ -293,7 +296,8 @@ class StreamedWalk {
   void price(std::int32_t stage) {
     for (std::size_t kind = 0; kind < kKindCount; ++kind) {
       const auto here = static_cast<ActionKind>(kind);
-      // The table avoids a switch over kinds at every action. All microbatches have equal costs.
+      // The table replaces a switch over kinds at every action. It needs no microbatch, because all
+      // microbatches have equal costs.
       durations_[index(stage)][kind] =
           is_compute(here) ? duration_ns(experiment_.costs.stages[index(stage)], here) : 0;
     }
@@ -301,7 +305,7 @@ class StreamedWalk {
 
   void find_senders() {
     for (const StageEdge& edge : in_flight_.edges().edges()) {
-      // Each replica sends only to the replicas with which the routes pair it.
+      // A replica exchanges messages only with those replicas that process the same microbatches.
       const std::vector<std::int32_t>& from = program_.placement.stages[index(edge.from)].route;
       const std::vector<std::int32_t>& to = program_.placement.stages[index(edge.to)].route;
       const std::size_t units = std::lcm(from.size(), to.size());
@@ -340,14 +344,14 @@ class StreamedWalk {
         awaited_.push_back({.start_ns = message.start_ns, .end_ns = message.arrival_ns});
         if (message.bytes > 0) taken_.push_back({.leaf = leaf, .message = message});
       });
-      // A reduction that has ended or does not exist ends before the clock, so it delays nothing.
+      // A reduction that does not exist or has ended has an end before the clock, so it delays nothing.
       if (action.kind == ActionKind::step) awaited_.push_back(held_stages_.at(action.stage, rank).reduction);
     }
   }
 
   void account(std::int32_t rank, std::span<const Action> group, Ns start) {
     RankState& here = ranks_[index(rank)];
-    // The cursor is still at the group, so LaterForwards needs the length of the group.
+    // The cursor is still at this group, so LaterForwards must skip the actions of the group.
     const LaterForwards later{program_, heads_, held_stages_, rank, group.size()};
     for (std::size_t leaf = 0; leaf < group.size(); ++leaf) {
       const PlacedAction placed{.action = group[leaf],
@@ -356,7 +360,7 @@ class StreamedWalk {
                                 .end_ns = here.clock_ns,
                                 .position = here.position++};
       accounts_[index(rank)].compute(placed, later);
-      // The action that takes in a message also releases its buffer, at the position of this action.
+      // The action that receives a message also releases the message's buffer.
       for (const Taken& taken : taken_) {
         if (taken.leaf == leaf)
           accounts_[index(rank)].received(placed, taken.message.bytes, taken.message.start_ns);
@@ -385,8 +389,8 @@ class StreamedWalk {
 
   bool is_finished(std::int32_t rank) const { return heads_.group(rank).empty(); }
 
-  /// Applies the rank's memory changes before the earliest of its own clock and the clocks of its neighbours.
-  /// No earlier change can follow.
+  /// Applies the rank's memory changes that are earlier than its own clock and the clocks of all ranks with
+  /// which it exchanges messages. No earlier change can follow.
   void settle(std::int32_t rank) {
     Ns before = is_finished(rank) ? kNever : clock_ns(rank);
     for (const std::int32_t sender : ranks_[index(rank)].senders) {
@@ -400,8 +404,8 @@ class StreamedWalk {
   StreamedRun figures() && {
     StreamedRun run;
     run.jumped = jumped_;
-    // This is true after jumps, too: no jump passes the last repetition of a loop, so walked actions end
-    // last.
+    // `last_end_ns_` is right after jumps, too. No jump passes the last repetition of a loop, so the last
+    // message was placed by the walk.
     run.makespan_ns = last_end_ns_;
     for (const RankState& rank : ranks_) run.makespan_ns = std::max(run.makespan_ns, rank.clock_ns);
     for (std::int32_t rank = 0; rank < program_.rank_count(); ++rank) {
@@ -462,8 +466,8 @@ class StreamedWalk {
   std::vector<RankLedger> accounts_;  // index: rank
   HeldStages held_stages_;
   Gathering gathering_;
-  Ns last_end_ns_ = 0;             // last end of a message or collective
-  std::vector<Interval> awaited_;  // transfers and reductions for which the present group waits
+  Ns last_end_ns_ = 0;             // the latest end of a message or collective
+  std::vector<Interval> awaited_;  // transfers and reductions for which the current group waits
   std::vector<Taken> taken_;
   Jumps jumps_;
   RepeatSearch repeat_;

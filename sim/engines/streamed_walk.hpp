@@ -1,6 +1,7 @@
 #pragma once
-// Times a program while its actions are generated from loops (action_loops.hpp). No list is stored. If the
-// state repeats, the walk jumps. tests/sim/streamed_walk_test.cpp compares it with the other engines.
+// Computes the times of a program while it generates the actions from loops (action_loops.hpp). It stores no
+// lists. If the state repeats, it jumps over the repetitions. tests/sim/streamed_walk_test.cpp compares it
+// with the other engines.
 
 #include <cstddef>
 #include <cstdint>
@@ -30,8 +31,7 @@ struct RankTraffic {
   Bytes bytes = 0;
 };
 
-/// The result of a streamed walk. Its figures equal the figures of a stored run. Figures that need spans are
-/// missing.
+/// The result of a streamed walk. Its figures equal those of a stored run. It has no spans.
 struct StreamedRun {
   Ns makespan_ns = 0;
   std::vector<RankFigures> ranks;  ///< figures and memory of each rank, without device names
@@ -39,43 +39,42 @@ struct StreamedRun {
   std::int64_t messages = 0;  ///< number of messages between ranks
   std::int64_t actions = 0;   ///< number of compute actions that the walk placed one by one
   std::int64_t jumped = 0;    ///< number of compute actions that the walk jumped over
-  /// Period of the last jump: the time and the number of microbatches after which the state repeats.
+  /// The period that the last jump has used: the time and the number of microbatches after which the state
+  /// repeats. Absent if the walk has not jumped.
   std::optional<Ns> period_ns;
   std::int64_t period_microbatches = 0;
 };
 
 enum class Jumps : std::uint8_t {
   taken,
-  left_out,  // the walk places every action one by one
+  left_out,  // the walk places every action and never jumps
 };
 
-/// Walks through `lists`, which replace the experiment's own lists. Every transfer has its route to itself.
-/// Memory grows with the stored loops and the messages in flight. Requires that not_streamed()
-/// (streamed_walk.hpp) returns nothing. Error: the order cannot be executed, or the members of a collective
-/// do not join it in one order.
+/// Walks through `lists`, which replace the experiment's own lists. Links are not shared. Memory grows with
+/// the loops and the messages in flight. Requires that not_streamed() returns nothing. Error: the lists
+/// cannot be executed in placement rounds, because ranks wait for each other or members join collectives in
+/// different orders.
 tl::expected<StreamedRun, std::string> stream(const Experiment& experiment,
                                               std::span<const ActionLoops> lists, Jumps jumps = Jumps::taken);
 
 /// Returns the period of a synchronous program that is repeated without end, like steady_period(). Returns
-/// nothing if no period shows within 64 passes, or within 2^22 actions that the walk places one by one.
+/// nothing if there is no period within 64 passes, or within 2^22 actions that the walk places one by one.
 /// Requires that not_streamed() returns nothing.
 std::optional<Period> streamed_period(const Experiment& experiment, std::span<const ActionLoops> lists);
 
-// Checks a program before a streamed walk (streamed_walk.cpp) starts.
-
-/// Returns the property of the experiment that a streamed walk cannot handle, or nothing if it can run.
-/// `lists` must contain compute actions only.
+/// Returns the property of the experiment that prevents a streamed walk, as text for messages. Returns
+/// nothing if the walk is possible. `lists` must contain compute actions only.
 std::optional<std::string> not_streamed(const Experiment& experiment, std::span<const ActionLoops> lists);
 
-/// Returns the stages that each rank holds, ascending.
+/// Returns for each rank the stages that it holds, in ascending order.
 std::vector<std::vector<std::int32_t>> stages_by_rank(const Placement& placement, std::size_t ranks);
 
-/// Returns for each rank whether its memory changes are reported in the order in which peaks count them.
+/// Returns for each rank whether its memory changes come in the order in which the peaks must count them.
 std::vector<TellingOrder> telling_orders(const Experiment& experiment, std::span<const ActionLoops> lists);
 
-/// Returns whether all passes of a stage take time.
+/// Returns true if F, B, I and W of a stage all take time.
 bool takes_time(const StageCost& cost);
-/// Returns whether a message over the edge has bytes in either direction.
+/// Returns true if activations or gradients on the edge have bytes.
 bool has_bytes(const EdgeCost& edge);
 
 }  // namespace penstock

@@ -1,17 +1,19 @@
 #pragma once
-// A compiled program: the dependencies between actions and messages, without durations. compile.hpp makes it,
-// evaluate.hpp times it, and evaluate.hpp times it under several cost tables at once.
+// A tape is a compiled program: a list of instructions that compute the times of actions and messages. It
+// contains the dependencies but no durations. compile.hpp makes tapes, and evaluate.hpp runs them with one or
+// several tables of costs.
 //
 // One instruction raises one clock and sends at most one message:
 //
 //   x = max(v[a], v[b]) + w;   v[a] = x
 //   y = max(x, v[c], v[e]) + hold;   v[c] = v[e] = y;   v[d] = y + latency
 //
-// The registers v are the clocks of ranks and launching hosts, the queues at both ends of channels, messages
-// in flight, and messages that still wait. The duration class of the instruction gives w; its link class
-// gives c, e, hold and latency. An instruction without a second input has b = a; one without a message has c
-// = e = a. No term is constant, so a tape is a homogeneous max-plus map (Baccelli et al., Synchronization and
-// Linearity, 1992, chapter 3): if all clocks start t later, all results are t later.
+// The registers v contain the times of ranks' clocks, of launching hosts, of the queues at both ends of
+// channels, of messages in flight, and of messages that still wait. The duration class of the instruction
+// determines w. Its link class determines c, e, hold and latency. An instruction without a second input has b
+// = a, and one without a message has c = e = a. No term is constant, so a tape is a homogeneous max-plus map
+// (Baccelli et al., Synchronization and Linearity, 1992, chapter 3): if all clocks start t later, all results
+// are t later.
 
 #include <cstddef>
 #include <cstdint>
@@ -28,7 +30,7 @@ namespace penstock {
 using Register = std::uint32_t;
 inline constexpr Register kNoRegister = std::numeric_limits<Register>::max();
 
-/// The number of cost tables in one pass over a tape (evaluate.hpp): 64-bit times that fill a cache line.
+/// The number of cost tables in one pass over a tape (evaluate.hpp). Their 64-bit times fill one cache line.
 inline constexpr std::size_t kLanes = 8;
 inline constexpr std::size_t kLaneBytes = kLanes * sizeof(Ns);
 
@@ -43,14 +45,15 @@ struct Instruction {
   Class link = 0;
 };
 using NarrowInstruction = Instruction<std::uint16_t>;
-using WideInstruction = Instruction<std::uint32_t>;  // for programs with more than 2^16 classes
+using WideInstruction = Instruction<std::uint32_t>;  // for tapes with more than 2^16 duration or link classes
 
 /// The groups of microbatches that cost the same. Microbatches m and m + `count` are in one group.
 struct MicrobatchGroups {
   std::int32_t count = 1;   ///< 1: all microbatches cost the same
-  std::int32_t slices = 1;  ///< units (slices) of one microbatch
+  std::int32_t slices = 1;  ///< number of slices of one microbatch
 
-  /// Returns a number for the stage and the group of an action. An action without a microbatch is in group 0.
+  /// Returns a number that identifies the stage and the group of an action. An action without a microbatch is
+  /// in group 0.
   std::size_t place_of(const Action& action) const {
     const std::int32_t group =
         count == 1 || action.microbatch == kNoMicrobatch ? 0 : action.microbatch / slices % count;
@@ -61,12 +64,12 @@ struct MicrobatchGroups {
   friend bool operator==(const MicrobatchGroups&, const MicrobatchGroups&) = default;
 };
 
-/// The source of an instruction's duration: a group of compute actions, a collective, or a launch by a host.
-/// A class with neither actions nor a launch takes 0 ns.
+/// The actions that determine an instruction's duration: a group of compute actions, a collective, or a
+/// launch by a host. A class with neither actions nor a launch takes 0 ns.
 struct DurationClass {
   std::uint32_t first = 0;  ///< index into Tape::class_actions
   std::uint32_t count = 0;
-  bool launches = false;  ///< true: the launch of one action of any kind
+  bool launches = false;  ///< true: the class is the launch of one action of any kind
 };
 /// The class with a duration of 0 ns, which every tape has.
 inline constexpr std::uint32_t kNoTime = 0;
@@ -75,7 +78,7 @@ inline constexpr std::uint32_t kNoTime = 0;
 struct TransferClass {
   std::int32_t from_rank = 0;
   std::int32_t to_rank = 0;
-  Action send;  ///< a SEND_F or SEND_B; only the group of its microbatch matters
+  Action send;  ///< a SEND_F or SEND_B with any microbatch of the group
 };
 
 /// The queues that a message passes, and its transfer class. An instruction without a message has no
@@ -83,37 +86,41 @@ struct TransferClass {
 struct LinkClass {
   static constexpr std::int32_t kNoTransfer = -1;
 
-  Register c = 0;  ///< queue at the sender, and also at the receiver if both queues hold the same messages
-  Register e = 0;  ///< queue at the receiver; equal to c if it never delays the message or is the same queue
+  Register c = 0;  ///< queue at the sender; also that of the receiver if both hold the same messages
+  Register e = 0;  ///< queue at the receiver; equal to c if it has no register of its own
   std::int32_t transfer = kNoTransfer;  ///< index into Tape::transfers
 };
 
-/// The position in the flat program of the action that an instruction ends, and the message that it starts.
-/// For a collective, `message` is the collective that it ends. kNone if there is none.
+/// The action and the message of an instruction. `position` is that of the action in the flat program, or -1
+/// if there is no action. `message` is the message that the instruction starts, or the collective that it
+/// ends, or -1.
 struct Origin {
   std::int32_t position = -1;
   std::int32_t message = -1;
 };
 
-/// The queues of a message that a pass must check: none if no message ever has to wait for a queue.
+/// The queues that a pass must follow: none (no message ever waits for a queue), one queue for each message,
+/// or the queues at both of its ends.
 enum class QueuesFollowed : std::uint8_t { none, one_end, both_ends };
 
 struct Tape {
   std::variant<std::vector<NarrowInstruction>, std::vector<WideInstruction>> code;
   std::vector<Origin> origins;  ///< one for each instruction
   std::vector<DurationClass> durations;
-  std::vector<Action> class_actions;  ///< actions of the classes; only their groups of microbatches matter
+  /// The actions of all duration classes. The microbatch of an action is an example from its group
+  /// of microbatches.
+  std::vector<Action> class_actions;
   std::vector<TransferClass> transfers;
   std::vector<LinkClass> links;
-  MicrobatchGroups groups;  ///< groups of microbatches that have different classes
+  MicrobatchGroups groups;  ///< the groups of microbatches for which there are separate classes
   std::int32_t rank_count = 0;
-  /// Registers 0 to rank_count - 1 are the ranks' clocks. `last` is the latest end of messages that no rank
-  /// waits for.
+  /// Registers 0 to rank_count - 1 are the ranks' clocks. Register `last` has the latest end of messages for
+  /// which no rank waits.
   Register register_count = 0;
   Register last = 0;
   bool both_ends = false;  ///< true if c and e differ for some link
-  /// Duration classes of the instructions that send, if all messages of each queue are sent by one rank's
-  /// clock. Nothing if some queue has messages of several ranks or of another sender.
+  /// The duration classes of the instructions that send messages. Absent if some queue gets messages of
+  /// several ranks, or messages that another register than a rank's clock starts.
   std::optional<std::vector<std::uint32_t>> senders;
 
   std::size_t size() const { return origins.size(); }

@@ -1,13 +1,14 @@
-// Numbers the classes of a tape and finds the registers of its queues, while compile.cpp or turn_tape.cpp
+// Numbers the classes of a tape, and assigns registers to its queues, while compile.cpp or turn_tape.cpp
 // writes the tape.
 //
-// Groups of actions of the same kinds on the same stages have one duration class; where microbatches
-// differ, of microbatches that cost the same. Alone, an action is looked up by group of microbatches,
-// stage and kind; a longer group leaf by leaf, as a path in a tree:
+// Groups with the same kinds of actions on the same stages have one duration class. If microbatches have
+// different costs, each group of equal microbatches has its own classes. A single action is found in a table
+// by its group of microbatches, stage and kind. An overlapped pair is found action by action, as a path in a
+// tree:
 //
 //   (0F5;3B2)   first 0F -> its place in the table; then (0F, 3B) -> number of that pair
 //
-// Numbers follow the order in which classes are met, and so does the tape's list of them.
+// Classes are numbered in the order of their first use, which is also their order on the tape.
 
 #include "sim/engines/tape_writer.hpp"
 
@@ -31,7 +32,7 @@ namespace penstock {
 
 namespace {
 
-/// Returns the entry at `place`. The table grows if needed.
+/// Returns the entry at `place`. Extends the table with `unknown` if it is too short.
 std::uint32_t& entry(std::vector<std::uint32_t>& table, std::size_t place, std::uint32_t unknown) {
   if (place >= table.size()) table.resize(place + 1, unknown);
   return table[place];
@@ -51,8 +52,8 @@ std::uint32_t TapeClasses::new_single(std::uint32_t place, std::span<const Actio
 }
 
 std::uint32_t TapeClasses::longer_group(std::span<const Action> group) {
-  // The number of leaves is part of the key. So the place of a first leaf and the number of a longer group
-  // cannot be confused.
+  // The key contains the number of leaves. Without it, the place of a first leaf could equal the number of a
+  // longer group.
   std::uint32_t leaves = place_of(group.front());
   std::uint32_t count = 1;
   for (const Action& leaf : group.subspan(1)) leaves = longer_.of({count++, leaves, place_of(leaf)}).number;
@@ -76,17 +77,17 @@ std::uint32_t TapeClasses::link_of_further(Register a) {
   return known = static_cast<std::uint32_t>(tape_.links.size() - 1);
 }
 
-// Messages of one stage edge and direction between the same two ranks have one route, because they pass the
-// same queue at each end. If microbatches differ, each group has its own route. So queues are compared route
-// by route:
+// Messages of one stage edge and direction between the same two ranks pass the same queues, so they have one
+// route. If microbatches have different costs, each group has its own route. Two queues get one register if
+// they hold the messages of the same routes:
 //
 //   rank 0 sends on A   route A -> B            a message leaves A and B at the same moment: one register
 //   rank 2 sends on C   routes C -> D, C -> E   C holds the messages of D and of E: three registers
 //
-// An eager message is not in the receiver's queue. It counts as a message of that queue only if a later
-// message waits behind it there. Other eager messages of one sender may go to other ranks, because messages
-// in the receiver's queue wait for them at the sender. If a receiver's queue also sends, it never shares the
-// sender's register, because an eager message does not wait for what leaves there.
+// An eager message does not wait in the receiver's queue. It counts as a message of this queue only if a
+// later message waits behind it there. If a rank also sends messages through the queue in which it receives
+// eager messages, this queue has its own register. The eager messages do not wait for the messages that the
+// rank sends.
 
 MessageWays::MessageWays(ChannelModel model, const MicrobatchGroups& groups, std::size_t ways)
     : model_(model), groups_(groups) {
@@ -125,22 +126,22 @@ std::uint32_t MessageWays::queue_at(std::int32_t rank, const MessageEnd& end) {
   return queue;
 }
 
-/// Finds pairs of queues that hold the same messages. One queue represents both.
+/// Finds pairs of queues that hold the same messages, and lets one queue represent both.
 void MessageWays::pair_queues() {
-  // Find the queue at the other end of each queue's messages, or kSeveral.
+  // Finds for each queue the queue at the other end of its messages, or kSeveral.
   for (const Way& way : ways_) {
     if (!way.is_of_queue) continue;
     note(way.sender, way.receiver);
     note(way.receiver, way.sender);
   }
-  // The last rule at the top of this file: the receiving queue of an eager message is not paired if it also
-  // sends.
+  // The queue in which a rank receives eager messages is not paired if the rank also sends through it. The
+  // comment above gives the reason.
   std::vector<bool> sends(queues_.size(), false);
   for (const Way& way : ways_) sends[way.sender] = true;
   for (const Way& way : ways_) {
     if (way.eager && sends[way.receiver]) queues_[way.receiver].across = kSeveral;
   }
-  // Two queues hold the same messages if each has only the other at the other end.
+  // Two queues hold the same messages if each is the only queue at the other end of the other's messages.
   for (std::uint32_t queue = 0; queue < queues_.size(); ++queue) {
     const std::uint32_t across = queues_[queue].across;
     const bool equal = across < kSeveral && queues_[across].across == queue;
@@ -148,7 +149,7 @@ void MessageWays::pair_queues() {
   }
 }
 
-/// Records that a message of `queue` has the queue `across` at its other end.
+/// Records that `across` is the queue at the other end of a message of `queue`.
 void MessageWays::note(std::uint32_t queue, std::uint32_t across) {
   std::uint32_t& known = queues_[queue].across;
   known = known == kNoQueue || known == across ? across : kSeveral;
@@ -167,7 +168,7 @@ WayRegisters MessageWays::in_registers(Register first) && {
   };
   for (std::size_t way = 0; way < ways_.size(); ++way) {
     const Register sender = numbered(ways_[way].sender);
-    // Nothing at the receiver delays an eager message. compile.cpp handles messages that wait behind it.
+    // An eager message does not wait at the receiver. compile.cpp handles messages that wait behind it.
     const Register receiver = ways_[way].eager ? sender : numbered(ways_[way].receiver);
     found.links.push_back({.c = sender, .e = receiver, .transfer = static_cast<std::int32_t>(way)});
     found.both_ends |= sender != receiver;
@@ -176,21 +177,20 @@ WayRegisters MessageWays::in_registers(Register first) && {
   return found;
 }
 
-// A rank's clock increases by at least the duration of each action. Suppose that one rank sends all messages
-// of a queue when its actions end, and no message holds the queue longer than such an action takes. Then the
-// queue is free before the next message comes:
+// Suppose that a single rank sends all messages of a queue, each at the end of an action, and that no message
+// occupies the queue longer than such an action takes. Then the queue is free before the next message comes:
 //
 //   rank 0      | 0F0   | 0F1   |       0F1 ends at least one duration after 0F0
 //   queue 0>1           |-hold-|        the hold ends earlier
 
 std::optional<std::vector<std::uint32_t>> QueueSenders::of(const Tape& tape) const {
   if (!only_clocks_ || tape.both_ends) return std::nullopt;
-  std::vector<std::int32_t> rank_of(tape.register_count, -1);  // for each queue its only sender, or -1
+  std::vector<std::int32_t> rank_of(tape.register_count, -1);  // for each queue, its only sender, or -1
   for (const LinkClass& link : tape.links) {
     if (link.transfer == LinkClass::kNoTransfer) continue;
     std::int32_t& rank = rank_of[link.c];
     const std::int32_t sender = tape.transfers[index(link.transfer)].from_rank;
-    // Messages of two ranks may come in any order.
+    // A message of another rank may come while the queue is still busy.
     if (rank != -1 && rank != sender) return std::nullopt;
     rank = sender;
   }
@@ -205,8 +205,8 @@ QueuesFollowed queues_followed(const Tape& tape, std::span<const PricedLink> lin
                                std::span<const Ns> durations) {
   if (tape.both_ends) return QueuesFollowed::both_ends;
   if (!tape.senders) return QueuesFollowed::one_end;
-  // The longest hold of all queues is compared with the shortest sender of all queues, because a pass follows
-  // either all queues or none.
+  // A pass follows either all queues or none, so the longest hold of all queues is compared with the shortest
+  // action that sends.
   Ns longest_hold = 0;
   for (const PricedLink& link : links) longest_hold = std::max(longest_hold, link.hold_ns);
   const bool any_shorter = durations.empty() || std::ranges::any_of(*tape.senders, [&](std::uint32_t sender) {

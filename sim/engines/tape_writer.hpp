@@ -1,7 +1,6 @@
 #pragma once
-// The parts with which compile.cpp and turn_tape.cpp write a tape (tape.hpp): numbers for keys that recur,
-// the instructions, the classes of durations, the queues that messages pass, and the ranks that send
-// through each queue.
+// The classes with which compile.cpp and turn_tape.cpp write a tape (tape.hpp). They number keys, write
+// instructions, find duration classes and queues, and record which ranks send through each queue.
 
 #include <array>
 #include <cstddef>
@@ -22,8 +21,9 @@
 
 namespace penstock {
 
-/// Numbers keys of `kWords` words from 0 on, in the order of their first use. The hash table has open
-/// addressing, is at most half full, and contains only numbers. A vector contains the keys.
+/// Assigns numbers to keys of `kWords` words. Numbers start at 0 and follow the order of the first use. The
+/// hash table has open addressing, is at most half full, and contains only the numbers. A vector contains the
+/// keys.
 template <std::size_t kWords>
 class Numbering {
  public:
@@ -47,7 +47,8 @@ class Numbering {
     return {.number = places_[place], .is_new = true};
   }
 
-  /// Compares without a branch for each word and without a call, because keys are short and mostly equal.
+  /// Returns true if two keys are equal. It compares without branches, because keys are short and mostly
+  /// equal.
   static bool equal(const Key& a, const Key& b) {
     std::uint32_t difference = 0;
     for (std::size_t word = 0; word < kWords; ++word) difference |= a[word] ^ b[word];
@@ -57,7 +58,8 @@ class Numbering {
  private:
   static constexpr std::uint32_t kFree = 0xffff'ffff;
 
-  /// Returns the first place, from the key's hash on, that is free or holds the key's number.
+  /// Returns the place of the key's number. If the key has none, returns the free place for it. The search
+  /// starts at the key's hash.
   std::size_t free_or_equal(const Key& key) const {
     const std::size_t mask = places_.size() - 1;
     std::size_t place = hash(key) & mask;
@@ -81,7 +83,8 @@ class Numbering {
   std::vector<std::uint32_t> places_;  // size is a power of two
 };
 
-/// The instructions of a tape. They are narrow until some class number is too large; then all become wide.
+/// The instructions of a tape. They are narrow until a class number exceeds 16 bits. Then all instructions
+/// become wide.
 class TapeCode {
  public:
   void reserve(std::size_t instructions) { narrow_.reserve(instructions); }
@@ -98,9 +101,9 @@ class TapeCode {
   Register last_clock() const { return !is_wide_ ? narrow_.back().a : wide_.back().a; }
   Register last_message() const { return !is_wide_ ? narrow_.back().d : wide_.back().d; }
   std::uint32_t last_duration() const { return !is_wide_ ? narrow_.back().duration : wide_.back().duration; }
-  /// Lets the last instruction send its message to register `d`.
+  /// Sets the register `d` of the last instruction, which gets the arrival of its message.
   void send_along(Register d) { (!is_wide_ ? narrow_.back().d : wide_.back().d) = d; }
-  /// Lets the last instruction send its message to register `d` over a link.
+  /// Sets the register `d` and the link class of the last instruction.
   void send_along(Register d, std::uint32_t link) {
     send_along(d);
     if (!fits(link)) widen();
@@ -124,7 +127,7 @@ class TapeCode {
     wide_.push_back(instruction);
   }
 
-  /// Makes all instructions of the tape wide. With two sizes in one tape, the loop would have to check each
+  /// Makes all instructions wide. With two sizes in one tape, a pass would have to check the size of each
   /// instruction.
   [[gnu::noinline]] void widen() {
     if (is_wide_) return;
@@ -137,13 +140,13 @@ class TapeCode {
 
   bool is_wide_ = false;
   std::vector<NarrowInstruction> narrow_;
-  std::vector<WideInstruction> wide_;  // all instructions, as soon as one is wide
+  std::vector<WideInstruction> wide_;  // contains all instructions if `is_wide_`
 };
 
 /// Numbers classes in the order of their first use, and adds them to the tape. Each call takes constant time.
 class TapeClasses {
  public:
-  /// Creates the classes of a program with `ranks` ranks. The tape must outlive this object.
+  /// Adds the first classes of a program with `ranks` ranks to the tape. The tape must outlive this object.
   TapeClasses(const MicrobatchGroups& groups, std::int32_t ranks, Tape& tape);
 
   /// Returns the class of a group of compute actions, or of a collective.
@@ -160,8 +163,8 @@ class TapeClasses {
     return launch_;
   }
 
-  /// Returns the link class of instructions that raise register `a` and send no message. The ranks' clocks
-  /// have the first link classes.
+  /// Returns the link class of instructions that raise register `a` and send no message. For the clock of
+  /// rank r, this is class r.
   std::uint32_t link_of_none(Register a) { return a < ranks_ ? a : link_of_further(a); }
 
  private:
@@ -182,24 +185,26 @@ class TapeClasses {
   Register ranks_;
   Tape& tape_;
   std::vector<std::uint32_t> single_;  // duration class by group of microbatches, stage and kind
-  Numbering<3> longer_;  // longer groups; key: number of leaves, number of the leaves before, last leaf
+  // Numbers of longer groups; key: number of leaves before the last, their number, last leaf.
+  Numbering<3> longer_;
   std::vector<std::uint32_t> of_longer_;
   std::uint32_t launch_ = kNoClass;
-  std::vector<std::uint32_t> unlinked_;  // link class of each register after the ranks' clocks
+  std::vector<std::uint32_t> unlinked_;  // link classes of the registers after the ranks' clocks
 };
 
 /// The transfer and link classes of all routes, by route number.
 struct WayRegisters {
   std::vector<TransferClass> transfers;
   std::vector<LinkClass> links;
-  Register queue_count = 0;  ///< number of registers that the queues take
+  Register queue_count = 0;  ///< number of registers of the queues
   bool both_ends = false;    ///< true if c and e differ for some link
 };
 
-/// Numbers routes in the order of their first messages. Messages of different groups have different routes.
+/// Numbers routes in the order of their first messages. Messages of different groups of microbatches have
+/// different routes.
 class MessageWays {
  public:
-  /// Creates an empty object. `ways` is the expected number of routes.
+  /// Creates an object without routes. `ways` is the expected number of routes.
   MessageWays(ChannelModel model, const MicrobatchGroups& groups, std::size_t ways);
 
   /// Returns the number of the message's route in constant time.
@@ -214,8 +219,8 @@ class MessageWays {
   void queue_eager(std::uint32_t way) { ways_[way].is_of_queue = true; }
   std::size_t size() const { return ways_.size(); }
 
-  /// Assigns registers from `first` on to the queues, after all messages are known. Two queues with the same
-  /// messages at their two ends get one register.
+  /// Assigns registers to the queues, beginning with register `first`. All messages must be known. If two
+  /// queues are the two ends of the same messages, they get one register.
   WayRegisters in_registers(Register first) &&;
 
  private:
@@ -229,10 +234,12 @@ class MessageWays {
     bool is_of_queue = false;  // true if some message counts for the receiver's queue
   };
   struct Queue {
-    std::uint32_t across = kNoQueue;  // queue at the other end of its messages, or kSeveral
-    std::uint32_t stands_for = 0;     // this queue, or the equal queue at the other end
+    std::uint32_t across = kNoQueue;  // queue at the other end of all its messages, or kSeveral
+    // The queue whose register this queue uses: itself, or the queue at the other end.
+    std::uint32_t stands_for = 0;
   };
-  /// The last route that a stage's messages of one kind took. The next message usually takes it again.
+  /// The route of the latest message with the same stage, group, flow and eagerness. The next such message
+  /// usually has the same route.
   struct Recent {
     std::int32_t from_rank = -1;
     std::int32_t to_rank = -1;
@@ -255,28 +262,26 @@ class MessageWays {
   std::vector<TransferClass> transfers_;
   std::vector<Way> ways_;
   std::vector<Queue> queues_;
-  std::vector<Recent> recent_;  // index: sending stage, group of microbatches, flow, eager or not
+  std::vector<Recent> recent_;  // index: sending stage, group of microbatches, flow, and eager or not
   Numbering<4> numbers_;        // numbers of routes; key: sender, receiver, index in recent_, peer
   Numbering<2> queue_numbers_;  // numbers of queues; key: rank, and number at the rank
   Numbering<2> edges_;
 };
 
-// Finds out whether messages ever wait for their queues. If they never do, passes over a tape need not follow
-// the queues.
-
-/// Collects the senders of messages while a tape is written.
+/// Collects the senders of messages while a tape is written. They decide whether messages may wait for their
+/// queues.
 class QueueSenders {
  public:
-  /// Records a message that the sending rank's clock sends, in an instruction of this duration class.
+  /// Records a message that leaves when an action of the sending rank ends. `duration` is the action's
+  /// duration class.
   void add(std::uint32_t duration) {
     if (duration >= sends_.size()) sends_.resize(duration + 1, false);
     sends_[duration] = true;
   }
-  /// Records a message with any other sender.
+  /// Records a message that leaves at any other time.
   void add_other() { only_clocks_ = false; }
 
-  /// Returns the value of Tape::senders for `tape`. Requires that the links of the tape are complete. Takes
-  /// O(classes).
+  /// Returns the value of Tape::senders for `tape`. The tape must have all its links. Takes O(classes).
   std::optional<std::vector<std::uint32_t>> of(const Tape& tape) const;
 
  private:
@@ -284,8 +289,9 @@ class QueueSenders {
   std::vector<bool> sends_;  // index: duration class
 };
 
-/// Returns the queues that all passes over the tape must follow, whether they start at 0 or continue.
-/// `durations` are by class; if they are empty, instructions may take any time. Takes O(classes).
+/// Returns the queues that every pass over the tape must follow. The registers may have any values at the
+/// start of the pass. `durations` has one element for each duration class. If it is empty, instructions may
+/// take any time. Takes O(classes).
 QueuesFollowed queues_followed(const Tape& tape, std::span<const PricedLink> links,
                                std::span<const Ns> durations);
 

@@ -1,16 +1,17 @@
 // Compiles compute lists to a tape without lists of messages. compile.cpp makes such a tape from a flat
 // program.
 //
-// The order in which ranks take turns is one in which everything finds what it needs, and the order of
-// each queue at both its ends. So nothing has to be followed: what is placed is compiled.
+// Placement rounds place each action after all actions and messages for which it waits, and place the
+// messages of each queue in the order of the queue. So each instruction is written when its action or message
+// is placed:
 //
 //   turn of rank 0: 0F0      x = max(clock 0) + F; queue 0>1 and a new register take its arrival
 //   turn of rank 1: 1F0      x = max(clock 1, that register) + F; the register is free again
 //
-// A message lies in a table (HandedRegisters) by edge, flow and number, as the register of its arrival,
-// until an action takes it in. A collective is gathered in a register from the clocks of its members and
-// the ends of their collectives before it. That register is its end. It stays for as long as a rank's next
-// collective or action may ask for it. Tests: tests/sim/turn_run_test.cpp.
+// A table (HandedRegisters) stores the register with the arrival of each message until an action receives the
+// message. It is indexed by edge, flow and microbatch. The start of a collective is collected in a register,
+// from the clocks of its members and the ends of their previous collectives. The same register then has the
+// end of the collective, until no later collective or action can need it. Tests: tests/sim/turn_run_test.cpp.
 
 #include <algorithm>
 #include <cstddef>
@@ -36,8 +37,8 @@ namespace penstock {
 
 namespace {
 
-/// Records which outputs exist, like HandedOver, and the register that holds the arrival of each output that
-/// comes from another rank.
+/// Records which outputs exist, like HandedOver does. For outputs that go to another rank, it also records
+/// the register with the arrival.
 class HandedRegisters {
  public:
   explicit HandedRegisters(const Program& program)
@@ -60,15 +61,15 @@ class HandedRegisters {
     }
   }
 
-  /// Records that the newest output goes to another rank, and that `arrival` is the register of its arrival
-  /// time.
+  /// Records that the newest output goes to another rank. `arrival` is the register with the time of its
+  /// arrival.
   void newest_arrives(Register arrival) { there_[newest_] = arrival; }
-  /// Returns the number of the newest output's edge and direction (ActionWay). It is below way_count().
+  /// Returns the number of the newest output's edge and direction (ActionWay), which is below way_count().
   std::size_t newest_way() const { return newest_way_; }
   std::size_t way_count() const { return ways_.count(); }
 
-  /// Calls `use` with the registers of the action's inputs that come from other ranks. Each register is
-  /// passed only once.
+  /// Calls `use` with the arrival register of each input that comes from another rank. Passes each register
+  /// only once.
   template <class Use>
   void take_in(const Action& action, const Use& use) {
     for (const ActionWay& way : ways_.taken_by(action)) {
@@ -77,7 +78,7 @@ class HandedRegisters {
       use(std::exchange(there, kOnRank));
     }
   }
-  /// Returns the registers of outputs that no action has received.
+  /// Returns the arrival registers of outputs that no action has received.
   std::vector<Register> left() const {
     std::vector<Register> registers;
     std::ranges::copy_if(there_, std::back_inserter(registers), [](Register at) { return at < kOnRank; });
@@ -99,7 +100,7 @@ class HandedRegisters {
   std::size_t newest_way_ = 0;
 };
 
-/// The registers of collectives' ends that a later action may need.
+/// The registers with the ends of collectives that a later action or collective may need.
 class CollectiveEnds {
  public:
   explicit CollectiveEnds(std::int32_t ranks) : last_of_rank_(index(ranks), kNoRegister) {}
@@ -107,17 +108,19 @@ class CollectiveEnds {
   bool empty() const { return uses_.empty(); }
   Register last_of(std::int32_t rank) const { return last_of_rank_[index(rank)]; }
 
-  /// Records `end` as the register of the rank's newest collective of that stage and kind. Calls `let_go`
-  /// with each register that no later action needs.
+  /// Records that register `end` has the end of the rank's newest collective of this stage and kind. Calls
+  /// `let_go` with each register that nothing needs any more.
   template <class LetGo>
   void note(std::int32_t rank, const Action& collective, Register end, const LetGo& let_go) {
     if (end >= uses_.size()) uses_.resize(end + 1, 0);
-    // Two later reads: the rank's next collective, and the next action that waits for this stage and kind.
+    // The end may be read twice: by the rank's next collective, and by the next action that waits for this
+    // collective.
     uses_[end] += 2;
     release(std::exchange(last_of_rank_[index(rank)], end), let_go);
     release(std::exchange(newest(rank, collective), end), let_go);
   }
-  /// Returns the register that an action of the stage waits for, or none if an action has already read it.
+  /// Returns the register of the collective's end. Returns kNoRegister if an earlier action has already
+  /// waited for it.
   Register take(std::int32_t rank, const Action& collective) {
     return std::exchange(newest(rank, collective), kNoRegister);
   }
@@ -136,12 +139,12 @@ class CollectiveEnds {
   }
 
   std::vector<Register> last_of_rank_;
-  Numbering<3> places_;           // numbers for rank, stage and kind
+  Numbering<3> places_;           // numbers for keys of rank, stage and kind
   std::vector<Register> newest_;  // index: number from places_
   std::vector<std::int32_t> uses_;
 };
 
-/// The sink of the placement rounds (TurnTaking).
+/// Writes the tape. TurnTaking calls it for each action, message and member of a collective that it places.
 class TurnTapeWriter {
  public:
   TurnTapeWriter(const Program& program, ChannelModel model, const MicrobatchGroups& groups,
@@ -171,10 +174,11 @@ class TurnTapeWriter {
   void compute(std::int32_t rank, std::span<const Action, kActions> group) {
     std::int32_t& next = next_position_[index(rank)];
     const std::int32_t position = std::exchange(next, next + static_cast<std::int32_t>(group.size()));
-    // A RESHARD takes no time and nothing depends on its time. Only its position counts.
+    // A RESHARD takes no time, and nothing depends on its time. It only has a position.
     if (group.front().kind == ActionKind::reshard) return;
     const auto clock = static_cast<Register>(rank);
-    Register input = clock;  // the first arrival; other instructions raise the clock to further arrivals
+    // The first input's arrival; separate instructions raise the clock to further arrivals.
+    Register input = clock;
     for (const Action& action : group) {
       handed_.take_in(action, [&](Register arrival) {
         if (input == clock) {
@@ -194,7 +198,7 @@ class TurnTapeWriter {
     const std::uint32_t link = link_of(message, from_rank, to_rank);
     const Register arrival = new_register();
     const Origin origin{.message = new_message(message.microbatch)};
-    if (std::exchange(sends_nothing_, false)) {  // the instruction of the last compute action sends it
+    if (std::exchange(sends_nothing_, false)) {  // the last compute action sends this message
       code_.send_along(arrival, link);
       senders_.add(code_.last_duration());
       tape().origins.back().message = origin.message;
@@ -207,7 +211,8 @@ class TurnTapeWriter {
   }
 
   void collective(std::int32_t rank, const Action& action) {
-    // TurnTaking reports the members one after the other, so only one collective is open at a time.
+    // TurnTaking passes all members of a collective one after the other, so only one collective is incomplete
+    // at a time.
     ++next_position_[index(rank)];
     turns_.has_collectives = true;
     sends_nothing_ = false;
@@ -223,8 +228,9 @@ class TurnTapeWriter {
   }
 
   TurnTape turns() && {
-    // All registers after `last` belong to messages and collectives, because queues have none yet. If all are
-    // free, every message was received. Otherwise the program ends after the remaining messages have arrived.
+    // All registers after `last` belong to messages and collectives, because queues have no registers yet. If
+    // all of them are free, every message was received. Otherwise the program ends when the remaining
+    // messages have arrived.
     const bool all_taken_in = free_.size() == tape().register_count - (tape().last + 1);
     if (!all_taken_in) {
       for (const Register arrival : handed_.left()) raise(tape().last, arrival);
@@ -250,7 +256,7 @@ class TurnTapeWriter {
     write_linked(clock, clock, gathered_, kNoTime, classes_.link_of_none(clock), {});
   }
 
-  /// Raises the rank's clock to the ends of the collectives for which the group waits.
+  /// Raises the rank's clock to the ends of all collectives for which the group waits.
   [[gnu::noinline]] void wait_for_collectives(std::int32_t rank, std::span<const Action> group) {
     for (const Action& action : group) {
       for (const ActionKind awaited : collectives_before(action.kind, program_.sharding)) {
@@ -263,7 +269,7 @@ class TurnTapeWriter {
   }
 
   void wait_for_last_collectives() {
-    // The members of a collective share a register, so each register is used once.
+    // All members of a collective have the same register, so duplicates are removed.
     std::vector<Register> ends;
     for (std::int32_t rank = 0; rank < tape().rank_count; ++rank) {
       if (ends_.last_of(rank) != kNoRegister) ends.push_back(ends_.last_of(rank));
@@ -293,7 +299,7 @@ class TurnTapeWriter {
     return static_cast<std::int32_t>(turns_.units.size() - 1);
   }
 
-  /// Returns the link class of a message. Most messages of one edge and direction have the same one.
+  /// Returns the link class of a message. Most messages of one edge and direction have the same link class.
   std::uint32_t link_of(const StageMessage& message, std::int32_t from_rank, std::int32_t to_rank) {
     const std::uint32_t known = link_of_edge_[handed_.newest_way()];
     return known < kSeveralLinks ? known : find_link(message, from_rank, to_rank);
@@ -303,7 +309,7 @@ class TurnTapeWriter {
     std::uint32_t& known = link_of_edge_[handed_.newest_way()];
     const std::uint32_t link =
         link_of_way(ways_.of({.from_rank = from_rank, .to_rank = to_rank, .send = send_of(message)}, false));
-    // Replicas alternate on an edge, and microbatches that differ have different classes.
+    // An edge has several link classes if a stage has replicas, or if microbatches have different costs.
     const auto alone = [&](std::int32_t stage) {
       return program_.placement.stages[index(stage)].ranks.size() == 1;
     };
@@ -312,7 +318,7 @@ class TurnTapeWriter {
     return link;
   }
 
-  /// Returns the link class of a route. Its queues get numbers when all routes are known.
+  /// Returns the link class of a route. The registers of its queues are set later, when all routes are known.
   std::uint32_t link_of_way(std::uint32_t way) {
     if (way == link_of_way_.size()) {
       link_of_way_.push_back(static_cast<std::uint32_t>(tape().links.size()));
@@ -348,13 +354,12 @@ class TurnTapeWriter {
   const Program& program_;
   HandedRegisters& handed_;
   Register trash_;                           // register that is written but never read
-  std::vector<std::int32_t> next_position_;  // for each rank the position of its next action
-  bool sends_nothing_ = false;               // true if the last instruction computed and sends nothing yet
-  Register gathered_ = kNoRegister;          // register of the open collective
+  std::vector<std::int32_t> next_position_;  // for each rank, the position of its next action
+  bool sends_nothing_ = false;  // true if the last instruction is a compute action and sends no message yet
+  Register gathered_ = kNoRegister;  // register of the incomplete collective
   std::vector<std::int32_t> members_;
   std::vector<Register> free_;
-  static constexpr std::uint32_t kSeveralLinks = 0xffff'fffe;  // the edge has several links, or none is known
-                                                               // yet
+  static constexpr std::uint32_t kSeveralLinks = 0xffff'fffe;  // several links, or not known yet
   std::vector<std::uint32_t> link_of_edge_;                    // index: edge and flow
   std::vector<std::uint32_t> link_of_way_;
   MessageWays ways_;

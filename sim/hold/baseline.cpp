@@ -1,5 +1,5 @@
-// Compares present figures with the figures of a baseline. A figure fails if it is worse by more than the
-// tolerance:
+// Compares current figures (now) with the figures of a baseline (then). A figure fails if it is worse by more
+// than the tolerance:
 //
 //     makespan, peak bytes   now > then * (1 + tolerance)
 //     bubble                 now > then + tolerance
@@ -46,8 +46,8 @@ namespace penstock {
 
 namespace {
 
-/// Checks all channel models, not only the scenario's. A baseline then reports a hang before a user changes
-/// the channels.
+/// Records under which channel models the program hangs. It checks all models and not only the scenario's, so
+/// that a new hang is found before a user changes the channels.
 void find_hangs(Measurement& now, const Experiment& experiment) {
   for (const ChannelModel model : kChannelModels) {
     ChannelOptions options = experiment.channels;
@@ -84,7 +84,8 @@ StoredRun run_figures(const Result& result) {
   return figures;
 }
 
-/// Returns the peak of the fullest rank. If several ranks are equally full, it is that of the first one.
+/// Returns the peak of the fullest rank, or of the first one if several ranks are equally full. Returns
+/// nothing if there are no ranks.
 std::optional<HeldPeak> peak_of(const Result& result) {
   const auto fullest = std::ranges::max_element(
       result.ranks, {}, [](const RankReport& rank) { return rank.memory.peak_bytes; });
@@ -94,36 +95,37 @@ std::optional<HeldPeak> peak_of(const Result& result) {
       .rank = fullest->rank, .action = memory.peak_action, .unit = memory.unit, .held = memory.at_peak};
 }
 
-/// Collects the differences between the stored and the present figures of one entry.
+/// Collects the differences between the stored figures (`then`) and the current figures (`now`) of one entry.
 class Differences {
  public:
-  /// Compares two flags. `better` says whether the change is an improvement.
+  /// Compares two flags. `better` is true if a change is an improvement.
   void flag(std::string figure, bool then, bool now, bool better, const std::string& why) {
     if (then == now) return;
     const std::string detail = why.empty() || better ? "" : ": " + in_one_line(why);
     add(std::move(figure), fmt::format("{}", then), fmt::format("{}{}", now, detail), !better);
   }
 
-  /// Compares two numbers that should be small. Fails above then * (1 + tolerance).
+  /// Compares two numbers that should be small. The check fails if now > then * (1 + tolerance).
   void number(std::string figure, double then, double now, double tolerance) {
     if (then == now) return;
-    // A change from 0 has no percentage. Any increase from 0 exceeds every tolerance.
+    // A change from 0 cannot be stated in percent. Any increase from 0 fails.
     const double change = then == 0 ? 0 : now / then - 1;
     const std::string percent = then == 0 ? "" : fmt::format(" ({:+.4g} %)", 100 * change);
     add(std::move(figure), shortest_number(then), shortest_number(now) + percent,
         now > then * (1 + tolerance));
   }
 
-  /// Compares two ratios that should be small. Fails above then + tolerance.
+  /// Compares two ratios that should be small. The check fails if now > then + tolerance.
   void ratio(std::string figure, double then, double now, double tolerance) {
-    constexpr double kRounding = 1e-12;  // difference between floating-point results of two machines
+    // Allowed difference, because floating-point results differ between machines.
+    constexpr double kRounding = 1e-12;
     if (std::abs(now - then) <= kRounding) return;
     add(std::move(figure), shortest_number(then), shortest_number(now), now > then + tolerance + kRounding);
   }
 
-  /// Compares two rates that should be large. Fails below then / (1 + tolerance).
+  /// Compares two rates that should be large. The check fails if now < then / (1 + tolerance).
   void rate(std::string figure, double then, double now, double tolerance) {
-    // The largest relative difference between the floating-point results of two machines.
+    // The allowed relative difference, because floating-point results differ between machines.
     constexpr double kRounding = 1e-9;
     if (std::abs(now - then) <= kRounding * then) return;
     add(std::move(figure), shortest_number(then), shortest_number(now),
@@ -166,7 +168,7 @@ void compare_runs(Differences& differences, const BaselineFigures& expected, con
   if (!now.figures.run) {
     differences.add("runs", "true", fmt::format("false: {}", in_one_line(now.problem)), true);
   } else if (!expected.run) {
-    // The earlier program had no run and so no figures. Its present run is an improvement.
+    // The stored program could not run, so it has no figures. The current run is an improvement.
     differences.add("runs", "false", "true", false);
   } else {
     differences.number("makespan_ns", static_cast<double>(expected.run->makespan_ns),
@@ -185,7 +187,7 @@ void add_lines(std::vector<std::string>& lines, const std::string& text) {
   for (std::string line; std::getline(stream, line);) lines.push_back(std::move(line));
 }
 
-/// Returns the full messages about the problems that the findings name in one line.
+/// Returns the complete messages about the problems. The findings have only one line for each.
 std::vector<std::string> problems_of(const BaselineFigures& expected, const Measurement& now) {
   std::vector<std::string> lines;
   add_lines(lines, now.problem);
@@ -200,8 +202,8 @@ std::vector<std::string> problems_of(const BaselineFigures& expected, const Meas
   return lines;
 }
 
-/// Adds the reasons for the findings. They come from the figures and, if the baseline stores them, from
-/// programs and paths.
+/// Adds the reasons for the findings to the verdict. If the baseline stores programs and paths, they are
+/// compared as well.
 void explain(BaselineVerdict& verdict, const BaselineEntry& entry, const Measurement& now) {
   verdict.reasons = problems_of(*entry.figures, now);
   if (!entry.held || verdict.findings.empty() || !now.run) return;
@@ -209,14 +211,14 @@ void explain(BaselineVerdict& verdict, const BaselineEntry& entry, const Measure
   verdict.reasons.insert(verdict.reasons.end(), lines.begin(), lines.end());
 }
 
-/// Returns the notes about a program file. Returns none for a scenario, because its notes are assumptions
-/// about its own file.
+/// Returns the notes about a program file. For a scenario file, returns none, because its notes are only
+/// assumptions that it makes.
 std::vector<std::string> import_notes(const Scenario& scenario) {
   return scenario.program ? scenario.notes : std::vector<std::string>{};
 }
 
-/// Measures the entry's scenario again. Asks for the longest path only if the baseline stores a path, because
-/// it needs the span of every action.
+/// Measures the entry's scenario again, and returns the differences. The longest path needs the span of every
+/// action, so it is computed only if the baseline stores one.
 BaselineVerdict verdict_of(const BaselineEntry& entry, const BaselineTolerance& tolerance,
                            const std::filesystem::path& directory) {
   BaselineVerdict verdict{.scenario = entry.scenario, .findings = {}, .error = {}};
@@ -253,8 +255,7 @@ tl::expected<Measurement, std::string> measure(const std::filesystem::path& scen
   if (auto refusal = memory_refusal(*loaded, simulate_options(held)))
     return tl::unexpected(*std::move(refusal));
   const auto experiment = prepare(*loaded);
-  // A scenario that cannot be read has no figures. If a program breaks a rule, its only figure is that it is
-  // not valid.
+  // A file that cannot be read has no figures. A program that breaks a rule has one figure: it is not valid.
   if (!experiment && experiment.error().kind == ErrorKind::bad_input)
     return tl::unexpected(experiment.error().message);
   if (!experiment) {
@@ -289,10 +290,10 @@ std::vector<BaselineFinding> findings_of(const BaselineFigures& expected, const 
                                          const BaselineTolerance& tolerance) {
   Differences differences;
   differences.flag("valid", expected.valid, now.figures.valid, now.figures.valid, now.problem);
-  // An invalid program has no other figures.
+  // If the program is invalid, it has no other figures.
   if (!now.figures.valid) return differences.take();
   compare_hangs(differences, expected, now);
-  // If the stored program is invalid, the baseline has no digest and no amount of work for a comparison.
+  // If the stored program is invalid, the baseline has neither a digest nor an amount of work (`forwards`).
   if (expected.valid && expected.digest != now.figures.digest) {
     differences.add("digest", expected.digest, now.figures.digest, tolerance.digest);
   }
@@ -316,12 +317,12 @@ std::vector<BaselineVerdict> compare(const Baseline& baseline, const std::filesy
 tl::expected<Baseline, std::string> updated(const Baseline& baseline,
                                             const std::filesystem::path& directory) {
   Baseline now = baseline;
-  // The entries stay in the order of the file, so that a diff shows only real changes.
+  // The entries keep the order of the file, so that a diff of two files shows only real changes.
   for (BaselineEntry& entry : now.entries) {
     auto measurement = measure(directory / entry.scenario, now.holds_programs ? RunHeld::yes : RunHeld::no);
     if (!measurement) {
-      // If a file cannot be read, its figures must not be lost. If the file does not exist, the message says
-      // how to remove its entry.
+      // If a scenario cannot be read, the update fails, so that its stored figures are not lost. If the file
+      // does not exist, the message says how to remove the entry.
       std::error_code error;
       const bool is_gone = !std::filesystem::exists(directory / entry.scenario, error);
       return tl::unexpected(
@@ -347,7 +348,7 @@ std::vector<BaselineVerdict> accepted_by(const Baseline& before, const Baseline&
     }
     BaselineVerdict verdict{.scenario = entry.scenario, .findings = {}, .error = {}, .notes = entry.notes};
     verdict.findings =
-        // With a tolerance of 0, every difference that the update accepts is shown.
+        // The tolerance is 0, so that the result contains every difference that the update accepts.
         findings_of(*then->figures, {.figures = *entry.figures, .problem = {}}, BaselineTolerance{});
     if (then->held && entry.held && !verdict.findings.empty())
       verdict.reasons = explanation_of(*then->held, *entry.held);
@@ -356,8 +357,8 @@ std::vector<BaselineVerdict> accepted_by(const Baseline& before, const Baseline&
   return verdicts;
 }
 
-// Writes JUnit XML that GitHub, GitLab and Jenkins can read. A scenario beyond its tolerance is a failure. A
-// scenario that cannot be read is an error.
+// Writes JUnit XML that GitHub, GitLab and Jenkins can read. An entry with a failed figure is a failure. An
+// entry that cannot be measured is an error.
 
 namespace {
 
@@ -371,7 +372,7 @@ std::string lines_of(const BaselineVerdict& verdict) {
   return lines;
 }
 
-/// Returns a description of the first finding that fails.
+/// Returns a description of the first failed finding.
 std::string summary_of(const BaselineVerdict& verdict) {
   const auto failed = std::ranges::find_if(verdict.findings, &BaselineFinding::failed);
   return fmt::format("{}: expected {}, is {}", failed->figure, failed->expected, failed->actual);
@@ -408,7 +409,7 @@ std::string to_junit(const std::vector<BaselineVerdict>& verdicts) {
   pugi::xml_node suite = document.append_child("testsuites").append_child("testsuite");
   suite.append_attribute("name") = "penstock check";
   suite.append_attribute("tests") = static_cast<unsigned>(verdicts.size());
-  // failed() also counts errors, which have their own attribute.
+  // BaselineVerdict::failed() is also true for errors, which have their own attribute.
   suite.append_attribute("failures") = static_cast<unsigned>(failed - errors);
   suite.append_attribute("errors") = static_cast<unsigned>(errors);
   for (const BaselineVerdict& verdict : verdicts) add_case(suite, verdict);

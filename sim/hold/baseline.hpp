@@ -1,11 +1,11 @@
 #pragma once
-// Regression tests of schedules for CI without GPUs. A committed file stores figures of scenarios, which are
-// compared with the present figures. baseline_file.cpp reads and writes the file, and baseline_explain.cpp
-// says why a figure changed.
+// Regression tests of schedules, for CI without GPUs. A committed file, the baseline, stores figures of
+// scenarios. A check computes the figures again and compares them. baseline_file.cpp reads and writes the
+// file, and baseline_explain.cpp explains why a figure has changed.
 //
-// The longest path of a run explains its makespan. It is a chain of compute actions. Each action started when
-// the action before it had ended, or when the message of that action had arrived. The actions and the waits
-// between them add up to the makespan.
+// The longest path of a run explains the makespan. It is a chain of compute actions. Each action started when
+// the action before it in the chain had ended, or when the message of that action had arrived. The actions
+// and the waits between them add up to the makespan.
 
 #include <cstdint>
 #include <filesystem>
@@ -28,7 +28,7 @@ namespace penstock {
 
 struct PathStep {
   std::int32_t rank = 0;
-  std::string action;  ///< for example "1F3"; the first action of an overlapped group
+  std::string action;  ///< for example "1F3"; for an overlapped pair, its first action
   Ns start_ns = 0;
   Ns end_ns = 0;
 
@@ -36,7 +36,7 @@ struct PathStep {
 };
 
 /// Returns the steps of the longest path in order of time. The last step is the compute action that ends
-/// last. `timeline` must be from a run of `program`.
+/// last. `timeline` must come from a run of `program`.
 std::vector<PathStep> longest_path(const Timeline& timeline, const Program& program);
 
 /// Returns text such as "0 1F3 1000000 2000000": rank, action, start and end in nanoseconds.
@@ -44,8 +44,8 @@ std::string to_text(const PathStep& step);
 /// Reads the text that to_text() returns. Error: the text has another form.
 tl::expected<PathStep, std::string> path_step_of_text(const std::string& text);
 
-/// A part of the makespans of two runs: the compute actions of one kind on one rank, or a wait between
-/// actions.
+/// A part of the makespan and its duration in two runs. A part is the compute actions of one kind on one
+/// rank, or the waits on a rank or between two ranks.
 struct PathShare {
   std::string what;  ///< for example "rank 1 B", "from rank 0 to rank 1" or "waits on rank 2"
   Ns before_ns = 0;
@@ -57,23 +57,24 @@ struct PathShare {
 /// The difference between the longest paths of two runs. The changes of all parts add up to the change of the
 /// makespan. The part with the largest change is first.
 struct PathChange {
-  std::int32_t step = 0;  ///< index of the first step that differs, or the length of both paths if none does
+  std::int32_t step = 0;  ///< index of the first step with another action; the path's length if there is none
   std::vector<PathShare> shares;
 };
 PathChange change_of(const std::vector<PathStep>& before, const std::vector<PathStep>& after);
 
-/// The limits within which a figure may become worse. An improvement never fails. A changed digest fails only
-/// if `digest` is set. A changed amount of work always fails.
+/// The amounts by which figures may become worse. An improvement never fails. A changed digest fails only if
+/// `digest` is true. A changed amount of work always fails.
 struct BaselineTolerance {
-  double makespan = 0;    ///< fraction of the baseline's makespan; 0.01 is one percent
+  double makespan = 0;    ///< largest increase, as a fraction of the baseline's makespan; 0.01 is one percent
   double bubble = 0;      ///< largest increase of idle_over_total
-  double peak_bytes = 0;  ///< fraction of the baseline's peak
-  bool digest = false;    ///< true: a changed digest of the lowered program fails
+  double peak_bytes = 0;  ///< largest increase, as a fraction of the baseline's peak
+  bool digest = false;    ///< true: the check fails if the digest of the lowered program has changed
 
   friend bool operator==(const BaselineTolerance&, const BaselineTolerance&) = default;
 };
 
-/// The rates that a model reaches on named devices. They fall if the makespan grows, and use its tolerance.
+/// The rates that a model reaches on named devices. They decrease if the makespan increases, so the tolerance
+/// of the makespan also applies to them.
 struct ReachedRates {
   double tokens_per_second = 0;
   double tokens_per_second_per_device = 0;
@@ -86,8 +87,9 @@ struct ReachedRates {
 struct StoredRun {
   Ns makespan_ns = 0;
   double idle_over_total = 0;
-  double peak_bytes = 0;  ///< peak of the fullest rank, in bytes, or in activations if there is no model
-  std::optional<ReachedRates> rates{};  ///< absent if the model has no such rates, or if the file is older
+  double peak_bytes = 0;  ///< peak of the fullest rank, in bytes, or in activations if memory is counted so
+  /// Absent if the model has no rates, or if an older version wrote the file.
+  std::optional<ReachedRates> rates{};
 
   friend bool operator==(const StoredRun&, const StoredRun&) = default;
 };
@@ -95,13 +97,13 @@ struct StoredRun {
 /// The figures that the baseline stores for one scenario or program file.
 struct BaselineFigures {
   bool valid = true;
-  /// For each channel model, true if the program hangs under it. The other channel options are the
-  /// scenario's. Empty if the program is invalid.
+  /// For each channel model, true if the program hangs with it. The other channel options are those of the
+  /// scenario. Empty if the program is invalid.
   std::map<ChannelModel, bool> hangs{};
-  std::set<ChannelModel> crosses{};  ///< channel models under which messages are crossed
+  std::set<ChannelModel> crosses{};  ///< channel models with which messages are crossed
   std::string digest{};              ///< digest of the lowered program; empty if invalid
-  std::int64_t forwards = 0;  ///< number of F actions of all ranks and iterations, as the amount of work
-  /// Absent if the program is invalid, hangs under its own channels, or has crossed messages there.
+  std::int64_t forwards = 0;         ///< amount of work: the number of F on all ranks in all iterations
+  /// Absent if the program is invalid, or if it hangs or has crossed messages with the scenario's channels.
   std::optional<StoredRun> run{};
 
   friend bool operator==(const BaselineFigures&, const BaselineFigures&) = default;
@@ -110,18 +112,19 @@ struct BaselineFigures {
 /// The moment at which the fullest rank holds the most memory.
 struct HeldPeak {
   std::int32_t rank = 0;
-  std::string action;  ///< action that caused the peak; empty if it exists before the first action
+  std::string action;  ///< action that reaches the peak; empty if the peak exists before the first action
   MemoryUnit unit = MemoryUnit::bytes;
   MemoryByCategory held{};
 
   friend bool operator==(const HeldPeak&, const HeldPeak&) = default;
 };
 
-/// The data that explain a change of figures. They replace a checkout of the earlier version.
+/// The data of a run that explain a change of figures. With them, users need not run the earlier version
+/// again.
 struct HeldRun {
   std::string program;             ///< text of the lowered program
   std::vector<PathStep> path;      ///< longest path of the run; empty if the program hangs
-  std::optional<HeldPeak> peak{};  ///< absent if the program hangs, or if the file is older
+  std::optional<HeldPeak> peak{};  ///< absent if the program hangs, or if an older version wrote the file
 
   friend bool operator==(const HeldRun&, const HeldRun&) = default;
 };
@@ -129,9 +132,9 @@ struct HeldRun {
 struct BaselineEntry {
   std::string scenario;                    ///< path relative to the baseline file
   std::optional<BaselineFigures> figures;  ///< absent if the entry is listed but not measured yet
-  std::optional<HeldRun> held{};  ///< present if Baseline::holds_programs is set and the program is valid
-  std::vector<std::string>
-      notes{};  ///< repairs and assumptions of updated() when it read a program; not written to the file
+  std::optional<HeldRun> held{};  ///< absent if Baseline::holds_programs is false or the program is invalid
+  /// Notes about a program file from updated(); the baseline file has none.
+  std::vector<std::string> notes{};
 
   friend bool operator==(const BaselineEntry&, const BaselineEntry&) = default;
 };
@@ -144,69 +147,72 @@ struct Baseline {
   friend bool operator==(const Baseline&, const Baseline&) = default;
 };
 
-/// One difference between the baseline and the present figures, as text for users.
+/// One difference between the stored and the current figures, as text for users.
 struct BaselineFinding {
   std::string figure;  ///< for example "makespan_ns" or "hangs under pair"
   std::string expected;
   std::string actual;
-  bool failed = false;  ///< false for an improvement, or a difference within the tolerance
+  bool failed = false;  ///< false for an improvement, and for a difference within the tolerance
 
   friend bool operator==(const BaselineFinding&, const BaselineFinding&) = default;
 };
 
-/// The findings about one entry. The list is empty if the entry is unchanged.
+/// The result of the comparison of one entry. `findings` is empty if no figure has changed.
 struct BaselineVerdict {
   std::string scenario;
   std::vector<BaselineFinding> findings;
   /// Present if the scenario could not be read or simulated, or was never measured.
   std::optional<std::string> error;
-  /// Lines that explain the findings: the full message about an invalid or hanging program, and the changes
-  /// of the program and its longest path.
+  /// Lines that explain the findings: the complete message about an invalid or hanging program, and the
+  /// changes of the program, its longest path and its peak.
   std::vector<std::string> reasons{};
   std::vector<std::string> notes{};  ///< repairs and assumptions from reading a program file
   bool failed() const;
 };
 
-/// The present figures, with the reason why the program is invalid, hangs or has crossed messages. The reason
-/// is empty if the program runs.
+/// The current figures of a scenario. `problem` is the reason why the program is invalid, hangs or has
+/// crossed messages. It is empty if the program runs.
 struct Measurement {
   BaselineFigures figures;
   std::string problem;
-  /// The message for each channel model under which the program hangs or its messages are crossed.
+  /// The message for each channel model with which the program hangs or its messages are crossed.
   std::map<ChannelModel, std::string> hangs{};
-  /// Present if RunHeld::yes was passed. For an invalid program it has only the program's text, as far as it
-  /// could be read.
+  /// Present if RunHeld::yes was passed. For an invalid program file, it has only the text of the program.
+  /// For an invalid program of a scenario, it is absent.
   std::optional<HeldRun> run{};
   std::vector<std::string> notes{};  ///< repairs and assumptions from reading a program file
 };
 
-/// Says whether a measurement stores the data that explain it. These data need the span of every action.
+/// Says whether a measurement contains a HeldRun, which needs the span of every action.
 enum class RunHeld : std::uint8_t { no, yes };
 
-/// Reads a baseline file (JSON). An error names the file, the position and the expected value.
+/// Reads a baseline file (JSON). Error: the message names the file, the position, the expected value and the
+/// found value.
 tl::expected<Baseline, std::string> read_baseline(const std::filesystem::path& file);
 /// Like read_baseline(), but reads `text`. Error messages use `name` as the file's name.
 tl::expected<Baseline, std::string> parse_baseline(const std::string& text, const std::string& name);
-/// Returns the text of the file. Its order and format are fixed, so that a diff shows only real changes.
+/// Returns the baseline as the text of its file. Order and format are fixed, so that a diff of two files
+/// shows only real changes.
 std::string to_json(const Baseline& baseline);
 
-/// Computes the present figures of a scenario or program file. Error: the file cannot be read, or its shape
-/// is impossible.
+/// Computes the current figures of a scenario or program file. Error: the file cannot be read, its shape is
+/// impossible, or the run needs more memory than this machine has.
 tl::expected<Measurement, std::string> measure(const std::filesystem::path& scenario,
                                                RunHeld held = RunHeld::no);
 
-/// Returns the differences between the stored figures `expected` and the present ones, `now`.
+/// Returns the differences between the stored figures (`expected`) and the current figures (`now`).
 std::vector<BaselineFinding> findings_of(const BaselineFigures& expected, const Measurement& now,
                                          const BaselineTolerance& tolerance);
-/// Compares every entry with its present figures. `directory` is the folder of the baseline file.
+/// Compares the stored figures of every entry with its current figures. `directory` is the folder of the
+/// baseline file.
 std::vector<BaselineVerdict> compare(const Baseline& baseline, const std::filesystem::path& directory);
-/// Returns the same entries with their present figures. Error: an entry cannot be measured.
+/// Returns the baseline with the current figures of all entries. Error: an entry cannot be measured.
 tl::expected<Baseline, std::string> updated(const Baseline& baseline, const std::filesystem::path& directory);
 
 /// Returns lines that explain how `now` differs from the stored run `then`.
 std::vector<std::string> explanation_of(const HeldRun& then, const HeldRun& now);
-/// Returns the changes that an update from `before` to `after` accepts. There is one verdict for each entry,
-/// without tolerance.
+/// Returns the changes that an update from `before` to `after` accepts, as one verdict for each entry. The
+/// tolerance is 0.
 std::vector<BaselineVerdict> accepted_by(const Baseline& before, const Baseline& after);
 
 /// Returns the verdicts as JUnit XML for CI servers, with one test case for each entry.

@@ -1,8 +1,8 @@
-// Explains what got worse, compared with a baseline. It shows the differences of the program and the first
-// step at which the longest path differs. It also shows the time that each part of the path adds, and the
-// memory of the fullest rank. The changes of all parts add up to the change of the makespan. The changes of
-// all memory categories add up to the change of the peak. Only the first differences are shown, so that a
-// program of thousands of ranks stays readable.
+// Explains why figures differ from those of a baseline. It shows the differences of the program, the first
+// step at which the longest path differs, the change of each part of the path, and the change of the memory
+// on the fullest rank. The changes of all parts add up to the change of the makespan. The changes of all
+// memory categories add up to the change of the peak. It shows only the first differences, so that the text
+// about a program of thousands of ranks stays readable.
 
 #include <algorithm>
 #include <cstddef>
@@ -37,18 +37,18 @@ namespace penstock {
 
 namespace {
 
-constexpr std::size_t kMostChanges = 3;  // limit of the changes shown for one rank's list
+constexpr std::size_t kMostChanges = 3;  // largest number of changes that are shown for one rank's list
 constexpr std::size_t kMostRanks = 8;
 constexpr std::size_t kMostShares = 8;
 constexpr std::size_t kMostSettings = 8;
-constexpr std::size_t kWidest = 80;  // limit of the bytes shown for removed actions, and for added ones
+constexpr std::size_t kWidest = 80;  // largest number of bytes for removed actions, and for added ones
 
 std::string signed_duration(Ns ns) {
   return fmt::format("{}{}", ns < 0 ? "-" : "+", format_duration(ns < 0 ? -ns : ns));
 }
 
-/// Shortens the list to the first texts that fit into `kWidest` bytes, and adds the number of texts that were
-/// left out.
+/// Shortens the list to the first texts that fit into `kWidest` bytes, and adds a text with the number of
+/// omitted ones.
 void shorten(std::vector<std::string>& texts) {
   std::size_t bytes = 0;
   std::size_t kept = 0;
@@ -60,8 +60,8 @@ void shorten(std::vector<std::string>& texts) {
   texts.push_back(fmt::format("... and {} more", more));
 }
 
-/// Shortens a diff to its first differences. A change shows the beginning of both the removed and the added
-/// actions, because one alone explains little.
+/// Returns the first differences of a diff. For each change, it retains the first removed and the first added
+/// actions.
 ProgramDiff shortened(ProgramDiff diff) {
   if (diff.settings.size() > kMostSettings) {
     const auto more = static_cast<std::int64_t>(diff.settings.size() - kMostSettings);
@@ -78,15 +78,15 @@ ProgramDiff shortened(ProgramDiff diff) {
   return diff;
 }
 
-/// Returns the program without its messages. A baseline holds lowered programs. A program that breaks a rule
-/// is compared as its author wrote it, often without messages.
+/// Returns the program without its messages. A baseline stores lowered programs, but an invalid program is
+/// stored as its author wrote it, which is often without messages.
 Program without_messages(Program program) {
   for (std::vector<Action>& list : program.ranks)
     std::erase_if(list, [](const Action& action) { return is_transfer(action.kind); });
   return program;
 }
 
-/// Returns how the program differs, rank by rank.
+/// Returns lines about the differences of the programs, rank by rank.
 std::vector<std::string> program_lines(const HeldRun& then, const HeldRun& now) {
   auto before = parse_program(then.program, "the baseline's program");
   const auto after = parse_program(now.program, "today's program");
@@ -108,8 +108,8 @@ std::string step_text(const PathStep& step) {
   return fmt::format("rank {} {} at {}", step.rank, step.action, format_duration(step.start_ns));
 }
 
-/// Returns a text about the first difference of the paths. For example: "the longest path leaves the old one
-/// after rank 0 0F3 at 3.000 ms: rank 1 1F3 at 4.000 ms, where it was rank 0 0B0 at 9.000 ms".
+/// Returns a sentence about the first difference of the two paths. For example: "the longest path leaves the
+/// old one after rank 0 0F3 at 3.000 ms: rank 1 1F3 at 4.000 ms, where it was rank 0 0B0 at 9.000 ms".
 std::string parting_text(const std::vector<PathStep>& then, const std::vector<PathStep>& now,
                          std::size_t step) {
   if (step == now.size() && step == then.size())
@@ -121,7 +121,7 @@ std::string parting_text(const std::vector<PathStep>& then, const std::vector<Pa
 }
 
 std::vector<std::string> path_lines(const std::vector<PathStep>& then, const std::vector<PathStep>& now) {
-  // Either one of the two programs hangs, or nothing has changed.
+  // A program that hangs has no path.
   if (then.empty() || now.empty() || then == now) return {};
   const PathChange change = change_of(then, now);
   std::vector<std::string> lines = {parting_text(then, now, index(change.step))};
@@ -146,9 +146,10 @@ std::string moment_text(const HeldPeak& peak) {
   return fmt::format("{} on rank {} {}", format_memory(total_bytes(peak.held), peak.unit), peak.rank, when);
 }
 
-/// Returns what the fullest rank holds at its peak, if that has changed.
+/// Returns lines about the memory of the fullest rank at its peak. Returns none if this memory has not
+/// changed.
 std::vector<std::string> peak_lines(const std::optional<HeldPeak>& then, const std::optional<HeldPeak>& now) {
-  // An older baseline has no peak, and bytes cannot be compared with activations.
+  // Older baselines have no peak, and bytes cannot be compared with activations.
   if (!then || !now || then->unit != now->unit || then->held == now->held) return {};
   std::vector<std::string> lines = {
       fmt::format("the peak of memory is {}, where it was {}", moment_text(*now), moment_text(*then))};
@@ -175,17 +176,18 @@ std::vector<std::string> explanation_of(const HeldRun& then, const HeldRun& now)
   return lines;
 }
 
-// Finds the longest path backwards, from the compute action that ends last. An action began when its rank was
-// free and all its inputs had arrived. The later of the two is what it waited for:
+// Finds the longest path backwards, from the compute action that ends last. An action starts when its rank is
+// free and all its inputs have arrived. The path continues with the action that caused the later of these two
+// events:
 //
 //     rank 0   F0 F1 F2            the action before it on its rank, or
 //                \                 the producer, on another rank, of the RECV that arrived last, or
 //                                  the member of a collective that came to it last
 //     rank 1      F0 F1 B0
 //
-// The path continues from there. The time between two steps is a transfer, including its wait for the
-// channel. On one rank it is a wait for something that computes nothing: a barrier or a blocking channel.
-// Tests: tests/sim/baseline_explained_test.cpp.
+// The time between two steps on different ranks is that of a transfer, including the wait for its channel.
+// The time between two steps on one rank is a wait for a barrier or a blocking channel. Tests:
+// tests/sim/baseline_explained_test.cpp.
 
 namespace {
 
@@ -213,16 +215,17 @@ class PathFinder {
   }
 
  private:
-  /// The two things for which a compute action may have waited.
+  /// The two causes for which a compute action may have waited: the action before it on its rank, and an
+  /// input.
   struct Causes {
     std::optional<Place> on_rank;
-    const Span* arrived = nullptr;  // the RECV or collective that ended last
+    const Span* arrived = nullptr;  // the awaited RECV or collective that ended last
   };
-  // An output: whether it is a gradient, the stage, and the microbatch.
+  // Identifies an output: true for a gradient, the stage, and the microbatch.
   using Product = std::tuple<bool, std::int32_t, std::int32_t>;
-  /// A collective, identified by its kind, its stage, and the number of such collectives before it on each
-  /// member. Its start time is not enough: collectives that take no time may follow each other at one
-  /// instant. If they were confused, the path could alternate between their members forever.
+  /// Identifies a collective by its kind, its stage, and the number of such collectives before it. A start
+  /// time would not identify it, because collectives that take no time may follow each other at one instant.
+  /// If they were confused, the path could alternate between their members for ever.
   using Meeting = std::tuple<ActionKind, std::int32_t, std::int32_t>;
 
   void look_at(std::int32_t rank) {
@@ -239,14 +242,15 @@ class PathFinder {
         note_member(spans[i], {kind, stage, joined[{kind, stage}]++}, previous);
       }
       if (!is_compute(spans[i].action.kind)) continue;
-      // The actions of a group start and end together, so all its outputs belong to the group's first action.
+      // The actions of a group start and end together, so the outputs of all of them are recorded for the
+      // first action.
       const std::size_t first = opens_compute(spans, i) || !previous ? i : previous->position;
       note_product(spans[i].action, {rank, first});
       if (first != i) continue;
       Causes& causes = before_[index(rank)][i];
       causes.on_rank = previous;
       for (const Span* waited : arrivals.of_group(spans, i)) {
-        // The action did not wait for a message that arrived after its start.
+        // A message that arrived after the start of the action did not delay it.
         if (waited->end_ns <= spans[i].start_ns &&
             (causes.arrived == nullptr || waited->end_ns > causes.arrived->end_ns))
           causes.arrived = waited;
@@ -260,8 +264,8 @@ class PathFinder {
     if (makes_input_gradient(action.kind)) producers_[{true, action.stage, action.microbatch}] = place;
   }
 
-  /// Records which member of a collective ended its previous action last, because the other members waited
-  /// for it. A member without a previous action delayed no other.
+  /// Records the member of a collective whose previous compute action ended last, because all other members
+  /// waited for it. A member without a previous action delays no other member.
   void note_member(const Span& span, const Meeting& meeting, const std::optional<Place>& before) {
     meeting_of_[&span] = meeting;
     if (!before) return;
@@ -283,13 +287,14 @@ class PathFinder {
   std::optional<Place> cause_of(const Place& place) const {
     const Causes& causes = before_[index(place.rank)][place.position];
     const Ns free_ns = causes.on_rank ? span_at(*causes.on_rank).end_ns : 0;
-    // If both ended at the same time, the rank's own action is taken.
+    // If both ended at the same time, the action on the same rank is the cause.
     if (causes.arrived == nullptr || causes.arrived->end_ns <= free_ns) return causes.on_rank;
     const std::optional<Place> sender = sender_of(*causes.arrived);
     return sender ? sender : causes.on_rank;
   }
 
-  /// Returns the compute action that ends last. Of several it returns the first one of the lowest rank.
+  /// Returns the compute action that ends last. If several end at the same time, returns the first one of the
+  /// lowest rank.
   std::optional<Place> last() const {
     std::optional<Place> last;
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
@@ -312,15 +317,15 @@ class PathFinder {
   std::unordered_map<const Span*, Meeting> meeting_of_;  // key: the span of one member in a collective
 };
 
-/// Returns the kind of an action: "B" for "1B3".
+/// Returns the kind in an action's text: "B" for "1B3".
 std::string kind_in(std::string_view action) {
   const std::size_t begin = action.find_first_not_of("0123456789");
   if (begin == std::string_view::npos) return std::string(action);
   return std::string(action.substr(begin, action.find_first_of("0123456789", begin) - begin));
 }
 
-/// Splits the time of a path into parts that add up to it. A part is the actions of one rank and kind, or the
-/// time between actions of two ranks.
+/// Returns the durations of the parts of a path. They add up to the time of the path. A part is the actions
+/// of one kind on one rank, or the waits on one rank or from one rank to another.
 std::map<std::string, Ns> shares_of(const std::vector<PathStep>& path) {
   std::map<std::string, Ns> shares;
   for (std::size_t i = 0; i < path.size(); ++i) {
@@ -328,7 +333,7 @@ std::map<std::string, Ns> shares_of(const std::vector<PathStep>& path) {
     shares[fmt::format("rank {} {}", step.rank, kind_in(step.action))] += step.end_ns - step.start_ns;
     const Ns since = i == 0 ? 0 : path[i - 1].end_ns;
     if (step.start_ns == since) continue;
-    // The time before the first step counts as a wait of its rank.
+    // The time before the first step is a wait on the rank of this step.
     const bool on_one_rank = i == 0 || path[i - 1].rank == step.rank;
     shares[on_one_rank ? fmt::format("waits on rank {}", step.rank)
                        : fmt::format("from rank {} to rank {}", path[i - 1].rank, step.rank)] +=
@@ -363,7 +368,7 @@ PathChange change_of(const std::vector<PathStep>& before, const std::vector<Path
     return a.rank == b.rank && a.action == b.action;
   };
   const auto parted = std::ranges::mismatch(before, after, same_step);
-  // The durations of earlier steps may differ. Only a step with another action counts as a difference.
+  // Steps with the same rank and action count as equal, even if their times differ.
   change.step = static_cast<std::int32_t>(parted.in1 - before.begin());
   std::map<std::string, PathShare> shares;
   for (const auto& [what, ns] : shares_of(before)) shares[what] = {what, ns, 0};

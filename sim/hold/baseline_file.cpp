@@ -62,7 +62,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 constexpr std::int64_t kSchemaVersion = 1;
 
-/// Reads values and stores the first problem. After a problem, it continues with default values.
+/// Reads values of a JSON document and stores the first problem. After a problem, reading continues with
+/// default values.
 class BaselineReader {
  public:
   explicit BaselineReader(std::string name) : name_(std::move(name)) {}
@@ -75,8 +76,9 @@ class BaselineReader {
     problem_ = fmt::format("{}: {}: expected {}, got {}", name_, path, expected, got);
   }
 
-  /// Returns the member `key` of the object if it has the right type. If the member is missing, returns
-  /// `otherwise` if given.
+  /// Returns the value of the key `key` in the object, if `fits` accepts it. If the key is missing and
+  /// `otherwise` is given, returns `otherwise`. In all other cases notes a problem and returns a default
+  /// value.
   template <typename Value>
   Value member(const Json& object, const std::string& path, const char* key, std::string_view expected,
                bool (*fits)(const Json&), std::optional<Value> otherwise = std::nullopt) {
@@ -97,31 +99,31 @@ bool is_flag(const Json& value) { return value.is_boolean(); }
 bool is_text(const Json& value) { return value.is_string(); }
 bool is_name(const Json& value) { return value.is_string() && !value.get_ref<const std::string&>().empty(); }
 bool is_ratio(const Json& value) { return value.is_number() && value.get<double>() >= 0; }
-/// Returns whether the value is a fraction from 0 to 1. A larger tolerance could never be exceeded, so the
-/// check would always pass.
+/// Returns true if the value is a number from 0 to 1.
 bool is_part(const Json& value) { return is_ratio(value) && value.get<double>() <= 1; }
 bool is_count(const Json& value) {
-  // get<std::int64_t>() would turn integers from 2^63 on into negative values.
+  // get<std::int64_t>() converts integers above 2^63 - 1 into negative values, which are refused.
   return value.is_number_integer() && value.get<std::int64_t>() >= 0;
 }
 bool is_rank(const Json& value) {
   return is_count(value) && value.get<std::int64_t>() <= std::numeric_limits<std::int32_t>::max();
 }
-/// Returns whether the value is a number of activations. Its limit ensures that the sum of all categories
-/// fits into 64 bits.
+/// Returns true if the value is a valid number of activations. The limit ensures that the sum of all
+/// categories fits into 64 bits.
 bool is_activations(const Json& value) {
   return is_ratio(value) &&
          value.get<double>() <= shown_amount(std::numeric_limits<Bytes>::max(), MemoryUnit::activations) /
                                     static_cast<double>(2 * kMemoryCategoryCount);
 }
-/// Returns whether the value is a number of bytes. Its limit ensures that the sum of all categories fits into
-/// 64 bits.
+/// Returns true if the value is a valid number of bytes. The limit ensures that the sum of all categories
+/// fits into 64 bits.
 bool is_amount(const Json& value) {
   constexpr auto kMost = std::numeric_limits<Bytes>::max() / static_cast<Bytes>(kMemoryCategoryCount);
   return is_count(value) && value.get<Bytes>() <= kMost;
 }
 
-/// Reads a list of channel models. Older files do not have the key, and the list is then empty.
+/// Reads the list "crosses" of channel models. If the file is older and has no such list, returns an empty
+/// set.
 std::set<ChannelModel> read_crosses(BaselineReader& reader, const Json& entry, const std::string& path) {
   std::set<ChannelModel> crosses;
   const auto found = entry.find("crosses");
@@ -138,7 +140,8 @@ std::set<ChannelModel> read_crosses(BaselineReader& reader, const Json& entry, c
   return crosses;
 }
 
-/// Refuses unknown keys, because a misspelt key would otherwise have no effect and no message.
+/// Notes a problem for each unknown key. Otherwise a misspelt key would have no effect, and no message would
+/// report it.
 void refuse_others(BaselineReader& reader, const Json& object, const std::string& path,
                    std::initializer_list<std::string_view> known) {
   for (const auto& [key, value] : object.items()) {
@@ -147,7 +150,7 @@ void refuse_others(BaselineReader& reader, const Json& object, const std::string
   }
 }
 
-/// Returns the category with that name, or nothing if there is none.
+/// Returns the number of the memory category with this name, or nothing if there is none.
 std::optional<std::size_t> category_named(std::string_view name) {
   const auto category = enum_of_text<MemoryCategory>(name);
   return category ? std::optional(static_cast<std::size_t>(*category)) : std::nullopt;
@@ -186,7 +189,7 @@ std::map<ChannelModel, bool> read_hangs(BaselineReader& reader, const Json& entr
     }
     hangs[*model] = value.get<bool>();
   }
-  // Every channel model must be listed. Otherwise a new hang under a missing model would not be found.
+  // Every channel model must be listed. Otherwise, a new hang with a missing model would not be found.
   for (const ChannelModel model : kChannelModels) {
     if (!hangs.contains(model))
       reader.note(fmt::format("{}hangs.{}", path, to_text(model)), "true or false", nullptr);
@@ -204,9 +207,9 @@ BaselineFigures read_figures(BaselineReader& reader, const Json& entry, const st
   const auto count = [&](const char* key) {
     return reader.member<std::int64_t>(entry, path, key, "a whole number of at least 0", is_count);
   };
-  // Older files do not have this number before --update.
+  // Files of older versions do not have this number.
   if (entry.contains("forwards")) figures.forwards = count("forwards");
-  // If the program hangs, the entry has figures but no run.
+  // If the program hangs, the entry has no figures of a run.
   if (!entry.contains("makespan_ns")) return figures;
   figures.run = StoredRun{
       .makespan_ns = count("makespan_ns"),
@@ -214,7 +217,7 @@ BaselineFigures read_figures(BaselineReader& reader, const Json& entry, const st
           reader.member<double>(entry, path, "idle_over_total", "a number from 0 to 1", is_part),
       .peak_bytes = reader.member<double>(entry, path, "peak_bytes", "a number of at least 0", is_ratio),
       .rates = {}};
-  // Only models on named devices have rates. Older files have none.
+  // Only models on named devices have rates. Files of older versions have none.
   if (!entry.contains("mfu")) return figures;
   const auto rate = [&](const char* key) {
     return reader.member<double>(entry, path, key, "a number of at least 0", is_ratio);
@@ -238,7 +241,7 @@ std::vector<std::string> read_lines(BaselineReader& reader, const Json& entry, c
   return lines;
 }
 
-/// Reads an amount in bytes or in activations. Activations may be fractions.
+/// Reads an amount of memory in bytes or in activations. A number of activations may be a fraction.
 Bytes read_amount(BaselineReader& reader, const Json& object, const std::string& path, const char* key,
                   MemoryUnit unit) {
   if (unit == MemoryUnit::bytes)
@@ -247,7 +250,7 @@ Bytes read_amount(BaselineReader& reader, const Json& object, const std::string&
                          unit);
 }
 
-/// Reads a peak. A missing category has 0 bytes. The key "unit" is present if the peak is in activations.
+/// Reads a peak. A missing category has the amount 0. If the amounts are activations, the key "unit" says so.
 HeldPeak read_peak(BaselineReader& reader, const Json& object, const std::string& path) {
   if (!object.is_object()) {
     reader.note(path, "an object", &object);
@@ -299,7 +302,7 @@ BaselineEntry read_entry(BaselineReader& reader, const Json& entry, std::size_t 
       reader, entry, path + ".",
       {"scenario", "valid", "digest", "forwards", "hangs", "crosses", "makespan_ns", "idle_over_total",
        "peak_bytes", "tokens_per_second", "tokens_per_second_per_device", "mfu", "program", "path", "peak"});
-  // An entry without this key is only listed, and --update will measure it.
+  // An entry without this key has not been measured yet. --update measures it.
   if (entry.contains("valid")) read.figures = read_figures(reader, entry, path + ".");
   if (entry.contains("program")) read.held = read_held(reader, entry, path + ".");
   return read;
@@ -325,7 +328,8 @@ Baseline read_document(BaselineReader& reader, const Json& document) {
 }
 
 Json lines_of(const std::string& text) {
-  // The text is written as a list of lines, so that a diff shows which lines of a program changed.
+  // The text is written as a list of lines, so that a diff of two files shows which lines of a program have
+  // changed.
   Json lines = Json::array();
   std::istringstream stream(text);
   for (std::string line; std::getline(stream, line);) lines.push_back(std::move(line));

@@ -1,12 +1,13 @@
-// Finds the costs of layers from the iterations of one stage. On one stage an iteration is linear in its
-// costs (iteration_costs.cpp has the equation). Layers, degrees, microbatch sizes and counts differ from row
-// to row, so least squares can separate the costs:
+// Finds the costs of layers from measured iterations with one stage. The time of such an iteration is a
+// linear function of the costs (iteration_costs.cpp has the equation). The rows of the file differ in layers,
+// degrees, microbatch sizes and counts, so least squares can separate the costs:
 //
 //     minimise  sum over rows of (predicted / measured - 1)^2,  no cost below 0
 //
-// The bubble and the unequal first and last stages of a pipeline are in no cost. The engine computes them
-// from the costs, and the rows of several stages test both. The rows of one stage are tested in fifths: each
-// fifth is predicted with costs fitted on the other four. Tests: tests/sim/measured_runs_test.cpp.
+// The costs do not contain the bubble and the differences between stages of a pipeline. The engine computes
+// them, and rows with several stages test the result. Rows with one stage are tested by cross-validation:
+// each fifth of them is predicted with costs that were fitted on the other four fifths. Tests:
+// tests/sim/measured_runs_test.cpp.
 
 #include "sim/hold/fit_iterations.hpp"
 
@@ -43,14 +44,15 @@ constexpr double kMillion = 1e6;
 
 // --- the equations ----------------------------------------------------------------------------------------
 
-/// The position of each cost among the unknowns. First come the constant, a layer of the step and a million
-/// parameters of the step. Then come the reductions, and then the layer and the ends of each kind. With
-/// hidden sizes 1024 and 2048 and one kind of layer for each:
+/// The position of each cost among the unknowns. The first three are the constant, and the step's time for a
+/// layer and for a million parameters. Then come the reductions for each hidden size, and then the time of
+/// the layer and of the model's ends for each kind of layer. With hidden sizes 1024 and 2048 and one kind of
+/// layer for each:
 ///
 ///     0 constant  1 layer  2 parameters | 3, 4 reductions | 5 layer, 6 ends | 7 layer, 8 ends
 struct Unknowns {
   std::map<std::int64_t, std::size_t> reductions;  ///< key: hidden size
-  std::map<FittedLayer, std::size_t> layers;       ///< position of the layer; its ends come right after it
+  std::map<FittedLayer, std::size_t> layers;  ///< position of the layer's time; that of the ends follows it
   std::size_t count = 3;
 };
 
@@ -65,8 +67,8 @@ Unknowns unknowns_of(const std::vector<Iteration>& rows) {
   return unknowns;
 }
 
-/// Returns the equation of a row of one stage, which has both the embedding and the head. The sum of its
-/// costs should equal the measured time.
+/// Returns the equation of a row with one stage: the sum of the costs should equal the measured time. The
+/// stage has both the embedding and the head.
 LinearEquation equation_of(const Iteration& row, const Unknowns& unknowns, std::int64_t vocabulary) {
   const auto layers = static_cast<double>(row.layers);
   const auto microbatches = static_cast<double>(row.microbatches);
@@ -81,8 +83,8 @@ LinearEquation equation_of(const Iteration& row, const Unknowns& unknowns, std::
                 {layer, microbatches * layers},
                 {layer + 1, microbatches}},
       .value = 1};
-  // The equation is divided by the measured time. Residuals are then relative errors, and long iterations
-  // count no more than short ones.
+  // The equation is divided by the measured time, so that residuals are relative errors. Otherwise long
+  // iterations would have more weight than short ones.
   for (auto& [unknown, coefficient] : equation.terms) coefficient *= kSecondsPerNanosecond / row.seconds;
   return equation;
 }
@@ -95,8 +97,8 @@ std::vector<LinearEquation> equations_of(const std::vector<Iteration>& rows, con
   return equations;
 }
 
-/// Rounds a cost to whole nanoseconds. The cost of a million parameters may exceed any integer if the models
-/// have few, so it is limited.
+/// Rounds a cost to whole nanoseconds. The cost of a million parameters may be too large for an integer if
+/// the models have few parameters, so the result is limited.
 Ns whole(double ns) {
   constexpr double kMost = 1e18;
   return static_cast<Ns>(std::llround(std::min(ns, kMost)));
@@ -111,8 +113,8 @@ std::vector<Iteration> of_one_stage(const Iterations& iterations) {
   return rows;
 }
 
-/// Returns the predicted seconds of a row of one stage. The linear equation is enough, because there are no
-/// messages and no bubble.
+/// Returns the predicted seconds of a row with one stage. The linear equation is enough, because such a row
+/// has neither messages nor a bubble.
 double seconds_on_one_stage(const IterationCosts& costs, const Iteration& row) {
   const ModelPartSize all{.layers = row.layers, .has_embedding = true, .has_head = true};
   const Ns ns = row.microbatches * microbatch_ns(costs.layers.at(row.kind), all) +
@@ -120,19 +122,19 @@ double seconds_on_one_stage(const IterationCosts& costs, const Iteration& row) {
   return static_cast<double>(ns) * kSecondsPerNanosecond;
 }
 
-/// Returns the errors of rows of one stage. Each fifth of the rows is predicted from a fit to the other rows.
-/// Returns nothing if there are fewer than five rows or no row could be predicted.
+/// Returns the errors of rows with one stage. Each fifth of the rows is predicted with costs that are fitted
+/// on the other rows. Returns nothing if there are fewer than five rows, or if no row could be predicted.
 std::optional<RunGroup> left_out_in_fifths(const std::vector<Iteration>& rows, std::int64_t vocabulary) {
   constexpr std::size_t kParts = 5;
   GroupErrors errors;
   for (std::size_t part = 0; part < kParts; ++part) {
     std::vector<Iteration> fitted;
-    // Every fifth row is left out, so that each part has rows from the whole file.
+    // A part is every fifth row, so that it has rows from the whole file.
     for (std::size_t i = 0; i < rows.size(); ++i)
       if (i % kParts != part) fitted.push_back(rows[i]);
     const IterationCosts costs = costs_of_iterations(fitted, vocabulary);
     for (std::size_t i = part; i < rows.size(); i += kParts) {
-      // If only this fifth has this kind of layer, the other rows give no cost for it.
+      // If only rows of this part have this kind of layer, the other rows determine no cost for it.
       if (costs.layers.contains(rows[i].kind))
         errors.add(seconds_on_one_stage(costs, rows[i]) / rows[i].seconds - 1);
     }
@@ -141,7 +143,7 @@ std::optional<RunGroup> left_out_in_fifths(const std::vector<Iteration>& rows, s
   return errors.named("rows of 1 stage, left out in fifths");
 }
 
-/// Returns the seconds that the engine predicts, for any number of stages.
+/// Returns the seconds that the engine predicts. The run may have any number of stages.
 tl::expected<double, std::string> simulated_seconds(const MeasuredRun& run) {
   SimulateOptions options;
   options.steady = SteadyState::skip;
@@ -152,7 +154,7 @@ tl::expected<double, std::string> simulated_seconds(const MeasuredRun& run) {
   return static_cast<double>(prediction->result.makespan_ns) * kSecondsPerNanosecond;
 }
 
-/// Returns the errors of the rows of several stages, or nothing if there are none.
+/// Returns the errors of the rows with several stages, or nothing if there are no such rows.
 std::optional<RunGroup> not_fitted(const RunsReport& report) {
   GroupErrors errors;
   for (const PredictedRun& row : report.rows)
@@ -197,8 +199,8 @@ tl::expected<RunsReport, std::string> predict_iterations(const MeasuredRuns& run
                            .predicted_seconds = *seconds[i],
                            .error = error,
                            .fitted = is_fitted[i]});
-    // Errors of fitted rows show how well the formula fits, not how well it predicts. So the group's name
-    // contains "fitted".
+    // The errors of fitted rows show how well the costs fit, and not how well they predict. The group's name
+    // says "fitted" for this reason.
     groups.add(is_fitted[i] ? run.source + ", fitted" : run.source, error);
     all.add(error);
   }
@@ -230,7 +232,8 @@ tl::expected<FitReport, std::string> fit_iterations(const Iterations& iterations
   report.costs.source = fmt::format("{}: {} iterations of one stage", iterations.file, fitted.size());
   Iterations priced{.file = iterations.file, .header = iterations.header, .rows = {}};
   std::vector<bool> is_fitted;
-  // A kind of layer that only pipelines of several stages have has no costs, so its rows are not predicted.
+  // Costs are fitted on rows with one stage. If no such row has a row's kind of layer, the row cannot be
+  // predicted.
   for (const Iteration& row : iterations.rows) {
     if (!report.costs.layers.contains(row.kind)) {
       report.unpriced.push_back(row.line);
@@ -247,8 +250,9 @@ tl::expected<FitReport, std::string> fit_iterations(const Iterations& iterations
   return report;
 }
 
-// Solves linear least squares with no value below 0, by Lawson and Hanson, Solving Least Squares Problems
-// (1974), chapter 23. A set P of unknowns may be above 0, the others are 0:
+// Solves linear least squares with the condition that no value is below 0, by the algorithm in Lawson and
+// Hanson, Solving Least Squares Problems (1974), chapter 23. The unknowns in the set P may be above 0, and
+// all others are 0:
 //
 //     while some unknown outside P would make the residual smaller (gradient A^T (b - A x) > 0)
 //       take the one with the steepest gradient into P, s = the least squares of P alone
@@ -256,8 +260,8 @@ tl::expected<FitReport, std::string> fit_iterations(const Iterations& iterations
 //         go from x towards s until the first of them is 0, drop it from P, s = the least squares of P
 //       x = s
 //
-// Columns are scaled to length 1, so the gradients do not depend on units. Eigen's QR with pivots solves the
-// inner problems, because columns of nearly the same direction are common here. Tests:
+// Columns are scaled to length 1, so the gradients do not depend on units. Many columns have nearly the same
+// direction, so Eigen's QR decomposition with pivots solves the inner problems. Tests:
 // tests/sim/measured_runs_test.cpp.
 
 namespace {
@@ -266,10 +270,11 @@ using Eigen::Index;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
-/// Tolerance below which gradients and values count as 0, relative to the length of the right side.
+/// The limit below which gradients and values count as 0. For gradients, it is relative to the length of the
+/// right side.
 constexpr double kNothing = 1e-12;
 
-/// The equations, with every column scaled to length 1 (or 0).
+/// The equations as a matrix. Every column that is not 0 is scaled to length 1.
 struct System {
   MatrixXd columns;
   VectorXd values;
@@ -283,7 +288,7 @@ System system_of(const std::vector<LinearEquation>& equations, std::size_t unkno
                 .lengths = VectorXd(static_cast<Index>(unknowns))};
   for (Index row = 0; row < rows; ++row) {
     const LinearEquation& equation = equations[static_cast<std::size_t>(row)];
-    // An equation may name an unknown several times.
+    // An unknown may appear several times in one equation.
     for (const auto& [unknown, coefficient] : equation.terms)
       system.columns(row, static_cast<Index>(unknown)) += coefficient;
     system.values(row) = equation.value;
@@ -291,13 +296,13 @@ System system_of(const std::vector<LinearEquation>& equations, std::size_t unkno
   for (Index column = 0; column < system.columns.cols(); ++column) {
     const double length = system.columns.col(column).norm();
     system.lengths(column) = length;
-    // An unknown that no equation names has a column of zeros and stays 0.
+    // An unknown that appears in no equation has a column of zeros. Its value is then 0.
     if (length > 0) system.columns.col(column) /= length;
   }
   return system;
 }
 
-/// Returns the least squares of the unknowns in `passive`, with all others 0.
+/// Returns the solution by least squares in which only the unknowns in `passive` may differ from 0.
 VectorXd solved(const System& system, const std::vector<Index>& passive) {
   MatrixXd part(system.columns.rows(), static_cast<Index>(passive.size()));
   for (std::size_t i = 0; i < passive.size(); ++i)
@@ -319,14 +324,14 @@ std::optional<Index> steepest(const System& system, const VectorXd& at, const st
   return best;
 }
 
-/// Moves from `at` towards `target`, but only until the first unknown of `passive` reaches 0. Removes the
-/// unknowns that reach 0 from `passive`.
+/// Moves from `at` towards `target` until the first unknown of `passive` reaches 0, and returns this point.
+/// Removes the unknowns that have reached 0 from `passive`.
 VectorXd within_bounds(const VectorXd& at, const VectorXd& target, std::vector<Index>& passive) {
   double part = 1;
   for (const Index unknown : passive) {
     if (target(unknown) <= 0) part = std::min(part, at(unknown) / (at(unknown) - target(unknown)));
   }
-  // If part < 1, an unknown would cross 0. The first one to do so is now 0 up to rounding.
+  // If part < 1, the first unknown that would become negative is now 0, except for rounding.
   VectorXd moved = at + part * (target - at);
   std::erase_if(passive, [&](Index unknown) {
     const bool is_nothing = target(unknown) <= 0 && moved(unknown) <= kNothing;
@@ -343,21 +348,21 @@ std::vector<double> non_negative_least_squares(const std::vector<LinearEquation>
   const System system = system_of(equations, unknowns);
   VectorXd at = VectorXd::Zero(static_cast<Index>(unknowns));
   std::vector<Index> passive;
-  // Each round ends with another set and a smaller residual. The limit stops cycles that rounding could
+  // Each round ends with another set and a smaller residual. The limit ends cycles that rounding errors could
   // cause.
   for (std::size_t round = 0; round < 3 * unknowns; ++round) {
     const auto next = steepest(system, at, passive);
     if (!next) break;
     passive.push_back(*next);
     VectorXd target = solved(system, passive);
-    // According to the gradient, this unknown rises from 0. If it does not rise, the gradient was only
-    // rounding.
+    // According to the gradient, this unknown should become positive. If it does not, the gradient was only a
+    // rounding error.
     if (target(*next) <= 0) break;
     while (std::ranges::any_of(passive, [&](Index unknown) { return target(unknown) <= 0; })) {
       at = within_bounds(at, target, passive);
       target = solved(system, passive);
     }
-    // All unknowns of the set are above 0, so the best point of the set is valid.
+    // All unknowns of the set are now above 0, so this solution is valid.
     at = target;
   }
   std::vector<double> answer(unknowns, 0);
@@ -367,7 +372,7 @@ std::vector<double> non_negative_least_squares(const std::vector<LinearEquation>
 }
 
 std::size_t identifiable_unknowns(const std::vector<LinearEquation>& equations, std::size_t unknowns) {
-  // Columns have length 1, so a pivot below this means a combination of other columns.
+  // Columns have length 1. A pivot below this tolerance belongs to a column that is a combination of others.
   constexpr double kTolerance = 1e-9;
   auto factors = system_of(equations, unknowns).columns.colPivHouseholderQr();
   factors.setThreshold(kTolerance);

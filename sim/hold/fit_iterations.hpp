@@ -1,6 +1,6 @@
 #pragma once
-// Measured iterations of GPT models on one machine: reads them from a CSV file with one configuration a
-// row, fits costs of layers to them, and predicts them again.
+// Reads measured iterations of GPT models on one machine from a CSV file, fits costs of layers to them, and
+// predicts them with these costs. Each row of the file is one configuration.
 
 #include <cstddef>
 #include <cstdint>
@@ -24,7 +24,7 @@ struct Iteration {
   std::int64_t layers = 1;
   std::int32_t data = 1;
   std::int32_t stages = 1;
-  std::int64_t microbatches = 1;  ///< microbatches of one copy of the pipeline
+  std::int64_t microbatches = 1;  ///< number of microbatches of one copy of the pipeline
   double seconds = 1;
   std::size_t line = 1;            ///< line in the file
   std::vector<std::string> cells;  ///< cells of the row in the file
@@ -36,41 +36,40 @@ struct Iterations {
   std::vector<Iteration> rows;
 };
 
-/// Reads the file. Columns may come in any order and may have Penstock's names or vTrain's (in parentheses):
+/// Reads the file. The columns may have any order. Each may have Penstock's name or vTrain's name (in
+/// parentheses):
 ///
 ///     global_batch_size (global batch)      micro_batch_size (micro batch)    hidden (hidden size)
 ///     heads (attention heads)               layers (# layers)                 sequence (sequence length)
 ///     tensor, data, stages (tensor, data, pipeline parallelism)
 ///     step_seconds, or iteration time (ms)
 ///
-/// If there is a column devices (GPUs), it must agree with the degrees. Other columns are retained unchanged.
-/// Errors: "FILE:LINE: COLUMN: expected .., got ..".
+/// If there is a column devices (GPUs), its value must be tensor x data x stages. Other columns are stored
+/// unchanged. Errors have the form "FILE:LINE: COLUMN: expected .., got ..".
 tl::expected<Iterations, std::string> read_iterations(const std::string& file);
 
-/// Returns the rows as runs of scenarios with these costs. The schedule is 1F1B, and messages have the link
-/// rate of the costs. A run's id is its line in the file, and its source is its number of stages.
+/// Returns the rows as runs of scenarios with these costs. The schedule is 1F1B, and the links have the
+/// bandwidth that the costs state. A run's id is its line in the file, and its source is its number of
+/// stages.
 MeasuredRuns runs_with(const Iterations& iterations, const std::shared_ptr<const IterationCosts>& costs);
 
-// Fits costs of layers to measured iterations of one machine, and checks them on iterations that were not
-// used for the fit.
-
-/// Returns the costs that minimise the squared relative errors of the iterations. Uses only the rows of one
-/// stage.
+/// Returns the costs that minimise the sum of the squared relative errors. All rows must have one stage.
 IterationCosts costs_of_iterations(const std::vector<Iteration>& rows, std::int64_t vocabulary);
 
 struct FitReport {
   IterationCosts costs;
   std::size_t constants = 0;  ///< number of constants that were fitted
-  /// Number of constants that the rows determine; if it is below `constants`, some values are not unique.
+  /// Number of constants that the rows determine. If it is below `constants`, some values are not unique.
   std::size_t determined = 0;
-  MeasuredRuns measured;  ///< rows that can be predicted
-  RunsReport runs;        ///< predictions of `measured`
-  /// Line numbers of the rows that cannot be predicted, because no row of one stage has their kind of layer.
+  MeasuredRuns measured;  ///< the rows that can be predicted
+  RunsReport runs;        ///< the predictions of `measured`
+  /// Line numbers of the rows that cannot be predicted, because no row with one stage has their kind of
+  /// layer.
   std::vector<std::size_t> unpriced;
-  /// Errors of the rows of several stages. Absent if there are none.
+  /// Errors of the rows with several stages. Absent if there are no such rows.
   std::optional<RunGroup> held_out;
-  /// Errors of the rows of one stage, each predicted with costs that were fitted on the other four fifths of
-  /// these rows. Absent with fewer than five rows.
+  /// Errors of the rows with one stage. Each row is predicted with costs that were fitted on the other four
+  /// fifths of these rows. Absent if there are fewer than five such rows.
   std::optional<RunGroup> left_out;
 };
 
@@ -80,26 +79,25 @@ struct FitAssumptions {
   double link_bytes_per_second = 0;  ///< bandwidth of messages between stages; 0: messages take no time
 };
 
-/// Fits costs to the rows of one stage, and predicts all rows. Rows of several stages are predicted by a
-/// simulation of 1F1B. Errors: there is no row of one stage, or a row cannot be simulated; the message names
-/// its line.
+/// Fits costs to the rows with one stage, and predicts all rows by simulations of 1F1B. Error: there is no
+/// row with one stage, or a row cannot be simulated. The message names the line of the row.
 tl::expected<FitReport, std::string> fit_iterations(const Iterations& iterations,
                                                     const FitAssumptions& assumed);
 
-/// Predicts runs with fitted costs, grouped by source. `is_fitted` states for each run whether its row was
-/// used for the fit. Error: a run cannot be simulated; the message names its id.
+/// Predicts runs with fitted costs, and groups their errors by source. `is_fitted` says for each run whether
+/// it was used for the fit. Error: a run cannot be simulated. The message names the run's id.
 tl::expected<RunsReport, std::string> predict_iterations(const MeasuredRuns& runs,
                                                          const std::vector<bool>& is_fitted);
 
 /// One equation: the sum of its terms should equal `value`.
 struct LinearEquation {
-  std::vector<std::pair<std::size_t, double>> terms;  ///< number of the unknown, from 0, and its coefficient
+  std::vector<std::pair<std::size_t, double>> terms;  ///< numbers of unknowns, from 0, and their coefficients
   double value = 0;
 };
 
-/// Returns the x >= 0 that minimises the sum of (terms(x) - value)^2, as a vector of `unknowns` elements. Of
-/// several solutions it returns one with few elements above 0. Requires that all unknowns in the equations
-/// are below `unknowns`.
+/// Returns the values of the unknowns, all >= 0, that minimise the sum of (terms - value)^2 over all
+/// equations. If there are several solutions, returns one with few values above 0. All numbers of unknowns in
+/// the equations must be below `unknowns`.
 std::vector<double> non_negative_least_squares(const std::vector<LinearEquation>& equations,
                                                std::size_t unknowns);
 

@@ -1,6 +1,6 @@
 #pragma once
-// The texts of scenarios/library: models, measured stages and measured steps, by the names of their files
-// without extension. CMake generates their definitions from the files.
+// The texts of the files in scenarios/library: models, measured stages and measured steps. `name` is the
+// file's name without extension. CMake generates library_texts() from the files.
 
 #include <span>
 #include <string_view>

@@ -1,6 +1,6 @@
-// Reads iterations from CSV files of Penstock and vTrain. vTrain's files start with "# GPUs, global batch,
-// ..". This line has the column names and is not a comment; "#" in "# layers" means "number of". So names are
-// compared in lower case and without "#":
+// Reads iterations from CSV files of Penstock and vTrain. A vTrain file starts with "# GPUs, global batch,
+// ..". This line contains the column names and is not a comment, because "#" means "number of". Names are
+// therefore compared in lower case and without "#":
 //
 //     # vTrain (..): iterations of GPTs           a comment, because no row of numbers follows directly
 //     # GPUs,global batch,micro batch,..          the names: devices, global_batch_size, micro_batch_size, ..
@@ -58,8 +58,8 @@ constexpr std::string_view kDevices = "devices";
 constexpr std::string_view kSeconds = "step_seconds";
 constexpr std::string_view kMilliseconds = "iteration time (ms)";
 
-/// Returns the name of a column in lower case, without "#" and spaces. If Penstock has its own name for the
-/// column, returns that name: "layers" for " # Layers", "devices" for "GPUs".
+/// Returns the name of a column in lower case, without "#" and without spaces at its ends. Replaces vTrain's
+/// name by Penstock's: "layers" for " # Layers", "devices" for "GPUs".
 std::string plain_name(std::string_view cell) {
   while (!cell.empty() && (cell.front() == '#' || cell.front() == ' ')) cell.remove_prefix(1);
   while (!cell.empty() && cell.back() == ' ') cell.remove_suffix(1);
@@ -85,13 +85,13 @@ std::optional<std::string> missing_column(const Places& places) {
   return fmt::format("expected a column \"{}\" or \"{}\"", kSeconds, kMilliseconds);
 }
 
-/// Reads the cells of one row and stores the first fault.
+/// Reads the cells of one row, and stores a message about the first fault.
 class IterationReader {
  public:
   IterationReader(const Places& places, const std::vector<std::string>& cells)
       : places_(places), cells_(cells) {}
 
-  /// Reads a whole number from 1 to `most`. After a fault it returns 1, so that reading continues.
+  /// Reads a whole number from 1 to `most`. If the cell has no such number, records a fault and returns 1.
   std::int64_t count(std::string_view column, std::int64_t most) {
     const std::string& cell = text(column);
     const auto value = number_of_text<std::int64_t>(cell);
@@ -107,8 +107,8 @@ class IterationReader {
 
   double seconds() {
     constexpr double kMillisecond = 1e-3;
-    // The limit is about eleven days. Its nanoseconds fit into 64 bits even if predictions of other rows
-    // multiply them.
+    // The limit is about eleven days. Predictions of other rows may be many times as long and still fit into
+    // 64 bits of nanoseconds.
     constexpr double kMostSeconds = 1e6;
     const std::string_view column = has(kSeconds) ? kSeconds : kMilliseconds;
     const double unit = column == kSeconds ? 1 : kMillisecond;
@@ -132,7 +132,8 @@ class IterationReader {
   std::string fault_;
 };
 
-/// Records a fault if the sizes of the row do not divide each other, or do not match the number of devices.
+/// Records a fault if a size of the row is not a multiple of another as required, or if the degrees do not
+/// match the number of devices.
 void check_sizes(IterationReader& row, const Iteration& of, std::int64_t global) {
   const std::int64_t part = of.kind.micro_batch_size * of.data;
   if (global % part != 0) {
@@ -170,7 +171,7 @@ tl::expected<Iteration, std::string> iteration_of(const Places& places, const Cs
   const std::int64_t global = row.count("global_batch_size", kMostSamples);
   if (row.fault().empty()) check_sizes(row, of, global);
   if (!row.fault().empty()) return tl::unexpected(fmt::format("{}: {}", cells.line, row.fault()));
-  // check_sizes() has verified that this division leaves no remainder.
+  // check_sizes() has verified that the division has no remainder.
   of.microbatches = global / (of.kind.micro_batch_size * of.data);
   return of;
 }
@@ -182,14 +183,14 @@ Places places_of(const std::vector<std::string>& header) {
   return places;
 }
 
-/// Returns whether the line is blank. The CSV reader returns a blank line as a row with at most one, empty
-/// cell.
+/// Returns true if the line is blank. The CSV reader returns a blank line as a row without cells or with one
+/// empty cell.
 bool is_empty(const CsvRow& row) {
   return row.cells.empty() || (row.cells.size() == 1 && row.cells.front().empty());
 }
 
-/// Removes comment lines above the column names. The line of names may start with '#' like a comment, but a
-/// row of numbers follows it directly.
+/// Removes comment lines above the column names. The line of names may start with '#' like a comment, but the
+/// next line starts with a number.
 void drop_comments_above_names(std::vector<CsvRow>& rows) {
   std::size_t first = 0;
   while (first + 1 < rows.size() && rows[first].cells.front().starts_with('#') &&
@@ -236,7 +237,7 @@ MeasuredRuns runs_with(const Iterations& iterations, const std::shared_ptr<const
   for (const Iteration& row : iterations.rows) {
     Scenario scenario;
     scenario.schedule = "1f1b";
-    // Without a link rate the scenario has no cluster, and its messages take no time.
+    // If the costs state no bandwidth, the scenario has no cluster, and its messages take no time.
     if (costs->link_bytes_per_second > 0) {
       UniformCluster links;
       links.devices = row.stages;

@@ -52,7 +52,7 @@ constexpr std::array<std::string_view, 13> kRunColumns = {
     "source",           "model",        "device",   "precision", "devices",   "tensor",      "stages",
     "micro_batch_size", "microbatches", "sequence", "schedule",  "recompute", "step_seconds"};
 
-/// Reads the cells of one row and stores the first fault.
+/// Reads the cells of one row, and stores a message about the first fault.
 class RowReader {
  public:
   RowReader(const CsvTable& table, std::size_t row) : table_(table), row_(row) {}
@@ -67,7 +67,7 @@ class RowReader {
     return 1;
   }
   std::int32_t small(std::string_view column) { return static_cast<std::int32_t>(count(column)); }
-  /// Like small(), but returns `usual` if there is no cell.
+  /// Like small(), but returns `usual` if the cell is empty or missing.
   std::int32_t small_or(std::string_view column, std::int32_t usual) {
     return has(column) ? small(column) : usual;
   }
@@ -79,7 +79,7 @@ class RowReader {
     return 1;
   }
 
-  /// Reads "yes" or "no". Returns `usual` if there is no cell.
+  /// Reads "yes" or "no". Returns `usual` if the cell is empty or missing.
   bool flag_or(std::string_view column, bool usual) {
     if (!has(column)) return usual;
     if (text(column) == "yes" || text(column) == "no") return text(column) == "yes";
@@ -98,7 +98,7 @@ class RowReader {
   void expected(std::string_view column, std::string_view what) {
     refuse(column, fmt::format("expected {}, got \"{}\"", what, text(column)));
   }
-  /// Records a message about a cell, if it is the first fault of the row.
+  /// Records a message about a cell, unless the row already has a fault.
   void refuse(std::string_view column, std::string_view message) {
     if (fault_.empty()) fault_ = fmt::format("{}: {}: {}", table_.line(row_), column, message);
   }
@@ -120,7 +120,8 @@ class Architectures {
  public:
   explicit Architectures(const TextOfModel& text_of) : text_of_(text_of) {}
 
-  /// Returns the model with its first `layers` layers, or with all layers if the row states no number.
+  /// Returns the architecture of the model with its first `layers` layers, or with all layers if `layers` is
+  /// absent.
   tl::expected<Architecture, std::string> of(const std::string& model, std::optional<std::int64_t> layers) {
     const auto key = std::pair(model, layers);
     if (const auto found = known_.find(key); found != known_.end()) return found->second;
@@ -140,7 +141,7 @@ class Architectures {
   std::map<std::pair<std::string, std::optional<std::int64_t>>, Architecture> known_;
 };
 
-/// Returns the number of copies that fill the row's devices.
+/// Returns the number of copies of the pipeline that use all devices of the row.
 std::int32_t copies_of(RowReader& row, const Parallel& parallel) {
   const std::int64_t devices = row.count("devices");
   const std::int64_t one = std::int64_t{parallel.devices_per_rank()} * row.count("stages");
@@ -163,7 +164,7 @@ Parallel parallel_of(RowReader& row) {
                     .expert = row.small_or("expert", 1),
                     .tensor_overlap = row.flag_or("tensor_overlap", true),
                     .data_overlap = row.flag_or("data_overlap", true)};
-  // A product of degrees must not overflow, so a row with a fault goes no further.
+  // After a fault, degrees may be so large that their product overflows, so no copies are computed.
   if (!row.fault().empty()) return parallel;
   parallel.data = row.has("data") ? row.small("data") : copies_of(row, parallel);
   if (row.has("context_exchange"))
@@ -214,17 +215,17 @@ DeviceModel model_of(RowReader& row, const DeviceType& device, const KernelsOf& 
   return model;
 }
 
-/// The reason why a row gives no run.
+/// The reason why a row does not become a run.
 struct RowFault {
   std::string text;
-  bool leaves_out = false;  ///< true if the row is valid but the simulator lacks data to predict it
+  bool leaves_out = false;  ///< true if the row is valid, but its device or model is not known
 };
 
 std::string id_of(const RowReader& row) {
   return row.has("id") ? row.text("id") : fmt::format("line {}", row.line());
 }
 
-/// Builds the run of a row. Error: the row's first fault, or the missing data.
+/// Makes the run of a row. Error: the row's first fault, or the unknown device or model.
 tl::expected<MeasuredRun, RowFault> run_of(RowReader& row, Architectures& architectures,
                                            const KernelsOf& kernels_of) {
   const auto fault = [&row] { return tl::unexpected(RowFault{.text = row.fault()}); };
@@ -263,7 +264,7 @@ tl::expected<MeasuredRun, RowFault> run_of(RowReader& row, Architectures& archit
   scenario.shape.expert_overlap = model.work.parallel.expert_overlap;
   scenario.batch.micro_batch_size = row.count("micro_batch_size");
   scenario.batch.microbatches = row.count("microbatches");
-  // After a fault, the values are placeholders, from which no scenario must be built.
+  // After a fault, some values are only placeholders, so no scenario is made.
   if (!row.fault().empty()) return fault();
   const auto architecture = architectures.of(run.model, layers);
   if (!architecture) {
@@ -275,8 +276,8 @@ tl::expected<MeasuredRun, RowFault> run_of(RowReader& row, Architectures& archit
   return run;
 }
 
-/// Returns the file of the model that a row names: a path relative to `directory`, or a name in its folder
-/// `models`.
+/// Returns the file of a row's model. `model` is a name in the folder `models` of `directory`, or a path
+/// relative to `directory`.
 std::filesystem::path model_file(const std::filesystem::path& directory, const std::string& model) {
   const std::filesystem::path named = directory / "models" / (model + ".json");
   std::error_code ignored;
@@ -379,11 +380,11 @@ tl::expected<MeasuredRuns, std::string> parse_measured_runs(std::string_view tex
   return runs;
 }
 
-// The rows name model files, which are also texts of the library.
+// The measured runs of the library. Their model files are texts of the library, too.
 
 namespace {
 
-/// Returns a text of the library. Requires that a text with this name exists.
+/// Returns the library's text with this name. The text must exist.
 std::string_view text_named(std::string_view name) {
   const auto text = std::ranges::find(library_texts(), name, &LibraryText::name);
   if (text == library_texts().end()) throw std::logic_error(fmt::format("the library has no {}", name));

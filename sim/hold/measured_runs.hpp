@@ -20,14 +20,15 @@ namespace penstock {
 /// One measured configuration with its scenario.
 struct MeasuredRun {
   std::string id;
-  std::string source;     ///< name of the publication or site with the measurement
-  std::string model;      ///< name of the model in the file
+  std::string source;     ///< name of the publication or the site that has published the measurement
+  std::string model;      ///< the model's name or path, as in the file
   std::string device;     ///< for example "h100-sxm"
   std::string precision;  ///< "bf16", "fp8" or "fp4"
-  std::string release{};  ///< software or round of the measurement; empty if it is not stated
+  /// Software release or benchmark round of the measurement; empty if it is not stated.
+  std::string release{};
   Scenario scenario{};
   double step_seconds = 0;
-  /// Peak of the fullest device, as its allocator reports it. Absent if it was not measured.
+  /// Peak memory of the fullest device in GiB, as its allocator reports it. Absent if it was not measured.
   std::optional<double> peak_gib{};
   std::vector<std::string> cells{};  ///< all cells of the row in the file
 };
@@ -45,7 +46,7 @@ std::optional<DescribedDevice> described_device(std::string_view text);
 /// If the text of a config.json stands in place of its name, returns the value of "_name_or_path" in it.
 std::string model_name(const std::string& file);
 
-/// A row that cannot be predicted, because its device is unknown or its model has no price.
+/// A row that cannot be predicted, because its device or its model is not known.
 struct LeftOutRun {
   std::size_t line = 1;  ///< line in the file
   std::string id;
@@ -58,7 +59,7 @@ struct MeasuredRuns {
   std::vector<LeftOutRun> left_out{};
 };
 
-/// A function that returns the tables of kernel times with which a device type is priced.
+/// A function that returns the tables of measured kernel times for a device type.
 using KernelsOf = std::function<std::shared_ptr<const KernelTables>(const DeviceType& device)>;
 
 /// Reads a CSV file. It must have the columns source, model (a config.json with a path relative to the file,
@@ -76,16 +77,15 @@ using KernelsOf = std::function<std::shared_ptr<const KernelTables>(const Device
 tl::expected<MeasuredRuns, std::string> read_measured_runs(const std::string& file,
                                                            const KernelsOf& kernels_of = built_in_kernels);
 
-/// A function that returns the text of a model's file. Its argument is the model's name in the CSV file.
+/// A function that returns the text of a model's file. Its argument is the model's name or path in the CSV
+/// file.
 using TextOfModel = std::function<tl::expected<std::string, std::string>(const std::string& model)>;
 tl::expected<MeasuredRuns, std::string> parse_measured_runs(std::string_view text, const std::string& file,
                                                             const TextOfModel& text_of,
                                                             const KernelsOf& kernels_of = built_in_kernels);
 
-// The measured training steps of scenarios/library/runs. They are compiled in, so callers do not need the
-// files.
-
-/// Returns the runs of training_steps.csv.
+/// Returns the measured runs of the library's training_steps.csv. Its text is part of the program, so the
+/// file need not exist at run time.
 MeasuredRuns library_runs();
 /// Returns the runs of all files of training steps.
 MeasuredRuns all_library_runs();

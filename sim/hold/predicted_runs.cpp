@@ -1,6 +1,7 @@
-// Predicts measured runs. Rows of one source, device and precision share clocks, a collective library and a
-// method to reduce gradients, so they share constants. Rows with experts share them only within a release.
-// Errors are grouped by source, device and model:
+// Predicts measured runs. Rows with the same source, device and precision form a site. They were measured
+// with the same clocks, collective library and method to reduce gradients, so they get the same constants.
+// Rows with experts get the same constants only if their release is also the same. Errors are grouped by
+// source, device and model:
 //
 //     rows --RunPrices--> prices --constants of their site--> seconds, compared with the measured ones
 //     rows of `fitted_on` --by site--> fit_constants --+
@@ -124,7 +125,8 @@ class FitRows {
   explicit FitRows(const PricedRuns* rows, const MeasuredRun* without = nullptr)
       : rows_(rows), without_(without) {}
 
-  /// Returns the rows of a site. If the site is a release without rows, returns the rows of all releases.
+  /// Returns the rows of a site. If a site with experts has no rows of its release, returns the rows of all
+  /// releases.
   std::vector<TimedRun> of(const Site& site) const {
     std::vector<TimedRun> rows = those([&](const Site& other) { return other == site; });
     if (!rows.empty() || !site.experts) return rows;
@@ -233,7 +235,7 @@ tl::expected<PricedRuns, std::string> price_runs(const MeasuredRuns& runs,
 tl::expected<RunsReport, std::string> predict_runs(
     const MeasuredRuns& runs, const MeasuredRuns* fitted_on,
     const std::function<void(std::size_t done, std::size_t all)>& progress) {
-  // If `fitted_on` is `runs`, its rows are priced only once.
+  // If `fitted_on` is `runs`, the prices of its rows are computed only once.
   const bool is_other = fitted_on != nullptr && fitted_on != &runs;
   const std::size_t all = runs.runs.size() + (is_other ? fitted_on->runs.size() : 0);
   std::atomic<std::size_t> done = 0;
@@ -332,12 +334,12 @@ tl::expected<RunPrices, std::string> RunPrices::make(const Scenario& scenario) {
   const auto result = simulate(*experiment, options);
   if (!result) return tl::unexpected(result.error().message);
   RunPrices run;
-  // The peak does not depend on the constants, so the device's own constants are used.
+  // The peak does not depend on the constants, so it is computed with the device's own ones.
   run.peak_bytes_ = highest_peak_bytes(*result);
   const FlatProgram flat =
       flatten(experiment->program, experiment->costs,
               {.channels = experiment->channels, .iterations = experiment->program.iterations});
-  // simulate() has already returned an error if the program hangs.
+  // compile() succeeds, because simulate() has shown that the program does not hang.
   run.tape_ = compile(flat, experiment->channels, microbatch_groups(experiment->costs)).value();
   run.prices_ = *std::move(prices);
   run.experiment_ = *std::move(experiment);
@@ -386,8 +388,8 @@ struct Constant {
   double DeviceConstants::* value;
   double least;
   double most;
-  /// Absolute change of a constant that may be 0, to measure its effect. If it is 0, the change is relative
-  /// (kNudge).
+  /// The change of the constant with which its effect is measured, for constants that may be 0. If `step` is
+  /// 0, the change is relative (kNudge).
   double step = 0;
   double least_effect = kLeastEffect;
 };
@@ -422,7 +424,8 @@ using Column = std::vector<double>;
 /// log(predicted) for one step.
 Column effect_of(std::span<const TimedRun> runs, const DeviceConstants& prior, const Constant& constant) {
   DeviceConstants nudged = prior;
-  // If the prior is 0 and the constant has no step, it stays 0 here. It then has no effect and is not fitted.
+  // If the prior is 0 and the constant has no step, the change is 0. The constant then has no effect and is
+  // not fitted.
   nudged.*constant.value =
       constant.step > 0 ? prior.*constant.value + constant.step : prior.*constant.value * (1 + kNudge);
   const double change = constant.step > 0 ? 1 : std::log1p(kNudge);
@@ -448,9 +451,9 @@ Column beside(Column column, const std::vector<Column>& basis) {
   return column;
 }
 
-/// Returns the constants with effects that the runs can separate, by the Gram-Schmidt method. Only the part
-/// of a column that earlier constants do not explain counts. If `sustained` and `collectives` both only scale
-/// all runs, `collectives` stays at its prior.
+/// Returns the constants whose effects the runs can separate, by the Gram-Schmidt method. From each column,
+/// the parts in the directions of earlier columns are subtracted. For example, if `sustained` and
+/// `collectives` have the same effect on all runs, `collectives` is not fitted.
 std::vector<Constant> identifiable_constants(std::span<const TimedRun> runs, const DeviceConstants& prior,
                                              std::span<const Constant> candidates) {
   std::vector<Constant> identifiable;
@@ -504,7 +507,7 @@ FittedConstants fitted_constants(std::span<const TimedRun> runs, const DeviceCon
   search.set_upper_bounds(most);
   search.set_xtol_rel(kTolerance);
   search.set_maxeval(kMostEvaluations);
-  // NLopt passes one pointer to a C function, so a lambda with captures cannot be used.
+  // NLopt takes a C function and a pointer to its data, so a lambda with captures cannot be used.
   struct Question {
     std::span<const TimedRun> runs;
     const DeviceConstants& prior;

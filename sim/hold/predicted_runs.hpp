@@ -1,7 +1,7 @@
 #pragma once
-// Predicts measured training steps. RunPrices times one configuration for any constants of its device.
-// fit_constants() fits these constants to measurements. predict_runs() compares predictions with measured
-// steps and groups the errors.
+// Predicts measured training steps. RunPrices computes the step time of one configuration for any constants
+// of its device. fit_constants() fits these constants to measurements. predict_runs() compares predictions
+// with measurements and groups the errors.
 
 #include <cmath>
 #include <cstddef>
@@ -39,16 +39,16 @@ struct DeviceConstants {
 
   friend bool operator==(const DeviceConstants&, const DeviceConstants&) = default;
 };
-/// Returns the constants of the scenario's device for its precision.
+/// Returns the constants of the scenario's device, for the scenario's precision.
 DeviceConstants own_constants(const Scenario& scenario);
 
-/// A configuration with a compiled program, which can be timed for many constants.
+/// A configuration with its compiled program. It computes the step time for many constants.
 class RunPrices {
  public:
   /// Prepares the scenario and compiles its program. Errors: those of prepare(), and a program that hangs.
   static tl::expected<RunPrices, std::string> make(const Scenario& scenario);
 
-  /// Returns the seconds of one training step.
+  /// Returns the seconds of one training step with these constants.
   double step_seconds(const DeviceConstants& constants) const;
   /// Returns the seconds of one training step whose stages have these costs.
   double step_seconds(const CostTable& costs) const;
@@ -75,7 +75,7 @@ struct TimedRun {
 
 struct FittedConstants {
   DeviceConstants constants;
-  /// Names of the fitted constants. The others have their values of `prior`.
+  /// Names of the fitted constants. All others have the values in `prior`.
   std::vector<std::string> fitted;
 };
 
@@ -105,13 +105,13 @@ struct PredictedRun {
   double predicted_seconds = 0;
   double error = 0;  ///< predicted / measured - 1
   std::optional<double> measured_gib{};
-  std::optional<double> predicted_gib{};  ///< absent if the memory was not measured
+  std::optional<double> predicted_gib{};  ///< absent, like `memory_error`, if the memory was not measured
   std::optional<double> memory_error{};
   bool fitted = false;          ///< true if the constants were fitted on this configuration, too
   DeviceConstants constants{};  ///< the constants of the prediction
 };
 
-/// The errors of a group of rows, for example those of one source, device and model.
+/// The errors of a group of rows, for example of all rows with one source, device and model.
 struct RunGroup {
   std::string name;
   std::size_t rows = 0;
@@ -120,8 +120,8 @@ struct RunGroup {
   double worst = 0;  ///< error with the largest absolute value
 };
 
-/// The constants for the rows of one source, device and precision. Rows with experts have separate constants
-/// for each release, because software changed these models most.
+/// The constants for the rows with one source, device and precision. Rows with experts have separate
+/// constants for each release, because the speed of these models depends most on the software.
 struct GroupConstants {
   std::string source;
   std::string device;
@@ -134,15 +134,15 @@ struct GroupConstants {
 };
 
 struct RunsReport {
-  std::vector<PredictedRun> rows;  ///< one for each run of the file, in its order
+  std::vector<PredictedRun> rows;  ///< one for each run of the file, in the order of the file
   std::vector<RunGroup> groups;    ///< by source, device and model, in the order of their first rows
-  /// Errors by the class of a row: experts, sharded weights, a pipeline, or a network. The order is
-  /// alphabetical.
+  /// Errors by class, in alphabetical order. A class says whether a row has experts, sharded weights, a
+  /// pipeline or a network.
   std::vector<RunGroup> classes{};
   std::vector<LeftOutRun> left_out{};  ///< rows of the file that cannot be predicted
   std::vector<GroupConstants> constants;
   std::optional<RunGroup> all;         ///< errors of all rows; absent without rows
-  std::optional<RunGroup> all_memory;  ///< memory errors of the rows whose memory was measured
+  std::optional<RunGroup> all_memory;  ///< memory errors; absent if no row has a measured memory
 };
 
 /// Returns whether two rows measure the same configuration, whatever release or time they have.
@@ -187,9 +187,7 @@ tl::expected<RunsReport, std::string> predict_runs(
     const MeasuredRuns& runs, const MeasuredRuns* fitted_on,
     const std::function<void(std::size_t done, std::size_t all)>& progress);
 
-// Sums prediction errors by group, for predicted_runs.cpp and fit_iterations.cpp.
-
-/// Sums the errors of one group.
+/// Adds up the prediction errors of one group.
 class GroupErrors {
  public:
   void add(double error) {
@@ -198,7 +196,7 @@ class GroupErrors {
     sum_ += error;
     if (std::abs(error) > std::abs(worst_)) worst_ = error;
   }
-  /// Returns the mean, the bias and the worst error. Requires at least one error.
+  /// Returns the group's name, with the mean, the bias and the worst error. Requires at least one error.
   RunGroup named(std::string name) const {
     const auto n = static_cast<double>(rows_);
     return {.name = std::move(name), .rows = rows_, .mape = absolute_ / n, .bias = sum_ / n, .worst = worst_};
@@ -212,8 +210,8 @@ class GroupErrors {
   double worst_ = 0;
 };
 
-/// The errors of rows by the names of their groups, in the order of the groups' first rows. A file has about
-/// a dozen groups, so a linear search is fast enough.
+/// The errors of rows by group name, in the order of the groups' first rows. A file has about a dozen groups,
+/// so a linear search is fast enough.
 class ErrorsByGroup {
  public:
   void add(const std::string& name, double error) {

@@ -1,6 +1,6 @@
-// A rank runs one action after another. Each action charges bytes at its start and releases bytes at its end.
-// The end comes before the next start, or at the same instant, where releases come first. So the peak is at
-// the start of an action, whatever the times are.
+// A rank runs one action after another. Each action charges bytes (adds them to the rank's memory) at its
+// start, and releases bytes at its end. The next action starts at this end or later, and at one instant
+// releases come first. So the peak is always at the start of an action, and it does not depend on the times.
 
 #include <algorithm>
 #include <cstddef>
@@ -19,8 +19,8 @@
 namespace penstock {
 
 std::optional<std::vector<Bytes>> list_peaks(const Program& program, const CostTable& costs) {
-  // If edges have bytes, there are message buffers. The times of other ranks decide when these are filled and
-  // freed.
+  // If edges have bytes, there are message buffers. They are filled and freed at times that depend on other
+  // ranks.
   if (!follows_from_lists(program, costs) || std::ranges::any_of(costs.edges, has_bytes)) return std::nullopt;
   ListHoldings holdings(costs);
   std::vector<Bytes> peaks = held_at_start(program, costs);
@@ -38,7 +38,8 @@ std::optional<std::vector<Bytes>> list_peaks(const Program& program, const CostT
 }
 
 // F charges activations, which are released by B, or by I and W. The first B or W after a STEP charges the
-// gradients, and the next STEP releases them. I charges what it recomputes, and W releases it:
+// gradients, and the next STEP releases them. I charges the activations that it recomputes, and W releases
+// them:
 //
 //   F   + kept        B   + gradients, - kept        STEP   - gradients
 //                     I   + recomputed               W      + gradients, - kept, - recomputed
@@ -76,7 +77,7 @@ ListHoldings::ListHoldings(const CostTable& costs)
     }
     kinds_[stage][static_cast<std::size_t>(ActionKind::backward_input)].holding.charged += cost.recomputed;
     kinds_[stage][static_cast<std::size_t>(ActionKind::backward_weight)].holding.released += cost.recomputed;
-    // The gradients depend on earlier actions, so next() adds their bytes.
+    // A STEP releases gradients. Their bytes depend on earlier actions, so next() adds them.
     kinds_[stage][static_cast<std::size_t>(ActionKind::step)].known = true;
   }
 }

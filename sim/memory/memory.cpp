@@ -1,8 +1,8 @@
-// Makes holdings from the spans of each rank and computes their changes in the order of time. A holding is a
-// number of bytes in one category, with its start and its end. The class comment in memory.hpp lists what
-// each category charges and releases. The peak is the largest sum, with the first action that reached it.
-// list_peak.cpp and tape_peak.cpp find only peaks, and faster, for programs without sharding or weight
-// versions. Tests: tests/sim/memory_test.cpp.
+// Makes holdings from the spans of each rank. A holding is a number of bytes in one category, with a start
+// and an end. The class comment in memory.hpp lists the holdings of each category. The peak is the largest
+// sum of all holdings at one time, and it names the first action that reached this sum. list_peak.cpp and
+// tape_peak.cpp find only peaks, and do it faster, for programs without sharding or weight versions. Tests:
+// tests/sim/memory_test.cpp.
 
 #include "sim/memory/memory.hpp"
 
@@ -41,7 +41,7 @@ struct Passage {
 
 using Positions = std::span<const std::int32_t>;
 
-/// Builds all holdings of one rank from its spans. A position is an index into the spans, which include
+/// Makes all holdings of one rank from its spans. A position is an index into the spans, which include
 /// messages.
 class RankHoldings {
  public:
@@ -93,7 +93,8 @@ class RankHoldings {
                          .kind = static_cast<std::int32_t>(category),
                          .amount = bytes});
   }
-  /// Holds bytes from the start of one action to the end of another, or forever if `last` is kNoPosition.
+  /// Adds a holding from the start of one action to the end of another. If `last` is kNoPosition, the holding
+  /// never ends.
   void hold_between(MemoryCategory category, Bytes bytes, std::int32_t first, std::int32_t last) {
     hold(category, bytes, span(first).start_ns, first, last == kNoPosition ? kHeldForEver : span(last).end_ns,
          last);
@@ -101,7 +102,7 @@ class RankHoldings {
 
   Bytes share(std::int32_t stage, Bytes bytes, std::int32_t from_sharding) const {
     const auto group = static_cast<Bytes>(program_.placement.stages[index(stage)].ranks.size());
-    // The size is rounded up, because the largest part counts.
+    // The result is rounded up, because it is the size of the largest part.
     return program_.sharding >= from_sharding ? (bytes + group - 1) / group : bytes;
   }
 
@@ -123,14 +124,14 @@ class RankHoldings {
     if (program_.sharding == 3) hold_gathered_weights(stage, positions);
   }
 
-  /// Returns the positions of all spans of the stage except messages, ascending.
+  /// Returns the positions of all spans of the stage except messages, in ascending order.
   Positions positions_of(std::int32_t stage) {
     const auto of = [this](std::int32_t position) { return span(position).action.stage; };
     if (by_stage_.empty()) {
       for (std::size_t i = 0; i < spans_.size(); ++i) {
         if (!is_transfer(spans_[i].action.kind)) by_stage_.push_back(static_cast<std::int32_t>(i));
       }
-      // All stages share one sort, which happens only if some stage has weights or gradients.
+      // The positions are sorted once for all stages, and only if some stage has weights or gradients.
       std::ranges::stable_sort(by_stage_, {}, of);
     }
     const auto found = std::ranges::equal_range(by_stage_, stage, {}, of);
@@ -146,7 +147,7 @@ class RankHoldings {
       hold_between(MemoryCategory::weights, cost(stage).weights, gathered, position);
       gathered = kNoPosition;
     }
-    // The list ends while the weights are gathered, so they are held until the end of the run.
+    // If no RESHARD follows, the gathered weights are held until the end of the run.
     if (gathered != kNoPosition)
       hold_between(MemoryCategory::weights, cost(stage).weights, gathered, kNoPosition);
   }
@@ -155,7 +156,7 @@ class RankHoldings {
     VersionLives versions;
     for (const std::int32_t position : positions) versions.note(span(position).action, position);
     for (const VersionLife& version : versions.all()) {
-      // No action uses the version after the STEP, so the new version replaces it and no copy is needed.
+      // If no action uses the version after the STEP that replaces it, no copy is needed.
       if (!version.is_used_after_its_replacement()) continue;
       hold(MemoryCategory::weight_versions, share(stage, cost(stage).version_bytes(), 3),
            span(version.replaced_by).end_ns, version.replaced_by, span(version.last_used_by).end_ns,
@@ -163,18 +164,19 @@ class RankHoldings {
     }
   }
 
-  /// The actions that decide when a stage holds the gradients of one minibatch.
+  /// The positions of the actions that begin or end the holdings of one minibatch's gradients.
   struct GradientLife {
-    std::int32_t first = kNoPosition;  // first B or W, or the REDUCE_GRAD of a replica without a microbatch
+    // The first B or W; for a replica without microbatches, its REDUCE_GRAD.
+    std::int32_t first = kNoPosition;
     std::int32_t step = kNoPosition;
-    /// For each reduction, the first B or W of its gradients, and the REDUCE_GRAD. The REDUCE_GRAD is
-    /// kNoPosition if none follows.
+    /// For each reduction, the first B or W after the previous reduction, and the REDUCE_GRAD. The second one
+    /// is kNoPosition if no REDUCE_GRAD follows.
     std::vector<std::pair<std::int32_t, std::int32_t>> sums;
   };
 
   void hold_gradients(std::int32_t stage, Positions positions) {
     GradientLife life;
-    std::int32_t begun = kNoPosition;  // first B or W with gradients that are not reduced yet
+    std::int32_t begun = kNoPosition;  // the first B or W since the last REDUCE_GRAD
     for (const std::int32_t position : positions) {
       const ActionKind kind = span(position).action.kind;
       const bool reduces = kind == ActionKind::reduce_grad;
@@ -185,13 +187,13 @@ class RankHoldings {
         if (reduces) life.sums.emplace_back(std::exchange(begun, kNoPosition), position);
         continue;
       }
-      // A replica without a microbatch and without a reduction has no gradients at its STEP.
+      // A replica without microbatches and reductions has no gradients at its STEP.
       if (life.first == kNoPosition) continue;
       if (begun != kNoPosition) life.sums.emplace_back(std::exchange(begun, kNoPosition), kNoPosition);
       life.step = position;
       hold_gradients(stage, std::exchange(life, {}));
     }
-    // If the list ends without a STEP, the gradients are held to the end.
+    // If no STEP follows, the gradients are held until the end of the run.
     if (begun != kNoPosition) life.sums.emplace_back(begun, kNoPosition);
     if (life.first != kNoPosition) hold_gradients(stage, life);
   }
@@ -202,9 +204,8 @@ class RankHoldings {
     const Bytes kept = is_reduced ? share(stage, whole, 2) : whole;
     hold_between(MemoryCategory::gradients, kept, life.first, life.step);
     if (kept == whole) return;
-    // A sharded replica retains a part of the gradients after the first reduction. There are two holdings:
-    // the part, and the rest until the reduction. Each later sum needs a whole buffer in addition to the
-    // part.
+    // After the first reduction, a sharded replica retains only a part of the gradients. Until then, it also
+    // holds the rest. For each later reduction, it holds a whole buffer in addition to the part.
     Bytes beside = whole - kept;
     for (const auto& [begun, reduced] : life.sums) {
       hold_between(MemoryCategory::gradients, beside, begun, reduced == kNoPosition ? life.step : reduced);
@@ -216,7 +217,7 @@ class RankHoldings {
 
   Bytes input_bytes(const Action& forward) const {
     const std::vector<std::int32_t>& givers = givers_of(neighbours_, forward.stage, Flow::activation);
-    // A stage without a predecessor reads its input from the data set.
+    // A stage without a predecessor gets its input from the data set.
     if (givers.empty()) return costs_.stage_of(forward).input;
     Bytes bytes = 0;
     for (const std::int32_t giver : givers) {
@@ -237,7 +238,8 @@ class RankHoldings {
       hold_between(MemoryCategory::activations, input_bytes(forward), passage.forward, passage.backward);
       kept_from = passage.recompute;
     }
-    // B releases everything at once. An I without its W, in a truncated program, releases only its part.
+    // B releases all activations. I releases a part, and W the rest. In a truncated program, W may be
+    // missing, and then the rest is never released.
     const Bytes at_gradient =
         passage.backward == kNoPosition ? 0 : released_activations(cost, span(passage.backward).action.kind);
     hold_between(MemoryCategory::activations, at_gradient, kept_from, passage.backward);
@@ -268,8 +270,9 @@ class RankHoldings {
     if (bytes == 0) return;
     const Passage& passage = passage_of(here.action);
     const bool activation = flow_of(here.action.kind) == Flow::activation;
-    // The buffer of a SEND exists from the end of its producer, and the buffer of a RECV until the end of its
-    // consumer. Both are the same action of this stage.
+    // A send buffer exists from the end of the message's producer to the arrival. A receive buffer exists
+    // from the start of the transfer to the end of the consumer. `user` is the producer or the consumer on
+    // this rank.
     const std::int32_t user = activation ? passage.forward : passage.backward;
     if (is_send(here.action.kind)) {
       const Ns produced = user == kNoPosition ? here.start_ns : span(user).end_ns;
@@ -286,14 +289,15 @@ class RankHoldings {
   const EdgeNumbers& edges_;
   TransferSizes sizes_;
   const StageNeighbours& neighbours_;
-  // Positions of all spans except messages, sorted by stage; empty until positions_of() needs them.
+  // Positions of all spans except messages, sorted by stage. The vector is empty until positions_of() fills
+  // it.
   std::vector<std::int32_t> by_stage_;
   StageUnitTable<Passage> passages_;
   std::vector<Holding> holdings_;
 };
 
-/// Returns the peaks of the holdings and, if `options` requires it, the curve. The curve has one sample for
-/// each instant, taken after all changes of that instant.
+/// Returns the peaks of the holdings and, if `options` requires it, the memory over time. The samples contain
+/// one entry for each instant, with the bytes after all changes of this instant.
 RankMemory run_through(std::span<const Holding> holdings, std::span<const Span> spans,
                        const MemoryOptions& options) {
   RankMemory memory;
@@ -307,7 +311,7 @@ RankMemory run_through(std::span<const Holding> holdings, std::span<const Span> 
     held[category] += delta;
     total += delta;
     memory.peaks[category] = std::max(memory.peaks[category], held[category]);
-    // If several peaks are equal, the first one is reported. So equal runs name the same action.
+    // If the peak is reached several times, the first time counts, so equal runs name the same action.
     if (total > memory.peak_bytes) {
       memory.peak_bytes = total;
       memory.peak_time_ns = change.time_ns;
@@ -328,11 +332,11 @@ RankMemory run_through(std::span<const Holding> holdings, std::span<const Span> 
 
 void set_device(RankMemory& memory, const Experiment& experiment, std::int32_t rank) {
   if (experiment.counts_activations) memory.unit = MemoryUnit::activations;
-  // A rank beyond the cluster's devices has no stated capacity.
+  // If the cluster has no device for the rank, the capacity is not known.
   if (rank >= experiment.cluster.device_count()) return;
   const Device& device = experiment.cluster.devices()[index(rank)];
   if (!device.memory_bytes) return;
-  // The reserve is limited to the capacity, so that usable and reserved bytes add up to it.
+  // The reserve is at most the capacity, so that usable and reserved bytes add up to the capacity.
   const Bytes reserved = std::min(device.reserved_bytes, *device.memory_bytes);
   const bool counts = experiment.counts_activations;
   memory.capacity = counts ? amount_of_activations(*device.memory_bytes) : *device.memory_bytes;
@@ -357,8 +361,8 @@ RankMemory MemoryOfRanks::of(std::int32_t rank, std::span<const Span> spans) con
 std::vector<RankMemory> memory_of(const EngineRun& run, const Experiment& experiment,
                                   const MemoryOptions& options) {
   const MemoryOfRanks memory(experiment, options);
-  // Only one rank's spans are stored at a time, because the spans of all ranks need many times the memory of
-  // the run.
+  // Only one rank's spans are in memory at a time, because the spans of all ranks need many times the memory
+  // of the run.
   RankSpans spans(run.flat, experiment.program.placement, run.times);
   std::vector<RankMemory> memories;
   memories.reserve(index(run.flat.rank_count));

@@ -1,5 +1,5 @@
 #pragma once
-// The bytes that every rank holds over time, by category, computed from a Timeline.
+// Computes the bytes that every rank holds over time, by category, from the spans of a run.
 
 #include <cstdint>
 #include <span>
@@ -14,13 +14,14 @@
 namespace penstock {
 
 struct MemoryOptions {
-  bool samples = true;  ///< retain the whole curve, not only the peaks
+  bool samples = true;  ///< true: memory over time as well as peaks; false: only peaks
 };
 
-/// Fills in the capacity and the reserve of the rank's device, and the unit of the amounts.
+/// Sets in `memory` the capacity and the reserve of the rank's device, and the unit of the amounts.
 void set_device(RankMemory& memory, const Experiment& experiment, std::int32_t rank);
 
-/// Computes the memory of single ranks. Bytes are charged at the start and released at the end of actions:
+/// Computes the memory of one rank at a time. Bytes are charged (added) at the start of actions, and released
+/// at the end:
 ///
 ///     weights            from the start to the end; sharding 3: 1/n of a group of n, and also the whole
 ///                        from UNSHARD to RESHARD
@@ -36,7 +37,8 @@ void set_device(RankMemory& memory, const Experiment& experiment, std::int32_t r
 ///     receive_buffers    from the transfer's start to the consumer's end
 ///     transient          while F, B, I, W or R runs
 ///
-/// At one instant, releases come before charges, and then program order counts (spans.hpp).
+/// At one instant, releases come before charges. Otherwise, changes at one instant are in program order
+/// (spans.hpp).
 class MemoryOfRanks {
  public:
   /// Keeps a reference to the experiment, which must outlive this object.
@@ -50,10 +52,10 @@ class MemoryOfRanks {
   MemoryOptions options_;
   EdgeNumbers edges_;
   StageNeighbours neighbours_;
-  std::vector<std::vector<std::int32_t>> stages_of_rank_;  // stages that each rank holds, ascending
+  std::vector<std::vector<std::int32_t>> stages_of_rank_;  // stages of each rank, ascending
 };
 
-/// Return the memory of all ranks.
+/// Return the memory of all ranks, in the order of the ranks.
 std::vector<RankMemory> memory_of(const EngineRun& run, const Experiment& experiment,
                                   const MemoryOptions& options);
 std::vector<RankMemory> memory_of(const Timeline& timeline, const Experiment& experiment,

@@ -1,13 +1,14 @@
-// Finds how many message buffers exist at most between each pair of ranks. A send buffer exists from the
-// producer's end to the arrival. A receive buffer exists from the transfer's start to the consumer's end. At
-// each start the buffers that have ended are subtracted, and one is added:
+// Finds an upper bound of the number of message buffers that exist at once between each pair of ranks. A send
+// buffer exists from the end of the message's producer to the arrival. A receive buffer exists from the start
+// of the transfer to the end of the consumer. At each start, one buffer is added, and buffers that have ended
+// are subtracted:
 //
 //     starts      0   1   2       3        ->  1  2  2  2  at once, so never more than 2
 //     ends           0  1     2 3
 //
-// Messages mostly start and end in order of time. If they do not, a buffer that has ended may still be
-// counted, so the bound is never too small. tape_peak.cpp computes exact peaks and uses this bound to skip
-// ranks. Tests: tests/sim/turn_run_test.cpp.
+// Most messages start and end in order of time. If some do not, a buffer that has ended may still be counted,
+// so the bound is never too small. tape_peak.cpp computes exact peaks. It uses this bound to skip ranks that
+// cannot have the highest peak. Tests: tests/sim/turn_run_test.cpp.
 
 #include "sim/memory/peaks.hpp"
 
@@ -31,21 +32,21 @@
 namespace penstock {
 namespace {
 
-/// Counts the buffers on one side of the transfers from one rank to another.
+/// Counts the send buffers, or the receive buffers, of the transfers from one rank to another.
 class BufferCount {
  public:
   void start(Ns time_ns) {
     is_ordered_ &= time_ns >= latest_ns_;
     latest_ns_ = time_ns;
-    // The ends are popped in order. A buffer that has ended stays counted while an earlier entry has not
-    // ended, so the bound may only be too large.
+    // Ends are passed in the order of their entries. If an entry has not ended, later entries remain counted
+    // even if they have ended, so the bound may only be too large.
     while (over_ < ends_.size() && ends_[over_] <= time_ns) ++over_;
     ++started_;
     most_ = std::max(most_, started_ - over_);
   }
   void end(Ns time_ns) { ends_.push_back(time_ns); }
-  /// Returns an upper bound of the buffers that exist at once. If the starts are not in order of time, the
-  /// bound is the number of all buffers.
+  /// Returns an upper bound of the number of buffers that exist at once. If the starts are not in order of
+  /// time, it is the number of all buffers.
   Bytes most() const { return static_cast<Bytes>(is_ordered_ ? most_ : started_); }
 
  private:
@@ -57,7 +58,7 @@ class BufferCount {
   std::size_t most_ = 0;
 };
 
-/// The messages from one rank to another.
+/// The buffers of the messages from one rank to another.
 struct PairBuffers {
   std::int32_t from_rank = 0;
   std::int32_t to_rank = 0;
@@ -66,7 +67,8 @@ struct PairBuffers {
   BufferCount receives{};
 };
 
-/// Counts the buffers of every pair of ranks that exchange messages, in the order of the tape.
+/// Counts the buffers of every pair of ranks that exchange messages. It reads the messages in the order of
+/// the tape.
 class MessageBuffers {
  public:
   MessageBuffers(const Program& program, const CostTable& costs, const TurnTape& turns,
@@ -85,8 +87,8 @@ class MessageBuffers {
     std::visit([this](const auto& code) { follow(code); }, tape_.code);
     std::vector<Bytes> most(program_.ranks.size(), 0);
     for (const PairBuffers& pair : pairs_) {
-      // The bound adds the worst moments of all pairs, and takes the largest message for every message of a
-      // pair.
+      // The bound adds up the largest numbers of all pairs, as if they occurred at the same time. It assumes
+      // that every message of a pair has the size of the largest one.
       most[index(pair.from_rank)] += pair.largest * pair.sends.most();
       most[index(pair.to_rank)] += pair.largest * pair.receives.most();
     }
@@ -101,11 +103,10 @@ class MessageBuffers {
       const Origin& origin = tape_.origins[i];
       const InstructionTimes& at = times_[i];
       if (origin.position != -1) {
-        // An instruction that ends a compute action raises the clock of its rank, and the number of this
-        // register is the rank.
+        // A compute instruction raises the clock of its rank, and the number of this register is the rank.
         const auto rank = static_cast<std::size_t>(code[i].a);
-        // The tape has each rank's actions in the order of its list, so a counter is enough to find the
-        // action.
+        // The tape has each rank's actions in the order of the rank's list, so a counter is enough to find
+        // the action.
         take_in(rank, program_.ranks[rank][next[rank]++], at.end_ns);
       }
       if (origin.message == -1) continue;
@@ -124,7 +125,8 @@ class MessageBuffers {
     }
   }
 
-  /// A linear search is enough, because a rank receives from few others.
+  /// Returns the index of the pair. A linear search is enough, because a rank receives messages from few
+  /// other ranks.
   std::size_t pair_of(std::int32_t from, std::int32_t to) {
     if (by_receiver_.empty()) {
       by_receiver_.resize(program_.ranks.size());
@@ -142,7 +144,7 @@ class MessageBuffers {
   std::map<std::pair<std::int32_t, std::int32_t>, std::size_t> places_;
   std::vector<PairBuffers> pairs_;
   std::vector<std::size_t> pair_of_transfer_;
-  std::vector<std::vector<std::size_t>> by_receiver_;  // for each receiver the pairs with this receiver
+  std::vector<std::vector<std::size_t>> by_receiver_;  // for each receiver, the indices of its pairs
 };
 
 }  // namespace

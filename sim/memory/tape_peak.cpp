@@ -1,20 +1,21 @@
-// Finds the peak memory of ranks that have message buffers. These events change the bytes that a rank holds:
+// Finds the peak memory of ranks that have message buffers. The following events add (+) or release (-) bytes
+// of a rank:
 //
 //     start of an action    + what it charges    end        - what it releases, - messages it took in
 //     end of a producer     + send buffer        arrival    - that buffer
 //     start of a transfer   + receive buffer
 //
-// Each kind of event is already sorted by time. The first two come from the rank's own list, the others from
-// each rank with which it exchanges messages. Merging these streams gives the bytes that the rank holds over
-// time.
+// Events of one kind are already sorted by time. The starts and ends of actions come from the rank's own
+// list. The events of messages come from each rank with which the rank exchanges messages. A merge of these
+// streams gives the bytes that the rank holds over time.
 //
-// At one instant, releases of earlier charges come first, then all other changes in the order of the list
-// (report/timeline/spans.hpp). Two things are charged and released at the same instant. One is the send
-// buffer of a message that takes no time. The other is the transient bytes of an action that takes no time,
-// such as that of a stage without layers.
+// At one instant, releases of earlier charges come first, and then all other changes in the order of the list
+// (report/timeline/spans.hpp). Only two amounts may be charged and released at the same instant: the send
+// buffer of a message that takes no time, and the transient bytes of an action that takes no time. An example
+// is an action of a stage without layers.
 //
-// If only the highest peak is wanted, message_bounds.cpp rules out most ranks. memory.cpp handles all other
-// programs. Tests: tests/sim/turn_run_test.cpp.
+// If the caller wants only the highest peak, bounds from message_bounds.cpp exclude most ranks. memory.cpp
+// handles all other programs. Tests: tests/sim/turn_run_test.cpp.
 
 #include "sim/memory/peaks.hpp"
 
@@ -58,12 +59,12 @@ struct AmountChange {
   }
 };
 
-/// Changes that are mostly sorted by time.
+/// Changes that usually are sorted by time.
 using ChangeStream = std::vector<AmountChange>;
 
-/// The changes of one rank, and the position that the pass has reached in its list.
+/// The changes of one rank, and the position of the pass in the rank's list.
 struct RankChanges {
-  std::vector<ChangeStream> streams{1};  ///< the first stream holds the changes by the rank's own actions
+  std::vector<ChangeStream> streams{1};  ///< the first stream has the changes by the rank's own actions
   std::size_t next = 0;                  ///< index of the next action in the rank's list
   std::int64_t places = 0;               ///< number of actions and messages so far
 };
@@ -74,8 +75,9 @@ struct TransferStreams {
   std::size_t receives = 0;  ///< stream of the receiver
 };
 
-/// Collects the changes in one pass over the instructions. Each instruction adds to the streams of its rank
-/// and of the two ranks of its message. Changes of ranks that are not wanted are dropped.
+/// Collects the changes in one pass over the instructions. Each instruction adds changes to the streams of
+/// its rank, and of the sender and the receiver of its message. Changes of ranks that are not wanted are
+/// omitted.
 class TapeChanges {
  public:
   TapeChanges(const Program& program, const CostTable& costs, const TurnTape& turns,
@@ -104,7 +106,7 @@ class TapeChanges {
     }
   }
 
-  /// Returns the changes of each wanted rank, or nothing if ListHoldings does not know some action.
+  /// Returns the changes of each wanted rank, or nothing if ListHoldings does not support some action.
   std::optional<std::vector<RankChanges>> all() && {
     const bool known = std::visit([this](const auto& code) { return follow(code); }, tape_.code);
     return known ? std::optional(std::move(ranks_)) : std::nullopt;
@@ -137,8 +139,8 @@ class TapeChanges {
     const Bytes at_start = holding->charged + holding->transient;
     const Bytes at_end = holding->transient + holding->released + taken_in(rank, action);
     ++here.places;
-    // An action that takes no time first releases earlier charges, then charges, then releases its own
-    // transient bytes.
+    // An action that takes no time first releases earlier charges, then charges its own bytes, and then
+    // releases its transient bytes.
     if (at.start_ns == at.end_ns) {
       add_in_order(here.streams.front(), {.time_ns = at.end_ns, .bytes = holding->transient - at_end});
       here.streams.front().push_back({.time_ns = at.start_ns, .place = here.places, .bytes = at_start});
@@ -152,15 +154,16 @@ class TapeChanges {
     return true;
   }
 
-  /// Inserts a change of the rank's last instant, sorted among the other changes of that instant.
+  /// Inserts a change at the last instant of the stream, in the order of changes at one instant.
   static void add_in_order(ChangeStream& stream, const AmountChange& change) {
-    // One clock gives all changes of this stream, so the skipped changes have the same time.
+    // The changes of this stream are in the order of one rank's clock, so only changes of the same time are
+    // skipped.
     auto place = stream.end();
     while (place != stream.begin() && change < *std::prev(place)) --place;
     stream.insert(place, change);
   }
 
-  /// Returns the bytes of the receive buffers that the action frees: inputs that other ranks have sent.
+  /// Returns the bytes of the receive buffers that the action releases. They are its inputs from other ranks.
   Bytes taken_in(std::int32_t rank, const Action& action) const {
     Bytes bytes = 0;
     for (const ActionWay& way : ways_.taken_by(action)) {
@@ -177,8 +180,7 @@ class TapeChanges {
     const std::size_t receiver = index(tape_.transfers[transfer].to_rank);
     RankChanges& from = ranks_[sender];
     RankChanges& to = ranks_[receiver];
-    // A SEND and a RECV count as list positions even if they carry no bytes, so that positions equal the
-    // positions of the lowered list.
+    // SENDs and RECVs have positions even if they carry no bytes, as in the lowered list.
     ++from.places;
     ++to.places;
     if (bytes == 0) return;
@@ -206,23 +208,24 @@ class TapeChanges {
   std::vector<RankChanges> ranks_;
 };
 
-/// Merges streams of changes. Each span holds the changes of one stream that are still to come.
+/// Merges streams of changes in the order of time.
 class MergedStreams {
  public:
   explicit MergedStreams(std::span<ChangeStream> streams) {
     for (ChangeStream& stream : streams) {
       if (stream.empty()) continue;
-      // Channels mostly deliver the messages of two ranks in order, but not under all channel models.
+      // Messages between two ranks usually arrive in order, but with some channel models they may not.
       if (!std::ranges::is_sorted(stream, std::less<>{})) std::ranges::stable_sort(stream, std::less<>{});
       left_.emplace_back(stream);
     }
   }
 
-  /// Returns the earliest change that is left, or null if there is none.
+  /// Returns the next change, or null after the last one.
   const AmountChange* next() {
     if (left_.empty()) return nullptr;
     auto first = left_.begin();
-    // A rank exchanges messages with few others, so a scan of all streams is as fast as a heap.
+    // A rank exchanges messages with few other ranks, so a linear search over the streams is as fast as a
+    // heap.
     for (auto other = std::next(first); other != left_.end(); ++other) {
       if (other->front() < first->front()) first = other;
     }
@@ -247,8 +250,8 @@ Bytes peak_of(std::span<ChangeStream> streams, Bytes held) {
   return peak;
 }
 
-/// Returns the peaks of the wanted ranks and 0 for the others. Returns nothing if ListHoldings does not know
-/// some action.
+/// Returns the peaks of the wanted ranks, and 0 for all others. Returns nothing if ListHoldings does not
+/// support some action.
 std::optional<std::vector<Bytes>> peaks_of(const Program& program, const CostTable& costs,
                                            const TurnTape& turns, const std::vector<InstructionTimes>& times,
                                            const std::vector<bool>& wanted) {
@@ -266,8 +269,8 @@ struct PeakBounds {
   Bytes most = 0;
 };
 
-/// Returns the bounds of each rank's peak from its list and the upper bound of its message buffers. Returns
-/// nothing if ListHoldings does not know some action.
+/// Returns bounds of each rank's peak. They are computed from the rank's list and the upper bound of its
+/// message buffers (`messages`). Returns nothing if ListHoldings does not support some action.
 std::optional<std::vector<PeakBounds>> peak_bounds(const Program& program, const CostTable& costs,
                                                    std::span<const Bytes> messages) {
   ListHoldings holdings(costs);
@@ -282,7 +285,7 @@ std::optional<std::vector<PeakBounds>> peak_bounds(const Program& program, const
       held += holding->charged;
       const Bytes now = held + holding->transient;
       of_rank.most = std::max(of_rank.most, now);
-      // An action that takes no time releases before it charges, so this sum is not reached.
+      // An action that takes no time releases before it charges, so the rank may never hold this sum.
       if (takes_time(costs.stages[index(action.stage)])) of_rank.least = std::max(of_rank.least, now);
       held -= holding->released;
     }
@@ -291,9 +294,9 @@ std::optional<std::vector<PeakBounds>> peak_bounds(const Program& program, const
   return bounds;
 }
 
-/// Returns whether the only things charged and released at one instant are the two that the head of this file
-/// names. This is true if all actions take time. Otherwise three conditions must hold: a microbatch comes
-/// back later than it went, a buffer is filled before it is used, and a STEP takes time.
+/// Returns true if only the two amounts that the head of this file names may be charged and released at one
+/// instant. This is true if all actions take time. Otherwise, the last stage and all messages must take time.
+/// Any other stage may take no time, if its STEPs take time and it recomputes nothing.
 bool tells_instants(const Program& program, const CostTable& costs, const TurnTape& turns,
                     const TapeCosts& priced) {
   if (follows_from_lists(program, costs)) return true;
@@ -302,10 +305,10 @@ bool tells_instants(const Program& program, const CostTable& costs, const TurnTa
   for (std::size_t stage = 0; stage < costs.stages.size(); ++stage) {
     const StageCost& cost = costs.stages[stage];
     const bool is_last = edges.leaving(static_cast<std::int32_t>(stage)).empty();
-    // On the last stage, B may run at the same instant as its F. A STEP that takes no time may run at the
-    // same instant as the action that made its gradients.
+    // If the last stage takes no time, B may run at the same instant as its F. A STEP that takes no time may
+    // run at the same instant as the action that has charged its gradients.
     if (!takes_time(cost) && (is_last || cost.step_ns == 0)) return false;
-    // If W ran at the same instant as its I, it would release bytes before the I has charged them.
+    // If W and its I run at the same instant, W would release bytes before I charges them.
     if (!takes_time(cost) && cost.recomputed > 0) return false;
   }
   for (std::size_t link = 0; link < turns.tape.links.size(); ++link) {
@@ -330,7 +333,8 @@ std::optional<Bytes> highest_tape_peak(const Program& program, const CostTable& 
   const std::vector<InstructionTimes> times = instruction_times(turns.tape, priced);
   const auto bounds = peak_bounds(program, costs, most_of_messages(program, costs, turns, times));
   if (!bounds) return std::nullopt;
-  // Some rank holds at least this much, so a rank with a lower upper bound cannot have the highest peak.
+  // Some rank holds at least `least` bytes, so a rank with a smaller upper bound cannot have the highest
+  // peak.
   const Bytes least = std::ranges::max(*bounds, {}, &PeakBounds::least).least;
   std::vector<bool> wanted;
   for (const PeakBounds& of_rank : *bounds) wanted.push_back(of_rank.most >= least);

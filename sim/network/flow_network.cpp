@@ -1,18 +1,19 @@
 // Advances flows that share links, from one start or end to the next. All flows of one class have the same
-// rate r. So they end in the order of the bytes that they still need, however r changes. V is the number of
-// bytes that a flow has received if it was present all the time. It is the virtual time of fair queueing
-// (Demers, Keshav and Shenker, SIGCOMM 1989). A flow of S bytes that starts at V ends at V + S:
+// rate r, so even if r changes, they end in the order of their remaining bytes. V(t) is the number of bytes
+// that a flow would have received by the time t if it had existed all the time. It is the virtual time of
+// fair queueing (Demers, Keshav and Shenker, SIGCOMM 1989). A flow of S bytes that starts when V has the
+// value V1 ends when V has the value V1 + S:
 //
 //     V(t) = V(t0) + r (t - t0)
 //     first end = t + (least V + S of its flows - V(t)) / r, rounded up to ns
 //
-// A start, an end or a new rate therefore costs a class one heap operation, for any number of flows. The ends
-// of all classes are the leaves of a tournament tree: each node holds the earlier end of its two children. A
-// new end updates the nodes from its leaf to the root.
+// A start, an end or a new rate therefore costs one heap operation, for any number of flows in the class. The
+// first ends of all classes are the leaves of a tournament tree: each inner node has the earlier end of its
+// two children. A new end updates the nodes from its leaf to the root.
 //
 // Rates are computed only when the next end is needed, so several starts at one instant need one computation.
-// A class with an unchanged rate retains its end. Transfers that share no link therefore stay exact to the
-// nanosecond. Tests: tests/sim/contention_test.cpp.
+// If the rate of a class does not change, its end is not computed again. Transfers that share no link are
+// therefore exact to the nanosecond. Tests: tests/sim/contention_test.cpp.
 
 #include "sim/network/flow_network.hpp"
 
@@ -46,13 +47,13 @@ Ns rounded_up(double number) {
 FlowNetwork::FlowNetwork(const Cluster& cluster) : cluster_(cluster) {}
 
 void FlowNetwork::start(Ns now, std::int32_t number, Bytes bytes, std::int32_t owner) {
-  // All flows that start at one instant need one computation of the rates.
+  // The rates are not updated between two starts at the same instant.
   if (now != now_ns_) update_rates();
   now_ns_ = now;
   FlowClass& flow_class = classes_[index(number)];
   if (flow_class.flows.empty()) {
-    // An empty class counts from 0 again. So a flow that is never shared has exactly the same price as on
-    // links that are not shared.
+    // An empty class counts from 0 again. So a flow that never shares a link takes exactly the time of a
+    // transfer on links that are not shared.
     flow_class.carried_bytes = 0;
     flow_class.since_ns = now;
   } else {
@@ -68,14 +69,15 @@ void FlowNetwork::start(Ns now, std::int32_t number, Bytes bytes, std::int32_t o
 std::optional<Ns> FlowNetwork::next_end() {
   update_rates();
   if (ends_.empty()) return std::nullopt;
-  // The end at the root may be entered too early. Once it is entered again, another class may end first.
+  // The tree may contain an end that is too early. If it is at the root, it is corrected, and then another
+  // class may end first.
   while (classes_[index(ends_[1].flow_class)].ends_later) enter_end(ends_[1].flow_class);
   if (ends_[1].time_ns == kNever) return std::nullopt;
   return ends_[1].time_ns;
 }
 
 std::int32_t FlowNetwork::finish() {
-  // next_end() has left the correct first end at the root.
+  // After next_end(), the root has the correct first end.
   const std::int32_t number = ends_[1].flow_class;
   FlowClass& flow_class = classes_[index(number)];
   now_ns_ = flow_class.end_ns;
@@ -95,11 +97,12 @@ void FlowNetwork::update_rates() {
 void FlowNetwork::set_rate(std::int32_t number, double bytes_per_second) {
   FlowClass& flow_class = classes_[index(number)];
   const std::int64_t ends_first = flow_class.flows.empty() ? -1 : flow_class.flows.front().number;
-  // Neither the rate nor the first flow has changed. Computing its end again would round it again.
+  // If neither the rate nor the first flow has changed, the end is not computed again, because this would
+  // round it again.
   if (flow_class.bytes_per_second == bytes_per_second && flow_class.ends_first == ends_first) return;
   advance(flow_class);
-  // A slower flow ends later than its entry in the tree. next_end() corrects the entry when it reaches the
-  // root.
+  // If the rate decreases, the first flow ends later than the tree says. next_end() corrects this end when it
+  // reaches the root.
   flow_class.ends_later =
       bytes_per_second < flow_class.bytes_per_second && flow_class.ends_first == ends_first;
   flow_class.bytes_per_second = bytes_per_second;
@@ -116,28 +119,29 @@ void FlowNetwork::enter_end(std::int32_t number) {
 }
 
 void FlowNetwork::advance(FlowClass& flow_class) const {
-  if (now_ns_ == flow_class.since_ns) return;  // the rate may be infinite, and 0 x infinity is not a number
+  if (now_ns_ == flow_class.since_ns) return;  // otherwise 0 x infinity could occur, which is not a number
   const double elapsed_seconds = static_cast<double>(now_ns_ - flow_class.since_ns) * 1e-9;
   flow_class.carried_bytes += elapsed_seconds * flow_class.bytes_per_second;
   flow_class.since_ns = now_ns_;
 }
 
-/// Returns the time at which the class's first flow ends. Requires that the class has been advanced to
-/// now_ns_.
+/// Returns the time at which the class's first flow ends, or kNever if there is no flow. Requires that the
+/// class has been advanced to now_ns_.
 Ns FlowNetwork::first_end(const FlowClass& flow_class) const {
   if (flow_class.flows.empty()) return kNever;
   const double left_bytes = flow_class.flows.front().end_bytes - flow_class.carried_bytes;
-  // The flow has had one rate since its start, so the integer formula for unshared links applies.
+  // The flow has had the same rate since its start, so the integer formula for links that are not shared
+  // applies.
   if (flow_class.carried_bytes == 0)
     return now_ns_ + serialization_ns(static_cast<Bytes>(left_bytes), flow_class.bytes_per_second);
   const double left_ns = std::max(0.0, left_bytes) / flow_class.bytes_per_second * 1e9;
-  // Rounding errors of doubles must not add a whole nanosecond to the end.
+  // The subtraction prevents that a rounding error of doubles adds a whole nanosecond.
   return now_ns_ + rounded_up(left_ns - 1e-6);
 }
 
 void FlowNetwork::enter(End end) {
-  // Leaves are the upper half of the array. Node n has the children 2n and 2n + 1, and the root 1 holds the
-  // first end.
+  // The leaves are the upper half of the array. Node n has the children 2n and 2n + 1. Node 1 is the root and
+  // has the first end.
   std::size_t node = ends_.size() / 2 + index(end.flow_class);
   ends_[node] = end;
   while (node > 1) {
@@ -150,7 +154,7 @@ void FlowNetwork::enter(End end) {
 /// Doubles the number of leaves if the tree has fewer leaves than there are classes.
 void FlowNetwork::add_leaves() {
   if (classes_.size() <= ends_.size() / 2) return;
-  // The leaves have moved, so all ends must be entered again.
+  // All ends are entered again, because their leaves have other positions now.
   ends_.assign(std::max(std::size_t{2}, 2 * ends_.size()), {});
   for (std::size_t i = 0; i < classes_.size(); ++i) enter({classes_[i].end_ns, static_cast<std::int32_t>(i)});
 }
@@ -163,7 +167,7 @@ std::int32_t FlowNetwork::class_of(std::int32_t from_device, std::int32_t to_dev
 }
 
 std::int32_t FlowNetwork::class_of_route(const Route& route) {
-  // Links of unlimited bandwidth do not slow any flow, so routes that differ only in them share a class.
+  // Links of unlimited bandwidth slow no flow, so routes that differ only in such links have the same class.
   const std::vector<std::int32_t> limited = limited_links(route);
   const auto [entry, is_new] = class_of_links_.try_emplace(limited, 0);
   if (is_new) {
@@ -187,31 +191,33 @@ std::vector<std::int32_t> FlowNetwork::limited_links(const Route& route) {
   return limited;
 }
 
-// Computes max-min fair rates. After a change, only the links that the change can reach are solved again.
+// Computes max-min fair rates. After a change, only the levels of links that the change may affect are
+// computed again.
 //
-// Each link l has a level L(l). A flow over l has the rate L(l), or less if another of its links allows less.
-// There are n(c) flows of class c, which crosses the links R(c). C(l) is the capacity of a link:
+// Each link l has a level L(l). A flow over l has the rate L(l), or less if another link of its route has a
+// lower level. Class c has n(c) flows, which cross the links R(c). C(l) is the capacity of link l:
 //
 //     rate(c) = min over l in R(c) of L(l)
 //     sum over c crossing l of n(c) min(L(l), e(c, l)) = C(l)
 //     e(c, l) = min over k in R(c), k != l, of L(k)
 //
-// L(l) is infinite if the sum stays below C(l) for every L(l). Levels that solve all these equations are
-// max-min fair: every flow crosses a link that is full and on which no flow is faster. This is the test of
-// Bertsekas and Gallager, Data Networks, section 6.5.2.
+// L(l) is infinite if the sum is below C(l) for every value of L(l). If the levels solve all these equations,
+// the rates are max-min fair: every flow crosses a full link on which no flow is faster. This is the
+// criterion of Bertsekas and Gallager, Data Networks, section 6.5.2.
 //
-// When flows start or finish, the links that they cross are solved again, in rounds. The next round takes the
-// links on which e has changed, and so on. A level is never below C(l) / n(l). After one round no level is
-// below the least of these values, and after a second round the links with that value are final. The same
-// argument then holds for the remaining links and flows, so two rounds for each link are enough. Nearly
-// always a few links are solved. Tests: tests/sim/contention_test.cpp.
+// When flows start or finish, a first round computes the levels of the links that they cross. Each further
+// round computes the links on which e has changed. A level is never below C(l) / n(l), where n(l) is the
+// number of flows on l. After one round no level is below the least of these values. After a second round the
+// links with the least value are final. The same argument then holds for the remaining links, so two rounds
+// for each link are enough. In practice, nearly all changes affect only a few links. Tests:
+// tests/sim/contention_test.cpp.
 
 namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
-/// Returns whether two levels differ only by rounding. The tolerance is relative to the smaller level.
-/// If it were relative to the larger one, an infinite level would equal every level.
+/// Returns true if two levels are equal or differ only by rounding. The tolerance is relative to the smaller
+/// level. If it were relative to the larger one, an infinite level would equal every level.
 bool is_same_level(double a, double b) {
   constexpr double kRounding = 1e-14;
   return a == b || std::abs(a - b) <= kRounding * std::min(a, b);
@@ -243,8 +249,8 @@ std::span<const MaxMinShare::Hop> MaxMinShare::hops_of(std::int32_t flow_class) 
 }
 
 void MaxMinShare::start(std::int32_t flow_class) {
-  // A link lists only classes that have flows. A class therefore joins before its first flow is counted and
-  // leaves after its last.
+  // The users of a link are only classes that have flows. A class therefore joins before its first flow is
+  // counted, and leaves after its last flow.
   if (classes_[index(flow_class)].flows++ == 0) join(flow_class);
   change(flow_class, 1);
 }
@@ -268,7 +274,7 @@ void MaxMinShare::join(std::int32_t flow_class) {
   for (Hop& hop : hops_of(flow_class)) {
     std::vector<User>& users = links_[index(hop.link)].users;
     hop.place = static_cast<std::int32_t>(users.size());
-    // The class joins with 0 flows. change() then counts its first flow like all later ones.
+    // The class joins with 0 flows, because change() then adds the first flow.
     users.push_back({.limit = least_level(flow_class, hop.link), .flow_class = flow_class});
   }
 }
@@ -278,7 +284,7 @@ void MaxMinShare::leave(std::int32_t flow_class) {
     std::vector<User>& users = links_[index(hop.link)].users;
     const User last = users.back();
     users[index(hop.place)] = last;
-    // The last user moves to the free position, so the hop of its class must point to that position.
+    // The last user moves to the free position, so the hop of this user must get the new position.
     std::ranges::find(hops_of(last.flow_class), hop.link, &Hop::link)->place = hop.place;
     users.pop_back();
   }
@@ -293,7 +299,7 @@ void MaxMinShare::wait(std::int32_t link) {
 }
 
 std::span<const std::int32_t> MaxMinShare::solve() {
-  // After this number of rounds only rounding could still change a level.
+  // After this number of rounds, only rounding errors could still change a level.
   for (std::size_t rounds = 2 * links_.size(); !waiting_.empty() && rounds > 0; --rounds) {
     round_.swap(waiting_);
     // The links with the lowest level limit the flows of other links, so they are solved first.
@@ -312,7 +318,7 @@ std::span<const std::int32_t> MaxMinShare::solve() {
 void MaxMinShare::relax(std::int32_t link) {
   links_[index(link)].waits = false;
   const double after = fair_level(link);
-  // The rates of all flows on the link stay the same, so no other link has to be solved again.
+  // If the level has not changed, no rate on the link changes, so no other link is affected.
   if (is_same_level(levels_[index(link)], after)) return;
   levels_[index(link)] = after;
   for (const User& user : links_[index(link)].users) {
@@ -322,17 +328,18 @@ void MaxMinShare::relax(std::int32_t link) {
       if (hop.link == link) continue;
       User& there = links_[index(hop.link)].users[index(hop.place)];
       const double before = there.limit;
-      // If a flow crosses two links, each is limited only by the other.
+      // On a route of two links, the limit on one link is the level of the other one.
       there.limit = hops.size() == 2 ? after : least_level(user.flow_class, hop.link);
-      // If the present level of the link is lower than both limits, the class gets that level before and
-      // after.
+      // If the other link's level is below both the old and the new limit, the rate of the class does not
+      // change, and the other link is not affected.
       if (std::min(before, there.limit) < levels_[index(hop.link)]) wait(hop.link);
     }
   }
 }
 
-/// Returns the level L(l) that fills the link. It starts from an even share of the capacity. Flows that get
-/// less on another link leave the rest of their share to the others, until no more flows get less.
+/// Returns the level L(l) that fills the link. It begins with equal shares of the capacity. If other links
+/// limit some flows to less than this share, the remaining flows share the rest equally. This is repeated
+/// until no further flow is limited.
 double MaxMinShare::fair_level(std::int32_t link) const {
   const SharedLink& shared = links_[index(link)];
   if (shared.flows == 0) return kInfinite;
@@ -345,10 +352,10 @@ double MaxMinShare::fair_level(std::int32_t link) const {
       free -= shares ? 0 : user.flows * user.limit;
       sharing += shares ? user.flows : 0;
     }
-    // All flows get less on other links. The link is not full and limits no flow.
+    // Other links limit all flows, so this link is not full and limits no flow.
     if (sharing == 0) return kInfinite;
-    // Each round removes the flows that get less on another link, which raises the level. If a round removes
-    // none, the level is correct.
+    // Each round excludes the flows that other links limit, which raises the level. If a round excludes no
+    // further flow, the level is correct.
     if (sharing >= before) return level;
     before = sharing;
     level = free / sharing;

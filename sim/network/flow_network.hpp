@@ -1,7 +1,7 @@
 #pragma once
-// Shares the bandwidth of the cluster's links among the flows in progress. MaxMinShare computes their rates,
-// and FlowNetwork finds when each flow ends. The event engine uses it. message_costs.hpp prices messages that
-// share no link. Used only inside sim/.
+// Shares the bandwidth of the cluster's links among the flows in progress, for the event engine. MaxMinShare
+// computes the rates of flows, and FlowNetwork finds when each flow ends. message_costs.hpp computes the
+// times of messages on links that are not shared. Used only inside sim/.
 
 #include <cstdint>
 #include <limits>
@@ -16,35 +16,35 @@
 
 namespace penstock {
 
-/// Rates of flows over shared links. Flows that cross the same links have the same rate and are counted as
+/// Computes the rates of flows over shared links. Flows that cross the same links have the same rate and form
 /// one class.
 ///
-/// The allocation is max-min fair. The rates over each link add up to at most its capacity. A flow's rate can
-/// only be raised by lowering the rate of another flow that is not faster. Exactly one allocation has these
-/// properties (Bertsekas and Gallager, "Data Networks", section 6.5.2).
+/// The rates are max-min fair. On each link, they add up to at most the capacity. No flow can become faster
+/// without making a flow slower that is not faster than itself. Exactly one set of rates has these properties
+/// (Bertsekas and Gallager, "Data Networks", section 6.5.2).
 class MaxMinShare {
  public:
   /// Adds a link and returns its number: 0, 1, 2 and so on. `capacity` is in bytes per second, greater than
   /// 0, and may be infinite.
   std::int32_t add_link(double capacity);
   /// Adds a class without flows and returns its number: 0, 1, 2 and so on. `links` are the links that its
-  /// flows cross, each at most once. If no link limits them, their rate is infinite.
+  /// flows cross, each at most once. If `links` is empty, the rate of the flows is infinite.
   std::int32_t add_class(const std::vector<std::int32_t>& links);
 
   /// Adds or removes one flow of the class. The rates are correct again after solve().
   void start(std::int32_t flow_class);
   void finish(std::int32_t flow_class);
 
-  /// Computes the rates. Returns each class that may have a new rate since the last call, or of which a flow
-  /// has started or finished. Each class appears once. The span is valid until the next call of a non-const
-  /// member.
+  /// Computes the rates. Returns the classes that may have a new rate, and the classes in which flows have
+  /// started or finished, since the last call. Each class appears once. The span is valid until the next call
+  /// of a non-const member function.
   std::span<const std::int32_t> solve();
   /// Returns the rate of each flow of the class, in bytes per second. Requires that solve() was called after
   /// the last change.
   double rate(std::int32_t flow_class) const;
 
  private:
-  /// One link that a class crosses, and the position of the class in the link's list of users.
+  /// A link that a class crosses, and the position of the class in the link's list of users.
   struct Hop {
     std::int32_t link = 0;
     std::int32_t place = 0;
@@ -58,7 +58,7 @@ class MaxMinShare {
   };
   /// A class with flows in progress, as a user of one link.
   struct User {
-    double limit = 0;  // rate that the other links of the class allow each of its flows
+    double limit = 0;  // rate that the other links of the class allow for each flow
     std::int32_t flows = 0;
     std::int32_t flow_class = 0;
   };
@@ -81,32 +81,32 @@ class MaxMinShare {
   std::span<const Hop> hops_of(std::int32_t flow_class) const;
 
   std::vector<SharedLink> links_;
-  std::vector<double> levels_;  // level of each link: the rate of flows that only this link limits
+  std::vector<double> levels_;  // level of each link, which is the rate of the flows that this link limits
   std::vector<Hop> hops_;
   std::vector<FlowClass> classes_;
-  std::vector<std::int32_t> waiting_;  // links with a level that may no longer solve their equation
-  std::vector<std::int32_t> round_;    // links that the present round examines
+  std::vector<std::int32_t> waiting_;  // links with a level that must be computed again
+  std::vector<std::int32_t> round_;    // links whose levels the current round computes
   std::vector<std::int32_t> noted_;
   std::vector<std::int32_t> changed_;
 };
 
-/// The flows in progress. The times that callers pass must not decrease.
+/// Finds the ends of the flows in progress. The times in successive calls must not decrease.
 class FlowNetwork {
  public:
   explicit FlowNetwork(const Cluster& cluster);
 
-  /// Returns the number of the class to which flows between these two devices belong. Routes with equal
-  /// limited links have the same class.
+  /// Returns the class of flows from one device to another. Two routes have the same class if they have the
+  /// same links of limited bandwidth.
   std::int32_t class_of(std::int32_t from_device, std::int32_t to_device);
 
-  /// Starts a flow of `bytes` at the time `now`. finish() returns `owner` when the flow ends. A flow that
-  /// shares no link during its whole life takes exactly serialization_ns(bytes, route).
+  /// Starts a flow of `bytes` at the time `now`. When the flow ends, finish() returns `owner`. A flow that
+  /// never shares a link takes exactly serialization_ns(bytes, route).
   void start(Ns now, std::int32_t flow_class, Bytes bytes, std::int32_t owner);
 
   /// Returns the time at which the next flow ends, or nothing if no flow is in progress.
   std::optional<Ns> next_end();
   /// Ends the flow that next_end() has found, and returns its owner. If several flows of one class end at the
-  /// same time, the one that started first ends first. Requires that no flow has started since next_end().
+  /// same time, the one that started first ends first. No flow may start between next_end() and finish().
   std::int32_t finish();
 
  private:
@@ -114,19 +114,19 @@ class FlowNetwork {
 
   struct Flow {
     double end_bytes = 0;     // the flow ends when carried_bytes of its class reaches this
-    std::int64_t number = 0;  // counts the flows in the order of their starts
+    std::int64_t number = 0;  // number of the flow in the order of the starts
     std::int32_t owner = 0;
     bool operator>(const Flow& other) const {
       return end_bytes != other.end_bytes ? end_bytes > other.end_bytes : number > other.number;
     }
   };
-  /// The flows in progress that use equal routes. They all have the same rate.
+  /// The flows in progress of one class, which all have the same rate.
   struct FlowClass {
-    double bytes_per_second = 0;  // present rate of each flow
-    // Bytes that a flow has received if it has existed since the class was last empty.
+    double bytes_per_second = 0;  // current rate of each flow
+    // The bytes that a flow has received if it has existed since the class was last empty.
     double carried_bytes = 0;
     Ns since_ns = 0;     // time at which carried_bytes was computed
-    Ns end_ns = kNever;  // end of the flow that ends first; too early if ends_later is set
+    Ns end_ns = kNever;  // end of the flow that ends first; too early if `ends_later` is true
     bool ends_later = false;
     std::int64_t ends_first = -1;  // number of the flow that ends first, or -1
     std::vector<Flow> flows;       // heap with the flow that ends first on top
@@ -153,7 +153,7 @@ class FlowNetwork {
   std::map<std::vector<std::int32_t>, std::int32_t> class_of_links_;
   // Numbers in share_ of the links that flows use.
   std::unordered_map<LinkNumber, std::int32_t> number_of_link_;
-  // Tree of the classes' ends with its root at 1; node i holds the earlier one of nodes 2i and 2i + 1.
+  // The tree of the classes' ends. Its root is node 1, and node i has the earlier end of nodes 2i and 2i + 1.
   std::vector<End> ends_;
   Ns now_ns_ = 0;  // time of the last start or end
   std::int64_t started_ = 0;

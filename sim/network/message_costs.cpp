@@ -1,7 +1,7 @@
-// Computes the cost of each compute action and message. Routes and sizes repeat often in one program, so the
-// price of each pair of ranks and size is computed once. A message holds its channel for its bytes divided by
-// the lowest bandwidth of its route. It arrives after the sum of the links' latencies, during which the
-// channel is free. Tests: tests/sim/engines_test.cpp.
+// Computes the duration of each compute action and message. Messages often have the same route and size, so
+// the last result for each pair of ranks is cached. A message occupies its channel for its bytes divided by
+// the lowest bandwidth of its route. The latencies of the links are then added until it arrives, while the
+// channel is already free. Tests: tests/sim/engines_test.cpp.
 
 #include "sim/network/message_costs.hpp"
 
@@ -26,8 +26,8 @@
 namespace penstock {
 namespace {
 
-/// Returns the duration at each position. A group has its duration at its first action; positions that
-/// compute nothing have 0.
+/// Returns the compute duration of each position. A group has its duration at its first action. All other
+/// positions have 0.
 std::vector<Ns> compute_durations(const Experiment& experiment, const FlatProgram& flat) {
   std::vector<Ns> durations(flat.ops.size(), 0);
   for (std::size_t p = 0; p < flat.ops.size(); ++p) {
@@ -38,7 +38,7 @@ std::vector<Ns> compute_durations(const Experiment& experiment, const FlatProgra
   return durations;
 }
 
-/// Adds up the hops of all phases by sender and receiver.
+/// Returns the sums of the hops' bytes over all phases, for each sender and receiver.
 std::vector<RingHop> sent_in_all(const std::vector<CollectivePhase>& phases) {
   std::map<std::pair<std::int32_t, std::int32_t>, Bytes> bytes;
   for (const CollectivePhase& phase : phases) {
@@ -57,7 +57,7 @@ TransferPrices::TransferPrices(const Experiment& experiment)
 
 TransferPrices::Entry& TransferPrices::entry_of(std::int32_t from_rank, std::int32_t to_rank) {
   std::vector<Entry>& entries = entries_[index(from_rank)];
-  // A rank sends to few others, so a search of their list is fast. A table of all pairs of ranks would be
+  // A rank sends to few other ranks, so a linear search is fast. A table of all pairs of ranks would be
   // large.
   const auto known = std::ranges::find(entries, to_rank, &Entry::to_rank);
   if (known != entries.end()) return *known;
@@ -69,7 +69,7 @@ TransferPrices::Entry& TransferPrices::entry_of(std::int32_t from_rank, std::int
 
 TransferPrices::Price TransferPrices::of(std::int32_t from_rank, std::int32_t to_rank, Bytes bytes) {
   Entry& entry = entry_of(from_rank, to_rank);
-  // An edge mostly carries messages of one size, so caching the last price is enough.
+  // Most messages between two ranks have the same size, so it is enough to cache the last price.
   if (entry.bytes != bytes) {
     entry.bytes = bytes;
     entry.price.hold_ns = serialization_ns(bytes, entry.bytes_per_second);
@@ -80,14 +80,15 @@ TransferPrices::Price TransferPrices::of(std::int32_t from_rank, std::int32_t to
 CollectiveShape collective_shape(const Experiment& experiment, const Action& action) {
   const Bytes bytes = collective_bytes(experiment.costs, action);
   if (action.kind == ActionKind::unshard) return {Collective::all_gather, bytes};
-  // Each rank updates only its part of the parameters, so it does not need the sums of the other parts.
+  // With sharding, each rank updates only its part of the parameters, so it needs only the sums of this part.
   const bool scatters = experiment.program.sharding >= 1;
   return {scatters ? Collective::reduce_scatter : Collective::all_reduce, bytes};
 }
 
 const std::vector<std::int32_t>& CollectiveRings::ranks_of(std::int32_t stage) {
   const std::vector<std::int32_t>& group = experiment_.program.placement.stages[index(stage)].ranks;
-  // Finding an order looks at all pairs of the group, and many stages have the same group.
+  // ring_order() compares all pairs of ranks in the group, and many stages have the same group. So each order
+  // is cached.
   const auto [entry, fresh] = orders_.try_emplace(group);
   if (fresh) entry->second = ring_order(experiment_.cluster, group);
   return entry->second;
@@ -122,7 +123,7 @@ WalkDurations walk_durations(const Experiment& experiment, const FlatProgram& fl
       const TransferPrices::Price price = prices.of(message.from_rank, message.to_rank, message.bytes);
       durations.hold[id] = price.hold_ns;
       durations.latency[id] = price.latency_ns;
-      // A barrier takes no time itself.
+      // A barrier keeps its duration of 0.
     } else if (flat.ops[index(message.first)] == FlatOp::collective) {
       durations.hold[id] = rings.of(flat.actions[index(message.first)]).cost.duration_ns;
     }

@@ -1,5 +1,6 @@
 #pragma once
-// Durations of the compute actions and messages of a flat program on a cluster. Both engines start from them.
+// Computes the durations of the compute actions and messages of a flat program on a cluster, for both
+// engines.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,14 +18,15 @@
 
 namespace penstock {
 
-/// The time that a transfer between two ranks takes. It caches the route and the last size of every pair.
+/// Computes the time of a transfer between two ranks. It caches the route and the last size of every pair of
+/// ranks.
 class TransferPrices {
  public:
   /// Keeps a reference to the experiment, which must outlive this object.
   explicit TransferPrices(const Experiment& experiment);
 
   struct Price {
-    Ns hold_ns = 0;     ///< time that the transfer occupies its channel: serialization over the route
+    Ns hold_ns = 0;  ///< time for which the transfer occupies its channel: the serialization over the route
     Ns latency_ns = 0;  ///< time from the end of the serialization to the arrival
   };
   Price of(std::int32_t from_rank, std::int32_t to_rank, Bytes bytes);
@@ -39,10 +41,10 @@ class TransferPrices {
   Entry& entry_of(std::int32_t from_rank, std::int32_t to_rank);
 
   const Cluster& cluster_;
-  std::vector<std::vector<Entry>> entries_;  // for each sender, the few ranks to which it sends
+  std::vector<std::vector<Entry>> entries_;  // for each sender, an entry for each rank to which it sends
 };
 
-/// The rings of a collective, and what they cost together.
+/// The rings of a collective, and their total cost.
 struct CollectiveRing {
   std::vector<CollectivePhase> phases;  ///< One after the other; empty for fewer than two ranks.
   RingCost cost;
@@ -63,18 +65,18 @@ class CollectiveRings {
   const CollectiveRing& of(const Action& action);
 
  private:
-  /// The ranks that hold the stage, in the order of a ring.
+  /// Returns the ranks that hold the stage, in the order of their ring.
   const std::vector<std::int32_t>& ranks_of(std::int32_t stage);
 
   const Experiment& experiment_;
   std::map<std::vector<std::int32_t>, std::vector<std::int32_t>> orders_;  // ring order of each group
-  // Ring of each kind of collective and stage.
+  // The ring for each kind of collective and each stage.
   std::map<std::pair<ActionKind, std::int32_t>, CollectiveRing> rings_;
 };
 
-/// Returns the durations of all compute actions, and of all messages on links that are not shared. A transfer
-/// holds its channel while its bytes are serialized over its route, and arrives after the route's latency. A
-/// collective takes the collective_route() of its ranks.
+/// Returns the durations of all compute actions, and of all messages as if no links were shared. A transfer
+/// occupies its channel while its bytes are serialized over its route, and arrives after the route's latency.
+/// The duration of a collective is the cost of its collective_route().
 WalkDurations walk_durations(const Experiment& experiment, const FlatProgram& flat);
 
 /// The collective operation that a REDUCE_GRAD or UNSHARD of a stage runs, and the bytes of its buffer.

@@ -1,7 +1,6 @@
-// The table of reproductions: name, source with section, setting, function. A setting states every choice
-// that the paper leaves open and that was made here. A figure that agrees only under unstated choices is no
-// reproduction. A constant that was fitted to a published number has a figure of its own
-// (FigureClass::fitted).
+// The table of reproductions: name, source with section, setting, function. The setting states every choice
+// that the paper leaves open, because a figure that agrees only with unstated choices is not reproduced. A
+// published number to which a constant was fitted has the class FigureClass::fitted.
 
 #include "sim/published/reproduce.hpp"
 
@@ -37,7 +36,8 @@ constexpr std::string_view kTable1 =
     "were fitted on is no test; rows that are data parallelism themselves (ResNet-50, GNMT-8 on B: 1.00) and "
     "models without released profiles (GNMT-16, AWD LM, S2VT) are left out";
 
-// Each reason has one width. A figure chooses a reason, so it cannot choose a width.
+// Each reason has one width. A figure chooses a reason and thereby gets its width, so no width can be chosen
+// for a single figure.
 constexpr std::array kTolerances = {
     ToleranceKind{Tolerance::exact, "exact", 1e-9,
                   "nothing is rounded but the last bits of binary fractions"},
@@ -229,7 +229,7 @@ bool ReproducedFigure::is_printed() const {
 }
 
 double ReproducedFigure::tolerance() const {
-  // Binary fractions are not exact: the distance of 50.2 and 50.25 is 0.05 only up to the last bit.
+  // Binary fractions are not exact: 50.25 - 50.2 differs from 0.05 in the last bit.
   constexpr double kBinary = 1e-9;
   const double against = std::abs(bound ? *bound : published.value_or(0));
   if (tolerance_kind == Tolerance::rounding) return 0.5 * std::pow(10, -decimals) + kBinary * against;
@@ -239,7 +239,7 @@ double ReproducedFigure::tolerance() const {
 bool ReproducedFigure::holds() const {
   if (!is_held()) return true;
   const std::optional<double> against = bound ? bound : published;
-  // A claim without a number is an error of the table, so it fails.
+  // A claim without a number is an error in this table, so it counts as not met.
   if (!against) return false;
   if (figure_class != FigureClass::bound) return std::abs(predicted - *against) <= tolerance();
   return side == BoundSide::at_most ? predicted <= *against + tolerance()

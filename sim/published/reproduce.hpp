@@ -1,6 +1,7 @@
 #pragma once
-// Predicts published figures again. A reproduction is one experiment of a paper: a list of figures, each with
-// the printed and the predicted value. A new one needs a file with a function, and a row in reproduce.cpp.
+// Predicts figures that papers have published. A reproduction is one experiment of a paper. It is a list of
+// figures, each with the published and the predicted value. A new reproduction needs a function in a file,
+// and a row in the table of reproduce.cpp.
 
 #include <array>
 #include <cstdint>
@@ -14,15 +15,14 @@
 
 namespace penstock {
 
-/// The claim that a figure makes. The class does not depend on whether the prediction meets the claim
-/// (`holds()`).
+/// The claim of a figure. The class does not depend on whether the prediction meets the claim (`holds()`).
 enum class FigureClass : std::uint8_t {
   equal,    ///< A printed figure that the prediction must meet within a tolerance.
-  bound,    ///< A printed number, or an order in words, that the prediction must not cross.
-  formula,  ///< A closed form, a drawing or the output of a published algorithm, computed again.
-  missed,   ///< A printed figure that no known prediction meets. The note says why.
+  bound,    ///< A printed limit that the prediction must not cross, as a number or in words.
+  formula,  ///< A value from a formula, a drawing or a published algorithm.
+  missed,   ///< A printed figure that the prediction does not meet. The note says why.
   fitted,   ///< A printed figure that determined a constant of the prediction. It tests nothing.
-  shown,    ///< A predicted figure for comparison with the others. Nothing is printed for it.
+  shown,    ///< A predicted figure that the paper does not print. It is shown for comparison.
 };
 template <>
 inline constexpr auto kEnumWords<FigureClass> =
@@ -41,8 +41,8 @@ enum class Tolerance : std::uint8_t { exact, nanoseconds, rounding, size, ratio,
 struct ToleranceKind {
   Tolerance tolerance = Tolerance::exact;
   std::string_view word;  ///< "rounding"
-  double part = 0;  ///< Fraction of the published figure; 0 for rounding, because the printed digits give its
-                    ///< tolerance.
+  double part = 0;  ///< Fraction of the published figure. It is 0 for rounding, for which the printed digits
+                    ///< determine the tolerance.
   std::string_view reason;  ///< One sentence without a full stop.
 };
 /// All tolerances, in the order of the enum.
@@ -52,67 +52,68 @@ const ToleranceKind& kind_of(Tolerance tolerance);
 /// The side of a bound on which the prediction must stay.
 enum class BoundSide : std::uint8_t { at_most, at_least };
 
-/// One figure.
+/// One figure of a reproduction, with its published and its predicted value.
 struct ReproducedFigure {
   std::string what;  ///< Setting and figure, for example "K = 8, M = 24, zb-h1: bubble rate".
   FigureClass figure_class = FigureClass::equal;
-  std::optional<double> published{};  ///< Printed number, or value of the formula; absent if there is none.
+  std::optional<double> published{};  ///< Printed number or value of the formula. Absent if there is none.
   double predicted = 0;
   Tolerance tolerance_kind = Tolerance::exact;
   int decimals = 0;  ///< Printed digits after the decimal point, for `Tolerance::rounding`.
   BoundSide side = BoundSide::at_most;  ///< For bounds only.
-  std::optional<double> bound{};        ///< Bound of an order that is stated in words, such as 1 for a ratio.
-  std::string note{};                   ///< A misprint in the paper, or effects that the figures leave out.
+  /// Limit that the paper states in words. For "faster", it is 1 for the ratio.
+  std::optional<double> bound{};
+  std::string note{};  ///< A remark, for example about a misprint in the paper.
 
-  /// Returns whether the figure makes a claim that the prediction can fail to meet.
+  /// Returns true if the figure makes a claim that a prediction may miss.
   bool is_held() const;
-  /// Returns whether the figure is a printed one that is predicted: its class is `equal` or `missed`.
+  /// Returns true if the class of the figure is `equal` or `missed`: the prediction is compared with a
+  /// printed number.
   bool is_printed() const;
   /// Returns the largest allowed distance from the published figure or bound, in the figure's unit.
   double tolerance() const;
-  /// Returns whether the prediction meets the claim. Returns true if the figure makes no claim.
+  /// Returns true if the prediction meets the claim, or if the figure makes no claim.
   bool holds() const;
-  /// Returns (predicted - published) / |published|. Returns nothing if no value, or 0, is published.
+  /// Returns (predicted - published) / |published|. Returns nothing if the published value is absent or 0.
   std::optional<double> relative_error() const;
 };
 
-/// Returns a printed figure with the tolerance of the given kind.
+/// Returns a printed figure that the prediction must meet within this kind of tolerance.
 ReproducedFigure equal(Tolerance kind, std::string what, double published, double predicted);
-/// Returns a printed figure that may differ by half a unit of its last digit.
+/// Returns a printed figure that the prediction must meet within half a unit of the last digit.
 ReproducedFigure rounded(int decimals, std::string what, double published, double predicted);
-/// Returns a figure that compares with a closed form, a drawing or the output of an algorithm.
+/// Returns a figure of the class `formula`. `published` is a value from a formula, a drawing or an algorithm.
 ReproducedFigure formula(std::string what, double published, double predicted,
                          Tolerance kind = Tolerance::exact);
-/// Returns a printed bound: the prediction must be at least, or at most, `published`.
+/// Return a printed limit. The prediction must be at least, or at most, `published`.
 ReproducedFigure at_least(std::string what, double published, double predicted);
 ReproducedFigure at_most(std::string what, double published, double predicted);
-/// Returns an order that is stated in words: the predicted ratio is at least, or at most, `bound`.
+/// Return a limit that the paper states in words. The predicted ratio must be at least, or at most, `bound`.
 ReproducedFigure no_less(std::string what, double predicted, double bound = 1);
 ReproducedFigure no_more(std::string what, double predicted, double bound = 1);
-/// Returns a printed figure that no known prediction meets; `note` says why. It counts as a miss.
+/// Returns a printed figure of the class `missed`. `note` says why the prediction does not meet it.
 ReproducedFigure missed(Tolerance kind, std::string what, double published, double predicted,
                         std::string note);
-/// Returns a printed figure that determined a constant of the prediction; `note` names the constant.
+/// Returns a printed figure of the class `fitted`. `note` names the constant that the figure determined.
 ReproducedFigure fitted(std::string what, double published, double predicted, std::string note);
-/// Returns a predicted figure for which nothing is printed.
+/// Returns a predicted figure that the paper does not print.
 ReproducedFigure shown(std::string what, double predicted);
-/// Returns `figure` with the note.
 ReproducedFigure noted(ReproducedFigure figure, std::string note);
-/// Returns `figure` with the tolerance of a number that is printed with this number of decimals.
+/// Returns `figure` with the tolerance of a number that is printed with `decimals` decimals.
 ReproducedFigure with_decimals(int decimals, ReproducedFigure figure);
 
 /// One experiment of a paper.
 struct Reproduction {
   std::string_view name;     ///< for example "zero-bubble-table-5"
-  std::string_view source;   ///< paper, table or figure
-  std::string_view setting;  ///< assumptions where the paper states none, and units
+  std::string_view source;   ///< the paper, and the section, table or figure
+  std::string_view setting;  ///< the assumptions that replace what the paper does not state, and the units
   std::vector<ReproducedFigure> (*run)() = nullptr;
 };
 
 /// Returns all experiments.
 std::span<const Reproduction> reproduction_table();
 
-// The experiments themselves.
+// Each of these functions computes the figures of one experiment.
 std::vector<ReproducedFigure> reproduce_pipedream_figures();
 std::vector<ReproducedFigure> reproduce_megatron_schedule();
 std::vector<ReproducedFigure> reproduce_schedule_memory();

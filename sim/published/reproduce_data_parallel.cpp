@@ -1,6 +1,6 @@
-// Predicts data parallelism. In the ring all-reduce, each of n devices sends 2 (n - 1) / n of the bytes
-// (Patarasuk and Yuan, 2009). ZeRO shards what each device holds (Rajbhandari et al., SC'20, sections 5 and
-// 7).
+// Compares predictions of data parallelism with published formulas. In a ring all-reduce, each of n devices
+// sends 2 (n - 1) / n of the bytes (Patarasuk and Yuan, 2009). ZeRO shards the weights, gradients and
+// optimizer state (Rajbhandari et al., SC'20, sections 5 and 7).
 
 #include <cstdint>
 #include <stdexcept>
@@ -21,7 +21,7 @@ namespace penstock {
 
 namespace {
 
-// Any values work, because the closed form contains them, too.
+// The values are arbitrary, because the formula contains them as well.
 constexpr double kBytesPerSecond = 1e10;
 constexpr Ns kLatencyNs = 5'000;
 
@@ -32,9 +32,10 @@ Cluster links(std::int32_t devices) {
   return *std::move(cluster);
 }
 
-/// Returns a model with mixed-precision Adam. Weights and gradients have 2 bytes each; a copy of the weights
-/// and two moments have 4 each. There are no activations. A bucket is whole for a moment, which the paper's
-/// formulas leave out. Here it is a thousandth of 15 GB.
+/// Returns a model with mixed-precision Adam. For each parameter, the weight and the gradient have 2 bytes
+/// each, and the copy of the weight and two moments have 4 bytes each. There are no activations. While a
+/// bucket is processed, a device holds it unsharded. The paper's formulas ignore this, so a bucket is only a
+/// thousandth of the model.
 ShardedModel zero(std::int64_t parameters, std::int32_t devices, std::int32_t sharding) {
   return {.state = {.weights = 2 * parameters,
                     .gradients = 2 * parameters,
@@ -82,8 +83,8 @@ std::vector<ReproducedFigure> reproduce_horovod() {
 
 std::vector<ReproducedFigure> reproduce_zero() {
   constexpr std::int64_t kSmall = 7'500'000'000;
-  // Section 7: stages 1 and 2 send the same bytes as data parallelism, 2 W. Stage 3 also gathers the weights
-  // once, 3 W.
+  // Section 7: ZeRO stages 1 and 2 send as many bytes as data parallelism, twice the weights. Stage 3 also
+  // gathers the weights once more, so it sends three times the weights.
   const auto traffic = [&](std::int32_t sharding) {
     return static_cast<double>(sent_bytes(zero(kSmall, 8, sharding))) /
            static_cast<double>(sent_bytes(zero(kSmall, 8, 0)));
@@ -95,7 +96,7 @@ std::vector<ReproducedFigure> reproduce_zero() {
       noted(rounded(1, "7.5 B parameters, 64 devices, ZeRO stage 2: GB", 16.6, memory(2)),
             "one of the 1000 buckets is whole for a moment, which the formula leaves out"),
       rounded(1, "7.5 B parameters, 64 devices, ZeRO stage 3: GB", 1.9, memory(3)),
-      // At tensor degree 16, 25 of the 400 devices shard each 16th of the model.
+      // With tensor degree 16, each 16th of the model is sharded over 400 / 16 = 25 devices.
       at_most("100 B parameters, 400 devices, tensor degree 16, ZeRO stage 2: at most 32 GB", 32,
               gigabytes(peak_of(zero(100'000'000'000 / 16, 25, 2)))),
       formula("bytes sent over those of data parallelism, ZeRO stage 1", 1, traffic(1),
@@ -107,8 +108,9 @@ std::vector<ReproducedFigure> reproduce_zero() {
   };
 }
 
-// TF-Replicator (arXiv 1902.00465): in-graph replicas on a torus of TPU cores. The paper's scaling curve has
-// no numbers, so the reduction is compared with closed forms. A ring through all n = r x c cores takes
+// TF-Replicator (arXiv 1902.00465): data parallelism on a torus of TPU cores. The paper draws a scaling curve
+// without numbers, so the time of the reduction is compared with formulas. B is the bandwidth of a link, and
+// a its latency. A ring through all n = r x c cores takes
 //
 //   2(n-1)/n bytes/B + 2(n-1) a
 //
@@ -129,20 +131,21 @@ Cluster torus(std::int32_t rows, std::int32_t columns, TorusCollectives collecti
   return *std::move(cluster);
 }
 
-/// Returns the samples per second of all cores if gradients are reduced dimension by dimension.
+/// Returns the samples per second of all cores together, if gradients are reduced dimension by dimension.
 double torus_rate(std::int32_t rows, std::int32_t columns, std::int32_t cores) {
   const ClusterSpec cluster{.shape = torus(rows, columns, TorusCollectives::dimensions), .name = "torus"};
   return data_parallel_run(training_scenario(kTraining, cluster), cores).samples_per_second;
 }
 
-/// Returns the closed form in milliseconds. Each of `steps` steps takes the latency of one link twice.
+/// Returns the time by the formula, in milliseconds. Each of the `steps` steps adds twice the latency of a
+/// link.
 double closed_form_ms(std::int32_t cores, Bytes bytes, std::int32_t steps) {
   const double n = cores;
   return (2 * (n - 1) / n * static_cast<double>(bytes) / kLinkBytesPerSecond * 1e3) +
          (2.0 * steps * static_cast<double>(kLinkLatencyNs) / 1e6);
 }
 
-/// Adds the time to reduce the gradients of ResNet-50 with both algorithms.
+/// Adds the times of both algorithms for the gradients of ResNet-50.
 void add_reductions(std::vector<ReproducedFigure>& figures, std::int32_t rows, std::int32_t columns) {
   constexpr Bytes kGradients = 102'400'000;
   const std::int32_t cores = rows * columns;
@@ -164,7 +167,7 @@ std::vector<ReproducedFigure> reproduce_replicator() {
     std::int32_t columns;
   };
   std::vector<ReproducedFigure> figures;
-  // One core sends nothing, so the size of the torus around it has no effect.
+  // A single core sends nothing, so the size of the torus has no effect.
   const double alone = torus_rate(2, 2, 1);
   double before = 1;
   for (const Size& size : {Size{4, 4}, Size{4, 8}, Size{8, 16}, Size{16, 32}}) {

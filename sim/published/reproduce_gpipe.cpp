@@ -1,12 +1,12 @@
 // GPipe (Huang et al., NeurIPS'19), section 2.3, and torchgpipe, which implements it.
-// reproduce_gpipe_tables.cpp has GPipe's tables. K stages and M microbatches take M + K - 1 slots, of
-// which K - 1 are idle. With recomputation R the whole step takes
+// reproduce_gpipe_tables.cpp predicts GPipe's tables. With K stages and M microbatches, F takes M + K - 1
+// slots, of which K - 1 are idle on each rank, and so does B. With recomputation R, the whole step takes
 //
 //   (M + K - 1) (F + B + R)                when R waits for the gradient
 //   (M + K - 1) (F + B) + M R              when it does not
 //
-// and with uneven stages sum F + (M - 1) max F, the same for B. Whole grids of cases are simulated against
-// these forms.
+// With uneven stages, all F take sum F + (M - 1) max F, and all B take the corresponding time. Many cases are
+// simulated and compared with these formulas.
 
 #include <algorithm>
 #include <cmath>
@@ -28,8 +28,9 @@ namespace penstock {
 
 namespace {
 
-/// Returns the units of a minibatch if each stage does `work` in M microbatches, each of which costs
-/// `overhead` more: (M + K - 1) (W/M + o). The time decreases with M up to M = sqrt((K-1) W/o).
+/// Returns the time of a minibatch in units, which should be (M + K - 1) (W/M + o). W is the `work` of a
+/// stage for all M microbatches, and o is the `overhead` of each microbatch. The time is least for M =
+/// sqrt((K-1) W/o).
 double time_with_overhead(std::int32_t stages, std::int32_t microbatches, double work, double overhead) {
   const double each = work / microbatches + overhead;
   const UnitTimes times{.forward = each / 4, .backward = each - each / 4};
@@ -37,8 +38,8 @@ double time_with_overhead(std::int32_t stages, std::int32_t microbatches, double
                                       equal_stages(static_cast<std::size_t>(stages), times)));
 }
 
-/// Returns the number of microbatches, up to 64, with the shortest time. Of equal ones it returns the
-/// smallest.
+/// Returns the number of microbatches, up to 64, with the shortest time. If several have the same time,
+/// returns the smallest.
 std::int32_t best_microbatches(std::int32_t stages, double work, double overhead) {
   std::int32_t best = 1;
   for (std::int32_t m = 2; m <= 64; ++m) {
@@ -48,7 +49,7 @@ std::int32_t best_microbatches(std::int32_t stages, double work, double overhead
   return best;
 }
 
-/// Runs equal stages with F = 1, B = 2 and R = 1.
+/// Runs GPipe with recomputation on equal stages with F = 1, B = 2 and R = 1.
 Result recomputed(std::int32_t stages, std::int32_t microbatches, RecomputeTiming timing) {
   return predicted_run(
       "gpipe",
@@ -56,8 +57,8 @@ Result recomputed(std::int32_t stages, std::int32_t microbatches, RecomputeTimin
       equal_stages(static_cast<std::size_t>(stages)));
 }
 
-/// Returns the time of model parallelism without a pipeline, divided by the time of GPipe. F takes 1 unit, B
-/// takes 2.
+/// Returns the time of model parallelism without a pipeline, divided by the time of GPipe. F takes 1 unit,
+/// and B takes 2.
 double gain_over_naive(std::int32_t stages, std::int32_t microbatches) {
   const Shape shape{.stages = stages, .microbatches = microbatches};
   const std::vector<UnitTimes> times = equal_stages(static_cast<std::size_t>(stages));
@@ -65,8 +66,8 @@ double gain_over_naive(std::int32_t stages, std::int32_t microbatches) {
          makespan_units(predicted_run("gpipe", shape, times));
 }
 
-/// Returns the part of a step that a device spends on recomputation: R / (F + B + R), for a single stage,
-/// which never waits.
+/// Returns the part of the step time that is recomputation: R / (F + B + R). It uses a single stage, which
+/// never waits.
 double part_recomputed() {
   const double without =
       makespan_units(predicted_run("gpipe", {.stages = 1, .microbatches = 4}, equal_stages(1)));
@@ -75,11 +76,12 @@ double part_recomputed() {
 
 // --- whole grids of cases -------------------------------------------------------------------------------
 
-/// Times are rounded to nanoseconds, each a millionth of a unit. The longest sums contain some dozens of
-/// roundings.
+/// Returns true if two times differ only by rounding. Times are rounded to nanoseconds, which are millionths
+/// of a unit, and a sum contains at most some dozens of them.
 bool is_near(double a, double b) { return std::abs(a - b) < 1e-4; }
 
-/// For K = 1 to 6, M = 1 to 8 and R of 1/4 to 1 F, counts the steps that take the time of their closed form.
+/// Counts the cases in which the step takes the time of the formula, for K = 1 to 6, M = 1 to 8 and R from F
+/// / 4 to F.
 ReproducedFigure recomputation_cases(RecomputeTiming timing) {
   const bool is_late = timing == RecomputeTiming::late;
   int cases = 0;
@@ -102,11 +104,11 @@ ReproducedFigure recomputation_cases(RecomputeTiming timing) {
                  cases, met);
 }
 
-/// Counts the pipelines whose step is sum f + (M-1) max f + sum b + (M-1) max b. It tries 300 pipelines with
+/// Counts the pipelines whose step takes sum f + (M-1) max f + sum b + (M-1) max b, among 300 pipelines with
 /// 2 to 6 uneven stages.
 ReproducedFigure uneven_cases() {
   constexpr int kCases = 300;
-  // Multiples modulo primes are as uneven as random numbers, and equal on all machines.
+  // Multiples modulo a prime vary like random numbers, but are equal on all machines.
   int met = 0;
   for (int number = 0; number < kCases; ++number) {
     const int stages = 2 + number % 5;
@@ -165,13 +167,14 @@ std::vector<ReproducedFigure> reproduce_gpipe_schedule() {
   };
 }
 
-// torchgpipe's published benchmarks (arXiv 2004.09910): the cost of recomputation and the gain from
-// microbatches. Only ratios of speeds are compared, because the times of the layers on its machine are not
-// published. R = F and B = 2 F are assumed.
+// Predicts the benchmarks of torchgpipe (arXiv 2004.09910): the cost of recomputation and the gain from
+// microbatches. The layer times on its machine are not published, so only ratios of speeds are compared, and
+// R = F and B = 2 F are assumed.
 
 namespace {
 
-/// Returns the microbatches per unit of time of equal stages that share the 3 units of a microbatch.
+/// Returns the number of microbatches per unit of time. F and B of a microbatch take 3 units in total, which
+/// are distributed equally over the stages.
 double rate(std::int32_t stages, std::int32_t microbatches, Checkpoint checkpoint) {
   const double share = 1.0 / stages;
   const Shape shape{.stages = stages,
@@ -183,8 +186,8 @@ double rate(std::int32_t stages, std::int32_t microbatches, Checkpoint checkpoin
          makespan_units(predicted_run("gpipe", shape, equal_stages(static_cast<std::size_t>(stages), times)));
 }
 
-/// Returns the speed relative to one device that recomputes nothing. With one of 2 microbatches recomputed it
-/// is 6 / 7 = 0.857.
+/// Returns the speed relative to one device without recomputation. For one device that recomputes one of 2
+/// microbatches, it is 6 / 7 = 0.857.
 double speed_up(std::int32_t stages, std::int32_t microbatches, Checkpoint checkpoint) {
   return rate(stages, microbatches, checkpoint) / rate(1, 1, Checkpoint::never);
 }

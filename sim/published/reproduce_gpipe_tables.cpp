@@ -1,7 +1,8 @@
-// GPipe (Huang et al., NeurIPS'19): table 1 has the largest models that fit; tables 2 and 3 have speed-ups.
+// GPipe (Huang et al., NeurIPS'19). Table 1 contains the largest models that fit in memory, and tables 2 and
+// 3 contain speed-ups.
 //
-// Table 2 divides by the speed of K = 2, M = 1, which had a smaller batch. So each line is compared with its
-// own first column, or the bubble gives only a bound:
+// Table 2 divides by the speed for K = 2 and M = 1, which was measured with a smaller batch. Therefore each
+// line is compared with its own first column, or the prediction is only an upper bound:
 //
 //   Transformer, M = 32    1.8   3.4   6.3     equal stages: the bubble alone gives 3.4 / 1.8, 6.3 / 1.8
 //   AmoebaNet, M = 32      1.21  1.84  3.48    uneven stages: the bubble alone allows more
@@ -28,9 +29,10 @@ using Figures = std::vector<ReproducedFigure>;
 
 // --- tables 2 and 3 -------------------------------------------------------------------------------------
 
-/// Returns the steps per unit of time of equal stages that together do 3000 units of work for one minibatch.
+/// Returns the steps per unit of time. The stages are equal, and all stages together do 3000 units of work
+/// for a step.
 double throughput(std::int32_t stages, std::int32_t microbatches) {
-  // The work is the same in all cases, because only ratios are compared.
+  // The work of a step is the same in all cases. Only ratios are compared, so the amount has no effect.
   const double share = 1000.0 / stages / microbatches;
   const UnitTimes times{.forward = share, .backward = 2 * share};
   return 1 / makespan_units(predicted_run("gpipe", {.stages = stages, .microbatches = microbatches},
@@ -55,7 +57,7 @@ constexpr Line kTransformerMany{"table 2, Transformer", 32, {1.8, 3.4, 6.3}};
 constexpr Line kAmoebaNetPcie{"table 3, AmoebaNet", 32, {1, 1.7, 2.7}};
 constexpr Line kTransformerPcie{"table 3, Transformer", 32, {1, 1.8, 3.3}};
 
-/// Returns the throughput divided by that of 2 stages without microbatches, as in table 2.
+/// Returns the throughput divided by that of 2 stages with M = 1, as in table 2.
 double over_the_least(const Line& line, std::size_t column) {
   return throughput(kStages.at(column), line.microbatches) / throughput(2, 1);
 }
@@ -65,8 +67,8 @@ std::string what_of(const Line& line, std::size_t column) {
                      kStages.at(column));
 }
 
-/// Adds the throughput divided by that of the same line with 2 stages. The stages are balanced, so only the
-/// bubble matters.
+/// Adds figures for 4 and 8 stages, divided by the figure of the same line for 2 stages. The stages are
+/// balanced, so only the bubble matters.
 void add_balanced(Figures& figures, const Line& line) {
   for (const std::size_t column : {1U, 2U}) {
     figures.push_back(
@@ -77,8 +79,8 @@ void add_balanced(Figures& figures, const Line& line) {
   }
 }
 
-/// Adds bounds. The stages are uneven, or a step has more work than without microbatches, so the bubble alone
-/// gives only a bound.
+/// Adds bounds for a line. The prediction contains only the bubble, but the measured stages are uneven, or a
+/// step has more work than with M = 1.
 void add_bounds(Figures& figures, const Line& line) {
   for (std::size_t column = 0; column < kStages.size(); ++column)
     figures.push_back(at_least(what_of(line, column), line.speeds.at(column), over_the_least(line, column)));
@@ -91,7 +93,8 @@ void add_missed(Figures& figures, const Line& line, std::size_t first, const std
   }
 }
 
-/// Adds the gain of AmoebaNet from 4 to 32 microbatches. Its imbalance almost cancels in this ratio.
+/// Adds the speed-ups of AmoebaNet from 4 to 32 microbatches. The imbalance of its stages almost cancels in
+/// these ratios.
 void add_gain_from_microbatches(Figures& figures) {
   for (std::size_t column = 0; column < kStages.size(); ++column) {
     const std::int32_t stages = kStages.at(column);
@@ -107,10 +110,11 @@ void add_gain_from_microbatches(Figures& figures) {
 
 constexpr std::int64_t kWidth = 2048;
 constexpr std::int64_t kVocabulary = 32'000;
-constexpr std::int64_t kEmbedding = 2 * kVocabulary * kWidth;  // tables of input and output tokens
+// The parameters of the tables of input and output tokens.
+constexpr std::int64_t kEmbedding = 2 * kVocabulary * kWidth;
 constexpr std::int64_t kBlock = 12 * kWidth * kWidth;  // attention, and an MLP of four times the width
-constexpr double kPlainGiB = 3.9;                      // activations of one layer of Naive-1: 11.7 / 3
-constexpr double kCheckpointGiB = 0.492;               // activations of one layer of Pipeline-1: 6.4 / 13
+constexpr double kPlainGiB = 3.9;                      // activations of a layer in Naive-1: 11.7 / 3
+constexpr double kCheckpointGiB = 0.492;               // activations of a layer in Pipeline-1: 6.4 / 13
 
 std::int64_t parameters(std::int64_t layers) { return kEmbedding + layers * kBlock; }
 
@@ -120,8 +124,8 @@ struct Fullness {
   double all = 0;
 };
 
-/// Returns the memory of `stages` devices that share the layers as evenly as possible, with RMSProp. The
-/// first devices have one layer more if needed.
+/// Returns the memory of each device if the layers are distributed evenly over `stages` devices. If they
+/// cannot be divided evenly, the first devices have one layer more. The optimizer is RMSProp.
 std::vector<Fullness> devices_of(std::int64_t layers, std::int32_t stages, double activations_gib) {
   std::vector<Fullness> devices;
   for (std::int32_t stage = 0; stage < stages; ++stage) {
@@ -130,8 +134,8 @@ std::vector<Fullness> devices_of(std::int64_t layers, std::int32_t stages, doubl
     const bool last = stage == stages - 1;
     // The first stage has the table of input tokens, and the last stage has the table of output tokens.
     const std::int64_t held = own * kBlock + (first ? kEmbedding / 2 : 0) + (last ? kEmbedding / 2 : 0);
-    // Weights, gradients and optimizer state have 4 bytes each, so 12 for a parameter (see the setting in
-    // reproduce.cpp).
+    // For each parameter, the weight, the gradient and the optimizer state have 4 bytes each (see the setting
+    // in reproduce.cpp).
     StageState state{
         .weights = 4 * held,
         .gradients = 4 * held,
@@ -146,12 +150,12 @@ std::vector<Fullness> devices_of(std::int64_t layers, std::int32_t stages, doubl
   return devices;
 }
 
-/// Returns the GiB of the fullest device.
+/// Returns the peak memory of the fullest device, in GiB.
 double peak_gib(std::int64_t layers, std::int32_t stages, double activations_gib) {
   return std::ranges::max(devices_of(layers, stages, activations_gib), {}, &Fullness::all).all;
 }
 
-/// Returns the GiB of activations on all devices together, as in the table.
+/// Returns the activations of all devices together, in GiB, as the table states them.
 double activations_gib(std::int64_t layers, std::int32_t stages, double activations_gib_a_layer) {
   double sum = 0;
   for (const Fullness& device : devices_of(layers, stages, activations_gib_a_layer))
@@ -196,7 +200,7 @@ void add_column(Figures& figures, const TransformerColumn& column) {
                                 12 * count / kBytesPerGibibyte),
                           swapped));
   const double held = activations_gib(column.layers, column.devices, is_naive ? kPlainGiB : kCheckpointGiB);
-  // The activations of one layer were computed from the two columns with one device, so these columns test
+  // The activations of a layer were computed from the two columns with one device, so these two columns test
   // nothing.
   figures.push_back(
       column.devices == 1

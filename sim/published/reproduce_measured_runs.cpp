@@ -1,8 +1,8 @@
-// Predicts training steps that others measured. The constants for one model are fitted on the other models of
-// the same site. For example, GPT-3 steps tell how fast a site's GPUs are, and the same constants predict its
-// Llama steps. If a site, device and precision has only one model, the device's own constants are used. They
-// were fitted on these rows, so such steps test nothing. The exceptions are A100 and B200: their factors were
-// measured on kernels.
+// Predicts training steps that others have measured. The constants for the steps of one model are fitted on
+// the other models of the same source, device and precision. For example, constants that were fitted on GPT-3
+// predict the steps of Llama. If there is only one model, the device's own constants are used. They were
+// fitted on these very steps, so such steps test nothing. The exceptions are A100 and B200, whose constants
+// were measured on kernels.
 
 #include <algorithm>
 #include <array>
@@ -30,7 +30,7 @@ namespace penstock {
 
 namespace {
 
-/// Returns the runs of a model, or all runs of other models if `is_of_model` is false.
+/// Returns the runs of `model`, or the runs of all other models if `is_of_model` is false.
 MeasuredRuns part_of(const MeasuredRuns& runs, const std::string& model, bool is_of_model) {
   MeasuredRuns part{.header = runs.header, .runs = {}};
   for (const MeasuredRun& run : runs.runs) {
@@ -45,7 +45,7 @@ bool has_site(const MeasuredRuns& runs, const MeasuredRun& of) {
   });
 }
 
-/// Returns why the prediction of a step tests nothing, or an empty text if it is a test.
+/// Returns the reason why the prediction of a step tests nothing. Returns an empty text if it is a test.
 std::string taken_from_rows(const MeasuredRun& run, bool is_fitted_elsewhere) {
   // The factors of A100 and B200 were fitted on kernels and not on steps.
   const bool is_own_factor = run.device == "a100-sxm" || run.device == "b200-sxm";
@@ -53,7 +53,7 @@ std::string taken_from_rows(const MeasuredRun& run, bool is_fitted_elsewhere) {
   return fmt::format("{}'s own factor is out of such rows", run.device);
 }
 
-/// Returns the figure of a step. It tests the prediction, unless its own step determined a constant.
+/// Returns the figure of a step. Its class is `fitted` if the step was used to determine a constant.
 ReproducedFigure step_of(const MeasuredRun& run, const PredictedRun& row, bool is_fitted_elsewhere) {
   const std::string what = run.id + ": seconds";
   const std::string why = taken_from_rows(run, is_fitted_elsewhere);
@@ -66,7 +66,8 @@ ReproducedFigure step_of(const MeasuredRun& run, const PredictedRun& row, bool i
                                : "");
 }
 
-/// Adds the steps of one model, predicted with constants of all other models, and its peaks.
+/// Adds the step times and the peaks of one model. They are predicted with constants that were fitted on the
+/// other models.
 void add_model(std::vector<ReproducedFigure>& figures, const MeasuredRuns& all, const std::string& model) {
   const MeasuredRuns runs = part_of(all, model, true);
   const MeasuredRuns others = part_of(all, model, false);
@@ -94,15 +95,16 @@ std::vector<ReproducedFigure> reproduce_measured_runs() {
   return figures;
 }
 
-// Simulates a pipeline with stage times that were measured one by one. The result is compared with the
-// measured time of the whole iteration. The file is scenarios/library/runs/stage_times.csv.
+// Simulates pipelines with measured times of their stages, and compares the results with the measured times
+// of whole iterations. The measurements are in scenarios/library/runs/stage_times.csv.
 
 namespace {
 
 constexpr std::array<std::string_view, 6> kStageTimeColumns = {"case",       "method",      "M",
                                                                "forward_us", "backward_us", "iteration_ms"};
 
-/// Returns the library's file. A fault in it is a fault of the library, so it throws std::logic_error.
+/// Returns the contents of the file. Throws std::logic_error if the file has a fault, because it is part of
+/// the library.
 CsvTable measured_stages() {
   const auto text = std::ranges::find(library_texts(), "stage_times", &LibraryText::name);
   if (text == library_texts().end()) throw std::logic_error("the library has no stage_times");

@@ -1,7 +1,7 @@
-// Megatron's transformers: parameters, operations and times for different numbers of devices (Narayanan et
-// al., SC'21; Smith et al., MT-NLG 530B), and the cost of recomputation (Korthikanti et al., MLSys'23). The
-// papers do not publish efficiencies. So times are predicted at the devices' peak rate and compared in
-// proportion to the first row.
+// Predicts Megatron's transformers: parameters, operations and times for different numbers of devices
+// (Narayanan et al., SC'21; Smith et al., MT-NLG 530B), and the cost of recomputation (Korthikanti et al.,
+// MLSys'23). The papers do not publish how efficient single layers are. Therefore times are predicted for the
+// devices' peak rate, and only their ratios to the first row are compared.
 
 #include <cstdint>
 #include <stdexcept>
@@ -26,10 +26,10 @@ namespace {
 using Figures = std::vector<ReproducedFigure>;
 
 constexpr double kA100Flops = 312e12;
-constexpr double kTokens = 300e9;  // tokens of the training for which table 2 states days
+constexpr double kTokens = 300e9;  // number of tokens of a training in table 2
 
-/// Returns a shape with the settings of all three papers: sequences of 2048, GPT-2's vocabulary padded, 8
-/// devices for each rank.
+/// Returns a shape with the common settings of the three papers: sequences of 2048 tokens, the padded
+/// vocabulary of GPT-2, and 8 devices for each rank.
 TransformerShape gpt(std::int64_t layers, std::int64_t hidden, std::int64_t heads, BlockRecompute recompute) {
   return {.layers = layers,
           .hidden = hidden,
@@ -44,8 +44,8 @@ TransformerShape gpt(std::int64_t layers, std::int64_t hidden, std::int64_t head
 const TransformerShape kGpt175 = gpt(96, 12288, 96, BlockRecompute::full);
 const TransformerShape kGpt530 = gpt(105, 20480, 128, BlockRecompute::full);
 
-/// Returns the layers at the devices' peak rate. Collectives of tensor parallelism take no time, like all
-/// links here, because the rate of the first row already includes them.
+/// Returns the layers with their times at the devices' peak rate. Collectives of tensor parallelism take no
+/// time. The ratio to the first row takes their cost into account.
 LayerGraph layers_at_peak(const TransformerShape& shape) {
   auto graph = transformer_layers(
       shape, {.flops_per_second = kA100Flops, .tensor_bytes_per_second = kUnlimitedBandwidth});
@@ -56,7 +56,7 @@ LayerGraph layers_at_peak(const TransformerShape& shape) {
 /// A pipeline of ranks with 8 devices each.
 struct Pipeline {
   std::int32_t stages = 1;
-  std::int32_t microbatches = 1;  ///< one sequence each
+  std::int32_t microbatches = 1;  ///< number of microbatches; each is one sequence
   std::int32_t virtual_stages = 1;
 };
 
@@ -81,7 +81,7 @@ double tflops_per_device(double flops, double seconds, std::int32_t devices) {
 
 // --- SC'21 ----------------------------------------------------------------------------------------------
 
-/// Returns the parameter counts, rounded to one decimal as in the table.
+/// Returns the numbers of parameters, rounded to one decimal as in the table.
 Figures table_1() {
   Figures figures;
   struct Row {
@@ -104,7 +104,7 @@ Figures table_1() {
   return figures;
 }
 
-/// One model of table 2 (PTD-P) with its rows.
+/// A model of table 2 (method PTD-P), and its rows for several numbers of devices.
 struct ScaledModel {
   std::string_view name;
   const TransformerShape& shape;
@@ -118,7 +118,7 @@ struct ScaledModel {
   std::vector<Row> rows;
 };
 
-/// Returns the rates and days of one model, in proportion to its first row.
+/// Returns the rates and days of one model. The printed rate of its first row determines the scale.
 Figures table_2(const ScaledModel& model) {
   Figures figures;
   const double flops = hardware_flops(model.shape);
@@ -129,26 +129,27 @@ Figures table_2(const ScaledModel& model) {
   const ScaledModel::Row& first = model.rows.front();
   const double first_work = seconds(first.devices) * first.devices;
   for (const ScaledModel::Row& row : model.rows) {
-    // All rows do the same work, so a device's rate is inversely proportional to the total time of all
-    // devices. The printed rate of the first row gives the factor.
+    // All rows do the same work, so the rate of a device is inversely proportional to the total time of all
+    // devices. The printed rate of the first row determines the factor.
     const double tflops = first.tflops * first_work / (seconds(row.devices) * row.devices);
     const std::string what = fmt::format("table 2, {}, {} devices: ", model.name, row.devices);
     if (row.devices != first.devices)
       figures.push_back(equal(Tolerance::ratio, what + "TFLOP/s a device", row.tflops, tflops));
-    // `flops` are the operations for one sequence of 2048 tokens.
+    // `flops` is the number of operations for one sequence of 2048 tokens.
     const double days = flops * kTokens / 2048 / (tflops * 1e12 * row.devices) / 86400;
     figures.push_back(equal(Tolerance::ratio, what + "days for 300 billion tokens", row.days, days));
   }
   return figures;
 }
 
-/// Returns the times of iterations with a fixed batch on 8, 10 and 12 pipelines, in proportion to the first.
+/// Returns the times of iterations with a fixed batch on 8, 10 and 12 pipelines. The printed time for 8
+/// pipelines determines the scale.
 Figures mt_nlg() {
   Figures figures;
   struct Row {
     std::int32_t pipelines;
     double seconds;
-    double tflops;  // 0: not available
+    double tflops;  // 0 if the paper does not print it
   };
   constexpr std::int32_t kBatch = 1920;
   const auto predicted = [](std::int32_t pipelines) {
@@ -172,8 +173,8 @@ Figures mt_nlg() {
 
 // --- recomputation --------------------------------------------------------------------------------------
 
-/// Returns the rate of operations in the published time, and the time of full over that of selective
-/// recomputation.
+/// Returns the rates of operations that follow from the published times. Also returns the ratio of the time
+/// with full recomputation to the time with selective recomputation.
 Figures table_5() {
   Figures figures;
   struct Row {
@@ -188,7 +189,7 @@ Figures table_5() {
   for (const Row& row :
        {Row{"175B", gpt(96, 12288, 96, BlockRecompute::selective), {8, 64, 3}, 18.13, 13.75, 51.4, 52.8},
         Row{"1T", gpt(128, 25600, 160, BlockRecompute::selective), {64, 512, 1}, 94.42, 71.49, 56.3, 57.0}}) {
-    // The job is one pipeline of ranks with 8 devices each.
+    // The job is a single pipeline, in which each rank has 8 devices.
     const std::int32_t devices = 8 * row.pipeline.stages;
     const auto percent = [&](double flops) {
       return 100e12 / kA100Flops *
@@ -209,11 +210,11 @@ Figures table_5() {
   return figures;
 }
 
-/// Returns the times of one layer, in proportion to the time without recomputation.
+/// Returns the times of one layer. The printed time without recomputation determines the scale.
 Figures table_4() {
   Figures figures;
   const auto milliseconds = [](BlockRecompute recompute) {
-    // All layers after the embedding are the same.
+    // Layer 0 is the embedding. All layers after it are the same.
     const Layer block = layers_at_peak(gpt(48, 6144, 64, recompute)).layers[1];
     return static_cast<double>(block.forward_ns + block.backward_ns) / 1e6;
   };

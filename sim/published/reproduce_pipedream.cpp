@@ -1,7 +1,8 @@
-// PipeDream (Narayanan et al., SOSP'19): depth against latency (figure 18), and the gain over GPipe (section
-// 5.4), with streams of 1F1B. The depth is the number of minibatches in flight. Stage s runs warm-up[s] + 1
-// forwards before its first backward. With latency L, a round trip takes 2 L for each cut, which a longer
-// warm-up hides.
+// PipeDream (Narayanan et al., SOSP'19): the effect of the pipeline depth with different latencies (figure
+// 18), and the gain over GPipe (section 5.4). The schedule is an endless stream of 1F1B. The depth is the
+// number of minibatches in flight. Stage s runs warmup[s] + 1 forwards before its first backward. With
+// latency L, a minibatch spends 2 L more for each cut on its way forward and back, which a longer warm-up
+// hides.
 
 #include <cstddef>
 #include <cstdint>
@@ -28,14 +29,14 @@ namespace penstock {
 
 namespace {
 
-/// Returns the units for each minibatch of four stages. `warmup` is the number of forwards in each stage's
-/// warm-up, and `latency` is the time of a message in one direction.
+/// Returns the time between two minibatches in units, with four stages. `warmup` is the number of warm-up
+/// forwards of each stage, and `latency` is the time of one message.
 double period_at_depth(std::vector<std::int32_t> warmup, double latency) {
   return period_units(predicted_run(
       "1f1b-rr", {.stages = 4, .microbatches = 200, .warmup = std::move(warmup)}, equal_stages(4), latency));
 }
 
-/// Returns the times, in ms, of the GNMT stages that the balanced cut gives.
+/// Returns the times of GNMT's stages in ms, after balanced_cuts() has cut the model into four stages.
 std::vector<UnitTimes> gnmt_stages() {
   const LayerGraph graph = library_model("gnmt").graph;
   std::vector<std::int32_t> ends = balanced_cuts(graph, 4);
@@ -53,7 +54,7 @@ std::vector<UnitTimes> gnmt_stages() {
   return stages;
 }
 
-/// Returns the time of a GPipe minibatch of four microbatches, divided by the time of four PipeDream
+/// Returns the time of a GPipe minibatch with four microbatches, divided by the time of four PipeDream
 /// minibatches.
 double gpipe_over_pipedream(Checkpoint checkpoint, RecomputeTiming recompute) {
   const Shape shape{.stages = 4, .microbatches = 4, .checkpoint = checkpoint, .recompute = recompute};
@@ -93,10 +94,10 @@ std::vector<ReproducedFigure> reproduce_pipedream_depth() {
   return figures;
 }
 
-// PipeDream's partitioner on its released profiles, and the bytes that its plans send (section 5.2, figure
-// 17). Each row of the released program's output is planned again: the configuration, the period, and the
-// time of one worker. A row also has the time of data parallelism for m workers on bandwidth B, (T + 4 (m -
-// 1) W / (B m)) / m.
+// Runs PipeDream's partitioner on the released profiles, and computes the bytes that its plans send (section
+// 5.2, figure 17). A row of the released program's output has a configuration, its period, and the time of
+// one worker. It also has the time of data parallelism, (T + 4 (m - 1) W / (B m)) / m. T is the time of one
+// worker, m the number of workers, W the bytes of the weights, and B the bandwidth.
 
 namespace {
 
@@ -113,9 +114,9 @@ struct PublishedPlan {
   const char* model;
   double bytes_per_second;
   double period_seconds;
-  double single_seconds;         ///< time of one worker that has all layers
-  double data_parallel_seconds;  ///< time of a single stage that is replicated on all workers
-  const char* configuration;     ///< replicas of the stages
+  double single_seconds;         ///< time of one worker with all layers
+  double data_parallel_seconds;  ///< time with data parallelism on all workers
+  const char* configuration;     ///< number of replicas of each stage
   std::int32_t workers;
   PlanForm form;
   CutTransfers transfers;
@@ -161,7 +162,7 @@ double single_seconds(const LayerGraph& graph) {
   return compute;
 }
 
-/// Returns the seconds of data parallelism in the released code: (T + 4(m-1)W/(Bm)) / m.
+/// Returns the seconds of data parallelism by the formula of the released code: (T + 4(m-1)W/(Bm)) / m.
 double data_parallel_seconds(const LayerGraph& graph, std::int32_t workers, double bytes_per_second) {
   double weights = 0;
   for (const Layer& layer : graph.layers) weights += static_cast<double>(layer.weights);
@@ -169,8 +170,8 @@ double data_parallel_seconds(const LayerGraph& graph, std::int32_t workers, doub
   return (single_seconds(graph) + 4 * (m - 1) * weights / (bytes_per_second * m)) / m;
 }
 
-/// Adds a row's period, time of one worker and time of data parallelism, to nine digits. The plan may have
-/// another configuration that is equally fast; the note then states it.
+/// Adds the three times of a row: the period, the time of one worker, and the time of data parallelism. If
+/// the plan has another configuration that is equally fast, a note states this configuration.
 void add_plan(std::vector<ReproducedFigure>& figures, const PublishedPlan& row) {
   const LayerGraph graph = library_model(row.model).graph;
   const PipelinePlan plan =
@@ -190,7 +191,7 @@ void add_plan(std::vector<ReproducedFigure>& figures, const PublishedPlan& row) 
                             data_parallel_seconds(graph, row.workers, row.bytes_per_second) / period));
 }
 
-/// Adds the configurations of the repository that its own partitioner finds.
+/// Adds those configurations in PipeDream's repository that its partitioner finds.
 void add_released_configurations(std::vector<ReproducedFigure>& figures) {
   struct Row {
     const char* model;
@@ -220,13 +221,13 @@ void add_released_configurations(std::vector<ReproducedFigure>& figures) {
 
 // --- traffic --------------------------------------------------------------------------------------------
 
-/// Returns the megabytes for each sample of a pipeline of two stages on 4 devices. The first stage has
-/// `before` layers; 0 means that one stage has all layers.
+/// Returns the megabytes that are sent for each sample by a pipeline with two stages on 4 devices. The first
+/// stage has `before` layers. If `before` is 0, a single stage has all layers.
 double megabytes(const LibraryModel& model, std::int32_t samples, std::size_t before,
                  std::int32_t first_replicas) {
   PlannedStage first;
   PlannedStage second;
-  // Without a cut the first stage has all layers.
+  // If there is no cut, the first stage gets all layers.
   for (std::size_t layer = 0; layer < model.graph.layers.size(); ++layer)
     (layer < before || before == 0 ? first : second).weights += model.graph.layers[layer].weights;
   for (std::int32_t device = 0; device < 4; ++device)
@@ -235,7 +236,7 @@ double megabytes(const LibraryModel& model, std::int32_t samples, std::size_t be
   if (before > 0) {
     const auto cut = cut_bytes(model.graph, static_cast<std::int32_t>(before));
     if (!cut) throw std::logic_error(cut.error());
-    // The profile states the bytes for its own batch.
+    // The profile states the bytes of its own batch size.
     plan.stages[0].cut = *cut * samples / model.batch;
     plan.stages.push_back(second);
   }
@@ -260,10 +261,10 @@ std::vector<ReproducedFigure> reproduce_pipedream_traffic() {
   const LibraryModel vgg = library_model("vgg16");
   const LibraryModel resnet = library_model("resnet50");
   const LibraryModel alexnet = library_model("alexnet");
-  constexpr std::size_t kVggFullyConnected = 33;  // layers before node35
+  constexpr std::size_t kVggFullyConnected = 33;  // number of layers before node35
   std::size_t resnet_cut = 0;                     // index of node95, the last layer before the cut
   while (!resnet.graph.layers[resnet_cut].name.ends_with("-95")) ++resnet_cut;
-  std::size_t alexnet_cut = 0;  // layers before the first fully connected layer
+  std::size_t alexnet_cut = 0;  // number of layers before the first fully connected layer
   while (!alexnet.graph.layers[alexnet_cut].name.starts_with("Linear")) ++alexnet_cut;
   const double alexnet_all = megabytes(alexnet, 256, 0, 4);
   std::vector<ReproducedFigure> figures = {

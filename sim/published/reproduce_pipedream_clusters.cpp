@@ -1,5 +1,6 @@
 // PipeDream (SOSP'19), section 5.2: four models on 16 workers of its clusters A and B. Each model is trained
-// by data parallelism, by the planned pipeline with replicas, and by the straight pipeline.
+// by data parallelism, by the planned pipeline with replicas, and by the straight pipeline, which has no
+// replicas.
 
 #include <cmath>
 #include <cstddef>
@@ -25,11 +26,12 @@ namespace {
 using Figures = std::vector<ReproducedFigure>;
 
 constexpr std::int32_t kClusterWorkers = 16;
-constexpr std::int32_t kVggConvolutions = 33;      // number of layers before the first fully connected layer
-constexpr std::int32_t kAlexNetConvolutions = 13;  // the same number for AlexNet, up to its View and Dropout
+constexpr std::int32_t kVggConvolutions = 33;  // number of layers before the first fully connected layer
+// The same number for AlexNet, with its View and Dropout layers.
+constexpr std::int32_t kAlexNetConvolutions = 13;
 constexpr double kWorkerGiB = 16;
 
-/// Adds the figures of a run. The paper prints none of them.
+/// Adds figures of a run that the paper does not print.
 void add_run(Figures& figures, const std::string& what, const ClusterRun& run) {
   figures.push_back(shown(what + ": samples/s", run.samples_per_second));
   figures.push_back(shown(what + ": MB a sample", run.megabytes_a_sample));
@@ -37,7 +39,7 @@ void add_run(Figures& figures, const std::string& what, const ClusterRun& run) {
                           run.fullest_gib() > kWorkerGiB ? "more than the 16 that it has" : ""));
 }
 
-/// Three trainings of one model on 16 workers.
+/// The results of three trainings of one model on 16 workers.
 struct ThreeWays {
   Scenario scenario;
   ClusterRun data_parallel;
@@ -67,7 +69,8 @@ ThreeWays add_ways(Figures& figures, const Training& training, const ClusterSpec
   return ways;
 }
 
-/// Adds the claims that the pipeline is faster, sends fewer bytes and needs about as much memory.
+/// Adds the claims that the pipeline is faster than data parallelism, sends fewer bytes, and needs about as
+/// much memory.
 void add_victory(Figures& figures, const std::string& what, const ClusterRun& pipeline,
                  const ClusterRun& data_parallel) {
   figures.push_back(no_less(what + " over data parallelism: samples/s",
@@ -79,9 +82,9 @@ void add_victory(Figures& figures, const std::string& what, const ClusterRun& pi
                           "no number is printed; the bound, 1.75, is ours"));
 }
 
-/// Shows why the plan of the recurrence is slower than the released plan. The replicas of a stage reduce
-/// their gradients together, so they send at the same time, and with NOAM minibatches in flight they have to
-/// wait. One more minibatch in flight hides a part of this.
+/// Adds figures that show why the plan of the recurrence is slower than the released plan. The replicas of a
+/// stage reduce their gradients together, so they also send at the same time. With NOAM minibatches in
+/// flight, they have to wait for these messages. One more minibatch in flight hides a part of the wait.
 void add_lock_step(Figures& figures, const Training& training, const ThreeWays& ways) {
   const ClusterRun deeper = deeper_planned_run(ways.scenario, {}, 1);
   const std::string what = fmt::format("{}, planned {} over data parallelism: samples/s", training.title,
@@ -95,8 +98,8 @@ void add_lock_step(Figures& figures, const Training& training, const ThreeWays& 
                           fmt::format("{:.1f} GiB on the fullest worker", deeper.fullest_gib())));
 }
 
-/// Adds the configuration of the repository for 16 workers: convolutions on 15 workers, fully connected
-/// layers on one.
+/// Adds the repository's configuration for 16 workers: the convolutions on 15 workers, and the fully
+/// connected layers on one.
 void add_released(Figures& figures, const Training& training, const ClusterSpec& cluster,
                   std::int32_t convolutions) {
   const ThreeWays ways = add_ways(figures, training, cluster, {});
@@ -107,8 +110,8 @@ void add_released(Figures& figures, const Training& training, const ClusterSpec&
   add_lock_step(figures, training, ways);
 }
 
-/// Returns options without a memory limit. The recurrence counts so many bytes for each layer that ResNet-50
-/// would not fit.
+/// Returns options without a memory limit. With a limit, the recurrence would find no plan for ResNet-50,
+/// because it counts the output of every layer as memory.
 PlanOptions without_limit() { return {.memory_limit = std::numeric_limits<Bytes>::max()}; }
 
 /// Adds the paper's claim for ResNet-50: data parallelism is best on both clusters.
@@ -158,8 +161,9 @@ std::vector<ReproducedFigure> reproduce_pipedream_cluster_b() {
   return figures;
 }
 
-// PipeDream (SOSP'19) on the four workers of one server of cluster A. Figure 14 has one minibatch in flight,
-// like model parallelism and FlexFlow's hybrids; figure 16 shows memory, and figure 18 the depth.
+// PipeDream (SOSP'19) on the four workers of one server of cluster A. Figure 14 compares with a single
+// minibatch in flight, as in model parallelism and in FlexFlow's hybrids. Figure 16 shows memory, and figure
+// 18 shows the effect of the depth.
 
 namespace {
 
@@ -170,7 +174,7 @@ const CutPipeline kVggOnFour{.cuts = {33}, .replicas = {3, 1}};
 const CutPipeline kAlexNetOnFour{.cuts = {13}, .replicas = {3, 1}};
 const CutPipeline kGnmtOnFour{.cuts = {}, .replicas = {1, 1, 1, 1}};
 
-/// A model with the repository's configuration for four workers.
+/// A model and the repository's configuration for four workers.
 struct ServerRow {
   Training training;
   CutPipeline pipeline;
@@ -180,9 +184,9 @@ std::vector<ServerRow> released_rows() {
   return {{kVgg16, kVggOnFour}, {kAlexNet, kAlexNetOnFour}, {kGnmt8, kGnmtOnFour}};
 }
 
-/// Returns the warm-up of each stage of a straight pipeline: the forwards before its first backward. The
-/// first stage has depth - 1, the last has 0, and the others lie evenly between. Depth 4 on 4 stages gives 3
-/// 2 1 0, and depth 7 gives 6 4 2 0.
+/// Returns for each stage of a straight pipeline the number of warm-up forwards. It is depth - 1 for the
+/// first stage and 0 for the last one, and decreases evenly between them. With 4 stages, depth 4 gives 3 2 1
+/// 0, and depth 7 gives 6 4 2 0.
 std::vector<std::int32_t> warmup_of_depth(std::int32_t depth, std::int32_t stages) {
   std::vector<std::int32_t> warmup;
   warmup.reserve(static_cast<std::size_t>(stages));
@@ -197,7 +201,7 @@ ClusterRun gnmt_at_depth(const ClusterSpec& cluster, std::int32_t depth) {
   return pipeline_run(training_scenario(kGnmt8, cluster), pipeline);
 }
 
-/// Adds throughput and memory for each depth. Neither may be below that of the depth before.
+/// Adds the throughput and the memory for each depth. Both must be at least as large as for the depth before.
 void add_depths(Figures& figures, const std::string& where, const ClusterSpec& cluster) {
   constexpr std::int32_t kNoam = 4;
   constexpr std::int32_t kDeepest = 8;
@@ -209,7 +213,7 @@ void add_depths(Figures& figures, const std::string& where, const ClusterSpec& c
     figures.push_back(shown(what + ": GiB of the fullest worker", runs.back().fullest_gib()));
     if (depth == 1) continue;
     const ClusterRun& before = runs[runs.size() - 2];
-    // If links are shared, rates are means over rounds, which are accurate only to about 1e-4.
+    // If links are shared, rates are means over rounds, with a relative accuracy of about 1e-4.
     const double gain = runs.back().samples_per_second / before.samples_per_second;
     figures.push_back(no_less(what + " over the depth before: samples/s", std::round(gain * 1e4) / 1e4));
     figures.push_back(
@@ -273,7 +277,7 @@ std::vector<ReproducedFigure> reproduce_pipedream_memory() {
 std::vector<ReproducedFigure> reproduce_pipedream_in_flight() {
   Figures figures;
   add_depths(figures, "PCIe", pipedream_cluster("pipedream-a", 1));
-  // Four servers with one worker each, so that all messages cross the slow network.
+  // The second cluster has four servers with one worker each, so all messages cross the slow network.
   ClusterSpec ethernet = pipedream_cluster("pipedream-a", kServerWorkers);
   std::get<TwoLevelCluster>(ethernet.shape).devices_per_node = 1;
   add_depths(figures, "10 Gb/s", ethernet);
@@ -285,7 +289,7 @@ std::vector<ReproducedFigure> reproduce_flexflow() {
   for (const ServerRow& row : released_rows()) {
     const Scenario scenario = training_scenario(row.training, pipedream_cluster("pipedream-a", 1));
     CutPipeline one_in_flight = row.pipeline;
-    // Without a forward before the first backward, only one minibatch is in flight.
+    // Without warm-up forwards, only one minibatch is in flight.
     one_in_flight.warmup.assign(row.pipeline.replicas.size(), 0);
     const ClusterRun pipeline = pipeline_run(scenario, row.pipeline);
     const double gain =

@@ -1,15 +1,16 @@
-// PipeDream (SOSP'19), table 1: the speed of a pipeline's epoch relative to data parallelism. The pipelines
-// used Gloo and data parallelism used NCCL, so one bandwidth factor cannot explain both. Three assumptions
-// are tried:
+// PipeDream (SOSP'19), table 1: the speed of pipelines relative to data parallelism. The pipelines used the
+// library Gloo, and data parallelism used NCCL. Each library may reach only a part of the links' bandwidth.
+// Three assumptions are tried:
 //
 //   1. both libraries reach the full bandwidth
-//   2. NCCL reaches the part that gives VGG-16 on A its printed ratio, Gloo reaches all
-//   3. Gloo also reaches only a part: the one that gives AlexNet on B its printed ratio
+//   2. NCCL reaches the part that gives VGG-16 on A its printed ratio; Gloo reaches the full bandwidth
+//   3. like 2, but Gloo reaches the part that gives AlexNet on B its printed ratio
 //
-// A row to which a part was fitted tests nothing. Result: NCCL's part from VGG-16 also predicts AlexNet on
-// the same cluster, which is tested. It predicts neither cluster B nor a straight pipeline. With a part for
-// Gloo, the correct rows of cluster A become wrong. So a part for each library does not explain the table.
-// All these rows are listed as missed, even the one that comes near.
+// A row to which a part was fitted tests nothing. The result is that NCCL's part, fitted on VGG-16, also
+// predicts AlexNet on the same cluster, so this row is a test. It predicts neither the rows of cluster B nor
+// a straight pipeline. If a part for Gloo is fitted as well, the correct rows of cluster A become wrong. So
+// one part for each library does not explain the table. All other rows are listed as missed, even if the
+// prediction is close.
 
 #include <algorithm>
 #include <cmath>
@@ -32,7 +33,8 @@ namespace {
 
 using Figures = std::vector<ReproducedFigure>;
 
-/// One row: the model, the part of the cluster, the cuts, and the printed ratio.
+/// A row of the table: the model, the servers of the cluster that are used, the pipeline, and the printed
+/// ratio.
 struct TableOneRow {
   Training training;
   const char* preset;
@@ -81,8 +83,8 @@ double pipeline_rate(const TableOneRow& row, double gloo) {
       .samples_per_second;
 }
 
-/// Returns the value between 0.02 and 1 at which an increasing function is 0, to a relative precision of
-/// 0.001. It halves an interval of the logarithm: ln 50 / 2^13 = 0.0005. Each evaluation is a simulation.
+/// Returns the value between 0.02 and 1 at which the increasing function `rising` is 0. It bisects the
+/// logarithm of the value, so the relative error is at most ln 50 / 2^13 = 0.0005.
 double root(const std::function<double(double)>& rising) {
   constexpr int kHalvings = 12;
   double low = std::log(0.02);
@@ -101,7 +103,7 @@ struct Parts {
 };
 
 Parts nccl_fitted() {
-  // With the full bandwidth for Gloo, this rate of data parallelism gives the printed ratio.
+  // The rate of data parallelism with which the ratio is the printed one, if Gloo reaches the full bandwidth.
   const double wanted = pipeline_rate(kVggOnA, 1) / kVggOnA.printed;
   return {.nccl = root([&](double nccl) { return data_parallel_rate(kVggOnA, nccl) - wanted; })};
 }
@@ -112,7 +114,8 @@ Parts both_fitted(const Parts& nccl) {
           .gloo = root([&](double gloo) { return pipeline_rate(kAlexNetOnB, gloo) - wanted; })};
 }
 
-/// Returns whether two rows are the same. The table has some models on two clusters, and on two sizes of one.
+/// Returns true if two rows are the same. The table contains some models on two clusters, or with two numbers
+/// of servers.
 bool is_same(const TableOneRow& a, const TableOneRow& b) {
   return std::string(a.training.model) == b.training.model && std::string(a.preset) == b.preset &&
          a.servers == b.servers;
@@ -127,7 +130,7 @@ std::string what_of(const TableOneRow& row, const std::string& assumed) {
                      assumed);
 }
 
-/// One assumption for all rows, and what it tests.
+/// One assumption about the bandwidths, with the rows to which it was fitted and the rows that test it.
 struct Attempt {
   std::string title;
   Parts parts;

@@ -1,6 +1,5 @@
-// Functions that several reproductions use. Papers draw schedules in units of time. A unit is 1 ms here, so
-// that fractions of it are whole nanoseconds. All links have unlimited bandwidth and take at most a stated
-// latency.
+// Functions that several reproductions use. Papers draw schedules in units of time. Here a unit is 1 ms, so
+// that fractions of a unit are whole nanoseconds. In the first functions, links have unlimited bandwidth.
 
 #include "sim/published/reproduce_runs.hpp"
 
@@ -54,7 +53,7 @@ Result predicted_run(const std::string& schedule, const Shape& shape, const std:
                      double latency) {
   auto program = generate(schedule, shape);
   if (!program) throw std::logic_error(program.error());
-  // The edges have no bytes, so a message takes only its latency.
+  // The edges have no bytes, so a message takes only the latency.
   CostTable costs{.stages = {}, .edges = std::vector<EdgeCost>(stage_edges(*program).size())};
   for (const UnitTimes& stage : stages) {
     costs.stages.push_back({.forward_ns = unit_ns(stage.forward),
@@ -68,7 +67,7 @@ Result predicted_run(const std::string& schedule, const Shape& shape, const std:
 
 double reduction_ms(Cluster cluster, Bytes gradients) {
   const std::int32_t replicas = cluster.device_count();
-  // Compute takes no time, so the makespan of one microbatch on each replica is the time of the reduction.
+  // The computation takes no time, so the makespan is the time of the reduction.
   Shape shape{.stages = 1, .microbatches = replicas};
   shape.replicas = {replicas};
   auto program = generate("data-parallel", shape).and_then([](const Program& p) { return lower(p); });
@@ -91,14 +90,14 @@ double period_units(const Result& result) {
   return rate ? 1e9 / kUnitNs / *rate : 0;
 }
 
-// The library's profiles are compiled in as text and read by the usual loaders. A published figure therefore
-// needs no file.
+// The text of the library's profiles is part of the program, so published figures can be predicted without
+// files. The usual loaders read it.
 
 namespace {
 
-/// Returns the text of a scenario with the file as its model.
+/// Returns the text of a scenario whose model is the given text of a model file.
 std::string as_scenario(std::string_view model) {
-  // Two spaces before each line make the file the value of `model`.
+  // With two spaces before each line, the model's text becomes the value of the key `model`.
   std::string text = "model:\n";
   while (!model.empty()) {
     const std::size_t end = std::min(model.find('\n'), model.size());
@@ -121,14 +120,14 @@ LibraryModel library_model(std::string_view name) {
   throw std::logic_error("no such model in the library: " + std::string(name));
 }
 
-// Training on PipeDream's clusters, in two forms. Data parallelism reduces its gradients in buckets during
-// the backward pass. A pipeline runs the plan of PipeDream's partitioner as a stream of 1F1B-RR. Rates are
-// steady rates, and memory is that of the fullest replica of each stage.
+// Predicts training on PipeDream's clusters. Data parallelism reduces its gradients in buckets during the
+// backward pass. A pipeline runs a plan of PipeDream's partitioner as an endless stream of 1F1B-RR. Rates are
+// steady rates, and the memory of a stage is that of its fullest replica.
 
 namespace {
 
-constexpr std::int32_t kGradientBuckets =
-    8;  // buckets of a stage's gradients, as in PyTorch's DistributedDataParallel
+// Gradient buckets of a stage, as in PyTorch's DistributedDataParallel.
+constexpr std::int32_t kGradientBuckets = 8;
 constexpr std::int64_t kStreamedMinibatches = 120;  // divisible by 1 to 6, 8, 10, 12 and 15 replicas
 
 double gib(Bytes bytes) { return static_cast<double>(bytes) / kBytesPerGibibyte; }
@@ -139,15 +138,15 @@ Prediction prediction_of(const Scenario& scenario) {
   return *std::move(prediction);
 }
 
-/// Returns the steady rate, or the rate of the run if its stream shows no period.
+/// Returns the steady rate of the stream. If the stream has none, returns the rate of the run.
 double steady_samples_per_second(const Prediction& prediction) {
   if (prediction.stream && prediction.stream->samples_per_second)
     return *prediction.stream->samples_per_second;
   return prediction.result.throughput.samples_per_second;
 }
 
-/// Returns the megabytes that all ranks send for one sample. The filling and draining of the pipeline do not
-/// matter, because each minibatch sends the same bytes.
+/// Returns the megabytes (1e6 bytes) that all ranks together send for one sample. Each minibatch sends the
+/// same bytes, so the length of the run has no effect.
 double megabytes_a_sample(const Result& result) {
   double sent = 0;
   for (const RankReport& rank : result.ranks) sent += static_cast<double>(rank.sent_bytes);
@@ -201,9 +200,9 @@ ClusterRun data_parallel_run(const Scenario& training, std::int32_t devices, Red
   scenario.shape = {.stages = 1, .buckets = {kGradientBuckets}};
   scenario.shape.replicas = {devices};
   scenario.shape.reduction = reduction;
-  // One microbatch for each replica. A minibatch is one step of all replicas.
+  // Each replica gets one microbatch of the minibatch.
   scenario.batch.microbatches = devices;
-  // The only stage has all layers.
+  // There is one stage, which has all layers.
   scenario.partition = {.rule = Partition::Rule::balanced};
   const Result result = prediction_of(scenario).result;
   return {.configuration = std::to_string(devices),
@@ -245,13 +244,14 @@ ClusterRun deeper_planned_run(const Scenario& training, const PlanOptions& optio
   return stream_of(planned->scenario);
 }
 
-// Published tables of "the largest model that fits" count only states: weights, gradients, optimizer state,
-// activations. This file simulates them as one training step of a model cut into buckets. The published
-// tables thereby test the simulator's memory rules. Durations do not matter and are 1.
+// Published tables of "the largest model that fits" count only weights, gradients, optimizer state and
+// activations. The functions below simulate them as one training step of a model that is cut into buckets.
+// The published tables thereby test the simulator's memory rules. Durations have no effect and are 1.
 
 namespace {
 
-/// Returns data parallelism of one step with one microbatch a device. Its "stages" are the buckets.
+/// Returns the program of one data-parallel step with one microbatch for each device. Its stages are the
+/// buckets.
 Program program_of(const ShardedModel& model) {
   Shape shape{.stages = model.buckets, .microbatches = model.devices, .sharding = model.sharding};
   shape.replicas = {model.devices};
@@ -260,8 +260,8 @@ Program program_of(const ShardedModel& model) {
   return *std::move(program);
 }
 
-/// Gives each bucket an equal part of everything. The remainder, less than a byte for each bucket and kind,
-/// is dropped.
+/// Returns costs with which each bucket has an equal part of all bytes. Parts are rounded down to whole
+/// bytes.
 CostTable costs_of(const ShardedModel& model, const Program& program) {
   const StageCost bucket{.forward_ns = 1,
                          .backward_ns = 1,
@@ -278,7 +278,7 @@ Bytes peak_of_one_stage(const StageState& state) { return peak_of({.state = stat
 
 Bytes peak_of(const ShardedModel& model) {
   const Program program = program_of(model);
-  // The argument 0 is the latency of transfers.
+  // The argument 0 is the latency of messages.
   const auto result = simulate_uniform(program, costs_of(model, program), 0, SteadyState::skip);
   if (!result) throw std::logic_error(result.error());
   return highest_peak_bytes(*result);
@@ -287,7 +287,8 @@ Bytes peak_of(const ShardedModel& model) {
 Bytes sent_bytes(const ShardedModel& model) {
   const Program program = program_of(model);
   const CostTable costs = costs_of(model, program);
-  // All ranks send the same bytes. The list of a rank has every reduction and gather as a collective.
+  // All ranks send the same bytes, and the list of a rank contains all of its collectives, so one list is
+  // enough.
   Bytes bytes = 0;
   for (const Action& action : program.ranks.front()) {
     if (is_collective(action.kind)) bytes += ring_bytes(program, costs, action);

@@ -1,6 +1,6 @@
-// Schedules that papers draw, compared operation by operation: PipeDream (SOSP'19), figures 2, 3, 4 and 8,
-// PipeDream-2BW (ICML'21), figure 3, and two schedules of Megatron-LM (SC'21), section 2.2. Microbatches are
-// counted from 0.
+// Compares predicted schedules with schedules that papers draw, operation by operation: PipeDream (SOSP'19),
+// figures 2, 3, 4 and 8; PipeDream-2BW (ICML'21), figure 3; and two schedules of Megatron-LM (SC'21), section
+// 2.2. Microbatches are counted from 0.
 
 #include <algorithm>
 #include <cstddef>
@@ -32,10 +32,12 @@ namespace penstock {
 namespace {
 
 using Figures = std::vector<ReproducedFigure>;
-using Drawing = std::vector<std::string>;  // one text for each worker, in units of time: "F0@0-1 B0@10-12"
+// A text for each worker, with starts and ends in units: "F0@0-1 B0@10-12".
+using Drawing = std::vector<std::string>;
 
-constexpr std::int32_t kStream = 64;         // number of minibatches; long enough to show a period
-constexpr std::int32_t kDrawnMinibatch = 4;  // the fifth minibatch; section 3.3 follows its weights
+constexpr std::int32_t kStream = 64;  // number of minibatches; a stream of this length has a period
+// The fifth minibatch, whose weight versions section 3.3 describes.
+constexpr std::int32_t kDrawnMinibatch = 4;
 
 const Drawing kFigure2 = {
     "F0@0-1 B0@10-12 F1@12-13 B1@22-24",
@@ -70,11 +72,12 @@ const Drawing kFigure3Of2Bw = {
     "F0@1-2 F1@2-3 F2@3-4 F3@4-5 B0@5-7 B1@7-9 B2@9-11 B3@11-13",
 };
 
-/// Counts the drawn operations that the run executes on the same worker at the same times.
+/// Counts the drawn operations that the run executes on the same worker and at the same times.
 ReproducedFigure operations(const std::string& what, const Drawing& drawn, const Result& result) {
   std::set<std::string> predicted;
   for (const Span& span : result.timeline.spans) {
-    // The text has the form of the drawings, so an operation matches only if worker, start and end all agree.
+    // The text has the form of the drawings, so an operation matches only if its worker, start and end are
+    // equal.
     predicted.insert(fmt::format("{} {}{}@{:g}-{:g}", span.rank, letters(span.action.kind),
                                  span.action.microbatch, static_cast<double>(span.start_ns) / kUnitNs,
                                  static_cast<double>(span.end_ns) / kUnitNs));
@@ -89,7 +92,7 @@ ReproducedFigure operations(const std::string& what, const Drawing& drawn, const
   return formula(what + ": operations that start and end as drawn", all, met);
 }
 
-/// Adds one figure for each worker.
+/// Adds a figure for each worker. `published` and `predicted` have one value for each worker.
 void add_by_worker(Figures& figures, const std::string& what, const std::vector<double>& published,
                    const std::vector<double>& predicted) {
   for (std::size_t worker = 0; worker < published.size(); ++worker) {
@@ -120,11 +123,11 @@ std::vector<double> weight_versions(const Result& result) {
   return versions;
 }
 
-/// Returns for each worker the units between `from` and `to` in which it computes nothing.
+/// Returns for each worker the time between `from` and `to` in which it computes nothing, in units.
 std::vector<double> idle_between(const Result& result, double from, double to) {
   std::vector<double> idle(result.ranks.size(), to - from);
   for (const Span& span : result.timeline.spans) {
-    // Messages and updates do not count as computation, and take no time here.
+    // Only F and B count as computation. Messages and updates take no time here.
     if (span.action.kind != ActionKind::forward && span.action.kind != ActionKind::backward) continue;
     const double start = std::max(from, static_cast<double>(span.start_ns) / kUnitNs);
     const double end = std::min(to, static_cast<double>(span.end_ns) / kUnitNs);
@@ -133,7 +136,7 @@ std::vector<double> idle_between(const Result& result, double from, double to) {
   return idle;
 }
 
-/// Returns for each worker the number of updates in the weights that the fifth minibatch's forward uses.
+/// Returns for each worker the weight version that the forward of the fifth minibatch uses.
 std::vector<double> versions_of_the_fifth(const Result& result) {
   std::vector<double> versions(result.ranks.size(), 0);
   for (const Span& span : result.timeline.spans) {
@@ -143,8 +146,8 @@ std::vector<double> versions_of_the_fifth(const Result& result) {
   return versions;
 }
 
-// Each function below adds one figure of a paper: its length, its bubble, every drawn operation, and the
-// memory of the workers.
+// Each function below adds one drawing of a paper: its length, its bubble, all its operations, and the
+// minibatches in flight on each worker.
 
 void add_figure_2(Figures& figures) {
   const Result run = predicted_run("naive", {.stages = 4, .microbatches = 2}, equal_stages(4));
@@ -199,8 +202,8 @@ void add_figure_3_of_2bw(Figures& figures) {
   add_by_worker(figures, "2BW's figure 3: microbatches in flight", {4, 4}, minibatches_in_flight(run));
 }
 
-/// Adds a schedule of Megatron. Interleaved chunks divide the bubble by v: 8 (F + B) + (p - 1) (F + B) / v is
-/// 33 units for v = 1 and 28.5 for v = 2.
+/// Adds a schedule of Megatron. With v chunks for each device, the bubble is divided by v. The time 8 (F + B)
+/// + (p - 1) (F + B) / v is 33 units for v = 1 and 28.5 units for v = 2.
 void add_megatron(Figures& figures, const std::string& schedule, std::int32_t chunks, double units,
                   const std::vector<double>& in_flight) {
   constexpr double kBusyUnits = 24;  // compute time of a device: 8 microbatches with F = 1 and B = 2
@@ -234,10 +237,10 @@ std::vector<ReproducedFigure> reproduce_megatron_schedule() {
   return figures;
 }
 
-// Compares how many activations and weight versions each worker holds with GPipe, 1F1B and 1F1B-RR. GPipe
-// with re-materialisation holds M inputs and the activations of one microbatch (section 2.3). Stage s of 1F1B
-// holds K - s microbatches. With weight stashing it holds as many weight versions (PipeDream, sections 3.2
-// and 3.3).
+// Compares the activations and weight versions that each worker holds with those that papers state for GPipe,
+// 1F1B and 1F1B-RR. GPipe with recomputation holds M inputs and the activations of one microbatch (section
+// 2.3). With 1F1B, stage s holds K - s microbatches, and with weight stashing as many weight versions
+// (PipeDream, sections 3.2 and 3.3).
 
 namespace {
 
@@ -246,7 +249,7 @@ using Figures = std::vector<ReproducedFigure>;
 constexpr Bytes kBoundary = 1;  // bytes of a stage's input for one microbatch
 constexpr Bytes kInside = 10;   // bytes of activations that a stage holds for one microbatch from F to B
 
-/// Runs the schedule with equal stages. Only the order of the times matters.
+/// Runs the schedule with equal stages. The figures do not depend on the exact times.
 Result run_of(const std::string& schedule, const Shape& shape) {
   const auto program = generate(schedule, shape);
   if (!program) throw std::logic_error(program.error());
@@ -285,8 +288,9 @@ void add_one_f_one_b(Figures& figures, std::int32_t stages, std::int32_t microba
   }
 }
 
-/// `warmup` is W of each stage, as in the released runtime: (workers from the stage on - 1) / replicas of the
-/// stage.
+/// Adds figures of 1F1B-RR. `warmup` is the number of warm-up forwards of each stage in the released runtime.
+/// It is (n - 1) / r, where n is the number of workers from this stage to the last, and r the number of
+/// replicas.
 void add_round_robin(Figures& figures, const std::vector<std::int32_t>& replicas,
                      const std::vector<std::int32_t>& warmup) {
   constexpr std::int32_t kMinibatches = 120;  // divisible by the replicas of every stage

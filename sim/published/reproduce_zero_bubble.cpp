@@ -1,5 +1,5 @@
-// Predicts bubble rates of Qi et al., ICLR'24: table 5, with profiled times in microseconds (table 9 of the
-// arXiv version) and the models of table 4.
+// Predicts the bubble rates in table 5 of Qi et al., ICLR'24. The inputs are profiled times in microseconds
+// (table 9 of the arXiv version) and the models of table 4.
 
 #include <algorithm>
 #include <array>
@@ -25,16 +25,16 @@ namespace penstock {
 
 namespace {
 
-/// A row of table 5, with the times of table 9 on which its simulation is based.
+/// A row of table 5, and the times of table 9 that belong to it.
 struct TableFiveRow {
   std::int32_t stages, microbatches;
-  Ns f, b, w, comm;                       ///< b and w are the times of I and W here
+  Ns f, b, w, comm;                       ///< times in microseconds; b and w are those of I and W
   Bytes micro_batch_size, hidden, heads;  ///< a sequence has 1024 tokens
-  std::int32_t chunks;                    ///< chunks of 1F1B-I
+  std::int32_t chunks;                    ///< number of chunks of a rank with 1F1B-I
   double one_f_one_b, interleaved, h1, h2, zb_1p, zb_2p;
 };
 
-constexpr double kNotCopied = -1;  // a cell that our copy of the table lacks
+constexpr double kNotCopied = -1;  // marks a cell that is missing in our copy of the table
 constexpr TableFiveRow kTableFive[] = {
     {8, 24, 18522, 18086, 9337, 601, 6, 2304, 24, 3, .2431, kNotCopied, .1585, .1083, .1585, .0433},
     {8, 32, 18513, 18086, 9331, 626, 6, 2304, 24, 3, .1985, .0818, .1242, .0837, .1242, .0039},
@@ -46,10 +46,10 @@ constexpr TableFiveRow kTableFive[] = {
     {32, 96, 10419, 10207, 7715, 408, 1, 6144, 48, 2, .2646, .1493, .1421, .0641, .1421, .0038},
     {32, 128, 10408, 10204, 7703, 408, 1, 6144, 48, 2, .2168, .1164, .1106, .0490, .1106, .0029},
 };
-constexpr int kDecimals = 4;  // decimals of a printed rate
+constexpr int kDecimals = 4;  // number of decimals of a printed rate
 
-/// Returns the shape of a row. All activations of a layer are held from F to I, and a part of them until W
-/// (section 2.3).
+/// Returns the shape of a row. A stage holds all activations from F to I, and a part of them until W (section
+/// 2.3).
 Shape shape_of(const TableFiveRow& row) {
   constexpr Bytes kSequence = 1024;
   const Bytes tokens = kSequence * row.micro_batch_size;
@@ -68,8 +68,8 @@ Shape shape_of(const TableFiveRow& row) {
   return shape;
 }
 
-/// Returns 1 - M (f+b+w) / S, where S is the span of the rank with the longest span. Throws std::logic_error
-/// if the activations of a rank exceed `most` bytes.
+/// Returns the bubble rate 1 - M (f+b+w) / S. S is the longest time from the first start to the last end on a
+/// rank. Throws std::logic_error if the activations of a rank exceed `most` bytes.
 double bubble_rate(const std::string& schedule, const Shape& shape, Bytes most) {
   const auto program = generate(schedule, shape);
   if (!program) throw std::logic_error(program.error());
@@ -83,7 +83,7 @@ double bubble_rate(const std::string& schedule, const Shape& shape, Bytes most) 
   return result->bubble.longest_span_rate;
 }
 
-/// Returns the rate of 1F1B-I by the formula in the setting of the reproduction.
+/// Returns the bubble rate of 1F1B-I by the formula that the reproduction's setting states.
 double interleaved_rate(const TableFiveRow& row) {
   const auto work = static_cast<double>(row.f + row.b + row.w);
   const double idle = (row.stages - 1) * work / row.chunks +
@@ -124,17 +124,18 @@ std::vector<ReproducedFigure> reproduce_zero_bubble_table_5() {
   return figures;
 }
 
-// Predicts bubbles under a limit on memory. The authors of Zero Bubble published them beside their code
-// (mem2bubble.npy of sail-sg/zero-bubble-pipeline-parallelism; Qi et al., ICLR'24, section 5). The
-// transformers have 9.6, 21 and 38.5 G parameters on 16, 24 and 32 ranks, with one chunk a rank or two chunks
-// in a V. Limits are multiples of the activations that 1F1B holds on its first rank.
+// Predicts bubble rates with a memory limit. The authors of Zero Bubble have published such rates with their
+// code (mem2bubble.npy of sail-sg/zero-bubble-pipeline-parallelism; Qi et al., ICLR'24, section 5). The
+// transformers have 9.6, 21 and 38.5 billion parameters on 16, 24 and 32 ranks. Each rank has one chunk, or
+// two chunks that are placed in a V. The limits are multiples of the activations that the first rank holds
+// with 1F1B.
 
 namespace {
 
 constexpr std::array kLimits = {1.0, 1.125, 1.25, 1.375, 1.5, 2.0, 2.5};
 using Curve = std::array<double, kLimits.size()>;
 
-/// One published setting. Its times are for a rank with two chunks, and are the times of one chunk.
+/// A published setting. The times are those of one chunk, if each rank has two chunks.
 struct MemorySetting {
   std::int32_t ranks, microbatches;
   Ns f, i, w, latency;
@@ -174,15 +175,17 @@ constexpr MemorySetting kSettings[] = {
      {.11114, .08700, .06961, .05985, .04988, .00781, .00274},
      {.04511, .02860, .01446, .00939, .00242, .00242, .00242}},
 };
-constexpr int kBubbleDecimals = 5;  // decimals of a printed bubble
+constexpr int kBubbleDecimals = 5;  // number of decimals of a printed bubble rate
 constexpr std::int64_t kPasses = 200;
 
-/// Returns the shape with one or two chunks a rank and the given memory limit.
+/// Returns the shape with one or two chunks for each rank. `limit` is the memory limit as a multiple of
+/// 1F1B's activations.
 Shape shape_of(const MemorySetting& setting, std::int32_t chunks, double limit) {
   constexpr Bytes kSequence = 1024;
   const Bytes kept = 34 * setting.hidden + 5 * setting.heads * kSequence;
-  // The published times are for one of two chunks of a rank. A single chunk has the work of both.
-  const Ns parts = 2 / chunks;  // number of published chunks in a chunk
+  // The published times are those of one of two chunks. If a rank has a single chunk, it has the work of
+  // both.
+  const Ns parts = 2 / chunks;  // number of the published chunks that one chunk contains
   const StageCost cost{.forward_ns = parts * setting.f,
                        .backward_ns = parts * (setting.i + setting.w),
                        .backward_input_ns = parts * setting.i,
@@ -199,8 +202,8 @@ Shape shape_of(const MemorySetting& setting, std::int32_t chunks, double limit) 
   return shape;
 }
 
-/// Searches the order and returns the bubble rate of the rank with the longest span. Throws if a rank holds
-/// more than the limit, because the published bubble respects it.
+/// Searches an order with the schedule "synthesized" and returns the bubble rate of the rank with the longest
+/// span. Throws std::logic_error if a rank holds more than the limit.
 double bubble_rate(const Shape& shape) {
   const auto program = generate("synthesized", shape);
   if (!program) throw std::logic_error(program.error());

@@ -1,8 +1,8 @@
-// Predicts a program many times with random durations. In each trial every compute action takes its duration
-// times 1 + jitter * u, with u uniform in [-1, 1]. Stragglers take `slowdown` times as long. If no link is
-// shared, eight trials are timed at once on the program's tape. Otherwise the event engine times one trial
-// after the other. The result is the sorted list of makespans. A random number depends only on the seed, the
-// trial and the position, so it does not depend on the number of threads. Tests:
+// Predicts a program many times with random durations. In each trial, the duration of every compute action is
+// multiplied by 1 + jitter * u, with u uniform in [-1, 1]. Actions of stragglers take `slowdown` times as
+// long. If no link is shared, the program's tape runs eight trials at once. Otherwise the event engine runs
+// each trial. The result is the sorted list of makespans. A random number depends only on the seed, the
+// trial, and the position or rank, so the result does not depend on the number of threads. Tests:
 // tests/sim/risk_test.cpp.
 
 #include "sim/risk/risk.hpp"
@@ -47,10 +47,11 @@ class TrialDraws {
   TrialDraws(const Noise& noise, std::uint64_t trial)
       : noise_(noise), key_(mixed(noise.seed ^ mixed(trial))) {}
 
-  /// Returns the factor by which the rank is slow in this trial, without jitter.
+  /// Returns the factor of the rank's durations in this trial, without jitter. It is `slowdown` for a
+  /// straggler and otherwise 1.
   double slowness(std::int32_t rank) const {
-    // Ranks and positions need different keys. With one key, rank r would be slow whenever the action at
-    // position r is.
+    // Ranks and positions need different keys. With the same key, rank r would get the same random number as
+    // the action at position r.
     return even_draw(mixed(key_), static_cast<std::uint64_t>(rank)) < noise_.straggler_chance
                ? noise_.slowdown
                : 1;
@@ -65,7 +66,7 @@ class TrialDraws {
   std::uint64_t key_;
 };
 
-/// Times trials on a tape, as many at once as the tape has lanes.
+/// Runs trials on a tape, kLanes of them at once.
 class TapeTrials {
  public:
   /// Keeps references to all arguments, which must outlive this object. `tape` must be compiled from `flat`
@@ -77,8 +78,8 @@ class TapeTrials {
           for (const auto& step : code) undisturbed_.push_back(costs_.durations[step.duration]);
         },
         tape.code);
-    // The durations depend on positions and the slowness depends on ranks. The tape stores only the position
-    // at which each instruction ends, so the rank is found from it.
+    // The jitter depends on the position of an action, and the slowness on its rank. The tape stores only the
+    // position of each instruction's action, so a table gives the rank of each position.
     std::vector<std::int32_t> rank_of_position(index(flat.position_count()));
     for (std::int32_t rank = 0; rank < flat.rank_count; ++rank) {
       std::fill(rank_of_position.begin() + flat.rank_begin[index(rank)],
@@ -90,9 +91,9 @@ class TapeTrials {
 
   Ns undisturbed_ns() const { return makespan_ns(tape_, costs_); }
 
-  /// Returns the makespans of the trials `first`, `first` + 1, ..., one for each lane.
+  /// Returns the makespans of kLanes trials, beginning with trial `first`.
   LaneTimes makespans_from(std::size_t first) const {
-    // The slowness is drawn once for each rank and trial, not for each action.
+    // The slowness is a property of a rank in one trial, so it is computed once for all actions of the rank.
     std::vector<TrialDraws> lanes;
     std::vector<std::array<double, kLanes>> slowness(index(ranks_));
     for (std::size_t lane = 0; lane < kLanes; ++lane) {
@@ -123,8 +124,8 @@ class TapeTrials {
   const Noise& noise_;
   std::int32_t ranks_;
   TapeCosts costs_;
-  std::vector<Ns> undisturbed_;  // for each instruction, its duration without noise
-  // For each instruction, the rank of the compute action that it ends, or kNone.
+  std::vector<Ns> undisturbed_;  // duration of each instruction without noise
+  // For each instruction, the rank of its compute action, or kNone.
   std::vector<std::int32_t> rank_of_;
 };
 
@@ -176,8 +177,8 @@ WalkDurations disturbed(WalkDurations durations, const FlatProgram& flat, const 
   return durations;
 }
 
-// prepare() has checked that all actions, run one after another, take less than 2^62 ns. Noise lengthens only
-// compute actions. If these also take less than 2^62 ns with noise, the sum stays below 2^63.
+// prepare() has checked that the sum of all durations is below 2^62 ns. Noise changes only compute actions.
+// If their sum with noise is also below 2^62 ns, the sum of all durations stays below 2^63 ns.
 std::optional<std::string> noise_fault(const Experiment& experiment, const Noise& noise) {
   constexpr double kMostNanoseconds = 4.6e18;
   const FlatProgram flat =
@@ -201,7 +202,7 @@ std::optional<std::string> noise_fault(const Experiment& experiment, const Noise
 
 tl::expected<NoisyMakespans, std::string> monte_carlo(const Experiment& experiment, const Noise& noise,
                                                       const Trials& trials) {
-  // A program hangs for all durations or for none, so one check is enough for all trials.
+  // Whether a program hangs does not depend on durations, so one check is enough for all trials.
   if (const auto hang = find_hang(experiment.program, experiment.channels, experiment.costs))
     return tl::unexpected(hang->message);
   const FlatProgram flat =
@@ -219,15 +220,15 @@ tl::expected<NoisyMakespans, std::string> monte_carlo(const Experiment& experime
   return makespans;
 }
 
-// Computes the part of the time that becomes useful work, if a job saves its state every `interval` seconds
-// and devices fail at random. M is the job's mean time between failures, C the time of a save, and R the time
-// of a restart. Failures have no memory. The expected time for one interval of work is then (Daly, FGCS 22,
-// 2006, section 3)
+// Computes the goodput: the part of the time that becomes useful work, if a job saves a checkpoint after
+// every `interval` seconds of work, and devices fail at random. M is the job's mean time between failures, C
+// the time of a save, and R the time of a restart. The times between failures are exponentially distributed.
+// The expected time for one interval of work is then (Daly, FGCS 22, 2006, section 3)
 //
 //     M e^(R / M) (e^((interval + C) / M) - 1)        and goodput = interval / that
 //
-// The best interval has no closed form. Brent's method finds it on a logarithmic scale between almost 0 and 2
-// M. In this range the loss first falls and then rises.
+// There is no formula for the best interval. Brent's method finds it on a logarithmic scale between almost 0
+// and 2 M. In this range, the lost time first decreases and then increases.
 
 namespace {
 
@@ -247,13 +248,14 @@ double goodput(const Failures& failures, double interval) {
 double best_interval(const Failures& failures) {
   if (failures.save == 0) return 0;
   const double mean = mean_time_between_failures(failures);
-  // The search runs over the logarithm, because the best interval may be many orders of magnitude below the
-  // mean. The restart only multiplies the loss by a constant, so it is left out.
+  // The search uses the logarithm, because the best interval may be many orders of magnitude below the mean.
+  // The restart only multiplies the loss by a constant, so it is omitted.
   const auto loss = [&](double logarithm) {
     const double interval = std::exp(logarithm);
     return std::log(std::expm1((interval + failures.save) / mean)) - logarithm;
   };
-  // Young's first-order estimate is below 1e-12 M only if saving takes less than 1e-24 M.
+  // The search begins at 1e-12 M, or below Young's first-order estimate if this is smaller. It is smaller
+  // only if a save takes less than 1e-24 M.
   const double young = std::log(std::sqrt(2 * failures.save * mean));
   const double least = std::log(mean * 1e-12);
   constexpr int kBits = 40;

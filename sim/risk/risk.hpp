@@ -1,7 +1,7 @@
 #pragma once
-// Predicts the effects of noise and of failures, for `penstock risk`. Noise: the program is timed many times
-// with other durations, which gives a distribution of makespans. Failures: the part of a cluster's time that
-// becomes useful work.
+// Predicts the effects of noise and of failures, for `penstock risk`. For noise, it predicts a program many
+// times with random durations, which gives a distribution of makespans. For failures, it computes the part of
+// a cluster's time that becomes useful work.
 
 #include <cstdint>
 #include <optional>
@@ -18,14 +18,13 @@
 
 namespace penstock {
 
-/// The sources of noise. Each random number is a function of the seed, the trial, and the rank or action that
-/// it is for.
+/// The sources of noise. Each random number is a function of the seed, the trial, and the rank or action.
 struct Noise {
-  /// Half-width of the noise. The duration of every compute action is multiplied by a factor drawn uniformly
-  /// from [1 - jitter, 1 + jitter]. 0 to 1.
+  /// Half of the width of the noise, from 0 to 1. The duration of every compute action is multiplied by a
+  /// random factor, uniform in [1 - jitter, 1 + jitter].
   double jitter = 0;
-  /// Probability, in each trial and for each rank, that the rank is a straggler. All compute actions of a
-  /// straggler take `slowdown` times as long. 0 to 1.
+  /// The probability, from 0 to 1, that a rank is a straggler in a trial. All compute actions of a straggler
+  /// take `slowdown` times as long.
   double straggler_chance = 0;
   double slowdown = 1.5;  ///< factor on the durations of a straggler, >= 1
   std::uint64_t seed = 1;
@@ -36,32 +35,30 @@ struct NoisyMakespans {
   Ns undisturbed_ns = 0;
   std::vector<Ns> sorted;  ///< makespans of the trials, ascending
   double mean_ns() const;
-  /// Returns the smallest makespan that at least the given part of the trials does not exceed (nearest-rank
-  /// method). Requires 0 < part <= 1.
+  /// Returns a percentile of the makespans by the nearest-rank method. It is the smallest makespan that at
+  /// least this part of the trials does not exceed. Requires 0 < part <= 1.
   Ns percentile(double part) const;
 };
 
-/// The number of trials, and the engine that times them.
+/// The number of trials, and the engine that runs them.
 struct Trials {
   std::int32_t count = 1000;  ///< number of trials, >= 1
   Engine engine = Engine::automatic;
 };
 
-/// Returns the durations of one trial. Only compute actions change, at their positions in `flat`; messages
-/// and collectives retain their durations.
+/// Returns the durations of one trial. Noise changes only compute actions. Messages and collectives retain
+/// their durations.
 WalkDurations disturbed(WalkDurations durations, const FlatProgram& flat, const Noise& noise,
                         std::uint64_t trial);
 
-/// Returns an error message if noise may make compute actions so long that 64 bits of nanoseconds overflow.
-/// Otherwise returns nothing.
+/// Returns an error message if, with this noise, times in nanoseconds may exceed 64 bits. Otherwise returns
+/// nothing.
 std::optional<std::string> noise_fault(const Experiment& experiment, const Noise& noise);
 
-/// Runs the trials on all cores. Equal input gives equal output on any number of cores. Requires that
-/// noise_fault() returns nothing. Returns an error if the program hangs.
+/// Runs the trials on all cores. Equal inputs give equal results on any number of cores. Requires that
+/// noise_fault() returns nothing. Error: the program hangs.
 tl::expected<NoisyMakespans, std::string> monte_carlo(const Experiment& experiment, const Noise& noise,
                                                       const Trials& trials);
-
-// The part of a cluster's time that becomes useful work if devices fail and checkpoints are saved.
 
 /// A job on devices that fail at random. Each device fails independently and at a constant rate. All times
 /// are in seconds.
@@ -72,15 +69,15 @@ struct Failures {
   double restart = 0;      ///< time from a failure until the job continues from the last checkpoint; >= 0
 };
 
-/// Returns the part of the time that becomes retained work, with a checkpoint after every `interval` seconds
-/// of work (>= 0). Let t = interval, M = the cluster's mean time between failures, C = save and R = restart.
-/// Then the part is t / (M e^(R/M) (e^((t+C)/M) - 1)). If saving takes no time, an interval of 0 gives the
-/// limit of the formula. Failures may also happen during saving and restarting (Daly, FGCS 22, 2006, section
-/// 3).
+/// Returns the part of the time that becomes useful work, if a checkpoint is saved after every `interval`
+/// seconds of work (>= 0). Let t = interval, M = the cluster's mean time between failures, C = save and R =
+/// restart. Then the part is t / (M e^(R/M) (e^((t+C)/M) - 1)) (Daly, FGCS 22, 2006, section 3). The formula
+/// includes failures during saves and restarts. If a save takes no time, an interval of 0 gives the limit of
+/// the formula.
 double goodput(const Failures& failures, double interval);
 
-/// Returns the interval with the highest goodput, to a relative precision of 1e-6. It is about sqrt(2 C M) if
-/// C is much smaller than M (Young, CACM 17, 1974), and 0 if saving takes no time.
+/// Returns the interval with the highest goodput, in seconds, with a relative precision of 1e-6. If C is much
+/// smaller than M, it is about sqrt(2 C M) (Young, CACM 17, 1974). It is 0 if a save takes no time.
 double best_interval(const Failures& failures);
 
 }  // namespace penstock

@@ -1,7 +1,8 @@
-// A stream shows its period if it is several times as long as the number of microbatches that depend on each
-// other. So the first length follows from the schedule alone. If slow stages let queues fill for long, the
-// search tries four times the length, and so on. If links are shared, a stream may never repeat. Its rate is
-// then the mean over whole rounds of the replicas in the longest stream.
+// A stream is a long run of an asynchronous schedule. Once its pipeline is full, its times usually repeat
+// with a period. The period is visible if the stream has several times as many microbatches as depend on each
+// other, so the schedule determines the first length. If there is no period, because queues before slow
+// stages still fill, the search tries four times the length, and so on. If links are shared, there may be no
+// period at any length. The rate is then the mean over whole rounds of the replicas in the longest stream.
 
 #include "sim/runs/endless_stream.hpp"
 
@@ -30,16 +31,17 @@
 namespace penstock {
 namespace {
 
-/// Returns the length of the shortest stream that shows the period if `depth` microbatches depend on each
-/// other. One depth fills the pipeline, one drains it, and the rest is compared (period_of_stream()).
+/// Returns the number of microbatches of the shortest stream whose period is visible, if `depth` microbatches
+/// depend on each other. The first `depth` microbatches fill the pipeline and the last `depth` drain it.
+/// period_of_stream() compares the others.
 std::int64_t length_for(std::int32_t depth) { return 4 * std::int64_t{depth} + 64; }
 
-/// A number of microbatches that no stream reaches (most_microbatches()).
+/// A number of microbatches that is too large for any stream (most_microbatches()).
 constexpr std::int64_t kBeyondStreams = std::int64_t{1} << 32;
 
-/// Returns the least common multiple of the numbers of replicas: 6 for 2, 3 and 1 replicas. Then all replicas
-/// get equally many microbatches. The result is at most kBeyondStreams, because it would exceed 2^64 for 16
-/// stages with 2, 3, 5, 7, 11 .. 53 replicas.
+/// Returns the least common multiple of the stages' numbers of replicas, such as 6 for 2, 3 and 1 replicas.
+/// With this number of microbatches, all replicas of a stage get equally many. The result is at most
+/// kBeyondStreams, because with 2, 3, 5, 7, 11 .. 53 replicas it would exceed 2^64.
 std::int64_t common_multiple_of_replicas(const Program& program) {
   std::int64_t multiple = 1;
   for (const StagePlacement& stage : program.placement.stages) {
@@ -52,10 +54,10 @@ std::int64_t common_multiple_of_replicas(const Program& program) {
 
 struct Stream {
   Experiment experiment;
-  bool is_of_any_length = true;  ///< true if the length does not depend on that of the experiment
+  bool is_of_any_length = true;  ///< false: the length depends on the experiment's microbatches
 };
 
-/// Returns the largest number of microbatches for which a stream is not too slow to run.
+/// Returns the largest number of microbatches of a stream. A longer one would take too long to run.
 std::int64_t most_microbatches(const StreamQuestion& question, const Experiment& experiment) {
   constexpr std::int64_t kMostActions = 1 << 23;
   const std::int64_t actions =
@@ -66,7 +68,8 @@ std::int64_t most_microbatches(const StreamQuestion& question, const Experiment&
 /// Returns the experiment with `least` to `most` microbatches, or nothing if no such number is possible.
 std::optional<Stream> stream_of(const Experiment& experiment, std::int64_t least, std::int64_t most) {
   const std::int64_t microbatches = experiment.program.microbatches;
-  // Some routings cannot share the common multiples evenly, but they can share the experiment's own number.
+  // Some placements cannot distribute a common multiple evenly over the replicas, but they can distribute the
+  // experiment's own number of microbatches.
   const std::int64_t shared_evenly = common_multiple_of_replicas(experiment.program);
   for (const std::int64_t multiple : {shared_evenly, microbatches}) {
     const std::int64_t length = (least + multiple - 1) / multiple * multiple;
@@ -84,14 +87,15 @@ std::optional<Stream> shortest_stream(const Experiment& experiment, std::int64_t
     auto stream = stream_of(experiment, least, most);
     if (!stream) return std::nullopt;
     const Program& program = stream->experiment.program;
-    // A stream that is too short does not reach its full depth, so the depth may increase with the length.
+    // In a stream that is too short, fewer microbatches depend on each other. The depth may therefore grow
+    // with the length.
     const std::int64_t wanted = length_for(dependency_depth(program));
     if (wanted <= program.microbatches) return stream;
     least = wanted;
   }
 }
 
-constexpr std::int64_t kRounds = 8;  // rounds of replicas in a mean rate
+constexpr std::int64_t kRounds = 8;  // the least number of rounds of the replicas in a mean rate
 
 bool has_its_rounds(const Period& period, const Program& program) {
   return period.microbatches >= kRounds * common_multiple_of_replicas(program);
@@ -121,7 +125,8 @@ RunOfStream read_stream(const Run& run, const Experiment& experiment, const Stre
   return found;
 }
 
-/// Runs the stream with a tape of placement rounds and reads its spans. Returns nothing if the rounds stall.
+/// Runs the stream by placement rounds, which write a tape, and reads the spans. Returns nothing if the
+/// rounds stall.
 std::optional<RunOfStream> read_turns(const Experiment& experiment, const StreamQuestion& question) {
   auto turns = compile_turns(experiment.program, experiment.channels, microbatch_groups(experiment.costs));
   if (!turns) return std::nullopt;
@@ -132,8 +137,8 @@ std::optional<RunOfStream> read_turns(const Experiment& experiment, const Stream
   return read_stream(timeline, experiment, question);
 }
 
-/// Runs the stream with the engine that plan_run() chooses for a timeline. If the run needs lowered lists,
-/// `stream` has them afterwards. Returns nothing if the stream cannot run.
+/// Runs the stream with the engine that plan_run() chooses for a run with a timeline. If this engine needs
+/// lowered lists, the function stores them in `stream`. Returns nothing if the stream cannot run.
 std::optional<RunOfStream> run_of_stream(Stream& stream, Engine engine, const StreamQuestion& question) {
   const auto plan = plan_run(stream.experiment, {.asked = engine, .timeline = true}, {});
   if (!plan) return std::nullopt;
@@ -183,7 +188,8 @@ std::optional<EndlessStream> endless_stream(const StreamQuestion& question, cons
   std::optional<Stream> stream = shortest_stream(experiment, most);
   for (int attempt = 0; stream; ++attempt) {
     const std::int64_t length = stream->experiment.program.microbatches;
-    // A stream of this length is known to show no period. Only its length is needed, for the next stream.
+    // If the caller knows that a stream of this length has no period, it does not run. The next length is
+    // computed from it.
     if (attempt >= question.known_without_period) {
       auto run = run_of_stream(*stream, engine, question);
       if (!run) break;

@@ -1,5 +1,5 @@
-// Lower bounds of the bytes of a compute action and of a transfer. Runs of some million actions needed this
-// much resident memory, rounded down:
+// Lower bounds of the bytes that a compute action and a transfer need. They are rounded down from the
+// resident memory of runs with some million actions:
 //
 //                              compute action   transfer
 //   the lists alone                        50         50
@@ -12,9 +12,10 @@
 //     the same for a model on devices      30        230
 //   a whole check                          70         70
 //
-// On average, a compute action has (K-1)/K x 2/3 transfers. One action in K is at an end of the pipeline, and
-// weight gradients (one action in three) send nothing. A run that does not fit would end in the middle, after
-// minutes, so it is refused with both amounts of memory.
+// With K ranks, a compute action has (K-1)/K x 2/3 transfers on average. One action in K is at an end of the
+// pipeline and sends nothing. Weight gradients, one action in three, send nothing either. A run that does not
+// fit would fail only after minutes, so it is refused before it starts. The message states the needed and the
+// available memory.
 
 #include "sim/runs/memory_need.hpp"
 
@@ -45,10 +46,10 @@ constexpr ActionBytes kTimelineBytes = {.compute = 60, .transfer = 0};
 constexpr ActionBytes kTurnBytes = {.compute = 115, .transfer = 100};
 constexpr ActionBytes kDeviceTurnBytes = {.compute = 150, .transfer = 80};
 constexpr ActionBytes kRowBytes = {.compute = 30, .transfer = 30};
-// The messages between devices have bytes, so a peak needs the times of the whole tape.
+// Messages between named devices have bytes. A peak of memory then depends on the times of the whole tape.
 constexpr ActionBytes kDeviceRowBytes = {.compute = 30, .transfer = 230};
 constexpr ActionBytes kCheckedBytes = {.compute = 70, .transfer = 70};
-// 64 MiB. For less, the machine's memory is not looked up.
+// 64 MiB. A run that needs less is accepted without a look at the machine's memory.
 constexpr double kAnyMachinesBytes = 1 << 26;
 
 double stored_bytes(const ActionCounts& counts, const SimulateOptions& options) {
@@ -58,8 +59,8 @@ double stored_bytes(const ActionCounts& counts, const SimulateOptions& options) 
   return bytes;
 }
 
-/// Returns why the actions do not fit. Does not compare counts that prepare() refuses, or amounts that every
-/// machine has, with the budget.
+/// Returns the reason why the actions do not fit in the budget, or nothing. Programs that prepare() refuses
+/// and runs that fit on every machine are not compared with the budget.
 std::optional<std::string> refusal_of(const ActionCounts& counts, double bytes, const MemoryBudget& budget,
                                       bool has_timeline = false) {
   if (!budget || bytes < kAnyMachinesBytes || counts.compute > kMostGenerated) return std::nullopt;
@@ -68,9 +69,9 @@ std::optional<std::string> refusal_of(const ActionCounts& counts, double bytes, 
                                      : "take fewer stages, microbatches or iterations");
 }
 
-/// Returns the counts of a run with this number of compute actions.
+/// Returns the counts of a run with `compute` compute actions.
 ActionCounts counts_of(double compute, double ranks, std::string_view schedule_name) {
-  // Each rank of data-parallel has all stages, so it sends no messages between stages.
+  // With the schedule data-parallel each rank has all stages, so there are no messages between stages.
   const ScheduleInfo* schedule = find_schedule(schedule_name);
   if (schedule != nullptr && schedule->name == "data-parallel") return {.compute = compute, .transfers = 0};
   return {.compute = compute, .transfers = compute * (ranks - 1) / ranks * 2 / 3};

@@ -1,6 +1,6 @@
 #pragma once
-// Estimates how much of this machine's memory a stored run needs, before it starts.
-// scenarios/host/process_limits.hpp finds how much memory there is.
+// Estimates before a stored run starts how much of this machine's memory it needs.
+// scenarios/host/process_limits.hpp finds how much memory the machine has.
 
 #include <optional>
 #include <string>
@@ -32,23 +32,26 @@ struct ActionBytes {
 };
 double operator*(const ActionCounts& counts, const ActionBytes& each);
 
-/// Returns the bytes that a run by the engine needs for each action. They are 0 for a stream, which stores
-/// only loops. Models on named devices need more, because their messages have bytes.
+/// Returns the bytes that a run by `engine` needs for each action. They are 0 for the stream engine, which
+/// stores only loops. Models on named devices need more, because their messages have bytes.
 ActionBytes action_bytes(RunEngine engine, const Wanted& wanted, bool is_on_devices);
 
-/// Returns why a run that needs `bytes` does not fit in the budget, or nothing if it may.
+/// Returns the reason why a run that needs `bytes` does not fit in the budget, or nothing if it may fit.
 std::optional<std::string> bytes_refusal(const ActionCounts& counts, double bytes, const Wanted& wanted,
                                          const MemoryBudget& budget);
 
-/// Returns why a stored run with these counts of actions does not fit in the budget, or nothing if it may.
+/// Returns the reason why a stored run with these counts of actions does not fit in the budget, or nothing if
+/// it may fit.
 std::optional<std::string> memory_refusal(const ActionCounts& counts, const SimulateOptions& options,
                                           const MemoryBudget& budget);
-/// Returns why a stored run of a scenario does not fit on this machine, or nothing if it may.
+/// Returns the reason why a stored run of a scenario does not fit in this machine's memory, or nothing if it
+/// may fit.
 std::optional<std::string> memory_refusal(const Scenario& scenario, const SimulateOptions& options);
-/// Returns why the lists of a scenario's program do not fit on this machine, or nothing if they may.
+/// Returns the reason why the lists of a scenario's program do not fit in this machine's memory, or nothing
+/// if they may fit.
 std::optional<std::string> lists_refusal(const Scenario& scenario);
-/// Returns why a check of a scenario does not fit on this machine, or nothing if it may. A check stores no
-/// times.
+/// Returns the reason why a check of a scenario does not fit in this machine's memory, or nothing if it may
+/// fit. A check stores no times.
 std::optional<std::string> check_refusal(const Scenario& scenario);
 
 }  // namespace penstock

@@ -1,6 +1,6 @@
-// Each engine supports some programs and outputs, and takes more memory than the one before it in the table.
-// For each engine, a function returns the reason against it. So the choice can be printed and tested without
-// a run.
+// Each engine supports only some programs and outputs. The table of engines is ordered by memory, so the
+// first engine without a reason against it is chosen. A function for each engine returns the reason against
+// it, so the choice can be printed and tested without a run.
 //
 //   compute actions     2^24                     2^29                            2^40
 //            figures ----|---- without digest ----|---- streamed, or refused ----|
@@ -33,9 +33,10 @@
 namespace penstock {
 namespace {
 
-constexpr double kMostStored = 1 << 24;      // a program with more actions is stored only if it must be
-constexpr double kMostOnTimeline = 1 << 27;  // largest number of actions of a timeline
-constexpr double kMostNumbered = 1 << 29;    // largest number of actions that an engine can number
+// A program with more compute actions is stored only if no other engine can run it.
+constexpr double kMostStored = 1 << 24;
+constexpr double kMostOnTimeline = 1 << 27;  // largest number of compute actions of a timeline
+constexpr double kMostNumbered = 1 << 29;    // largest number of compute actions that a stored run can number
 
 /// The facts on which the reasons depend.
 struct PlanFacts {
@@ -44,7 +45,7 @@ struct PlanFacts {
   std::optional<bool> stages_share;  ///< computed at the first use
 };
 
-/// Returns true if stages may send over the same links, whatever the lists contain.
+/// Returns true if different stages may send over the same links. The placement decides this, not the lists.
 bool may_share_links(PlanFacts& facts) {
   if (!facts.stages_share) facts.stages_share = stages_share_links(facts.experiment);
   return *facts.stages_share;
@@ -59,8 +60,7 @@ bool can_be_stored(const PlanFacts& facts) { return facts.experiment.compute_act
 
 using Reason = std::optional<std::string>;
 
-/// Returns true if the ranks of a stage exchange gradients or weights. This includes stages with one rank,
-/// which exchanges them with itself.
+/// Returns true if the program has collectives. A stage on a single rank may have them as well.
 bool has_collectives(const Experiment& experiment) {
   const auto is_one = [](const Action& action) { return is_collective(action.kind); };
   const auto has_one = [&](const auto& list) { return std::ranges::any_of(list, is_one); };
@@ -90,7 +90,7 @@ Reason against_stream(PlanFacts& facts) {
   if (experiment.loops.empty())
     return "the program has no loops" + (experiment.why_lists.empty() ? "" : ": " + experiment.why_lists);
   if (auto reason = not_streamed(experiment, experiment.loops)) return reason;
-  // If no list can be made, a stream ignores the sharing of links, and a note states this.
+  // If the lists cannot be stored, the stream engine ignores that links are shared, and a note states this.
   const bool left_out = is_long(facts) && (wanted.asked != Engine::automatic || !can_be_stored(facts));
   if (!left_out && may_share_links(facts)) return "messages share links";
   return std::nullopt;
@@ -132,7 +132,7 @@ Reason against_tape(PlanFacts& facts) {
 
 Reason against_event(PlanFacts& facts) { return against_lists(facts); }
 
-/// An engine of the table, which begins with the engine that stores least.
+/// An entry of the table of engines. The engine that stores least is the first entry.
 struct EngineRow {
   RunEngine engine;
   Reason (*against)(PlanFacts&);

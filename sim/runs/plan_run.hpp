@@ -7,7 +7,7 @@
 //   tape     lowered lists are compiled into a tape                 actions
 //   event    a clock jumps from event to event; links are shared    actions
 //
-// The first engine runs for which no rule finds a reason against it. Later engines store more.
+// The first engine without a reason against it runs. Later engines of the table store more.
 
 #include <array>
 #include <cstdint>
@@ -32,8 +32,8 @@ inline constexpr auto kEnumWords<RunEngine> =
                                         {RunEngine::tape, "tape"},
                                         {RunEngine::event, "event"}});
 
-/// The figures that the caller wants: all figures, or only the figures of a sweep's points. Points have no
-/// digest. Their exposed communication, live activations, weight versions and traffic are 0.
+/// The figures that the caller wants: all figures, or only those of a sweep's points. The result for a point
+/// has no digest, and its exposed communication, live activations, weight versions and traffic are 0.
 enum class WantedFigures : std::uint8_t { all, of_rows };
 
 /// The outputs that a run must give.
@@ -43,8 +43,8 @@ struct Wanted {
   bool timeline = false;          ///< true: the span of every action
   bool memory_over_time = false;  ///< true: each rank's memory over time; false: only the peak
   bool own_period = false;        ///< true: the steady rate must come from the run's own microbatches
-  bool stored = false;            ///< true: lowered lists, with which tests compare other engines
-  std::string stalled{};  ///< description of how the placement rounds have stalled; empty if they have not
+  bool stored = false;    ///< true: the run must use lowered lists; tests compare other engines with it
+  std::string stalled{};  ///< message of placement rounds that have stalled; empty if none have
 };
 
 struct RuledOutEngine {
@@ -57,15 +57,15 @@ struct RuledOutEngine {
 /// The engine of a run, and the reasons for it.
 struct RunPlan {
   RunEngine engine = RunEngine::stream;
-  std::vector<RuledOutEngine> ruled_out;  ///< engines before it in the table, with the reasons against them
-  bool is_long = false;       ///< true: a stream of too many actions for a digest or for repeated passes
+  std::vector<RuledOutEngine> ruled_out;  ///< earlier engines of the table, and the reasons against them
+  bool is_long = false;       ///< true: the stream has too many actions for a digest and for repeated passes
   bool shares_links = false;  ///< true: stages may send over the same links
-  double bytes = 0;           ///< least memory of the run, in bytes; 0: hardly any, or not known
+  double bytes = 0;  ///< lower bound of the run's memory, in bytes; 0 for a stream, which stores only loops
 
   friend bool operator==(const RunPlan&, const RunPlan&) = default;
 };
 
-/// A description of how the placement rounds have stalled. Then only the walk over lowered lists can find out
+/// Says that the placement rounds have stalled, and why. Only a walk over the lowered lists can then decide
 /// whether the program hangs.
 struct StalledTurns {
   std::string message;
@@ -74,20 +74,21 @@ struct StalledTurns {
 /// A function that returns the bytes of memory that a run may use, or nothing if they are not known.
 using MemoryBudget = std::function<std::optional<Bytes>()>;
 
-/// Returns the engine for the experiment, in whichever form its program is. Error: no engine can run it,
-/// because it has too many actions or needs more memory than the budget.
+/// Returns the engine for the experiment, whose program may have lists or loops. Error: no engine can run the
+/// program, because it has too many actions or needs more memory than the budget.
 tl::expected<RunPlan, std::string> plan_run(const Experiment& experiment, const Wanted& wanted,
                                             const MemoryBudget& budget);
 
-/// Returns the best form of the program for the run of such a scenario.
+/// Returns the form of the program, lists or loops, that suits the wanted run best.
 ProgramForm form_of_run(const Preparation& begun, const Wanted& wanted);
 
-/// Returns why the run is too long, before its program is generated. Returns nothing if it may not be too
-/// long.
+/// Returns the reason why the run is too long, before the program is generated. Returns nothing if the run
+/// may be possible.
 std::optional<std::string> length_refusal(const Preparation& begun, const Wanted& wanted,
                                           const MemoryBudget& budget);
 
-/// Returns the plan as a table with one line for each engine: whether it runs, or the reason against it.
+/// Returns the plan as a table with one line for each engine. The line says that the engine runs, that it is
+/// not needed, or why it cannot run.
 std::string plan_text(const RunPlan& plan, const Wanted& wanted);
 
 }  // namespace penstock

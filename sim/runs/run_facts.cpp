@@ -1,5 +1,5 @@
-// Fills in the facts of a result that depend only on the experiment, so that every engine fills in the
-// same ones, and reads the others off spans.
+// Fills in the facts of a result. Some depend only on the experiment, so that every engine fills in the same
+// ones. Others are computed from the spans.
 
 #include "sim/runs/run_facts.hpp"
 
@@ -25,7 +25,7 @@ namespace penstock {
 
 namespace {
 
-/// Returns nothing if the scenario does not price a model on named devices.
+/// Returns the facts of a model on named devices, or nothing if the scenario has no such model.
 std::optional<ModelFacts> model_facts(const std::optional<TrainedModel>& trained) {
   if (!trained) return std::nullopt;
   return ModelFacts{.report = {.parameters = trained->parameters,
@@ -55,9 +55,9 @@ std::int32_t copies_of(const Experiment& experiment) {
   return experiment.trained ? experiment.trained->copies : 1;
 }
 
-// Each figure of a rank follows from the rank's own spans, and the traffic of a link follows from the spans
-// of the senders. So the spans of one rank are enough at a time. The caller may delete them before it makes
-// the spans of the next rank.
+// Each figure of a rank depends only on the rank's own spans, and the traffic of a link depends only on the
+// spans of the senders. The caller may therefore pass the spans of one rank, delete them, and make those of
+// the next rank.
 
 SentBytes::SentBytes(const Experiment& experiment)
     : experiment_(experiment),

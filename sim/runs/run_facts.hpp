@@ -1,6 +1,6 @@
 #pragma once
-// What every result says of its run, whichever engine ran: the facts of the experiment, and what is read
-// off the spans of one rank after the other.
+// Computes the parts of a result that do not depend on the engine. Some follow from the experiment, the
+// others from the spans, which are passed rank by rank.
 
 #include <cstdint>
 #include <map>
@@ -23,11 +23,11 @@ namespace penstock {
 /// Returns the facts of a prediction that depend only on the experiment. The experiment must outlive them.
 RunFacts facts_of_experiment(const Experiment& experiment);
 
-/// Returns the number of copies of the pipeline, of which the experiment contains one. Returns 1 if its
+/// Returns the number of copies of the pipeline if the experiment contains only one of them. Returns 1 if its
 /// program contains all copies.
 std::int32_t copies_of(const Experiment& experiment);
 
-// Sums the bytes that ranks send over each link of a cluster.
+// Adds up the bytes that ranks send over each link of a cluster.
 
 class LinkBytes {
  public:
@@ -54,16 +54,13 @@ class LinkBytes {
   std::map<LinkNumber, Bytes> bytes_of_link_;
 };
 
-// Computes figures of ranks and links from the spans of one rank after the other. Used by simulate.cpp and
-// runs_without_lists.cpp.
-
-/// Sums the bytes that ranks send, from the messages of one rank after the other.
+/// Adds up the bytes that ranks send. The caller passes the spans of one rank after the other.
 class SentBytes {
  public:
   /// Keeps a reference to the experiment, which must outlive this object.
   explicit SentBytes(const Experiment& experiment);
 
-  /// Adds the messages of one rank to the links that they cross. Requires that the rank has spans.
+  /// Adds the bytes of one rank's messages to the links that they cross. `of_rank` must not be empty.
   void add(Spans of_rank, LinkBytes& links);
 
  private:
@@ -73,21 +70,24 @@ class SentBytes {
   EdgeNumbers edges_;
   TransferSizes sizes_;
   CollectiveRings rings_;
-  std::vector<std::pair<std::int32_t, Bytes>> bytes_to_;  // sent by the present rank, by receiver
+  // Bytes that the current rank has sent to each receiver.
+  std::vector<std::pair<std::int32_t, Bytes>> bytes_to_;
 };
 
-/// Computes the figures, memory and traffic of a run that `options` require.
+/// Computes the figures, memory and traffic of a run from the spans of one rank after the other. `options`
+/// state which of them are wanted. simulate.cpp and runs_without_lists.cpp use it.
 class SpanReadings {
  public:
-  /// Keeps references to both arguments, which must outlive this object. The program's lists are not read.
+  /// Keeps references to both arguments, which must outlive this object. Does not read the program's lists.
   SpanReadings(const Experiment& experiment, const SimulateOptions& options);
 
   /// Adds the spans of the next rank, from the lowest rank to the highest. Does not store the spans.
   void add(Spans of_rank);
 
-  /// Returns the figures by rank.
+  /// Returns the figures, one element for each rank. May be called only once.
   std::vector<RankFigures> take_figures() { return std::move(figures_); }
-  /// Returns the facts that follow from the spans and the experiment. Other facts have their defaults.
+  /// Returns the facts that follow from the spans and the experiment. All other facts have their default
+  /// values.
   RunFacts facts();
 
  private:

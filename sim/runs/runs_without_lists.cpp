@@ -1,9 +1,10 @@
-// Runs a program without its lowered lists. The first half runs a stream, the second half a tape of turns.
+// Runs a program without its lowered lists. The first half of this file runs the stream engine, the second
+// half the turns engine, which writes a tape by placement rounds.
 //
-// A streamed walk gathers on its way what a stored run reads from its spans (streamed_walk.cpp); here
-// names of devices, traffic over links and the headline figures are put around that. A short run has the
-// digest and the steady rate, too, and does not say how it was timed: a stored one has the same figures.
-// Tests: tests/sim/streamed_run_test.cpp and tests/sim/turn_run_test.cpp.
+// A streamed walk (streamed_walk.cpp) collects the figures of ranks that a stored run computes from spans.
+// This file adds the names of devices, the traffic over links and the headline figures. The result of a short
+// run also has the digest and the steady rate, so it equals the result of a stored run. Tests:
+// tests/sim/streamed_run_test.cpp and tests/sim/turn_run_test.cpp.
 
 #include "sim/runs/runs_without_lists.hpp"
 
@@ -74,8 +75,8 @@ std::int64_t steps_of_input_stage(const Experiment& experiment) {
   return steps;
 }
 
-/// Returns the steady rate of a stream. Returns nothing for synchronous programs, because a walk does not
-/// repeat them.
+/// Returns the steady rate of a stream. Returns nothing for a synchronous program, because one walk does not
+/// repeat the program.
 std::optional<double> stream_rate_of(const Experiment& experiment, const StreamedRun& run) {
   const bool repeats = run.period_ns && *run.period_ns > 0 && run.period_microbatches > 0;
   if (experiment.program.update != UpdateRule::microbatch || !repeats) return std::nullopt;
@@ -102,7 +103,7 @@ std::vector<std::string> notes_of(const Experiment& experiment, const StreamedRu
   return notes;
 }
 
-/// Returns the facts that short and long runs have in common.
+/// Returns the facts that are computed in the same manner for short and long runs.
 RunFacts facts_of(const Experiment& experiment, const StreamedRun& run) {
   RunFacts facts = facts_of_experiment(experiment);
   facts.engine = to_text(Engine::critical_path);
@@ -158,8 +159,8 @@ tl::expected<Result, StalledTurns> streamed_run(const Experiment& experiment, co
                       : result_of_short(experiment, *std::move(run), options, stream_rate);
 }
 
-// Each step frees data that the next steps do not need, so that no two of the large parts are in memory at
-// once:
+// Each step frees the data that later steps do not need, so at most one of the large parts (compute lists,
+// tape, spans) is complete in memory:
 //
 //   compute lists -> tape -> further passes: the steady rate of a synchronous schedule
 //                         -> one more pass: the spans of all ranks; the tape is gone
@@ -179,7 +180,7 @@ std::size_t lowered_actions(const Program& program, const TurnTape& turns) {
   return actions;
 }
 
-/// Returns the steady rate from passes over the tape. `passes` may have run some already.
+/// Returns the steady rate from repeated passes over the tape. Some passes may have run already.
 std::optional<double> rate_of_passes(const Experiment& experiment, const TurnTape& turns,
                                      RepeatedTape& passes) {
   const auto period =
@@ -188,7 +189,8 @@ std::optional<double> rate_of_passes(const Experiment& experiment, const TurnTap
   return samples_per_second(*period, experiment.samples_per_microbatch);
 }
 
-/// Returns true if the steady rate must come from passes. The rate of a stream is already known.
+/// Returns true if the steady rate must come from repeated passes. For an asynchronous schedule, the rate of
+/// its stream is already known.
 bool asks_passes(const Experiment& experiment, const SimulateOptions& options) {
   return options.steady == SteadyState::find && experiment.program.update != UpdateRule::microbatch;
 }
@@ -216,7 +218,8 @@ std::vector<RankMemory> memory_of_peaks(const Experiment& experiment, const std:
   return memories;
 }
 
-/// Returns the memory of all ranks from the cheapest source that has it: lists, then the tape, then spans.
+/// Returns the memory of all ranks. It is computed from the lists if possible, otherwise from the tape, and
+/// otherwise from spans, which cost most.
 std::vector<RankMemory> memories_of(const Experiment& experiment, const TurnTape& turns,
                                     const TapeCosts& costs, const MemoryOptions& options) {
   std::optional<std::vector<Bytes>> peaks = list_peaks(experiment.program, experiment.costs);
@@ -228,7 +231,7 @@ std::vector<RankMemory> memories_of(const Experiment& experiment, const TurnTape
 Result row_result(const Experiment& experiment, const TurnTape& turns, const SimulateOptions& options,
                   std::optional<double> stream_rate) {
   const TapeCosts costs = tape_costs(turns.tape, experiment);
-  // The first of the passes that the steady rate needs is the run itself.
+  // The first pass is the run itself. The steady rate needs further passes.
   RepeatedTape passes(turns.tape, costs, experiment.program);
   std::vector<RankFigures> ranks = figures_of(passes.pass_with_compute());
   const Ns makespan_ns = passes.latest_ns();

@@ -1,6 +1,6 @@
 #pragma once
-// The runs of the two engines that need no lowered lists: loops that are walked, and a tape that the
-// ranks' turns write. simulate.cpp calls them, and runs lowered lists itself.
+// The runs of the two engines that need no lowered lists. The stream engine walks loops, and the turns engine
+// writes a tape by placement rounds. simulate.cpp calls them, and runs lowered lists itself.
 
 #include <optional>
 
@@ -13,16 +13,17 @@
 
 namespace penstock {
 
-/// Runs an experiment with a plan for the stream engine. All figures of the result equal the figures of a
-/// stored run, but it has no timeline. A long run has neither a digest nor a rate of repeated passes.
-/// `stream_rate` is the steady rate of an asynchronous schedule's endless stream.
+/// Runs an experiment by the stream engine, which `plan` has chosen. The result has the same figures as a
+/// stored run, but no timeline. The result of a long run has neither a digest nor a rate of repeated passes.
+/// `stream_rate` is the steady rate of the endless stream, if the schedule is asynchronous.
 tl::expected<Result, StalledTurns> streamed_run(const Experiment& experiment, const RunPlan& plan,
                                                 const SimulateOptions& options,
                                                 std::optional<double> stream_rate);
 
-/// Runs an experiment of compute lists with a plan for the turns engine. The result can have a timeline,
-/// memory over time and a digest. If only the figures of a sweep's point are wanted, spans are made only if
-/// memory needs them. `stream_rate` is the steady rate of an asynchronous schedule's endless stream.
+/// Runs an experiment of compute lists by the turns engine. The result can have a timeline, memory over time
+/// and a digest. If the caller wants only the figures of a sweep's point, spans are made only if the memory
+/// is computed from them. `stream_rate` is the steady rate of the endless stream, if the schedule is
+/// asynchronous.
 tl::expected<Result, StalledTurns> turn_run(const Experiment& experiment, const SimulateOptions& options,
                                             std::optional<double> stream_rate);
 

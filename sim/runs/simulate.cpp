@@ -3,8 +3,9 @@
 //   Scenario -> begin_preparation(): its length -> prepare(): the program, costs, cluster
 //            -> the endless stream of an asynchronous schedule -> plan_run(): the engine -> its run -> Result
 //
-// This file has the stored runs. An engine gives the times; figures, memory and traffic follow from their
-// spans. runs_without_lists.cpp runs streams, and tapes of placement rounds.
+// This file contains the stored runs. An engine finds the times of all actions, and figures, memory and
+// traffic are computed from the spans. runs_without_lists.cpp contains the runs by the stream and turns
+// engines.
 
 #include "sim/runs/simulate.hpp"
 
@@ -54,25 +55,25 @@ namespace penstock {
 
 namespace {
 
-/// Returns the samples per second of the program if it is repeated for ever. Returns nothing if it has no
-/// period, or a period of 0 ns.
+/// Returns the samples per second of the program if it is repeated for ever. Returns nothing if the repeated
+/// program has no period, or a period of 0 ns.
 std::optional<double> steady_rate(const Experiment& experiment, Engine engine, const EngineRun& run) {
   const std::optional<Period> period = steady_period(experiment, engine, run);
   if (!period || period->period_ns == 0) return std::nullopt;
   return samples_per_second(*period, experiment.samples_per_microbatch);
 }
 
-/// Returns how the engine `taken` treated shared links.
+/// Returns how the run treated shared links. `taken` is the engine that ran.
 LinkSharing link_sharing(const Experiment& experiment, Engine asked, Engine taken) {
   const bool is_event = taken == Engine::event;
-  // The automatic choice has already searched all lists for shared links.
+  // The automatic choice has already looked for shared links in all lists.
   if (asked == Engine::automatic) return is_event ? LinkSharing::counted : LinkSharing::none;
   if (!links_are_shared(experiment)) return LinkSharing::none;
   return is_event ? LinkSharing::counted : LinkSharing::left_out;
 }
 
-/// Returns the experiment's notes. If the options ask for it, two more event runs add a note about the
-/// certainty of the makespan.
+/// Returns the experiment's notes. If the options require it, two more event runs may add a note on how
+/// certain the makespan is.
 std::vector<std::string> notes_of(const Experiment& experiment, const SimulateOptions& options,
                                   LinkSharing sharing, Ns makespan_ns) {
   std::vector<std::string> notes = experiment.notes;
@@ -81,7 +82,7 @@ std::vector<std::string> notes_of(const Experiment& experiment, const SimulateOp
   return notes;
 }
 
-/// Frees everything in a run that its spans do not need.
+/// Frees all parts of a run from which no spans are made.
 void forget_all_but_spans(EngineRun& run) {
   run.tape.reset();
   run.flat.messages = {};
@@ -107,8 +108,8 @@ std::vector<Span> read_spans(const EngineRun& run, const Placement& placement, T
 
 using RunOfStored = tl::expected<Result, Hang>;
 
-/// Runs a lowered program by the planned engine. `known_rate` is the steady rate of the stream, if known. The
-/// tape and the messages are freed before the spans are made, which limits the memory.
+/// Runs a lowered program by the planned engine. `known_rate` is the steady rate of the endless stream, if it
+/// is known. The tape and the messages are freed before the spans are made, to limit the memory.
 RunOfStored stored_run(const Experiment& experiment, RunEngine planned, const SimulateOptions& options,
                        std::optional<double> known_rate) {
   const Engine engine = planned == RunEngine::event ? Engine::event : Engine::critical_path;
@@ -136,7 +137,7 @@ RunOfStored stored_run(const Experiment& experiment, RunEngine planned, const Si
 tl::expected<Result, Hang> simulate(const Experiment& experiment, const SimulateOptions& options) {
   Wanted wanted = wanted_by(options);
   wanted.stored = true;
-  // The lists are stored already, so the plan cannot be refused for lack of memory.
+  // Without a budget, plan_run() cannot refuse the run for lack of memory. The lists are stored already.
   const RunPlan plan = plan_run(experiment, wanted, {}).value();
   return stored_run(experiment, plan.engine, options, std::nullopt);
 }
@@ -163,7 +164,7 @@ constexpr const char* kMeanRate =
     "pipeline is full";
 
 /// Returns a note if the run fits in memory but the stream's steady state does not. Otherwise returns
-/// nothing. If the run itself does not fit, the result reports it elsewhere.
+/// nothing. If the run itself does not fit, the figures of the ranks say so.
 std::optional<std::string> steady_memory_note(const Result& result, const EndlessStream& stream) {
   for (const RankReport& rank : result.ranks) {
     if (rank.memory.out_of_memory()) return std::nullopt;
@@ -188,7 +189,8 @@ std::optional<std::size_t> fullest_out_of_memory(const std::vector<RankMemory>& 
 
 namespace {
 
-/// An experiment, with the requirements and the stream by which its run is planned.
+/// An experiment, and the facts by which its run is planned: the wanted outputs, and the stream of an
+/// asynchronous schedule.
 struct RunToPlan {
   Experiment experiment;
   Wanted wanted;
@@ -211,8 +213,8 @@ tl::expected<RunPlan, UserError> plan_of(const RunToPlan& run) {
   });
 }
 
-/// Plans the run. An asynchronous schedule may have too few microbatches to fill its pipeline, so its endless
-/// stream gives the steady rate. If the stream has none, the run's own microbatches give it.
+/// Plans the run. An asynchronous schedule may have too few microbatches to fill its pipeline, so the steady
+/// rate comes from its endless stream. If the stream has no rate, it comes from the run's own microbatches.
 tl::expected<RunPlan, UserError> plan_with_stream(RunToPlan& run, const SimulateOptions& options) {
   auto plan = plan_of(run);
   const bool is_asynchronous = run.experiment.program.update == UpdateRule::microbatch;
@@ -233,7 +235,8 @@ tl::expected<Result, UserError> run_of_lists(RunToPlan& run, const RunPlan& plan
   });
 }
 
-/// Runs the experiment as planned. If the placement rounds stall, the run is planned again without them.
+/// Runs the experiment as planned. If the placement rounds stall, plans the run again for an engine without
+/// placement rounds.
 tl::expected<Result, UserError> result_of_plan(RunToPlan& run, const RunPlan& plan,
                                                const SimulateOptions& options) {
   tl::expected<Result, StalledTurns> result;
@@ -300,15 +303,14 @@ tl::expected<Result, UserError> simulate_scenario(const Scenario& scenario, cons
   return std::move(result);
 }
 
-// If many messages share links, a nanosecond can decide which messages meet on a link and delay each other,
-// and so which messages they meet next. The makespan is then a chaotic function of the durations. If few
-// messages share links, a small change stays small: the makespan changes by no larger a part than the
-// durations.
+// If many messages share links, a nanosecond can decide which messages meet on a link and delay each other.
+// This also decides which messages they meet later, so the makespan is a chaotic function of the durations.
+// If few messages share links, the relative change of the makespan is at most that of the durations.
 
 namespace {
 
-/// Returns the durations, each multiplied by 1 + part * u. The number u is uniform in [-1, 1) and drawn for
-/// the position.
+/// Returns the durations, each multiplied by 1 + part * u. For each position, u is another pseudo-random
+/// number from [-1, 1).
 WalkDurations disturbed(const WalkDurations& undisturbed, double part) {
   constexpr std::uint64_t kSeed = 1;
   WalkDurations durations = undisturbed;
@@ -328,7 +330,7 @@ double sharing_band(const Experiment& experiment, Ns makespan_ns) {
               {.channels = experiment.channels, .iterations = experiment.program.iterations});
   const WalkDurations durations = walk_durations(experiment, flat);
   Ns farthest = 0;
-  // Two sizes, because the makespan jumps: with one of them, the same messages may meet as before by chance.
+  // Two sizes of the change are tried. With a single size, the same messages may meet as before by chance.
   for (const double part : {1e-6, 1e-5}) {
     const Ns other = last_end(event_walk(experiment, flat, disturbed(durations, part)));
     farthest = std::max(farthest, std::abs(other - makespan_ns));

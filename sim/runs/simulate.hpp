@@ -27,18 +27,19 @@ namespace penstock {
 
 enum class SteadyState : std::uint8_t { find, skip };
 
-/// Says whether the result has a digest of its program, which requires that all lists are written out.
+/// Says whether the result has a digest of its program. The digest requires all actions of all lists.
 enum class ProgramDigest : std::uint8_t { find, skip };
 
-/// Says whether a note states how certain the makespan is if links are shared (sharing_band()). This takes
-/// two more runs.
+/// Says whether a note states how certain the makespan is if links are shared. The note requires two more
+/// runs (sharing_band()).
 enum class SharingBand : std::uint8_t { skip, find };
 
-/// Says whether the result has the span of every action. No figure needs the spans.
+/// Says whether the result has a timeline, which contains the span of every action. The figures do not depend
+/// on this choice.
 enum class TimelineKept : std::uint8_t { all, none };
 
-/// A function that finds the steady state of an asynchronous scenario: endless_stream(), or one that caches
-/// its results.
+/// A function that finds the steady state of an asynchronous schedule: endless_stream(), or a function that
+/// caches its results.
 using StreamOf =
     std::function<std::optional<EndlessStream>(const StreamQuestion&, const Experiment&, Engine engine)>;
 
@@ -67,39 +68,38 @@ tl::expected<Result, std::string> simulate_uniform(const Program& program, const
 struct Prediction {
   Result result;
   std::optional<EndlessStream> stream;
-  std::int32_t copies = 1;  ///< number of copies of the pipeline; the program is one copy (TrainedModel)
+  std::int32_t copies = 1;  ///< number of pipeline copies if the program is one copy (TrainedModel), else 1
 };
 
 /// Prepares the scenario, plans its run (plan_run.hpp) and runs it. For an asynchronous schedule, the steady
-/// rate is that of its endless stream, for any number of microbatches.
+/// rate is that of its endless stream, so it does not depend on the number of microbatches.
 tl::expected<Prediction, UserError> predict(const Scenario& scenario, const SimulateOptions& options);
 
-/// Like predict(), but stores all lists and times, which is possible for any scenario. Engines that
-/// store less are compared with it.
+/// Like predict(), but stores all lists and times, which is possible for any scenario. Tests compare engines
+/// that store less with this function.
 tl::expected<Prediction, UserError> predict_stored(const Scenario& scenario, const SimulateOptions& options);
 
-/// Returns what the options require of a run.
+/// Returns the outputs that the options require.
 Wanted wanted_by(const SimulateOptions& options);
 
-/// Returns the plan that predict() makes before it runs. Errors: those of predict() that are known before the
-/// run.
+/// Returns the plan that predict() makes before it runs. Error: one of those errors of predict() that are
+/// found before the run.
 tl::expected<RunPlan, UserError> planned(const Scenario& scenario, const SimulateOptions& options);
 
-/// Returns the result of predict(). A note says if the run fits in memory but the steady state of its stream
-/// does not.
+/// Returns the result of predict(). If the run fits in memory but the steady state of its stream does not, a
+/// note says so. Another note says if the steady rate is a mean, because the stream has no period.
 tl::expected<Result, UserError> simulate_scenario(const Scenario& scenario, const SimulateOptions& options);
 
-/// Returns the rank that exceeds its device's memory by most, or the first of several. Returns nothing if all
-/// ranks fit.
+/// Returns the rank that exceeds its device's memory by the most bytes, or the first of several such ranks.
+/// Returns nothing if all ranks fit.
 std::optional<std::size_t> fullest_out_of_memory(const std::vector<RankMemory>& memories);
 
 /// Returns the largest relative change of the makespan if all compute actions take slightly more or less
-/// time. `makespan_ns` is the makespan of event_simulation(). Two more runs change durations by up to a
-/// millionth and a hundred-thousandth (1 ns and 10 ns of a millisecond). Equal inputs give equal results.
-/// Requires a program that does not hang.
+/// time. `makespan_ns` is the makespan of event_simulation(). Two more runs change each duration by up to
+/// 0.0001 % and up to 0.001 %. Equal inputs give equal results. Requires a program that does not hang.
 double sharing_band(const Experiment& experiment, Ns makespan_ns);
 
-/// Returns a note that states the band. Returns nothing if the band is at most 0.01 %.
+/// Returns a note that states the result of sharing_band(), or nothing if the result is at most 0.01 %.
 std::optional<std::string> sharing_band_note(const Experiment& experiment, Ns makespan_ns);
 
 }  // namespace penstock

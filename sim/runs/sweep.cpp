@@ -1,6 +1,6 @@
 // A sweep predicts many points. Each point is a copy of the scenario with other numbers. Points run in
-// parallel, and each writes its own row, so the order of the rows does not depend on threads. Points of an
-// earlier sweep are taken over after a few of them were predicted again with the same result.
+// parallel, and each writes its own row of the table, so the order does not depend on threads. Points of an
+// earlier sweep are used again if a few of them, predicted anew, have the same figures.
 
 #include "sim/runs/sweep.hpp"
 
@@ -58,14 +58,14 @@ struct Point {
 using Numbers = std::vector<std::int32_t>;
 
 Numbers virtual_stages_of(const ScheduleInfo& schedule, const Scenario& scenario, const Numbers& wanted) {
-  // All values of v would give the same program, so there is one point.
+  // If the rule ignores v, all values of v give the same program, so there is only one point.
   if (!takes_chunks(schedule)) return {1};
   if (!wanted.empty()) return wanted;
   return {scenario.states_chunks ? scenario.shape.virtual_stages : schedule.default_chunks};
 }
 
 std::vector<std::string> schedules_of(const Scenario& scenario, const SweepGrid& grid) {
-  // A program file has one schedule, whatever the grid lists.
+  // A program file has one schedule. The schedules of the grid are ignored.
   if (scenario.program) return {scenario.program->schedule};
   return grid.schedules.empty() ? std::vector<std::string>{scenario.schedule} : grid.schedules;
 }
@@ -77,10 +77,10 @@ Numbers chunks_of_grid(const std::string& schedule, const Scenario& scenario, co
                           : Numbers{scenario.shape.virtual_stages};
 }
 
-/// Returns the points of the grid in the order of the rows: schedule, K, v, M. Schedules have their names in
-/// the table, so that rows of two sweeps can be compared.
+/// Returns the points of the grid, ordered by schedule, K, v and M. An alias of a schedule is replaced by its
+/// official name, so that points of two sweeps can be compared.
 std::vector<Point> points_of(const Scenario& scenario, const SweepGrid& grid) {
-  // An absent value means the scenario's own value, which only scenario_at() reads.
+  // An absent value means the scenario's own value, which scenario_at() fills in.
   const auto or_own = [](const Numbers& numbers) {
     std::vector<std::optional<std::int32_t>> values(numbers.begin(), numbers.end());
     if (values.empty()) values.emplace_back();
@@ -100,15 +100,15 @@ std::vector<Point> points_of(const Scenario& scenario, const SweepGrid& grid) {
   return points;
 }
 
-/// Returns the sizes of a point. M of the grid replaces a size that is stated for the sweep, which replaces
-/// the scenario's own.
+/// Returns the batch sizes of a point. M of the grid replaces the sizes that are stated for the sweep. These
+/// replace the scenario's own sizes.
 Batch batch_at(const Batch& own, const Batch& stated, const Point& point) {
   Batch batch = stated;
   if (point.microbatches) batch.microbatches = *point.microbatches;
   const MicrobatchMeaning meaning = meaning_of_microbatch(point.schedule);
   batch = overridden(own, batch, meaning);
-  // A scenario may state both sizes for a synchronous schedule, but for an asynchronous one they would
-  // contradict each other.
+  // A scenario may state both a microbatch size and a global batch size for a synchronous schedule. For an
+  // asynchronous schedule, the two sizes would contradict each other.
   const bool sizes_stated = stated.micro_batch_size || stated.global_batch_size;
   if (meaning == MicrobatchMeaning::whole_minibatch && !sizes_stated && batch.global_batch_size)
     batch.micro_batch_size.reset();
@@ -125,10 +125,10 @@ Scenario scenario_at(const Scenario& base, const Batch& stated, const Point& poi
   return scenario;
 }
 
-/// Returns idle_over_total by the schedule's formula. Returns nothing if there is no formula, or it depends
-/// on the ratio of F and B.
+/// Returns the bubble (idle_over_total) by the schedule's formula. Returns nothing if there is no formula, or
+/// if the formula holds only for some ratios of F and B.
 std::optional<double> formula_of(const Scenario& scenario, std::int32_t microbatches) {
-  // A program file may have the name of a rule but another order.
+  // The program of a file may have the name of a schedule but another order of actions.
   if (scenario.program) return std::nullopt;
   const ScheduleInfo* schedule = find_schedule(scenario.schedule);
   const ClosedForm* form = schedule == nullptr ? nullptr : find_closed_form(schedule->name);
@@ -138,8 +138,8 @@ std::optional<double> formula_of(const Scenario& scenario, std::int32_t microbat
   return closed_form_bubble(*schedule, shape);
 }
 
-/// Sets peak and status. If there is a stream, they are those of the stream, because a short run may not fill
-/// the pipeline.
+/// Sets the peak and the status of the point. If there is a stream, both are computed from the stream,
+/// because a short run may not fill the pipeline.
 void add_memory_verdict(SweepRow& row, const Prediction& prediction) {
   std::vector<RankMemory> memories;
   if (prediction.stream) {
@@ -163,7 +163,8 @@ void add_memory_verdict(SweepRow& row, const Prediction& prediction) {
                    : fmt::format("rank {} needs {}, its device has {}", *rank, needed, available);
 }
 
-/// Returns M of the scenario's shape. The single pass of a stream has the microbatches of all iterations.
+/// Returns the number of microbatches of one iteration. An asynchronous program has one pass, which contains
+/// the microbatches of all iterations.
 std::int32_t microbatches_of_iteration(const ProgramReport& program, const Shape& shape) {
   const bool repeats = program.iterations > 1;
   return repeats ? program.microbatches : program.microbatches / std::max(1, shape.iterations);
@@ -177,7 +178,7 @@ void add_figures(SweepRow& row, const Scenario& scenario, const Prediction& pred
     row.virtual_stages = std::max(1, result.program.stages / row.stages);
   }
   row.microbatches = microbatches_of_iteration(result.program, scenario.shape);
-  // The samples are those of all copies of the pipeline, but a microbatch belongs to one copy.
+  // `samples` counts the samples of all copies of the pipeline, but a microbatch belongs to one copy.
   row.micro_batch_size =
       result.throughput.samples / result.program.microbatches / result.program.iterations / prediction.copies;
   row.global_batch_size = result.throughput.samples_per_update;
@@ -192,11 +193,12 @@ void add_figures(SweepRow& row, const Scenario& scenario, const Prediction& pred
 
 void add_refusal(SweepRow& row, const Scenario& scenario, const UserError& error) {
   const Batch& batch = scenario.batch;
-  // Only stated sizes are written. A size that follows from others may be the reason for the refusal.
+  // Only sizes that the user has stated are written. Others are not known, and may be the reason for the
+  // refusal.
   if (batch.micro_batch_size) row.micro_batch_size = static_cast<double>(*batch.micro_batch_size);
   if (batch.global_batch_size) row.global_batch_size = static_cast<double>(*batch.global_batch_size);
   row.status = error.kind == ErrorKind::check_failed ? SweepStatus::failed : SweepStatus::skipped;
-  // A table has one line for the reason, so the picture below a message is left out.
+  // A table has one line for the reason, so the further lines of a message are omitted.
   row.reason = in_one_line(error.message);
   if (row.reason.starts_with(scenario.file + ": ")) row.reason.erase(0, scenario.file.size() + 2);
 }
@@ -206,8 +208,8 @@ std::int32_t chunks_at(const Scenario& scenario) {
   return schedule == nullptr ? scenario.shape.virtual_stages : chunks_of(*schedule, scenario.shape);
 }
 
-/// Caches the steady states of a sweep's asynchronous schedules if they do not depend on the number of
-/// microbatches.
+/// Caches the steady states of a sweep's asynchronous schedules. Only states that do not depend on the number
+/// of microbatches are cached.
 class SharedStreams {
  public:
   /// Returns the result of endless_stream(). May be called from any thread. Two threads may compute the same
@@ -220,17 +222,17 @@ class SharedStreams {
       const std::scoped_lock lock(mutex_);
       if (const auto found = known_.find(key); found != known_.end()) return found->second;
     }
-    // The mutex is not locked here, because other threads would wait as long as a stream takes.
+    // The mutex is not locked while a stream runs, so that other threads need not wait.
     auto stream = endless_stream(question, experiment, engine);
-    // If the length of the stream follows from M, its result is valid for this point only.
+    // If the length of the stream depends on M, its result is valid for this point only.
     if (!stream || !stream->is_of_any_length) return stream;
     const std::scoped_lock lock(mutex_);
     return known_.try_emplace(key, *std::move(stream)).first->second;
   }
 
  private:
-  /// Everything in which experiments of one sweep differ: schedule, K, stages of the model and samples of a
-  /// microbatch.
+  /// The properties in which the experiments of one sweep differ: the schedule, K, the model's number of
+  /// stages, and the samples of a microbatch.
   using Key = std::tuple<std::string, std::int32_t, std::int32_t, double>;
   std::mutex mutex_;
   std::map<Key, EndlessStream> known_;
@@ -241,7 +243,7 @@ SweepPoint point_at(const Scenario& scenario, Engine engine, SharedStreams& stre
   row.schedule = scenario.schedule;
   row.stages = scenario.shape.stages;
   row.virtual_stages = chunks_at(scenario);
-  // This value remains only if the row is refused; add_figures() writes that of the run.
+  // This value remains only if the point is refused. Otherwise add_figures() replaces it by the run's number.
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();  // larger numbers are refused
   row.microbatches = static_cast<std::int32_t>(std::min(scenario.batch.microbatches.value_or(1), kMost));
   try {
@@ -262,8 +264,8 @@ SweepPoint point_at(const Scenario& scenario, Engine engine, SharedStreams& stre
   return {row, {}};
 }
 
-/// Returns a note if rows with different v are compared and the model grows with v. Otherwise returns an
-/// empty text.
+/// Returns a note if the work of the model grows with v, so that points with different v have different work.
+/// Otherwise returns an empty text.
 std::string chunks_note(const Scenario& scenario) {
   const auto* figures = std::get_if<StageFigures>(&scenario.model);
   const auto* units = std::get_if<UnitCosts>(&scenario.model);
@@ -274,15 +276,14 @@ std::string chunks_note(const Scenario& scenario) {
                      by_stage ? "takes F = 1 ms a sample (--unit stage)" : "takes the times of model.stages");
 }
 
-/// Returns whether the row has the sizes of the scenario, so that it may be its row. Figures are not
-/// compared.
+/// Returns true if the row has the schedule and the sizes of the scenario. Does not compare figures.
 bool is_of(const SweepRow& row, const Scenario& scenario) {
   const auto& m = scenario.batch.microbatches;
   return row.schedule == scenario.schedule && row.stages == scenario.shape.stages &&
          row.virtual_stages == chunks_at(scenario) && (!m || !was_simulated(row) || row.microbatches == *m);
 }
 
-/// "point 3 (1f1b, K = 4, v = 1, M = 8)"
+/// Returns the name of a point for messages, such as "point 3 (1f1b, K = 4, v = 1, M = 8)".
 std::string name_of(std::size_t number, const SweepRow& row) {
   return fmt::format("point {} ({}, K = {}, v = {}, M = {})", number, row.schedule, row.stages,
                      row.virtual_stages, row.microbatches);
@@ -310,13 +311,14 @@ tl::expected<void, std::string> check_known(const Scenario& scenario, const Swee
     if (number >= points.size() || !is_of(point.row, scenario_at(scenario, grid.batch, points[number])))
       return tl::unexpected(name_of(number, point.row) + " is none of this sweep");
   }
-  // A changed model or release would show in nearly every point, so a few points are enough.
+  // A changed model or release changes nearly every point, so it is enough to compare a few points.
   constexpr std::size_t kTried = 3;
   SharedStreams streams;
   std::optional<std::size_t> last;
   for (std::size_t i = 0; i < kTried && !grid.known.empty(); ++i) {
     const std::size_t at = i * (grid.known.size() - 1) / (kTried - 1);
-    // If fewer than three points are known, some of the first, middle and last are the same.
+    // The first, the middle and the last known point are tried. If fewer than three are known, some of these
+    // coincide.
     if (std::exchange(last, at) == at) continue;
     const auto& [number, point] = *std::next(grid.known.begin(), static_cast<std::ptrdiff_t>(at));
     if (point_at(scenario_at(scenario, grid.batch, points[number]), grid.engine, streams) == point) continue;
@@ -338,7 +340,8 @@ SweepHead sweep_head(const Scenario& scenario, const SweepGrid& grid) {
 Sweep sweep(const Scenario& scenario, const SweepGrid& grid) {
   const std::vector<Point> points = points_of(scenario, grid);
   Scenario base = scenario;
-  // The links of a model on named devices depend on the degrees of each point.
+  // For a model on named devices, the cluster is built anew for each point, because its links depend on the
+  // point's parallel degrees.
   if (!std::holds_alternative<DeviceModel>(base.model)) base.cluster = built_once(std::move(base.cluster));
   SharedStreams streams;
   std::vector<std::optional<SweepPoint>> rows(points.size());
@@ -347,7 +350,7 @@ Sweep sweep(const Scenario& scenario, const SweepGrid& grid) {
   std::atomic<std::size_t> done = grid.known.size();
   parallel_loop(points.size(), [&](std::size_t i) {
     if (rows[i] || !grid.shard.has(i) || (grid.stopped && grid.stopped())) return;
-    // Each thread writes its own row, so no mutex is needed and the rows have the order of the grid.
+    // Each point has its own element of `rows`, so no mutex is needed.
     rows[i] = point_at(scenario_at(base, grid.batch, points[i]), grid.engine, streams);
     if (grid.finished) grid.finished(i, *rows[i]);
     if (grid.progress) grid.progress(++done, wanted);

@@ -1,6 +1,6 @@
 #pragma once
-// Sweeps: predicts one scenario for many schedules, K, v and M, in parallel. The results are equal on any
-// number of threads.
+// Predicts one scenario for many schedules, numbers of stages K, chunks v and microbatches M, in parallel.
+// The results do not depend on the number of threads.
 
 #include <cstddef>
 #include <cstdint>
@@ -26,16 +26,15 @@ struct SweepGrid {
   Batch batch{};  ///< sizes that the user states for the sweep; each stays constant while M changes
   Engine engine = Engine::automatic;
 
-  /// Points that the caller already has, by their number in the order of the sweep. They are not simulated
-  /// again.
+  /// Points of an earlier sweep, by their number in the order of the sweep. They are not simulated again.
   std::map<std::size_t, SweepPoint> known{};
 
-  SweepShard shard{};  ///< points that this call simulates; others are not in the result
+  SweepShard shard{};  ///< the points that this call simulates; the result contains no others
 
-  // These may be called from any thread. Each may be empty.
+  // The next three functions may be called from any thread. Each may be empty.
   std::function<void(std::size_t done, std::size_t total)> progress{};
   std::function<void(std::size_t number, const SweepPoint& point)> finished{};
-  std::function<bool()> stopped{};  ///< returns true to start no further point
+  std::function<bool()> stopped{};  ///< returns true if no further point shall start
 };
 
 /// Returns the number of points of the grid, at most 2^62.
@@ -44,22 +43,23 @@ std::uint64_t point_count(const Scenario& scenario, const SweepGrid& grid);
 /// Returns the parts of the sweep other than its points, without a digest.
 SweepHead sweep_head(const Scenario& scenario, const SweepGrid& grid);
 
-/// Checks that `grid.known` belongs to this sweep; a few of its points are simulated again. Error: a number
-/// is beyond the last point, or sizes or figures of a point differ.
+/// Checks that the points in `grid.known` belong to this sweep. It simulates a few of them again. Error: a
+/// number is beyond the last point, or the sizes or figures of a point differ.
 tl::expected<void, std::string> check_known(const Scenario& scenario, const SweepGrid& grid);
 
 /// Returns the points of the grid, ordered by schedule, K, v and M.
 ///
-/// A point that cannot be made has status `skipped` and the reason: a batch that does not divide, more stages
-/// than layers, too few devices. A point that does not fit in a device's memory has status `out_of_memory`
+/// An impossible point has status `skipped` and a reason, such as a batch that cannot be divided, more stages
+/// than layers, or too few devices. A point that does not fit in a device's memory has status `out_of_memory`
 /// and all its figures.
 ///
-/// The sizes in `grid.batch` stay constant while M changes. If it has none, the scenario's global batch stays
-/// constant, or else its microbatch. For an asynchronous schedule, the peak memory is that of its endless
-/// stream, because a short run would not fill the pipeline.
+/// The sizes in `grid.batch` stay constant while M changes. If `grid.batch` has no sizes, the scenario's
+/// global batch size stays constant. If the scenario has none, its microbatch size stays constant. For an
+/// asynchronous schedule, the peak memory is that of its endless stream, because a short run would not fill
+/// the pipeline.
 ///
-/// Each note of the points appears once. A sweep that was stopped has the points that were done, and a note
-/// about it.
+/// Each note of the points appears once. If the sweep was stopped, the result has the finished points and a
+/// note about the stop.
 Sweep sweep(const Scenario& scenario, const SweepGrid& grid);
 
 }  // namespace penstock

@@ -1,5 +1,6 @@
-// Gives every schedule a model of the same size. If a stage is a part of a rank's share, or a microbatch is a
-// slice of a sequence, its time is the same part of the unit.
+// Runs every schedule with a model of the same size. A rank's share of the model takes the same time for each
+// schedule. If the share is cut into chunks, or a sequence into slices, each part takes an equal part of that
+// time.
 
 #include "sim/runs/uniform_run.hpp"
 
@@ -27,8 +28,8 @@ namespace penstock {
 
 namespace {
 
-/// Returns costs with which F, I and W of 1/K of the model (K ranks) take 1 ms each, for any number of chunks
-/// and slices.
+/// Returns costs with which each of F, I and W of 1/K of the model takes 1 ms. K is the number of ranks. The
+/// costs of chunks and slices are parts of 1 ms.
 CostTable equal_stages(const Program& program) {
   constexpr Ns kUnit = 1'000'000;
   CostTable costs = unit_costs(program);
@@ -40,8 +41,8 @@ CostTable equal_stages(const Program& program) {
   return costs;
 }
 
-/// Returns the stored weights of the fullest rank: its weight versions times its stages, in units of 1/K of
-/// the model.
+/// Returns the weights that the fullest rank stores, in units of 1/K of the model. They are the rank's number
+/// of stages times its number of weight versions.
 double weights_of(const Program& program, const Result& result) {
   std::int64_t most = 0;
   for (std::int32_t rank = 0; rank < program.rank_count(); ++rank) {
@@ -54,7 +55,8 @@ double weights_of(const Program& program, const Result& result) {
   return static_cast<double>(most * program.rank_count()) / program.stage_count();
 }
 
-/// Generates the program. If the schedule searches its order by costs, it searches for equal stages.
+/// Generates the program. If the schedule searches its order by costs, the search gets the costs of equal
+/// stages.
 Generated program_of(const ScheduleInfo& schedule, Shape shape) {
   auto program = generate(schedule.name, shape);
   if (!program || !schedule.weighs_costs || shape.costs) return program;
@@ -86,7 +88,7 @@ std::optional<ScheduleFigures> figures_of(const ScheduleInfo& schedule, const Sh
                           .weights = weights_of(*program, *result),
                           .result = *std::move(result)};
   if (program->update == UpdateRule::double_buffered) {
-    Program twice = *program;  // the second version is made in the second minibatch
+    Program twice = *program;  // the second version exists only from the second minibatch on
     twice.iterations = 2;
     if (const auto longer = result_of(twice)) figures.weights = weights_of(twice, *longer);
   }

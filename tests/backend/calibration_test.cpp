@@ -1,5 +1,5 @@
-// Calibration against a machine whose times are known: a simulator that takes an overhead on every action and
-// a latency on every hop beyond what the scenario says. What is found must predict other programs exactly.
+// Tests calibration on a machine with known times. The machine is a simulator that adds an overhead to every
+// action and a latency to every hop. The calibrated times must predict other programs exactly.
 
 #include "backend/calibration/calibration.hpp"
 
@@ -65,8 +65,9 @@ Experiment experiment_of(const Scenario& scenario) {
   return *std::move(experiment);
 }
 
-/// What a machine takes beyond the scenario's times. With 10 us of the scenario's own an F of stage 0 and 2
-/// samples takes 2 ms + 80 us, of 4 samples 4 ms + 80 us; a hop of 4 MB takes 100 us + 30 us + 4 ms.
+/// The times that the machine adds to the scenario's times. The scenario itself has an overhead of 10 us. An
+/// F of stage 0 therefore takes 2 ms + 80 us with 2 samples, and 4 ms + 80 us with 4 samples. A hop of 4 MB
+/// takes 100 us + 30 us + 4 ms.
 struct Machine {
   Ns overhead_ns = 70'000;
   Ns hop_ns = 30'000;
@@ -99,7 +100,7 @@ Calibration calibrated(const Scenario& scenario, const CalibrationOptions& optio
   return *std::move(calibration);
 }
 
-/// The scenario with the model and cluster of the cost file.
+/// Returns the scenario with the model and the cluster of the cost file.
 std::string with_costs(const std::string& schedule, const Calibration& calibration) {
   const std::string text = scenario_text(schedule);
   return cost_file(calibration) + text.substr(text.find("schedule:"));
@@ -134,7 +135,7 @@ TEST(Calibration, ItsFilePredictsOtherSchedulesOfTheMachineToTheNanosecond) {
 }
 
 TEST(Calibration, TheLaunchOfAnActionIsPartOfTheOverheadAndNotOfTheLink) {
-  // Every action begins 10 us later than it could, and ends when it would have ended.
+  // Every action begins 10 us later than it could, but ends at the same time as before.
   constexpr Ns kLaunch = 10'000;
   const auto calibration =
       calibrate(scenario_of(scenario_text("1f1b")), {}, [](const Experiment& experiment) {
@@ -254,7 +255,7 @@ TEST(Calibration, AModelHasMeansBecausePredictionsAreSums) {
 }
 
 TEST(Calibration, BIsExactWhereTheScheduleHasBAndIAndWWhereItHasThose) {
-  // A machine on which a whole backward saves 20 % of what its halves take.
+  // On this machine, a whole backward takes 20 % less than its two halves.
   const auto calibrated_for = [](const std::string& schedule) {
     auto calibration = calibrate(
         scenario_of(scenario_text(schedule)), {.kinds = CalibrationKinds::all}, [](Experiment experiment) {
@@ -323,7 +324,7 @@ TEST(Calibration, AnUnsteadyRunIsRepeatedAndTheSteadiestCounts) {
   const auto calibration =
       calibrate(scenario_of(scenario_text("1f1b")), {.attempts = 3}, [&](const Experiment& experiment) {
         Result result = Machine().run(experiment);
-        // The first of each three runs is all over the place.
+        // In the first run of each three, the times scatter widely.
         if (runs++ % 3 == 0) {
           for (std::size_t i = 0; i < result.timeline.spans.size(); i += 2)
             result.timeline.spans[i].end_ns += 900'000;
@@ -386,7 +387,7 @@ TEST(Calibration, JsonHasBothLoadsOfEveryKind) {
   EXPECT_EQ(json["links"][0]["latency_ns"], 130'000);
 }
 
-// --- its programs ---------------------------------------------------------------------------------
+// --- the programs of a calibration ----------------------------------------------------------------
 
 TEST(CalibrationProgram, IsValidForEveryPlacementAndNeverTheOneThatIsPredicted) {
   for (const auto& [schedule, virtual_stages] :
@@ -417,7 +418,7 @@ TEST(CalibrationProgram, ReplicasKeepTheirRanksButOnlyTheFirstWorks) {
   EXPECT_TRUE(validate(*program)) << validate(*program).error();
 }
 
-// --- on this machine ------------------------------------------------------------------------------
+// --- this machine ---------------------------------------------------------------------------------
 
 Scenario short_scenario() {
   return scenario_of(
@@ -458,7 +459,7 @@ TEST(Calibration, RunsInProcesses) {
   EXPECT_FALSE(calibration->links.empty());
 }
 
-// --- its arithmetic -------------------------------------------------------------------------------
+// --- the arithmetic -------------------------------------------------------------------------------
 
 TEST(LineFit, GoesThroughPointsOnALine) {
   const Line line = fit_line({{1, 12}, {2, 14}, {4, 18}});
@@ -468,7 +469,8 @@ TEST(LineFit, GoesThroughPointsOnALine) {
 }
 
 TEST(LineFit, LeavesTheLeastSquaresBesideALine) {
-  // By hand: the means are 2 and 11/3, the slope (5/3 + 1/3) / 2, the residuals -2/3, 4/3 and -2/3.
+  // Computed by hand: the means are 2 and 11/3, the slope is (5/3 + 1/3) / 2, and the residuals are -2/3, 4/3
+  // and -2/3.
   const Line line = fit_line({{1, 2}, {2, 5}, {3, 4}});
   EXPECT_NEAR(line.slope, 1, 1e-12);
   EXPECT_NEAR(line.constant, 5.0 / 3, 1e-12);

@@ -1,6 +1,6 @@
-// Several hosts have several clocks. The tests show what round trips say of them, and run whole jobs
-// whose clocks are set apart and run too fast or too slow. The times that a rank reports, and the clock
-// of a run, follow.
+// Tests the alignment of the clocks of several hosts. The first tests compute clock readings from round
+// trips. Others run whole jobs with clocks that have other offsets and run too fast or too slow. The last
+// parts test the times that a rank reports, and the clock of a run.
 
 #include <algorithm>
 #include <chrono>
@@ -86,7 +86,7 @@ TEST(ClockAlignment, OnlyTheAnswerToTheOpenQuestionCounts) {
   EXPECT_EQ(clocks.there(0, 150), 150);
 }
 
-/// One question to rank 1, and all that it says to it.
+/// Sends one clock question to rank 1 and records this answer, which may be false.
 void compare_with_liar(RankClocks& clocks, Ns asked_ns, Ns shown_ns) {
   clocks.begin_series();
   clocks.ask(1, asked_ns);
@@ -109,7 +109,8 @@ TEST(ClockAlignment, WhateverARankSaysOfItsClockItsTimesStayInOrderAndCanBeCount
   }
 }
 
-/// Asks all ranks until each has answered often enough; the trips take up to 100 us, unevenly either way.
+/// Sends clock questions to all ranks until each has answered often enough. A trip takes up to 100 us, and
+/// its two directions take different times.
 void compare(RankClocks& clocks, const std::vector<HostClock>& hosts, Ns& now, std::mt19937& random) {
   std::uniform_int_distribution<Ns> way(1'000, 50'000);
   clocks.begin_series();
@@ -126,7 +127,7 @@ void compare(RankClocks& clocks, const std::vector<HostClock>& hosts, Ns& now, s
   }
 }
 
-// Whatever part of a trip either way takes, and however clocks drift.
+// The error must hold for any times of the two directions of a trip and for any drift of the clocks.
 TEST(ClockAlignment, NoTimeIsFurtherOffThanTheErrorThatIsStated) {
   for (std::uint32_t seed = 1; seed <= 500; ++seed) {
     std::mt19937 random(seed);
@@ -143,7 +144,7 @@ TEST(ClockAlignment, NoTimeIsFurtherOffThanTheErrorThatIsStated) {
     compare(clocks, hosts, now, random);
     const Ns origin = now;
     clocks.begin_times(origin, static_cast<double>(scale));
-    std::vector<Ns> told;  // what each rank counts from, by its own clock
+    std::vector<Ns> told;  // the start of the times that each rank measures, by the rank's own clock
     for (std::int32_t rank = 0; rank < 4; ++rank) told.push_back(clocks.there(rank, origin));
     compare(clocks, hosts, now, random);
     std::vector<Ns> moments;
@@ -167,7 +168,8 @@ TEST(ClockAlignment, NoTimeIsFurtherOffThanTheErrorThatIsStated) {
 
 constexpr Ns kAction = 4'000'000;
 
-/// A rank a host; rank 0, in this process, has this machine's clock.
+/// Executes a run in which each rank is on its own host. Rank 0 runs in this process and has the clock of
+/// this machine.
 tl::expected<std::vector<ExecutedRun>, ExecutionError> run_on(const std::vector<HostClock>& hosts,
                                                               const ProcessExecution& execution) {
   const std::uint16_t port = HeldPort().port();
@@ -187,7 +189,7 @@ tl::expected<std::vector<ExecutedRun>, ExecutionError> run_on(const std::vector<
 
 constexpr milliseconds kDeadline(5'000);
 
-/// The same of 1F1B.
+/// Executes 1F1B in this way.
 tl::expected<std::vector<ExecutedRun>, ExecutionError> run_on(const std::vector<HostClock>& hosts) {
   const FaultyRun run(one_f_one_b_of(static_cast<std::int32_t>(hosts.size())), kAction);
   return run_on(hosts, run.execution(kDeadline));
@@ -207,7 +209,7 @@ TEST(ClockAlignment, RanksOfOneHostHaveNoError) {
   EXPECT_EQ(runs->front().clock_error_ns, std::nullopt);
 }
 
-// An hour ahead, and behind by half of what the clock shows.
+// One clock is an hour ahead. The other shows half of what the clock of this machine shows.
 TEST(ClockAlignment, RanksWhoseClocksAreFarApartAreMeasuredOnOne) {
   const auto runs = run_on({{},
                             {.boot_id = "ahead", .offset_ns = 3'600 * kSecond},
@@ -231,7 +233,7 @@ TEST(ClockAlignment, RanksWhoseClocksAreFarApartAreMeasuredOnOne) {
   }
 }
 
-// What rank 1 holds for 4 ms by a clock that is a quarter too fast has taken 3.2 ms.
+// If rank 1 blocks for 4 ms by a clock that is a quarter too fast, this takes 3.2 ms.
 TEST(ClockAlignment, AClockThatRunsTooFastIsSlowedDown) {
   const auto runs = run_on({{}, {.boot_id = "fast", .offset_ns = kSecond, .rate = 1.25}});
   ASSERT_TRUE(runs) << runs.error().message;
@@ -246,8 +248,8 @@ TEST(ClockAlignment, AClockThatRunsTooFastIsSlowedDown) {
   EXPECT_LT(fast.end_ns - fast.start_ns, kAction * 19 / 20) << "most of its actions are a little late";
 }
 
-// A clock that gains 20 ms a second is aligned anew for each run: aligned once, it would be 50 ms ahead in
-// the last, where a message would arrive after half its time.
+// A clock that gains 20 ms in each second is aligned again for each run. If it were aligned only once, it
+// would be 50 ms ahead in the last run, and messages would arrive after half of their time.
 TEST(ClockAlignment, EmulatedLinksTakeTheirTimeInEveryRunThoughAClockDrifts) {
   constexpr Ns kLatency = 100'000'000;
   const FaultyRun run(*generate("1f1b", {.stages = 2, .microbatches = 2}), kAction);
@@ -285,7 +287,7 @@ TEST(ClockAlignment, TheErrorIsPartOfTheResultAndSaidInItsNotes) {
   EXPECT_EQ(result_from_json(result_to_json(**result), "r.json")->clock_error_ns, 41'000);
 }
 
-// The times that a rank tells are its own: as many as its list has, and such as it can have measured.
+// Tests that a rank may report only times that it can have measured, one for each entry of its list.
 
 FlatProgram flat_of_text(const std::string& text) {
   const Program program = read_program(text);
@@ -308,11 +310,11 @@ Done measured_by(const FlatProgram& flat, std::int32_t rank) {
   }
   const std::size_t messages = messages_of(flat, rank).size();
   done.message_start.assign(messages, 5);
-  done.message_end.assign(messages, 95);  // messages overlap with everything
+  done.message_end.assign(messages, 95);  // messages overlap with all actions
   return done;
 }
 
-/// The place in the rank's list.
+/// Returns the position of an action in the rank's list.
 std::size_t place_of_action(const FlatProgram& flat, std::int32_t rank, const std::string& action) {
   const std::int32_t begin = flat.rank_begin[index(rank)];
   std::int32_t p = begin;
@@ -386,7 +388,7 @@ TEST(RankTimes, AnOverlappedPairIsOneAction) {
   EXPECT_EQ(fault_of(flat, 0, done), std::nullopt);
 }
 
-// The clock of a run, at scales that stretch its times beyond what nanoseconds count.
+// Tests the clock of a run with scales at which its times overflow 64 bits of nanoseconds.
 
 using std::chrono::steady_clock;
 

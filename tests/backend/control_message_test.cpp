@@ -1,4 +1,4 @@
-// What goes over the wire comes back as it was; what could not have been sent is refused.
+// Tests that a message is decoded as it was encoded, and that messages which no encoder makes are refused.
 
 #include "backend/process/control_message.hpp"
 
@@ -23,7 +23,7 @@
 namespace penstock {
 namespace {
 
-/// 1f1b of two ranks and two microbatches.
+/// Returns the sizes of 1f1b with two ranks and two microbatches.
 ProgramSizes small_sizes() {
   const Program program = lowered(*generate("1f1b", {.stages = 2, .microbatches = 2}));
   return ProgramSizes(flatten(program, free_costs(program), {.channels = {}, .iterations = 1}));
@@ -133,7 +133,7 @@ TEST(ControlMessage, AmountsThatNothingHasAreRefused) {
   Done with_memory = nothing;
   with_memory.account.memory.emplace();
   Frame flagged = encoded(with_memory);
-  flagged[encoded(nothing).size() - 1] = 2;  // whether memory follows
+  flagged[encoded(nothing).size() - 1] = 2;  // this byte says whether memory follows
   EXPECT_FALSE(decoded(flagged, sizes));
 }
 
@@ -174,7 +174,8 @@ TEST(ControlMessage, NoneMayBeLongerThanTheProgramGivesCauseFor) {
     if (std::holds_alternative<Done>(message) || std::holds_alternative<Welcome>(message)) continue;
     EXPECT_EQ(most_of(message), 65'536) << message.index();
   }
-  // Two times and a loss of each position, two times of each message; an address of each rank.
+  // Done has two times and a loss for each position, and two times for each message. Welcome has an address
+  // for each rank.
   EXPECT_EQ(most_of(Done{}),
             65'536 + sizes.positions_of_rank * 28 + static_cast<std::size_t>(sizes.messages) * 16);
   EXPECT_EQ(most_of(Welcome{}), 65'536 + 2 * 264);
@@ -198,7 +199,7 @@ TEST(ByteReader, ACountIsBoundByWhatMayBeAndByWhatIsThere) {
 TEST(ControlMessage, ALengthThatIsNotThereReservesNothing) {
   Frame frame = encoded(Done{});
   frame.resize(5);
-  for (int i = 0; i < 4; ++i) frame.push_back(0xff);  // 2^32 - 1 times follow
+  for (int i = 0; i < 4; ++i) frame.push_back(0xff);  // the frame says that 2^32 - 1 times follow
   EXPECT_FALSE(decoded(frame, small_sizes()));
 }
 

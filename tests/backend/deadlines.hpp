@@ -1,17 +1,17 @@
 #pragma once
-// Deadlines of tests in which somebody is at fault. They are wall time: threads that are stuck, processes
-// that are stopped, and those that watch them, know no other. So they are such that a machine which is busy
-// with ten other processes keeps them.
+// Deadlines of tests in which a thread or a process is at fault. They are in wall time, because threads that
+// hang, processes that are stopped, and their supervisors have no other time. They are so long that even a
+// machine with ten other busy processes keeps them.
 
 #include <chrono>
 
 namespace penstock {
 
-/// A deadline of whoever is at fault, and which all others keep.
+/// A deadline that only the thread or process at fault exceeds.
 inline constexpr std::chrono::seconds kKept(2);
-/// A deadline that is not to matter.
+/// A deadline that no test reaches.
 inline constexpr std::chrono::seconds kLong(120);
-/// How long an end takes at most that comes at once, or with kKept.
+/// The longest time until a run ends that ends at once or after kKept.
 inline constexpr std::chrono::seconds kSoon(60);
 
 }  // namespace penstock

@@ -1,11 +1,12 @@
 #pragma once
-// A model whose arithmetic proves where data went: every stage is an affine map over the integers modulo
-// 2^64.
+// A model with arithmetic that proves where data went. Every stage is a function a x + b on the integers
+// modulo 2^64.
 //
-//   x = sum of c_i x_i over the feeding stages (input stage: the microbatch's data)
+//   x = sum of c_i x_i over the stages that send to it (first stage: the data of the microbatch)
 //   y = a x + b,   loss of a last stage = (y - t)^2 / 2,   da = g x,   db = g,   dx_i = c_i a g
 //
-// All factors are odd, so no input is lost, and sums do not depend on their order: results compare exactly.
+// All factors are odd, so every input changes the result. Sums do not depend on their order, so results can
+// be compared exactly.
 
 #include <cstdint>
 
@@ -13,7 +14,7 @@ namespace penstock::echo {
 
 using Number = std::uint64_t;
 
-/// One version of a stage's weights, or their gradient.
+/// One version of the weights of a stage, or their gradient.
 struct Weights {
   Number a = 0;
   Number b = 0;
@@ -36,7 +37,7 @@ inline Number number(std::int32_t i) { return static_cast<Number>(i); }
 inline Weights first_weights(std::int32_t stage) { return {3 + 2 * number(stage), 1000 + 7 * number(stage)}; }
 inline Number input(std::int32_t microbatch) { return 11 + 6 * number(microbatch); }
 inline Number target(std::int32_t microbatch) { return 5 + 4 * number(microbatch) * number(microbatch); }
-/// Of the i-th feeding stage, by ascending stage.
+/// Returns c_i, the factor of the i-th stage that sends to a stage, in ascending order of stages.
 inline Number factor(std::size_t i) { return 2 * static_cast<Number>(i) + 1; }
 
 }  // namespace penstock::echo

@@ -1,7 +1,6 @@
-// The arithmetic of echo_model.hpp, action by action. Sums modulo 2^64 do not depend on their order, so that
-// each schedule must come to the same numbers to the last bit; and each thing that a module may not be asked
-// is refused: an F that comes twice, a B before its F or its R, weights that are not gathered or not held any
-// more.
+// Runs the arithmetic of echo_model.hpp, action by action. Sums modulo 2^64 do not depend on their order, so
+// each schedule must compute exactly the same numbers. A call that no valid program makes is refused: an F
+// that comes twice, a B before its F or its R, weights that are not gathered, or weights that were dropped.
 
 #include "tests/backend/echo_module.hpp"
 
@@ -45,7 +44,7 @@ std::vector<echo::Number> numbers_of(const std::vector<Payload>& payloads) {
   return numbers;
 }
 
-/// A stage whose first action on a rank is an UNSHARD must be gathered there.
+/// Returns Gathering::needed if the first action of the stage on the rank is an UNSHARD.
 Gathering gathering_of(const Program& program, std::int32_t rank, std::int32_t stage) {
   for (const Action& action : program.ranks[static_cast<std::size_t>(rank)]) {
     if (action.stage != stage || is_transfer(action.kind)) continue;

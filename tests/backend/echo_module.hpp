@@ -1,5 +1,6 @@
 #pragma once
-// One stage of the echo model as the executor drives it. Fails loudly at whatever it should not be asked.
+// One stage of the echo model, as a module of the executor. It throws if it gets a call that no valid program
+// makes.
 
 #include <cstdint>
 #include <map>
@@ -33,20 +34,20 @@ class EchoModule : public StageModule {
   void accept(ActionKind collective, std::span<const SharedPayload> contributions) override;
   void reshard() override { gathered_ = false; }
 
-  /// The gradient of each STEP so far.
+  /// Returns the gradient of each STEP so far.
   const std::vector<echo::Weights>& steps() const { return steps_; }
   const echo::Weights& newest() const { return versions_.rbegin()->second; }
   std::size_t most_versions() const { return most_versions_; }
-  /// Microbatches whose activations or gradients are still held.
+  /// Returns the number of microbatches for which the stage still stores activations or gradients.
   std::size_t held() const { return held_.size(); }
   const echo::Weights& left_over() const { return gradient_; }
 
  private:
   struct Held {
     std::vector<echo::Number> inputs;
-    std::optional<echo::Number> x;  // the activations
+    std::optional<echo::Number> x;  // The activations.
     echo::Number y = 0;
-    echo::Number gradient = 0;  // between I and W
+    echo::Number gradient = 0;  // The gradient that is stored between I and W.
   };
   const echo::Weights& weights(const ComputeCall& call) const;
   void activate(const ComputeCall& call, Held& held) const;
@@ -63,17 +64,17 @@ class EchoModule : public StageModule {
   std::vector<echo::Weights> steps_;
 };
 
-/// What echo modules send each other, as bytes.
+/// Converts the payloads of echo modules to bytes and back.
 class EchoCodec : public PayloadCodec {
  public:
   std::vector<std::uint8_t> encode(const PayloadContent& content) const override;
   Payload decode(std::span<const std::uint8_t> bytes) const override;
 };
 
-/// One on each rank for each stage that it holds.
+/// Returns one module for each stage that a rank holds, indexed by rank and stage.
 StageModules echo_modules(const Program& program);
 
-/// The echo module of a stage on a rank.
+/// Returns the echo module of a stage on a rank.
 const EchoModule& echo_of(const StageModules& modules, std::int32_t rank, std::int32_t stage);
 
 }  // namespace penstock

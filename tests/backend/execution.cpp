@@ -1,5 +1,5 @@
-// Small programs run by the product's own executor and in-process transport. What is thrown here fails the
-// test that asked: a program of a test is wrong, and no expectation of it says anything.
+// Runs small programs with the executor and the in-process transport of backend/. An exception that is thrown
+// here fails the test that called the function, because the test's program is then wrong.
 
 #include "tests/backend/execution.hpp"
 

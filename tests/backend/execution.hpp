@@ -1,5 +1,5 @@
 #pragma once
-// Runs small programs for tests: over the in-process transport, with echo modules or others.
+// Runs small programs for tests, with the in-process transport and with echo modules or others.
 
 #include <cstdint>
 #include <string>
@@ -17,18 +17,18 @@
 
 namespace penstock {
 
-/// A program, valid and lowered, from its text form. Test-fatal (throws) when it is not.
+/// Returns the lowered program of this text. Throws if the text is not a valid program.
 Program read_program(const std::string& text);
-/// Lowers a generated program. Test-fatal (throws) when that fails.
+/// Returns the lowered program. Throws if lowering fails.
 Program lowered(const Program& program);
 
-/// Links that hold nothing up.
+/// Returns link times of 0 for all messages.
 LinkPace free_links(const FlatProgram& flat);
 
-/// Times that do not matter, messages of `bytes` bytes.
+/// Returns costs in which actions take no time and messages have `bytes` bytes.
 CostTable free_costs(const Program& program, Bytes bytes = 0);
 
-/// What came out of one run; `error` is empty when it ended well.
+/// The result of one run. `error` is empty if the run ended well.
 struct EchoRun {
   StageModules modules;
   Timeline timeline;
@@ -38,11 +38,11 @@ struct EchoRun {
 /// Executes `program` with echo modules.
 EchoRun run_echo(const Program& program, const ChannelOptions& channels = {}, Bytes message_bytes = 0);
 
-/// What differs between the gradients that the modules stepped with and `expected` (by rank), or between
-/// what is left in the modules and nothing; empty when all is as it must be.
+/// Returns the first difference between the gradients that the modules used in their STEPs and `expected` (by
+/// rank). Also returns a text if a module still stores data. Returns an empty text if there is no difference.
 std::string difference(const Program& program, const StageModules& modules,
                        const std::vector<echo::Gradients>& expected);
-/// The same for the modules of one rank.
+/// Does the same for the modules of one rank.
 std::string difference_on_rank(const Program& program, const StageModules& modules,
                                const std::vector<echo::Gradients>& expected, std::int32_t rank);
 

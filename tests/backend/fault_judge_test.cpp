@@ -1,5 +1,6 @@
-// The coordinator names the rank that is missing or late when it has waited for all. The watchdog finds
-// late ranks from what workers write down, and a parent hears how its children ended.
+// Tests that the coordinator names the rank that is missing or late when it has waited long enough. Also
+// tests that the watchdog finds late ranks from the progress that workers publish, and that a parent learns
+// how its children ended.
 
 #include <array>
 #include <atomic>
@@ -32,7 +33,7 @@
 namespace penstock {
 namespace {
 
-/// Two ranks that have joined, in a wait that patience is over for.
+/// A judge with two ranks that have joined. The time limit of the present wait has passed.
 class FaultJudgeTest : public testing::Test {
  protected:
   FaultJudgeTest() {
@@ -113,7 +114,7 @@ TEST_F(FaultJudgeTest, WhereTheLastOneHasComeLateNobodyIsNamed) {
     EXPECT_EQ(fault_in(phase), "");
 }
 
-// Whom the watchdog takes for late, from what workers write down while it reads.
+// Tests which ranks the watchdog considers late if workers publish their progress while it reads.
 
 constexpr std::chrono::seconds kLateAfter(1);
 constexpr std::int64_t kMomentOfLook = 60'000'000'000;
@@ -125,8 +126,8 @@ void note_standing(Progress& progress, std::int32_t position, std::int32_t messa
   progress.waits_for = message;
 }
 
-/// Rank 1 has waited for 1RECV_F0 for a minute, which is no fault while rank 0 gets on. Its wait ends while
-/// the watchdog looks.
+/// Rank 1 has waited for 1RECV_F0 for a minute. This is no fault while rank 0 makes progress. The wait ends
+/// while the watchdog looks.
 TEST(Watchdog, ARankWhoseLongWaitEndsWhileItLooksIsNotLate) {
   const Program program = read_program(
       "penstock program 1\nschedule one-way\nmicrobatches 1\nstage 0: rank 0\nstage 1: rank 1\n"
@@ -138,8 +139,8 @@ TEST(Watchdog, ARankWhoseLongWaitEndsWhileItLooksIsNotLate) {
   const Watchdog watchdog(flat, progress, kLateAfter);
   note_standing(progress[0], flat.rank_begin[0], kNone, kMomentOfLook);
 
-  std::atomic<int> ready = 0;  // rounds that the watchdog has begun; -1: no more
-  std::atomic<int> ended = 0;  // rounds in which the wait has ended
+  std::atomic<int> ready = 0;  // number of rounds that the watchdog has begun; -1 after the last round
+  std::atomic<int> ended = 0;  // number of rounds in which the wait has ended
   std::jthread worker([&] {
     for (int round = 1;; ++round) {
       while (ready >= 0 && ready < round) continue;
@@ -161,7 +162,7 @@ TEST(Watchdog, ARankWhoseLongWaitEndsWhileItLooksIsNotLate) {
   EXPECT_EQ(taken_for_late, 0);
 }
 
-// How children end, and what their parent hears of it where no socket is left to say it over.
+// Tests how children end, and what their parent reports if the child has no socket left to report over.
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
@@ -170,7 +171,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-/// How a child ends that can say it over no socket.
+/// Returns how a child ends that cannot report over a socket.
 std::string end_of_child(const std::function<int()>& work) {
   ChildProcesses children;
   const auto started = children.start(work);

@@ -1,4 +1,4 @@
-// What happens when a worker fails or a peer is stuck: everybody ends, and the error says where.
+// Tests what happens if a worker fails or a peer is stuck: all workers end, and the error names the place.
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -49,12 +49,13 @@ void is_stuck(const std::stop_token& stop) {
 }
 
 std::ptrdiff_t thread_count() {
-  std::thread([] {}).join();  // a sanitizer starts a thread of its own with the first one
+  std::thread([] {}).join();  // with the first thread, a sanitizer starts a thread of its own
   const std::filesystem::directory_iterator tasks("/proc/self/task");
   return std::distance(begin(tasks), end(tasks));
 }
 
-/// A thread that has been joined may be seen for a moment longer.
+/// Returns true if there are at most this many threads. A thread that was joined may still be visible for a
+/// moment.
 bool has_at_most(std::ptrdiff_t threads) {
   for (int attempt = 0; attempt < 2000; ++attempt) {
     if (thread_count() <= threads) return true;
@@ -63,8 +64,8 @@ bool has_at_most(std::ptrdiff_t threads) {
   return false;
 }
 
-/// A program with modules, of which one is at fault, and the error that it ends with. Each run is also held
-/// against what must be true of all: no thread is left, and it returns.
+/// Runs a program in which one module is at fault, and returns the error. For each run it also checks that no
+/// thread remains.
 class FaultyThreads {
  public:
   explicit FaultyThreads(const Program& program, Ns forward_ns = 0)
@@ -121,7 +122,7 @@ Program one_f_one_b_on(std::int32_t stages) {
   return lowered(*generate("1f1b", {.stages = stages, .microbatches = 8}));
 }
 
-/// The message that a rank's action waits for or moves.
+/// Returns the message that a rank's action waits for or moves.
 std::int32_t message_of(const FlatProgram& flat, std::int32_t rank, const std::string& action) {
   for (std::int32_t p = flat.rank_begin[static_cast<std::size_t>(rank)]; p < flat.position_count(); ++p) {
     if (to_text(flat.actions[static_cast<std::size_t>(p)]) == action)
@@ -161,7 +162,7 @@ TEST(Faults, AStuckWorkerIsFoundWhileOthersGetOn) {
   Shape shape{.stages = 1, .microbatches = 800};
   shape.replicas = {2};
   shape.replica_sync = ReplicaSync::off;
-  FaultyThreads run(lowered(*generate("data-parallel", shape)), 100'000'000);  // 40 s on rank 1
+  FaultyThreads run(lowered(*generate("data-parallel", shape)), 100'000'000);  // rank 1 computes for 40 s
   const ExecutionError error = run.with_fault(0, is_stuck, 3).error(kKept);
   EXPECT_EQ(error.rank, 0);
   EXPECT_EQ(error.peer, -1);
@@ -187,7 +188,7 @@ TEST(Faults, AMemberThatNeverJoinsIsNamedAsThePeer) {
 }
 
 TEST(Faults, ALongWaitIsNoFaultWhileOthersGetOn) {
-  // Rank 0 waits for ten actions of others, 3 s.
+  // Rank 0 waits for ten actions of other ranks, which take 3 s.
   const Program program = lowered(*generate("naive", {.stages = 6, .microbatches = 1}));
   CostTable costs = free_costs(program);
   for (StageCost& cost : costs.stages) cost.forward_ns = cost.backward_ns = 300'000'000;
@@ -204,7 +205,7 @@ TEST(Faults, ALongWaitIsNoFaultWhileOthersGetOn) {
   EXPECT_TRUE(timeline) << timeline.error().message;
 }
 
-// Rank 0 is an hour in 0F0, which nobody else waits for, when rank 1 throws.
+// Rank 0 is in 0F0, which takes an hour, and no other rank waits for it. Then rank 1 throws.
 TEST(Faults, ALongOccupationEndsWhenAnotherWorkerFails) {
   Shape shape{.stages = 1, .microbatches = 4};
   shape.replicas = {2};

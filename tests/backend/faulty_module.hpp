@@ -1,5 +1,5 @@
 #pragma once
-// A stage that computes nothing, and does something else instead of one of its actions.
+// A stage that computes nothing. Instead of one of its actions, it runs a fault.
 
 #include <cstdint>
 #include <functional>
@@ -14,10 +14,10 @@
 
 namespace penstock {
 
-/// What goes wrong; it may look at whether the run has been stopped.
+/// A function that runs instead of an action. It may check whether the run has been stopped.
 using Fault = std::function<void(const std::stop_token& stop)>;
 
-/// Has its fault at the n-th F or B that it is asked for, counted over both.
+/// Runs its fault at the n-th call of F or B, counting both.
 class FaultyModule : public StageModule {
  public:
   FaultyModule(Fault fault, int at) : fault_(std::move(fault)), left_(at) {}

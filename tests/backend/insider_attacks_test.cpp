@@ -1,5 +1,5 @@
-// Whatever a process of the job says that knows the secret, nobody crashes, no result comes of it that cannot
-// be, and the run ends with its name.
+// Tests messages that a process of the job, which knows the secret, may send. No message may crash another
+// process or lead to an impossible result. The run must end with an error that names the sender.
 
 #include <algorithm>
 #include <chrono>
@@ -57,10 +57,10 @@ ProcessPlace secret_place_of(std::int32_t rank, std::uint16_t port) {
   return place;
 }
 
-/// How long rank 0 waits for what rank 1 has to say.
+/// The time for which rank 0 waits for a message of rank 1.
 constexpr seconds kPatience(3);
 
-/// Joins as rank 1 of two and then says what a rank would not; what rank 0 ends with.
+/// Joins as rank 1 of two, and then sends a message that no rank would send. Returns the error of rank 0.
 std::string words_of_zero_after(const ControlMessage& said, const std::string& host = boot_id(),
                                 milliseconds stays = milliseconds(300)) {
   const FaultyRun run(one_f_one_b_of(2));
@@ -79,12 +79,13 @@ std::string words_of_zero_after(const ControlMessage& said, const std::string& h
     loop.send(*to, encoded(said));
     const auto until = steady_clock::now() + stays;
     while (steady_clock::now() < until) loop.run_until(steady_clock::now() + milliseconds(10));
-  }  // and leaves
+  }  // the connection closes here
   return zero.words();
 }
 
 TEST(InsiderAttacks, APlaceFarBehindTheProgramsEndFailsTheRunAndNotTheCoordinator) {
-  // It stays for longer than rank 0 would wait for what it has to say: the word ends the connection.
+  // The process stays connected for longer than rank 0 would wait for it. So the message itself must end the
+  // connection.
   EXPECT_EQ(words_of_zero_after(Report{.position = 2'000'000'000}, boot_id(), kPatience + seconds(1)),
             "rank 1: the start: its process has closed the connection; rank 0 waits for it there");
 }
@@ -103,11 +104,12 @@ TEST(InsiderAttacks, ARankOfAnotherHostThatDoesNotSayItsTimeIsNotWaitedForForEve
 
 // --- frames that do not end ---------------------------------------------------------------------------
 
-/// Joins as rank 1 of two, says the chunk, of a frame that goes on, and then nothing; what rank 0 ends with.
+/// Joins as rank 1 of two, sends a chunk that is not the last one of its frame, and then sends nothing.
+/// Returns the error of rank 0.
 std::string words_of_zero_after_chunk(const Frame& chunk) {
   const FaultyRun run(one_f_one_b_of(2));
   const std::uint16_t port = HeldPort().port();
-  // Who waits for the rest of it waits for as long as rank 1 may be silent.
+  // Rank 0 waits for the rest of the frame as long as rank 1 may send nothing.
   RankProcess zero(run, secret_place_of(0, port), seconds(2));
   Insider one(port);
   one.say(encoded(hello_of(1, digest(run.execution(seconds(1)).program))));
@@ -115,7 +117,7 @@ std::string words_of_zero_after_chunk(const Frame& chunk) {
   return zero.words();
 }
 
-/// The first chunk of a longer frame.
+/// Returns the first chunk of a longer frame.
 Frame begun_like(const ControlMessage& message) {
   Frame chunk = encoded(message);
   chunk.resize(kChunkBytes);
@@ -137,7 +139,7 @@ TEST(InsiderAttacks, APeersFrameThatIsLongerThanAnyPayloadEndsTheConnection) {
   patient.patience = seconds(30);
   ASSERT_EQ(patient.codec, nullptr) << "so that a frame is no more than its header";
   RankProcess zero(patient, secret_place_of(0, port));
-  Insider coming(port);  // rank 0 listens, and so does its worker a moment later
+  Insider coming(port);  // at this moment rank 0 listens, and its own worker connects a little later
   std::optional<std::uint16_t> data_port;
   for (const auto until = steady_clock::now() + seconds(5); !data_port && steady_clock::now() < until;)
     data_port = listening_port_but(zero.process(), port);
@@ -150,12 +152,12 @@ TEST(InsiderAttacks, APeersFrameThatIsLongerThanAnyPayloadEndsTheConnection) {
   EXPECT_TRUE(peer.is_turned_away(seconds(5)));
 }
 
-// --- times that nobody can have measured ----------------------------------------------------------------
+// --- times that no rank can have measured ---------------------------------------------------------------
 
-/// What a rank says of its actions' times, by their numbers.
+/// A function that returns the time that a rank reports for an action. `number` counts the rank's actions.
 using Lie = std::function<MessageTime(std::int32_t number, const MessageTime& measured)>;
 
-/// The rank's own thread, and what it says of the time that actions took there.
+/// The compute queue of a rank. It reports false times for its actions.
 class LyingQueue : public ComputeQueue {
  public:
   LyingQueue(const Clock& clock, Lie lie) : clock_(clock), lie_(std::move(lie)) {}
@@ -173,7 +175,7 @@ class LyingQueue : public ComputeQueue {
   std::vector<MessageTime> times_;
 };
 
-/// How a rank lies in what it says at the end of its run.
+/// The false values that a rank reports at the end of its run.
 struct Lies {
   Lie of_actions = [](std::int32_t, const MessageTime& measured) { return measured; };
   std::function<void(std::vector<MessageTime>&)> of_messages = [](std::vector<MessageTime>&) {};
@@ -199,7 +201,7 @@ RankTransport lying_transport(const ProcessExecution& execution, const RankRun& 
           .receive = [&transport](std::int32_t peer, const Frame& frame) { transport.receive(peer, frame); }};
 }
 
-/// What rank 0 of two prints in the end: that it has a result, or why not.
+/// Returns the answer of rank 0 of two: that it has a result, or the error.
 std::string words_of_zero_beside(const Lies& lies) {
   const Experiment experiment = uniform_experiment("1f1b", {.stages = 2, .microbatches = 2},
                                                    {.forward_ns = 1'000'000, .backward_ns = 1'000'000});
@@ -233,7 +235,8 @@ std::string words_of_zero_beside(const Lies& lies) {
 
 TEST(InsiderAttacks, TimesAsTheyWereMeasuredMakeAResult) { EXPECT_EQ(words_of_zero_beside({}), "a result"); }
 
-/// Beside rank 0, which gave it something or, by its last report, still waits for it.
+/// Matches an error of rank 1 with rank 0 as the peer. Rank 0 has sent it something, or still waits for it by
+/// its last report.
 testing::Matcher<std::string> is_failure_of_rank_one(const std::string& what) {
   return StartsWith("failed: rank 1: the end of its list: " + what + "; rank 0 ");
 }
@@ -246,7 +249,7 @@ TEST(InsiderAttacks, TimesOfMoreActionsThanThereIsTimeForAreTheirRanksFailure) {
               is_failure_of_rank_one("it sent times by which 1B0 starts before 1F0 ends"));
 }
 
-// Two processors of a device may read its timer a tick apart.
+// Two processors of a device may read its timer with a difference of one tick.
 TEST(InsiderAttacks, ATickBetweenTwoReadingsOfATimerIsNoLie) {
   const Lies ticks{.of_actions = [last = Ns{0}](std::int32_t number, const MessageTime& measured) mutable {
     const Ns start_ns = number == 0 ? measured.start_ns : std::min(measured.start_ns, last - 500);
@@ -270,8 +273,8 @@ TEST(InsiderAttacks, AnEndBeforeItsStartIsItsRanksFailure) {
               is_failure_of_rank_one("it sent an end that comes before its start"));
 }
 
-/// Two ranks that send each other nothing. Rank 1 does as a rank does, but for what it says when it hears the
-/// end; what rank 0 ends with.
+/// Runs two ranks that exchange no messages. Rank 1 behaves like a normal rank until it receives End, and
+/// then sends `last_word`. Returns how rank 0 ends.
 std::string words_of_zero_when_told_at_the_end(const std::optional<ControlMessage>& last_word) {
   Shape shape{.stages = 1, .microbatches = 4};
   shape.replicas = {2};
@@ -307,7 +310,7 @@ std::string words_of_zero_when_told_at_the_end(const std::optional<ControlMessag
   loop.send(*to, encoded(hello));
   const auto until = steady_clock::now() + seconds(10);
   while (!hangs_up && steady_clock::now() < until) {
-    loop.send(*to, encoded(Report{}));  // a sign of life
+    loop.send(*to, encoded(Report{}));  // shows rank 0 that this process is alive
     loop.run_until(steady_clock::now() + milliseconds(10));
   }
   loop.run_until(steady_clock::now() + milliseconds(10));
@@ -315,7 +318,7 @@ std::string words_of_zero_when_told_at_the_end(const std::optional<ControlMessag
   return zero.words();
 }
 
-// Rank 0 may have been suspended when all had come to their end: who did not wait for it says so.
+// Rank 0 may have been suspended until all ranks had ended. A rank that did not wait for it reports this.
 TEST(InsiderAttacks, WhoFailsBeforeItHearsTheEndFailsTheRun) {
   EXPECT_EQ(words_of_zero_when_told_at_the_end(std::nullopt), "ended well");
   const Failed failed{.standing = {}, .what = "the coordinator gave no sign of life for 1 s"};

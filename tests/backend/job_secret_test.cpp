@@ -1,5 +1,5 @@
-// A job's secret lies in a file of this user alone, and is gone with the job; what is proved with it proves
-// one message, on one connection, in one direction.
+// Tests that the secret of a job is in a file that only its user can read, and that the file is removed with
+// the job. Also tests that a proof is valid only for one message, on one connection, in one direction.
 
 #include "backend/process/job_secret.hpp"
 
@@ -47,7 +47,8 @@ TEST(JobSecret, LiesInAFileOfThisUserAloneForAsLongAsItIsNeeded) {
   EXPECT_THAT(left_secret(7).error(), HasSubstr("No such file or directory"));
 }
 
-/// Forks a process that leaves a secret and then has the signal; what it ends with, as waitpid() says it.
+/// Forks a process that writes a secret and then receives the signal. Returns how the process ended, as from
+/// waitpid().
 int end_with_secret(std::uint16_t port, int signal, void (*handler)(int)) {
   const pid_t process = fork();
   if (process == 0) {
@@ -90,7 +91,7 @@ TEST(JobSecret, ASignalThatIsIgnoredLeavesTheFile) {
   std::filesystem::remove(secret_path(10));
 }
 
-/// What a process with this folder for temporary files ends with.
+/// Returns what `work` returns in a process with this folder for temporary files.
 std::string words_with_tmpdir(const std::string& folder, const std::function<std::string()>& work) {
   return RankProcess([&] {
            setenv("TMPDIR", folder.c_str(), 1);
@@ -117,7 +118,7 @@ TEST(JobSecret, ATmpdirThatIsNoFolderIsNamed) {
             "TMPDIR (/etc/hostname) is no folder for the job's secret: Not a directory");
 }
 
-/// Where the secrets of this user's jobs lie, if it is there.
+/// Returns the folder of the secrets of this user's jobs. It need not exist.
 std::filesystem::path folder_of_secrets(const ScratchFolder& scratch) {
   return scratch.path() / ("penstock-" + std::to_string(::geteuid()));
 }
@@ -148,7 +149,7 @@ TEST(JobSecret, AFolderThatIsALinkHoldsNone) {
   EXPECT_TRUE(std::filesystem::is_empty(own));
 }
 
-/// The place of port 11's secret in a folder of this user alone.
+/// Returns the path of the secret of port 11, in a folder that only this user can open.
 std::filesystem::path place_of_secret(const ScratchFolder& scratch) {
   const std::filesystem::path folder = folder_of_secrets(scratch);
   std::filesystem::create_directory(folder);

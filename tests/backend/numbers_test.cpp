@@ -1,5 +1,5 @@
-// Every schedule computes what one thread computes that knows nothing of schedules. Threads come first,
-// then processes, whose payloads and times really cross the sockets.
+// Tests that every schedule computes the same numbers as one thread that trains without a schedule. The first
+// part uses threads. The second part uses processes, so that payloads and times are sent over sockets.
 
 #include <sys/wait.h>
 
@@ -36,7 +36,7 @@
 namespace penstock {
 namespace {
 
-/// The same gradients on every rank that holds a stage.
+/// Returns these gradients for every rank that holds a stage.
 std::vector<echo::Gradients> on_all_ranks(const Program& program, const echo::Gradients& gradients) {
   return {static_cast<std::size_t>(program.rank_count()), gradients};
 }
@@ -54,7 +54,7 @@ void expect_exact(const Program& program, const std::vector<echo::Gradients>& ex
   EXPECT_EQ(difference(program, run.modules, expected), "") << to_text(program);
 }
 
-/// Runs two iterations of one shape; false when the generator refuses it.
+/// Runs two iterations of one shape. Returns false if the generator refuses the shape.
 bool computes_what_one_thread_does(const ScheduleInfo& schedule, const Shape& shape) {
   const auto program = generate(schedule.name, shape);
   if (!program) return false;
@@ -119,9 +119,9 @@ Program asynchronous(WeightPolicy weights) {
   return lowered(*generate("1f1b-rr", {.stages = 4, .microbatches = 12, .weights = weights}));
 }
 
-/// w(t+1) = w(t) - gradient of f(w_1(t-n+1), w_2(t-n+2), ..., w_n(t)). With n = 4 stages, counted from 0,
-/// microbatch m finds on stage s the version that all but the 3 - s updates still under way have made; none
-/// before the first.
+/// Returns the version that microbatch m uses on stage s, by w(t+1) = w(t) - gradient of f(w_1(t-n+1),
+/// w_2(t-n+2), ..., w_n(t)). With n = 4 stages, counted from 0, 3 - s updates are still under way. The
+/// version contains all earlier updates; it is 0 before the first update.
 std::int32_t stashed(std::int32_t stage, std::int32_t microbatch) {
   return std::max(0, microbatch - 3 + stage);
 }
@@ -156,7 +156,8 @@ TEST(Numbers, AVersionIsHeldUntilItsLastUseAndNoLonger) {
     const CostTable costs = free_costs(program);
     const Result result = summarize(run.timeline, {.program = program, .costs = costs});
     for (std::int32_t rank = 0; rank < 4; ++rank) {
-      // A STEP makes the next version before the one that it replaces is dropped.
+      // A STEP makes the next version before the old version is dropped, so the module stores one version
+      // more.
       const auto held = static_cast<std::int32_t>(echo_of(run.modules, rank, rank).most_versions());
       const std::int32_t counted = result.ranks[static_cast<std::size_t>(rank)].weight_versions;
       EXPECT_TRUE(held == counted || held == counted + 1) << rank << ": " << held << ", " << counted;
@@ -194,7 +195,7 @@ TEST(Numbers, ReplicasThatDoNotReduceGoApart) {
   EXPECT_NE(echo_of(run.modules, 0, 0).newest(), echo_of(run.modules, 1, 0).newest());
 }
 
-// --- what else the IR can say ---------------------------------------------------------------------------
+// --- other properties of programs -----------------------------------------------------------------------
 
 TEST(Numbers, RecomputationChangesNothing) {
   for (const char* name : {"gpipe", "1f1b"}) {
@@ -285,9 +286,10 @@ TEST(Numbers, EveryChannelModelCarriesThem) {
   EXPECT_GT(ran, 50);
 }
 
-// Processes compute what threads compute: the payloads and the times really cross the sockets.
+// Tests that processes compute the same as threads. Payloads and times are sent over sockets.
 
-/// The timelines of an echo run whose payloads are checked in each process; test-fatal when it fails.
+/// Returns the timelines of an echo run in processes. Each process checks its payloads. Throws if the run
+/// fails.
 std::vector<Timeline> run_in_processes(const Program& program, std::int32_t runs = 1, LinkPace pace = {}) {
   const FlatProgram flat =
       flatten(program, free_costs(program), {.channels = {}, .iterations = program.iterations});
@@ -316,7 +318,8 @@ std::vector<Timeline> run_in_processes(const Program& program, std::int32_t runs
   return timelines;
 }
 
-/// Every span, and every one but transfers and collectives after the one before it on its rank.
+/// Checks that all spans are present, and that each span except transfers and collectives starts after the
+/// previous one of its rank.
 void expect_complete(const Program& program, const Timeline& timeline) {
   std::size_t actions = 0;
   for (const auto& list : program.ranks)
@@ -333,7 +336,7 @@ void expect_complete(const Program& program, const Timeline& timeline) {
   EXPECT_EQ(last, timeline.makespan_ns);
 }
 
-/// Runs two iterations of one shape; false when the generator refuses it.
+/// Runs two iterations of one shape. Returns false if the generator refuses the shape.
 bool computes_what_threads_do(const ScheduleInfo& schedule, const Shape& shape) {
   const auto program = generate(schedule.name, shape);
   if (!program) return false;
@@ -446,7 +449,7 @@ TEST(ProcessNumbers, ACheckThatFailsInAProcessIsTheRunsError) {
                                   return RankAccount{};
                                 }});
   ASSERT_FALSE(timelines);
-  // On a busy machine rank 0 may not have ended yet, and waits for it.
+  // On a busy machine, rank 0 may not have ended yet, and then waits for rank 1.
   EXPECT_THAT(timelines.error().message,
               testing::StartsWith("rank 1: the end of its list: the numbers differ"));
 }

@@ -1,5 +1,5 @@
-// Strangers connect to the ports of a job, while its ranks come together and in the midst of its run.
-// Whatever they send, they are turned away and the job goes on.
+// Tests strangers (processes without the secret) that connect to the ports of a job while its ranks join, or
+// during its run. Whatever they send, they are refused and the job continues.
 
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -47,7 +47,8 @@ using testing::StartsWith;
 constexpr const char* kWentAway =
     "rank 1: the start: rank 0 went away while joining: its process ended or closed the connection";
 
-/// Three ranks come together while `attack` does what it likes with the port. `master`: of ranks 0 and 1.
+/// Runs three ranks. While they join, `attack` may do anything with the port. `master` is the coordinator's
+/// address for ranks 0 and 1.
 void expect_unharmed(const std::function<void(std::uint16_t)>& attack,
                      const std::string& master = "127.0.0.1") {
   const FaultyRun run(one_f_one_b_of(3));
@@ -66,7 +67,8 @@ TEST(ProcessAttacks, AFrameOfNestedListsIsTurnedAwayAtOnce) {
     std::vector<std::uint8_t> old_frame;
     append(old_frame, std::uint64_t{0x31'6b'63'6f'74'73'6e'70});
     append(old_frame, std::uint64_t{4 << 20});
-    old_frame.resize(old_frame.size() + (4 << 20), 0x81);  // lists of one list each, as CBOR writes them
+    // The bytes are lists that contain one list each, in the form of CBOR.
+    old_frame.resize(old_frame.size() + (4 << 20), 0x81);
     const Stranger nester(port);
     nester.say(old_frame);
     EXPECT_TRUE(nester.is_turned_away(seconds(20)));
@@ -98,7 +100,7 @@ TEST(ProcessAttacks, WhoSpeaksAnotherProtocolIsTurnedAwayAtItsFirstWords) {
     }
     std::vector<std::uint8_t> sixteen;
     append(sixteen, std::uint64_t{0x31'6b'63'6f'74'73'6e'70});
-    append(sixteen, std::uint64_t{1} << 62);  // the length of what follows, as an earlier form had it
+    append(sixteen, std::uint64_t{1} << 62);  // the length of the message, in the form of an earlier protocol
     const Stranger stranger(port);
     stranger.say(sixteen);
     EXPECT_TRUE(stranger.is_turned_away(seconds(20)));
@@ -115,7 +117,7 @@ TEST(ProcessAttacks, WithoutTheSecretNobodyTakesARank) {
   });
 }
 
-/// Rank 0's words: whether rank 1 computed for as long as its actions take.
+/// Runs rank 0. Returns a text that says whether the spans of rank 1 are as long as its actions.
 std::string words_about_rank_one(const FaultyRun& run, const ProcessPlace& place, Ns action_ns) {
   const auto runs = execute_as_rank(run.execution(seconds(20)), place);
   if (!runs) return runs.error().message;
@@ -132,7 +134,7 @@ TEST(ProcessAttacks, WithoutTheSecretNobodyForgesTimes) {
   const ProcessExecution execution = run.execution(seconds(20));
   const std::uint16_t port = HeldPort().port();
   RankProcess zero([&] { return words_about_rank_one(run, place_of(0, port), kHeldNs); });
-  // All that rank 1 would say, with times of nothing: what it says would be believed if it were proved.
+  // These are all messages of rank 1, with times of 0. They would be accepted if they had valid proofs.
   const Done times = done_of(execution.flat, 1, 0, empty_times(execution.flat),
                              std::vector<MessageTime>(messages_of(execution.flat, 1).size()));
   ASSERT_EQ(fault_of(execution.flat, 1, times), std::nullopt);
@@ -176,8 +178,8 @@ TEST(ProcessAttacks, ARankWithAnotherSecretIsToldSoAndTheJobGoesOn) {
   });
 }
 
-/// What rank 1 ends with where who listens at `port` ends its connection behind these bytes. No secret: the
-/// file is looked for.
+/// Returns how rank 1 ends if the process that listens at `port` sends these bytes and closes the connection.
+/// If `secret` is empty, rank 1 looks for the secret file.
 std::string words_of_one_cut_off_at(const HeldPort& port, const std::string& secret = kKnownSecret,
                                     const std::vector<std::uint8_t>& said = {}) {
   const FaultyRun run(one_f_one_b_of(2));
@@ -220,7 +222,7 @@ TEST(ProcessAttacks, AStrangerIsToldTheSameWhateverItHasSaid) {
       const Stranger stranger(port);
       stranger.say(attempt);
       const std::string heard = stranger.heard_until_the_end(seconds(2));
-      // An opening, which everybody hears, and the word; in all less than it takes to say anything.
+      // The listener sends an opening and the text "refused" with a line end. A stranger learns nothing else.
       EXPECT_EQ(heard.size(), opening().size() + 8);
       EXPECT_THAT(heard, testing::EndsWith("refused\n"));
     }
@@ -238,7 +240,7 @@ TEST(ProcessAttacks, RanksThatNeverProveThemselvesAreCountedInTheMessage) {
             "connection without the job's secret: do all ranks have the same user and PENSTOCK_SECRET?");
 }
 
-// --- where strangers cannot come at all ---------------------------------------------------------------
+// --- connections that strangers cannot reach ----------------------------------------------------------
 
 TEST(ProcessAttacks, ForkedRanksHaveNoSocketThatAnybodyCouldReach) {
   FaultyRun run(one_f_one_b_of(3));
@@ -254,14 +256,14 @@ TEST(ProcessAttacks, ForkedRanksHaveNoSocketThatAnybodyCouldReach) {
       if (domain != AF_UNIX || length > sizeof(sa_family_t)) throw std::runtime_error("a socket with a name");
       ++sockets;
     }
-    // The coordinator and two neighbours, as seen by the middle rank.
+    // The middle rank has sockets to the coordinator and to two neighbours.
     throw std::runtime_error(std::to_string(sockets) + " sockets without a name");
   };
   const ExecutionError error = run.with_fault(1, look, 0).error(seconds(20));
   EXPECT_THAT(error.message, StartsWith("rank 1: 1F0: 3 sockets without a name"));
 }
 
-// --- the job's secret --------------------------------------------------------------------------------
+// --- the secret of the job ----------------------------------------------------------------------------
 
 TEST(JobSecret, RankZeroThatIsEndedWhileItWaitsLeavesNoFile) {
   const FaultyRun run(one_f_one_b_of(2));
@@ -284,13 +286,13 @@ TEST(JobSecret, RankZeroThatIsEndedWhileItWaitsLeavesNoFile) {
   EXPECT_FALSE(std::filesystem::exists(secret_path(port)));
 }
 
-// Strangers at the ports of a job in the midst of its run, at rank 0's and at those where ranks take their
-// peers: they are turned away, and the run goes on.
+// Tests strangers that connect during the run, to the port of rank 0 and to the ports on which ranks accept
+// their peers. They are refused, and the run continues.
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-/// Two ends of a pipe, through which processes that are forked later tell each other to go on.
+/// A pipe through which processes that are forked later can wake each other.
 class Signal {
  public:
   Signal() { EXPECT_EQ(::pipe(ends_.data()), 0); }
@@ -309,7 +311,7 @@ class Signal {
   std::array<int, 2> ends_{};
 };
 
-/// Three ranks, the middle one of which stands in its third action until it is let go on.
+/// A run of three ranks. The middle rank waits in its third action until the test lets it continue.
 class RunUnderAttack {
  public:
   RunUnderAttack() : port_(HeldPort().port()) {
@@ -362,7 +364,8 @@ TEST(RunningAttacks, AStrangerAtRankZerosPortIsTurnedAway) {
 
 TEST(RunningAttacks, AStrangerAtThePortForPeersIsTurnedAway) {
   RunUnderAttack run;
-  // A payload for a message that rank 1 waits for, which would be taken as arrived.
+  // This is a payload of a message for which rank 1 waits. If it were accepted, the message would count as
+  // arrived.
   const Frame arrival = packed({.run = 0, .message = 0, .from_rank = 0}, {});
   for (const std::size_t rank : {0U, 1U, 2U}) {
     for (const std::int32_t as : {0, 1, 2}) {
@@ -376,7 +379,8 @@ TEST(RunningAttacks, AStrangerAtThePortForPeersIsTurnedAway) {
 
 TEST(RunningAttacks, WithTheSecretNobodyTakesAPeersPlaceEither) {
   RunUnderAttack run;
-  // Rank 0's only peer, which has greeted; one that it exchanges nothing with; itself.
+  // 1 is rank 0's only peer, which is already connected. Rank 0 exchanges no messages with 2. 0 is the rank
+  // itself.
   for (const std::int32_t as : {1, 2, 0}) {
     Insider insider(run.data_port_of(0));
     insider.say(encoded(Greeting{as}));

@@ -1,5 +1,5 @@
-// What happens when a process of a run fails, is killed, is stopped, or never comes: everybody ends within
-// the deadline, the error says where, and nothing is left behind.
+// Tests what happens if a process of a run fails, is killed, is stopped, or never starts. All processes end
+// within the deadline, the error names the place, and no process or file remains.
 
 #include <net/if.h>
 #include <netinet/in.h>
@@ -48,13 +48,14 @@ using std::chrono::steady_clock;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-/// Long enough for the others to report that they wait.
+/// Waits long enough for the other ranks to report that they wait. Then sends the signal.
 void pause_and(int signal) {
   std::this_thread::sleep_for(milliseconds(200));
   raise(signal);
 }
 
-/// As the kernel lists them at this moment; those of its main thread, which alone forks here.
+/// Returns the present children of a process, as the kernel lists them. Only children of its main thread are
+/// listed, because only this thread forks here.
 std::vector<pid_t> children_of(pid_t process) {
   const std::string id = std::to_string(process);
   std::ifstream file("/proc/" + id + "/task/" + id + "/children");
@@ -130,7 +131,7 @@ TEST(ProcessFaults, AStuckWorkerIsFoundByTheDeadlineThoughItsProcessLives) {
 }
 
 TEST(ProcessFaults, ALongWaitIsNoFaultWhileOthersGetOn) {
-  // Rank 0 waits for ten actions of others, 3 s.
+  // Rank 0 waits for ten actions of other ranks, which take 3 s.
   FaultyRun run(*generate("naive", {.stages = 6, .microbatches = 1}), 300'000'000);
   EXPECT_EQ(run.error(kKept).message, "");
   EXPECT_GE(run.took(), milliseconds(3600));
@@ -143,7 +144,7 @@ TEST(ProcessFaults, AFailureOfTheOnlyRankIsFound) {
   EXPECT_FALSE(has_children());
 }
 
-// --- processes that somebody else has started -------------------------------------------------------
+// --- processes that a launcher has started ----------------------------------------------------------
 
 TEST(ProcessFaults, RanksThatOthersStartedRunTogether) {
   const FaultyRun run(one_f_one_b_of(3));
@@ -220,10 +221,10 @@ TEST(ProcessFaults, ACoordinatorThatNeverComesIsNamed) {
                              port + ": Connection refused");
 }
 
-/// In a network of this process alone, where the kernel gives out these two ports; false where none can be
-/// made.
+/// Moves this process into a network of its own, in which the kernel assigns only two ports. Returns false if
+/// no such network can be made.
 bool enter_network_of_two_ports(std::uint16_t first) {
-  // Root needs no user namespace, and the kernel refuses one to a process inside of a chroot.
+  // Root needs no user namespace, and inside a chroot the kernel does not allow one.
   if (unshare(geteuid() == 0 ? CLONE_NEWNET : CLONE_NEWUSER | CLONE_NEWNET) != 0) return false;
   const int asking = socket(AF_INET, SOCK_DGRAM, 0);
   ifreq loopback{};
@@ -276,7 +277,7 @@ TEST(ProcessFaults, TooFewDescriptorsAreNamedAndNotAStatus) {
   constexpr int kNotNamed = 2;
   int named = 0;
   for (const rlim_t allowed : {4U, 5U, 6U, 7U, 8U, 9U, 10U, 11U, 12U}) {
-    const pid_t tight = fork();  // a hard limit cannot be taken back
+    const pid_t tight = fork();  // a child process, because a lowered hard limit cannot be raised again
     if (tight == 0) {
       const rlimit limit = {.rlim_cur = allowed, .rlim_max = allowed};
       setrlimit(RLIMIT_NOFILE, &limit);
@@ -295,12 +296,12 @@ TEST(ProcessFaults, TooFewDescriptorsAreNamedAndNotAStatus) {
   EXPECT_GT(named, 4);
 }
 
-/// While it is there the first child of this process stops itself before it does anything else. The hook of
-/// fork() stops it, since any other process would have to be quicker than the child.
+/// While this object exists, the first child of this process stops itself before it does anything else. A
+/// hook of fork() stops the child, because any other process might be too late.
 class FirstChildStops {
  public:
   FirstChildStops() {
-    // Hooks stay for good: one is enough, and does nothing but here.
+    // A registered hook cannot be removed. One hook is enough, and it does nothing outside these tests.
     static const int registered = pthread_atfork([] { ++forks; }, nullptr,
                                                  [] {
                                                    if (is_on && forks == 1) raise(SIGSTOP);
@@ -330,7 +331,7 @@ TEST(ProcessFaults, AChildThatIsSuspendedBeforeItJoinsIsFoundByTheDeadline) {
 }
 
 TEST(ProcessFaults, ASuspensionOfTheWholeRunIsNoRanksFault) {
-  // As Ctrl-Z does it: all processes stop at one moment, and go on together.
+  // As with Ctrl-Z, all processes stop at the same moment and continue together.
   std::array<int, 2> ends{};
   ASSERT_EQ(pipe(ends.data()), 0);
   const pid_t group = fork();
@@ -382,7 +383,7 @@ TEST(ProcessFaults, ARankThatTriesToReachAPeerEndsWhenTheCoordinatorHasGone) {
   const auto begin = steady_clock::now();
   RankProcess one(run, place, kLong, kLong);
   {
-    // As of a rank 0 that has just been killed: nobody listens any more where it says.
+    // This is as with a rank 0 that has just been killed: no process listens at its address any more.
     Welcome welcome{.peers = std::vector<Endpoint>(2, {.port = HeldPort().port()})};
     bool has_welcomed = false;
     SocketLoop zero({.received =
@@ -401,7 +402,7 @@ TEST(ProcessFaults, ARankThatTriesToReachAPeerEndsWhenTheCoordinatorHasGone) {
   EXPECT_LT(steady_clock::now() - begin, kSoon);
 }
 
-// A coordinator that is suspended reads it when it goes on, also where all had come to their end before.
+// A suspended coordinator reads this message when it continues, even if all ranks had ended before.
 TEST(ProcessFaults, ARankThatWaitsNoLongerForTheCoordinatorTellsItSo) {
   FaultyRun run(one_f_one_b_of(2));
   ProcessPlace place = place_of(1, HeldPort().port());
@@ -427,12 +428,12 @@ TEST(ProcessFaults, ARankThatWaitsNoLongerForTheCoordinatorTellsItSo) {
   EXPECT_THAT(one.words(), testing::HasSubstr("the coordinator gave no sign of life for 0.3 s"));
 }
 
-// --- random moments -------------------------------------------------------------------------------
+// --- random moments ---------------------------------------------------------------------------------
 
 TEST(ProcessFaults, ChildrenEndWithTheirParent) {
   FaultyRun run(one_f_one_b_of(3));
   run.with_fault(1, [] { raise(SIGSTOP); }, 0);
-  ASSERT_EQ(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);  // orphans become children of the test
+  ASSERT_EQ(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);  // orphans then become children of the test
   const pid_t parent = fork();
   if (parent == 0) _exit(execute_in_processes(run.execution(seconds(60))) ? 0 : 1);
   const auto latest = steady_clock::now() + kSoon;
@@ -450,7 +451,7 @@ TEST(ProcessFaults, ChildrenEndWithTheirParent) {
   prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
-/// A process that sends a signal to a child of its parent, not itself, after a while.
+/// Starts a process that after a while sends a signal to another child of its parent.
 pid_t start_hunter(std::uint32_t seed) {
   const pid_t hunted = getpid();
   const pid_t hunter = fork();
@@ -477,7 +478,7 @@ TEST(ProcessFaults, SignalsAtRandomMomentsLeaveNothingBehindAndAreNamed) {
     waitpid(hunter, nullptr, 0);
     EXPECT_FALSE(has_children());
     EXPECT_LT(run.took(), kSoon);
-    if (error.message.empty()) continue;  // it had ended before
+    if (error.message.empty()) continue;  // the run had ended before the signal
     ++failures;
     EXPECT_GE(error.rank, 0) << error.message;
     EXPECT_LT(error.rank, stages);

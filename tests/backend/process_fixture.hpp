@@ -1,5 +1,6 @@
 #pragma once
-// Runs by processes for tests: programs with a rank at fault, ranks that a test starts itself.
+// Runs programs in processes for tests: programs in which one rank is at fault, and ranks that a test starts
+// itself.
 
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -41,7 +42,7 @@ inline std::ptrdiff_t open_files() {
   return std::distance(begin(files), end(files));
 }
 
-/// A program whose actions hold their processes for a while, and one of them at fault.
+/// A program in which every action blocks its process for a while, and one action is at fault.
 class FaultyRun {
  public:
   explicit FaultyRun(const Program& program, Ns action_ns = 1'000'000)
@@ -58,8 +59,8 @@ class FaultyRun {
     return *this;
   }
 
-  /// Returns an execution that refers to this object. The patience is one that a busy machine keeps: only
-  /// tests in which somebody is to be found missing have a shorter one.
+  /// Returns an execution that refers to this object. By default, the time to join is so long that a busy
+  /// machine keeps it. Only tests with a missing process have a shorter time.
   ProcessExecution execution(std::chrono::milliseconds deadline,
                              std::chrono::milliseconds patience = std::chrono::seconds(60)) const {
     return {.program = program_,
@@ -69,7 +70,8 @@ class FaultyRun {
             .patience = patience};
   }
 
-  /// Of an execution in children of this process; empty when it ends well.
+  /// Executes the program in children of this process and returns its error, which is empty if the run ends
+  /// well.
   ExecutionError error(std::chrono::milliseconds deadline) {
     const std::ptrdiff_t files_before = open_files();
     const auto begin = std::chrono::steady_clock::now();
@@ -104,10 +106,10 @@ inline Program one_f_one_b_of(std::int32_t stages) {
   return *generate("1f1b", {.stages = stages, .microbatches = 8});
 }
 
-/// A process of the test, and what it ends with.
+/// A process of the test, and the text that it returns.
 class RankProcess {
  public:
-  /// `work` returns its words.
+  /// Forks a process that runs `work` and returns its text.
   explicit RankProcess(const std::function<std::string()>& work) {
     EXPECT_EQ(pipe(ends_.data()), 0);
     process_ = fork();
@@ -115,7 +117,7 @@ class RankProcess {
     const std::string words = work();
     _exit(write(ends_[1], words.data(), words.size()) < 0 ? 1 : 0);
   }
-  /// Takes part in a run as one rank: its error message, or "ended well".
+  /// Forks a process that takes part in a run as one rank. Its text is the error message, or "ended well".
   RankProcess(const ProcessExecution& execution, const ProcessPlace& place)
       : RankProcess([&] {
           const auto ended = execute_as_rank(execution, place);
@@ -143,7 +145,7 @@ class RankProcess {
   bool has_ended_within(std::chrono::milliseconds limit) const {
     const auto until = std::chrono::steady_clock::now() + limit;
     while (std::chrono::steady_clock::now() < until) {
-      siginfo_t state{};  // looks without reaping
+      siginfo_t state{};  // looks at the state without reaping the child
       waitid(P_PID, static_cast<id_t>(process_), &state, WEXITED | WNOHANG | WNOWAIT);
       if (state.si_pid == process_) return true;
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -156,13 +158,13 @@ class RankProcess {
   pid_t process_ = 0;
 };
 
-/// How many runs with a random fault: PENSTOCK_KILLS=1000 for a long one.
+/// Returns the number of runs with a random fault. PENSTOCK_KILLS=1000 makes a long test.
 inline std::uint32_t kills_or(std::uint32_t usual) {
   const char* given = std::getenv("PENSTOCK_KILLS");
   return given == nullptr ? usual : static_cast<std::uint32_t>(std::stoul(given));
 }
 
-/// A loopback port that this holds.
+/// A loopback port that no other process can use while this object exists.
 class HeldPort {
  public:
   HeldPort() : socket_(socket(AF_INET, SOCK_STREAM, 0)) {
@@ -180,7 +182,7 @@ class HeldPort {
   ~HeldPort() { close(socket_); }
 
   std::uint16_t port() const { return port_; }
-  /// Waits until somebody connects, says that to it, and ends the connection.
+  /// Waits until a process connects, sends it these bytes, and closes the connection.
   void end_next(const std::vector<std::uint8_t>& words = {}) const {
     const int caller = accept(socket_, nullptr, nullptr);
     EXPECT_EQ(send(caller, words.data(), words.size(), MSG_NOSIGNAL), static_cast<ssize_t>(words.size()));

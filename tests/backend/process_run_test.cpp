@@ -1,5 +1,5 @@
-// `cpu-process` gives results of experiments, and reads the variables by which launchers place a process.
-// What a run takes of the machine, and what it says where that is not there, follows.
+// Tests that `cpu-process` gives results of experiments, and that it reads the variables of launchers. Also
+// tests the resources that a run needs, and the errors if they are missing.
 
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -65,7 +65,7 @@ TEST(ProcessRun, TimesAreDividedByTheScaleAtWhichTheyWereHeld) {
   EXPECT_LE(std::chrono::nanoseconds(3 * (*result)->makespan_ns), spent) << "in the time of the scenario";
 }
 
-/// Returns how one rank of two ends when the other rank never comes.
+/// Returns how one rank of two ends if the other rank never comes.
 std::string words_alone(std::int32_t rank, std::chrono::milliseconds deadline) {
   const std::uint16_t port = HeldPort().port();
   return RankProcess([&] {
@@ -103,7 +103,7 @@ TEST(ProcessRun, WhatSocketsCannotDoIsRefused) {
 }
 
 TEST(ProcessRun, AProgramThatHangsOnTheTransportIsRefused) {
-  // Rank 1 waits for F1 before it sends what rank 0 waits for before F1.
+  // Rank 1 waits for F1 before it sends the gradient for which rank 0 waits before F1.
   Experiment experiment = small_experiment();
   experiment.program = read_program(
       "penstock program 1\nschedule custom\nmicrobatches 2\nstage 0: rank 0\nstage 1: rank 1\n"
@@ -133,7 +133,7 @@ tl::expected<std::optional<LaunchedProcess>, std::string> launched(
   });
 }
 
-/// "rank 1 of 4 at 127.0.0.1:29500", "no launcher", or the error.
+/// Returns "rank 1 of 4 at 127.0.0.1:29500", "no launcher", or the error.
 std::string words_of(const std::map<std::string, std::string>& variables) {
   const auto process = launched(variables);
   if (!process) return process.error();
@@ -238,7 +238,7 @@ TEST(LaunchEnvironment, WhatIsMissingOrWrongIsNamed) {
       "by it, or unset OMPI_COMM_WORLD_RANK to let this process start the others");
 }
 
-// Room for processes: what a run takes of the machine, and what is said where that is not there.
+// Tests the resources that a run in processes needs, and the errors if they are missing.
 
 constexpr ProcessNeed kHundredRanks = {.ranks = 100, .descriptors = 150, .of_each = Bytes{1} << 20};
 
@@ -290,11 +290,12 @@ FlatProgram flat_of(const Program& program) {
   return flatten(placed, free_costs(placed), {.channels = {}, .iterations = placed.iterations});
 }
 
-/// The status of a process in which the run may open so many files more: 0, or 1 where they are too few.
+/// Runs in a process that may open only `more_files` more files. Returns the status: 0, or 1 if the files are
+/// not enough.
 int status_with(const FaultyRun& run, std::int64_t more_files) {
-  const pid_t tight = fork();  // a hard limit cannot be taken back
+  const pid_t tight = fork();  // a child process, because a lowered hard limit cannot be raised again
   if (tight == 0) {
-    close_range(3, ~0U, 0);  // whatever else this process has been given
+    close_range(3, ~0U, 0);  // closes all other files that this process has inherited
     const auto allowed = static_cast<rlim_t>(3 + more_files);
     const rlimit limit = {.rlim_cur = allowed, .rlim_max = allowed};
     setrlimit(RLIMIT_NOFILE, &limit);
@@ -319,7 +320,7 @@ TEST(ProcessRoom, DescriptorsAreCountedAsTheyAreOpened) {
     const ProcessNeed need = process_need(flat_of(program));
     EXPECT_EQ(need.ranks, program.rank_count());
     EXPECT_EQ(status_with(run, need.descriptors), 0) << program.schedule;
-    // Without what is there for the coordinator's loop, and one less.
+    // This is the need without the descriptors for the coordinator's loop, minus one.
     EXPECT_EQ(WEXITSTATUS(status_with(run, need.descriptors - 17)), 1) << program.schedule;
   }
 }

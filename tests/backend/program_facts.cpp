@@ -1,9 +1,9 @@
-// One walk over each rank's list, iteration by iteration, noting what each STEP covers. Of rank 0's list
+// Walks over the list of each rank once, iteration by iteration, and records which microbatches each STEP
+// applies. In this list of rank 0
 //
-//   0F0 0F1 0B0 0REDUCE_GRAD 0STEP 0B1 0REDUCE_GRAD 0STEP
-//
-// the first STEP covers microbatch 0 and the second microbatch 1, each with what the stage's other ranks have
-// reduced by then. Written apart from the checker and the executor, which it is there to judge.
+// the first STEP applies microbatch 0, and the second one microbatch 1. Each also applies what the other
+// ranks of the stage have reduced until then. This code is written separately from the check and the
+// executor, because tests compare these with it.
 
 #include "tests/backend/program_facts.hpp"
 
@@ -22,10 +22,10 @@ namespace penstock {
 ProgramFacts facts_of(const Program& program) {
   ProgramFacts facts;
   for (std::int32_t rank = 0; rank < program.rank_count(); ++rank) {
-    std::map<std::int32_t, ProgramFacts::Step> open;     // gradients that no REDUCE_GRAD or STEP has taken
-    std::map<std::int32_t, ProgramFacts::Step> reduced;  // taken by a REDUCE_GRAD, not by a STEP
+    std::map<std::int32_t, ProgramFacts::Step> open;     // gradients that no REDUCE_GRAD or STEP has used
+    std::map<std::int32_t, ProgramFacts::Step> reduced;  // gradients that a REDUCE_GRAD has used and no STEP
     for (std::int32_t iteration = 0; iteration < program.iterations; ++iteration) {
-      std::map<std::int32_t, std::int32_t> before;  // STEPs of a stage before this iteration
+      std::map<std::int32_t, std::int32_t> before;  // by stage: the number of STEPs before this iteration
       for (const auto& [key, steps] : facts.steps) {
         if (key.second == rank) before[key.first] = static_cast<std::int32_t>(steps.size());
       }

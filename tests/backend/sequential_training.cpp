@@ -1,6 +1,6 @@
-// Three references, from the plainest to the most general: a chain trained minibatch by minibatch, a chain
-// whose F and B use older versions (PipeDream, SOSP'19, section 3.3), and any program, whose every number is
-// computed by its definition when it is first asked for:
+// Three references, from the simplest to the most general. The first trains a chain minibatch by minibatch.
+// The second trains a chain in which F and B use older versions (PipeDream, SOSP'19, section 3.3). The third
+// is for any program. It computes every number by its definition when the number is first needed:
 //
 //   gradient of a STEP   <-  inputs and output gradients of its microbatches
 //                        <-  weights of the versions that these use
@@ -23,10 +23,10 @@
 namespace penstock::echo {
 namespace {
 
-/// Weights that F and B of a microbatch use on each stage of a chain.
+/// The weights that F and B of a microbatch use on each stage of a chain.
 using ChainWeights = std::vector<Weights>;
 
-/// Gradients of one microbatch through a chain.
+/// Returns the gradients of one microbatch through a chain.
 std::vector<Weights> one_microbatch(std::int32_t microbatch, const ChainWeights& forward,
                                     const ChainWeights& backward) {
   std::vector<Number> inputs;
@@ -92,7 +92,7 @@ Gradients train_by_microbatch(std::int32_t stages, std::int32_t microbatches, co
 
 namespace {
 
-/// Every number by its definition, remembered.
+/// Computes every number by its definition, and stores it so that it is computed only once.
 class OnDemand {
  public:
   explicit OnDemand(const Program& program)

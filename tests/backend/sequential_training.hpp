@@ -1,5 +1,5 @@
 #pragma once
-// The echo model trained by plain loops on one thread: what every schedule must come to.
+// Trains the echo model by simple loops on one thread. Every schedule must compute the same numbers.
 
 #include <cstdint>
 #include <functional>
@@ -10,20 +10,22 @@
 
 namespace penstock::echo {
 
-/// By stage: the gradient of each STEP, in order.
+/// The gradient of each STEP, in order, by stage.
 using Gradients = std::vector<std::vector<Weights>>;
 
-/// A chain of `stages`; `minibatches` updates of `microbatches` each, one after the other.
+/// Trains a chain of `stages` stages. It makes `minibatches` updates, one after the other, with
+/// `microbatches` microbatches each.
 Gradients train_by_minibatch(std::int32_t stages, std::int32_t microbatches, std::int32_t minibatches);
 
-/// A chain with an update after each microbatch, whose F and B use the versions that the functions name
-/// (of stage and microbatch; at most the microbatch's own number).
+/// Trains a chain with an update after each microbatch. F and B use the weight versions that the functions
+/// return for a stage and a microbatch. A version is at most the number of the microbatch.
 using VersionRule = std::function<std::int32_t(std::int32_t stage, std::int32_t microbatch)>;
 Gradients train_by_microbatch(std::int32_t stages, std::int32_t microbatches, const VersionRule& of_forward,
                               const VersionRule& of_backward);
 
-/// Any program: stage graph, replicas, reductions, versions and what each STEP covers are read from the
-/// lists, everything else is computed on demand from the definitions. Indexed by rank, then as Gradients.
+/// Computes the gradients of any program. The stage graph, replicas, reductions, versions and the
+/// microbatches of each STEP are read from the lists. All other numbers are computed from their definitions.
+/// The result is indexed by rank, then as in Gradients.
 std::vector<Gradients> gradients_of(const Program& program);
 
 }  // namespace penstock::echo

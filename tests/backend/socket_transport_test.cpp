@@ -1,4 +1,5 @@
-// Frames between two loops: whole and in order, and none that is longer than the other side says it may be.
+// Tests frames between two loops. They arrive whole and in order, and a frame that is longer than allowed
+// ends the connection.
 
 #include <sys/socket.h>
 
@@ -34,7 +35,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using std::chrono::steady_clock;
 
-/// One end of a connection, and what it has been told.
+/// One end of a connection, and what this end has received.
 struct LoopEnd {
   explicit LoopEnd(std::size_t longest)
       : loop({.received = [this](ConnectionId, Frame frame) { received.push_back(std::move(frame)); },
@@ -46,7 +47,7 @@ struct LoopEnd {
   SocketLoop loop;
 };
 
-/// Both run until then, or for so long that nothing more will come.
+/// Runs both loops until the condition holds, or for so long that nothing more will come.
 void run_both(LoopEnd& one, LoopEnd& other, const std::function<bool()>& until) {
   const auto latest = steady_clock::now() + seconds(5);
   while (!until() && steady_clock::now() < latest) {
@@ -56,7 +57,7 @@ void run_both(LoopEnd& one, LoopEnd& other, const std::function<bool()>& until) 
 
 enum class Over : std::uint8_t { tcp, socket_pair };
 
-/// Returns the error with which a receiver ends that accepts at most `longest` bytes and receives `sent`.
+/// Returns the error with which the receiver of `sent` ends if it accepts at most `longest` bytes.
 std::string ended_with(Over over, std::size_t longest, const std::vector<Frame>& sent) {
   LoopEnd taker(longest);
   LoopEnd sender(0);
@@ -96,14 +97,15 @@ TEST(SocketLoop, AFrameThatIsLongerThanItMayBeEndsTheConnection) {
   }
 }
 
-// What peers send to a rank's transport: only what is of this program, of this run and of that peer arrives.
+// Tests frames that peers send to a rank's transport. A frame is accepted only if it belongs to this program,
+// this run and this peer.
 
 FlatProgram flat_program_of(const char* schedule, const Shape& shape) {
   const Program program = lowered(*generate(schedule, shape));
   return flatten(program, free_costs(program), {.channels = {}, .iterations = program.iterations});
 }
 
-/// One rank's end, in run 3, to which frames come that a test writes.
+/// The transport of one rank in run 3. A test writes the frames that it receives.
 class ReceivingRank {
  public:
   ReceivingRank(const FlatProgram& flat, std::int32_t rank)
@@ -116,9 +118,9 @@ class ReceivingRank {
                     .run = 3,
                     .send = [](std::int32_t, const Frame&) {}}) {}
 
-  /// Comes over the connection with `peer`.
+  /// Handles a frame as if it came over the connection with `peer`.
   void hear(std::int32_t peer, const DataHeader& header) { transport_.receive(peer, packed(header, {})); }
-  /// Nothing is known of any message.
+  /// Returns true if no message has started.
   bool has_heard_nothing() const {
     for (std::size_t message = 0; message < flat_.messages.size(); ++message) {
       const MessageTime time = transport_.time_of(static_cast<std::int32_t>(message));
@@ -151,7 +153,7 @@ std::int32_t first_collective(const FlatProgram& flat) {
 }
 
 TEST(SocketTransport, ATransferArrivesFromItsSenderAlone) {
-  // Around the ring, so that rank 2 sends to rank 0 as well.
+  // With interleaved stages, messages go around the ring, so rank 2 also sends to rank 0.
   const FlatProgram flat =
       flat_program_of("interleaved", {.stages = 3, .microbatches = 6, .virtual_stages = 2});
   ReceivingRank one(flat, 1);
@@ -173,7 +175,7 @@ TEST(SocketTransport, ATransferArrivesFromItsSenderAlone) {
   wrong(0, [&](DataHeader& header) { header.message = static_cast<std::int32_t>(flat.messages.size()); });
   wrong(0, [&](DataHeader& header) { header.message = first_transfer(flat, 1, 2); });
   wrong(2, [&](DataHeader& header) {
-    header.message = first_transfer(flat, 2, 0);  // but not to this rank
+    header.message = first_transfer(flat, 2, 0);  // it is sent to another rank
     header.from_rank = 2;
   });
   one.hear(0, right);
@@ -194,7 +196,7 @@ TEST(SocketTransport, AFrameThatIsNoHeaderIsPassedOver) {
 }
 
 TEST(SocketTransport, OnlyMembersJoinACollectiveAndEachOnce) {
-  // Three replicas of stage 0 on ranks 0, 1 and 2; rank 3 holds stage 1, and is a peer of all of them.
+  // Three replicas of stage 0 are on ranks 0, 1 and 2. Rank 3 holds stage 1 and is a peer of all of them.
   Shape shape{.stages = 2, .microbatches = 6};
   shape.replicas = {3, 1};
   const FlatProgram flat = flat_program_of("1f1b-rr", shape);

@@ -1,5 +1,6 @@
 #pragma once
-// Somebody at the ports of a job who is none of its ranks: without the secret, or with it.
+// Processes that connect to the ports of a job and are none of its ranks. A Stranger does not know the
+// secret, and an Insider knows it.
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -36,7 +37,7 @@
 
 namespace penstock {
 
-/// Somebody who has found the port and knows no secret.
+/// A process that has found the port and does not know the secret.
 class Stranger {
  public:
   explicit Stranger(std::uint16_t port, const char* host = "127.0.0.1") {
@@ -63,22 +64,22 @@ class Stranger {
     std::size_t sent = 0;
     while (sent < bytes.size()) {
       const ssize_t more = ::send(socket_, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
-      if (more <= 0) return;  // it has been turned away
+      if (more <= 0) return;  // the connection was closed
       sent += static_cast<std::size_t>(more);
     }
   }
-  /// So many bytes, or those that come before the end.
+  /// Returns this number of bytes, or fewer if the connection ends before.
   std::string heard(std::size_t size) const {
     std::string heard(size, '\0');
     const ssize_t got = ::recv(socket_, heard.data(), size, MSG_WAITALL);
     heard.resize(got < 0 ? 0 : static_cast<std::size_t>(got));
     return heard;
   }
-  /// The other side closes the connection within the time.
+  /// Returns true if the other side closes the connection within the time.
   bool is_turned_away(std::chrono::milliseconds within) const {
     return heard_until_the_end(within) != "it was not turned away";
   }
-  /// All bytes that come before the other side closes the connection.
+  /// Returns all bytes that come before the other side closes the connection.
   std::string heard_until_the_end(std::chrono::milliseconds within) const {
     const auto until = std::chrono::steady_clock::now() + within;
     std::string heard;
@@ -105,7 +106,8 @@ void append(std::vector<std::uint8_t>& bytes, Number number) {
   std::memcpy(bytes.data() + at, &number, sizeof(number));
 }
 
-/// "pnstock2", written here once more: a change of the form that no longer turns the old one away is seen.
+/// The letters "pnstock2". They are written here again, so that a change of the protocol that accepts old
+/// connections is noticed.
 inline constexpr std::uint64_t kMagic = 0x32'6b'63'6f'74'73'6e'70;
 
 inline std::vector<std::uint8_t> opening() {
@@ -115,7 +117,8 @@ inline std::vector<std::uint8_t> opening() {
   return bytes;
 }
 
-/// The right form, and no secret: an opening, and frames of one chunk with a proof of zeros.
+/// Returns an opening and frames of one chunk with a proof of zeros. The form is right, but the proofs are
+/// false.
 inline std::vector<std::uint8_t> forged(const std::vector<Frame>& messages) {
   std::vector<std::uint8_t> bytes = opening();
   for (const Frame& message : messages) {
@@ -127,7 +130,7 @@ inline std::vector<std::uint8_t> forged(const std::vector<Frame>& messages) {
   return bytes;
 }
 
-/// Of a job whose ranks are given it.
+/// The secret of a job whose ranks get it from the environment.
 inline constexpr const char* kKnownSecret = "known to all ranks here";
 
 inline Hello hello_of(std::int32_t rank, const std::string& digest = "d") {
@@ -138,7 +141,7 @@ inline ProcessPlace secret_place_of(std::int32_t rank, std::uint16_t port) {
   return {.rank = rank, .coordinator = {.port = port}, .secret = kKnownSecret};
 }
 
-/// Where a process listens beside that port, as the kernel lists it.
+/// Returns another port at which the process listens, as the kernel lists it.
 inline std::optional<std::uint16_t> listening_port_but(pid_t process, std::uint16_t known) {
   std::set<std::string> own;  // "socket:[INODE]"
   std::error_code gone;
@@ -150,7 +153,8 @@ inline std::optional<std::uint16_t> listening_port_but(pid_t process, std::uint1
   while (std::getline(table, line)) {
     std::istringstream words(line);
     const std::vector<std::string> cells{std::istream_iterator<std::string>(words), {}};
-    // Number, local address, remote one, state, queues, timer, retransmits, user, timeouts, inode.
+    // The cells are: number, local address, remote address, state, queues, timer, retransmits, user,
+    // timeouts, inode.
     if (cells.size() < 10 || cells[3] != "0A" || !own.contains("socket:[" + cells[9] + "]")) continue;
     const auto port =
         static_cast<std::uint16_t>(std::stoul(cells[1].substr(cells[1].find(':') + 1), nullptr, 16));
@@ -159,7 +163,7 @@ inline std::optional<std::uint16_t> listening_port_but(pid_t process, std::uint1
   return std::nullopt;
 }
 
-/// Somebody who has the secret, and says chunk by chunk what no rank would.
+/// A process that knows the secret and sends chunks that no rank would send.
 class Insider {
  public:
   explicit Insider(std::uint16_t port) : connection_(port) {
@@ -171,7 +175,7 @@ class Insider {
     proof_.emplace(kKnownSecret, session);
   }
 
-  /// One chunk. `is_last`: of its frame.
+  /// Sends one chunk. `is_last` says that it is the last chunk of its frame.
   void say(const Frame& body, bool is_last = true) {
     std::vector<std::uint8_t> bytes;
     append(bytes, static_cast<std::uint32_t>(body.size()));

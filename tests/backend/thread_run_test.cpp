@@ -1,4 +1,4 @@
-// Measured results, and their comparison with predictions.
+// Tests measured results and their comparison with predictions.
 
 #include <chrono>
 #include <cstdint>
@@ -54,7 +54,7 @@ TEST(ThreadRun, AResultIsAMeasurementOfTheVeryProgramThatWasPredicted) {
 }
 
 TEST(ThreadRun, TimesAreDividedByTheScaleAtWhichTheyWereHeld) {
-  const Experiment experiment = small_experiment("gpipe");  // 20 ms
+  const Experiment experiment = small_experiment("gpipe");  // its makespan is 20 ms
   const auto begin = std::chrono::steady_clock::now();
   const Result result = measured(experiment, {.warmup = 0, .repeats = 3, .time_scale = 2});
   const auto spent = std::chrono::steady_clock::now() - begin;
@@ -100,7 +100,7 @@ TEST(ThreadRun, MoreThreadsThanMayBeStartedAreRefused) {
   EXPECT_FALSE(threads_refusal(1'000'000, {})) << "no bound is known";
 }
 
-/// What the in-process transport, whose channels are directed, says of a program with these lists.
+/// Returns the error for a program with these lists on the in-process transport, which has directed channels.
 std::string refusal_of(const std::string& lists) {
   Experiment experiment = small_experiment("gpipe");
   experiment.program = read_program(
@@ -113,14 +113,14 @@ std::string refusal_of(const std::string& lists) {
 }
 
 TEST(ThreadRun, AProgramThatHangsOnTheTransportIsRefused) {
-  // Rank 1 waits for F1 before it sends what rank 0 waits for before F1.
+  // Rank 1 waits for F1 before it sends the gradient for which rank 0 waits before F1.
   EXPECT_THAT(refusal_of("rank 0: 0F0 0SEND_F0 0RECV_B0 0B0 0F1 0SEND_F1 0RECV_B1 0B1 0STEP\n"
                          "rank 1: 1RECV_F0 1F0 1RECV_F1 1F1 1B0 1SEND_B0 1B1 1SEND_B1 1STEP\n"),
               testing::StartsWith("the program hangs on the in-process transport (directed channels):"));
 }
 
 TEST(ThreadRun, AProgramWhoseMessagesCrossOnTheTransportIsRefused) {
-  // Rank 1 takes the messages of rank 0 in the other order.
+  // Rank 1 receives the messages of rank 0 in the opposite order.
   const std::string refusal = refusal_of(
       "rank 0: 0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B1 0RECV_B0 0B1 0B0 0STEP\n"
       "rank 1: 1RECV_F1 1RECV_F0 1F1 1F0 1B1 1SEND_B1 1B0 1SEND_B0 1STEP\n");

@@ -1,4 +1,5 @@
-// The rules of time: what waits for what, over links that hold, delay and run full.
+// Tests the rules of time: which events wait for which others, over links with durations, latencies and
+// limited queues.
 
 #include <algorithm>
 #include <array>
@@ -39,7 +40,7 @@ namespace {
 
 constexpr Ns kMillisecond = 1'000'000;
 
-/// Executes with occupy modules over emulated links.
+/// Returns the timeline of a run with occupy modules over emulated links.
 Timeline timed(const Experiment& experiment) {
   const FlatProgram flat =
       flatten(experiment.program, experiment.costs,
@@ -66,7 +67,8 @@ const Span& span_of(const Timeline& timeline, std::string_view action) {
   throw std::runtime_error("no action " + std::string(action));
 }
 
-/// Every wait of the rules, on measured times.
+/// Checks the measured times against every wait of the rules. Returns the first rule that is broken, or an
+/// empty text.
 std::string broken_rule(const Experiment& experiment, const Timeline& timeline) {
   std::map<std::int32_t, Ns> computed_until;
   std::map<std::tuple<ActionKind, std::int32_t, std::int32_t, std::int32_t>, const Span*> recvs;
@@ -116,10 +118,11 @@ TEST(ThreadRules, HoldForEveryGeneratorAndForRandomPrograms) {
   }
 }
 
-/// Two stages; rank 0 runs its forwards at once, messages of 1 kB at 100 kB/s take 10 ms:
+/// Returns an experiment with two stages. Rank 0 runs its forwards at once, and messages of 1 kB at 100 kB/s
+/// take 10 ms:
 ///
 ///   rank 0   F0 F1 F2
-///   link       |== F0 =======|== F1 =======|== F2 =======|      and a latency behind each
+///   link       |== F0 =======|== F1 =======|== F2 =======|      each is followed by a latency
 ///   rank 1                   F0            F1            F2
 Experiment two_stages(Ns latency_ns) {
   const Program program = *generate("gpipe", {.stages = 2, .microbatches = 3});
@@ -235,9 +238,9 @@ TEST(Transports, TheInProcessOneIsDeclaredDirectedUnlimitedAndWithoutEagerMessag
   EXPECT_EQ(find_transport("carrier-pigeon"), nullptr);
 }
 
-// How long occupy modules hold their worker, told by a clock that only writes it down.
+// Tests how long occupy modules block their worker. The clock of these tests only records the durations.
 
-/// Time stands still: what is asked for is all that there is to see.
+/// A clock that always shows 0 and records the requested durations.
 class WritingClock : public Clock {
  public:
   Ns now_ns() const override { return 0; }
@@ -256,7 +259,7 @@ const CostTable kCosts{.stages = {{.forward_ns = 1000,
                                    .backward_weight_ns = 900}},
                        .edges = {}};
 
-/// What F, B, I and W of `microbatches` microbatches are held for.
+/// Returns the times for which F, B, I and W of `microbatches` microbatches block their worker.
 std::vector<Ns> held(const Jitter& jitter, std::int32_t microbatches = 1) {
   const WritingClock clock;
   OccupyModule module(kCosts, clock, jitter);

@@ -1,5 +1,5 @@
 #pragma once
-// The seam between executor and transport, with somebody who stands in it.
+// A transport between the executor and another transport, which it watches.
 
 #include <cstdint>
 #include <mutex>
@@ -13,14 +13,15 @@
 
 namespace penstock {
 
-/// Who asked for what a collective brought.
+/// A call of collect(): the rank, and the collective that it asked for.
 struct Collected {
   std::int32_t message = 0;
   std::int32_t rank = 0;
   friend auto operator<=>(const Collected&, const Collected&) = default;
 };
 
-/// Hands all on to `inner`, but for one message (of a collective: the part of rank 1), which gets lost.
+/// Passes all calls to `inner`, except those for one message, which is lost. If the message is a collective,
+/// only the contribution of rank 1 is lost.
 class WatchedTransport : public Transport {
  public:
   explicit WatchedTransport(Transport& inner, std::int32_t lost = kNone) : inner_(inner), lost_(lost) {}
@@ -44,7 +45,7 @@ class WatchedTransport : public Transport {
   void stop() override { inner_.stop(); }
   MessageTime time_of(std::int32_t message) const override { return inner_.time_of(message); }
 
-  /// Requires that all workers have ended.
+  /// Returns all calls of collect(). Requires that all workers have ended.
   const std::vector<Collected>& collected() const { return collected_; }
 
  private:

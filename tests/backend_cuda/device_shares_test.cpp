@@ -1,5 +1,5 @@
-// How SMs are shared out among workers, and how many messages of a directed pair may be on their way. Both
-// are decisions that need no GPU.
+// Tests how SMs are divided among workers, and how many messages of a directed pair may be in flight. These
+// tests need no GPU.
 
 #include <algorithm>
 #include <cstdint>
@@ -43,7 +43,7 @@ TEST(SmSplit, APartIsNeverSmallerThanTheDeviceAllows) {
   EXPECT_EQ(refusal(ampere, 28),
             "28 workers do not fit on a GPU of 108 SMs, whose partitions have 4 or more and a multiple of 2: "
             "take at most 27, or as many GPUs as workers");
-  const SmRules uneven = {.total = 20, .least = 5, .alignment = 4};  // so that the least is 8
+  const SmRules uneven = {.total = 20, .least = 5, .alignment = 4};  // so the smallest partition has 8 SMs
   EXPECT_EQ(split_sms(uneven, 2)->sms_each, 8);
   EXPECT_NE(refusal(uneven, 3), "accepted");
 }
@@ -61,7 +61,7 @@ TEST(SmSplit, ASharedSmIsNamed) {
   EXPECT_EQ(shared_sm({{5, 5}}), "") << "the same partition twice";
 }
 
-// How many messages of a directed pair may be on their way: a decision, without a GPU.
+// Tests the number of messages of a directed pair that may be in flight.
 
 FlatProgram flat_of(const std::string& schedule, std::int32_t stages, std::int32_t microbatches) {
   const Experiment experiment =
@@ -81,8 +81,8 @@ TEST(LinkSlots, OneFOneBNeedsFewHoweverManyMicrobatchesThereAre) {
   EXPECT_LE(of_few, 6);
 }
 
-// A V sends activations and gradients along one directed pair, and takes them in another order than they
-// come.
+// V-shaped schedules send activations and gradients on the same directed pair. The receiver uses them in
+// another order than that of sending.
 TEST(LinkSlots, ASlotIsNotUsedAgainBeforeItsMessageCanHaveBeenTaken) {
   for (const char* schedule : {"1f1b", "gpipe", "zb-v", "dualpipe-v", "chimera"}) {
     const FlatProgram flat = flat_of(schedule, 4, 8);

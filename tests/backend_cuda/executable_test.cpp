@@ -1,4 +1,4 @@
-// The command line on this machine: `penstock` becomes `penstock-cuda`, which says why it cannot run.
+// Tests the command line on this machine. `penstock` starts `penstock-cuda`, which reports why it cannot run.
 
 #include <sys/wait.h>
 
@@ -15,7 +15,7 @@ namespace penstock {
 namespace {
 
 struct Answer {
-  std::string text;  // both streams
+  std::string text;  // the text of stdout and stderr
   int status = -1;
 };
 
@@ -30,7 +30,8 @@ Answer answer_of(const std::string& command) {
   return answer;
 }
 
-/// A machine without NCCL builds the executable without it, which then says that first.
+/// The expected message. On a machine without NCCL, the executable is built without NCCL, and its message
+/// says so.
 #ifdef PENSTOCK_HAS_NCCL
 constexpr const char* kWhyNotNccl = "no GPU can be used: cudaGetDeviceCount: cudaError";
 #else

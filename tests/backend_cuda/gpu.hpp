@@ -1,5 +1,5 @@
 #pragma once
-// Tests that need a GPU skip where there is none, and say why.
+// Skips tests that need a GPU if there is none, and prints the reason.
 
 #include <gtest/gtest.h>
 

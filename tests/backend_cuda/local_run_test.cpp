@@ -1,4 +1,4 @@
-// cuda-local: what it refuses without a GPU, and what it measures with one.
+// Tests the backend cuda-local: its errors without a GPU, and its measurements with one.
 
 #include <algorithm>
 #include <cmath>

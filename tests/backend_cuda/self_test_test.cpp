@@ -1,4 +1,4 @@
-// What `penstock selftest` says.
+// Tests the output of `penstock selftest`.
 
 #include <driver_types.h>
 
@@ -107,7 +107,7 @@ TEST(SelfTest, SeveralGpusExchangeTheRightNumbers) {
   EXPECT_TRUE(test->all_right()) << to_text(*test);
 }
 
-// What a failure of CUDA says.
+// Tests the text of a CUDA error.
 
 TEST(CudaError, NamesTheCallTheCodeAndTheMeaning) {
   EXPECT_NO_THROW(check_cuda(cudaSuccess, "cudaMalloc"));

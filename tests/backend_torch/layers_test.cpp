@@ -1,4 +1,5 @@
-// Each layer's forward and backward halves against autograd of the formula, in double.
+// Compares the forward pass and both halves of the backward pass of each layer with autograd of its formula,
+// in double precision.
 
 #include <cmath>
 #include <cstddef>
@@ -35,7 +36,7 @@ at::Tensor random(at::IntArrayRef sizes, std::uint64_t seed = 1) {
   return at::normal(0, 1, sizes, generator(seed), at::kDouble);
 }
 
-/// Not the initial ones, some of which are 0 or 1.
+/// Returns random weights. The initial weights are not suitable, because some of them are 0 or 1.
 Tensors random_weights(const Layer& layer) {
   at::Generator draws = generator(2);
   Tensors weights = layer.initial_weights(draws);
@@ -50,7 +51,7 @@ Tensors leaves(const Tensors& tensors) {
   return copies;
 }
 
-/// All that a layer computes for one input and one gradient of its output.
+/// The results of a layer for one input and one gradient of its output.
 struct Computed {
   at::Tensor output;
   at::Tensor of_input;
@@ -264,7 +265,7 @@ TEST(Losses, CrossEntropy) {
               [&](const at::Tensor& y) { return at::cross_entropy_loss(y.view({6, 4}), target.flatten()); });
 }
 
-// A torch::nn::Module as a stage computes what the written-out layers compute.
+// Tests that a torch::nn::Module as a stage computes the same numbers as Penstock's own layers.
 
 constexpr std::int64_t kWidth = 4;
 
@@ -319,7 +320,8 @@ TEST(AutogradLayer, OfTokenNumbersHasNoInputGradient) {
   EXPECT_TRUE(at::equal(gradients.at(0).sum(1), at::tensor({0., 4., 0., 0., 2.}, at::kDouble)));
 }
 
-/// Trains a chain of MLPs with the same initial weights, as `layer` computes them.
+/// Trains a chain of MLPs with the layer `layer` and returns the record. All calls use the same initial
+/// weights.
 TrainingRecord trained(const Program& program, const LayerPointer& layer) {
   std::vector<StageDefinition> stages;
   for (std::int32_t stage = 0; stage < program.stage_count(); ++stage) {

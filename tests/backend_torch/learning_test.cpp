@@ -1,4 +1,5 @@
-// A small transformer learns a rule from generated sequences, the same way under every synchronous schedule.
+// Tests that a small transformer learns a rule from generated sequences. All synchronous schedules must give
+// equal results.
 
 #include <algorithm>
 #include <cmath>
@@ -29,10 +30,11 @@ namespace {
 constexpr std::int32_t kStages = 4;
 constexpr std::int32_t kMicrobatches = 4;
 constexpr std::int32_t kSteps = 200;
-constexpr std::int64_t kSequences = 4;  // in a microbatch
+constexpr std::int64_t kSequences = 4;  // the number of sequences in a microbatch
 constexpr TransformerShape kShape{.tokens = 11, .positions = 8, .width = 16, .heads = 2, .blocks = 4};
 
-/// Sequences x, 3 x + 1, 3 (3 x + 1) + 1, ... modulo the number of tokens, one token longer than the model's.
+/// Returns sequences x, 3 x + 1, 3 (3 x + 1) + 1, ... modulo the number of tokens. They have one token more
+/// than the model's input.
 at::Tensor sequences(std::int32_t microbatch) {
   const at::Generator generator =
       at::make_generator<at::CPUGeneratorImpl>(static_cast<std::uint64_t>(microbatch));
@@ -43,7 +45,7 @@ at::Tensor sequences(std::int32_t microbatch) {
   return at::stack(tokens, 1);
 }
 
-/// What unit number `number` of a run sees: one microbatch, or all of a minibatch at once.
+/// Returns the sequences of unit `number` of a run. A unit is one microbatch, or a whole minibatch.
 at::Tensor sequences_of(std::int32_t number, std::int32_t microbatches) {
   std::vector<at::Tensor> parts;
   for (std::int32_t i = 0; i < microbatches; ++i) parts.push_back(sequences(number * microbatches + i));
@@ -51,11 +53,12 @@ at::Tensor sequences_of(std::int32_t number, std::int32_t microbatches) {
 }
 
 struct Learned {
-  std::vector<double> losses;  ///< by step: the mean over its microbatches, before the update
+  std::vector<double> losses;  ///< for each step, the mean loss of its microbatches before the update
   double predicted_seconds_a_step = 0;
 };
 
-/// Trains with one update a minibatch of kMicrobatches; an asynchronous schedule takes the minibatch whole.
+/// Trains with one update for each minibatch of kMicrobatches microbatches. An asynchronous schedule
+/// processes the whole minibatch as one unit.
 Learned learn(const std::string& schedule) {
   const bool whole = find_schedule(schedule)->asynchronous;
   Shape shape{.stages = kStages, .microbatches = kMicrobatches, .iterations = kSteps};
@@ -86,7 +89,7 @@ Learned learn(const std::string& schedule) {
   return learned;
 }
 
-/// Of the last 20 steps.
+/// Returns the mean loss of the last 20 steps.
 double last_loss(const Learned& learned) {
   double sum = 0;
   for (std::size_t i = learned.losses.size() - 20; i < learned.losses.size(); ++i) sum += learned.losses[i];
@@ -130,9 +133,9 @@ TEST(Learning, ConvergesAsynchronouslyWithTheStalenessOfItsStages) {
   EXPECT_LT(learned.predicted_seconds_a_step, learn("1f1b").predicted_seconds_a_step);
 }
 
-// The optimizers against torch.optim's, step by step, in double.
+// Compares each step of the optimizers with torch.optim, in double precision.
 
-/// Ten steps on two tensors with random gradients.
+/// Compares ten steps on two tensors with random gradients.
 template <class Reference, class Options>
 void expect_steps_of(const Options& reference_options, const OptimizerOptions& options) {
   at::Generator draws = at::make_generator<at::CPUGeneratorImpl>(5);

@@ -1,5 +1,5 @@
-// A scenario's network as it is run: what its modules hold is what is predicted from their bytes, whatever
-// the schedule.
+// Tests runs of a scenario's network. For every schedule, the memory of the modules must be the memory that
+// is predicted from their bytes.
 
 #include "backend/torch/network_family.hpp"
 
@@ -59,7 +59,7 @@ bool computes(const Program& program, std::size_t rank) {
                              [](const Action& action) { return action.kind == ActionKind::forward; });
 }
 
-/// Holds the modules' own account against what sim/ says of the measured times.
+/// Compares the memory that the modules count with the memory that sim/ computes from the measured times.
 void expect_predicted_memory(Experiment experiment, const std::string& what) {
   const auto family = family_of(experiment);
   const auto result = run_on_threads(experiment, free_links, {.warmup = 0, .repeats = 1}, *family);
@@ -75,8 +75,8 @@ void expect_predicted_memory(Experiment experiment, const std::string& what) {
       if (computes(experiment.program, rank)) {
         EXPECT_EQ(measured, predicted[rank].peaks[i]) << where;
       } else {
-        // It only takes part in reductions, whose sums it gets when each STEP asks; predicted from their
-        // start.
+        // This rank only takes part in reductions. It gets their sums at each STEP, but the prediction counts
+        // the sums from the start of the reductions.
         EXPECT_LE(measured, predicted[rank].peaks[i]) << where;
       }
     }
@@ -91,7 +91,7 @@ TEST(MeasuredMemory, IsThePredictedOneForEverySchedule) {
                                 ", stages: " + std::to_string(stages) +
                                 ", microbatches: " + std::to_string(microbatches);
       const auto experiment = experiment_of("mlp: {layers: 4, width: 5}", shape, "adam");
-      if (!experiment || experiment->program.slices > 1) continue;  // not that schedule's shape
+      if (!experiment || experiment->program.slices > 1) continue;  // the schedule does not accept this shape
       expect_predicted_memory(*experiment, shape);
       ++ran;
     }
@@ -100,7 +100,7 @@ TEST(MeasuredMemory, IsThePredictedOneForEverySchedule) {
 }
 
 TEST(MeasuredMemory, IsThePredictedOneOfShardedStages) {
-  // 11 x 11 weights and 11 biases a layer divide among 2, 3 and 4 ranks.
+  // A layer has 11 x 11 weights and 11 biases, which can be divided among 2, 3 and 4 ranks.
   for (const int sharding : {1, 2, 3}) {
     for (const int copies : {2, 3, 4}) {
       const std::string shape =
@@ -138,7 +138,7 @@ TEST(MeasuredMemory, ComesBackFromProcesses) {
     EXPECT_EQ((*processes)->ranks[rank].memory.peaks, threads->ranks[rank].memory.peaks);
     EXPECT_GT((*processes)->ranks[rank].memory.peak_bytes, 0);
   }
-  // The same loss, by the note.
+  // The notes contain the loss, so both runs have the same loss.
   EXPECT_EQ((*processes)->notes, threads->notes);
 }
 
@@ -148,7 +148,8 @@ TEST(StageBytes, OfATwoStageMlpAreThoseOfItsFormula) {
   ASSERT_TRUE(experiment);
   const auto bytes = family_of(*experiment)->bytes_of_stages();
   ASSERT_EQ(bytes.size(), 2);
-  // Stage 0: Linear and GELU; both keep their inputs. Two samples of five values of four bytes: 40 bytes.
+  // Stage 0 has Linear and GELU, and both store their inputs. Two samples of five values with four bytes are
+  // 40 bytes.
   EXPECT_EQ(bytes[0], (StageBytes{.input = 40,
                                   .activation = 40,
                                   .gradient = 0,
@@ -162,7 +163,7 @@ TEST(StageBytes, OfATwoStageMlpAreThoseOfItsFormula) {
 }
 
 TEST(NetworkFamily, PayloadsOfManyChunksTravelAndNoLongerOnes) {
-  // Two replicas exchange the gradients of a Linear(300, 300), 361200 bytes.
+  // Two replicas exchange the gradients of a Linear(300, 300), which are 361200 bytes.
   const auto experiment =
       experiment_of("mlp: {layers: 1, width: 300}", "name: data-parallel, stages: 2, microbatches: 2");
   ASSERT_TRUE(experiment) << experiment.error().message;

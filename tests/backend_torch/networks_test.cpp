@@ -1,4 +1,4 @@
-// The networks that scenarios name: their numbers however they are cut, their profiles, their bytes.
+// Tests the networks that scenarios can name: equal results for all cuts, profiles, and bytes.
 
 #include "backend/torch/networks.hpp"
 
@@ -28,7 +28,8 @@ namespace {
 Network small(const std::string& name, std::map<std::string, std::int64_t> sizes) {
   auto network = make_network({.name = name, .sizes = std::move(sizes), .place = ""}, 2);
   if (!network) throw std::runtime_error(network.error());
-  network->inputs.noise = network->targets.noise = at::kDouble;  // so that cuts differ by rounding alone
+  // Results for different cuts then differ only by rounding.
+  network->inputs.noise = network->targets.noise = at::kDouble;
   return *std::move(network);
 }
 
@@ -36,7 +37,7 @@ Network small_branches() {
   return small("branch-net", {{"blocks", 2}, {"width", 3}, {"image", 5}, {"channels", 2}, {"classes", 4}});
 }
 
-/// One minibatch by GPipe, cut as `cut` says; the gradients of all pieces in the model's order.
+/// Runs one minibatch with GPipe and the cut `cut`. Returns the gradients of all pieces in the model's order.
 Tensors gradients_of(const Network& network, const Cut& cut) {
   const auto stages = static_cast<std::int32_t>(cut.size());
   const Program program = complete(*generate("gpipe", {.stages = stages, .microbatches = 3}));
@@ -62,7 +63,7 @@ Tensors gradients_of(const Network& network, const Cut& cut) {
   return all;
 }
 
-/// The branch network of two blocks as one expression.
+/// Computes the branch network of two blocks as one expression.
 at::Tensor branches_by_hand(const Tensors& w, const at::Tensor& images) {
   const auto conv = [&](std::size_t i, const at::Tensor& x) {
     return at::conv2d(x, w[2 * i], w[2 * i + 1], 1, 1);
@@ -94,10 +95,11 @@ TEST(BranchNet, HasTheSameGradientsHoweverItIsCut) {
     EXPECT_TRUE(near(gradients_of(network, even_cut(network.model, stages)), whole)) << stages << " stages";
   }
   ASSERT_EQ(network.model.pieces.size(), 15);
-  // The short branch of the first block (5) behind the long one (2, 3, 4), which passes it by.
+  // The stage of the short branch of the first block (5) follows the stage of the long branch (2, 3, 4). The
+  // output of the long branch passes through it.
   const Cut behind = {{0, 1}, {2, 3, 4}, {5}, {6, 7, 8, 9, 10, 11, 12, 13, 14}};
   EXPECT_TRUE(near(gradients_of(network, behind), whole));
-  // And the other way about.
+  // The stage of the short branch comes first.
   const Cut before = {{0, 1}, {5}, {2, 3, 4}, {6, 7, 8, 9, 10, 11, 12, 13, 14}};
   EXPECT_TRUE(near(gradients_of(network, before), whole));
 }
@@ -162,7 +164,7 @@ TEST(TensorCodec, RefusesAMessageThatIsCutShortOrLies) {
     changed[at] = byte;
     return changed;
   };
-  constexpr std::size_t kType = 4;  // behind the count
+  constexpr std::size_t kType = 4;  // the position of the type, after the count
   EXPECT_THROW(codec.decode(with(0, 255)), std::runtime_error) << "more tensors than there are";
   EXPECT_THROW(codec.decode(with(0, 1)), std::runtime_error) << "something behind the last tensor";
   EXPECT_THROW(codec.decode(with(kType, 255)), std::runtime_error) << "no type";

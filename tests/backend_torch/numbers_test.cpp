@@ -1,4 +1,5 @@
-// Every schedule trains as the unsplit model does: losses and gradients equal those of autograd, in double.
+// Tests that every schedule trains like the model without stages. Losses and gradients must equal those of
+// autograd, in double precision.
 
 #include <algorithm>
 #include <cstddef>
@@ -26,7 +27,7 @@ namespace {
 
 constexpr double kLearningRate = 0.1;
 
-/// As many blocks as stages, so that no stage is empty.
+/// Returns a shape with as many blocks as stages, so that no stage is empty.
 TransformerShape shape_for(const Program& program) {
   return {.tokens = 7, .positions = 4, .width = 4, .heads = 2, .blocks = program.stage_count()};
 }
@@ -40,7 +41,7 @@ Training training_of(const TransformerShape& shape, double loss_scale) {
           .observer = {}};
 }
 
-/// A minibatch's loss is the mean of its microbatches'.
+/// Returns the factor of a microbatch's loss. The loss of a minibatch is the mean over its microbatches.
 double loss_scale_of(const Program& program) {
   return program.update == UpdateRule::microbatch ? 1.0 : 1.0 / program.unit_count();
 }
@@ -96,7 +97,8 @@ std::string name_of(const Shape& shape) {
          (shape.virtual_stages == 1 ? "" : "v" + std::to_string(shape.virtual_stages));
 }
 
-/// K in {1, 2, 4}, M in {1, 2, 4, 8}, and two chunks a rank where they are free to choose.
+/// Returns the shapes with K in {1, 2, 4} and M in {1, 2, 4, 8}. If the schedule accepts a number of chunks,
+/// a rank has two.
 std::vector<Shape> shapes_of(const ScheduleInfo& schedule) {
   const bool chunked = takes_chunks(schedule);
   std::vector<Shape> shapes;
@@ -112,7 +114,7 @@ std::vector<Shape> shapes_of(const ScheduleInfo& schedule) {
   return shapes;
 }
 
-/// The first that the schedule takes, by stages, then microbatches.
+/// Returns the first shape that the schedule accepts, in the order of stages and then microbatches.
 std::optional<Shape> smallest_shape(const ScheduleInfo& schedule) {
   for (std::int32_t stages = 1; stages <= 8; ++stages) {
     for (std::int32_t microbatches = 1; microbatches <= 32; ++microbatches) {
@@ -127,7 +129,8 @@ std::optional<Shape> smallest_shape(const ScheduleInfo& schedule) {
 
 class Schedules : public testing::TestWithParam<std::string> {};
 
-/// Its smallest shape, and those of shapes_of() that it takes; prints which.
+/// Calls `expect` for the schedule's smallest shape, and for the shapes of shapes_of() that it accepts.
+/// Prints these shapes.
 void for_shapes_of(const ScheduleInfo& schedule, void (*expect)(const Program&)) {
   const std::optional<Shape> smallest = smallest_shape(schedule);
   ASSERT_TRUE(smallest) << schedule.constraint;
@@ -174,11 +177,13 @@ Program asynchronous(WeightPolicy weights) {
   return generated("1f1b-rr", {.stages = kNumberedStages, .microbatches = 10, .weights = weights});
 }
 
-/// w(t+1) = w(t) - rate * gradient of f(w_1(t-n+1), w_2(t-n+2), ..., w_n(t)).
+/// Returns the weight version with weight stashing: w(t+1) = w(t) - rate * gradient of f(w_1(t-n+1),
+/// w_2(t-n+2), ..., w_n(t)).
 std::int32_t stashed(std::int32_t stage, std::int32_t microbatch) {
   return std::max(0, microbatch - (kNumberedStages - 1) + stage);
 }
-/// w(t+1) = w(t) - rate * gradient of f(w_1(t-n+1), w_2(t-n+1), ..., w_n(t-n+1)).
+/// Returns the weight version with vertical sync: w(t+1) = w(t) - rate * gradient of f(w_1(t-n+1),
+/// w_2(t-n+1), ..., w_n(t-n+1)).
 std::int32_t of_input_stage(std::int32_t, std::int32_t microbatch) {
   return std::max(0, microbatch - (kNumberedStages - 1));
 }
@@ -204,7 +209,8 @@ TEST(WeightVersions, WithoutStashingTheGradientsAreOthers) {
   const TorchRun latest = run_transformer(asynchronous(WeightPolicy::latest));
   ASSERT_EQ(latest.error, "");
   const TrainingRecord stash = unsplit_transformer(asynchronous(WeightPolicy::stash));
-  // The last stage has one version at a time; on the first, microbatch 1 is the first to see two.
+  // The last stage has only one version at any time. On the first stage, microbatch 1 is the first with two
+  // versions.
   EXPECT_TRUE(near(latest.record.gradients.at({0, 0, 1}), stash.gradients.at({0, 0, 1})));
   EXPECT_FALSE(near(latest.record.gradients.at({0, 0, 2}), stash.gradients.at({0, 0, 2})));
 }

@@ -1,4 +1,4 @@
-// Every number by its definition, remembered.
+// Computes every number from its definition, and caches it.
 
 #include "tests/backend_torch/reference_training.hpp"
 
@@ -40,7 +40,7 @@ class OnDemand {
  private:
   struct Pass {
     double loss = 0;
-    std::vector<Tensors> gradients;  // by stage
+    std::vector<Tensors> gradients;  // the gradients of each stage
   };
 
   const Tensors& weights(std::int32_t stage, std::int32_t rank, std::int32_t version) {
@@ -109,7 +109,7 @@ TrainingRecord train_unsplit(const Program& program, const ReferenceTask& task) 
 
 namespace {
 
-/// Hands out weights in the order of the model.
+/// Returns weights one after another in the order of the model.
 class WeightReader {
  public:
   explicit WeightReader(const Tensors& weights) : weights_(weights) {}

@@ -1,7 +1,7 @@
 #pragma once
-// What training must come to: one thread, the unsplit model, autograd, plain gradient descent. From a program
-// it takes only which weight version each microbatch uses on each stage, and which microbatches a STEP
-// covers.
+// A reference for training: one thread, the model without stages, autograd, and simple gradient descent. It
+// uses the program only to find the weight version of each microbatch on each stage, and the microbatches of
+// each STEP.
 
 #include <cstdint>
 #include <functional>
@@ -19,7 +19,7 @@ namespace penstock::nn {
 using LossOfWeights = std::function<at::Tensor(const std::vector<Tensors>& stages, std::int32_t microbatch)>;
 
 struct ReferenceTask {
-  std::vector<Tensors> weights;  ///< of version 0, by stage
+  std::vector<Tensors> weights;  ///< the weights of version 0, by stage
   LossOfWeights loss;
   double loss_scale = 1;
   double learning_rate = 0.1;
@@ -30,19 +30,20 @@ using StepKey = std::tuple<std::int32_t, std::int32_t, std::int32_t>;  // rank, 
 
 struct TrainingRecord {
   std::map<StepKey, Tensors> gradients;
-  std::map<std::int32_t, double> losses;  ///< by microbatch
+  std::map<std::int32_t, double> losses;  ///< the loss of each microbatch
 };
 
-/// Requires that each microbatch's backward uses the versions of its forward, or that nobody compares the
-/// gradients of one that does not.
+/// Trains the model without stages. Requires that the backward pass of each microbatch uses the weight
+/// versions of its forward pass. Otherwise the gradients of this microbatch are not correct.
 TrainingRecord train_unsplit(const Program& program, const ReferenceTask& task);
 
-// The transformer of backend/torch/models.hpp as one expression that autograd differentiates, and its data.
+// The transformer of backend/torch/models.hpp as a single expression for autograd, and its data.
 
-/// Of one microbatch, from the weights of all stages end to end. Without dropout.
+/// Returns the loss of one microbatch. `weights` has the weights of all stages in order. There is no dropout.
 at::Tensor unsplit_loss(const TransformerShape& shape, const Tensors& weights, std::int32_t microbatch);
 
-/// Random token numbers [2, positions], and for each the one that shall follow.
+/// tokens_of() returns random token numbers [2, positions]. targets_of() returns the token that must follow
+/// each of them.
 at::Tensor tokens_of(const TransformerShape& shape, std::int32_t microbatch);
 at::Tensor targets_of(const TransformerShape& shape, std::int32_t microbatch);
 

@@ -60,7 +60,7 @@ bool same(const Tensors& actual, const Tensors& expected) {
 
 namespace {
 
-/// What the stages that feed nobody saw, and what is left over in any of them.
+/// Collects the losses of the last stages, and the data that remain in any stage.
 void collect(const StageModules& modules, TorchRun& run) {
   for (const auto& of_rank : modules) {
     for (const auto& module : of_rank) {
@@ -127,7 +127,8 @@ TorchRun run_on_threads(const Program& program, const std::vector<StageDefinitio
 
 namespace {
 
-/// What a rank's process is expected to record: its own STEPs, and the losses where it computes them.
+/// Returns the part of the record that a rank's process must have: its own STEPs, and the losses that it
+/// computes.
 TrainingRecord of_rank(const Program& program, const TrainingRecord& all, std::int32_t rank) {
   TrainingRecord own;
   for (const auto& [key, gradient] : all.gradients) {

@@ -1,6 +1,5 @@
 #pragma once
-// Runs programs with LibTorch stages on threads, and compares the tensors that they computed with a
-// reference.
+// Runs programs with LibTorch stages on threads, and compares their tensors with a reference.
 
 #include <cstdint>
 #include <memory>
@@ -18,40 +17,38 @@
 
 namespace penstock::nn {
 
-/// 1e-9 of the larger of 1 and the largest expected magnitude: what two orders of summation in double may
-/// differ by, and no formula.
+/// Compares two tensors. The tolerance is 1e-9 times the larger of 1 and the largest expected magnitude. Two
+/// orders of summation in double precision differ by less, but a wrong formula does not.
 testing::AssertionResult near(const at::Tensor& actual, const at::Tensor& expected);
-/// Each of them, and as many.
+/// Compares two lists of tensors, which must have equal lengths.
 testing::AssertionResult near(const Tensors& actual, const Tensors& expected);
 
-/// Bit by bit.
+/// Returns true if all tensors are equal bit by bit.
 bool same(const Tensors& actual, const Tensors& expected);
 
-// Runs programs with LibTorch stages on threads, and compares what they computed with a reference.
-
-/// Validated and lowered. Test-fatal (throws) when that fails.
+/// Returns the program, validated and lowered. Throws if it is invalid.
 Program complete(const Program& program);
 Program read_program(const std::string& text);
 
-/// The transformer in neighbouring pieces, as even as can be.
+/// Returns the transformer, cut into stages that are as equal as possible.
 std::vector<StageDefinition> even_stages(const TransformerShape& shape, std::int32_t stages,
                                          const SplitOptions& options);
 
 struct TorchRun {
   TrainingRecord record;
-  std::string error;  ///< empty when the run ended well and left nothing behind
+  std::string error;  ///< the error; empty if the run succeeded and no data remain in the stages
 };
 
-/// Executes a lowered program on one thread a rank. Any observer of `training` is replaced.
+/// Executes a lowered program with one thread for each rank. Replaces the observer of `training`.
 TorchRun run_on_threads(const Program& program, const std::vector<StageDefinition>& definitions,
                         const Training& training);
 
-/// Executes it with a process a rank, each of which compares its STEPs and losses with the expected ones.
-/// What is wrong, or nothing.
+/// Executes the program with one process for each rank. Each process compares its STEPs and losses with the
+/// expected ones. Returns a text about the first difference, or an empty text.
 std::string difference_in_processes(const Program& program, const std::vector<StageDefinition>& definitions,
                                     const Training& training, const TrainingRecord& expected);
 
-/// The same STEPs with the same gradients, and the same losses, to 1e-9.
+/// Compares two records. They must have the same STEPs, and gradients and losses that are equal within 1e-9.
 testing::AssertionResult near(const TrainingRecord& actual, const TrainingRecord& expected);
 
 }  // namespace penstock::nn

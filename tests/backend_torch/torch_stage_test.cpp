@@ -1,5 +1,5 @@
-// What a stage is asked beyond mathematics: failures in words, other precisions, draws that do not depend on
-// the cut.
+// Tests other properties of stages: error messages, other precisions, and random numbers that do not depend
+// on the cut.
 
 #include <cmath>
 #include <cstdint>
@@ -82,8 +82,8 @@ TEST(TorchStage, AShapeThatDoesNotFitIsAnErrorOfItsActionWithoutABacktrace) {
   EXPECT_EQ(run.error.find("frame #"), std::string::npos) << run.error;
 }
 
-// Stage graphs that are not chains: what several stages take is summed on the way back, what several stages
-// give is joined on the way forward.
+// Tests stage graphs that are not chains. If several stages read an output, its gradients are added. If a
+// stage reads several outputs, its inputs are concatenated.
 
 constexpr std::int64_t kBranchWidth = 4;
 

@@ -1,6 +1,6 @@
-// Pages are read line by line. A code block is either fenced or indented; what stands outside of blocks is
-// prose, in which links, code spans and tables are looked for. Headings become anchors as GitHub makes them:
-// in lower case, without punctuation, and with hyphens for blanks.
+// Pages are read line by line. Code blocks are fenced or indented. All other lines are prose and can contain
+// links, code spans and table rows. The anchor of a heading is the one that GitHub makes: lower case, no
+// punctuation, hyphens instead of blanks.
 
 #include "tests/cli/documents.hpp"
 
@@ -30,13 +30,13 @@ constexpr std::array<std::string_view, 13> kFolders = {"text", "topology", "sche
 
 /// A code block of a page.
 struct Block {
-  int line = 0;                    ///< the page's line of its first line
-  std::string info;                ///< what follows the opening ```; empty for an indented block
-  std::vector<std::string> lines;  ///< without the indentation of an indented block
-  std::string comment;             ///< the HTML comment above the block; empty: none
+  int line = 0;                    ///< the number of the block's first line in the page
+  std::string info;                ///< the text after the opening ```; empty for an indented block
+  std::vector<std::string> lines;  ///< in an indented block, without the indentation
+  std::string comment;             ///< the HTML comment above the block; empty if there is none
 };
 
-/// A line of prose and its number, counted from 1.
+/// One line of prose.
 struct ProseLine {
   int line = 0;
   std::string text;
@@ -96,7 +96,8 @@ Page page_of(const std::string& text) {
   return page;
 }
 
-/// Returns the word after `key` in an HTML comment, or an empty text if the comment does not begin with it.
+/// Returns the text after `key` in an HTML comment, or an empty text if the comment does not begin with the
+/// key.
 std::string comment_value(const std::string& comment, std::string_view key) {
   const std::string begin = "<!-- " + std::string(key) + ": ";
   const auto end = comment.find(" -->");
@@ -104,7 +105,7 @@ std::string comment_value(const std::string& comment, std::string_view key) {
   return comment.substr(begin.size(), end - begin.size());
 }
 
-/// Appends the commands of a block.
+/// Appends the commands of a block to `steps`.
 void append_commands(const Block& block, std::vector<PageStep>& steps) {
   const std::string needs = comment_value(block.comment, "runs with");
   bool in_session = false;
@@ -142,7 +143,7 @@ bool is_shown(const std::vector<std::string>& shown, std::size_t s, const std::v
   return l < lines.size() && line_is_shown_by(shown[s], lines[l]) && is_shown(shown, s + 1, lines, l + 1);
 }
 
-/// Returns the anchor that GitHub gives to a heading.
+/// Returns the anchor that GitHub makes from a heading.
 std::string anchor_of(std::string_view heading) {
   std::string anchor;
   for (const unsigned char c : heading) {
@@ -175,7 +176,7 @@ bool leads_somewhere(const fs::path& file, const std::string& text, const std::s
   return anchors_of(path.empty() ? text : page_text(target)).contains(link.substr(mark + 1));
 }
 
-/// Returns true if the name begins with one of the source folders and could be that of a file.
+/// Returns true if the name begins with a source folder and may be the name of a file.
 bool is_file_name(const std::string& name) {
   static const std::regex form("[a-z_]+/[A-Za-z0-9_./-]+");
   if (!std::regex_match(name, form) || name.find("NAME") != std::string::npos) return false;
@@ -203,7 +204,7 @@ std::vector<std::string> cells_of(const std::string& row) {
   return cells;
 }
 
-/// Returns the entries of a page's lists, each with its further lines.
+/// Returns the list entries of a page. The continuation lines of an entry are joined to its first line.
 std::vector<ProseLine> claims_of(const std::string& text) {
   std::vector<ProseLine> claims;
   bool inside = false;

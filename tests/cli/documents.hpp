@@ -1,19 +1,20 @@
 #pragma once
 // Reads the project's Markdown pages for the tests of documents.
 //
-// Commands stand in code blocks, indented by four spaces or between ``` lines. Three forms are read:
+// Commands are in code blocks, which are indented by four spaces or enclosed in ``` lines. There are three
+// forms:
 //
-//   $ penstock check crossed.psched        the command is run, and the lines below it must be what it prints;
-//   ...                                    this line stands for any number of lines,
-//   makespan    27.000 ms ...              and three dots at the end of a line for the rest of that line
+//   $ penstock check crossed.psched        the test runs the command; it must print the lines below;
+//   ...                                    matches any number of lines;
+//   makespan    27.000 ms ...              three dots at the end match the rest of the line
 //
-//   penstock simulate mine.yaml            without "$ " the command must end with status 0
+//   penstock simulate mine.yaml            without "$ ", the command must end with status 0
 //
-//   ```yaml mine.yaml                      the block is written to that file, which later commands of the
-//   page read
+//   ```yaml mine.yaml                      the test writes the block to this file; later commands of the
+//                                          page can read it
 //
-// The comment `<!-- not run: REASON -->` on the line above a block, or above the blank line before it,
-// exempts the block. `<!-- runs with: penstock-torch -->` runs it only where that executable has been built.
+// The comment `<!-- not run: REASON -->` excludes the block below it. There may be one blank line between the
+// two. A block with `<!-- runs with: penstock-torch -->` is run only if that executable has been built.
 
 #include <cstddef>
 #include <filesystem>
@@ -27,13 +28,14 @@ namespace penstock {
 
 /// A command of a page.
 struct PageCommand {
-  int line = 0;                       ///< the line of the page that it begins on, counted from 1
-  std::string command;                ///< as a shell reads it
-  std::optional<std::string> output;  ///< the lines that the page shows below it; absent: the page shows none
-  std::string needs;                  ///< the executable that it needs beside `penstock`; empty: none
+  int line = 0;         ///< the number of the command's first line in the page, counted from 1
+  std::string command;  ///< the text that the shell reads
+  /// The lines that the page shows below the command; absent if there are none.
+  std::optional<std::string> output;
+  std::string needs;  ///< the executable that the command needs besides `penstock`; empty if none
 };
 
-/// A file that a page shows and its commands read.
+/// A file whose content is shown on a page. Later commands of the page can read it.
 struct PageFile {
   std::string name;
   std::string text;
@@ -41,38 +43,38 @@ struct PageFile {
 
 using PageStep = std::variant<PageFile, PageCommand>;
 
-/// Returns all pages of the checkout, from its root, in alphabetical order.
+/// Returns the paths of all Markdown pages of the checkout, relative to `root`, in alphabetical order.
 std::vector<std::filesystem::path> pages(const std::filesystem::path& root);
 
-/// Returns the text of a file, or an empty text if there is no such file.
+/// Returns the text of a file, or an empty text if the file does not exist.
 std::string page_text(const std::filesystem::path& file);
 
-/// Returns the files and commands of a page in their order.
+/// Returns the files and commands of a page, in the order of the page.
 std::vector<PageStep> steps_of(const std::string& page);
 
-/// Returns true if `output` is what a page shows, in which "..." stands for any lines or for the rest of a
-/// line.
+/// Returns true if `output` matches `shown`. A line "..." in `shown` matches any number of lines. Three dots
+/// at the end of a line match the rest of the line.
 bool is_shown_by(const std::string& shown, const std::string& output);
 
-/// Returns the links of a page that lead to no file or to no heading, as "LINE: LINK".
+/// Returns the links of a page whose file or heading does not exist, as "LINE: LINK".
 std::vector<std::string> dead_links(const std::filesystem::path& root, const std::filesystem::path& page,
                                     const std::string& text);
 
-/// Returns the file names in code spans, such as `sim/memory/memory.cpp`, that the checkout does not have, as
-/// "LINE: NAME". A name counts from the root or from the page's folder and may leave out `.hpp` and `.cpp`.
-/// Names with NAME or /new stand for files that a reader will write.
+/// Returns the file names in code spans, such as `sim/memory/memory.cpp`, that do not exist in the checkout,
+/// as "LINE: NAME". A name is relative to the root or to the page's folder, and its `.hpp` or `.cpp` may be
+/// left out. Names with NAME or /new are examples and are not checked.
 std::vector<std::string> missing_files(const std::filesystem::path& root, const std::filesystem::path& page,
                                        const std::string& text);
 
-/// Returns the tests of a folder as "Suite.Name".
+/// Returns the names of the tests in a folder, as "Suite.Name".
 std::set<std::string> tests_in(const std::filesystem::path& folder);
 
-/// Returns the entries of a page's lists that name no test, no transcript and no script, and the names that
-/// do not exist, as "LINE: FAULT".
+/// Returns the faults in the lists of a page, as "LINE: FAULT". Each list entry must name a test, a
+/// transcript or a script, and each such name must exist.
 std::vector<std::string> unproven_claims(const std::filesystem::path& root, const std::string& text,
                                          const std::set<std::string>& tests);
 
-/// Returns the table cells of a page that have more than `most` characters, as "LINE: CELL".
+/// Returns the table cells of a page that are longer than `most` characters, as "LINE: CELL".
 std::vector<std::string> long_cells(const std::string& text, std::size_t most);
 
 }  // namespace penstock

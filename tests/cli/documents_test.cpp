@@ -1,6 +1,6 @@
-// Every page of the checkout is held: its commands work and print what the page shows, its links lead
-// somewhere, its files exist, its tables can be read. documents.hpp says how a page marks commands. The tests
-// of the reader come first and show pages that must be refused.
+// Tests every page of the checkout. Its commands must succeed and print what the page shows, its links and
+// file names must exist, and its tables must be readable. documents.hpp defines how a page marks commands.
+// The first tests check the reader with pages that have faults.
 
 #include "tests/cli/documents.hpp"
 
@@ -169,7 +169,7 @@ TEST(Documents, EveryFolderOfSourcesHasAPage) {
   for (const std::string folder :
        {"text", "topology", "schedules", "report", "scenarios", "sim", "backend", "cli", "tests", "bench"}) {
     EXPECT_TRUE(fs::exists(kCheckout / folder / "README.md")) << folder;
-    if (folder == "tests" || folder == "bench") continue;  // one page says what all their folders hold
+    if (folder == "tests" || folder == "bench") continue;  // one page describes all of their folders
     for (const auto& entry : fs::recursive_directory_iterator(kCheckout / folder)) {
       if (entry.path().extension() == ".hpp" || entry.path().extension() == ".cpp") {
         EXPECT_TRUE(fs::exists(entry.path().parent_path() / "README.md"))
@@ -187,13 +187,13 @@ TEST(Robustness, EachClaimNamesATestThatExists) {
 
 // --- doc comments -----------------------------------------------------------------------------------------
 
-/// Returns true if a doc comment begins with a fragment instead of a sentence.
+/// Returns true if a doc comment begins with a fragment of a sentence.
 bool begins_with_a_fragment(const std::string& comment) {
   static const std::regex fragment("(Of|What|Whether|The same|By|Where|As|Whose)\\b.*");
   return std::regex_match(comment, fragment);
 }
 
-/// Returns the first lines of the doc comments of a header.
+/// Returns the first line of each doc comment in a header.
 std::vector<std::string> doc_comments(const fs::path& header) {
   static const std::regex mark("(.*)///<? *(.*)");
   std::vector<std::string> found;
@@ -250,7 +250,7 @@ std::string name_of_test(const testing::TestParamInfo<fs::path>& info) {
   return name;
 }
 
-/// Returns what a command prints on standard output, and its exit status if that is not 0.
+/// Returns the standard output of a command, and its exit status if that is not 0.
 std::string printed_by(const std::string& outcome) {
   std::istringstream lines(outcome);
   std::string printed;

@@ -1,6 +1,6 @@
-// A command takes things from its process that must not change its answer: a German locale (1.234,5), a
-// bound on addresses, and what the environment says of the terminal. Nothing that is read or written may
-// follow the locale.
+// Tests that the environment of a process does not change the answer of a command. It may set a German locale
+// (1.234,5), a limit on the address space, and variables that describe the terminal. No number may be read or
+// written as the locale defines it.
 
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -40,7 +40,7 @@ class GermanNumbers : public std::numpunct<char> {
 
 class Locales : public testing::Test {
  protected:
-  /// What the command prints in a process that has first done `prepare`.
+  /// Runs the command in a child process that first calls `prepare`, and returns its standard output.
   std::string said(const std::vector<std::string>& command, const std::function<void()>& prepare) const {
     const fs::path file = folder_.path() / "said";
     const pid_t child = fork();
@@ -87,7 +87,7 @@ TEST_F(Locales, StreamsOfAGermanProgramChangeNothing) {
 
 TEST_F(Locales, CsOwnFunctionsInAGermanProgramChangeNothing) {
   const std::string made = (folder_.path() / "de_DE.UTF-8").string();
-  // Not without warnings on every system; whether it can be used is what counts.
+  // localedef may print warnings. The test only checks below whether the locale can be used.
   static_cast<void>(std::system(("localedef -i de_DE -f UTF-8 " + made + " > /dev/null 2>&1").c_str()));
   ASSERT_EQ(setenv("LOCPATH", folder_.path().c_str(), 1), 0);
   const bool there = std::setlocale(LC_ALL, "de_DE.UTF-8") != nullptr;
@@ -99,7 +99,7 @@ TEST_F(Locales, CsOwnFunctionsInAGermanProgramChangeNothing) {
   expect_the_same([] { std::setlocale(LC_ALL, "de_DE.UTF-8"); });
 }
 
-// The bound on addresses, which must not reach the executables that `penstock` becomes.
+// The address-space limit of `penstock` must not apply to the executables that it starts.
 
 rlim_t bound_now() {
   rlimit bound{};
@@ -111,7 +111,7 @@ TEST(AddressSpace, WhatStartsBehindABoundProcessHasTheBoundFromBefore) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "sanitizers keep their own bounds";
 #endif
-  // In a child, since a bound of this process would stay.
+  // This needs a child process, because the limit would stay in this process.
   EXPECT_EXIT(
       {
         const rlim_t before = bound_now();
@@ -129,7 +129,7 @@ TEST(AddressSpace, WithoutABoundThereIsNothingToRestore) {
   EXPECT_EQ(bound_now(), before);
 }
 
-// What the environment says of a terminal, as terminals and users set it.
+// The environment variables with which terminals and users describe a terminal.
 
 TEST(Terminal, ShowsTheColoursThatItAnnounces) {
   EXPECT_EQ(colours_of({.term = "xterm-256color", .colorterm = "truecolor"}), TerminalColours::true_colour);

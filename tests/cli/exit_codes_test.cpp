@@ -1,4 +1,4 @@
-// Scripts rely on the exit codes that docs/reference/exit-codes.md lists: each is provoked here.
+// Scripts rely on the exit codes that docs/reference/exit-codes.md lists. The tests provoke each code.
 
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -49,7 +49,7 @@ namespace fs = std::filesystem;
 class ExitCodes : public testing::Test {
  protected:
   std::string outcome(const std::string& command) const { return outcome_of(command, folder_.path()); }
-  /// The status that the command ends with, as its transcript shows it.
+  /// Expects that the command ends with this status.
   void expect(ExitCode code, const std::string& command) const {
     const std::string printed = outcome(command);
     std::smatch found;
@@ -57,7 +57,7 @@ class ExitCodes : public testing::Test {
     EXPECT_EQ(failed ? std::stoi(found[1]) : 0, static_cast<int>(code)) << "$ " << command << "\n" << printed;
   }
 
-  /// Sanitizers take more addresses than there is memory before anything else runs.
+  /// A sanitizer reserves a very large address space when a program starts, so no limit can be set.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   static constexpr bool kAddressesCanBeBounded = false;
 #else
@@ -69,7 +69,7 @@ class ExitCodes : public testing::Test {
 
 const std::string kRun = "penstock run --schedule 1f1b --pp-size 2 --num-microbatches 4 --repeats 1 ";
 
-/// By number, what a code means, in lower case and up to where it is explained.
+/// Maps each exit code to its meaning, in lower case and without the explanation that follows.
 using Meanings = std::map<int, std::string>;
 
 std::string in_short(const std::string& meaning) {
@@ -79,7 +79,7 @@ std::string in_short(const std::string& meaning) {
   return text;
 }
 
-/// Returns the rows of the table in the reference.
+/// Returns the meanings in the table of the reference page.
 Meanings meanings_of_page() {
   std::ifstream page(source_path("docs/reference/exit-codes.md"));
   Meanings meanings;
@@ -93,7 +93,7 @@ Meanings meanings_of_page() {
   return meanings;
 }
 
-/// "Exit status: 0 ok; 1 a check failed (...); 2 bad input."
+/// Reads a text such as "Exit status: 0 ok; 1 a check failed (...); 2 bad input."
 Meanings meanings_of_help(std::string help) {
   const std::string begin = "Exit status: ";
   help.erase(0, std::min(help.size(), help.find(begin) + begin.size()));
@@ -121,15 +121,15 @@ TEST_F(ExitCodes, TheHelpSaysWhatThePageSays) {
   const Meanings page = meanings_of_page();
   const Meanings help = meanings_of_help(outcome("penstock --help"));
   ASSERT_EQ(page.size(), help.size());
-  // The help may add a few words to the meaning that the page gives.
+  // The help may add a few words after the meaning that the page gives.
   for (const auto& [code, meaning] : page) EXPECT_THAT(help.at(code), testing::StartsWith(meaning)) << code;
 }
 
 TEST_F(ExitCodes, ZeroIsOk) { expect(ExitCode::ok, kRun); }
 
 TEST_F(ExitCodes, OneIsACheckThatFailed) {
-  // Rank 0 has F1 to send when rank 1 has B0 to send: with one queue a rank neither goes on; with one a
-  // direction both do.
+  // Rank 0 must send F1 while rank 1 must send B0. With one queue for each rank, neither rank can continue.
+  // With one queue for each direction, both can.
   folder_.write("hangs.psched",
                 "penstock program 1\nschedule crossed\nmicrobatches 2\nstage 0: rank 0\nstage 1: rank 1\n"
                 "rank 0: 0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0 0RECV_B1 0B1\n"
@@ -207,7 +207,7 @@ TEST_F(ExitCodes, AGridThatMemoryCannotHoldIsBadInput) {
 
 TEST_F(ExitCodes, ProcessesWithoutAddressesForTheirThreadsAreBadInput) {
   if (!kAddressesCanBeBounded) GTEST_SKIP() << "no bound on addresses under a sanitizer";
-  // Stacks that are larger than the bound, which the program itself is far below.
+  // The stacks of the threads are larger than this limit. The program itself needs far less.
   const std::string bounds = "ulimit -s 400000; ulimit -v 300000; ";
   expect(ExitCode::bad_input, bounds + kRun + "--backend cpu-process");
   EXPECT_THAT(
@@ -260,7 +260,7 @@ TEST_F(ExitCodes, ANumberInJsonThatNoDoubleHoldsIsBadInput) {
   EXPECT_THAT(outcome(scenario), testing::HasSubstr("the number is too large"));
 }
 
-// The number of a closed stream goes to the next file that is opened.
+// If a stream is closed, the next file that is opened gets the stream's descriptor number.
 TEST_F(ExitCodes, WhatIsPrintedOnAClosedStreamGoesIntoNoFile) {
   const std::string command =
       "penstock sweep --schedule 1f1b,gpipe --pp-size 4 --num-microbatches 8 --resume points";
@@ -270,7 +270,7 @@ TEST_F(ExitCodes, WhatIsPrintedOnAClosedStreamGoesIntoNoFile) {
   expect(ExitCode::ok, command);
 }
 
-/// What a program with more than `penstock` has ends with, in a process of its own.
+/// Runs `penstock` with extensions and more arguments in a child process, and returns its exit status.
 int status_of_a_run(const Extensions& extensions, std::vector<const char*> more) {
   const pid_t child = fork();
   if (child == 0) {
@@ -294,7 +294,7 @@ TEST_F(ExitCodes, ThreeIsAFaultOfPenstock) {
   EXPECT_EQ(status_of_a_run(faulty, {}), static_cast<int>(ExitCode::internal_error));
 }
 
-/// Of modules that throw when they compute.
+/// A family whose modules throw when they compute.
 class ThrowingFamily : public OccupyFamily {
  public:
   explicit ThrowingFamily(const Experiment& experiment) : OccupyFamily(experiment, Jitter{}) {}
@@ -335,7 +335,7 @@ TEST_F(ExitCodes, FourIsAPeerThatWasKilled) {
 }
 
 TEST_F(ExitCodes, FourIsAProcessThatWasSuspended) {
-  // No action takes as long as the deadline, and all of them take a minute.
+  // Each action is shorter than the deadline, but all actions together take a minute.
   const std::string command =
       "penstock run --schedule 1f1b --pp-size 2 --num-microbatches 4 --repeats 50 --time-scale 100 "
       "--deadline "
@@ -346,7 +346,7 @@ TEST_F(ExitCodes, FourIsAProcessThatWasSuspended) {
   EXPECT_THAT(printed, testing::EndsWith("[exit 4]\n"));
 }
 
-// What ends it ends others so, too: a shell's 128 and the signal's number.
+// If a signal ends the program, a shell shows the status 128 plus the signal's number, as for any program.
 TEST_F(ExitCodes, ASignalIsSeenByAShell) {
   const std::string held = "--time-scale 10000 & run=$!; sleep 0.3; kill -";
   for (const auto& [signal, status] : {std::pair("HUP", 129), std::pair("TERM", 143)}) {
@@ -356,7 +356,7 @@ TEST_F(ExitCodes, ASignalIsSeenByAShell) {
 }
 
 TEST_F(ExitCodes, FourIsAPortThatIsBusyOrAPeerThatNeverComes) {
-  // A port that something else listens on, found by letting the system choose one.
+  // The system chooses a free port, and this test listens on it.
   const int held = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -369,7 +369,7 @@ TEST_F(ExitCodes, FourIsAPortThatIsBusyOrAPeerThatNeverComes) {
                                " " + kRun + "--backend cpu-process";
   expect(ExitCode::run_failed, launched);
   EXPECT_THAT(outcome(launched), testing::HasSubstr("Address already in use"));
-  // Now the port is free, and rank 0 waits for a rank 1 that nobody starts.
+  // Now the port is free. Rank 0 waits for rank 1, which never starts.
   close(held);
   expect(ExitCode::run_failed, launched);
   EXPECT_THAT(outcome(launched), testing::HasSubstr("for rank 1 to join"));
@@ -379,7 +379,7 @@ TEST_F(ExitCodes, SeventySevenIsAPartThatIsNotThere) {
   expect(ExitCode::not_available, "CUDA_VISIBLE_DEVICES= " + kRun + "--backend cuda-local");
 }
 
-// What scripts learn from a run that did not end well.
+// Exit codes of runs that fail.
 
 TEST(Measuring, EachKindOfErrorHasAnExitCode) {
   EXPECT_EQ(exit_code_of(ErrorKind::bad_input), ExitCode::bad_input);

@@ -1,6 +1,6 @@
-// Every flag of every command, as `penstock COMMAND --help` lists them, with values that are none: an empty
-// one is refused and never counts as not given, and a number is what its decimal digits say or it is refused.
-// A flag that is added later is tried as well; a new kind of value has to be said here.
+// Tests invalid values for every flag of every command that `penstock COMMAND --help` lists. An empty value
+// must be refused and must not count as an absent flag. A number must be read as decimal digits or refused.
+// New flags are tested automatically, but a new kind of value must be added to value_of().
 
 #include <algorithm>
 #include <array>
@@ -35,7 +35,7 @@ struct Said {
   std::string err;
 };
 
-/// What the command does in this process.
+/// Runs the command in this process.
 Said said(const Words& command) {
   std::vector<const char*> arguments = {"penstock"};
   for (const std::string& argument : command) arguments.push_back(argument.c_str());
@@ -48,10 +48,11 @@ Said said(const Words& command) {
   return said;
 }
 
-/// One line of a help: "--pp-size N    K, ranks", "-o,--output FILE ...", "CONFIG FILE REQUIRED".
+/// One line of a help text, such as "--pp-size N    K, ranks", "-o,--output FILE ..." or "CONFIG FILE
+/// REQUIRED".
 struct Listed {
   Words names;
-  std::string type;  ///< "N"; empty: it takes no value
+  std::string type;  ///< such as "N"; empty if the flag takes no value
   bool required = false;
 };
 
@@ -60,7 +61,7 @@ struct ListedCommand {
   std::vector<Listed> flags;
   std::vector<Listed> positionals;
 
-  /// Something for each argument that must be there.
+  /// Returns the command with a value for each required argument.
   Words with_required() const {
     Words words = {name};
     for (const Listed& positional : positionals) {
@@ -70,7 +71,8 @@ struct ListedCommand {
   }
 };
 
-/// The first column of a line of a help, in words; none where the line goes on with another one's text.
+/// Returns the words in the first column of a help line. Empty if the line continues the text of another
+/// line.
 Words first_column(const std::string& line) {
   if (!line.starts_with("  ") || line.starts_with("   ")) return {};
   std::istringstream column(line.substr(0, line.find("  ", 2)));
@@ -88,7 +90,7 @@ Words names_of(const std::string& column) {
 
 Listed listed(const Words& column) {
   Listed one{.names = names_of(column.front()), .type = {}, .required = column.back() == "REQUIRED"};
-  // "Excludes: --gallery" is no value.
+  // "Excludes: --gallery" describes no value.
   if (column.size() > 1 && !column[1].ends_with(':')) one.type = column[1];
   return one;
 }
@@ -145,7 +147,7 @@ void expect_refused(const Words& command, std::string_view begin, std::string_vi
       << line_of(command);
 }
 
-/// What kinds of values flags take, by the words of the help.
+/// The kinds of values that flags take.
 enum class Value { number, numbers, quantity, other };
 
 Value value_of(const std::string& type) {
@@ -167,7 +169,8 @@ Value value_of(const std::string& type) {
   return found == kinds.end() ? Value::other : found->second;
 }
 
-/// What some reader of numbers takes and nobody means: other bases, infinities, signs, blanks, separators.
+/// Texts that some number parsers accept but no user means as a number: other bases, infinities, signs,
+/// blanks and separators.
 const Words kNoNumbers = {"0x2",  "1e999", "nan", "inf",  "-1",    "99999999999999999999",
                           " 5",   "5 ",    "+5",  "5,5x", "1_000", "0b1",
                           "1:30", "one",   "."};
@@ -226,7 +229,8 @@ TEST(FlagValues, AnEmptySettingIsRefused) {
   for (const ListedCommand& command : commands()) {
     if (std::ranges::none_of(command.flags, [](const Listed& flag) { return flag.names.back() == "--set"; }))
       continue;
-    // With a file whose settings are read first: it is there, so that nothing else is amiss.
+    // The settings of some commands are read from a file first. This file exists, so the setting is the only
+    // error.
     Words words = {command.name, source_path("scenarios/library/vgg16-cluster-a.yaml")};
     if (command.name == "check" || command.name == "convert") words = {command.name};
     for (const std::string value : {"training.iterations=", "training.iterations= "}) {
@@ -250,7 +254,8 @@ TEST(FlagValues, NumbersAreDecimalOrRefused) {
   }
 }
 
-/// What the suffixes of a command's output files may be, as it says where one is none.
+/// Returns the suffixes that the command's output files may have. They are listed in the error for a wrong
+/// suffix.
 Words suffixes_of(const ListedCommand& command) {
   const std::string refused = said(with(command.with_required(), {"-o", "x.none"})).err;
   const std::string begin = "expected a name that ends in ";
@@ -263,7 +268,7 @@ Words suffixes_of(const ListedCommand& command) {
   return suffixes;
 }
 
-// Before anything is read: what the command needs is not there.
+// The input files of the command do not exist, so this error must come before they are read.
 TEST(FlagValues, AnOutputThatCannotBeIsRefusedBeforeTheWork) {
   std::size_t writing = 0;
   for (const ListedCommand& command : commands()) {
@@ -283,7 +288,7 @@ TEST(FlagValues, AnOutputThatCannotBeIsRefusedBeforeTheWork) {
   EXPECT_EQ(writing, commands().size() - 1) << "selftest alone has no file to write";
 }
 
-/// What begins a flag's value that ends in a file's name; nothing where no file is named.
+/// Returns the text before the file name in the flag's value. Empty optional if the value names no file.
 std::optional<std::string> before_a_file(const Listed& flag) {
   if (flag.type == "FILE") return "";
   if (flag.type == "DEVICE=FILE") return "b200-sxm=";
@@ -291,11 +296,11 @@ std::optional<std::string> before_a_file(const Listed& flag) {
   return std::nullopt;
 }
 
-/// The command once for each of its arguments that may name `file`: all that it reads, and what else it
-/// writes.
+/// Returns one command for each argument that may name `file`: each input file, and each output file other
+/// than -o.
 std::vector<Words> commands_with(const ListedCommand& command, const std::string& file) {
   std::vector<Words> all;
-  // Names of experiments.
+  // The arguments of reproduce are names of experiments.
   const std::size_t files = command.name == "reproduce" ? 0 : command.positionals.size();
   for (std::size_t i = 0; i < files; ++i) {
     Words words = {command.name};
@@ -345,7 +350,7 @@ TEST(FlagValues, NorDoesTheOtherOutputOfACheckReplaceWhatItReads) {
   EXPECT_EQ(test::text_of(file), "kept\n");
 }
 
-/// A command with all that it needs, so that a flag's text is read.
+/// A command with everything that it needs before it reads the values of `flags`.
 struct Complete {
   Words command;
   Words flags;
@@ -397,7 +402,7 @@ TEST(FlagValues, ListsAndQuantitiesAreDecimalOrRefused) {
       for (const std::string& text : kNoNumbers) {
         // Blanks may stand around a number that has a unit.
         const bool blank = text.starts_with(' ') || text.ends_with(' ');
-        // A rate is no 64-bit number.
+        // A rate is not stored in 64-bit integers, so the large number is valid.
         const bool large = text.starts_with("9999") && one.unit == "GB/s";
         if (!one.unit.empty() && (blank || large)) continue;
         expect_refused(with(one.command, {flag, text + one.unit}), "penstock: " + flag, "got ");

@@ -1,4 +1,4 @@
-// Flags become numbers and scenarios. flag_values_test.cpp tries every flag with values that are none.
+// Tests how flags become numbers and scenarios. flag_values_test.cpp tests invalid values for every flag.
 
 #include <cstdint>
 #include <string>

@@ -1,5 +1,5 @@
-// Ctrl-C, a closed terminal or a batch system in the midst of long work: the program ends by the signal,
-// soon, with its children, and what was done is there.
+// Tests that Ctrl-C, a closed terminal or a batch system can stop a long command. The program and its
+// children must end soon, by the signal, and the finished work must be saved.
 
 #include <fcntl.h>
 #include <signal.h>  // NOLINT(modernize-deprecated-headers): kill() is POSIX's
@@ -44,10 +44,10 @@ constexpr int kSlowdown = 8;
 #else
 constexpr int kSlowdown = 1;
 #endif
-constexpr std::chrono::seconds kLongest{300 * kSlowdown};  // for whatever the machine is busy with
-constexpr std::chrono::seconds kMostToTheEnd{kSlowdown};   // from a signal on
+constexpr std::chrono::seconds kLongest{300 * kSlowdown};  // the longest wait, even on a busy machine
+constexpr std::chrono::seconds kMostToTheEnd{kSlowdown};   // the most time from the signal to the end
 
-/// Returns the time of processors that a process has had so far; 0 of one that is not there.
+/// Returns the CPU time of a process, or 0 if the process does not exist.
 std::chrono::nanoseconds processor_time_of(pid_t process) {
   clockid_t clock{};
   timespec spent{};
@@ -55,7 +55,7 @@ std::chrono::nanoseconds processor_time_of(pid_t process) {
   return std::chrono::seconds(spent.tv_sec) + std::chrono::nanoseconds(spent.tv_nsec);
 }
 
-/// Returns the time of processors that all processes have had which this one has reaped.
+/// Returns the CPU time of all child processes that this process has waited for.
 std::chrono::nanoseconds processor_time_of_reaped() {
   rusage usage{};
   getrusage(RUSAGE_CHILDREN, &usage);
@@ -63,7 +63,7 @@ std::chrono::nanoseconds processor_time_of_reaped() {
          std::chrono::microseconds(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
 }
 
-/// Asks every 10 ms until the condition holds; false after kLongest.
+/// Checks the condition every 10 ms. Returns false if it does not hold within kLongest.
 template <class Condition>
 bool comes_true(const Condition& condition) {
   for (const auto begin = SteadyClock::now(); SteadyClock::now() - begin < kLongest;) {
@@ -78,17 +78,17 @@ Words extended(Words arguments, const Words& more) {
   return arguments;
 }
 
-/// `penstock` with arguments, its output in the files out and err of a directory of its own.
+/// Runs `penstock` in its own folder. Its output goes to the files out and err there.
 class Interrupted : public testing::Test {
  protected:
-  // Of what the program leaves behind the test is the parent then.
+  // If the program leaves children behind, the test process becomes their parent.
   static void SetUpTestSuite() { prctl(PR_SET_CHILD_SUBREAPER, 1); }
   static void TearDownTestSuite() { prctl(PR_SET_CHILD_SUBREAPER, 0); }
 
   void TearDown() override { end(process_); }
 
-  /// The program, which is at work when `is_at_work` comes true, ends by the signal within a second, and its
-  /// children with it. One of three is enough.
+  /// Starts the program, waits until `is_at_work` holds, and sends the signal. The program and its children
+  /// must end by it within a second. One success in three attempts is enough.
   void expect_end_by(int signal, const Words& arguments, const std::function<bool()>& is_at_work) {
     constexpr int kTries = 3;
     SteadyClock::duration took{};
@@ -101,14 +101,14 @@ class Interrupted : public testing::Test {
     EXPECT_LE(std::chrono::duration<double>(took).count(), kMostToTheEnd.count()) << strsignal(signal);
   }
 
-  /// Returns a condition for expect_end_by(): the program has had so much time of processors, with a
-  /// sanitizer's checks more. A busy machine gives it later, and then the program is as far as on any other.
+  /// Returns a condition for expect_end_by(): the program has used this much CPU time. A sanitizer increases
+  /// the time. The condition does not depend on how busy the machine is.
   std::function<bool()> has_worked_for(std::chrono::milliseconds time) const {
     return [this, time] { return processor_time_of(process_) >= kSlowdown * time; };
   }
 
   std::string text(const std::string& file) const { return test::text_of(folder_.path() / file); }
-  /// Names in the folder, sorted.
+  /// Returns the sorted names of the files in the folder.
   Words files() const {
     Words names;
     for (const auto& entry : fs::directory_iterator(folder_.path())) names.push_back(entry.path().filename());
@@ -116,10 +116,10 @@ class Interrupted : public testing::Test {
     return names;
   }
 
-  int ignored_ = 0;  ///< a signal that the program is started to ignore
+  int ignored_ = 0;  ///< a signal that the program ignores from its start
   void ask_to_end(int signal) const { kill(process_, signal); }
 
-  /// Processes that it has started and not waited for yet.
+  /// Returns the children of the program that it has not waited for yet.
   std::vector<pid_t> children() const {
     std::vector<pid_t> found;
     std::error_code ended;
@@ -138,7 +138,7 @@ class Interrupted : public testing::Test {
     waitpid(process, nullptr, 0);
   }
 
-  /// In an empty folder. Does not wait; one that was started before is ended.
+  /// Ends an earlier program, empties the folder and starts the program there. Does not wait for its end.
   void start(const Words& arguments) {
     end(std::exchange(process_, 0));
     for (const auto& entry : fs::directory_iterator(folder_.path())) fs::remove_all(entry.path());
@@ -159,9 +159,9 @@ class Interrupted : public testing::Test {
     _exit(1);
   }
 
-  /// Returns how long the program takes to end, with its children, which it must not leave behind. Of wall
-  /// time and time of processors it is the shorter: a busy machine makes it wait, and many processors work at
-  /// once.
+  /// Returns the time from the signal to the end of the program and its children. It is the smaller of the
+  /// wall time and the CPU time. On a busy machine the wall time is too long. With many processors the CPU
+  /// time is too long.
   SteadyClock::duration time_to_end_by(int signal) {
     std::vector<pid_t> all = children();
     all.push_back(process_);
@@ -183,7 +183,8 @@ class Interrupted : public testing::Test {
     return std::min<SteadyClock::duration>(SteadyClock::now() - begin, processor_time_of_reaped() - before);
   }
 
-  /// Reaps it then. A child is the program's before it is this test's.
+  /// Returns true if the process has ended. Waits for it if this test is its parent. Before the program ends,
+  /// a child belongs to the program and not to this test.
   static bool has_ended(pid_t process, int& status) {
     return waitpid(process, &status, WNOHANG) == process || kill(process, 0) != 0;
   }
@@ -192,7 +193,7 @@ class Interrupted : public testing::Test {
   pid_t process_ = 0;
 };
 
-// Minutes of searching for an order.
+// Flags with which the search for an order takes minutes.
 const Words kLongSearch = {"--pp-size",
                            "16",
                            "--num-microbatches",
@@ -220,13 +221,13 @@ TEST_F(Interrupted, SweepKeepsThePointsThatAreDoneAndDoesNotWaitForALongOne) {
     EXPECT_THAT(rows, testing::Not(testing::HasSubstr("zb-v")));
     EXPECT_EQ(files(), (Words{"err", "out", "points", "rows.csv"}));
   }
-  // Nobody is there to read an answer any more.
+  // After SIGHUP nobody reads the answer, so none is written.
   expect_end_by(SIGHUP, sweep, is_begun);
   EXPECT_EQ(files(), (Words{"err", "out", "points"}));
   EXPECT_TRUE(is_begun());
 }
 
-/// Half a minute of tuning and more.
+/// Returns a tuning command that takes more than half a minute.
 Words long_tuning() {
   return {"tune",
           "--model",
@@ -271,7 +272,7 @@ TEST_F(Interrupted, TuneDoesNotGoThroughAllOtherMachines) {
   EXPECT_THAT(text("best.json"), testing::HasSubstr("interrupted: "));
 }
 
-// Ctrl-C is not meant for what a script has started behind `&`, where shells have it ignored.
+// A shell starts background commands of a script with SIGINT ignored, because Ctrl-C is not meant for them.
 TEST_F(Interrupted, ASignalThatIsIgnoredStaysSo) {
   const Words sweep =
       extended({"sweep", "--schedule", "gpipe,zb-v", "--resume", "points", "--json"}, kLongSearch);
@@ -286,19 +287,19 @@ TEST_F(Interrupted, ASignalThatIsIgnoredStaysSo) {
   EXPECT_THAT(text("err"), testing::HasSubstr("interrupted: 1 of 2 points are done"));
 }
 
-// --- commands that keep nothing of what they were about ----------------------------------------------------
+// --- commands that save no partial work --------------------------------------------------------------------
 
-/// A command that would take seconds.
+/// A command that would take seconds or longer.
 struct LongWork {
-  std::string name;  // of the test
-  Words arguments;   // "IN/" stands for a folder of inputs
+  std::string name;  // name of the test
+  Words arguments;   // "IN/" is replaced by a folder of inputs
   std::size_t processes = 0;
   void (*prepare)(const fs::path& inputs) = nullptr;
 };
 
 void PrintTo(const LongWork& work, std::ostream* out) { *out << work.name; }
 
-/// Two results of 29 MB, one of which says that it was measured.
+/// Writes two results of 29 MB. One has the kind "measured".
 void write_long_results(const fs::path& inputs) {
   outcome_of(
       "penstock simulate --schedule 1f1b --pp-size 16 --num-microbatches 1500 --timeline --quiet -o "
@@ -306,7 +307,7 @@ void write_long_results(const fs::path& inputs) {
       inputs);
 }
 
-/// The rows of the library many times.
+/// Writes the rows of a library file many times.
 void write_long_measurements(const fs::path& inputs) {
   const std::string rows = test::text_of(source_path("scenarios/library/runs/vtrain_iterations.csv"));
   const std::string without_head = rows.substr(rows.find('\n') + 1);
@@ -355,7 +356,8 @@ class InterruptedWork : public Interrupted, public testing::WithParamInterface<L
     return words;
   }
 
-  /// All of its processes are there, and somebody works or waits beside the thread that it begins with.
+  /// Returns true if all processes exist and the work has begun: there is a child or a second thread, or the
+  /// main thread has used some CPU time.
   bool is_at_work() const {
     if (children().size() < GetParam().processes) return false;
     std::error_code ended;
@@ -366,11 +368,11 @@ class InterruptedWork : public Interrupted, public testing::WithParamInterface<L
   ScratchFolder inputs_;
 
  private:
-  /// Hundredths of a second that it has had of processors.
+  /// Returns the user CPU time of the program in clock ticks, which are hundredths of a second.
   long ticks() const {
     const std::string stat = test::text_of(proc() / "stat");
     std::istringstream fields(stat.substr(std::min(stat.rfind(')') + 1, stat.size())));
-    constexpr int kUserTime = 12;  // behind the name, as proc(5) counts
+    constexpr int kUserTime = 12;  // position after the name, from proc(5)
     std::string field;
     for (int i = 0; i < kUserTime && fields >> field; ++i) continue;
     return field.empty() ? 0 : std::strtol(field.c_str(), nullptr, 10);

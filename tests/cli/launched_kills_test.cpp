@@ -1,6 +1,7 @@
-// Ranks as torchrun starts them, a process each on the loopback interface, and a signal to one of them at a
-// random moment: while they come together, run or put their times together. Whoever stays alive ends in time,
-// with a status of the table, a sentence that says who, where and with whom, and nothing that is left behind.
+// Starts ranks as torchrun does, one process for each rank on the loopback interface. A signal goes to one
+// rank at a random moment: while the ranks connect, run, or collect their times. The other ranks must end in
+// time, with a status of the table. Their message must name the rank, the action and a peer. No file may be
+// left behind.
 
 #include <fcntl.h>
 #include <signal.h>  // NOLINT(modernize-deprecated-headers): kill() is POSIX's
@@ -40,20 +41,20 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using std::chrono::steady_clock;
 
-constexpr seconds kJobDeadline{1};        // as the ranks are told
-constexpr milliseconds kJobSlack{2'000};  // beyond it, for whatever the machine is busy with
+constexpr seconds kJobDeadline{1};        // the value of --deadline
+constexpr milliseconds kJobSlack{2'000};  // extra time for a busy machine
 
-/// What becomes of a job, and when.
+/// Describes one job, its signal and all start times.
 struct JobPlan {
   std::int32_t ranks = 2;
-  bool has_secret = false;          ///< from the environment; otherwise rank 0 leaves it in a file
-  std::vector<microseconds> start;  ///< by rank, from the beginning
+  bool has_secret = false;  ///< The secret is in the environment. Otherwise rank 0 writes it to a file.
+  std::vector<microseconds> start;  ///< start time of each rank, from the beginning of the job
   std::int32_t victim = 0;
-  int signal = 0;  ///< 0: none
+  int signal = 0;  ///< 0 means no signal
   microseconds moment{};
 };
 
-/// All files of a job are in its folder, those for temporary files in a folder of their own there.
+/// A running job. All its files are in its folder. The temporary files are in a subfolder.
 class LaunchedJob {
  public:
   explicit LaunchedJob(JobPlan plan) : plan_(std::move(plan)), processes_(size()), status_(size()) {
@@ -69,8 +70,8 @@ class LaunchedJob {
     }
   }
 
-  /// Starts the ranks, sends the signal, and waits for all others; a stopped one goes on when they have
-  /// ended.
+  /// Starts the ranks, sends the signal and waits for all other ranks. After that it continues a stopped
+  /// rank.
   void run() {
     const auto begin = steady_clock::now();
     std::multimap<microseconds, std::int32_t> starts;
@@ -97,7 +98,7 @@ class LaunchedJob {
     if (plan_.signal == SIGSTOP) go_on();
   }
 
-  /// By rank, as waitpid() gives it; nothing: it is still there.
+  /// Returns the rank's status from waitpid(). Empty if the rank has not ended.
   const std::optional<int>& status(std::int32_t rank) const {
     return status_[static_cast<std::size_t>(rank)];
   }
@@ -105,16 +106,17 @@ class LaunchedJob {
     return status(rank) && WIFEXITED(*status(rank)) &&
            WEXITSTATUS(*status(rank)) == static_cast<int>(ExitCode::run_failed);
   }
-  /// What it has said on stderr.
+  /// Returns the text that the rank wrote to stderr.
   std::string words(std::int32_t rank) const {
     return test::text_of(path("out") / ("err" + std::to_string(rank)));
   }
   std::string table() const { return test::text_of(path("out") / "out0"); }
-  /// From the signal, or the last start, until all but the victim had ended.
+  /// Returns the time from the signal to the end of all ranks except a stopped one. If there is a later start
+  /// or no signal, the time begins at the last start.
   milliseconds took() const { return took_; }
   const JobPlan& plan() const { return plan_; }
 
-  /// Files that should not be there.
+  /// Returns the files that should not be there.
   std::vector<std::string> leftovers() const {
     std::vector<std::string> names;
     for (const char* folder : {"work", "tmp"}) {
@@ -132,8 +134,8 @@ class LaunchedJob {
   microseconds start_of(std::int32_t rank) const { return plan_.start[static_cast<std::size_t>(rank)]; }
   std::filesystem::path path(const char* folder) const { return folder_.path() / folder; }
 
-  /// Returns true for the result, and for what the victim was writing when a signal came that ends it at
-  /// once.
+  /// Returns true for the result file. Also returns true for the victim's temporary file if the signal ends a
+  /// process without cleanup.
   bool may_be_left(const std::string& name) const {
     const bool can_tidy_up = plan_.signal == SIGTERM || plan_.signal == SIGINT || plan_.signal == SIGHUP;
     return name == "result.json" ||
@@ -197,7 +199,7 @@ class LaunchedJob {
       status_[rank] = status;
     return status_[rank].has_value();
   }
-  /// All but one that was stopped.
+  /// Returns true if all ranks have ended. A stopped rank does not count.
   bool have_ended() {
     bool all = true;
     for (std::size_t rank = 0; rank < size(); ++rank) {
@@ -206,7 +208,7 @@ class LaunchedJob {
     }
     return all;
   }
-  /// Whoever goes on finds that the others have gone.
+  /// Continues the stopped rank, which must find that the other ranks have ended, and waits for it.
   void go_on() {
     kill(processes_[victim()], SIGCONT);
     const auto begin = steady_clock::now();
@@ -222,7 +224,7 @@ class LaunchedJob {
   milliseconds took_{};
 };
 
-/// `usual`: how long an undisturbed job takes.
+/// Returns a random plan. `usual` is the duration of a job without a signal.
 JobPlan random_plan(std::mt19937& random, microseconds usual) {
   const auto below = [&](std::int64_t most) { return static_cast<std::int64_t>(random() % (most + 1)); };
   constexpr std::array kSignals = {SIGKILL, SIGKILL, SIGSTOP, SIGSTOP, SIGTERM,
@@ -230,7 +232,8 @@ JobPlan random_plan(std::mt19937& random, microseconds usual) {
   JobPlan plan;
   plan.ranks = static_cast<std::int32_t>(2 + below(2));
   plan.has_secret = below(1) == 1;
-  // Mostly together, as a launcher starts them; at times one is late, and the others wait for it.
+  // A launcher starts most ranks at nearly the same time. Sometimes one rank is late and the others wait for
+  // it.
   for (std::int32_t rank = 0; rank < plan.ranks; ++rank) plan.start.emplace_back(below(10'000));
   if (below(3) == 0)
     plan.start[static_cast<std::size_t>(below(plan.ranks - 1))] += microseconds(below(usual.count()));
@@ -240,7 +243,7 @@ JobPlan random_plan(std::mt19937& random, microseconds usual) {
   return plan;
 }
 
-/// Who, where, what, and somebody else.
+/// Returns true if the message names the rank, the place or action, the problem, and another rank.
 bool names_rank_action_and_peer(const std::string& words) {
   std::smatch found;
   static const std::regex form(
@@ -257,7 +260,8 @@ bool names_rank_action_and_peer(const std::string& words) {
 
 void expect_failure_is_named(const LaunchedJob& job, std::int32_t rank) {
   EXPECT_TRUE(job.has_failed(rank));
-  // Who was stopped for so long that it cannot say where the others were says that.
+  // A rank that was stopped for too long cannot know where the others were. It then reports that it was
+  // suspended.
   const bool was_suspended = rank == job.plan().victim && job.plan().signal == SIGSTOP &&
                              job.words(rank).find("the run was suspended for ") != std::string::npos;
   EXPECT_TRUE(was_suspended || names_rank_action_and_peer(job.words(rank)));
@@ -277,7 +281,7 @@ void expect_end_in_order(const LaunchedJob& job, std::int32_t rank) {
   }
 }
 
-/// The result is there with the table of which it is part, or not at all.
+/// Expects that the result is complete or absent. If rank 0 succeeded, the result and the table must exist.
 void expect_result_is_whole(const LaunchedJob& job, bool rank_zero_is_well) {
   if (rank_zero_is_well) {
     EXPECT_THAT(job.table(), testing::HasSubstr("measured by cpu-process"));
@@ -294,7 +298,7 @@ void expect_in_order(const LaunchedJob& job) {
   const bool rank_zero_is_well =
       job.status(0) && WIFEXITED(*job.status(0)) && WEXITSTATUS(*job.status(0)) == 0;
   expect_result_is_whole(job, rank_zero_is_well);
-  // Rank 0 has the last word: the others fail with it, and it with them.
+  // Rank 0 decides at the end: if it succeeds, no other rank may fail.
   for (std::int32_t rank = 1; rank_zero_is_well && rank < plan.ranks; ++rank)
     EXPECT_TRUE(rank == plan.victim || !job.has_failed(rank)) << job.words(rank);
 }
@@ -326,7 +330,7 @@ TEST(LaunchedKills, SignalsAtRandomMomentsEndAllInTimeAndLeaveNothing) {
   }
   std::cout << "  " << failures << " of " << kills << " runs failed; the others ended within "
             << longest.count() << " ms\n"
-            << std::flush;  // tests behind this one fork
+            << std::flush;  // later tests in this process fork
   EXPECT_GE(failures, kills / 3);
 }
 

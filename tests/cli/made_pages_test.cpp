@@ -1,5 +1,5 @@
-// The table of schedules, the gallery, the README's pictures and the page of published figures show what the
-// program predicts today. PENSTOCK_UPDATE_GOLDENS=1 writes them.
+// Tests that generated pages and pictures show what the program predicts today: the table of schedules, the
+// gallery, the README's pictures and the page of published figures. PENSTOCK_UPDATE_GOLDENS=1 writes them.
 
 #include "cli/commands/schedules_command.hpp"
 
@@ -23,7 +23,7 @@ namespace penstock {
 namespace {
 
 const std::filesystem::path kRoot = source_path();
-// The shape of the table's figures and of the gallery's pictures.
+// The shape for the figures of the table and the pictures of the gallery.
 const Shape kShape = {.stages = 4, .microbatches = 8, .virtual_stages = 2, .slices = 2};
 
 std::string read(const std::filesystem::path& file) {
@@ -32,7 +32,7 @@ std::string read(const std::filesystem::path& file) {
   return text.str();
 }
 
-/// Compares the file with the text, or writes the text where PENSTOCK_UPDATE_GOLDENS is set.
+/// Compares the file with the text. If PENSTOCK_UPDATE_GOLDENS is set, writes the text instead.
 void expect_file(const std::filesystem::path& file, const std::string& expected) {
   if (std::getenv("PENSTOCK_UPDATE_GOLDENS") != nullptr) {
     std::ofstream(file, std::ios::binary) << expected;
@@ -41,7 +41,7 @@ void expect_file(const std::filesystem::path& file, const std::string& expected)
   EXPECT_EQ(read(file), expected) << "PENSTOCK_UPDATE_GOLDENS=1 writes " << file;
 }
 
-/// Compares or writes, like expect_file, the part of a file that a command makes.
+/// Compares or writes, as expect_file() does, the part of a file that a command generates.
 void expect_part(const std::filesystem::path& file, const std::string& command, const std::string& expected) {
   const std::string begin = "<!-- made by `" + command + "` -->\n";
   const std::string page = read(file);
@@ -69,7 +69,7 @@ TEST(ScheduleTable, TheGalleryIsUpToDate) {
   expect_file(kRoot / "docs" / "reference" / "schedule-gallery.md", schedule_gallery_markdown(kShape));
 }
 
-/// Returns the suffixes of the files that a command writes, as its help lists them; "-" if it writes none.
+/// Returns the suffixes of the command's output files from its help, or "-" if it writes no file.
 std::string suffixes_of(const std::string& command) {
   const std::string help = std::regex_replace(outcome_of("penstock " + command + " --help", source_path()),
                                               std::regex("\\s+"), " ");
@@ -78,7 +78,7 @@ std::string suffixes_of(const std::string& command) {
   return std::regex_search(help, parts, sentence) ? parts.str(1) : "-";
 }
 
-/// Returns the list of commands in `penstock --help` as the rows of a table.
+/// Returns the commands in `penstock --help` as a Markdown table.
 std::string command_table() {
   std::istringstream help(outcome_of("penstock --help", source_path()));
   std::string table = "| command | what it does | files of `-o` |\n|---|---|---|\n";

@@ -1,5 +1,6 @@
-// Names come from users, and may hold line ends, colours, YAML's own marks, formulas, or no text at all. A
-// message about them is one line, tables and JSON stay what they are, and files with such names are found.
+// Tests names that users choose. They may contain line breaks, colour codes, YAML syntax or formulas, or may
+// not be valid text. An error message with such a name must stay one line, tables and JSON must stay valid,
+// and files with such names must be found.
 
 #include <algorithm>
 #include <array>
@@ -44,7 +45,7 @@ TEST(TypedNames, AreShownWhereverAMessageRepeatsThem) {
 class OddNames : public testing::Test {
  protected:
   OddNames() { std::filesystem::create_directory(folder_.path() / kName); }
-  /// `command` behind a shell that knows the folder with the odd name as $odd.
+  /// Runs `command` in a shell where $odd is the folder with the odd name.
   std::string outcome(const std::string& command) const {
     return outcome_of("odd=$(printf 'a: #\\n\\033[31mb'); " + command, folder_.path());
   }
@@ -97,7 +98,8 @@ TEST_F(OddNames, AreShownInAnswers) {
   }
 }
 
-// It would be another name when it is read again, which no file has.
+// The name would change in the baseline's JSON. When the baseline is read again, no file would have this
+// name.
 TEST_F(OddNames, ThatAreNoUtf8AreNotListedInABaseline) {
   folder_.write("a\xff.yaml", "schedule: {name: 1f1b, stages: 2, microbatches: 2}");
   EXPECT_EQ(outcome("penstock check \"$(printf 'a\\377.yaml')\" --baseline b.json --update"),
@@ -107,7 +109,8 @@ TEST_F(OddNames, ThatAreNoUtf8AreNotListedInABaseline) {
   EXPECT_FALSE(std::filesystem::exists(folder_.path() / "b.json"));
 }
 
-// Names that are commands to a spreadsheet, or no text at all: tables show them as text, and JSON stays JSON.
+// Names that are spreadsheet formulas or not valid UTF-8. Tables must show them as text, and JSON must stay
+// valid.
 
 using testing::HasSubstr;
 
@@ -115,7 +118,7 @@ constexpr std::string_view kFormula = "=HYPERLINK(1)";
 constexpr std::string_view kNoUtf8 = "a\xff";
 constexpr std::string_view kShown = "a\uFFFD";
 
-/// By a line's number and a field's in it, none of which holds a comma.
+/// Returns one field of a line, both counted from 0. No field may contain a comma.
 std::string field_of(const std::string& csv, int line, int field) {
   std::istringstream lines(csv);
   std::string text;
@@ -125,7 +128,7 @@ std::string field_of(const std::string& csv, int line, int field) {
   return text;
 }
 
-/// With one candidate.
+/// Returns an answer with one candidate.
 TuneAnswer tuned(std::string_view schedule) {
   TuneAnswer answer;
   answer.report.candidates.resize(1);
@@ -184,7 +187,7 @@ TEST(NamesInJson, ThatAreNoUtf8AreReplacedByCompare) {
 TEST(NamesInJson, ThatAreNoUtf8AreReplacedByCommands) {
   const ScratchFolder folder;
   folder.write("a\xff.yaml", "schedule: {name: 1f1b, stages: 2, microbatches: 4}\n");
-  // A measured step whose id is no text, of a model that is there.
+  // A measured step whose id is not valid UTF-8. Its model exists.
   std::string steps = test::text_of(source_path("scenarios/library/runs/training_steps.csv"));
   const std::string models = source_path("scenarios/library/models");
   const std::size_t second = steps.find('\n') + 1;
@@ -197,7 +200,7 @@ TEST(NamesInJson, ThatAreNoUtf8AreReplacedByCommands) {
     EXPECT_EQ(outcome_of("penstock " + command + " --quiet --json > answer", folder.path()), "");
     expect_json_that_shows_it(test::text_of(folder.path() / "answer"), command);
   }
-  // Neither has a name in its answer, whatever the files are called.
+  // The answers of these two commands contain no file name.
   EXPECT_EQ(
       outcome_of("penstock simulate a*.yaml --quiet -o $(printf 'p\\377.json') > /dev/null; penstock run "
                  "a*.yaml --repeats 1 --quiet -o $(printf 'm\\377.json') > /dev/null; penstock compare "
@@ -209,16 +212,17 @@ TEST(NamesInJson, ThatAreNoUtf8AreReplacedByCommands) {
     EXPECT_TRUE(nlohmann::json::accept(test::text_of(folder.path() / file))) << file;
 }
 
-// Names of scenarios are somebody else's: they end no line of a text and no cell of a table in Markdown.
+// Scenario names may be hostile. They must not end a line of a text or a cell of a Markdown table.
 
 using testing::HasSubstr;
 using testing::Not;
 
-// A line break, what Markdown, HTML and a table's cell are made of, and an escape that hides what follows it.
+// A line break, special characters of Markdown, HTML and table cells, and an escape code that hides the text
+// after it.
 constexpr std::string_view kName = "a\nok       b.yaml | \\| <script> ![x](y) `z`\x1b[8m";
 
-/// One scenario that is worse in one figure and says why, and one that cannot be read: each is a row of the
-/// table.
+/// Returns two verdicts, which are two rows of the table. One scenario is worse in one figure and has a
+/// reason. The other cannot be read.
 std::vector<BaselineVerdict> verdicts_of(std::string_view name) {
   const std::string text(name);
   BaselineVerdict worse{.scenario = text, .findings = {{"digest", text, text, true}}, .error = {}};
@@ -230,7 +234,7 @@ std::vector<BaselineVerdict> verdicts_of(std::string_view name) {
 auto lines(const std::string& text) { return std::ranges::count(text, '\n'); }
 
 TEST(BaselineOutput, ANameEndsNoLineOfAText) {
-  // What is wrong with a file may take several lines.
+  // The error of a file may have several lines.
   EXPECT_EQ(lines(verdicts_text(verdicts_of(kName))), lines(verdicts_text(verdicts_of("a"))) + 1);
   EXPECT_EQ(lines(accepted_text(verdicts_of(kName))), lines(accepted_text(verdicts_of("a"))));
 }
@@ -240,11 +244,11 @@ TEST(BaselineOutput, ANameIsNoMarkdown) {
   EXPECT_EQ(lines(text), lines(verdicts_markdown(verdicts_of("a"))));
   const std::string table = text.substr(0, text.find("<details>"));
   for (const char* mark : {"<script", "](", "`", "\x1b"}) EXPECT_THAT(table, Not(HasSubstr(mark)));
-  // Six a line: two lines of head, and a row of each scenario.
+  // Each line has six bars. There are two header lines and one row for each scenario.
   EXPECT_EQ(std::ranges::count(table, '|'), 4 * 6) << table;
 }
 
-/// Of GitHub's runner, for as long as it lives.
+/// Sets the environment of a GitHub Actions job during the object's lifetime.
 class GithubJob {
  public:
   GithubJob() { setenv("GITHUB_ACTIONS", "true", 1); }
@@ -253,8 +257,7 @@ class GithubJob {
   ~GithubJob() { unsetenv("GITHUB_ACTIONS"); }
 };
 
-// Wherever it stands: in what a scenario, a baseline and a finding are called, and in an error of several
-// lines.
+// The name may be that of a scenario, a baseline or a finding, or be part of an error with several lines.
 TEST(BaselineOutput, ANameIsNoSecondAnnotation) {
   const GithubJob job;
   const std::string_view hostile = "x\n::error::y\r\n::stop-commands::z\033[2J##[error]%0A::error file=a,b::";
@@ -266,7 +269,7 @@ TEST(BaselineOutput, ANameIsNoSecondAnnotation) {
     EXPECT_TRUE(said.starts_with("::error file=x%0A%3A%3Aerror%3A%3Ay%0D%0A") && said.ends_with('\n'))
         << said;
     EXPECT_THAT(said, HasSubstr("%250A%3A%3Aerror file=a%2Cb%3A%3A,title=penstock check%3A x%0A"));
-    // What ends the properties is the first "::" behind the command's own.
+    // The properties end at the first "::" after the one that begins the line.
     const std::string_view properties = std::string_view(said).substr(0, said.find("::", 2));
     EXPECT_TRUE(properties.ends_with("file=a%2Cb%3A%3A")) << properties;
     for (const char* mark : {"\033", "\r"}) EXPECT_THAT(said, Not(HasSubstr(mark)));

@@ -1,4 +1,4 @@
-// Where an answer goes: what one of its places cannot take costs no other.
+// Tests where an answer is written. If one output fails, the others must still be written.
 
 #include <sys/stat.h>
 #include <sys/types.h>
@@ -135,12 +135,12 @@ TEST(Output, TwoNamesOfOneFileAreRefusedAndTwoOfADeviceAreNot) {
   EXPECT_TRUE(check_output_files({null, null}, {".json"}, {{"the input", "/dev/null"}}));
 }
 
-// It would be opened a second time and cut off, and what is printed would stand in the midst of it.
+// The file would be opened a second time and truncated. The printed text would then be in the middle of it.
 TEST(Output, AFileIntoWhichStandardOutputGoesIsRefused) {
   const ScratchFolder folder;
   const std::string link = folder.path() / "so.json";
   std::filesystem::create_symlink("/dev/stdout", link);
-  testing::internal::CaptureStdout();  // into a file
+  testing::internal::CaptureStdout();  // now goes to a file
   const auto refused = check_output_files({link}, {".json"}, {});
   static_cast<void>(testing::internal::GetCapturedStdout());
   ASSERT_FALSE(refused);
@@ -148,7 +148,7 @@ TEST(Output, AFileIntoWhichStandardOutputGoesIsRefused) {
   EXPECT_THAT(refused.error().message, HasSubstr("so.json: is the same file as standard output"));
 }
 
-/// Names in the folder, sorted.
+/// Returns the sorted names of the files in the folder.
 std::vector<std::string> names_in(const std::filesystem::path& folder) {
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(folder))
@@ -157,20 +157,20 @@ std::vector<std::string> names_in(const std::filesystem::path& folder) {
   return names;
 }
 
-/// What lies in a folder while a process is in the midst of writing long.json there, and after a signal.
+/// The files in a folder while a process writes long.json there, and after a signal has ended the process.
 struct Left {
   std::vector<std::string> before;
   std::vector<std::string> after;
 };
 
-/// Of a process that the signal ends.
+/// Returns the files that a writer leaves when the signal ends it.
 Left left_by_a_writer_that(int signal, const std::filesystem::path& folder) {
   std::array<int, 2> writing{};
   EXPECT_EQ(::pipe(writing.data()), 0);
   const pid_t writer = fork();
   EXPECT_GE(writer, 0);
   if (writer == 0) {
-    // Endless; should nobody end it, it is over when the disk is full or in a minute.
+    // The text is endless. If no signal arrives, the alarm ends the writer after a minute.
     alarm(60);
     const TextInPieces text = [&](const TextSink& sink) {
       while (sink("line\n") && ::write(writing[1], "w", 1) == 1)
@@ -201,7 +201,7 @@ TEST(Output, ASignalInTheMidstOfALongTextLeavesNoTemporaryName) {
   }
 }
 
-// In a container the run that comes after one that was killed often has its number.
+// In a container, a new run often has the process number of an earlier run that was killed.
 TEST(Output, WhatAKilledRunHasLeftIsNotInTheWay) {
   const ScratchFolder folder;
   const std::filesystem::path file = folder.path() / "a.json";
@@ -254,7 +254,7 @@ TEST(Output, APlaceThatIsFullEndsTheMakingOfTheText) {
   const auto written = write_file("/dev/full", endless);
   ASSERT_FALSE(written);
   EXPECT_THAT(written.error().message, HasSubstr("/dev/full: cannot be written: No space left"));
-  // The first piece is refused, so that no second one is made.
+  // The first piece cannot be written, so no second piece is made.
   EXPECT_EQ(pieces, 0);
 }
 
@@ -269,7 +269,8 @@ TEST(Output, ANameIsNoCommandToWhoReadsTheLogOfAJob) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "x\n\\x3a:error::a\n::error::b\n");
 }
 
-// Two signs and a bracket are obeyed anywhere in a line, and blanks of other alphabets are taken off, too.
+// Two hash signs and a bracket are a command anywhere in a line. Blanks of other alphabets before a command
+// are ignored as well.
 TEST(Output, ANameIsNoCommandInTheMidstOfALineNorBehindAnyBlank) {
   testing::internal::CaptureStdout();
   EXPECT_TRUE(write_stdout("FAILED a##[error]b\n\"##vso[task]\"\n"));
@@ -281,7 +282,7 @@ TEST(Output, ANameIsNoCommandInTheMidstOfALineNorBehindAnyBlank) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "no a\\u0023#[add-mask]b\n");
 }
 
-// A name that is all of a file's text would else stand in a log that everybody reads.
+// Such a word may be the whole text of a file. The text must not get into a log that everybody can read.
 TEST(Output, AWordWithoutEndIsCut) {
   testing::internal::CaptureStderr();
   write_stderr("no schedule " + std::string(200'000, 'x') + " is known");
@@ -289,11 +290,11 @@ TEST(Output, AWordWithoutEndIsCut) {
             "no schedule " + std::string(128, 'x') + "... (199872 more bytes) is known\n");
 }
 
-// What a bar leaves on the terminal: nothing, however narrow it is.
+// A progress bar must leave nothing on the terminal, even on a narrow one.
 
 using testing::HasSubstr;
 
-/// All that a bar writes from its first call to its end.
+/// Returns everything that a bar writes during its lifetime.
 std::string written(ProgressDisplay display) {
   testing::internal::CaptureStderr();
   {

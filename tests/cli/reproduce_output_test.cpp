@@ -1,4 +1,4 @@
-// The answer of `penstock reproduce`: what is published, predicted, how far apart, and the verdict.
+// Tests the answer of `penstock reproduce`: the published figure, the prediction, the error and the verdict.
 
 #include "cli/commands/reproduce_command.hpp"
 
@@ -21,7 +21,7 @@ using testing::HasSubstr;
 
 const Reproduction kExperiment{.name = "table-9", .source = "a paper", .setting = "free links"};
 
-/// One experiment with one figure.
+/// Returns one experiment with this figure.
 std::vector<Reproduced> with(const ReproducedFigure& figure) { return {{kExperiment, {figure}}}; }
 
 nlohmann::json json_of(const std::vector<Reproduced>& all) {
@@ -58,7 +58,7 @@ TEST(ReproduceOutput, SaysTheBoundAndNoTolerance) {
   EXPECT_EQ(figure["bound"]["value"], 2);
 }
 
-// Columns that have no room beside each other stand below each other, with the name of the row in front.
+// Columns that do not fit side by side go below each other. Each part repeats the name of the row.
 TEST(ReproduceOutput, KeepsToTheWidthOfATerminal) {
   const auto all = with(equal(Tolerance::ratio, "speed", 4, 4.1));
   EXPECT_THAT(reproductions_to_text(all),
@@ -103,7 +103,7 @@ TEST(ReproduceOutput, ListsEachMissWithItsExperiment) {
       ContainsRegex("The misses:.*table-9: speed +equal +4.0000 +5 % \\(ratio\\) +5.0000 +\\+25.00 % +NO"));
 }
 
-// Without that a bound or a drawing could fail unseen.
+// Otherwise a failed bound or a failed closed form could stay unseen.
 TEST(ReproduceOutput, CountsABrokenBoundAndABrokenDrawingAsMisses) {
   for (const ReproducedFigure& figure : {no_less("gain", 0.9), formula("units", 24, 23)}) {
     EXPECT_FALSE(with(figure)[0].holds());

@@ -1,5 +1,5 @@
-// Shards of a sweep are made by a process each, and --merge makes of their files the bytes that one
-// process writes. Which shard a process makes comes first.
+// Tests sweeps whose shards are made by several processes. --merge must make the same bytes from their files
+// as one process writes. The first tests check which shard a process makes.
 
 #include <filesystem>
 #include <map>
@@ -19,7 +19,7 @@ namespace {
 
 using Variables = std::map<std::string, std::string>;
 
-/// "shard 2/4 by --shard", "whole", or the error.
+/// Returns a text such as "shard 2/4 by --shard", "whole", or the error.
 std::string words_of(const std::string& flag, const Variables& variables = {}) {
   const auto stated = shard_of_process(flag, [&](const char* name) {
     const auto found = variables.find(name);
@@ -63,7 +63,7 @@ TEST(SweepShard, LaunchersCountFromZero) {
             "RANK: expected a number from 0 to 7, got \"8\"");
 }
 
-// The script of a job has SLURM_PROCID and SLURM_NTASKS, too, and is alone.
+// A job script also has SLURM_PROCID and SLURM_NTASKS, but it is a single process.
 TEST(SweepShard, OfSlurmOnlyAStepHasShards) {
   const Variables script = {{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}};
   EXPECT_EQ(words_of("", script), "whole");
@@ -82,7 +82,7 @@ TEST(SweepShard, ATaskOfAJobArrayIsAShard) {
   EXPECT_EQ(words_of("", task("1", "1")), "shard 1/3 by SLURM_ARRAY_TASK_COUNT");
   EXPECT_EQ(words_of("", task("3", "1")), "shard 3/3 by SLURM_ARRAY_TASK_COUNT");
   EXPECT_EQ(words_of("", task("5", "2")), "shard 3/3 by SLURM_ARRAY_TASK_COUNT");
-  // --array=1,5,7 numbers its tasks unevenly.
+  // The task numbers of --array=1,5,7 have no constant step.
   EXPECT_EQ(words_of("", task("7", "1")),
             "SLURM_ARRAY_TASK_ID 7 is none of 3 tasks from 1 in steps of 1 (SLURM_ARRAY_TASK_COUNT, _MIN and "
             "_STEP): number the array evenly, such as --array=0-7, or state --shard I/N");
@@ -92,13 +92,12 @@ TEST(SweepShard, ATaskOfAJobArrayIsAShard) {
   EXPECT_EQ(words_of("", with_steps), "shard 8/12 by SLURM_STEP_NUM_TASKS");
 }
 
-// Shards of a sweep, each made by a process of its own, and what --merge makes of their files: the bytes that
-// one process writes.
+// Each shard is made by its own process. --merge must make the same bytes as one process.
 
 using testing::HasSubstr;
 using testing::Not;
 
-// Of its points one runs, one hangs, and the schedule does not take the others.
+// In this sweep one point runs, one hangs, and the schedules refuse the others.
 constexpr const char* kMergedScenario =
     "model: {stages: {forward: 2 ms, backward: 4 ms, kept: 1 GiB}}\n"
     "cluster: {preset: uniform, memory: 6 GiB}\n"
@@ -114,7 +113,7 @@ class SweepMerge : public testing::Test {
 
   std::string outcome(const std::string& command) const { return outcome_of(command, folder_.path()); }
   std::string text(const std::string& file) const { return test::text_of(folder_.path() / file); }
-  /// Makes the shards of one N, each by its own command.
+  /// Makes all `count` shards, each with its own command.
   void make_shards(int count) const {
     for (int i = 1; i <= count; ++i) {
       const std::string made =
@@ -142,7 +141,7 @@ TEST_F(SweepMerge, WritesTheBytesOfOneProcess) {
   }
 }
 
-// No point fits in memory, which the tables say in other words.
+// No point fits in memory. The tables have a special text for this case.
 TEST_F(SweepMerge, WritesTheBytesOfOneProcessWhereNothingFits) {
   folder_.write(
       "mem.yaml",
@@ -153,7 +152,7 @@ TEST_F(SweepMerge, WritesTheBytesOfOneProcessWhereNothingFits) {
   EXPECT_EQ(merged("part-*.jsonl --json"), whole);
 }
 
-// Its exit code is that of one process, too.
+// The exit code must also be the same as that of one process.
 TEST_F(SweepMerge, AnswersASweepWithoutFiguresAsOneProcessDoes) {
   const std::string sweep = "penstock sweep --schedule dualpipe --pp-size 4 --num-microbatches 2,3";
   const std::string whole = outcome(sweep);
@@ -176,7 +175,7 @@ TEST_F(SweepMerge, ALauncherSaysWhichShardAProcessMakes) {
       "[exit 2]\n");
 }
 
-// A killed shard has lost its last lines, one of them in the middle.
+// A killed process has not written its last lines. The last line in the file is incomplete.
 TEST_F(SweepMerge, AShardThatWasEndedGoesOn) {
   make_shards(2);
   const std::string part = text("part-1.jsonl");

@@ -1,4 +1,5 @@
-// The file of `sweep --resume`: what was added is there again, whatever a crash left of the last line.
+// Tests the file of `sweep --resume`. Every added point must be read again, even if a crash has left an
+// incomplete last line.
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -31,7 +32,7 @@
 namespace penstock {
 namespace {
 
-/// A point that its number of stages tells from others.
+/// Returns a point that differs from others by its number of stages.
 SweepPoint point_of(std::int32_t stages) {
   SweepPoint point{.row = {}, .notes = {"a note"}};
   point.row.schedule = "1f1b";
@@ -43,7 +44,7 @@ SweepPoint point_of(std::int32_t stages) {
   return point;
 }
 
-/// So many points of the sweep that these tests are about.
+/// Returns the head of the tests' sweep with this number of points.
 SweepHead sweep_of(std::size_t points) { return {.points = points, .digest = "5eed"}; }
 
 class ProgressFile : public testing::Test {
@@ -58,7 +59,7 @@ class ProgressFile : public testing::Test {
   void write(const std::string& text, std::ios::openmode mode = std::ios::trunc) const {
     std::ofstream(name_, std::ios::out | mode) << text;
   }
-  /// Why the file is not taken as the progress of a sweep of so many points.
+  /// Returns the error with which the file is refused as the progress of a sweep with this many points.
   std::string refusal(std::size_t points) const {
     const auto opened = SweepProgressFile::open(name_, sweep_of(points));
     return opened ? "no error" : opened.error();
@@ -91,7 +92,7 @@ TEST_F(ProgressFile, EveryPointIsThereBeforeTheNext) {
                 sweep_point_json(0, point_of(1)));
 }
 
-// Cut anywhere, the file has the points whose lines are whole, and can be added to.
+// If the file is cut anywhere, the points of its complete lines remain, and new points can be added.
 TEST_F(ProgressFile, ALineThatACrashLeftUnfinishedIsDropped) {
   (*SweepProgressFile::open(name_, sweep_of(9)))->add(0, point_of(1));
   const std::string one = text();
@@ -116,11 +117,11 @@ TEST_F(ProgressFile, WhatHasNoEndIsNotRead) {
 
 TEST_F(ProgressFile, ALineWithoutEndIsNotReadToItsEnd) {
   const std::string head = sweep_progress_head(sweep_of(9));
-  constexpr std::uintmax_t kHuge = 10'000'000'000;  // of zeros, which take no room
+  constexpr std::uintmax_t kHuge = 10'000'000'000;  // zero bytes that use no disk space
   const auto refusal_of = [&](const std::string& begin) {
     write(begin);
     std::filesystem::resize_file(name_, kHuge);
-    // Time of this process, which a busy machine does not lengthen.
+    // CPU time, which is not longer on a busy machine
     const std::clock_t before = std::clock();
     const std::string refused = refusal(9);
     EXPECT_LT(std::clock() - before, CLOCKS_PER_SEC);
@@ -166,7 +167,7 @@ TEST_F(ProgressFile, TwoSweepsDoNotAddToOneFile) {
   EXPECT_EQ((*SweepProgressFile::open(name_, sweep_of(9)))->known().size(), 1U);
 }
 
-// Also a new one, which both make.
+// The file may be new, so that several sweeps try to create it.
 TEST_F(ProgressFile, OfManyThatOpenItAtOneInstantOneHasIt) {
   constexpr int kRounds = 200;
   constexpr std::size_t kSweeps = 4;
@@ -260,7 +261,7 @@ TEST_F(ProgressFile, AWordInTheWrongPlaceIsRefused) {
   }
 }
 
-// As many points say nothing of which they are.
+// An equal number of points does not show that the sweeps are the same.
 TEST_F(ProgressFile, AnotherSweepIsRefusedAndLeftAlone) {
   for (const char* const digest : {R"(,"digest":"feed")", R"(,"digest":5)", R"(,"digest":["5eed"])", ""}) {
     const std::string other =
@@ -310,8 +311,8 @@ TEST_F(ProgressFile, ANumberThatItsFieldCannotHoldIsRefused) {
               testing::HasSubstr("got 18446744073709551615"));
 }
 
-// `sweep --resume` takes the rows of the same sweep and of no other: each thing that decides a point,
-// changed, is another sweep; what decides none is not.
+// `sweep --resume` accepts only rows of the same sweep. A change of anything that affects a point makes
+// another sweep. A change of anything else does not.
 
 using testing::HasSubstr;
 using testing::Not;
@@ -323,7 +324,7 @@ constexpr const char* kScenario =
 
 class SweepResume : public testing::Test {
  protected:
-  /// Of the sweep that goes on from `points`.
+  /// Returns the outcome of a sweep that resumes from the file `points`.
   std::string outcome(const std::string& arguments) const {
     return outcome_of("penstock sweep " + arguments + " --resume points", folder_.path());
   }
@@ -347,7 +348,7 @@ TEST_F(SweepResume, GoesOnFromTheSameSweep) {
   EXPECT_EQ(outcome(kSweep), first);
 }
 
-// One of nine rows needs more memory than there is now.
+// With less memory, one of the nine rows does not fit.
 TEST_F(SweepResume, RefusesRowsOfAScenarioThatHasChanged) {
   folder_.write("mem.yaml", kScenario);
   outcome(kSweep);
@@ -371,7 +372,7 @@ TEST_F(SweepResume, RefusesRowsOfOtherFlags) {
   EXPECT_THAT(outcome(kSweep), Not(HasSubstr("[exit")));
 }
 
-// The text of the scenario stays as it was.
+// The text of the scenario does not change.
 TEST_F(SweepResume, RefusesRowsOfAFileThatTheScenarioNamesAndThatHasChanged) {
   folder_.write("named.yaml", "model: model.yaml\nschedule: {name: gpipe, stages: 2, microbatches: 4}\n");
   folder_.write("model.yaml", "stages: {forward: {file: forward.csv, unit: ms}, backward: 4 ms}\n");

@@ -1,6 +1,7 @@
-// The environment of a command is emptied, but for a path with `penstock` first, UTF-8, and a scratch folder
-// as TMPDIR that is gone afterwards: an outcome depends neither on who runs the test nor on where. The
-// folder's name is written back as $TMPDIR.
+// A command runs in an empty environment with only four variables. PATH has the folder of `penstock` first,
+// the locale is UTF-8, the time zone is UTC, and TMPDIR is a new folder that is removed afterwards. So the
+// outcome does not depend on the user or the machine. In the outcome the folder's name is replaced by
+// $TMPDIR.
 
 #include "tests/cli/transcript.hpp"
 
@@ -29,7 +30,8 @@ std::string content_of(const fs::path& file) {
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
-/// Every line with `mark` in front; a missing last line break is made visible.
+/// Returns the text with `mark` before every line. If the last line break is missing, adds a line that says
+/// so.
 std::string marked(const std::string& text, std::string_view mark) {
   std::istringstream lines(text);
   std::string result;
@@ -38,7 +40,7 @@ std::string marked(const std::string& text, std::string_view mark) {
   return result;
 }
 
-/// Every `from` by `to`.
+/// Returns the text with every `from` replaced by `to`.
 std::string replaced(std::string text, const std::string& from, std::string_view to) {
   for (auto at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
     text.replace(at, from.size(), to);
@@ -46,7 +48,7 @@ std::string replaced(std::string text, const std::string& from, std::string_view
   return text;
 }
 
-/// Runs a shell command and returns its exit status, 128 + S where signal S ended it, as shells do.
+/// Runs a shell command. Returns its exit status, or 128 + S if signal S ended it, as shells do.
 int run(const std::string& script) {
   const int status = std::system(script.c_str());
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
@@ -65,7 +67,7 @@ std::vector<TranscriptStep> read_transcript(const fs::path& file) {
     } else if (line.empty() || line.starts_with('#')) {
       before += line + "\n";
     } else if (!steps.empty()) {
-      steps.back().outcome += before + line + "\n";  // blank lines inside of an outcome belong to it
+      steps.back().outcome += before + line + "\n";  // blank lines inside an outcome are part of it
       before.clear();
     }
   }
@@ -83,7 +85,7 @@ std::string outcome_of(const std::string& command, const fs::path& directory) {
   const fs::path& scratch = folder.path();
   const fs::path script = folder.write("command.sh", command + '\n');
   const fs::path bin = fs::path(PENSTOCK_EXECUTABLE).parent_path();
-  // The command goes into a file, so that its quotes need no quoting here.
+  // The command is written to a file, so that its quotes need no escaping here.
   const std::string line = "cd '" + directory.string() + "' && env -i PATH='" + bin.string() +
                            "':/usr/bin:/bin LC_ALL=C.UTF-8 TZ=UTC TMPDIR='" + scratch.string() + "' sh '" +
                            script.string() + "' </dev/null >'" + (scratch / "out").string() + "' 2>'" +

@@ -1,6 +1,6 @@
-// Commands run as users run them. Every file of tests/cli/transcripts is a test: its commands are run
-// from the source directory and must print what it says. PENSTOCK_UPDATE_GOLDENS=1 writes the files anew
-// instead. The examples of --help, and the way from a network to a comparison, follow.
+// Runs commands as users do. Every file in tests/cli/transcripts is a test: its commands run in the source
+// directory and must print what the file shows. If PENSTOCK_UPDATE_GOLDENS=1 is set, the files are rewritten
+// instead. The later tests run the examples of --help, and all steps from a network to a comparison.
 
 #include <algorithm>
 #include <cctype>
@@ -35,7 +35,7 @@ std::vector<fs::path> transcripts() {
   return files;
 }
 
-/// The file's name with what a test's name cannot hold as _.
+/// Returns the file's name for a test. Characters that a test's name cannot have become _.
 std::string test_name(const testing::TestParamInfo<fs::path>& info) {
   std::string name = info.param.stem().string();
   std::ranges::replace_if(name, [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
@@ -60,11 +60,11 @@ TEST_P(Transcript, SaysWhatTheCommandPrints) {
 
 INSTANTIATE_TEST_SUITE_P(Files, Transcript, testing::ValuesIn(transcripts()), test_name);
 
-// The examples that --help shows work as they stand, in the source directory.
+// The examples in --help must work unchanged in the source directory.
 
 namespace fs = std::filesystem;
 
-/// A folder in which the ready-made scenarios are found and files may be written.
+/// A folder that has the library's scenarios and in which files can be written.
 class HelpExamples : public testing::TestWithParam<const char*> {
  protected:
   HelpExamples() {
@@ -73,7 +73,7 @@ class HelpExamples : public testing::TestWithParam<const char*> {
     fs::create_directory_symlink(source_path("tests/sim/logs"), folder_.path() / "tests/sim/logs");
   }
 
-  /// The lines under "Examples:", up to a pipe into another program.
+  /// Returns the lines under "Examples:". Each line ends before a pipe into another program.
   std::vector<std::string> examples() const {
     std::istringstream help(outcome_of(std::string("penstock ") + GetParam() + " --help", folder_.path()));
     std::vector<std::string> commands;
@@ -97,7 +97,8 @@ TEST_P(HelpExamples, AllWork) {
   }
 }
 
-// `run`, `calibrate` and `compare` take as long as what they measure; those of `diff` name files of a user.
+// `run`, `calibrate` and `compare` are left out because their measurements take long. The examples of `diff`
+// name files of the user.
 INSTANTIATE_TEST_SUITE_P(OfCommand, HelpExamples,
                          testing::Values("", "simulate", "explain", "sweep", "show", "check", "convert", "plan", "model",
                                          "schedules", "reproduce", "fit", "largest"),
@@ -106,13 +107,13 @@ INSTANTIATE_TEST_SUITE_P(OfCommand, HelpExamples,
                                                          : std::string(command.param);
                          });
 
-// From a network to a comparison, as a user goes: profile, plan, simulate, run, compare. What is run is real
-// mathematics; its times are not held to anything, as the ranks share the test machine's cores.
+// Runs all steps from a network to a comparison: profile, plan, simulate, run, compare. The run computes a
+// real network. Its times are not checked, because the ranks share the cores of the test machine.
 
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-/// A folder of its own, gone with the test.
+/// Runs commands in its own folder, which is removed after the test.
 class WholeWay : public testing::Test {
  protected:
   void SetUp() override {
@@ -120,7 +121,7 @@ class WholeWay : public testing::Test {
       GTEST_SKIP() << "no penstock-torch: it was built without LibTorch";
   }
   json read(const std::string& file) const { return json::parse(std::ifstream(folder_.path() / file)); }
-  /// What the command prints, errors and exit code included.
+  /// Returns everything that the command prints, with errors and the exit code.
   std::string run(const std::string& arguments) const {
     return outcome_of("penstock " + arguments, folder_.path());
   }
@@ -129,7 +130,7 @@ class WholeWay : public testing::Test {
     EXPECT_EQ(outcome.find("[exit"), std::string::npos) << "$ penstock " << arguments << "\n" << outcome;
   }
 
-  /// Profiles the network, plans it on three devices, and takes the plan through all the rest.
+  /// Profiles the network, plans it on three devices, and runs the later steps with the plan.
   void go(const std::string& network, const std::string& plan_flags) const {
     expect_good("profile " + network +
                 " --size width=4 --size image=12 --micro-batch-size 4 --repeats 5 -o graph.txt");
@@ -141,7 +142,7 @@ class WholeWay : public testing::Test {
     expect_good("plan scenario.yaml " + plan_flags + " -o plan.yaml");
     expect_good("simulate plan.yaml --timeline -o predicted.json --quiet");
     expect_good("run plan.yaml --timeline --warmup 1 --repeats 1 -o measured.json --quiet");
-    // Bounds that nothing exceeds: what counts is that the two can be compared.
+    // Nothing exceeds these bounds. The test only checks that the two results can be compared.
     expect_good("compare predicted.json measured.json --tolerance 1000 --bubble-tolerance 1");
     const json predicted = read("predicted.json");
     const json measured = read("measured.json");

@@ -1,5 +1,5 @@
-// libFuzzer's entry: one executable for all targets, of which PENSTOCK_FUZZ_TARGET names one. A sentence that
-// does not hold ends the process as a crash does, so that libFuzzer keeps the bytes.
+// The entry points of libFuzzer. One executable has all targets, and PENSTOCK_FUZZ_TARGET names the target to
+// run. If a requirement fails, the process crashes, so that libFuzzer stores the bytes.
 
 #include <algorithm>
 #include <cstddef>
@@ -17,7 +17,7 @@ const penstock::FuzzTarget* target = nullptr;
 
 }  // namespace
 
-/// Before libFuzzer looks at its arguments, so that the names can be asked for.
+/// libFuzzer calls this function before it reads its arguments. So the names of the targets can be listed.
 extern "C" int LLVMFuzzerInitialize(int*, char***) {
   const char* name = std::getenv("PENSTOCK_FUZZ_TARGET");
   const auto& targets = penstock::fuzz_targets();

@@ -1,5 +1,5 @@
-// What fuzzing has found stays found: every target reads its corpus and its seeds, whole and with changes
-// that are the same each time. No libFuzzer is needed.
+// Repeats the inputs that fuzzing has found. Every target reads its corpus and its seeds, unchanged and with
+// changes that are the same in each run. It does not need libFuzzer.
 
 #include <algorithm>
 #include <cstddef>
@@ -41,7 +41,8 @@ void add_files(std::vector<fs::path>& files, const fs::path& place, std::string_
   }
 }
 
-/// Each place that is named must be there: of a folder that has been renamed nothing would be read.
+/// Returns the files of a target. Each named folder must exist. Otherwise a renamed folder would not be
+/// tested.
 std::vector<fs::path> files_of(const FuzzTarget& target) {
   std::vector<fs::path> files;
   for (const std::string_view seed : target.seeds) {
@@ -60,7 +61,7 @@ std::vector<Bytes8> inputs_of(const FuzzTarget& target) {
   return inputs;
 }
 
-/// A byte, a run that is taken out or doubled, or the end cut off.
+/// Changes one byte, removes or doubles a sequence of bytes, or cuts off the end.
 void change(Bytes8& bytes, std::mt19937& random) {
   if (bytes.empty()) {
     bytes.push_back(static_cast<std::uint8_t>(random()));

@@ -1,4 +1,5 @@
-// One thread does it all: what is written to a socket waits in the kernel until the loop is given a moment.
+// All work runs on one thread. Bytes that are written to a socket remain in the kernel until the loop runs
+// for a moment.
 
 #include "tests/fuzz/socket_targets.hpp"
 
@@ -32,16 +33,16 @@ using Input = std::span<const std::uint8_t>;
 
 constexpr std::size_t kMostFrameBytes = 2 * kChunkBytes;
 constexpr int kMostChunks = 16;
-/// Beyond a chunk, so that one that is too long comes whole.
+/// More than one chunk, so that a chunk that is too long arrives completely.
 constexpr std::size_t kMostBodyBytes = 2 * kChunkBytes;
-/// Moments that a loop gets for what it has to do at most; each handles some dozen events.
+/// The largest number of moments for which a loop runs. In each moment it handles some dozen events.
 constexpr int kMoments = 20'000;
 
 void expect(bool holds, const char* sentence) {
   if (!holds) throw std::logic_error(sentence);
 }
 
-/// This end of a connection; whoever writes to one that the other side has closed hears nothing of it.
+/// This end of a connection. Writing to it after the other end has closed does not raise a signal.
 class OwnSocket {
  public:
   explicit OwnSocket(int descriptor) : descriptor_(descriptor) {
@@ -60,7 +61,7 @@ class OwnSocket {
   int descriptor_;
 };
 
-/// A loop that tells what it has heard.
+/// A loop that records the frames that it has received.
 struct Listening {
   Listening()
       : loop({.received = [this](ConnectionId, Frame frame) { frames.push_back(std::move(frame)); },
@@ -78,7 +79,7 @@ struct Listening {
   SocketLoop loop;
 };
 
-/// As far as somebody reads.
+/// Writes the bytes as long as the other end reads them.
 void write_all(int descriptor, Input bytes, Listening& other) {
   for (int moment = 0; moment < kMoments && !bytes.empty(); ++moment) {
     const ssize_t sent = ::send(descriptor, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -93,7 +94,7 @@ struct Header {
   std::uint32_t is_last = 0;
 };
 
-/// The bytes that an input stands for (read_socket_frames).
+/// Returns the bytes on the socket that an input describes (read_socket_frames).
 Wire wire_of(Input input) {
   Wire wire;
   for (int chunk = 0; chunk < kMostChunks && input.size() > sizeof(Header); ++chunk) {
@@ -112,7 +113,8 @@ Wire wire_of(Input input) {
   return wire;
 }
 
-/// The frames of a wire up to its end or to what is none, read as simply as can be.
+/// Returns the frames in the bytes, up to the end or to the first invalid frame. It is a simple reference
+/// implementation.
 std::vector<Frame> frames_of(Input wire) {
   std::vector<Frame> frames;
   Frame frame;
@@ -135,7 +137,8 @@ std::vector<Frame> frames_of(Input wire) {
   return frames;
 }
 
-/// One who connects to `where` and, closing, leaves nothing that the kernel would remember.
+/// Returns a socket that is connected to `where`. When it is closed, the kernel stores no state of the
+/// connection.
 int connected_to(const Endpoint& where) {
   const int descriptor = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const linger at_once = {.l_onoff = 1, .l_linger = 0};
@@ -149,7 +152,7 @@ int connected_to(const Endpoint& where) {
   return descriptor;
 }
 
-/// What has come by now.
+/// Returns the bytes that have arrived so far.
 std::string heard_by(int descriptor) {
   std::array<char, 4096> bytes{};
   const ssize_t count = ::recv(descriptor, bytes.data(), bytes.size(), MSG_DONTWAIT);
@@ -183,7 +186,7 @@ void meet_stranger(Input bytes) {
   if (!bytes.empty() && bytes.front() % 2 == 1) said.assign(kOpening.begin(), kOpening.end());
   said.insert(said.end(), bytes.begin() + (bytes.empty() ? 0 : 1), bytes.end());
   write_all(own.descriptor(), said, other);
-  // So that the loop has read what it will, before the end of the connection takes the rest away.
+  // The loop must read its bytes before the end of the connection discards them.
   for (int moment = 0; moment < 4; ++moment) other.give_a_moment();
   const std::string heard = heard_by(own.descriptor());
   own.end();

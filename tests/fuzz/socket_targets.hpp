@@ -1,19 +1,20 @@
 #pragma once
-// Bytes that come over a socket, as a SocketLoop reads them: from the other end of a socket pair, and from
-// whoever connects. Each throws std::logic_error where a sentence does not hold.
+// Targets in which a SocketLoop reads bytes from a socket: from the other end of a socket pair, and from a
+// process that connects. Each function throws std::logic_error if a requirement fails.
 
 #include <cstdint>
 #include <span>
 
 namespace penstock {
 
-/// `bytes` are up to 16 chunks: a chunk's header, the number of bytes that follow of its body, and these. The
-/// rest of a body, up to two chunks long, is zeros, but for the last one, which may be cut off. The frames
-/// are those that the chunks make, and none is longer than it may be.
+/// Reads frames. `bytes` describes up to 16 chunks. Each has a chunk header, the number of stated bytes of
+/// its body, and these bytes. The rest of the body is zeros, and the last body may be cut off. Checks that
+/// the received frames are those of the chunks, and that no frame is too long.
 void read_socket_frames(std::span<const std::uint8_t> bytes);
 
-/// Somebody without the secret, who says the bytes behind the first; where that is odd, behind an opening
-/// that is right. Nothing is received, and they hear no more than an opening and the word of refusal.
+/// Connects without the secret and sends all bytes after the first one. If the first byte is odd, a correct
+/// opening is sent before them. Checks that the loop receives no frame, and that it answers only with an
+/// opening and a refusal.
 void meet_stranger(std::span<const std::uint8_t> bytes);
 
 }  // namespace penstock

@@ -1,5 +1,5 @@
-// One function a reader. Files that a scenario names are looked for in a folder that does not exist, so that
-// nothing but the bytes decides what happens.
+// One function for each reader. Files that a scenario names are searched in a folder that does not exist, so
+// that the result depends only on the bytes.
 
 #include "tests/fuzz/targets.hpp"
 
@@ -68,7 +68,7 @@ void require(bool holds, const char* sentence) {
   if (!holds) throw std::logic_error(sentence);
 }
 
-/// 1f1b of three ranks and four microbatches.
+/// Returns 1f1b with three ranks and four microbatches.
 const FlatProgram& small_program() {
   static const FlatProgram flat = [] {
     const Program program = lowered(*generate("1f1b", {.stages = 3, .microbatches = 4}));
@@ -118,7 +118,7 @@ void read_scenario(FuzzBytes bytes) {
   if (const auto document = parse_document(text_of(bytes), source)) {
     const std::string text = document_to_yaml(*document);
     const auto again = parse_document(text, source);
-    // Bytes that are no UTF-8 become a longer character in quotes, and so a name may become too long.
+    // Bytes that are not UTF-8 are replaced by a longer character in quotes, so a name may become too long.
     const bool is_replaced = text.find("\xEF\xBF\xBD") != std::string::npos;
     require(is_replaced || (again && document_to_yaml(*again) == text),
             "a document is read as it was written");
@@ -135,7 +135,7 @@ void read_model(FuzzBytes bytes) {
 
 void read_products(FuzzBytes bytes) { static_cast<void>(ProductTable::parse(text_of(bytes))); }
 
-/// Of a figure that a table of kernels answers with, whatever is in it.
+/// Checks a result of a kernel table. It must be a number for every content of the table.
 void require_a_number(const std::optional<double>& figure) {
   require(!figure || (std::isfinite(*figure) && *figure >= 0), "a table answers with a number");
 }
@@ -211,7 +211,7 @@ void read_runs(FuzzBytes bytes) {
   }));
 }
 
-/// What readers that take a file's name read the bytes from; it is gone with the object.
+/// A file with the bytes, for readers that need the name of a file. The destructor removes it.
 class FileOfBytes {
  public:
   explicit FileOfBytes(FuzzBytes bytes) : descriptor_(memfd_create("fuzz", MFD_CLOEXEC)) {
@@ -236,7 +236,7 @@ void read_iterations_of_a_machine(FuzzBytes bytes) {
   static_cast<void>(read_iterations(FileOfBytes(bytes).path()));
 }
 
-/// What is read survives being written and read again.
+/// Checks that costs are unchanged after they are written and read again.
 void read_fitted_costs(FuzzBytes bytes) {
   const FileOfBytes file(bytes);
   const auto costs = load_iteration_costs(file.path(), "fuzz");

@@ -1,6 +1,6 @@
 #pragma once
-// Everything that reads bytes which somebody else has written, behind one door: for libFuzzer (fuzzer.cpp)
-// and for the replay in the ordinary tests (replay_test.cpp).
+// The list of all readers of external bytes. libFuzzer (fuzzer.cpp) and the replay in the ordinary tests
+// (replay_test.cpp) use it.
 
 #include <cstdint>
 #include <span>
@@ -11,10 +11,11 @@ namespace penstock {
 
 struct FuzzTarget {
   std::string_view name;
-  /// Reads the bytes. What is read must survive being written and read again; throws std::logic_error where
-  /// it does not. What is refused is fine.
+  /// Reads the bytes. If the reader accepts them, the value must be unchanged after it is written and read
+  /// again. Throws std::logic_error if it is not. The reader may refuse the bytes.
   void (*read)(std::span<const std::uint8_t> bytes);
-  /// Files of the repository to begin with: folders, or one file, from the source root.
+  /// The files of the repository with which fuzzing begins: folders or single files, relative to the source
+  /// root.
   std::vector<std::string_view> seeds;
   std::string_view seed_suffix;
 };

@@ -1,4 +1,4 @@
-// The trace for Perfetto: valid JSON, exact times, and rows whose spans never overlap.
+// Tests the trace for Perfetto: it is valid JSON, times are exact, and the spans of a thread never overlap.
 
 #include "report/result/result_export.hpp"
 
@@ -28,7 +28,8 @@ std::string trace_of(const Result& result) {
   return whole_text([&](const TextSink& sink) { write_chrome_trace(result, sink); });
 }
 
-/// Transfers that take longer than any action, so that several are under way at once.
+/// Returns a result in which transfers take longer than any action, so that several of them are under way at
+/// once.
 Result trace_sample() {
   const sample::Shape shape = {.ranks = 4, .microbatches = 8, .transfer_ns = 2'500'001};
   return sample::result_of(sample::timeline_of(sample::one_f_one_b(shape), shape), shape);
@@ -43,10 +44,10 @@ std::vector<Json> events(const Result& result, const std::string& phase) {
   return found;
 }
 
-/// Traces count in microseconds, with thousandths for the ns.
+/// Returns a time of a trace in ns. Traces have microseconds with three decimals.
 Ns nanoseconds(const Json& microseconds) { return std::llround(microseconds.get<double>() * 1000); }
 
-/// By process (rank) and thread (row).
+/// Returns the name of each thread, by process (rank) and thread number.
 std::map<std::pair<int, int>, std::string> row_names(const Result& result) {
   std::map<std::pair<int, int>, std::string> names;
   for (const Json& event : events(result, "M")) {
@@ -59,7 +60,7 @@ TEST(ChromeTrace, HasOneCompleteEventASpanWithItsExactTimes) {
   const Result result = trace_sample();
   const auto complete = events(result, "X");
   ASSERT_EQ(complete.size(), result.timeline.spans.size());
-  // A sum in which a start counts three times, so that swapping it for a duration is seen.
+  // Starts count three times in this sum, so that the test fails if a start and a duration are exchanged.
   Ns traced = 0;
   Ns expected = 0;
   for (const Json& event : complete) traced += nanoseconds(event["ts"]) * 3 + nanoseconds(event["dur"]);

@@ -1,4 +1,4 @@
-// Predictions held against measurements that differ in known ways.
+// Compares predictions with measurements that differ from them in known ways.
 
 #include <cstddef>
 #include <limits>
@@ -27,7 +27,8 @@
 namespace penstock {
 namespace {
 
-/// One rank, F then B, which start `pause` apart; durations as given.
+/// Returns a result of one rank that runs F and then B with these durations. The pause between the two is
+/// `pause` ns.
 Result result_of(ResultKind kind, Ns forward_ns, Ns pause_ns, Ns backward_ns) {
   Program program;
   program.schedule = "tiny";
@@ -49,14 +50,15 @@ Result result_of(ResultKind kind, Ns forward_ns, Ns pause_ns, Ns backward_ns) {
   return result;
 }
 
-// 10 ns a character:
+// Each character is 10 ns:
 //
 //   predicted   FFFFFFFFFFBBBBBBBBBBBBBBBBBBBB
 //   measured    FFFFFFFFFFF..BBBBBBBBBBBBBBBBBBBBBBBBBBB
 const Result kPredicted = result_of(ResultKind::predicted, 100, 0, 200);
 const Result kMeasured = result_of(ResultKind::measured, 110, 20, 270);
 
-/// F of stage 0 on rank 0 takes 100, the message `transfer`, then rank 1 launches its F of 50.
+/// Returns a result of two ranks. F of stage 0 takes 100 on rank 0, and the message takes `transfer_ns`. Then
+/// rank 1 launches its F, which takes 50.
 Result two_ranks(ResultKind kind, Ns transfer_ns, Ns launch_ns) {
   Program program;
   program.schedule = "two";
@@ -125,7 +127,8 @@ TEST(Compare, WithoutTimelinesLaunchIsPartOfWaiting) {
 TEST(Compare, PartsAreMeansOfTheRanksPartsWhichAddUpToo) {
   const auto comparison = compare_results(kTwoRanksPredicted, kTwoRanksMeasured, {});
   ASSERT_TRUE(comparison) << comparison.error().message;
-  // Rank 1 is idle for 160, of which the message takes 40, then 20 to launch; predicted were 100 and 0.
+  // Rank 1 is idle for 160. The message takes 40 of this time, and the launch takes 20. The prediction was
+  // 100 and 0.
   ASSERT_EQ(comparison->ranks.size(), 2U);
   EXPECT_EQ(comparison->ranks[1].parts,
             (ErrorParts{
@@ -284,7 +287,7 @@ Result timed(ResultKind kind, const std::string& schedule, Ns makespan_ns) {
   return result;
 }
 
-/// Predicted and measured times of schedules "a", "b", ...
+/// Returns the ranking for these predicted and measured times of the schedules "a", "b", ...
 Ranking ranked(const std::vector<std::pair<Ns, Ns>>& times, double threshold = 0.03) {
   std::vector<Result> results;
   for (std::size_t i = 0; i < times.size(); ++i) {
@@ -344,7 +347,7 @@ TEST(Ranking, TextAndJsonSayWhichPairIsWrong) {
   EXPECT_EQ(json["ranking"]["wrong"][0]["faster"], "a, K = 1, M = 1");
 }
 
-// What changes between two results, on pipelines small enough to see.
+// Tests the differences between two results, on small pipelines.
 
 Result result_of(const char* schedule, Ns latency_ns) {
   const Experiment experiment =
@@ -358,7 +361,8 @@ TEST(ResultDiff, OfAResultWithItselfIsEmpty) {
   EXPECT_EQ(to_text(diff, 10), "");
 }
 
-// latency 0: 9 ns, latency 1: 11 ns. Rank 1 does all one later, rank 0 its backwards two later.
+// With latency 0 the makespan is 9 ns, and with latency 1 it is 11 ns. On rank 1, all actions run one later.
+// On rank 0, the backwards run two later.
 TEST(ResultDiff, ShowsWhatALinkMovesAndByHowMuch) {
   const ResultDiff diff = diff_results(result_of("gpipe", 0), result_of("gpipe", 1));
   ASSERT_FALSE(diff.figures.rows.empty());
@@ -376,7 +380,7 @@ TEST(ResultDiff, CountsActionsThatOnlyOneHas) {
   EXPECT_EQ(diff.only_after, 8);
 }
 
-// A measurement knows no steady rate: that is no rate of 0, and no change.
+// A measurement has no steady rate. This must not be shown as a rate of 0 or as a change.
 TEST(ResultDiff, ARateThatOneDoesNotSayIsNoChange) {
   Result before = result_of("gpipe", 0);
   Result after = before;

@@ -1,5 +1,5 @@
-// Tables and CSV of one result. The page of all figures, made of the rows in
-// report/result/figure_rows.cpp, follows; PENSTOCK_UPDATE_GOLDENS=1 writes it.
+// Tests the tables and the CSV of one result. The second part tests the page of all figures, which is made
+// from the rows in report/result/figure_rows.cpp. PENSTOCK_UPDATE_GOLDENS=1 writes this page.
 
 #include <algorithm>
 #include <cstdint>
@@ -32,7 +32,7 @@
 namespace penstock {
 namespace {
 
-/// The pipeline that is drawn in sample_result.cpp, unless the test takes another shape.
+/// Returns the result of the pipeline that sample_result.cpp draws, unless the test gives another shape.
 Result figures_sample(const sample::Shape& shape = {.ranks = 2, .microbatches = 2}) {
   return sample::result_of(sample::timeline_of(sample::one_f_one_b(shape), shape), shape);
 }
@@ -96,12 +96,12 @@ TEST(ResultTable, NamesKTheStagesOfThePipelineWhateverTheRanksHold) {
     const std::string figure = headlines(result)[1].figure;
     return figure.substr(0, figure.find(", M"));
   };
-  EXPECT_EQ(shape(3, 2), "1f1b, K = 2 stages on 3 ranks");  // replicas
+  EXPECT_EQ(shape(3, 2), "1f1b, K = 2 stages on 3 ranks");  // with replicas
   EXPECT_EQ(shape(2, 1), "1f1b, K = 1 stage on 2 ranks");
   EXPECT_EQ(shape(4, 4), "1f1b, K = 4 (4 stages)");
-  EXPECT_EQ(shape(4, 8), "1f1b, K = 4 (8 stages)");  // two stages a rank
+  EXPECT_EQ(shape(4, 8), "1f1b, K = 4 (8 stages)");  // two stages on a rank
   result.program.pipeline_size = 4;
-  EXPECT_EQ(shape(16, 4), "1f1b, K = 4 stages on 16 ranks");  // copies of the pipeline
+  EXPECT_EQ(shape(16, 4), "1f1b, K = 4 stages on 16 ranks");  // with copies of the pipeline
   EXPECT_EQ(shape(16, 32), "1f1b, K = 4 (32 stages) on 16 ranks");
 }
 
@@ -274,9 +274,6 @@ TEST(ResultCsv, HasALineARank) {
       "3221225472,0,0,6442450944,1342177280,0,0,0\n");
 }
 
-// The page of all figures, made of the rows in report/result/figure_rows.cpp. PENSTOCK_UPDATE_GOLDENS=1
-// writes it.
-
 constexpr std::string_view kIntroduction = R"(# Figures of a result
 
 `penstock simulate` and `run` print these figures. Keys are those of `--json` and of the CSV of ranks; times are whole
@@ -364,7 +361,7 @@ TEST(FigureRows, EachFigureSaysItsMeaningInOneShortSentence) {
 }
 
 TEST(FigureRows, AFigureOfARankStandsInEveryForm) {
-  // Measured times may be off by what clocks are apart.
+  // Clocks of devices differ, so measured times may differ by this amount.
   Result result = sample::result_of(sample::pipeline({}), {});
   result.kind = ResultKind::predicted;
   const std::string json = result_to_json(result);

@@ -1,4 +1,4 @@
-// The HTML pages: well-formed, self-contained, complete.
+// Tests the HTML pages: they are well-formed, need no other file, and are complete.
 
 #include "report/pages/html_report.hpp"
 
@@ -77,7 +77,7 @@ TEST(SweepHtml, HasTwoChartsAndAMapASchedule) {
   expect_self_contained(page);
   EXPECT_EQ(occurrences(page, "<svg "), 4U);
   EXPECT_EQ(occurrences(page, "<table class=\"fit\">"), 2U);
-  EXPECT_EQ(occurrences(page, "class=\"best\""), 4U);  // both schedules have a tie
+  EXPECT_EQ(occurrences(page, "class=\"best\""), 4U);  // in both schedules, two points are equally good
   EXPECT_EQ(occurrences(page, "stroke-dasharray"), 2U);
 }
 
@@ -120,7 +120,7 @@ TEST(SweepHtml, AnEmptySweepIsAPage) {
   EXPECT_NE(page.find("No configuration ran and fits into memory."), std::string::npos);
 }
 
-/// A prediction and a measurement, in which everything takes a tenth longer.
+/// A prediction, and a measurement in which every action takes a tenth longer.
 struct Twins {
   Result predicted = page_sample();
   Result measured = predicted;

@@ -1,9 +1,9 @@
-// One walk over the text with a stack of the elements that are open. The first fault ends it:
+// Reads the text once, with a stack of the elements that are open, and stops at the first fault:
 //
 //   <a><b></a>     open: a b; </a> finds b on top     "</a> closes nothing at `...`"
 //
-// Names of elements and attributes are kept as they are, so that an unclosed <br> of HTML is a fault: the
-// pages are written as XML.
+// Names of elements and attributes are compared as they are written. The pages are written as XML, so an
+// unclosed <br> of HTML is a fault.
 
 #include "tests/report/markup.hpp"
 
@@ -38,13 +38,14 @@ class Scanner {
   }
 
  private:
-  /// Keeps the first fault, with 40 characters before it and 40 behind.
+  /// Records the first fault, with the 40 characters before it and the 40 after it.
   void fail(const std::string& what) {
     if (fault_.empty())
       fault_ = what + " at `" + std::string(text_.substr(at_ < 40 ? 0 : at_ - 40, 80)) + "`";
   }
 
-  /// Goes behind `end` where `begin` stands here; what is between is not looked at.
+  /// If the text begins with `begin` here, moves past the next `end`. The text between the two is not
+  /// checked.
   bool skip_if(std::string_view begin, std::string_view end) {
     if (!text_.substr(at_).starts_with(begin)) return false;
     const std::size_t stop = text_.find(end, at_ + begin.size());
@@ -63,7 +64,8 @@ class Scanner {
     while (at_ < text_.size() && std::isspace(static_cast<unsigned char>(text_[at_])) != 0) ++at_;
   }
 
-  /// One character of text or of a value. An & has to begin an entity, whose ; is at most 8 characters on.
+  /// Reads one character of text or of a value. An & must begin an entity that ends with ; at most 8
+  /// characters later.
   void scan_character() {
     if (text_[at_] == '&') {
       const std::size_t end = text_.find(';', at_);
@@ -72,7 +74,7 @@ class Scanner {
     ++at_;
   }
 
-  /// From a < to behind its >, or behind the comment.
+  /// Reads from a < to the position after its >, or to the position after the comment.
   void scan_markup() {
     if (skip_if("<!--", "-->") || skip_if("<![CDATA[", "]]>") || skip_if("<!DOCTYPE", ">")) return;
     ++at_;
@@ -94,7 +96,7 @@ class Scanner {
     ++at_;
   }
 
-  /// From behind the name of an opened element to behind its > or />.
+  /// Reads from the end of an opened element's name to the position after its > or />.
   void scan_attributes(const std::string& element) {
     std::set<std::string> seen;
     for (skip_blanks(); fault_.empty() && at_ < text_.size() && is_name(text_[at_]); skip_blanks()) {

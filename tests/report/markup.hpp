@@ -1,5 +1,5 @@
 #pragma once
-// A tiny check that SVG and HTML pages are well-formed XML, and counts of what is in them.
+// A small check that SVG and HTML pages are well-formed XML, and a function that counts words in them.
 
 #include <cstddef>
 #include <string>
@@ -7,11 +7,12 @@
 
 namespace penstock::sample {
 
-/// Empty when every element that is opened is closed in order, attributes are quoted and named once, and no
-/// stray '<' or '&' is left; otherwise what is wrong and where. Knows comments, <!DOCTYPE> and CDATA.
+/// Returns what is wrong with the text and where, or an empty text if it is well-formed. Elements must be
+/// closed in order, attributes must be quoted and have different names, and no other '<' or '&' is allowed.
+/// Comments, <!DOCTYPE> and CDATA are accepted.
 std::string markup_fault(std::string_view text);
 
-/// How often `word` occurs.
+/// Returns how often `word` occurs in the text.
 std::size_t occurrences(std::string_view text, std::string_view word);
 
 }  // namespace penstock::sample

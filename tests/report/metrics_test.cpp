@@ -1,5 +1,5 @@
-// Bubble, exposed communication, live activations, versions and throughput, on timelines small enough to
-// check by hand. What the idle time before an action was, and the table of stage units, follow.
+// Tests bubble, exposed communication, live activations, versions and throughput, on timelines that can be
+// checked by hand. Further parts test the idle time before an action, and the table by stage and unit.
 
 #include <algorithm>
 #include <cstddef>
@@ -37,7 +37,8 @@ Result summarized(const Experiment& experiment, double samples_per_microbatch = 
 }
 
 TEST(Metrics, TheThreeBubbleFiguresOf1F1B) {
-  // F of 1 and B of 2: (M + K - 1) * 3 = 33, of which a rank is idle for 9. 9/33 of all, 9/24 of the work.
+  // F takes 1 and B takes 2, so the makespan is (M + K - 1) * 3 = 33. A rank is idle for 9 of it: 9/33 of the
+  // total time, and 9/24 of the work.
   const Result result = summarized(uniform_experiment("1f1b", {.stages = 4, .microbatches = 8}, {}));
   EXPECT_EQ(result.makespan_ns, 33);
   EXPECT_DOUBLE_EQ(result.bubble.idle_over_total, 3.0 / 11);
@@ -46,8 +47,9 @@ TEST(Metrics, TheThreeBubbleFiguresOf1F1B) {
 }
 
 TEST(Metrics, TheLongestSpanLeavesALateStartOut) {
-  // ZB-H1 with F = I = W = 1: each rank works for 12. Rank 1 starts at 1 and works without a pause to 13;
-  // rank 0 is at work from 0 to 13 with a pause of 1. Idle are 2 of 26, and of the longest span 1 of 13.
+  // With ZB-H1 and F = I = W = 1, each rank works for 12. Rank 1 works from 1 to 13 without a pause. Rank 0
+  // works from 0 to 13 with a pause of 1. So the ranks are idle for 2 of 26, and the longest span is idle for
+  // 1 of 13.
   const Result result = summarized(
       uniform_experiment("zb-h1", {.stages = 2, .microbatches = 4}, {.forward_ns = 1, .backward_ns = 2}));
   EXPECT_EQ(result.makespan_ns, 13);
@@ -65,7 +67,8 @@ TEST(Metrics, NothingToDoIsNoBubble) {
 }
 
 TEST(Metrics, ExposedCommunicationIsIdleTimeWhileAnAwaitedMessageIsUnderWay) {
-  // F on rank 0 ends at 1, the activation arrives at 6; B on rank 1 ends at 9, the gradient arrives at 14.
+  // F on rank 0 ends at 1, and the activation arrives at 6. B on rank 1 ends at 9, and the gradient arrives
+  // at 14.
   const Result result =
       summarized(uniform_experiment("naive", {.stages = 2, .microbatches = 1}, {.latency_ns = 5}));
   EXPECT_EQ(result.ranks[0].idle_ns, 16 - 3);
@@ -74,7 +77,8 @@ TEST(Metrics, ExposedCommunicationIsIdleTimeWhileAnAwaitedMessageIsUnderWay) {
 }
 
 TEST(Metrics, AReductionThatTheStepWaitsForIsExposed) {
-  // One microbatch a replica: F to 10, B to 30, then 2 * 1/2 of 100 bytes at 1 byte/ns to 130.
+  // Each replica has one microbatch: F ends at 10, and B at 30. The reduction of 2 * 1/2 of 100 bytes at 1
+  // byte/ns ends at 130.
   const Program program = *generate("data-parallel", {.stages = 1, .microbatches = 2, .replicas = {2}});
   const Experiment experiment = experiment_of(
       program, {.stages = {{.forward_ns = 10, .backward_ns = 20, .gradients = 100}}, .edges = {}},
@@ -86,7 +90,7 @@ TEST(Metrics, AReductionThatTheStepWaitsForIsExposed) {
 }
 
 TEST(Metrics, ARecomputationThatWaitsForTheGradientExposesItsTransfer) {
-  // Rank 0 has nothing to do from the end of its F to the arrival of the gradient 5 ns after rank 1's B.
+  // Rank 0 is idle from the end of its F to the arrival of the gradient, 5 ns after rank 1's B.
   const Experiment experiment = uniform_experiment(
       "gpipe",
       {.stages = 2, .microbatches = 1, .checkpoint = Checkpoint::always, .recompute = RecomputeTiming::late},
@@ -104,7 +108,7 @@ TEST(Metrics, CollectivesCountAsSentAndReceived) {
   experiment.costs.stages[1].gradients = 10;
   const Result result =
       summarize(*critical_path(experiment), {.program = experiment.program, .costs = experiment.costs});
-  // An all-reduce of n bytes over 4 ranks sends 2 * 3/4 n from each: 1500 and 15.
+  // In an all-reduce of n bytes over 4 ranks, each rank sends 2 * 3/4 n. These are 1500 and 15 bytes.
   EXPECT_EQ(result.ranks[3].sent_bytes, 1515);
   EXPECT_EQ(result.ranks[3].received_bytes, 1515);
 }
@@ -183,9 +187,9 @@ TEST(Holdings, WhatComesAndGoesAtOneInstantIsCountedInProgramOrder) {
   EXPECT_EQ(peak_amount(nested), 2);
 }
 
-/// Every change in the order that spans.hpp states, sorted as it stands: (time, whether it is a charge).
-/// Of one time, releases of what was held before come first (phase 0); what begins there, or ends as it
-/// begins, follows by its place in the program (phase 1).
+/// Returns every change as (time, true if it is a charge), sorted directly by the rule in spans.hpp. At one
+/// time, releases of older holdings come first (phase 0). Holdings that begin at this time, or begin and end
+/// at it, follow by their position in the program (phase 1).
 std::vector<std::pair<Ns, bool>> sorted_changes(const std::vector<Holding>& holdings) {
   using Key = std::tuple<Ns, int, std::int32_t, int, std::size_t>;  // time, phase, position, order, holding
   std::vector<Key> keys;
@@ -228,7 +232,7 @@ const Experiment& of_two_ranks() {
   return experiment;
 }
 
-/// Of two ranks, with the facts of a program for them.
+/// The parts of a result of two ranks, with the facts of a program for them.
 struct MadeOf {
   std::vector<RankFigures> ranks = std::vector<RankFigures>(2);
   RunFacts facts = {.program = of_two_ranks().program, .costs = of_two_ranks().costs};
@@ -241,7 +245,8 @@ Timeline one_span_until(Ns end_ns) {
   return {.rank_count = 2, .makespan_ns = 100, .spans = {span}};
 }
 
-/// What is thrown in place of a result with a makespan of 100 ns; "" where there is one.
+/// Returns the exception's text if no result with a makespan of 100 ns can be made from the parts. Returns ""
+/// if a result is made.
 std::string not_made(MadeOf parts) {
   try {
     static_cast<void>(summarize(std::move(parts.ranks), 100, std::move(parts.facts)));
@@ -321,9 +326,9 @@ TEST(Metrics, KCountsTheRanksOfOnePipelineWhateverCopiesAndChunksThereAre) {
   EXPECT_EQ(size("dualpipe", {.stages = 4, .microbatches = 8}), 4) << "stages 0 and 3 share ranks";
 }
 
-// What the idle time before an action was.
+// Tests how the idle time before an action is divided.
 
-/// On rank 1; messages are of the stage before.
+/// Returns a span on rank 1. A message comes from the previous stage.
 Span span(ActionKind kind, std::int32_t stage, std::int32_t microbatch, Ns start_ns, Ns end_ns) {
   return {.rank = 1,
           .action = {.kind = kind, .stage = stage, .microbatch = microbatch, .peer = stage - 1},
@@ -379,9 +384,10 @@ TEST(IdleBeforeActions, AnOverlappedPairWaitsForWhatBothNeedAndIsOneAction) {
             (std::vector<IdleBefore>{{.position = 2, .transfer_ns = 40, .launch_ns = 4}}));
 }
 
-// What was put into the table is found again, in whatever order units come.
+// Tests that every value in the table is found again, for any order of units.
 
-/// Puts a number at each of the units of two stages, and finds all of them again after each.
+/// Stores a number at each of these units on two stages. After each step, checks that all numbers are found
+/// again.
 void holds_all(const std::vector<std::int32_t>& units) {
   StageUnitTable<std::int32_t> table(-1);
   std::map<std::pair<std::int32_t, std::int32_t>, std::int32_t> put;

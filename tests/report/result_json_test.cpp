@@ -1,5 +1,5 @@
-// The JSON document of a result: its shape, the way back, and what it says about broken files. A result
-// that cannot be is neither made nor read.
+// Tests the JSON document of a result: its shape, that it is read back, and the messages about broken files.
+// A result that breaks an invariant must be neither written nor read.
 
 #include <cmath>
 #include <functional>
@@ -28,7 +28,7 @@ Result json_sample() {
   return sample::result_of(sample::timeline_of(sample::one_f_one_b(shape), shape), shape);
 }
 
-/// The document of the sample after `change`.
+/// Returns the document of the sample after `change` has changed it.
 template <typename Change>
 std::string changed_document(Change change) {
   Json document = Json::parse(result_to_json(json_sample(), kEverything));
@@ -82,7 +82,7 @@ TEST(ResultJson, ReadsBackWhatIsWrittenOnlyWhereItSaysSomething) {
   EXPECT_EQ(*again, result);
 }
 
-// A chunk of a rank's share of the model keeps a part of an activation.
+// A chunk of a rank's part of the model stores a fraction of an activation.
 TEST(ResultJson, HasPartsOfActivationsAsNumbers) {
   Result result = json_sample();
   RankMemory& memory = result.ranks[0].memory;
@@ -146,7 +146,7 @@ TEST(ResultJson, SaysWhatIsUsableBesideTheCapacity) {
   EXPECT_EQ(document["ranks"][0]["memory"]["capacity_bytes"], 1000);
   EXPECT_EQ(document["ranks"][0]["memory"]["usable_bytes"], 700);
   EXPECT_EQ(result_from_json(text, "r.json"), result);
-  // Files from before there were reserves.
+  // Files that are older than reserves lack this key.
   document["ranks"][0]["memory"].erase("usable_bytes");
   EXPECT_EQ(result_from_json(document.dump(), "r.json")->ranks[0].memory.reserved, 0);
 }
@@ -212,12 +212,12 @@ TEST(ResultJson, NamesThePlaceOfASyntaxError) {
   EXPECT_EQ(error_of("{\n  \"kind\": ]\n}").substr(0, 39), "r.json: not JSON: at line 2, column 11:");
 }
 
-// Whatever walks so deep a value would end the stack.
+// A function that handles such a deep value recursively would overflow the stack.
 TEST(ResultJson, RefusesAMillionBrackets) {
   const std::string deep = std::string(1'000'000, '[') + std::string(1'000'000, ']');
   EXPECT_EQ(error_of(deep), "r.json: not JSON: arrays and objects are nested more than 100 deep");
   EXPECT_EQ(error_of("{\"kind\": " + deep + "}"), error_of(deep));
-  // Brackets in a string open nothing.
+  // Brackets inside a string do not count.
   EXPECT_EQ(error_of(R"(["\"[[)" + std::string(1'000, '[') + "\"]"),
             "r.json: expected a result, which is a JSON object, got [\"\\\"" + std::string(36, '[') + "...");
 }
@@ -269,9 +269,9 @@ TEST(ResultJson, RefusesSpansThatCannotBe) {
             "r.json: timeline[0].stage: expected the stage of `action`, got 1");
 }
 
-// A result that cannot be is neither made nor read.
+// Tests that a result that breaks an invariant is neither written nor read.
 
-/// Two ranks that are busy for 60 and 90 of 100 ns.
+/// Returns a result of two ranks that are busy for 60 and 90 of 100 ns.
 Result possible() {
   Result result;
   result.makespan_ns = 100;
@@ -354,7 +354,7 @@ TEST(ResultInvariants, RatesAreNotNegative) {
             "throughput.mfu: expected at least 0, got -0.4");
 }
 
-// A measurement's devices may be others than those that its model names.
+// A measurement may use other devices than its model names.
 TEST(ResultInvariants, NoPredictionPassesThePeak) {
   const auto with_mfu = [](ResultKind kind, double mfu) {
     return fault_after([&](Result& r) {
@@ -374,7 +374,7 @@ TEST(ResultInvariants, ThereIsAnEntryARank) {
   EXPECT_EQ(fault_after([](Result& r) { r.ranks[1].rank = 0; }), "ranks[1].rank: expected 1, got 0");
   EXPECT_EQ(fault_after([](Result& r) { r.program.pipeline_size = 3; }),
             "program.pipeline_size: expected at most program.ranks, 2, got 3");
-  // Four stages, each on both ranks.
+  // Each of the four stages is on both ranks.
   const auto of_buckets = [](std::int32_t pipeline_size) {
     return fault_after([&](Result& r) {
       r.program.schedule = "data-parallel";

@@ -1,8 +1,8 @@
-// Times come from the rules of a pipeline, so that pictures of them look right. What a result says beside
-// them (memory, traffic, rates) is made up: round numbers that a test can expect, different from every
-// default.
+// Makes results for tests. The times follow the rules of a pipeline, so that pictures look right. The other
+// figures (memory, traffic, rates) are invented. They are round numbers that a test can expect, and they
+// differ from the defaults.
 //
-// With 2 ranks and 2 microbatches, F of 1 ms, B of 2 ms and free links, 1F1B is
+// With 2 ranks, 2 microbatches, F of 1 ms, B of 2 ms and transfers without time, 1F1B is
 //
 //   ms       0  1  2  3  4  5  6  7  8  9
 //   rank 0   F0 F1 .  .  B0--- .  B1---
@@ -36,7 +36,7 @@ Action backward(std::int32_t stage, std::int32_t microbatch) {
   return {.kind = ActionKind::backward, .stage = stage, .microbatch = microbatch};
 }
 
-/// When the input of an action is on its rank; nothing while it has not been made.
+/// Returns when the input of an action is on its rank, or nothing while the input has not been made.
 std::optional<Ns> input_ready(const Action& action, const std::map<Action, Ns>& ends, const Shape& shape) {
   Action source = action;
   const bool is_forward = action.kind == ActionKind::forward;
@@ -50,8 +50,8 @@ std::optional<Ns> input_ready(const Action& action, const std::map<Action, Ns>& 
   return found->second + (last ? 0 : shape.transfer_ns);
 }
 
-/// Behind a compute action, its SEND on this rank and the RECV on the neighbour, both under way at once. None
-/// where transfers take no time, or at the ends of the pipeline.
+/// Appends the SEND of a compute action on this rank and the RECV on the neighbour. Both are under way at the
+/// same time. Appends nothing if transfers take no time, or at the ends of the pipeline.
 void append_transfer(Timeline& timeline, const Span& span, const Shape& shape) {
   const bool is_forward = span.action.kind == ActionKind::forward;
   const std::int32_t peer = span.action.stage + (is_forward ? 1 : -1);
@@ -67,8 +67,9 @@ void append_transfer(Timeline& timeline, const Span& span, const Shape& shape) {
   timeline.spans.push_back(span_of(peer, receive, span.end_ns, span.end_ns + shape.transfer_ns));
 }
 
-/// Weights and twice as much optimizer state from the start; one activation from the start of F to the end of
-/// B: 9 GiB and 640 MiB for each microbatch that is held, of 11 GiB.
+/// Returns the memory of a rank. The weights and twice as much optimizer state exist from the start. An
+/// activation exists from the start of F to the end of B. The sum is 9 GiB plus 640 MiB for each microbatch,
+/// of 11 GiB.
 RankMemory memory_of(const Timeline& timeline, std::int32_t rank) {
   constexpr Bytes kWeights = Bytes{3} << 30;
   constexpr Bytes kActivation = Bytes{640} << 20;
@@ -102,7 +103,7 @@ RankMemory memory_of(const Timeline& timeline, std::int32_t rank) {
   return memory;
 }
 
-/// Busy and idle as the timeline has them; the rest is made up.
+/// Returns the figures of a rank. Busy and idle time are those of the timeline, and the others are invented.
 RankReport report_of(const Timeline& timeline, std::int32_t rank) {
   RankReport report;
   report.rank = rank;
@@ -130,7 +131,7 @@ std::vector<std::vector<Action>> one_f_one_b(const Shape& shape) {
   std::vector<std::vector<Action>> lists(static_cast<std::size_t>(shape.ranks));
   for (std::int32_t rank = 0; rank < shape.ranks; ++rank) {
     auto& list = lists[static_cast<std::size_t>(rank)];
-    // Forward m and backward m - warmup in turns: 4 ranks, rank 2: F0 F1 B0 F2 B1 ...
+    // Forward m and backward m - warmup alternate. With 4 ranks, rank 2 runs F0 F1 B0 F2 B1 ...
     const std::int32_t warmup = std::min(shape.ranks - 1 - rank, shape.microbatches);
     for (std::int32_t m = 0; m < shape.microbatches + warmup; ++m) {
       if (m < shape.microbatches) list.push_back(forward(rank, m));
@@ -157,7 +158,7 @@ Timeline timeline_of(const std::vector<std::vector<Action>>& lists, const Shape&
   std::vector<std::size_t> next(lists.size(), 0);
   std::vector<Ns> free_at(lists.size(), 0);
   bool moved = true;
-  // Every rank goes as far as its inputs allow, until a round moves none.
+  // In each round, every rank advances as far as its inputs allow, until no rank can advance.
   while (moved) {
     moved = false;
     for (std::size_t rank = 0; rank < lists.size(); ++rank) {
@@ -219,7 +220,7 @@ Result result_of(const Timeline& timeline, const Shape& shape) {
 
 namespace {
 
-/// F + B take 3 ms on one rank; the bubble is the closed form's.
+/// Returns a row of a sweep in which F + B take 3 ms on one rank. Its bubble follows the published formula.
 SweepRow row_of(const std::string& schedule, std::int32_t stages, std::int32_t microbatches) {
   SweepRow row;
   row.schedule = schedule;

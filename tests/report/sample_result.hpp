@@ -1,6 +1,6 @@
 #pragma once
-// Small results made by hand for the tests of report/: 1F1B and GPipe timelines from a few lines of
-// longest path, and the memory and traffic that go with them.
+// Small results that are made by hand for the tests of report/. They have 1F1B and GPipe timelines, computed
+// by a few lines of code, and the memory and traffic for these timelines.
 
 #include <cstdint>
 #include <vector>
@@ -17,28 +17,28 @@ struct Shape {
   std::int32_t microbatches = 8;
   Ns forward_ns = 1'000'000;
   Ns backward_ns = 2'000'000;
-  Ns transfer_ns = 0;  ///< above 0: SEND and RECV spans are part of the timeline
+  Ns transfer_ns = 0;  ///< if above 0, SEND and RECV spans are part of the timeline
 };
 
-/// Lists of forwards and backwards, one a rank.
+/// Return the lists of forwards and backwards, one for each rank.
 std::vector<std::vector<Action>> one_f_one_b(const Shape& shape);
 std::vector<std::vector<Action>> gpipe(const Shape& shape);
 
-/// Each action as early as its rank and its neighbours allow.
+/// Returns a timeline in which each action runs as early as its rank and its neighbours allow.
 Timeline timeline_of(const std::vector<std::vector<Action>>& lists, const Shape& shape);
 
-/// 1F1B of the shape.
+/// Returns the timeline of 1F1B for the shape.
 inline Timeline pipeline(const Shape& shape) { return timeline_of(one_f_one_b(shape), shape); }
 
-/// A whole result around the timeline; every field differs from its default.
+/// Returns a whole result with the timeline. Every field differs from its default.
 Result result_of(const Timeline& timeline, const Shape& shape);
 
-/// One span on rank 0 ..., for timelines written out in a test.
+/// Returns one span, for timelines that are written as a list in a test.
 Span span_of(std::int32_t rank, Action action, Ns start_ns, Ns end_ns);
 
-// A small sweep made by hand for the tests of report/.
+// Makes a small sweep by hand, for the tests of report/.
 
-/// Five rows with M = 1, and the same five with M = 4:
+/// Returns a sweep with five points for M = 1, and the same five for M = 4:
 ///
 ///   0, 5   gpipe, K = 1   fits
 ///   1, 6   gpipe, K = 2   fits

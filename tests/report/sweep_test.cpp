@@ -1,4 +1,4 @@
-// A sweep's choice of the best, and its text, CSV and JSON.
+// Tests how a sweep chooses the best points, and its text, CSV and JSON.
 
 #include "report/result/sweep_table.hpp"
 
@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// Line `number` of the text, from 0.
+/// Returns line `number` of the text, counted from 0.
 std::string line_of(const std::string& text, int number) {
   std::istringstream lines(text);
   std::string line;
@@ -31,7 +31,7 @@ TEST(Sweep, TheBestFitsAndHasTheHighestRate) {
   ASSERT_EQ(best.size(), 2U);
   EXPECT_EQ(best[0].schedule, "gpipe");
   EXPECT_EQ(best[0].stages, 1);
-  EXPECT_EQ(best[0].microbatches, 1);  // as fast as 4, and first
+  EXPECT_EQ(best[0].microbatches, 1);  // the point with M = 4 is equally fast but comes later
   EXPECT_EQ(best[1].stages, 2);
 }
 
@@ -130,7 +130,7 @@ TEST(SweepJson, NeverHasNan) {
   EXPECT_NE(line_of(sweep_csv(sweep), 1).find(",0.25,0,,,1,"), std::string::npos);
 }
 
-/// Why the row of small_sweep() is no point with `value` for `key`; empty: it is one.
+/// Returns why a row of small_sweep() is refused if `key` has this value, or an empty text if it is accepted.
 std::string refusal_of(std::size_t row, const std::string& key, const Json& value) {
   SweepPoint point{.row = sample::small_sweep().rows.at(row), .notes = {}};
   if (was_simulated(point.row)) point.row.throughput.model.emplace();
@@ -181,7 +181,8 @@ TEST(SweepPoint, FiguresThatNoSimulationHasAreRefused) {
   }
 }
 
-// What was asked for stays as it was asked for: it may be why the row has no figures.
+// The sizes of a skipped point are stored as the user gave them, because they may be the reason why it was
+// skipped.
 TEST(SweepPoint, ARowWithoutFiguresHasNoneToRefuse) {
   constexpr std::size_t kSkipped = 2;
   for (const char* const key : {"makespan_ns", "idle_over_total", "samples_per_second", "peak_bytes"})

@@ -1,5 +1,5 @@
-// Timelines and charts as SVG: well-formed, complete, bounded in size. golden() compares them with files of
-// tests/report/golden.
+// Tests timelines and charts as SVG: they are well-formed, complete and of limited size. golden() compares
+// them with the files in tests/report/golden.
 
 #include <cstddef>
 #include <cstdint>
@@ -24,8 +24,8 @@
 
 namespace penstock::sample {
 
-/// The content of the golden file `name`; a sentence when it cannot be read. With the environment variable
-/// PENSTOCK_UPDATE_GOLDENS=1 the file is written from `actual` first.
+/// Returns the content of the golden file `name`, or a sentence if the file cannot be read. If the
+/// environment variable PENSTOCK_UPDATE_GOLDENS is 1, `actual` is written to the file first.
 std::string golden(std::string_view name, std::string_view actual);
 
 std::string golden(std::string_view name, std::string_view actual) {
@@ -41,20 +41,18 @@ std::string golden(std::string_view name, std::string_view actual) {
 
 namespace penstock {
 
-// Timelines and charts as SVG: well-formed, complete, bounded in size.
-
 namespace {
 
 using sample::markup_fault;
 using sample::occurrences;
 using sample::pipeline;
 
-/// Of stage 0, no pair.
+/// Returns a box of stage 0 that is not a pair.
 ComputeBox box(std::int32_t microbatch, Ns start_ns, Ns end_ns, ActionKind kind = ActionKind::forward) {
   return {{.kind = kind, .stage = 0, .microbatch = microbatch}, {}, start_ns, end_ns};
 }
 
-/// How many elements are opened.
+/// Returns the number of elements that are opened.
 std::size_t elements(const std::string& svg) { return occurrences(svg, "<") - occurrences(svg, "</"); }
 
 TEST(MarkupCheck, FindsFaults) {
@@ -145,7 +143,7 @@ TEST(TimelineSvg, StepsThatTakeNoTimeAreDrawnOverTheBoxesThatFollow) {
   ASSERT_NE(first, std::string::npos);
   EXPECT_GT(first, svg.rfind("data-n="));
   EXPECT_NE(svg.find("<title>0STEP, at 10 ns, weight version 0</title></line>"), std::string::npos);
-  // The last one stands on the edge of the plot, which is cut off a pixel further out.
+  // The last line is at the edge of the plot. The clip path is one pixel wider, so that the line is visible.
   EXPECT_NE(svg.find("<line x1=\"200.00\""), std::string::npos);
   EXPECT_NE(svg.find("<clipPath id=\"penstock-plot\"><rect x=\"52.00\" y=\"0\" width=\"202.00\""),
             std::string::npos);
@@ -163,7 +161,8 @@ TEST(TimelineSvg, StepsOfOneInstantShareAMarkAndManyStepsLeaveTheBoxesVisible) {
   }
   const std::string svg = timeline_to_svg(timeline, {.width = 477});
   EXPECT_EQ(occurrences(svg, "STEP to 4STEP, 2 actions, at "), 200U);
-  EXPECT_EQ(occurrences(svg, "stroke-width=\"0.5\" data-width=\"0.500\""), 200U);  // 2 pixels apart
+  // The lines are 2 pixels apart.
+  EXPECT_EQ(occurrences(svg, "stroke-width=\"0.5\" data-width=\"0.500\""), 200U);
 }
 
 TEST(TimelineSvg, AStepThatTakesTimeIsABox) {
@@ -182,7 +181,7 @@ TEST(TimelineSvg, SeveralActionsInOneBoxAreHatchedAndInTheLegend) {
   EXPECT_EQ(markup_fault(svg), "");
   EXPECT_EQ(occurrences(svg, ">several actions, too narrow to draw</text>"), 1U);
   EXPECT_GT(occurrences(svg, "fill=\"url(#penstock-several)\""), 2U);
-  EXPECT_EQ(occurrences(svg, "height=\"12.00\""), 0U);  // nothing looks like an overlapped pair
+  EXPECT_EQ(occurrences(svg, "height=\"12.00\""), 0U);  // no box looks like an overlapped pair
   const std::string wide = timeline_to_svg(pipeline({.ranks = 2, .microbatches = 4}));
   EXPECT_EQ(wide.find("several actions"), std::string::npos);
 }
@@ -198,7 +197,7 @@ TEST(TimelineSvg, TransfersThatTakeNoTimeLeaveNoEmptyRow) {
 
 TEST(BoxSvg, ABoxEndsWhereTheNextOneBeginsToTheLastDigit) {
   BoxText text;
-  text.add_merged({}, {.x = 1.004, .y = 0, .width = 1.004, .height = 9}, "");  // ends at 2.008
+  text.add_merged({}, {.x = 1.004, .y = 0, .width = 1.004, .height = 9}, "");  // this box ends at 2.008
   EXPECT_NE(text.boxes().find("<rect x=\"1.00\" y=\"0.00\" width=\"1.01\""), std::string::npos)
       << text.boxes();
 }
@@ -327,7 +326,7 @@ TEST(MemoryChart, AllChartsSpanTheWholeTimeHoweverLateARankBegins) {
   Result result = sample::result_of(pipeline(shape), shape);
   for (RankReport& rank : result.ranks) {
     rank.memory.capacity.reset();
-    rank.memory.samples.erase(rank.memory.samples.begin());  // what is there from the start
+    rank.memory.samples.erase(rank.memory.samples.begin());  // removes the memory that exists from the start
   }
   ASSERT_GT(result.ranks[2].memory.samples.front().time_ns, 0);
   for (const Chart& chart : memory_charts(result)) {

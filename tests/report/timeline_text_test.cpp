@@ -1,4 +1,4 @@
-// Timelines drawn with characters, and the grid of actions.
+// Tests timelines that are drawn with characters, and the table of actions.
 
 #include "report/timeline/timeline_text.hpp"
 
@@ -24,7 +24,7 @@ Action action(ActionKind kind, std::int32_t stage, std::int32_t microbatch) {
   return {.kind = kind, .stage = stage, .microbatch = microbatch};
 }
 
-/// Without the legend, which is not cut.
+/// Returns the length of the longest line, not counting the legend, which is not shortened.
 std::size_t longest_line(const std::string& text) {
   std::istringstream lines(text);
   std::size_t longest = 0;
@@ -92,7 +92,7 @@ TEST(TimelineText, AStackedPairOfOneColumnIsAHash) {
 }
 
 TEST(TimelineText, WhatTakesMostOfAColumnIsShownWhereTimeIsLong) {
-  // 1000 units in 91 columns: only the long boxes keep their numbers.
+  // The picture has 1000 units in 91 columns, so only the long boxes show their numbers.
   Timeline timeline = {1, 1000, {}};
   timeline.spans = {sample::span_of(0, action(ActionKind::forward, 0, 0), 0, 1),
                     sample::span_of(0, action(ActionKind::forward, 0, 1), 1, 99),
@@ -125,8 +125,8 @@ TEST(TimelineText, SaysHowManyColumnsShowEveryAction) {
   const Timeline timeline = pipeline({.ranks = 8, .microbatches = 64, .forward_ns = 1'300'001});
   const auto needed = columns_for_every_action(timeline, 100);
   ASSERT_TRUE(needed);
-  // The names of ranks take 8 columns, the axis ends one behind the rows, and a column is as long as the
-  // shortest action.
+  // The names of ranks take 8 columns, the axis is one column longer than the lines, and a column is as long
+  // as the shortest action.
   EXPECT_EQ(*needed, 8 + 1 + timeline.makespan_ns / 1'300'001 + 1);
   const auto columns = static_cast<std::int32_t>(*needed);
   EXPECT_FALSE(columns_for_every_action(timeline, columns));

@@ -1,4 +1,4 @@
-// Readable units, escaping and the ticks of axes.
+// Tests readable units, the escaping of names, and the ticks of axes.
 
 #include "report/print/units.hpp"
 

@@ -1,6 +1,6 @@
-// Parameters of published models from their configurations (configs/NAME.json, sizes as their publishers
-// print them), against the totals that are published or that a checkpoint of the model has, and what must
-// hold between models that differ in one thing.
+// Tests the parameter counts of published models. They are computed from the models' configurations
+// (configs/NAME.json, with the published sizes) and compared with published totals or with the sizes of
+// checkpoints. Other tests compare models that differ in one property.
 
 #include <algorithm>
 #include <cstdint>
@@ -29,7 +29,7 @@
 namespace penstock {
 namespace {
 
-/// A configuration of this folder or of the library.
+/// Returns the path of a configuration in this folder or in the library.
 std::string file_of(const std::string& name) {
   const std::string here = source_path("tests/scenarios/configs/" + name + ".json");
   return std::filesystem::exists(here) ? here : source_path("scenarios/library/models/" + name + ".json");
@@ -93,7 +93,8 @@ INSTANTIATE_TEST_SUITE_P(
       return name;
     });
 
-// GLM-4.5-Air's checkpoint has 110 468 824 832: its multi-token layer has an embedding and a head of its own.
+// GLM-4.5-Air's checkpoint has 110 468 824 832 parameters, because its multi-token layer has its own
+// embedding and head.
 TEST(PublishedModel, WithAMultiTokenLayerHasThoseOfItsCheckpoint) {
   const Architecture model = read("glm-4.5-air").architecture;
   const std::int64_t copies = 2 * model.vocabulary * model.hidden;
@@ -232,8 +233,8 @@ TEST(FlopsPerSample, CountMultiTokenLayersWhereTheyAreTrained) {
   EXPECT_GT(one, 6 * 4096.0 * (129280.0 + 2 * 7168) * 7168) << "a head and a projection are in it";
 }
 
-// `model.transformer` as an Architecture: the same models by their sizes as by their configurations, and what
-// is wrong with sizes.
+// Tests `model.transformer` as an Architecture. Sizes and configurations must give the same models, and wrong
+// sizes must give errors.
 
 struct Answer {
   std::optional<ArchitecturePart> part;
@@ -262,7 +263,7 @@ Architecture published(const std::string& file) {
   return part ? part->architecture : Architecture{.layers = {{}}};
 }
 
-/// The same model but for its name.
+/// Returns the model with the family name "transformer".
 Architecture renamed(Architecture model) {
   model.family = "transformer";
   return model;

@@ -1,5 +1,6 @@
-// The batch rule finds the third of global batch, microbatch size and number of microbatches. Then follow
-// figures that differ from microbatch to microbatch, and copies of a pipeline that share the microbatches.
+// Tests the batch rule, which computes the third of global batch size, microbatch size and number of
+// microbatches. Also tests figures that differ between microbatches, and copies of a pipeline that share the
+// microbatches.
 
 #include <cstddef>
 #include <cstdint>
@@ -161,16 +162,16 @@ TEST(Batch, OnlyAsynchronousSchedulesTakeAMicrobatchForAMinibatch) {
   EXPECT_EQ(meaning_of_microbatch("of a program file"), kPart);
 }
 
-// Figures that differ from microbatch to microbatch, in the three ways in which a scenario may write them.
+// Tests figures that differ between microbatches, in the three forms that a scenario may use.
 
-/// K = 2, M = 3; F and B of the stages as stated.
+/// Returns a scenario with K = 2, M = 3, and the given F and B of the stages.
 std::string scenario_of(std::string_view forward, std::string_view backward, std::string_view others = "") {
   return std::string("model:\n  batch: 1\n  stages:\n    forward: ") + std::string(forward) +
          "\n    backward: " + std::string(backward) + "\n" + std::string(others) +
          "schedule: {name: 1f1b, stages: 2, microbatches: 3}\n";
 }
 
-/// F of every microbatch on a stage.
+/// Returns the F time of every microbatch on a stage.
 std::vector<Ns> forwards(const Experiment& experiment, std::size_t stage) {
   std::vector<Ns> times;
   for (const MicrobatchCost& one : experiment.costs.microbatches)
@@ -182,7 +183,8 @@ TEST(MicrobatchFigures, AListInAStagesPlaceIsOneAMicrobatch) {
   const Experiment experiment = prepared(scenario_of("[[1 ns, 5 ns, 3 ns], 4 ns]", "8 ns"));
   EXPECT_EQ(forwards(experiment, 0), (std::vector<Ns>{1, 5, 3}));
   EXPECT_EQ(forwards(experiment, 1), (std::vector<Ns>{4, 4, 4}));
-  EXPECT_EQ(experiment.costs.stages[0].forward_ns, 3);  // the mean, for what asks of no microbatch
+  // The mean, for code that does not distinguish microbatches.
+  EXPECT_EQ(experiment.costs.stages[0].forward_ns, 3);
   EXPECT_TRUE(experiment.notes.empty());
 }
 
@@ -199,7 +201,7 @@ TEST(MicrobatchFigures, AFileHasARowAStage) {
   EXPECT_EQ(forwards(experiment, 1), (std::vector<Ns>{2, 2, 7}));
 }
 
-// The same file the other way round: two microbatches of three stages each, 1 5 3 and 2 2 7.
+// The file with rows as microbatches: two microbatches, with the times 1 5 3 and 2 2 7 on three stages.
 TEST(MicrobatchFigures, OrARowAMicrobatch) {
   const Experiment experiment =
       prepared(scenario_of("{file: microbatch_times.csv, unit: us, rows: microbatches}", "8 us"),
@@ -214,7 +216,8 @@ TEST(MicrobatchFigures, AnOverrideMayNameTheFile) {
   EXPECT_EQ(forwards(experiment, 1), (std::vector<Ns>{2, 2, 7}));
 }
 
-// B = I + W holds in each microbatch, and each is scaled to the microbatch in force.
+// B = I + W holds in each microbatch, and the times of each microbatch are scaled to the microbatch size in
+// force.
 TEST(MicrobatchFigures, EachMicrobatchIsPricedAsOneAlone) {
   const Experiment experiment = prepared(scenario_of("1 ns", "{microbatches: [3 ns, 9 ns, 4 ns]}") +
                                          "training: {micro_batch_size: 2}\n");
@@ -261,7 +264,7 @@ TEST(MicrobatchFigures, AreWrittenAsTheyAreRead) {
   EXPECT_NE(written.find("backward: {microbatches: [8 ns, 7 ns, 9 ns]}"), std::string::npos) << written;
 }
 
-// Copies of a whole pipeline as a scenario asks for them.
+// Tests copies of a whole pipeline that a scenario states.
 
 Experiment experiment_in(const std::string& text) {
   auto experiment = prepare(read_scenario(text));
@@ -269,7 +272,7 @@ Experiment experiment_in(const std::string& text) {
   return *std::move(experiment);
 }
 
-// 64 samples in microbatches of 4 are 16: eight for each copy of the pipeline.
+// 64 samples in microbatches of 4 are 16 microbatches, eight for each copy of the pipeline.
 TEST(DataParallel, CopiesShareTheMicrobatchesOfTheGlobalBatch) {
   const Experiment experiment = experiment_in(
       "schedule: {name: 1f1b, stages: 4, data_parallel: 2}\n"
@@ -280,8 +283,8 @@ TEST(DataParallel, CopiesShareTheMicrobatchesOfTheGlobalBatch) {
   EXPECT_EQ(experiment.cluster.device_count(), 8) << "as many as ranks";
 }
 
-// The links that the copies of a rank have to their neighbours say how long a transfer takes: here copies of
-// a stage are on one node, so that every transfer of activations is between nodes.
+// The time of a transfer depends on the links between neighbouring ranks. Here the copies of a stage are on
+// one node, so each transfer of activations is between nodes.
 TEST(DataParallel, SchedulesThatWeighCostsAreGivenThoseOfOneCopy) {
   const std::string model =
       "model: {stages: {forward: 1 ms, backward: 2 ms, activation: 10 MB, kept: 1 GiB}}\n"

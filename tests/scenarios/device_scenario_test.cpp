@@ -1,5 +1,5 @@
-// Transformers run on named devices, from a scenario's text to an experiment. Names of devices that are
-// not known get a hint.
+// Tests transformers on named devices, from the text of a scenario to the experiment. Also tests the hints
+// for unknown device names.
 
 #include <algorithm>
 #include <array>
@@ -45,7 +45,8 @@ std::string fault_of(std::string_view text, const std::vector<Override>& overrid
   return experiment ? "no fault" : experiment.error().message;
 }
 
-// 64 devices = 8 tensor x 4 stages x 2 copies; of 128 samples each copy has 64 microbatches of one.
+// 64 devices = 8 tensor x 4 stages x 2 copies. Each copy has 64 of the 128 samples, in microbatches of one
+// sample.
 TEST(DeviceScenario, CopiesFillTheClusterAndShareTheBatch) {
   const Experiment experiment = experiment_of(kLlama);
   EXPECT_EQ(experiment.program.rank_count(), 4);
@@ -88,7 +89,7 @@ TEST(DeviceScenario, AConstantThatIsGivenReplacesTheDevices) {
   EXPECT_EQ(sustained.cluster.links().front().bytes_per_second, 0.8 * 50e9);
 }
 
-// Peaks and NVLink move what was measured on the device as it is sold.
+// A stated peak rate or NVLink rate scales the times that were measured on the original device.
 TEST(DeviceScenario, APeakOrALinkThatIsGivenReplacesTheDevices) {
   const auto forward_ns = [](const std::vector<Override>& overrides) {
     return static_cast<double>(experiment_of(kLlama, overrides).costs.stages[0].forward_ns);
@@ -104,7 +105,8 @@ TEST(DeviceScenario, APeakOrALinkThatIsGivenReplacesTheDevices) {
   EXPECT_GT(forward_ns(slow_in_fp8), 1.3 * forward_ns(in_fp8));
 }
 
-// Copies cost what they tell each other and nothing else: without reduction one copy takes as long as four.
+// Copies only add the time of their exchanges. If the reduction takes no time, four copies take as long as
+// one.
 TEST(DeviceScenario, CopiesThatReduceOnNothingAreAlike) {
   const std::vector<Override> one = {{.key = "cluster.nodes", .value = "4"},
                                      {.key = "training.global_batch_size", .value = "64"}};
@@ -188,7 +190,7 @@ TEST(DeviceScenario, TheHeadsWeightGradientMayWaitForTheEndOfTheStep) {
   EXPECT_GT(saved, 1'000'000);
   EXPECT_NEAR(static_cast<double>(after.step_ns - before.step_ns),
               static_cast<double>(saved * usual.program.microbatches), 64);
-  // Logits and the head's input of one device, 2 bytes a value.
+  // The bytes of the logits and of the head's input on one device, with 2 bytes a value.
   constexpr Bytes kOfOne = Bytes{2} * 8192 * (128256 + 8192) / 8;
   EXPECT_EQ(after.transient - before.transient, kOfOne * usual.program.microbatches);
   for (std::size_t stage = 0; stage + 1 < usual.costs.stages.size(); ++stage)

@@ -1,5 +1,5 @@
 #pragma once
-// Models of the library on devices, as tests of prices ask for them.
+// Workloads of library models on devices, for tests of prices.
 
 #include <string>
 
@@ -11,14 +11,14 @@
 
 namespace penstock {
 
-/// The configuration scenarios/library/models/NAME.json.
+/// Returns the model in the configuration scenarios/library/models/NAME.json.
 inline Architecture library_architecture(const std::string& name) {
   ArchitectureRequest request;
   request.config = source_path("scenarios/library/models/" + name + ".json");
   return load_architecture(request).value().architecture;
 }
 
-/// One microbatch of one sample on the device, nothing shared out.
+/// Returns the workload of one microbatch with one sample on one device, without parallelism.
 inline Workload workload_on(const std::string& device, const std::string& model, std::int64_t sequence) {
   Workload work;
   work.model = library_architecture(model);
@@ -27,7 +27,7 @@ inline Workload workload_on(const std::string& device, const std::string& model,
   return work;
 }
 
-/// The kernels that were measured on its device.
+/// Returns the kernels that were measured on the workload's device.
 inline const KernelTables& kernels_of(const Workload& work) { return *built_in_kernels(work.device); }
 
 }  // namespace penstock

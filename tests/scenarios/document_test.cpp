@@ -1,4 +1,4 @@
-// Documents and the edits of --set.
+// Tests documents and the edits of --set.
 
 #include "scenarios/read/document.hpp"
 
@@ -108,7 +108,7 @@ TEST(Document, ControlCharactersAreWrittenAsTheyAreRead) {
   EXPECT_EQ(again->find("k\x1b")->items[1].text, "\b");
 }
 
-// Read alone, each would begin or end a document, or make two letters of four bytes.
+// Without quotes, YAML would read each of these names as the beginning or end of a document, or as UTF-16.
 TEST(Document, NamesThatLookLikeMarksAreWrittenAsTheyAreRead) {
   for (const std::string name : {"---", "---a", "...", "\xFE\xFF-a", "\xFF\xFE"}) {
     const auto again = parsed(document_to_yaml(*parsed("{\"" + name + "\": 1}")));
@@ -170,7 +170,7 @@ TEST(TextFile, SaysWhatKeepsItFromBeingRead) {
   EXPECT_EQ(read_text_file("/dev/zero", "zero").error(), "zero: the file is larger than 64 MiB");
 }
 
-// What should have been a name may be all of a file.
+// A user may pass the content of a whole file instead of the file's name.
 TEST(TextFile, ANameThatIsAWholeFileIsNotReadOut) {
   for (const std::string& name :
        {std::string(5'000, '0'), std::string(5'000, '0') + "\n1\n", "0\n" + std::string(5'000, '1')}) {

@@ -1,4 +1,5 @@
-// From a scenario to the lowered program with its costs: sums, scaling, lists, edges, clusters.
+// Tests the preparation of a scenario, up to the lowered program with its costs: sums, scaling, lists, edges,
+// clusters.
 
 #include <cstdint>
 #include <limits>
@@ -240,8 +241,8 @@ TEST(LayerCosts, OfNamedCutsBeginTheirStagesWithTheNamedLayers) {
   EXPECT_EQ(named.costs, prepared(kBranches + "partition: [2, out]").costs) << "beside numbers, too";
 }
 
-// Layers that are called 4 and 2, in this order: 1 is the number of layers before the cut, "2" the second
-// one's name.
+// Two layers have the names 4 and 2, in this order. The cut 1 is the number of layers before the cut. The cut
+// "2" is the name of the second layer.
 TEST(LayerCosts, OfCutsAtLayersThatAreCalledByFigures) {
   const std::string layers =
       "model: {layers: [{name: \"4\", forward: 1 us, backward: 1 us}, {name: \"2\", forward: 2 us, backward: "
@@ -401,7 +402,8 @@ training: {micro_batch_size: 4, optimizer: sgd, iterations: 1}
   EXPECT_EQ(experiment.samples_per_microbatch, 4);
 }
 
-// Each size is one that a file of costs may have; a message of 2^77 bytes stays the largest number.
+// A file of costs may contain each of these sizes. A message of 2^77 bytes gets the largest number of 64
+// bits.
 TEST(FittedFigures, MessagesBeyond64BitsDoNotWrap) {
   FittedModel model;
   model.kind = {.hidden = 1 << 20, .sequence = 1 << 28, .micro_batch_size = 1 << 28};
@@ -454,9 +456,9 @@ TEST(PlacedStages, AreRefusedAsTheWholeProgramIs) {
   EXPECT_THAT(refusal({.stages = 4, .microbatches = 3, .barrier = true}), IsEmpty());
 }
 
-// The smallest shape of a schedule that hangs for want of room.
+// Tests the search for the smallest shape of a schedule that hangs because its channels are full.
 
-/// Interleaved 1F1B where each channel holds one message that is not consumed yet.
+/// Returns interleaved 1F1B with channels that can store only one message that is not consumed yet.
 Scenario tight_interleaving(std::int32_t stages, std::int32_t microbatches) {
   Scenario scenario;
   scenario.schedule = "interleaved";
@@ -474,7 +476,7 @@ TEST(HangingShape, IsTheFirstThatHangs) {
   const auto [found, shape] = smallest_hanging_shape(whole, *experiment);
   EXPECT_TRUE(find_hang(found.program, found.channels, found.costs));
   EXPECT_EQ(found.program.microbatches, shape.microbatches);
-  // Nothing before it hangs, in the order K, v, M.
+  // No earlier shape hangs, in the order K, v, M.
   for (std::int32_t k = 1; k <= shape.stages; ++k) {
     for (std::int32_t v = 1; v <= 2; ++v) {
       for (std::int32_t m = 1; m <= 8; ++m) {
@@ -492,7 +494,7 @@ TEST(HangingShape, IsTheFirstThatHangs) {
   }
 }
 
-// Edges name stages 0 .. 7, so that no smaller K v than 4 x 2 can be prepared: what shrinks is M.
+// The edges name stages 0 to 7, so shapes with K v < 8 cannot be prepared, and only M can become smaller.
 TEST(HangingShape, PassesOverShapesThatDoNotFitTheModel) {
   Scenario scenario = tight_interleaving(4, 8);
   StageFigures figures;

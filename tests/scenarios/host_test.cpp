@@ -1,5 +1,5 @@
-// The host bounds a run: tests of the memory within reach, of the control groups that bound it, and of files
-// that must be gone when a signal ends the process.
+// Tests the limits that the host sets to a run: the memory that a process can use, and the control groups
+// that limit it. Also tests that files are removed when a signal ends the process.
 
 #include <signal.h>  // NOLINT(modernize-deprecated-headers): raise() and signal()
 #include <sys/types.h>
@@ -38,7 +38,7 @@ TEST(MemoryRoom, TheNearestBoundOfAControlGroupHolds) {
   static_cast<void>(folder.write("job/memory.max", "1000\n"));
   static_cast<void>(folder.write("job/memory.current", "700\n"));
   EXPECT_EQ(left(), 300);
-  // Whatever has read files fills its group with them.
+  // Files that a process has read count as used memory of its group.
   static_cast<void>(folder.write("job/memory.stat", "anon 250\ninactive_file 300\nactive_file 150\n"));
   EXPECT_EQ(left(), 750);
   static_cast<void>(folder.write("job/step/memory.max", "150\n"));
@@ -77,12 +77,12 @@ TEST(MemoryRoom, AThreadsStackIsAsLargeAsItIsAskedFor) {
   EXPECT_GE(usual, Bytes{1} << 14);
 }
 
-// The control groups of a process: its own and those above it, of the versions that are mounted.
+// Tests the control groups of a process: its own group and all groups above it, for all mounted versions.
 
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-/// "second /groups/job": below a mount at /groups.
+/// Returns the groups as text, such as "second /groups/job", for a mount at /groups.
 std::vector<std::string> groups_in(std::string_view list, std::string_view controller) {
   const ScratchFolder folder;
   const auto file = folder.write("groups", list);
@@ -119,13 +119,13 @@ TEST(ControlGroups, WhatBoundsNothingIsNoNumber) {
   EXPECT_EQ(number_in(folder.path() / "absent"), std::nullopt);
 }
 
-// Files whose names are noted are gone when a signal has ended the process that made them, and no others.
+// Tests that a signal which ends a process removes exactly the files whose names the process has recorded.
 
-/// The signal that ended a process which ran this; 0: it ended by itself.
+/// Runs `work` in a child process. Returns the signal that ended the child, or 0 if it ended by itself.
 int signal_that_ends(const std::function<void()>& work) {
   const pid_t child = fork();
   if (child == 0) {
-    // Whoever runs the tests may have them ignored (nohup, a shell's background).
+    // The signals may be ignored in the test process (nohup, or a background job of a shell).
     for (const int ended_by : {SIGINT, SIGTERM, SIGHUP}) ::signal(ended_by, SIG_DFL);
     work();
     _exit(0);

@@ -1,5 +1,5 @@
-// What a configuration says by its keys, and what is said about keys that nobody reads. Configurations are
-// written as short as they can be; those of published models are in architecture_test.cpp.
+// Tests how the keys of a configuration are read, and the messages about keys that no code reads. The
+// configurations are as short as possible. architecture_test.cpp has the configurations of published models.
 
 #include <unistd.h>
 
@@ -21,7 +21,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// Eight layers of width 64 with eight heads, and what a test adds.
+/// Returns a configuration of eight layers with width 64 and eight heads, and with the additional `keys`.
 std::string config_with(const std::string& keys) {
   return "{\"hidden_size\": 64, \"intermediate_size\": 96, \"num_attention_heads\": 8, "
          "\"num_hidden_layers\": 8, \"vocab_size\": 100" +
@@ -51,7 +51,8 @@ std::vector<std::string> notes_of(const std::string& keys) {
   return part ? part->notes : std::vector<std::string>{};
 }
 
-/// "sd": of layers one sliding, one that sees all; "E" and "S" have experts.
+/// Returns one letter for each layer, such as "sd". Layers with a sliding window have s, and S if they have
+/// experts. Layers with attention to all tokens have d, and E if they have experts.
 std::string layers_of(const std::string& keys) {
   std::string picture;
   for (const LayerKind& kind : model_with(keys).layers) {

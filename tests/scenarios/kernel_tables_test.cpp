@@ -1,4 +1,5 @@
-// Tables of kernels: what they say at their own points, between them, beyond them, and without a table.
+// Tests kernel tables: the values at the points of a table, between them, outside the table, and without a
+// table.
 
 #include <map>
 #include <memory>
@@ -36,7 +37,7 @@ TEST(KernelTables, AProductOfTheTableTakesItsTime) {
   KernelTables tables;
   ASSERT_TRUE(tables.read_gemms("dtype,m,n,k,us\nbf16,1024,1024,1024,10\nbf16,2048,1024,1024,16\n", {}));
   EXPECT_NEAR(*tables.gemm_seconds(GemmPrecision::bf16, {.m = 1024, .n = 1024, .k = 1024}, {}), 10e-6, 1e-12);
-  // Beyond the edge the rate stays: twice the rows, twice the time.
+  // Outside the table the rate is constant, so twice the rows take twice the time.
   EXPECT_NEAR(*tables.gemm_seconds(GemmPrecision::bf16, {.m = 4096, .n = 1024, .k = 1024}, {}), 32e-6, 1e-12);
   EXPECT_FALSE(tables.gemm_seconds(GemmPrecision::fp8, {.m = 1, .n = 1, .k = 1}, {}));
 }
@@ -52,7 +53,7 @@ TEST(KernelTables, SayWhichLineIsWrong) {
             "seq, us, got nothing");
 }
 
-// A rate of infinity would be a kernel that takes no time, one of 0 / 0 none at all.
+// With an infinite rate a kernel would take no time, and 0 / 0 is not a rate.
 TEST(KernelTables, RefuseFiguresWhoseRatesNoDoubleHolds) {
   KernelTables tables;
   EXPECT_EQ(tables.read_gemms("dtype,m,n,k,us\nbf16,1,1,1,5e-324\n", {}).error(),
@@ -67,7 +68,7 @@ TEST(KernelTables, RefuseFiguresWhoseRatesNoDoubleHolds) {
   EXPECT_GT(tables.gemm_seconds(GemmPrecision::bf16, {.m = 1, .n = 1, .k = 1}, {}).value_or(0), 0);
 }
 
-// 170 shapes that share no size would be a grid of 170^3, 5 million.
+// 170 shapes without a common size would need a grid of 170^3 = 5 million cells.
 TEST(KernelTables, RefuseShapesThatAreNoGrid) {
   std::string text = "dtype,m,n,k,us\n";
   for (int i = 1; i <= 170; ++i) text += fmt::format("bf16,{},{},{},10\n", i, 1000 + i, 2000 + i);
@@ -91,8 +92,8 @@ TEST(KernelTables, CollectivesAreOfTwoDevicesAtLeast) {
             "2: num_gpus: expected a whole number of at most 1048576, got 1e+20");
 }
 
-// Half as fast: a product and attention take twice as long, of a collective what is beyond the latency of 1
-// ms.
+// The device is half as fast. Products and attention take twice as long. Of a collective, only the time
+// beyond the latency of 1 ms doubles.
 TEST(KernelTables, OfAnotherSpeedReachTheSamePartOfIt) {
   KernelTables tables;
   ASSERT_TRUE(tables.read_gemms("dtype,m,n,k,us\nbf16,1024,1024,1024,10\nfp8,1024,1024,1024,5\n", {}));
@@ -143,7 +144,8 @@ TEST(StatedKernels, AreAsMuchSlowerAsTheDeviceIsSaidToBe) {
             2.9 * *usual->collective_seconds(GroupOperation::all_gather, 8, kBytes));
 }
 
-// H100, fp8, (8192, 1024, 8192): the table's row reads 515 TFLOP/s with quantisation, 1367 without.
+// H100, fp8, shape (8192, 1024, 8192): the rate in the table is 515 TFLOP/s with quantisation, and 1367
+// TFLOP/s without.
 TEST(BuiltInKernels, AnEightBitProductIsWithoutItsQuantisation) {
   const DeviceType& h100 = *find_device_type("h100");
   const GemmShape shape{.m = 8192, .n = 1024, .k = 8192};
@@ -152,8 +154,8 @@ TEST(BuiltInKernels, AnEightBitProductIsWithoutItsQuantisation) {
   EXPECT_NEAR(shape.flops() / seconds / 1e12, 1367, 1);
 }
 
-// A scenario may say that its memory is slower; the table was measured on the device as it is sold. (Tables
-// are read once a process: this says something where it asks first.)
+// A scenario may state slower memory, but the table was measured on the original device. (A process reads the
+// tables only once, so this test can fail only if it is the first test that reads them.)
 TEST(BuiltInKernels, AreThoseOfTheDeviceThatWasMeasured) {
   DeviceType slow = *find_device_type("h100");
   slow.memory_bytes_per_second /= 20;
@@ -163,12 +165,13 @@ TEST(BuiltInKernels, AreThoseOfTheDeviceThatWasMeasured) {
   EXPECT_NEAR(shape.flops() / seconds / 1e12, 1367, 1);
 }
 
-// An all-gather of 128 MiB (64 Mi values) over eight H100.
+// The collective is an all-gather of 128 MiB (64 Mi values) over eight H100.
 TEST(BuiltInKernels, ACollectiveOfTheTable) {
   const auto kernels = built_in_kernels(*find_device_type("h100"));
   EXPECT_NEAR(*kernels->collective_seconds(GroupOperation::all_gather, 8, 134217728), 393e-6, 1e-6);
   EXPECT_EQ(*kernels->collective_seconds(GroupOperation::all_gather, 1, 134217728), 0);
-  // Of six devices the table of four, by the parts that are not a device's own.
+  // Six devices use the measured time of four, scaled by the parts of the tensor that a device receives from
+  // others.
   const double four = *kernels->collective_seconds(GroupOperation::all_gather, 4, 134217728);
   EXPECT_NEAR(*kernels->collective_seconds(GroupOperation::all_gather, 6, 134217728),
               four * (5.0 / 6) / (3.0 / 4), 1e-9);
@@ -186,7 +189,8 @@ TEST(BuiltInKernels, EveryDeviceHasTables) {
   }
 }
 
-// The compact model against the table that it was fitted to: large products agree within a few percent.
+// Compares the compact model with the table to which it was fitted. Large products agree within a few
+// percent.
 TEST(GemmModel, IsNearTheTableOnLargeProducts) {
   const DeviceType& h100 = *find_device_type("h100");
   const GemmConstants constants{.tile_efficiency = 0.8177,
@@ -205,7 +209,8 @@ TEST(GemmModel, IsNearTheTableOnLargeProducts) {
   }
 }
 
-// A machine's own products: which shape each of the three has, and what a layer takes by them.
+// Tests products that the user measured: the shapes of the three products, and the time of a layer that uses
+// them.
 
 // Y[4096, 10240] = X[4096, 8192] W
 const GemmShape kForward{.m = 4096, .n = 10240, .k = 8192};
@@ -276,7 +281,8 @@ TEST(OwnProducts, TakeNoFactorAndHoldTheirAddition) {
   KernelTables tables = *built_in_kernels(work.device);
   TermWriter bursts(work, tables);
   bursts.gemm("qkv", kForward);
-  EXPECT_EQ(bursts.take().size(), 2);  // the product, and the addition to the sum over microbatches
+  // The product, and the addition of its gradient to the sum over microbatches.
+  EXPECT_EQ(bursts.take().size(), 2);
   ASSERT_TRUE(tables.read_products(kTable));
   TermWriter own(work, tables);
   own.gemm("qkv", kForward);
@@ -285,7 +291,7 @@ TEST(OwnProducts, TakeNoFactorAndHoldTheirAddition) {
   EXPECT_NEAR(terms[0].forward, 450e-6, 1e-12);
   EXPECT_NEAR(terms[0].backward_input, 600e-6, 1e-12);
   EXPECT_NEAR(terms[0].backward_weight, 700e-6, 1e-12);
-  // A shape whose three products are not all there goes by the tables of bursts.
+  // If the table lacks one of the three products of a shape, the tables of short bursts are used.
   TermWriter other(work, tables);
   EXPECT_FALSE(other.own_products("experts fc1", 20, {.m = 1232, .n = 3072, .k = 5120}));
 }

@@ -1,6 +1,6 @@
-// The pages that list all keys of a scenario, made of the rows in scenarios/read/load_*.cpp:
-// docs/reference/scenario.md for readers and docs/reference/scenario.schema.json for editors.
-// PENSTOCK_UPDATE_GOLDENS=1 writes them.
+// Tests the pages that list all keys of a scenario: docs/reference/scenario.md for readers, and
+// docs/reference/scenario.schema.json for editors. They are generated from the entries in
+// scenarios/read/load_*.cpp. With PENSTOCK_UPDATE_GOLDENS=1, this test writes the pages.
 
 #include "scenarios/read/reader.hpp"
 
@@ -43,7 +43,7 @@ A scenario states an experiment: model, cluster, schedule and training. It is YA
 * A wrong key or value is an error that names the file, the line, the key, what was expected and what was found.
 )";
 
-/// The default of a key that must be stated.
+/// The text in place of a default if a key is required.
 constexpr std::string_view kRequired = "required";
 
 // --- the page -------------------------------------------------------------------------------------------
@@ -53,7 +53,7 @@ std::string heading(const KeyGroup& group) {
   return fmt::format("`{}`{}{}", group.path, group.form.empty() ? "" : ": ", group.form);
 }
 
-/// The anchor that Markdown gives to a heading.
+/// Returns the anchor that Markdown assigns to a heading.
 std::string anchor(const KeyGroup& group) {
   std::string text;
   for (const char c : heading(group)) {
@@ -139,7 +139,7 @@ std::string value_text(std::string_view path, const Key& key) {
   return "";
 }
 
-/// Breaks each paragraph into lines of at most 120 characters.
+/// Returns the text with each paragraph in lines of at most 120 characters.
 std::string wrapped(std::string_view text) {
   constexpr std::size_t kMostColumns = 120;
   std::string result;
@@ -260,7 +260,7 @@ Json one_value_schema(const std::string& path, const Key& key) {
 
 Json list_of(const Json& item) { return {{"type", "array"}, {"items", item}}; }
 
-/// {microbatches: [...]} or {file: F.csv, unit: ms, rows: stages}.
+/// Returns the schema of {microbatches: [...]} and {file: F.csv, unit: ms, rows: stages}.
 Json microbatch_mapping(const Json& one) {
   return {{"type", "object"},
           {"additionalProperties", false},
@@ -291,7 +291,7 @@ Json mapping_schema(const KeyGroup& group) {
   const std::string path(group.path);
   for (const Key& key : group.keys) {
     Json value = value_schema(path, key);
-    // Each part may be a preset's or a schedule's name, or the name of a file.
+    // Instead of a mapping, each part may be the name of a preset, of a schedule, or of a file.
     if (path.empty() && key.kind == KeyKind::mapping) value = any_of({{{"type", "string"}}, value});
     Json described = {{"description", key.meaning}};
     described.update(value);

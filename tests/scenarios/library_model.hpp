@@ -1,5 +1,5 @@
 #pragma once
-// The models of scenarios/library/models.
+// Reads the models in scenarios/library/models.
 
 #include <filesystem>
 #include <optional>
@@ -16,7 +16,7 @@
 
 namespace penstock {
 
-/// A model of the library, for the batch that it was profiled with.
+/// Returns a model of the library. Its figures hold for the batch size of its profile.
 inline LayerGraph library_model(const std::string& name) {
   const auto scenario =
       parse_scenario("model: " + name + ".yaml", name, source_path("scenarios/library/models"));
@@ -24,11 +24,11 @@ inline LayerGraph library_model(const std::string& name) {
   return scenario ? std::get<LayerGraph>(scenario->model) : LayerGraph{};
 }
 
-// The published profiles, read where the reference material is beside the checkout.
+// Reads published profiles, if the reference material is next to the checkout.
 
 inline constexpr const char* kNoReference = "the reference material is not beside the checkout";
 
-/// The profile `model`.graph.txt; nothing when the reference material is not there.
+/// Returns the profile `model`.graph.txt, or nothing if there is no reference material.
 inline std::optional<LayerGraph> reference_profile(const std::string& model) {
   const std::filesystem::path path =
       source_path("../shared/reference/pipedream/profiles/") + model + ".graph.txt";

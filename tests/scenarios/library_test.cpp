@@ -1,5 +1,5 @@
-// Every ready-made scenario loads, can be prepared, and keeps to what it says. Every bad scenario of
-// must_fail/ is refused with its exact message.
+// Tests that every scenario of the library can be loaded and prepared, and tests the properties of some of
+// them. Also tests that every bad scenario in must_fail/ is refused with its exact message.
 
 #include <algorithm>
 #include <cstdint>
@@ -114,8 +114,9 @@ TEST(LibraryGpipe, StagesAreEqualForEachK) {
   }
 }
 
-// Bad scenarios: must_fail/NAME.yaml beside NAME.expected, the exact message. PENSTOCK_UPDATE=1 in the
-// environment rewrites the expectations instead; read the difference before keeping it.
+// Tests bad scenarios. must_fail/NAME.expected has the exact message for must_fail/NAME.yaml. If the
+// environment has PENSTOCK_UPDATE=1, this test writes these files instead. Check the differences before you
+// commit them.
 
 const std::filesystem::path kFolder = source_path("tests/scenarios/must_fail");
 
@@ -128,7 +129,8 @@ std::vector<std::string> bad_scenarios() {
   return names;
 }
 
-/// Why a scenario of the folder cannot be run, files being shown relative to the folder.
+/// Returns the error message for a scenario of the folder. File names in the message are relative to the
+/// folder.
 std::string message_of(const std::string& name) {
   const auto text = read_text_file(kFolder / (name + ".yaml"), name);
   EXPECT_TRUE(text) << text.error();

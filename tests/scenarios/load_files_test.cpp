@@ -1,5 +1,5 @@
-// Scenarios that are more than one text: parts that are files, what --set edits before anything is read, and
-// many keys that nobody knows.
+// Tests scenarios that consist of several texts: parts in files, and --set. Also tests scenarios with many
+// unknown keys.
 
 #include <unistd.h>
 
@@ -36,7 +36,7 @@ TEST(Load, AMissingScenarioIsCalledMissing) {
   EXPECT_EQ(load_scenario("nowhere.yaml").error(), "nowhere.yaml: the file does not exist");
 }
 
-// A file that was named by mistake is not read out, be it one line.
+// If the user names a wrong file, the message does not quote the whole file, even if it is a single line.
 TEST(Load, OfAPartThatIsNoneAFewWordsAreShown) {
   const ScratchFolder folder;
   std::string line;
@@ -92,7 +92,7 @@ TEST(LoadOverride, NamesTheFlagAsThePlace) {
             "--set training.iterations: expected a whole number from 1 to 2147483647, got \"none\"");
 }
 
-/// Processor time of refusing a scenario with so many unknown keys beside a known one.
+/// Returns the processor time in which a scenario with one known and `unknown_keys` unknown keys is refused.
 std::clock_t time_of_refusing(int unknown_keys) {
   std::string text = "cluster: uniform\n";
   for (int i = 0; i < unknown_keys; ++i) text += "key" + std::to_string(i) + ": 1\n";
@@ -104,11 +104,11 @@ std::clock_t time_of_refusing(int unknown_keys) {
 }
 
 TEST(LoadScenario, TakesTimeInProportionToTheKeysThatItRefuses) {
-  // Ten times as long in proportion; in proportion to the square it is near a hundred times.
+  // Linear time would be ten times as long, and quadratic time nearly a hundred times.
   EXPECT_LT(time_of_refusing(40'000), 30 * time_of_refusing(4'000));
 }
 
-// The file has a model, a cluster that is a preset's name, and a schedule that is a word.
+// The file has a model, a cluster that is the name of a preset, and a schedule that is a single word.
 const std::string kSeveral = "parts/several.yaml";
 
 TEST(LoadParts, AFileOfSeveralPartsGivesEachByItsName) {
@@ -150,7 +150,7 @@ TEST(LoadParts, AnOverrideTakesOnePartOfAFileOfSeveral) {
   EXPECT_EQ(scenario.schedule, "1f1b");
 }
 
-// Programs given as files: by any spelling of their suffix, in any dialect of PyTorch's.
+// Tests program files: their suffix in upper or lower case, and all dialects of PyTorch.
 
 namespace fs = std::filesystem;
 

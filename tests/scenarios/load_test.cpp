@@ -1,4 +1,5 @@
-// Every part of the schema, as YAML against the value that it becomes. Files and --set: load_files_test.cpp.
+// Tests every part of the schema: YAML text, and the value that is read from it. load_files_test.cpp tests
+// files and --set.
 
 #include "scenarios/read/load.hpp"
 
@@ -131,7 +132,8 @@ TEST(LoadCluster, AReserveIsThatOfEachDevice) {
   EXPECT_EQ(usable("{reserve: 3 GiB}"), std::nullopt);
 }
 
-// A model of stages says what it holds; only what is stated is taken off its devices' memory.
+// A model of stages states the memory that it needs, so only a stated reserve is subtracted from its devices'
+// memory.
 TEST(LoadCluster, ANamedDeviceReservesNothingOfModelsThatAreNotPricedOnIt) {
   EXPECT_EQ(std::get<TwoLevelCluster>(read_scenario("cluster: {device: h100}").cluster.shape).reserved_bytes,
             0);
@@ -366,7 +368,7 @@ TEST(LoadTraining, TakesPrecisionAndFailures) {
   EXPECT_FALSE(read_scenario("training: {optimizer: sgd}").failures);
 }
 
-// Bytes a parameter with Adam: ZeRO (SC'20, section 3.1) 2 + 2 + 12, Megatron-LM 2 + 4 + 12.
+// Bytes for each parameter with Adam: 2 + 2 + 12 in ZeRO (SC'20, section 3.1), and 2 + 4 + 12 in Megatron-LM.
 TEST(Precision, SaysWhatIsHeldBesideTheWeights) {
   const auto stage = [](const std::string& training) {
     return prepared(
@@ -404,7 +406,7 @@ TEST(LoadSchedule, TakesSharding) {
       3);
 }
 
-// Of `parallel:` it is the one key that says something of any model.
+// `gather` is the only key of `parallel:` that is allowed for any model.
 TEST(LoadParallel, TakesGatherWithoutDevices) {
   const std::string schedule =
       "schedule: {name: 1f1b, stages: 1, microbatches: 8, data_parallel: 2, sharding: 3}\n";

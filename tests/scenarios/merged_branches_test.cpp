@@ -1,4 +1,5 @@
-// Wide branches are merged, and what is left has the model's time and bytes and can be planned over.
+// Tests that wide branches are merged. The resulting graph must have the time and bytes of the model, and few
+// enough downsets for planning.
 
 #include "scenarios/partition/layer_graph_downsets.hpp"
 
@@ -43,7 +44,7 @@ class Graph {
 
 //   l0 -+-> . -> . ------+-> join -+-> ..      {2, 3}: downsets of a block are 3 x 4, of blocks they add up
 //       +-> . -> . -> . -+         +-> ..
-/// Blocks of branches of these lengths between single layers, as Inception has them.
+/// Returns blocks of parallel branches with these lengths between single layers, as in Inception.
 LayerGraph blocks(int count, const std::vector<int>& lengths) {
   Graph made;
   std::int32_t last = made.add({});
@@ -58,7 +59,8 @@ LayerGraph blocks(int count, const std::vector<int>& lengths) {
 //   c0 -> c1 -> c2 -> c3        each cell reads the one before it and the one before that
 //    +-----------^     ^
 //          +-----------+
-/// Cells that read the two before them, as NASNet has them: no layer between is on every path.
+/// Returns cells that read the two cells before them, as in NASNet. No layer between the ends is on every
+/// path.
 LayerGraph cells(int count, int width) {
   Graph made;
   std::int32_t before = made.add({});
@@ -71,7 +73,7 @@ LayerGraph cells(int count, int width) {
   return made.graph;
 }
 
-/// Bytes that cross from so many first layers to the others, each output once.
+/// Returns the bytes of the outputs of layers in `before` that other layers read. Each output counts once.
 Bytes crossing(const LayerGraph& graph, const std::set<std::int32_t>& before) {
   std::set<std::int32_t> read;
   for (std::size_t layer = 0; layer < graph.layers.size(); ++layer) {
@@ -96,7 +98,7 @@ Bytes kept_of(const LayerGraph& graph) {
   return bytes;
 }
 
-/// Nothing is lost or there twice, and layers still stand behind what they read.
+/// Checks that no layer is missing or occurs twice, and that each layer comes after its inputs.
 void expect_same_model(const LayerGraph& graph, const MergedGraph& merged) {
   EXPECT_EQ(time_of(merged.graph), time_of(graph));
   EXPECT_EQ(kept_of(merged.graph), kept_of(graph));
@@ -115,7 +117,7 @@ TEST(MergedBranches, MakesOneLayerOfWhatLiesBetweenTwoThatEveryPathCrosses) {
   const MergedGraph merged = merged_branches(graph);
   expect_same_model(graph, merged);
   EXPECT_EQ(merged.members.front(), (std::vector<std::int32_t>{0}));
-  // Joins stay layers of their own, with all their inputs in one.
+  // The layers that join branches are not merged, and all inputs of such a layer are merged into one layer.
   EXPECT_LE(merged.graph.layers.size(), graph.layers.size() / 2);
   EXPECT_TRUE(can_be_planned_over(merged_branches(blocks(9, {4, 5, 6, 3})).graph));
 }
@@ -135,7 +137,7 @@ TEST(MergedBranches, LeavesFewEnoughDownsetsToPlanOver) {
 }
 
 TEST(MergedBranches, PutsAnAuxiliaryHeadWithTheLayerBehindItsRegion) {
-  // Two wide blocks, a head of its own beside the second one, and two more blocks:
+  // Two wide blocks, a separate head beside the second block, and two more blocks:
   //
   //   0 =block= a =block= b =block= c =block= d
   //             +-> head
@@ -155,7 +157,7 @@ TEST(MergedBranches, PutsAnAuxiliaryHeadWithTheLayerBehindItsRegion) {
     if (std::ranges::find(members, head) == members.end()) continue;
     EXPECT_EQ(members, (std::vector<std::int32_t>{head - 2, head - 1, head, joins[2]}));
   }
-  // What comes behind the head is still cut at its joins.
+  // The blocks after the head can still be cut at the layers that join their branches.
   for (const std::int32_t join : {joins[1], joins[3], joins[4]})
     EXPECT_TRUE(std::ranges::count(merged.members, std::vector<std::int32_t>{join}) == 1) << join;
 }
@@ -169,7 +171,7 @@ TEST(MergedBranches, CutsBetweenCellsWhereOnlyTheirOutputsCross) {
   for (std::size_t layer = 0; layer < merged.members.size(); ++layer) {
     before.insert(merged.members[layer].begin(), merged.members[layer].end());
     merged_before.insert(static_cast<std::int32_t>(layer));
-    // Two cells hand on what they made; the merged layers say the same there.
+    // At most the outputs of two cells cross here. The same bytes must cross in the merged graph.
     if (crossing(graph, before) > 2 * 400) continue;
     EXPECT_EQ(crossing(merged.graph, merged_before), crossing(graph, before)) << layer;
     ++narrow;
@@ -190,12 +192,12 @@ TEST(MergedBranches, MakesAChainOfHeightsWhereNothingIsSeriesOrParallel) {
 }
 
 TEST(MergedBranches, CountsWhatIsReadOutsideOnce) {
-  // Two wide branches that are read twice each behind their merged layer.
+  // Two wide branches. After the merged layer, each of them is read twice.
   const MergedGraph merged = merged_branches(blocks(1, {40, 41}));
   ASSERT_LT(merged.graph.layers.size(), 82);
   Bytes alive = 0;
   for (const Layer& layer : merged.graph.layers) alive = std::max(alive, layer.output);
-  EXPECT_LE(alive, 2 * 200);  // the ends of both branches, not what lies inside
+  EXPECT_LE(alive, 2 * 200);  // the outputs of the last layers of both branches, without the layers inside
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Layers are cut into stages: what a cut carries, balanced cuts, and the blocks of torchgpipe. Cuts that may
-// put a layer on several devices are tested in pipedream_partition_test.cpp.
+// Tests the cutting of layers into stages: the bytes that cross a cut, balanced cuts, and the blocks of
+// torchgpipe. pipedream_partition_test.cpp tests plans that may replicate a stage.
 
 #include <algorithm>
 #include <cstddef>
@@ -64,15 +64,15 @@ TEST(CutBytes, BeyondSixtyFourBitsAreAnError) {
   EXPECT_FALSE(cut_bytes(graph, 2));
 }
 
-// Balanced cuts against every partition of small graphs: shortest largest stage, then least memory, then most
-// equal.
+// Compares balanced cuts with all partitions of small graphs. The best partition has the shortest longest
+// stage, then the least sum of squares, and then the least memory.
 
 LayerGraph light_chain(const std::vector<Ns>& times) { return layer_chain(times, {.output = 1}); }
 
 using Cuts = std::vector<std::int32_t>;
 
-/// Largest time of a stage, sum of squared times, memory of the fullest, the cuts: the first that differs
-/// decides.
+/// The figures by which partitions are compared, in this order: the time of the longest stage, the sum of
+/// squared times, the memory of the fullest stage, the cuts.
 using Judged = std::tuple<Ns, std::int64_t, Bytes, Cuts>;
 
 Judged judged(const LayerGraph& graph, const Cuts& cuts) {
@@ -115,7 +115,7 @@ Judged best_of_all(const LayerGraph& graph, std::int32_t stages) {
   Judged best{std::numeric_limits<Ns>::max(), 0, 0, {}};
   for_each_partition(static_cast<std::int32_t>(graph.layers.size()), stages, [&](const Cuts& cuts) {
     const Judged one = judged(graph, cuts);
-    // Of equal ones any is as good: cuts are compared apart.
+    // Only the first three figures are compared here. The cuts are compared separately.
     if (std::tuple(std::get<0>(one), std::get<1>(one), std::get<2>(one)) <
         std::tuple(std::get<0>(best), std::get<1>(best), std::get<2>(best)))
       best = one;
@@ -153,7 +153,7 @@ TEST(BalancedCuts, AreAsGoodAsTheBestOfAllPartitions) {
 }
 
 TEST(BalancedCuts, GiveTheFirstStagesFewerOfEqualLayers) {
-  // Three layers are the most that any stage needs; 1F1B holds four microbatches on the first and one on the
+  // No stage needs more than three layers. 1F1B stores four microbatches on the first stage and one on the
   // last.
   //
   //   2 | 2 | 3 | 3      held  4 x 2, 3 x 2, 2 x 3, 1 x 3
@@ -171,7 +171,7 @@ TEST(BalancedCuts, WeighWeightsAgainstWhatMicrobatchesKeep) {
 TEST(BalancedCuts, AreEqualBeforeTheyAreSmall) {
   LayerGraph graph = light_chain({9, 1, 1, 1, 1});
   for (Layer& layer : graph.layers) layer.kept = 0;
-  graph.layers[1].kept = 100;  // better alone in memory
+  graph.layers[1].kept = 100;  // alone in its stage, this layer needs less memory
   EXPECT_EQ(balanced_cuts(graph, 3), (Cuts{1, 3})) << "9 2 2 rather than 9 1 3 or 9 3 1";
 }
 
@@ -197,8 +197,8 @@ TEST(BalancedCuts, HoldForTimesThatAddUpBeyond64Bits) {
   EXPECT_EQ(balanced_cuts(light_chain({half, half, half, half, half, half}), 3), (Cuts{2, 4}));
 }
 
-// torchgpipe's block partition: its own tests' expectations, and the bound of the theorem on random
-// sequences.
+// Tests the block partition of torchgpipe: the expectations of torchgpipe's tests, and the bound of the
+// theorem for random sequences.
 
 LayerGraph layers_of_times(const std::vector<Ns>& times) {
   LayerGraph graph;
@@ -225,7 +225,8 @@ std::vector<Ns> block_sums(const std::vector<Ns>& times, const std::vector<std::
 }
 
 TEST(BlockCuts, AreTorchgpipesOwnExpectations) {
-  // tests/test_balance.py of kakaobrain/torchgpipe: [1, 2, 3, 4, 5, 6] in two is [4, 2]; zeros split evenly.
+  // In tests/test_balance.py of kakaobrain/torchgpipe, [1, 2, 3, 4, 5, 6] in two blocks gives 4 and 2 layers,
+  // and zeros are divided evenly.
   EXPECT_EQ(block_cuts(layers_of_times({1, 2, 3, 4, 5, 6}), 2), (std::vector{4}));
   EXPECT_EQ(block_cuts(layers_of_times({6, 5, 4, 3, 2, 1}), 2), (std::vector{2}));
   EXPECT_EQ(block_cuts(layers_of_times({0, 0}), 2), (std::vector{1}));
@@ -240,7 +241,8 @@ TEST(BlockCuts, OfAsManyStagesAsLayersAreAllOfThem) {
 TEST(BlockCuts, EndWhereTheFirstLeastBlockWouldTakeFromAnEmptyOne) {
   //   | 0 | 0 | 0 | 0 | 1 0 37 |
   //
-  // The first of the least blocks would empty its neighbour on the way; the nearest takes from the largest.
+  // If the first of the smallest blocks took an element, its neighbour would become empty. The nearest
+  // smallest block takes an element from the largest block.
   const std::vector<Ns> times = {0, 0, 0, 0, 1, 0, 37};
   EXPECT_EQ(block_sums(times, block_cuts(layers_of_times(times), 5)).size(), 5);
 }
@@ -251,7 +253,7 @@ TEST(BlockCuts, DifferByAtMostTheLargestLayer) {
     std::vector<Ns> times(1 + sample % 14);
     std::uniform_int_distribution<Ns> time(0, sample % 3 == 0 ? 2 : 90);
     std::ranges::generate(times, [&] { return time(random); });
-    times.back() = 0;  // the least layer: torchgpipe's normalisation changes nothing
+    times.back() = 0;  // the least time is 0, so torchgpipe's normalisation changes nothing
     for (std::int32_t stages = 1; stages <= std::ssize(times); ++stages) {
       const std::vector<Ns> sums = block_sums(times, block_cuts(layers_of_times(times), stages));
       EXPECT_LE(*std::ranges::max_element(sums) - *std::ranges::min_element(sums),

@@ -1,5 +1,6 @@
-// PipeDream's partitioner is compared with a brute force over all plans of small graphs and with the plain
-// recurrence. The brute force comes first: it tries every plan, and shares no code with the partitioner.
+// Compares PipeDream's partitioner with a search through all plans of small graphs, and with a simple
+// implementation of the recurrence. The search is defined first. It tries every plan, and shares no code with
+// the partitioner.
 
 #include <algorithm>
 #include <cstddef>
@@ -23,13 +24,14 @@
 
 namespace penstock {
 
-/// The least period of all plans that use every component (in a straight pipeline, no level is straight
-/// with fewer), infinity when none fits. Of the objectives whose parts do not depend on each other: all but
-/// `maximum`, for which plain_recurrence.hpp is. Exponential in the layers.
+/// Returns the least period of all plans that use every component, or infinity if no plan fits. It supports
+/// all objectives except `maximum`; plain_recurrence.hpp computes that one. The time is exponential in the
+/// number of layers.
 double brute_force_period_ns(const LayerGraph& graph, const std::vector<BandwidthLevel>& levels,
                              const PlanOptions& options);
 
-/// `count` layers of random times and sizes, about half of them branching off earlier than the previous one.
+/// Returns `count` layers with random times and sizes. About half of them read a layer before the previous
+/// one.
 LayerGraph random_layers(std::mt19937& random, std::int32_t count);
 double random_bandwidth(std::mt19937& random);
 
@@ -46,8 +48,9 @@ class EveryPlan {
   EveryPlan(const LayerGraph& graph, const std::vector<BandwidthLevel>& levels, const PlanOptions& options)
       : graph_(graph), levels_(levels), options_(options) {}
 
-  /// Splits the layers of `rest` over `components` of the level. `done` ran before; `ahead` is the number of
-  /// devices that come after the whole pipeline, for each of its copies.
+  /// Returns the least period if the layers of `rest` are divided among `components` of the level. The layers
+  /// of `done` run before them. `ahead` is the number of devices after the whole pipeline, for each of its
+  /// copies.
   double best(std::size_t level, Set done, Set rest, std::int32_t components, double ahead,
               bool first) const {
     double least = kNoPlan;
@@ -69,7 +72,7 @@ class EveryPlan {
   }
 
  private:
-  /// True when the stage can run right after `done`, before what is left of `rest`.
+  /// Returns true if the stage can run directly after `done` and before the other layers of `rest`.
   bool can_follow(Set done, Set stage, Set rest) const {
     for (std::size_t layer = 0; layer < graph_.layers.size(); ++layer) {
       for (const std::int32_t input : graph_.layers[layer].inputs) {
@@ -172,13 +175,12 @@ double random_bandwidth(std::mt19937& random) {
   return std::uniform_real_distribution<double>(0.2e9, 4e9)(random);
 }
 
-// PipeDream's partitioner against a brute force over all plans of small graphs and against the plain
-// recurrence.
+// Compares the partitioner with the search and with the simple recurrence.
 
 namespace {
 
-/// Components of the levels, from the lowest to the highest: every cluster of one and of two levels with at
-/// most six workers.
+/// Returns all clusters of one and of two levels with at most six devices. A cluster has the number of
+/// components of each level, from the lowest to the highest.
 std::vector<std::vector<std::int32_t>> small_clusters() {
   constexpr std::int32_t kMostWorkers = 6;
   std::vector<std::vector<std::int32_t>> clusters;
@@ -207,7 +209,7 @@ TEST(PipeDreamPartition, IsTheBestOfAllPlansOfSmallGraphs) {
         const double best = brute_force_period_ns(graph, levels, options);
         const PipelinePlan plan = planned(graph, levels, options);
         EXPECT_NEAR(plan.period_ns, best, 1e-12 * best);
-        // What its stages are said to take adds up to it.
+        // The times of the plan's stages give the same period.
         EXPECT_NEAR(recurrence_period_ns(plan, objective), best, 1e-12 * best);
       }
     }
@@ -273,7 +275,8 @@ TEST(PipeDreamPartition, IsTheBestOfAllStraightPipelines) {
   }
 }
 
-/// The least period on as many components of the highest level as any plan can use.
+/// Returns the least period on the largest number of components of the highest level for which there is a
+/// plan.
 double least_on_most_components(const LayerGraph& graph, std::vector<BandwidthLevel> levels,
                                 const PlanOptions& options) {
   for (; levels.back().components > 0; --levels.back().components) {

@@ -1,4 +1,5 @@
-// Profiles in PipeDream's form: small ones written here and the published ones where they are at hand.
+// Tests profiles in PipeDream's format: small profiles in this file, and the published profiles if they are
+// available.
 
 #include "scenarios/read/pipedream_profile.hpp"
 
@@ -73,7 +74,8 @@ TEST(PipedreamProfile, AddsUpSeveralOutputs) {
 }
 
 TEST(PipedreamProfile, OrderTakesTheSmallestReadyNumber) {
-  // 9 -> 2 -> 1, 9 -> 5 -> 1, 30 alone; 10 is after 9 as a number, before it as a text
+  // The edges are 9 -> 2 -> 1, 9 -> 5 -> 1 and 1 -> 10, and node 30 is alone. As a number 10 is after 9, but
+  // as a text it would be before 9.
   const LayerGraph graph = graph_of(node(1) + node(2) + node(5) + node(9) + node(10) + node(30) + edge(9, 2) +
                                     edge(2, 1) + edge(9, 5) + edge(5, 1) + edge(1, 10));
   EXPECT_EQ(names(graph), (std::vector<std::string>{"Op-9", "Op-2", "Op-5", "Op-1", "Op-10", "Op-30"}));
@@ -117,7 +119,8 @@ TEST(PublishedProfile, OfVgg16AddsUp) {
   }
   EXPECT_EQ(graph->layers.size(), 40U);
   EXPECT_EQ(time, 672'535'000);
-  constexpr Bytes kLoadedImages = 77'070'336;  // of the dropped Input node: 128 x 3 x 224 x 224 floats
+  // The output of the dropped Input node: 128 x 3 x 224 x 224 floats.
+  constexpr Bytes kLoadedImages = 77'070'336;
   EXPECT_EQ(outputs + kLoadedImages, 14'759'219'204) << "the 14.8 GB of PipeDream, section 2";
 }
 

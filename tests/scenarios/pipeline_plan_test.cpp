@@ -1,5 +1,5 @@
-// Plans of PipeDream's partitioner are tested in their corner cases, then against what its released optimizer
-// prints.
+// Tests special cases of the plans of PipeDream's partitioner, and compares plans with the output of its
+// released optimizer.
 
 #include <cstddef>
 #include <cstdint>
@@ -25,7 +25,8 @@
 namespace penstock {
 namespace {
 
-/// A layer that is cheap to replicate, then one that is not; nothing to send between them.
+/// Returns a layer that is cheap to replicate, and then a layer that is expensive to replicate. No bytes are
+/// sent between them.
 LayerGraph light_then_heavy() {
   LayerGraph graph = chain({30, 10});
   graph.layers[0].output = graph.layers[0].weights = 0;
@@ -33,8 +34,9 @@ LayerGraph light_then_heavy() {
   return graph;
 }
 
-// 30 on three devices and 10 on one: a minibatch each 10 on both. In flight is what a device's part of all
-// devices from its stage on comes to, rounded up: 4 / 3 and 1 / 1.
+// The layer with time 30 on three devices and the layer with time 10 on one device: both stages run one
+// minibatch every 10 ns. The number of minibatches in flight is the devices of this and later stages divided
+// by the devices of this stage, rounded up: 4 / 3 and 1 / 1.
 TEST(PipelinePlan, CountsMinibatchesInFlightAsTheSchedulesWarmUpDoes) {
   const PipelinePlan plan = planned(light_then_heavy(), {{.components = 4, .bytes_per_second = 1e9}});
   EXPECT_EQ(replicas_of(plan), (std::vector<std::size_t>{3, 1}));
@@ -46,7 +48,7 @@ TEST(PipelinePlan, CountsMinibatchesInFlightAsTheSchedulesWarmUpDoes) {
 }
 
 TEST(PipelinePlan, KeepsAMinibatchInsideOneComponentOfATwoLevelCluster) {
-  // Two servers of 4 devices, of which each runs 3-1 inside: minibatch g stays on server g % 2.
+  // Each of two servers with 4 devices runs a 3-1 pipeline. Minibatch g runs only on server g % 2.
   const PipelinePlan plan = planned(light_then_heavy(), {{.components = 4, .bytes_per_second = 1e9},
                                                          {.components = 2, .bytes_per_second = kUnlimited}});
   ASSERT_EQ(replicas_of(plan), (std::vector<std::size_t>{6, 2}));
@@ -61,8 +63,8 @@ TEST(PipelinePlan, TakesOneReplicatedStageWhereSplittingGainsNothing) {
 }
 
 TEST(PipelinePlan, SendsTheBytesOfThePapersExamples) {
-  // VGG-16 on 4 with 64 samples (half the profile's): 12.971 MB a sample data-parallel, 1.427 MB in 3-1 with
-  // the cut in front of the first fully connected layer (node35).
+  // VGG-16 on 4 devices with 64 samples (half of the profile's batch). Data parallelism sends 12.971 MB a
+  // sample. A 3-1 pipeline with the cut before the first fully connected layer (node35) sends 1.427 MB.
   const LayerGraph vgg = library_model("vgg16");
   PlannedStage all{.layers = {}, .devices = {0, 1, 2, 3}};
   PlannedStage convolutions{.layers = {}, .devices = {0, 1, 2}};
@@ -105,14 +107,14 @@ TEST(PipelinePlan, TakesASingleLayerOnASingleDevice) {
 }
 
 TEST(PipelinePlan, MakesNoStageOfTheNodesThatLoadData) {
-  // AlexNet of the library: 22 layers after its Input, 4 stages that all compute.
+  // The library's AlexNet has 22 layers besides its Input. Each of the 4 stages must have computation.
   const LayerGraph alexnet = library_model("alexnet");
   ASSERT_EQ(alexnet.layers.size(), 22);
   const PipelinePlan plan =
       planned(alexnet, {{.components = 4, .bytes_per_second = kUnlimited}}, {.form = PlanForm::straight});
   ASSERT_EQ(plan.stages.size(), 4);
   for (const PlannedStage& stage : plan.stages) EXPECT_GT(stage.compute_ns, 0);
-  // As many stages as nodes would need one of Input alone.
+  // If there were as many stages as nodes, one stage would consist only of Input.
   const auto graph = parse_pipedream_profile(
       "node1 -- Input0 -- forward_compute_time=0, backward_compute_time=0, activation_size=9, "
       "parameter_size=0\n"
@@ -151,7 +153,7 @@ TEST(PipelinePlan, KeepsAShortStraightPipelineOnOneServer) {
   EXPECT_DOUBLE_EQ(plan.period_ns, 5);
 }
 
-// 10 / 1 and 50 / 5, or both layers on all six devices: 60 / 6.
+// Two plans have the same period: 10 / 1 and 50 / 5, or both layers on all six devices, 60 / 6.
 TEST(PipelinePlan, SharesMoreWorkersThanLayersAmongTheLayers) {
   const PipelinePlan plan = planned(chain({10, 50}), {{.components = 6, .bytes_per_second = kUnlimited}});
   const std::vector<std::size_t> replicas = replicas_of(plan);
@@ -176,7 +178,7 @@ TEST(PipelinePlan, RefusesWhatFitsOnlyLayerByLayer) {
 }
 
 TEST(PipelinePlan, TakesAGraphThatIsNotConnected) {
-  // Two chains of two layers that share nothing: each is a stage, and nothing crosses the cut.
+  // Two independent chains of two layers. Each chain is a stage, and no bytes cross the cut.
   LayerGraph graph = chain({3, 4, 5, 2});
   graph.layers[2].inputs = {};
   const PipelinePlan plan = planned(graph, {{.components = 2, .bytes_per_second = 1e3}});
@@ -203,7 +205,7 @@ TEST(PipelinePlan, TakesLayersOfWhichNoneCostsAnything) {
   EXPECT_EQ(plan.period_ns, 0);
 }
 
-// Twenty layers that read nothing: 2^20 sets of them, each of which a pipeline may have run.
+// Twenty layers without inputs have 2^20 downsets.
 TEST(PipelinePlan, RefusesAGraphThatIsTooWide) {
   LayerGraph graph = chain(std::vector<Ns>(20, 1));
   for (Layer& layer : graph.layers) layer.inputs = {};
@@ -226,17 +228,17 @@ TEST(PipelinePlan, RefusesAChainForItsLengthAlone) {
             "layers into one, or take partition: balanced or a list of cuts");
 }
 
-// (20 + 3 + 3) / 2 on two replicas of one stage; 10 + 3 + 3 on each of two stages.
+// The period is (20 + 3 + 3) / 2 on two replicas of one stage, and 10 + 3 + 3 on each of two stages.
 TEST(PipelinePlan, AddsTheOverheadOfEveryForwardAndBackward) {
   LayerGraph graph = chain({10, 10});
   graph.overhead_ns = 3;
   EXPECT_DOUBLE_EQ(planned(graph, {{.components = 2, .bytes_per_second = kUnlimited}}).period_ns, 13);
 }
 
-// PipeDream's partitioner against what its released optimizer prints.
+// Compares PipeDream's partitioner with the output of its released optimizer.
 
-/// One run of the released optimizer (msr-fiddle/pipedream, commit 7db6a1c3,
-/// optimizer/optimizer_graph_hierarchical.py) on the profiles of that repository.
+/// A run of the released optimizer (msr-fiddle/pipedream, commit 7db6a1c3,
+/// optimizer/optimizer_graph_hierarchical.py) on a profile of that repository.
 struct PlanOfOptimizer {
   const char* name;
   const char* model;
@@ -263,7 +265,7 @@ constexpr PlanOfOptimizer kPublished[] = {
     {"ResNet50On4", "resnet50", 4, 1e9, PlanForm::replicated, CutTransfers::counted, 0.162880924},
 };
 
-/// The same program on several levels of bandwidth, from the lowest.
+/// A run of the released optimizer on several levels of bandwidth. The lowest level comes first.
 struct PublishedOnLevels {
   const char* name;
   const char* model;
@@ -317,7 +319,8 @@ INSTANTIATE_TEST_SUITE_P(ReleasedOptimizer, PublishedPlan, testing::ValuesIn(kPu
                          [](const auto& row) { return std::string(row.param.name); });
 
 TEST(PublishedPlans, FindsABetterStraightResNetThanTheReleasedOptimizer) {
-  // It prints 0.258149 s, because it counts some tensors that no later layer reads as crossing a cut.
+  // The released optimizer prints 0.258149 s, because it counts some tensors at a cut although no later layer
+  // reads them.
   const PipelinePlan plan = planned(library_model("resnet50"), {{.components = 4, .bytes_per_second = 1e9}},
                                     {.objective = PlanObjective::sum, .form = PlanForm::straight});
   EXPECT_LE(plan.period_ns * 1e-9, 0.258149);
@@ -336,15 +339,15 @@ TEST(PublishedPlans, FindsThePublishedConfigurations) {
   EXPECT_EQ(configuration("alexnet", 16, 1.25e9), (std::vector<std::size_t>{15, 1}));
   EXPECT_EQ(configuration("gnmt", 4, 1e9), (std::vector<std::size_t>{1, 1, 1, 1}));
   EXPECT_EQ(configuration("resnet50", 4, 1e9), (std::vector<std::size_t>{2, 2}));
-  // Of two levels the released program prints 12-1-2-1; its ties are broken by roundings.
+  // For two levels the released optimizer prints 12-1-2-1. If plans are equal, rounding errors decide there.
   const PipelinePlan on_two_levels = planned(
       library_model("vgg16"),
       {{.components = 4, .bytes_per_second = 16e9}, {.components = 4, .bytes_per_second = 1.25e9}}, sum);
   EXPECT_EQ(replicas_of(on_two_levels), (std::vector<std::size_t>{12, 2, 1, 1}));
 }
 
-// All rows of the released optimizer's outputs, read from the reference material with the profiles that they
-// were made from. The rows that matter are tested above.
+// Compares with all outputs of the released optimizer in the reference material, which also has the profiles.
+// The most important outputs are tested above.
 
 std::optional<nlohmann::json> reference_json(const std::string& file) {
   const std::filesystem::path path = source_path("../shared/reference/") + file;

@@ -1,6 +1,5 @@
 #pragma once
-// Models that are a straight chain of layers, and the plans that the recurrence makes of models, as tests
-// write them.
+// Models that are a chain of layers, and plans for them, for tests.
 
 #include <cstddef>
 #include <cstdint>
@@ -22,7 +21,8 @@ struct LayerSizes {
   Bytes weights = 0;
 };
 
-/// Layers l0, l1, ... of the given times (a third of each is the forward's) and equal sizes.
+/// Returns the layers l0, l1, ... with the given times and equal sizes. A third of each time is the forward
+/// pass.
 inline LayerGraph layer_chain(const std::vector<Ns>& times, const LayerSizes& sizes) {
   LayerGraph graph;
   for (const Ns time : times) {
@@ -37,12 +37,12 @@ inline LayerGraph layer_chain(const std::vector<Ns>& times, const LayerSizes& si
   return graph;
 }
 
-/// The same with outputs of 100 bytes and weights of 10.
+/// Like layer_chain(), with outputs of 100 bytes and weights of 10 bytes.
 inline LayerGraph chain(const std::vector<Ns>& times) {
   return layer_chain(times, {.output = 100, .weights = 10});
 }
 
-// What the recurrence plans, in the words of its tests.
+// Functions that tests of plans use.
 
 inline constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 

@@ -1,5 +1,5 @@
-// Plans are scenarios: `partition: pipedream` and `block` in a file, the scenario that a plan becomes,
-// and the levels of bandwidth that a plan sees in a cluster.
+// Tests `partition: pipedream` and `block` in a scenario file, the scenario that is made from a plan, and the
+// levels of bandwidth of a cluster.
 
 #include <algorithm>
 #include <cstddef>
@@ -28,7 +28,7 @@
 namespace penstock {
 namespace {
 
-/// Layers a (30 ms), b (10 ms, heavy); nothing to send between them.
+/// Two layers: a (30 ms) and b (10 ms, with many weights). No bytes are sent between them.
 const std::string kLightThenHeavy =
     "model: {layers: [{name: a, forward: 10 ms, backward: 20 ms}, "
     "{name: b, forward: 4 ms, backward: 6 ms, weights: 400 MB}]}\n";
@@ -80,7 +80,8 @@ TEST(PlannedScenario, ATurnBeyond32BitsIsRefusedWithTheReplicas) {
 
 // --- in a file ------------------------------------------------------------------------------------------
 
-// a on three devices, 30 / 3, and b on one, 10: nothing has to be reduced that is heavy.
+// The plan has a on three devices (30 / 3 ms) and b on one (10 ms), so the many weights of b need no
+// reduction.
 TEST(PartitionPipedream, ChoosesStagesAndReplicasOfARoundRobinSchedule) {
   const Experiment experiment = prepared(kLightThenHeavy +
                                          "cluster: {preset: uniform, devices: 4, bandwidth: 8 GB/s}\n"
@@ -90,7 +91,7 @@ TEST(PartitionPipedream, ChoosesStagesAndReplicasOfARoundRobinSchedule) {
   EXPECT_EQ(forward_times(experiment), (std::vector<Ns>{10'000'000, 4'000'000}));
 }
 
-// a b | c d: of the three cuts the one behind b carries 1 kB, the others 9 GB.
+// The plan is a b | c d, because 1 kB crosses the cut after b, and 9 GB cross each other cut.
 TEST(PartitionPipedream, CutsTheStagesOfOtherSchedulesStraight) {
   const Experiment experiment = prepared(
       "model: {layers: [{name: a, forward: 1 ms, backward: 2 ms, output: 9 GB}, "
@@ -99,7 +100,8 @@ TEST(PartitionPipedream, CutsTheStagesOfOtherSchedulesStraight) {
       "cluster: {preset: uniform, bandwidth: 1 GB/s}\n"
       "schedule: {name: gpipe, stages: 2, microbatches: 4}\n"
       "partition: pipedream\n");
-  EXPECT_EQ(forward_times(experiment), (std::vector<Ns>{2'000'000, 2'000'000}));  // where little is sent
+  // The cut with the fewest bytes.
+  EXPECT_EQ(forward_times(experiment), (std::vector<Ns>{2'000'000, 2'000'000}));
 }
 
 TEST(PartitionPipedream, CutsAStageForEachChunkOfARank) {
@@ -155,7 +157,7 @@ TEST(PlannedScenario, RunsThePlanOnItsCluster) {
 }
 
 TEST(PlannedScenario, ReordersLayersThatTheirFileInterleaves) {
-  // a - c and b - d are two chains: the file has a b c d, the plan a c | b d.
+  // There are two chains, a - c and b - d. The file lists a b c d, and the plan has a c | b d.
   const PlannedScenario result =
       planned(read_scenario("model: {layers: [{name: a, forward: 1 ms, backward: 2 ms, output: 1 GB}, "
                             "{name: b, forward: 1 ms, backward: 2 ms, output: 1 GB, inputs: []}, "
@@ -172,8 +174,9 @@ TEST(PlannedScenario, ReordersLayersThatTheirFileInterleaves) {
   EXPECT_DOUBLE_EQ(result.plan.period_ns, 6'000'000);
 }
 
-// Each server of four runs 3 + 1, so that minibatches stay inside. Ranks 0 .. 5 are the first stage's
-// replicas, on either server in turn, 6 and 7 the second's.
+// Each server of four devices runs 3 + 1, so that minibatches do not leave a server. Ranks 0 to 5 are the
+// replicas of the first stage, alternately on the two servers. Ranks 6 and 7 are the replicas of the second
+// stage.
 //
 //   node0  0 2 4 | 6          node1  1 3 5 | 7
 TEST(PlannedScenario, OrdersTheDevicesOfTwoLevelsByTheRanks) {
@@ -236,7 +239,7 @@ TEST(PlannedScenario, NeedsLayersAndDevices) {
 
 // --- as a file ------------------------------------------------------------------------------------------
 
-/// What the file of a planned scenario reads back as, beside the scenario itself.
+/// Checks that the file of a planned scenario can be read again as the same scenario.
 void expect_reads_back(const Scenario& scenario) {
   const auto text = scenario_to_yaml(scenario, "two\nlines");
   ASSERT_TRUE(text) << text.error();
@@ -306,7 +309,7 @@ TEST(BandwidthLevels, AreThoseOfTheCluster) {
             (Levels{{3, 2e9}}));
 }
 
-// Clusters given link by link as levels of bandwidth, and the same machines with their devices numbered anew.
+// Tests the levels of bandwidth of clusters that state single links, and clusters with renumbered devices.
 
 using Levels = std::vector<BandwidthLevel>;
 
@@ -317,7 +320,8 @@ Cluster cluster_of(const std::string& text) {
 //   a0 --+               +-- b0       8 GB/s to a server's switch, 1 GB/s between switches
 //        a ---- top ---- b
 //   a1 --+               +-- b1
-/// Two servers of two devices around a switch; the file lists the servers' devices in turn.
+/// Two servers with two devices each, connected by a switch. The file lists devices of the two servers
+/// alternately.
 const std::string kTree =
     "{devices: [a0, b0, a1, b1], switches: [a, b, top], links: [{between: [a0, a], bandwidth: 8 GB/s}, "
     "{between: [a1, a], bandwidth: 8 GB/s}, {between: [b0, b], bandwidth: 8 GB/s}, {between: [b1, b], "
@@ -353,7 +357,8 @@ TEST(ClusterLevels, AreOneWhereGroupsDifferInSize) {
 }
 
 TEST(ClusterLevels, AreOneWhereNoGroupsAreApart) {
-  // A chain of direct links: w reaches x fast, and x y, but not w y, whose own link is the shortest way.
+  // A chain of direct links. The routes w - x and x - y are fast, but w - y is slow, because its shortest
+  // route is its own slow link.
   EXPECT_EQ(cluster_levels(cluster_of("{devices: [w, x, y, z], links: [{between: [w, x], bandwidth: 3 GB/s}, "
                                       "{between: [x, y], bandwidth: 3 GB/s}, {between: [y, z], bandwidth: 3 "
                                       "GB/s}, {between: [w, y], bandwidth: 1 GB/s}, {between: [w, z], "
@@ -389,7 +394,8 @@ TEST(DeviceOrder, LeavesTheMachineAsItIs) {
   }
 }
 
-// Names of switches are read off those of links, which count parallel ones: "x>s", "x>s#2".
+// The names of switches are derived from the names of links. Names of parallel links have numbers: "x>s",
+// "x>s#2".
 TEST(DeviceOrder, KeepsTheNamesOfParallelLinks) {
   const Cluster cluster = cluster_of(
       "{devices: [x, y], switches: [s], links: [{between: [x, s]}, {between: [x, s]}, {between: [s, y]}]}");
@@ -401,7 +407,8 @@ TEST(DeviceOrder, KeepsTheNamesOfParallelLinks) {
 }
 
 TEST(PlannedScenario, SeesTheServersOfAClusterGivenLinkByLink) {
-  // A light layer, then a heavy one that is better not replicated over the network.
+  // A layer with few weights, and then a layer with many weights. The second one should not be replicated
+  // over the network.
   const std::string model =
       "model: {layers: [{name: light, forward: 5 ms, backward: 10 ms}, "
       "{name: heavy, forward: 5 ms, backward: 10 ms, weights: 400 MB}]}\n";
@@ -414,7 +421,7 @@ TEST(PlannedScenario, SeesTheServersOfAClusterGivenLinkByLink) {
   ASSERT_TRUE(by_preset) << by_preset.error();
   EXPECT_DOUBLE_EQ(by_links->plan.period_ns, by_preset->plan.period_ns);
   EXPECT_EQ(by_links->scenario.shape.replicas, by_preset->scenario.shape.replicas);
-  // Ranks 0, 1, ... run on what the plan calls a0, a1, b0, b1.
+  // Ranks 0, 1, ... run on the devices that the plan names a0, a1, b0, b1.
   const Experiment experiment = prepared(by_links->scenario);
   std::vector<std::string> devices;
   for (const PlannedStage& stage : by_links->plan.stages) {

@@ -1,5 +1,5 @@
-// Prices of layers on devices: counts by hand, and how figures must move with degrees, sequences and
-// precision.
+// Tests the prices of layers on devices. They are compared with counts by hand. Other tests check how figures
+// change with degrees, sequences and precision.
 
 #include <gtest/gtest.h>
 
@@ -36,7 +36,7 @@ Term layer_total(const Workload& work) {
   return total_of(layer_terms(work, kernels_of(work), work.model.layers.back()));
 }
 
-/// The sum of the terms of a kind, forward.
+/// Returns the sum of the forward seconds of all terms of a kind.
 double forward_of(const Workload& work, TermKind kind) {
   double sum = 0;
   for (const Term& term : layer_terms(work, kernels_of(work), work.model.layers.back()))
@@ -46,14 +46,14 @@ double forward_of(const Workload& work, TermKind kind) {
 
 // --- by hand ----------------------------------------------------------------------------------------------
 
-// Llama 3.1 70B, one sequence of 4096 on one device: 8h + 4ad + 4gd + 4a + 6f bytes a token.
+// Llama 3.1 70B with one sequence of 4096 tokens on one device stores 8h + 4ad + 4gd + 4a + 6f bytes a token.
 TEST(LayerMemory, KeptBytesByHand) {
   const Workload work = workload_on("h100", "llama-3.1-70b", 4096);
   EXPECT_NEAR(kept_bytes(work, {}) / kGibibyte, 1.0479, 1e-4);
 }
 
-// GPT-3: 10 h around both parts, 8 h of attention, 4 f: 34 h a token, as the paper counts a block with f = 4
-// h.
+// GPT-3 has 10 h around both parts, 8 h of attention, and 4 f. These are 34 h bytes a token, as in the paper
+// for f = 4 h.
 TEST(LayerMemory, AGptsBlockKeepsWhatItsWidthsSay) {
   Workload work = workload_on("h100", "gpt3-175b", 2048);
   constexpr double kTokensByHidden = 2048.0 * 12288;
@@ -138,7 +138,7 @@ TEST(LayerMemory, OneDeviceHoldsAllParametersOfAnUnsharedModel) {
   EXPECT_EQ(std::llround(sum), 8030261248);
 }
 
-// Two norms that LayerNorm has biases in, and what only some families have around their layers.
+// The model has LayerNorms with biases, and parts outside the layers that only some families have.
 TEST(LayerMemory, OneDeviceHoldsWhatTheEndsOfAModelHaveBesideTheirMatrices) {
   Workload work;
   work.model = {.hidden = 64,
@@ -166,8 +166,8 @@ TEST(LayerMemory, SharesOfAllDevicesHoldEveryExpertOnce) {
   EXPECT_EQ(layer_device_parameters(work, kind).expert, whole / 8);
 }
 
-// A norm behind each part keeps what it reads, 2 h; norms of queries and keys 2 (a + g) d; where both parts
-// have one norm, its input and output are kept once.
+// A norm after each part stores its input, 2 h. Norms of queries and keys store 2 (a + g) d. If both parts
+// share one norm, its input and output are stored once.
 TEST(LayerMemory, KeepsWhatTheConfigurationsNormsRead) {
   Workload work = workload_on("h100", "llama-3.1-70b", 4096);
   const double two = kept_bytes(work, {});
@@ -203,7 +203,7 @@ TEST(LayerTerms, TwiceTheSequenceDoublesProductsAndQuadruplesAttention) {
   const Workload once = workload_on("h100", "llama-3.1-70b", 4096);
   const Workload twice = workload_on("h100", "llama-3.1-70b", 8192);
   EXPECT_NEAR(forward_of(twice, TermKind::gemm) / forward_of(once, TermKind::gemm), 2, 0.1);
-  // Four times the operations, at a rate that still grows with the sequence.
+  // Attention has four times the operations, but a higher rate, because the rate increases with the sequence.
   const double attention = forward_of(twice, TermKind::attention) / forward_of(once, TermKind::attention);
   EXPECT_GT(attention, 3);
   EXPECT_LT(attention, 4.1);
@@ -248,7 +248,7 @@ TEST(LayerTerms, RecomputationIsInTheBackwardPassAlone) {
   EXPECT_DOUBLE_EQ(again.forward, kept.forward);
   EXPECT_NEAR(again.backward(), kept.backward() + kept.forward, 1e-12);
   EXPECT_DOUBLE_EQ(kept_bytes(work, {}), 2.0 * 8192 * 8192);
-  work.recompute = LayerRecompute::selective;  // a fused kernel keeps nothing of the attention core
+  work.recompute = LayerRecompute::selective;  // a fused kernel stores no activations of the attention core
   EXPECT_DOUBLE_EQ(layer_total(work).backward(), kept.backward());
 }
 
@@ -401,12 +401,12 @@ TEST(LayerTerms, LatentsHaveNormsOnEveryDevice) {
   EXPECT_DOUBLE_EQ(norms_s(), alone);
 }
 
-// DeepSeek-V2: 128 heads with keys of 192 and values of 128. What goes round is what attention reads, neither
-// the latents nor values as wide as keys; by heads go queries and outputs as well.
+// DeepSeek-V2 has 128 heads with keys of width 192 and values of width 128. The ring sends the keys and
+// values that attention reads, and not the latents. An all-to-all also sends queries and outputs.
 TEST(LayerTerms, LatentAttentionsKeysAndValuesGoRoundInTheirOwnWidths) {
   Workload work = workload_on("h100", "deepseek-v2", 256);
   work.parallel.context = 16;
-  work.device.network_bytes_per_second /= 8;  // so that attention does not hide the ring
+  work.device.network_bytes_per_second /= 8;  // with this rate, the ring takes longer than attention
   const auto exchanged_s = [&](std::string_view name) {
     return term_of(layer_terms(work, kernels_of(work), work.model.layers.back()), name)->forward;
   };
@@ -480,8 +480,9 @@ TEST(LayerTerms, TheHostIsNeverFasterThanItsFloor) {
 
 // --- where groups are -------------------------------------------------------------------------------------
 
-// GB200, tensor 4, context 2, eight stages: with stages next to each other 64 of 72 devices on one NVLink
-// hold the whole pipeline, and its copies are over the network; in the other order it is the other way round.
+// GB200 with tensor 4, context 2 and eight stages. If stages are adjacent, 64 of the 72 devices of an NVLink
+// domain contain the whole pipeline, and copies communicate over the network. In the other order, copies are
+// inside a domain, and stages communicate over the network.
 TEST(Placement, DecidesWhatCrossesTheNetwork) {
   Parallel parallel{.tensor = 4, .context = 2, .data = 4, .order = PlacementOrder::tp_cp_ep_pp_dp};
   const DeviceType& gb200 = *find_device_type("gb200");
@@ -500,7 +501,8 @@ TEST(Placement, OfOneStageHasNoEdgeThatCrossesTheNetwork) {
   EXPECT_FALSE(is_on_nvlink(parallel, 2, DeviceGroup::pipeline, h100));
 }
 
-// Llama 405B, tensor 8, eight stages, context 2, four copies: 512 devices, 16 a rank.
+// Llama 405B with tensor 8, eight stages, context 2 and four copies uses 512 devices, and each rank has 16
+// devices.
 TEST(Placement, CountsDevices) {
   const Parallel parallel{.tensor = 8, .context = 2, .data = 4};
   EXPECT_EQ(device_count(parallel, 8), 512);
@@ -511,11 +513,11 @@ TEST(Placement, ExpertsShareTheDevicesOfCopies) {
   Parallel parallel{.expert = 8, .data = 8, .order = PlacementOrder::tp_cp_ep_pp_dp};
   EXPECT_EQ(parallel.expert_copies(), 1);
   EXPECT_EQ(group_span(parallel, 1, DeviceGroup::expert), 8);
-  EXPECT_EQ(group_span(parallel, 4, DeviceGroup::expert), 32);  // with the stages between copies
+  EXPECT_EQ(group_span(parallel, 4, DeviceGroup::expert), 32);  // including the stages between copies
 }
 
-// Eight devices an NVLink domain. Neighbours fill domains; with stages between copies a domain has a rank's
-// devices alone, or those of as many copies as begin on it.
+// Each NVLink domain has eight devices. Adjacent members fill whole domains. If stages are between copies, a
+// domain contains only the devices of one rank, or of all copies that begin in this domain.
 TEST(Placement, CountsTheDomainsAmongWhichExpertsAreSpread) {
   const DeviceType& h100 = *find_device_type("h100");
   const auto domains = [&](const Parallel& parallel, std::int32_t ranks) {
@@ -535,7 +537,7 @@ TEST(Placement, CountsTheDomainsAmongWhichExpertsAreSpread) {
   EXPECT_EQ(domains(nearer, 16), 4);
 }
 
-/// Where a device is in the pipeline and its copies.
+/// The position of a device in the pipeline and among its copies.
 struct Coordinates {
   std::int64_t tensor = 0;
   std::int64_t context = 0;
@@ -564,7 +566,7 @@ std::int64_t device_at(const Parallel& parallel, std::int64_t ranks, const Coord
   return -1;
 }
 
-/// Returns the devices of the group that contains device 0, in a list that is written out.
+/// Returns a list of all devices of the group that contains device 0.
 std::vector<std::int64_t> first_group(const Parallel& parallel, std::int32_t ranks, DeviceGroup group) {
   std::vector<std::int64_t> devices;
   std::int64_t number = 0;  // within tensor x context x copies, which experts divide
@@ -584,7 +586,7 @@ std::vector<std::int64_t> first_group(const Parallel& parallel, std::int32_t ran
   return devices;
 }
 
-/// Returns the rate of a group that crosses domains of `size` devices, by looking at each member.
+/// Returns the rate of a group that crosses domains. It counts the members in each domain one by one.
 double slow_rate(const std::vector<std::int64_t>& devices, const DeviceType& device) {
   std::map<std::int64_t, double> members;  // by domain
   for (const std::int64_t one : devices) ++members[one / device.nvlink_devices];
@@ -596,7 +598,8 @@ double slow_rate(const std::vector<std::int64_t>& devices, const DeviceType& dev
   return std::min(cards * device.network_bytes_per_second * device.network_efficiency, nvlink);
 }
 
-// Eight copies of a weight in a node of H100 have eight cards of 40 GB/s, 320 GB/s of NVLink's 337.5.
+// Eight copies of a weight in a node of H100 have eight network cards of 40 GB/s. Together these have 320
+// GB/s, and NVLink has 337.5 GB/s.
 TEST(Placement, AGroupUsesTheNetworkCardsOfAllItsMembersInADomain) {
   const DeviceType& h100 = *find_device_type("h100");
   const auto rate = [&](const Parallel& parallel, std::int32_t ranks) {
@@ -626,7 +629,8 @@ TEST(Placement, RatesAreThoseOfDevicesThatAreCountedOneByOne) {
             for (const std::int32_t ranks : {1, 2, 8}) {
               const Parallel parallel{
                   .tensor = tensor, .context = context, .expert = expert, .data = 32, .order = order};
-              // A copy of GB200 that lies over domains of 72 begins at any place in them.
+              // If a copy is larger than a domain of 72 GB200, copies begin at different positions of a
+              // domain.
               const std::int64_t copy = std::int64_t{tensor} * context * ranks;
               if (copy > device.nvlink_devices && copy % device.nvlink_devices != 0) continue;
               for (const DeviceGroup group : {DeviceGroup::tensor, DeviceGroup::context, DeviceGroup::data,
@@ -650,7 +654,8 @@ TEST(Placement, RatesAreThoseOfDevicesThatAreCountedOneByOne) {
   EXPECT_GT(crossing, 500);
 }
 
-// Sixteen devices on two nodes: half of a buffer leaves the node over the device's own card.
+// There are sixteen devices on two nodes. Half of each buffer leaves the node through the device's own
+// network card.
 TEST(Placement, AnAllToAllSendsOverEachDevicesOwnCard) {
   Workload work = workload_on("h100", "llama-3.1-8b", 8192);
   work.parallel.context = 16;
@@ -704,8 +709,8 @@ double exchange_s(std::int32_t ranks, PlacementOrder order) {
   return term_of(layer_terms(work, kernels_of(work), work.model.layers.front()), "dispatch")->forward;
 }
 
-// A token's two experts are on 8 (1 - (7/8)^2) of eight nodes and on 2 (1 - (1/2)^2) of two; (n-1)/n of that
-// leaves its own.
+// On average, a token's two experts are on 8 (1 - (7/8)^2) of eight nodes, and on 2 (1 - (1/2)^2) of two
+// nodes. With n nodes, (n-1)/n of these messages leave the token's own node.
 TEST(Placement, OfExpertsOverMoreNodesThanTheyNeedSendsMore) {
   const double on_two = exchange_s(2, PlacementOrder::tp_cp_ep_pp_dp);
   const double on_eight = exchange_s(8, PlacementOrder::tp_cp_ep_pp_dp);
@@ -784,7 +789,8 @@ TEST(WorkloadFaults, ADeviceIsNoSlowerInFewerBits) {
 
 // --- the peak ---------------------------------------------------------------------------------------------
 
-/// The model's operations over what the device computes at its peak meanwhile, all of it on one rank.
+/// Returns the model's operations as a share of the operations that the device could run at its peak in the
+/// same time. The whole model is on one rank.
 double part_of_peak(const Workload& work, const KernelTables& kernels) {
   const std::vector<std::int64_t> layers = {static_cast<std::int64_t>(work.model.layers.size())};
   const StagePrice price = price_stages(work, kernels, layers, std::vector<std::int32_t>{0}).front();
@@ -792,7 +798,7 @@ double part_of_peak(const Workload& work, const KernelTables& kernels) {
   return flops_per_sample(work.model, work.sequence) / (seconds * peak_flops(work.device, work.precision));
 }
 
-// A factor of 0.01 says that products take a hundredth of their bursts.
+// With a factor of 0.01, products would take a hundredth of the time of bursts.
 TEST(Peak, NoFactorMakesADeviceFasterThanItIs) {
   for (const char* model : {"llama-3.1-70b", "mixtral-8x7b", "deepseek-v2"}) {
     for (const GemmPrecision precision : {GemmPrecision::bf16, GemmPrecision::fp8}) {
@@ -830,7 +836,8 @@ TEST(Peak, AStatedOneIsWhatProductsAreShortOf) {
 
 // --- steps ------------------------------------------------------------------------------------------------
 
-/// Returns what a step exposes, in a form that follows the two rules word by word.
+/// Returns the exposed seconds of a step. It is a direct implementation of the two formulas in
+/// stage_prices.cpp.
 double slow_exposed_s(const Workload& work, double parameters, const ComputeSeconds& beside) {
   const auto ring = [&](GroupOperation operation, double bytes) {
     return copies_seconds(work, kernels_of(work), operation, {.dense = parameters}, bytes);
@@ -893,33 +900,35 @@ TEST(Step, FollowsTheRulesOfBuckets) {
   }
 }
 
-// Eight nodes of copies: over the network a part stays exposed beside the last bucket, up to all there is.
+// The copies are on eight nodes. Over the network, a share of the reduction is exposed in addition to the
+// last bucket, but never more than the whole reduction.
 TEST(Step, OverTheNetworkExposesNoMoreThanAllOfTheReduction) {
   Workload work = copies_of_70b(64);
   const double all_s = exposed_s(work, {});
   const ComputeSeconds plenty{.forward_s = 10, .backward_s = 20};
-  // Gradients have 4 bytes and weights on their way back 2: a third of all are the weights'.
+  // Gradients have 4 bytes, and gathered weights have 2 bytes. So a third of all bytes belongs to weights.
   work.device.step_fraction = 0.3;
   EXPECT_NEAR(exposed_s(work, plenty) / all_s, (2 * (0.04 + 0.3) + 0.04) / 3, 1e-9);
   work.device.step_fraction = 1;
   EXPECT_NEAR(exposed_s(work, plenty) / all_s, (2 * 1 + 0.04) / 3, 1e-9);
 }
 
-/// Returns the longest reduction of ranks that hold the layers of an 8B model.
+/// Returns the longest reduction of ranks that store the layers of an 8B model.
 double reduced_s(const Workload& work, const std::vector<std::int64_t>& layers,
                  const std::vector<std::int32_t>& rank_of_stage) {
   const auto stages = price_stages(work, kernels_of(work), layers, rank_of_stage);
   return longest_step(work, kernels_of(work), stages, rank_of_stage).reduction_s;
 }
 
-// One rank hides its reduction behind the same layers, in however many stages they are cut.
+// The reduction of a rank overlaps with all its layers. The number of stages into which they are cut does not
+// matter.
 TEST(Step, ChunksHideNoMoreThanTheSameLayersInOneStage) {
   Workload work = workload_on("h100", "llama-3.1-8b", 8192);
   work.parallel.data = 64;
   EXPECT_NEAR(reduced_s(work, {32}, {0}), reduced_s(work, {8, 8, 8, 8}, {0, 0, 0, 0}), 1e-12);
 }
 
-// The last part of one rank is the head, which takes longer than a layer.
+// The last part of one of the ranks is the head, which takes longer than a layer.
 TEST(Step, HidesTheReductionBehindAllButTheLastPart) {
   Workload work = workload_on("h100", "llama-3.1-8b", 1024);
   work.parallel.data = 64;
@@ -944,14 +953,14 @@ LayerTimes times_of(const std::vector<double>& layers, double embedding, double 
   return times;
 }
 
-/// The longest stage of a list.
+/// Returns the time of the longest stage for a list of layer counts.
 double longest(const LayerTimes& times, const std::vector<std::int64_t>& counts) {
   std::vector<std::int32_t> own_rank(counts.size());
   std::iota(own_rank.begin(), own_rank.end(), 0);
   return std::ranges::max(rank_times(times, counts, own_rank));
 }
 
-/// The longest stage of the best list, by trying all.
+/// Returns the time of the longest stage for the best list. It tries all lists.
 double least_longest(const LayerTimes& times, std::size_t stages, std::vector<std::int64_t> begun = {}) {
   const auto all = static_cast<std::int64_t>(times.before.size()) - 1;
   const std::int64_t left = all - std::accumulate(begun.begin(), begun.end(), std::int64_t{0});
@@ -972,10 +981,10 @@ TEST(LevelLayers, LongerStagesComeFirstAndAreSpread) {
   const std::vector<std::int32_t> four = {0, 1, 2, 3};
   EXPECT_EQ(level_layers(times_of(std::vector<double>(6, 1.0), 0, 0), four, {}),
             (std::vector<std::int64_t>{2, 1, 2, 1}));
-  // The head is as long as a layer, the embedding as half of one.
+  // The head takes as long as one layer.
   EXPECT_EQ(level_layers(times_of(std::vector<double>(7, 1.0), 0, 1), four, {}),
             (std::vector<std::int64_t>{2, 2, 2, 1}));
-  // Three dense layers that are short, five long ones.
+  // There are three short dense layers and five long layers.
   EXPECT_EQ(level_layers(times_of({1, 1, 1, 3, 3, 3, 3, 3}, 0, 0), four, {}),
             (std::vector<std::int64_t>{4, 1, 2, 1}));
   EXPECT_EQ(level_layers(times_of({1, 1}, 0, 9), four, {}), (std::vector<std::int64_t>{0, 1, 1, 0}));
@@ -1002,13 +1011,14 @@ TEST(LevelLayers, NoListHasAShorterLongestStage) {
 }
 
 TEST(LevelLayers, RanksOfSeveralStagesAreLevelAndBounded) {
-  // Ten equal layers, two stages a rank: five layers each, whichever stage has three.
+  // There are ten equal layers and two stages for each rank. Each rank gets five layers, and one of its
+  // stages has three.
   const std::vector<std::int32_t> interleaved = {0, 1, 0, 1};
   const LayerTimes ten = times_of(std::vector<double>(10, 1.0), 0, 0);
   const std::vector<std::int64_t> level = level_layers(ten, interleaved, {});
   EXPECT_EQ(level[0] + level[2], 5);
   EXPECT_EQ(level[1] + level[3], 5);
-  // A rank that may have two layers leaves the others to the other one.
+  // If one rank may have only two layers, the other rank gets the remaining layers.
   const std::vector<std::int64_t> bounded = level_layers(ten, interleaved, std::vector<std::int64_t>{2, 10});
   EXPECT_EQ(bounded[0] + bounded[2], 2);
   EXPECT_TRUE(level_layers(ten, interleaved, std::vector<std::int64_t>{2, 7}).empty());
@@ -1044,7 +1054,7 @@ std::vector<std::int64_t> layers_of(std::string_view rule, std::int64_t layers, 
 TEST(LayerSplit, Rules) {
   EXPECT_EQ(layers_of("even", 8, 4), (std::vector<std::int64_t>{2, 2, 2, 2}));
   EXPECT_EQ(layers_of("ends-one-less", 6, 4), (std::vector<std::int64_t>{1, 2, 2, 1}));
-  EXPECT_EQ(layers_of("ends-one-less", 126, 128).front(), 0);  // embedding and head alone
+  EXPECT_EQ(layers_of("ends-one-less", 126, 128).front(), 0);  // a stage with only the embedding
   EXPECT_EQ(layers_of("Et*3|(tt|)*2,|tmL", 8, 5), (std::vector<std::int64_t>{3, 2, 2, 0, 1}));
   EXPECT_EQ(layers_of("E|t*3 | (tt|)*2 L", 7, 5), (std::vector<std::int64_t>{0, 3, 2, 2, 0}));
 }

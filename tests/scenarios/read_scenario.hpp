@@ -1,5 +1,5 @@
 #pragma once
-// How the tests of this folder read scenarios from text, with failures shown.
+// Reads scenarios from text for the tests of this folder, and reports failures.
 
 #include <gtest/gtest.h>
 
@@ -15,20 +15,21 @@
 
 namespace penstock {
 
-/// The scenario in `text`, called "s.yaml"; file names in it are relative to this folder's `must_fail`.
+/// Returns the scenario in `text`. Messages call it "s.yaml". File names in it are relative to the folder
+/// `must_fail`.
 inline Scenario read_scenario(std::string_view text, const std::vector<Override>& overrides = {}) {
   auto scenario = parse_scenario(text, "s.yaml", source_path("tests/scenarios/must_fail"), overrides);
   EXPECT_TRUE(scenario) << scenario.error();
   return scenario.value_or(Scenario{});
 }
 
-/// Why `text` is no scenario.
+/// Returns the error message for `text`, or "no error".
 inline std::string refusal(std::string_view text, const std::vector<Override>& overrides = {}) {
   const auto scenario = parse_scenario(text, "s.yaml", source_path("tests/scenarios/must_fail"), overrides);
   return scenario ? "no error" : scenario.error();
 }
 
-/// The experiment of a scenario that must have one.
+/// Returns the experiment of a scenario. The test fails if preparation fails.
 inline Experiment prepared(const Scenario& scenario) {
   auto experiment = prepare(scenario);
   EXPECT_TRUE(experiment) << experiment.error().message;

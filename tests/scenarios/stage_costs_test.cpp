@@ -1,5 +1,5 @@
-// Stages have costs without a model, too: these are unit costs. The tests say what they are, how many chunks
-// a rank has where none are stated, and what the buckets of a stage cost.
+// Tests unit costs, which stages have if there is no model. Also tests the default number of chunks, and the
+// costs of a stage's buckets.
 
 #include <algorithm>
 #include <cstdint>
@@ -56,7 +56,7 @@ TEST(UnitCosts, ARanksShareOfTheModelTakesOneMillisecond) {
   }
 }
 
-// A rank holds two stages of two copies of the model, and a microbatch passes one of them.
+// A rank has two stages, one of each of two copies of the model. A microbatch passes through one of them.
 TEST(UnitCosts, BothDirectionsHaveWholeShares) {
   for (const char* both_ways : {"dualpipe", "chimera", "gems"}) {
     EXPECT_EQ(forward_ns(std::string("stages: 4, microbatches: 8, name: ") + both_ways), 1'000'000)
@@ -161,7 +161,7 @@ TEST(DefaultChunks, GiveWayToListsOfTheModelsStages) {
   EXPECT_EQ(experiment_from(*scenario).program.stage_count(), 2);
 }
 
-// `schedule.buckets`: what a stage's buckets cost, and how layers are shared among them.
+// Tests `schedule.buckets`: the costs of a stage's buckets, and how layers are divided among them.
 
 using testing::HasSubstr;
 
@@ -210,7 +210,7 @@ TEST(StageBuckets, AreNoMoreThanLayersWhereOneNumberIsGiven) {
   EXPECT_EQ(prepared(kFourStages + rr("buckets: 8")).costs.stages.size(), 4);
 }
 
-// Parts are rounded so that they add up, also of fewer bytes than buckets (30 of 5).
+// The rounded parts add up to the whole, even if there are fewer bytes than buckets.
 TEST(StageBuckets, ShareAStagesFiguresEvenly) {
   const StageCost stage{.forward_ns = 10,
                         .backward_ns = 21,

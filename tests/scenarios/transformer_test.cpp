@@ -1,5 +1,5 @@
-// The analytic transformer against the published figures of the papers that its formulas come from, and as a
-// form of `model:`.
+// Compares the analytic transformer with figures in the papers of its formulas, and tests it as a form of
+// `model:`.
 
 #include "scenarios/model/transformer.hpp"
 
@@ -29,7 +29,7 @@ constexpr TransformerShape kGpt175{.layers = 96,
                                    .vocabulary = 51200,
                                    .feed_forward = 4 * 12288,
                                    .tensor_parallel = 8};
-/// Their 1T model.
+/// The 1T model of Korthikanti et al.
 constexpr TransformerShape kGpt1000{.layers = 128,
                                     .hidden = 25600,
                                     .heads = 160,
@@ -162,7 +162,7 @@ TEST(TransformerActivations, OfWiderValuesGrowButTheirMasksDoNot) {
 
 // --- layers ---------------------------------------------------------------------------------------------
 
-/// h = 64, s = 32, V = 100, f = 256: 24 s h^2 + 4 s^2 h = 3'407'872 operations a block.
+/// A model with h = 64, s = 32, V = 100, f = 256. A block has 24 s h^2 + 4 s^2 h = 3'407'872 operations.
 constexpr TransformerShape kSmall{
     .layers = 3, .hidden = 64, .heads = 8, .sequence = 32, .vocabulary = 100, .feed_forward = 256};
 constexpr Ns kSmallForward = 3'407'872;
@@ -312,7 +312,7 @@ TEST(TransformerModel, CostsWhatTheDevicesOfItsGroupDo) {
 }
 
 TEST(TransformerModel, RunsAsCopiesOfAPipelineOfGroups) {
-  // Pipeline x data x tensor: 4 stages x 2 copies on 8 ranks of 4 devices.
+  // Pipeline, data and tensor parallelism: 4 stages x 2 copies on 8 ranks of 4 devices.
   const Experiment experiment = prepared(transformer_with(", tensor_parallel: 4, tensor_bandwidth: 300 GB/s"),
                                          {{"schedule.data_parallel", "2"}});
   EXPECT_EQ(experiment.program.rank_count(), 8);
@@ -366,7 +366,8 @@ TEST(TransformerModel, OfTwoByteValuesIsMixedUnlessItsTrainingSaysOtherwise) {
             Precision::mixed_full_gradients);
 }
 
-// One block at a time is there whole again: the most that a block keeps without recomputation.
+// At any time, one block has all its activations again. They have as many bytes as in a block without
+// recomputation.
 TEST(TransformerModel, HoldsABlockThatItRecomputes) {
   const auto block = [](const std::string& keys) {
     return std::get<LayerGraph>(read_scenario(transformer_with(keys)).model).layers[1];
@@ -379,7 +380,7 @@ TEST(TransformerModel, HoldsABlockThatItRecomputes) {
   }
 }
 
-// W reads the inputs of products; of the attention core, which has no weights, it reads nothing.
+// W reads the inputs of products. It does not read the attention core, because the core has no weights.
 TEST(TransformerModel, KeepsWhatIHasComputedAgainForW) {
   const auto block = [](const std::string& keys) {
     return std::get<LayerGraph>(read_scenario(transformer_with(keys)).model).layers[1];

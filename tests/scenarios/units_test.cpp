@@ -1,5 +1,5 @@
-// Numbers have units: tables of text against value, and of text against message. Then every key of a
-// scenario that takes a number refuses texts that are no decimal number.
+// Tests numbers with units, by tables of texts with their values or error messages. Also tests that every key
+// for a number refuses texts that are not decimal numbers.
 
 #include <cstddef>
 #include <limits>
@@ -98,7 +98,7 @@ TEST(Units, RatesCountFloatingPointOperations) {
   EXPECT_EQ(parse_flops("0"), 0.0);
 }
 
-/// The part of an error behind "expected ... (units: ...), ".
+/// Returns the part of an error message after "expected ... (units: ...), ".
 template <typename Value>
 std::string complaint(const tl::expected<Value, std::string>& result) {
   if (result) return "no error";
@@ -156,13 +156,13 @@ TEST(Units, DurationsPrintInTheLargestUnitOfAtMostThreeDecimals) {
   EXPECT_EQ(duration_text(3'000'000'000), "3 s");
 }
 
-// Every key that takes a number, with texts that some reader of YAML takes for one: other bases, base 60,
-// infinities, signs, separators. Each is refused by its key; a leading zero changes nothing.
+// Tests every key for a number with texts that some YAML readers accept as numbers: other bases, base 60,
+// infinities, signs, separators. Each key must refuse them. A leading zero has no effect.
 
-/// Keys of one unit, in a document that has the places for them.
+/// Keys with the same unit, and a document in which they can be set.
 struct Keys {
   std::string document;
-  std::string unit;  ///< empty: a number alone
+  std::string unit;  ///< empty for a number without a unit
   std::vector<std::string> keys;
 };
 
@@ -273,7 +273,7 @@ TEST(NumberValues, WhatIsNoDecimalNumberIsRefusedByItsKey) {
 
 TEST(NumberValues, TwentyDigitsAreMoreThan64Bits) {
   for (const Keys& keys : all_keys()) {
-    // Rates and prices are no whole numbers.
+    // Rates and prices are not integers, so they are skipped.
     const bool is_rate = keys.unit.ends_with("/s");
     for (const std::string& key : keys.keys) {
       if (is_rate || key == "cluster.price") continue;
@@ -287,8 +287,8 @@ TEST(NumberValues, TwentyDigitsAreMoreThan64Bits) {
 TEST(NumberValues, ALeadingZeroIsNoBase) {
   for (const Keys& keys : all_keys()) {
     for (const std::string& key : keys.keys) {
-      if (key == "schedule.sharding") continue;  // one of a few words
-      // 008 is no octal number.
+      if (key == "schedule.sharding") continue;  // its value is one of a few words
+      // 008 must not be read as an octal number.
       for (const std::string digit : {"1", "2", "8"}) {
         const std::vector<Override> plain = {{.key = key, .value = with_unit(digit, keys.unit)}};
         if (refusal(keys.document, plain) != "no error") continue;

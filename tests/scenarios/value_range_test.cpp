@@ -1,5 +1,5 @@
-// Times and sizes may fit 64 bits one by one and not together. Whatever a scenario sets, a sum that does not
-// fit is refused, and a sum a little below is a run.
+// Tests that sums of times and sizes fit in 64 bits. A scenario is refused if a sum exceeds 64 bits, and
+// accepted if the sum is slightly smaller.
 
 #include <cstddef>
 #include <limits>
@@ -17,14 +17,15 @@
 namespace penstock {
 namespace {
 
-/// A scenario in which one kind of time is @ seconds, or one rate 1 TB / @.
+/// A scenario in which one kind of time is @ seconds, or one rate is 1 TB / @ seconds.
 struct Kind {
   std::string name;
-  /// How often it is in the sum: by 20 microbatches and 4 stages, unless the schedule says otherwise, R as
-  /// long as F unless it is stated, a pair of F and B in each of four actions, a collective's 2 (n - 1) steps
-  /// or 2 n sizes before each of those and at the end, two directions of three boundaries.
+  /// The number of times that this time occurs in the sum of time_fault(). By default there are 20
+  /// microbatches and 4 stages. R takes as long as F unless it is stated. A pair counts in each of four
+  /// actions. A collective has 2 (n - 1) steps or 2 n sizes before each action and at the end. Messages cross
+  /// three boundaries in two directions.
   double times = 1;
-  std::string part;  ///< the longest of the sum, as a message begins to name it
+  std::string part;  ///< the beginning of the message about the longest term of the sum
   std::string schedule;
   std::string parts;
 };
@@ -93,7 +94,7 @@ std::string with(std::string text, double seconds) {
   return text;
 }
 
-/// "" where it is an experiment.
+/// Returns the error message for the scenario, or an empty text if it can be prepared.
 std::string fault_of(const Kind& kind, double seconds) {
   const bool has_stages = kind.schedule.find("stages:") != std::string::npos;
   const std::string schedule = fmt::format("schedule: {{name: {}{}, microbatches: 20}}\n", kind.schedule,
@@ -106,7 +107,7 @@ TEST(TimeRange, TheSumHoldsEveryKindOfTime) {
   constexpr double kMostSeconds = 4.6e9;
   for (const Kind& kind : kinds()) {
     SCOPED_TRACE(kind.name);
-    // 9e9 s are below 2^63 ns, and 20 of them are not.
+    // 9e9 s are less than 2^63 ns, but 20 times 9e9 s are more.
     for (const double seconds : {9e9, 4e9, 1e9, 1.01 * kMostSeconds / kind.times}) {
       const std::string fault = fault_of(kind, seconds);
       EXPECT_THAT(fault, testing::HasSubstr("64 bits of nanoseconds end at 146 years: " + kind.part))
@@ -116,16 +117,16 @@ TEST(TimeRange, TheSumHoldsEveryKindOfTime) {
   }
 }
 
-// Sizes that fit 64 bits one by one and not together: whatever a scenario may set, the sum is refused, and a
-// kilobyte of each is a run.
+// Tests sizes that fit in 64 bits, but whose sum does not fit. The scenario is refused. With a kilobyte for
+// each size, it is accepted.
 
-/// A scenario of 20 microbatches in which one kind of size is @ bytes, or % those of the last microbatch
-/// alone, and all others are a kilobyte.
+/// A scenario of 20 microbatches in which one kind of size is @ bytes and all others are a kilobyte. With %,
+/// only the last microbatch has this size.
 struct KindOfBytes {
-  std::string name;  ///< what the message calls the largest
+  std::string name;  ///< the name of the largest term in the message
   std::string schedule;
   std::string sizes;
-  /// Of which the sum does not fit because of this kind alone: not by the mean of the microbatches either.
+  /// The sizes for which the scenario must be refused because of this kind of size.
   std::vector<double> refused = {4e18, 1e18};
   std::string training = "";
 };
@@ -142,7 +143,7 @@ std::vector<KindOfBytes> kinds_of_bytes() {
       {"transient of stage", pipeline, "transient: @"},
       {"transient of stage", pipeline, "transient: %", {4e18}},
       {"weights of stage", pipeline, "weights: @, gradients: 1 kB, optimizer_state: 1 kB"},
-      // The weights themselves are 3.6e18 bytes of it.
+      // The weights contribute 3.6e18 bytes to the sum.
       {"weights of stage",
        "1f1b-rr, stages: 8",
        "weights: @, gradients: 1 kB, optimizer_state: 1 kB",
@@ -159,7 +160,7 @@ std::vector<KindOfBytes> kinds_of_bytes() {
   };
 }
 
-/// The text with every mark as it stands for so many bytes.
+/// Returns the text with its marks @ and % replaced by this number of bytes.
 std::string sized(std::string text, double bytes) {
   const std::string size = fmt::format("{:.0f} B", bytes);
   std::string last_of_all = "{microbatches: [";
@@ -170,7 +171,7 @@ std::string sized(std::string text, double bytes) {
   return text;
 }
 
-/// "" where it is an experiment.
+/// Returns the error message for the scenario, or an empty text if it can be prepared.
 std::string fault_of(const KindOfBytes& kind, double bytes) {
   const auto experiment = prepare(
       read_scenario(fmt::format("model: {{stages: {{forward: 1 us, backward: 2 us, {}}}}}\n"
@@ -191,7 +192,7 @@ TEST(ByteRange, TheSumHoldsEveryKindOfSize) {
   }
 }
 
-// The sum of parts and the largest of them, as messages name it.
+// Tests the sum of terms, and the text about the largest term.
 
 TEST(PartSum, NamesWhatComesToMostInAll) {
   PartSum sum;

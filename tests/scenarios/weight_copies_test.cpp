@@ -1,5 +1,5 @@
-// Copies of weights that share out optimizer state, gradients and weights: what each holds, what each waits
-// for.
+// Tests copies of weights that divide optimizer state, gradients and weights: the bytes of each copy, and the
+// time for which it waits.
 
 #include "scenarios/pricing/collectives.hpp"
 
@@ -24,7 +24,7 @@
 namespace penstock {
 namespace {
 
-/// Llama 3.1 8B on eight H100, each a copy of it.
+/// Returns Llama 3.1 8B on eight H100. Each device has a copy of the model.
 Workload eight_copies(std::int32_t sharding) {
   Workload work = workload_on("h100", "llama-3.1-8b", 8192);
   work.parallel.data = 8;
@@ -66,7 +66,8 @@ TEST(WeightCopies, NeedTheLargestLayerWholeWhileItRuns) {
   EXPECT_GT(whole_model(eight_copies(2)).transient_bytes, whole_model(eight_copies(1)).transient_bytes);
 }
 
-/// Bytes that the second of four layers, each a stage, needs while it runs, beyond those of sharding 2.
+/// Returns the bytes that the second of four layers needs while it runs, minus the bytes with sharding 2.
+/// Each layer is a stage.
 double gathered_beside(const std::vector<std::int32_t>& rank_of_stage) {
   const auto transient = [&](std::int32_t sharding) {
     Workload work = eight_copies(sharding);
@@ -77,7 +78,7 @@ double gathered_beside(const std::vector<std::int32_t>& rank_of_stage) {
   return transient(3) - transient(2);
 }
 
-// The next layer may be another stage's of the rank, or an end.
+// The next layer may belong to another stage of the rank, or it may be the embedding or the head.
 TEST(WeightCopies, GatherNoNextLayerWhereARankHasOne) {
   const Workload work = eight_copies(3);
   const double weights = 2 * layer_device_parameters(work, work.model.layers.front()).total();
@@ -90,7 +91,7 @@ TEST(WeightCopies, GatherAndScatterBesideALayerThatTakesLonger) {
   const Workload work = eight_copies(3);
   const LayerKind kind = work.model.layers.front();
   const std::vector<Term> terms = layer_terms(work, kernels_of(work), kind);
-  // Over NVLink a layer of 218 M weights is gathered in less time than 8192 tokens take to cross it.
+  // Over NVLink, the 218 M weights of a layer are gathered in less time than the layer computes 8192 tokens.
   ASSERT_NE(term_named(terms, "weights gathered"), nullptr);
   EXPECT_EQ(term_named(terms, "weights gathered")->forward, 0);
   EXPECT_EQ(term_named(terms, "gradients scattered")->backward_weight, 0);
@@ -126,14 +127,14 @@ TEST(WeightCopies, ShortMicrobatchesHideLessOverTheNetwork) {
   EXPECT_DOUBLE_EQ(term_named(terms, "weights gathered")->forward, gather_s - forward_s);
 }
 
-/// Once a step, behind the last microbatch, of all 32 layers on one rank.
+/// Returns the exposed reduction once a step, with all 32 layers on one rank.
 double reduced_s(const Workload& work) {
   return longest_step(work, kernels_of(work), std::vector<StagePrice>{whole_model(work)},
                       std::vector<std::int32_t>{0})
       .reduction_s;
 }
 
-/// The same of a model whose state alone is shared out, which has all of it in the step.
+/// Returns the seconds of a collective with sharding 1, in which all exchanges belong to the step.
 double of_shared_state_s(GroupOperation operation, double bytes) {
   const Workload work = eight_copies(1);
   return copies_seconds(work, kernels_of(work), operation, whole_model(work).parameters, bytes);
@@ -152,8 +153,8 @@ TEST(WeightCopies, ScatterGradientsOnceAMicrobatchAndNotOnceMoreInTheStep) {
   EXPECT_NEAR(alone_s(3), 0, 1e-12) << "the next microbatch gathers them";
 }
 
-// Without overlap one microbatch takes as long as under sharding 1. Beside computation it takes no less,
-// because a microbatch shows the embedding's exchanges, which have no computation of their own.
+// Without overlap, one microbatch takes as long as with sharding 1. With overlap, it does not take less time.
+// The embedding has no computation, so its exchanges are exposed.
 TEST(WeightCopies, ShareOutMoreInNoLessTime) {
   for (const std::int32_t data : {8, 64}) {
     Workload work = eight_copies(1);
@@ -170,7 +171,7 @@ TEST(WeightCopies, ShareOutMoreInNoLessTime) {
   }
 }
 
-// Four devices of a tensor group that each hold all experts, as no group of experts parts them.
+// Each of the four devices of a tensor group stores all experts, because there is no expert parallelism.
 TEST(WeightCopies, OfExpertsMayBeATensorGroups) {
   Workload work = workload_on("h100", "mixtral-8x7b", 4096);
   work.parallel.tensor = 4;
@@ -228,7 +229,7 @@ TEST(WeightCopies, AreAskedForByTheSchedulesSharding) {
   EXPECT_EQ(sharded("3").program, usual.program) << "copies are priced, not simulated";
 }
 
-// As PyTorch's FSDP inside a pipeline: only the optimizer's state is in parts from microbatch to microbatch.
+// As in PyTorch's FSDP inside a pipeline, only the optimizer state is divided between microbatches.
 TEST(WeightCopies, TakeTheTimeAndMemoryOfSharding1WhereTheyGatherOnceAStep) {
   const Experiment usual = experiment_with({}).value();
   for (const std::string sharding : {"2", "3"}) {

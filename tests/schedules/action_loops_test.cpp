@@ -1,5 +1,6 @@
-// Lists as loops: what they stand for, that they are found in every generator's lists without loss, and that
-// the loops that rules declare are the lists that they spell out.
+// Tests lists that are stored as loops. They check that loops yield the right actions, and that loops are
+// found in the lists of every generator without a change. They also check that the loops that rules write
+// yield the same lists as the rules' plain lists.
 
 #include <algorithm>
 #include <cstdint>
@@ -34,7 +35,7 @@ std::string words(const ActionLoops& list) {
   return text;
 }
 
-/// "2 x [0F0], 3 x [0F2 0B0]"; loops of several runs in parentheses.
+/// Returns the loops as text: "2 x [0F0], 3 x [0F2 0B0]". A loop of several runs is in parentheses.
 std::string loops_in_words(const ActionLoops& list) {
   std::string text;
   for (const RunLoop& loop : list.loops()) {
@@ -153,7 +154,8 @@ std::vector<Shape> shapes_of(const ScheduleInfo& schedule) {
   return shapes;
 }
 
-/// Calls `check(shape, program)` for all shapes that the schedule takes; how many these are.
+/// Calls `check(shape, program)` for all shapes that the schedule accepts, and returns the number of these
+/// shapes.
 template <class Check>
 int for_all_shapes(const ScheduleInfo& schedule, const Check& check) {
   int taken = 0;
@@ -235,7 +237,7 @@ TEST(DeclaredLoops, HaveMoreActionsThan32BitsCount) {
   for (const ScheduleInfo& schedule : schedule_table()) {
     if (schedule.declare == nullptr) continue;
     Shape shape{.stages = 2, .microbatches = 1 << 30};
-    // Four chunks, so that the forwards of a rank alone are 2^32.
+    // With four chunks, a rank has 2^32 forwards.
     if (schedule.name == "interleaved") shape.virtual_stages = 4;
     const auto loops = generate_loops(schedule.name, shape);
     ASSERT_TRUE(loops) << schedule.name << ": " << loops.error();
@@ -255,7 +257,7 @@ Program two_ranks() {
       .value();
 }
 
-// Results and baselines are kept in files: the digest of a program must stay what it is.
+// Results and baselines are stored in files. The digest of a program must therefore never change.
 TEST(Digest, IsTheSameOnEveryMachine) { EXPECT_EQ(digest(two_ranks()), "9892a02934d6601264b0d4f03ba59783"); }
 
 TEST(Digest, OfListsThatAreToldIsThatOfTheProgram) {

@@ -1,5 +1,5 @@
-// Actions have letters and text, need other actions, and send messages over numbered edges. What a pass of a
-// program is, in minibatches, follows at the end.
+// Tests the letters and the text of actions, the actions that they need, and the messages that they send over
+// numbered edges. The last tests compute the number of minibatches in one iteration of a program.
 
 #include <cstddef>
 #include <cstdint>
@@ -63,7 +63,8 @@ TEST(Action, OtherLettersNameNoKind) {
   }
 }
 
-// _Action round trips of pytorch's test/distributed/pipelining/test_schedule.py, and those of our own kinds.
+// These texts are read and written again in pytorch's test/distributed/pipelining/test_schedule.py (_Action).
+// The others have kinds that only Penstock has.
 TEST(Action, TextReadsBackAsTheSameText) {
   for (const auto* const text :
        {"1F0", "2I1", "0W3", "0B3", "1UNSHARD", "3RESHARD", "2SEND_B2", "1RECV_F1", "7R12", "2REDUCE_GRAD",
@@ -159,7 +160,8 @@ std::string_view name(std::optional<Flow> flow) {
   return *flow == Flow::activation ? "activation" : "gradient";
 }
 
-/// "B: gradient -> gradient after UNSHARD": what the kind takes, gives and waits for.
+/// Returns a text such as "B: gradient -> gradient after UNSHARD": what the kind needs, what it provides, and
+/// for which collectives it waits.
 std::string needs_of(ActionKind kind, RecomputeTiming recompute = RecomputeTiming::early,
                      std::int32_t sharding = 0) {
   std::string text = std::string(letters(kind)) + ": ";
@@ -187,7 +189,8 @@ TEST(Needs, AStepWaitsForItsReductionAndTheRestForNothing) {
   }
 }
 
-// Where each microbatch's gradients are reduced, the next ones are made in the same place.
+// If the gradients of each microbatch are reduced separately, the next gradients are written to the same
+// buffer.
 TEST(Needs, AGradientOfAShardWaitsForTheReductionBeforeIt) {
   const auto of_sharding = [](ActionKind kind, std::int32_t sharding) {
     return needs_of(kind, RecomputeTiming::early, sharding);
@@ -228,7 +231,7 @@ TEST(Needs, GradientsComeFromTheStagesThatActivationsWentTo) {
   EXPECT_EQ(takers_of(neighbours, 3, Flow::gradient), (std::vector{1, 2}));
 }
 
-/// "1SEND_F5 2RECV_F5 over 1>2".
+/// Returns the two ends of a message and its edge, such as "1SEND_F5 2RECV_F5 over 1>2".
 std::string ends_of(const StageMessage& message) {
   const StageEdge edge = edge_of(message);
   return to_text(send_of(message)) + " " + to_text(recv_of(message)) + " over " + std::to_string(edge.from) +
@@ -259,7 +262,7 @@ TEST(Needs, ABackwardReleasesWhatItsForwardKeptAtOnceOrInTwoParts) {
   EXPECT_EQ(released_activations(cost, ActionKind::recompute), 0);
 }
 
-/// The lives of the versions of the one stage whose actions are listed.
+/// Returns the lives of all weight versions of a stage. `list` has the actions of this stage.
 std::vector<VersionLife> lives_of(const std::vector<Action>& list) {
   VersionLives lives;
   for (std::size_t i = 0; i < list.size(); ++i) lives.note(list[i], static_cast<std::int32_t>(i));
@@ -292,14 +295,14 @@ TEST(Needs, AVersionGoesBehindItsLastUseOrWithItsReplacement) {
   EXPECT_EQ(VersionLife{.made_by = 6}.dropped_by(), kNoPosition) << "the newest stays";
 }
 
-// Edges by number, and what a message weighs.
+// Tests the numbers of edges and the sizes of messages.
 
 constexpr Action kSend{.kind = ActionKind::send_forward, .stage = 0, .microbatch = 0, .peer = 1};
 constexpr Action kGradient{.kind = ActionKind::recv_backward, .stage = 0, .microbatch = 0, .peer = 1};
 
 Program chain() { return *generate("gpipe", {.stages = 3, .microbatches = 1}); }
 
-/// 0 feeds 1 and 2, both feed 3.
+/// Stage 0 sends to stages 1 and 2, and both send to stage 3.
 Program diamond() {
   Program program = *generate("gpipe", {.stages = 4, .microbatches = 1});
   program.edges = {{0, 1}, {0, 2}, {1, 3}, {2, 3}};
@@ -345,7 +348,7 @@ TEST(UniformCosts, OfAChainHaveItsEdges) {
   EXPECT_EQ(costs.edges.back(), (EdgeCost{.activation = 1, .gradient = 2}));
 }
 
-/// M of one pass, and of one minibatch.
+/// Returns the number of microbatches in one iteration, and in one minibatch.
 std::pair<std::int32_t, std::int32_t> microbatches_of(const std::string& schedule, const Shape& shape) {
   const Program program = *generate(schedule, shape);
   return {program.microbatches, microbatches_of_minibatch(program)};

@@ -1,4 +1,4 @@
-// Which programs hang under which channel model, and what the checker says about it.
+// Tests which programs hang under which channel model, and what the check reports.
 
 #include <algorithm>
 #include <cstdint>
@@ -33,7 +33,8 @@
 namespace penstock {
 namespace {
 
-/// Every SEND right after its producer, every RECV right before its consumer: what a beginner writes.
+/// Returns a program as a beginner would write it: every SEND is directly after its producer, and every RECV
+/// is directly before its consumer.
 Program naively_lowered_1f1b() {
   const auto program = parse_pytorch_csv(
       "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0F2,0SEND_F2,0RECV_B1,0B1,0RECV_B2,0B2\n"
@@ -78,11 +79,11 @@ TEST(ChannelCheck, NamesTheShortestCycleByRankPositionAndAction) {
   const auto hang = find_hang(program, {.model = ChannelModel::pair}, unit_costs(program));
   ASSERT_TRUE(hang);
   EXPECT_THAT(hang->message, testing::HasSubstr("hangs under pair channels"));
-  // Each rank has its SEND in front of the RECV that the other one waits for.
+  // On each rank, the SEND comes before the RECV for which the other rank waits.
   std::vector<std::string> cycle;
   for (const WaitFor& wait : hang->cycle) cycle.push_back(to_text(wait.action));
   EXPECT_THAT(cycle, testing::UnorderedElementsAre("0SEND_F1", "1RECV_F1", "1SEND_B0", "0RECV_B0"));
-  // The cycle closes: each entry waits for the action of the next one.
+  // The cycle must be closed: each entry waits for the action of the next entry.
   for (std::size_t i = 0; i < hang->cycle.size(); ++i) {
     const WaitFor& next = hang->cycle[(i + 1) % hang->cycle.size()];
     EXPECT_EQ(hang->cycle[i].waits_for, to_text(next.action) + " on rank " + std::to_string(next.rank) +
@@ -90,7 +91,8 @@ TEST(ChannelCheck, NamesTheShortestCycleByRankPositionAndAction) {
   }
 }
 
-// Whoever has walked a program already, with whatever durations, is told the same as by find_hang().
+// A caller that has already walked the program, with any durations, gets the same message as from
+// find_hang().
 TEST(ChannelCheck, AStalledWalkIsExplainedAsItIs) {
   const Program program = naively_lowered_1f1b();
   const ChannelOptions channels{.model = ChannelModel::pair};
@@ -118,8 +120,9 @@ TEST(ChannelCheck, NobodyWaitsForALaterActionOfItsOwnRank) {
   }
 }
 
-// With one queue a rank the last two ranks both send before they take what the other one sends. More ranks
-// wait for their gradients than cycles are looked for from, and none of these stands in the cycle itself.
+// With one queue for each rank, each of the last two ranks sends before it receives the message of the other.
+// More ranks wait for their gradients than the search uses as starting points. None of these ranks is in the
+// cycle.
 TEST(ChannelCheck, NamesACycleFarFromThousandsOfRanksThatWait) {
   constexpr std::int32_t kRanks = 4200;
   constexpr std::int32_t kLast = kRanks - 1;
@@ -127,7 +130,7 @@ TEST(ChannelCheck, NamesACycleFarFromThousandsOfRanksThatWait) {
   const auto message = [](ActionKind kind, std::int32_t m) {
     return Action{.kind = kind, .stage = kLast, .microbatch = m, .peer = kLast - 1};
   };
-  // The last rank's B0 goes before its F1.
+  // On the last rank, B0 comes before F1.
   std::vector<Action> list;
   for (const std::int32_t m : {0, 1}) {
     list.push_back(message(ActionKind::recv_forward, m));
@@ -152,7 +155,7 @@ TEST(ChannelCheck, EagerMessagesDoNotHang) {
 }
 
 TEST(ChannelCheck, ACapacityCanHangWhatIsSafeWithoutOne) {
-  // Two activations must be received before the first is consumed.
+  // Rank 1 must receive both activations before it uses the first of them.
   const auto program = parse_pytorch_csv(
       "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B1,0B1,0RECV_B0,0B0\n"
       "1RECV_F0,1RECV_F1,1F1,1B1,1SEND_B1,1F0,1B0,1SEND_B0\n",
@@ -165,7 +168,7 @@ TEST(ChannelCheck, ACapacityCanHangWhatIsSafeWithoutOne) {
   EXPECT_THAT(hang->message, testing::HasSubstr("capacity 1"));
 }
 
-//   rank 0   F0 F1 R0 R1 B0 B1    R1 waits for the second gradient while B0 has still to read the first
+//   rank 0   F0 F1 R0 R1 B0 B1    R1 waits for the second gradient, but B0 has not used the first one yet
 TEST(ChannelCheck, ALateRecomputationFreesNoPlace) {
   const auto compute = parse_program(
       "penstock program 1\nschedule both\nmicrobatches 2\nrecompute late\nstage 0: rank 0\nstage 1: rank 1\n"
@@ -180,7 +183,7 @@ TEST(ChannelCheck, ALateRecomputationFreesNoPlace) {
 }
 
 TEST(ChannelCheck, CollectivesTakePartInTheCheck) {
-  // The two replicated stages are reduced in opposite orders.
+  // The two ranks reduce their two shared stages in opposite orders.
   const auto program = parse_program(
       "penstock program 1\nschedule crossed\nmicrobatches 2\n"
       "stage 0: ranks 0 1 route 0 1\nstage 1: ranks 0 1 route 0 1\n"
@@ -202,7 +205,7 @@ TEST(ChannelCheck, OneRankNeverHangs) {
             ChannelModel::rank);
 }
 
-// --- the verdicts that the reference files state ------------------------------------------------------
+// --- the verdicts that the reference files state -----------------------------------------------------
 
 std::string read(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -240,7 +243,7 @@ TEST(ChannelCheck, AgreesWithAllPublishedVerdicts) {
   EXPECT_EQ(verdicts, 140);
 }
 
-// Programs whose ranks list the messages between them in different orders, and what the channel check says.
+// Tests programs in which ranks list the messages between them in different orders.
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -253,7 +256,7 @@ Program program_of(const std::string& lists) {
   return *program;
 }
 
-/// Rank 0 sends microbatch 0 first, rank 1 wants microbatch 1 first.
+/// Returns a program in which rank 0 sends microbatch 0 first, and rank 1 receives microbatch 1 first.
 Program swapped() {
   return program_of(
       "microbatches 2\nstage 0: rank 0\nstage 1: rank 1\n"
@@ -261,7 +264,8 @@ Program swapped() {
       "rank 1: 1RECV_F1 1F1 1B1 1SEND_B1 1RECV_F0 1F0 1B0 1SEND_B0 1STEP\n");
 }
 
-/// Stages 0 and 2 on rank 0, 1 and 3 on rank 1. Rank 0 sends 0F1 before 2F0, rank 1 takes 2F0 first.
+/// Returns a program with stages 0 and 2 on rank 0, and 1 and 3 on rank 1. Rank 0 sends the activation of 0F1
+/// before that of 2F0, and rank 1 receives them in the opposite order.
 Program looped() {
   return program_of(
       "microbatches 2\nstage 0: rank 0\nstage 1: rank 1\nstage 2: rank 0\nstage 3: rank 1\n"
@@ -304,7 +308,8 @@ TEST(CrossedMessages, HangNobodyWhereTheOtherMessageIsTaken) {
               HasSubstr("rank 0 sends 0SEND_F0 where rank 1 expects 1RECV_F1 (positions 1 and 0)"));
 }
 
-// With one queue a pair of ranks both stand at a SEND that the other one does not take yet.
+// With one queue for each pair of ranks, each of the two ranks waits at a SEND that the other rank does not
+// receive yet.
 TEST(CrossedMessages, MayHangAsWell) {
   const auto hang = find_hang(swapped(), {.model = ChannelModel::pair}, unit_costs(swapped()));
   ASSERT_TRUE(hang);
@@ -329,8 +334,8 @@ TEST(CrossedMessages, OfDifferentStageEdgesCrossOnlyInAFifoThatTheyShare) {
   }
 }
 
-// An activation of stage 1 and a gradient of stage 1 go from rank 0 to rank 1 and share no queue by
-// direction.
+// An activation of stage 1 and a gradient of stage 1 go from rank 0 to rank 1. With `direction` channels they
+// are in different queues.
 TEST(CrossedMessages, OfDifferentDirectionsCrossInOneFifoARank) {
   const Program program = program_of(
       "microbatches 1\nstage 0: rank 0\nstage 1: rank 1\nstage 2: rank 0\nstage 3: rank 1\n"
@@ -361,7 +366,7 @@ TEST(CrossedMessages, AreInNoProgramThatIsLowered) {
   }
 }
 
-// Each engine would give times where nothing stalls.
+// If nothing stalls, each engine would compute times for such a program.
 TEST(CrossedMessages, AreRefusedByBothEnginesAlsoWhereTheyAreEager) {
   for (const std::int64_t eager : {0, 1 << 20}) {
     Experiment experiment = experiment_of(swapped(), unit_costs(swapped()), uniform_links(2, 1e9, 3));
@@ -373,7 +378,7 @@ TEST(CrossedMessages, AreRefusedByBothEnginesAlsoWhereTheyAreEager) {
   }
 }
 
-// Moved to its consumer, a RECV may come to stand behind one that its rank takes later in the FIFO.
+// If a RECV is moved to its consumer, it may come after a RECV that is later in the FIFO.
 TEST(CrossedMessages, AreNotMadeByDeferringReceives) {
   const Program program = program_of(
       "microbatches 2\nstage 0: rank 0\nstage 1: rank 1\n"

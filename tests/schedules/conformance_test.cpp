@@ -1,5 +1,5 @@
-// The suite that every generator of the table goes through, over all small shapes. A shape may be refused
-// with a message; the table's own constraint says which.
+// The tests that every generator of the table must pass, for all small shapes. A generator may refuse a shape
+// with a message. The text `constraint` in the table says which shapes are refused.
 
 #include <algorithm>
 #include <cstdint>
@@ -28,12 +28,13 @@
 
 namespace penstock {
 
-/// Found by GoogleTest: failures name the schedule.
+/// GoogleTest calls this function, so that failures show the name of the schedule.
 static void PrintTo(const ScheduleInfo& schedule, std::ostream* out) { *out << schedule.name; }
 
 namespace {
 
-/// The shapes to try for K and M: each option that changes the order takes a few values, one at a time.
+/// Returns the shapes to test for K and M. Each option that changes the order gets a few values, one option
+/// at a time.
 std::vector<Shape> shapes_of(const ScheduleInfo& schedule, std::int32_t stages, std::int32_t microbatches) {
   const bool free_chunks = takes_chunks(schedule);
   const Shape plain{.stages = stages, .microbatches = microbatches};
@@ -70,7 +71,8 @@ std::vector<Shape> shapes_of(const ScheduleInfo& schedule, std::int32_t stages, 
 
 class Conformance : public testing::TestWithParam<ScheduleInfo> {
  protected:
-  /// Calls `check(shape, program)` for every shape that the schedule takes; counts them.
+  /// Calls `check(shape, program)` for every shape that the schedule accepts. Returns the number of these
+  /// shapes.
   template <class Check>
   int for_all_shapes(Check check) {
     int taken = 0;
@@ -116,7 +118,7 @@ TEST_P(Conformance, SaysWithoutGeneratingWhichShapesItTakes) {
   for (std::int32_t stages = 1; stages <= 8; ++stages) {
     for (std::int32_t microbatches = 1; microbatches <= 24; ++microbatches) {
       for (const Shape& shape : shapes_of(GetParam(), stages, microbatches)) {
-        if (!shape.replicas.empty()) continue;  // rounds of replicas are more than K, v and M
+        if (!shape.replicas.empty()) continue;  // for replicas, K, v and M are not enough to decide
         const Generated program = generate(GetParam().name, shape);
         const ShapeCheck taken = check_shape(GetParam().name, shape);
         ASSERT_EQ(taken.has_value(), program.has_value()) << "K " << stages << ", M " << microbatches;
@@ -155,7 +157,8 @@ TEST_P(Conformance, HoldsAtMostTheActivationsThatItClaims) {
   });
 }
 
-// A message for each edge between two ranks, each way; nothing inside a rank.
+// There is one message for each edge between two ranks, in each direction, and none between stages of one
+// rank.
 TEST_P(Conformance, SendsEachActivationAndGradientOverEachEdgeBetweenRanksOnce) {
   for_all_shapes([](const Shape&, const Program& program) {
     std::int64_t messages = 0;
@@ -178,12 +181,13 @@ TEST_P(Conformance, SendsEachActivationAndGradientOverEachEdgeBetweenRanksOnce) 
   });
 }
 
-/// Versions of a stage's weights that the schedule keeps, and how many updates old they are at most.
+/// Returns how many weight versions of a stage the schedule stores, and the largest number of updates by
+/// which they are old.
 std::pair<std::int32_t, std::int32_t> claimed_versions(const ScheduleInfo& schedule, const Shape& shape,
                                                        std::int32_t stage) {
   if (schedule.name == "pipedream-2bw") return {2, 1};
   if (schedule.name != "1f1b-rr") return {1, 0};
-  // With r replicas each, (N - 1 - sum of those before) / r = K - 1 - s as well.
+  // If all stages have r replicas, the formula (N - 1 - replicas of earlier stages) / r also gives K - 1 - s.
   const bool synced = shape.weights == WeightPolicy::vertical_sync;
   const std::int32_t oldest = shape.stages - 1 - (synced ? 0 : stage);
   return {oldest + 1, oldest};
@@ -208,7 +212,7 @@ bool splits_backward(const Program& program) {
   });
 }
 
-// No rank can be busier than its own work, and no microbatch passes faster than through all stages.
+// The makespan is at least the work of each rank, and at least the time of one microbatch through all stages.
 TEST_P(Conformance, TakesAtLeastTheLowerBounds) {
   for_all_shapes([](const Shape&, const Program& program) {
     const CostTable costs = unit_costs(program);
@@ -221,7 +225,7 @@ TEST_P(Conformance, TakesAtLeastTheLowerBounds) {
       passage +=
           cost.forward_ns + std::min(cost.backward_ns, cost.backward_input_ns + cost.backward_weight_ns);
     }
-    // A split backward leaves all W but the last off the way up to stage 0.
+    // With split backwards, only the last W is on the path of a microbatch back to stage 0.
     if (splits_backward(program))
       passage -= (program.stage_count() - 1) * costs.stages.front().backward_weight_ns;
     EXPECT_GE(timeline.makespan_ns, passage);
@@ -251,7 +255,7 @@ INSTANTIATE_TEST_SUITE_P(Schedules, Conformance,
                            return name;
                          });
 
-// The formulas of schedules/rules/closed_forms.hpp against the simulator.
+// Compares the formulas of schedules/rules/closed_forms.hpp with the simulator.
 
 double simulated_bubble(const Program& program) {
   const Experiment experiment =

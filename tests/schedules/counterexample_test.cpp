@@ -1,4 +1,4 @@
-// Programs with a planted fault, and the smallest ones that still have it.
+// Tests programs with a known fault, and the smallest programs that still have this fault.
 
 #include <rapidcheck.h>
 
@@ -39,7 +39,8 @@ std::size_t position_of(const Program& program, std::int32_t rank, const std::st
   return static_cast<std::size_t>(found - list.begin());
 }
 
-/// Rank 1 sends its third activation to rank 2 before it takes the gradient that rank 2 sends it first.
+/// Returns a program with a fault: rank 1 sends its third activation to rank 2 before it receives the
+/// gradient that rank 2 sends first.
 Program with_a_late_receive() {
   Program program = lowered("1f1b", {.stages = 4, .microbatches = 8});
   auto& list = program.ranks[1];
@@ -47,7 +48,7 @@ Program with_a_late_receive() {
   const std::size_t send = position_of(program, 1, "1SEND_F3");
   const std::size_t compute = position_of(program, 1, "1B0");
   EXPECT_LT(recv, send);
-  // ... 1RECV_B0 1B0 ... 1F3 1SEND_F3 becomes ... 1F3 1SEND_F3 ... 1RECV_B0 1B0.
+  // This changes "... 1RECV_B0 1B0 ... 1F3 1SEND_F3" to "... 1F3 1SEND_F3 ... 1RECV_B0 1B0".
   const std::vector<Action> late = {list[recv], list[compute], list[position_of(program, 1, "1SEND_B0")]};
   std::erase_if(list, [&](const Action& a) { return std::ranges::find(late, a) != late.end(); });
   list.insert(list.begin() + static_cast<std::ptrdiff_t>(position_of(program, 1, "1SEND_F3") + 1),
@@ -55,7 +56,7 @@ Program with_a_late_receive() {
   return program;
 }
 
-/// Every rank, stage and microbatch that could be taken away alone.
+/// Returns all excerpts without one rank, one stage or one microbatch.
 std::vector<Excerpt> next_smaller(const Counterexample& found) {
   const Excerpt whole{.program = found.program, .costs = found.costs};
   std::vector<Excerpt> smaller;
@@ -128,7 +129,8 @@ TEST(Counterexample, OfMessagesThatCrossIsTwoRanksAndTwoMicrobatches) {
   }
 }
 
-/// 1F1B of four stages and eight microbatches, changed by `plant`, at its smallest; lists only.
+/// Returns the lists of the smallest program that has the same fault as 1F1B of four stages and eight
+/// microbatches after `plant` has changed it.
 template <class Plant>
 std::string smallest_lists(Plant plant, bool with_messages = false) {
   Program program = *generate("1f1b", {.stages = 4, .microbatches = 8});
@@ -186,7 +188,8 @@ TEST(Counterexample, OfAnActionOnAWrongRankIsTwoRanks) {
 
 TEST(Counterexample, OfAnOrderThatCannotBeExecutedIsTwoRanksThatWaitForEachOther) {
   Program program = *generate("gpipe", {.stages = 4, .microbatches = 8});
-  // Rank 1 wants the gradient of microbatch 5 before it runs 6 forward; rank 2 makes none before it has 6.
+  // Rank 1 needs the gradient of microbatch 5 before it runs forward 6, but rank 2 computes this gradient
+  // only after it has received 6.
   const auto move_to_front = [&](std::int32_t rank, const std::string& action) {
     auto& list = program.ranks[static_cast<std::size_t>(rank)];
     const auto at = list.begin() + static_cast<std::ptrdiff_t>(position_of(program, rank, action));
@@ -218,7 +221,7 @@ TEST(Counterexample, OfSlicedSequencesHasFewerSlicesAndMicrobatches) {
 }
 
 TEST(Counterexample, OfReplicasKeepsTheOnesThatDisagree) {
-  // Data parallelism on four ranks, where rank 2 reduces one stage less.
+  // The program is data parallelism on four ranks, and one rank reduces one stage less than the others.
   Program program = *generate("data-parallel", {.stages = 3, .microbatches = 8, .replicas = {4}});
   auto& list = program.ranks[3];
   list.erase(list.begin() + static_cast<std::ptrdiff_t>(position_of(program, 2, "1REDUCE_GRAD")));
@@ -228,7 +231,8 @@ TEST(Counterexample, OfReplicasKeepsTheOnesThatDisagree) {
   EXPECT_EQ(found.program.microbatches, 1) << "a replica without microbatches reduces, too";
 }
 
-/// Interleaved 1F1B of four ranks as PyTorch shards it, changed by `plant`, at its smallest; lists only.
+/// Returns the lists of the smallest program that has the same fault as interleaved 1F1B of four ranks with
+/// PyTorch's sharding after `plant` has changed it.
 template <class Plant>
 std::string smallest_sharded_lists(Plant plant) {
   const Shape shape{.stages = 4, .microbatches = 8, .virtual_stages = 2};
@@ -287,7 +291,8 @@ TEST(Counterexample, NamesTheRuleWithoutItsNumbers) {
             "rank #: #B# is missing, every F must have a B, or an I and a W");
 }
 
-// A schedule that is safe in itself and hangs for want of room must not shrink to one whose messages cross.
+// This schedule is safe and hangs only because the capacity is too small. It must not shrink to a program
+// with crossed messages.
 TEST(Counterexample, OfASmallCapacityIsStillMendedByALargerOne) {
   const Program program = lowered("interleaved", {.stages = 4, .microbatches = 8, .virtual_stages = 2});
   const ChannelOptions tight{.model = ChannelModel::rank, .capacity = 1};
@@ -298,7 +303,8 @@ TEST(Counterexample, OfASmallCapacityIsStillMendedByALargerOne) {
   EXPECT_LT(found.program.rank_count() * found.program.microbatches, 4 * 8);
 }
 
-// What ends on the channels may hang where launches start in their order (launch_order_test.cpp).
+// A program that does not hang on its channels can hang if launches start in their order
+// (launch_order_test.cpp).
 TEST(Counterexample, OfAHangInLaunchOrderHangsInLaunchOrderOnly) {
   const ChannelOptions ordered{.launch_order = true};
   const Counterexample found = smallest(held_back(), ordered);
@@ -308,7 +314,7 @@ TEST(Counterexample, OfAHangInLaunchOrderHangsInLaunchOrderOnly) {
   EXPECT_LE(found.program.microbatches, held_back().microbatches);
 }
 
-/// Schedules of several kinds of placement, each with one random fault.
+/// Returns one of several schedules with different placements, with one random fault.
 Program random_program() {
   const auto schedule =
       *rc::gen::element<std::string>("gpipe", "1f1b", "1f1b-rr", "interleaved", "zb-h1", "v-min", "chimera",
@@ -329,8 +335,8 @@ Program random_program() {
   const auto [rank, position] = place();
   auto& list = program->ranks[rank];
   const auto at = list.begin() + static_cast<std::ptrdiff_t>(position);
-  // An action is missing, comes twice, stands where another one belongs, names a stage that may not be there,
-  // or runs with other weights.
+  // An action is missing, appears twice, is at a wrong position, names a stage that may not exist, or uses
+  // another weight version.
   switch (*rc::gen::inRange(0, 5)) {
     case 0:
       list.erase(at);
@@ -383,7 +389,7 @@ TEST(Counterexample, IsThereOnlyForAProgramWithAFault) {
   EXPECT_FALSE(smallest_counterexample(crossed, {}, unit_costs(crossed))) << "safe under directed channels";
 }
 
-// Parts are taken away so that what is left of a sound program is sound.
+// Tests that the remaining part of a valid program is valid after parts were removed.
 
 Excerpt excerpt_of(const std::string& schedule, const Shape& shape) {
   const Program program = *lower(*generate(schedule, shape));
@@ -394,13 +400,14 @@ Excerpt excerpt_of(const std::string& schedule, const Shape& shape) {
   return {.program = program, .costs = costs};
 }
 
-/// The lists alone, a line a rank.
+/// Returns only the lists, one line for each rank.
 std::string lists(const Excerpt& excerpt) {
   const std::string text = to_text(excerpt.program);
   return text.substr(text.find("\nrank 0:") + 1);
 }
 
-/// Valid, and executable; which channels it needs may change, since two messages become one.
+/// Checks that the excerpt is valid and can be lowered. It may need other channels than before, because two
+/// messages become one.
 void expect_sound(const Excerpt& excerpt) {
   const auto valid = validate(excerpt.program);
   ASSERT_TRUE(valid) << valid.error() << to_text(excerpt.program);
@@ -419,12 +426,13 @@ TEST(Excerpt, WithoutAStageTiesItsNeighboursTogether) {
 }
 
 TEST(Excerpt, WithoutAStageSendsFromWhereThatStageHadItsInput) {
-  // Stages 0 and 2 on rank 0, 1 and 3 on rank 1: without stage 1, stages 0 and 2 are neighbours on one rank.
+  // Stages 0 and 2 are on rank 0, and 1 and 3 are on rank 1. Without stage 1, stages 0 and 2 are neighbours
+  // on one rank.
   const Excerpt whole = excerpt_of("interleaved", {.stages = 2, .microbatches = 1, .virtual_stages = 2});
   EXPECT_EQ(lists(without_stage(whole, 1)),
             "rank 0: 0F0 1F0 1SEND_F0 1RECV_B0 1B0 0B0 0STEP 1STEP\n"
             "rank 1: 2RECV_F0 2F0 2B0 2SEND_B0 2STEP\n");
-  // A V: stages 0 and 3 on rank 0, 1 and 2 on rank 1.
+  // The placement is a V: stages 0 and 3 are on rank 0, and 1 and 2 are on rank 1.
   const Excerpt v = excerpt_of("1f1b-v", {.stages = 2, .microbatches = 1});
   EXPECT_EQ(lists(without_stage(v, 2)),
             "rank 0: 0F0 0SEND_F0 2RECV_F0 2F0 2B0 2SEND_B0 0RECV_B0 0B0 0STEP 2STEP\n"

@@ -1,5 +1,5 @@
-// Errors that a user caused hint at the name that was meant. The macro that returns the first error of a list
-// of steps follows.
+// Tests that errors of a user contain a hint at the name that the user probably meant. The second part tests
+// the macro that returns the first error of a list of steps.
 
 #include <array>
 #include <memory>
@@ -78,11 +78,12 @@ TEST(NearestName, AMistypedAliasNamesItsSchedule) {
             "unknown schedule \"round robin\"; `penstock schedules` lists all");
 }
 
-// A function whose steps may fail reads as a list of its steps, and returns the error of the first that does.
+// Tests that a function whose steps may fail can be written as a list of steps, and that it returns the first
+// error.
 
 using StepResult = tl::expected<std::unique_ptr<int>, std::string>;
 
-/// Takes two steps, and writes down each that was begun.
+/// Runs two steps, and records the name of each step that was begun.
 tl::expected<int, std::string> sum_of(StepResult first, StepResult second, std::vector<std::string>& begun) {
   begun.emplace_back("first");
   PENSTOCK_ASSIGN_OR_RETURN(const std::unique_ptr<int> a, std::move(first));

@@ -1,6 +1,6 @@
 #pragma once
-// A program that hangs in launch order alone: rank 0 has asked for B1 and B2 before it sends F3, and rank 1
-// computes B1 behind F3. Under NCCL 0SEND_F3 stands behind 0RECV_B2, which stands behind 0RECV_B1.
+// A program that hangs only under launch order. Rank 0 posts the RECVs of B1 and B2 before it sends F3, and
+// rank 1 runs F3 before B1. Under NCCL, 0SEND_F3 starts after 0RECV_B2, which starts after 0RECV_B1.
 
 #include <fstream>
 #include <iterator>

@@ -1,5 +1,5 @@
-// Schedules over several stages a rank: groups of microbatches, which shapes are refused, and schedules
-// whose microbatches enter the pipeline at both ends.
+// Tests schedules with several stages on a rank: the groups of microbatches, and the shapes that are refused.
+// Also tests schedules in which microbatches enter the pipeline at both ends.
 
 #include <cstddef>
 #include <cstdint>
@@ -36,8 +36,8 @@ std::string forwards_of(const Program& program, std::int32_t rank) {
   return text;
 }
 
-// Megatron-LM (commit d98e8a64) gives this very table in a comment: microbatches 0 1 2 0 1 2 3 4 3 4 on
-// chunks 0 0 0 1 1 1 0 0 1 1.
+// Megatron-LM (commit d98e8a64) has this table in a comment: microbatches 0 1 2 0 1 2 3 4 3 4 on chunks 0 0 0
+// 1 1 1 0 0 1 1.
 TEST(Interleaved, GroupSizeOrdersTheVisitsAsMegatronDoes) {
   const auto program =
       generate("interleaved", {.stages = 2, .microbatches = 5, .virtual_stages = 2, .group_size = 3});
@@ -121,7 +121,8 @@ TEST(Interleaved, NamesTheRuleAndTheNearestShapesThatWork) {
   EXPECT_THAT(message(9, -1), testing::StartsWith("group_size: expected a number of at least 1"));
 }
 
-// A hint that is refused in its turn is none: seven microbatches in groups of four would leave three.
+// A suggested group size must itself be accepted. For example, groups of four would leave three of seven
+// microbatches.
 TEST(Interleaved, TheGroupSizeThatItOffersWorks) {
   for (std::int32_t k = 2; k <= 9; ++k) {
     for (std::int32_t m = 1; m <= 40; ++m) {
@@ -208,10 +209,11 @@ TEST(SeqOneFOneB, RefusesNoSlices) {
             "slices: expected a number of at least 1, got 0");
 }
 
-// Schedules whose microbatches enter the pipeline at both ends: DualPipe, Chimera, GEMS.
+// Tests the schedules in which microbatches enter the pipeline at both ends: DualPipe, Chimera and GEMS.
 
-/// One rank's compute actions as DualPipe's authors name them: stream a enters at rank 0, b at the last rank,
-/// each numbered from 0; pairs in parentheses.
+/// Returns one rank's compute actions with the names that the authors of DualPipe use. Stream a enters at
+/// rank 0, and stream b at the last rank. Microbatches of each stream are numbered from 0, and pairs are in
+/// parentheses.
 std::string in_streams(const Program& program, std::int32_t rank) {
   const std::int32_t half = program.microbatches / 2;
   std::string text;
@@ -227,7 +229,7 @@ std::string in_streams(const Program& program, std::int32_t rank) {
   return text;
 }
 
-/// The published order without its "{...}" groups of transfers.
+/// Returns the published order without the groups "{...}" of transfers.
 std::string compute_only(const std::string& line) {
   std::stringstream words(line);
   std::string text;
@@ -240,7 +242,7 @@ std::string compute_only(const std::string& line) {
   return text;
 }
 
-// deepseek-ai/DualPipe, commit 3da1bbea, run with 4 ranks and 8 microbatches.
+// The expected order is that of deepseek-ai/DualPipe, commit 3da1bbea, with 4 ranks and 8 microbatches.
 TEST(DualPipe, RunsInThePublishedOrder) {
   const Program program = *generate("dualpipe", {.stages = 4, .microbatches = 8});
   EXPECT_EQ(in_streams(program, 0),
@@ -289,7 +291,7 @@ std::string forwards_and_backwards(const Program& program, std::int32_t rank) {
   return text;
 }
 
-// Chimera (SC'21), the figure of D = 4 and N = 4.
+// The expected order is that of the figure for D = 4 and N = 4 in Chimera's paper (SC'21).
 TEST(Chimera, RunsInThePublishedOrder) {
   const Program program = *generate("chimera", {.stages = 4, .microbatches = 4});
   EXPECT_EQ(forwards_and_backwards(program, 0), "F0 F1 F2 B2 F3 B3 B0 B1");
@@ -314,7 +316,7 @@ TEST(Chimera, SendsHalfOfEachUnitDown) {
   EXPECT_THAT(down(2, 1), testing::ElementsAre(0));
 }
 
-/// What a rank does with a stage after its last backward there, up to its STEP.
+/// Returns the actions of a rank on a stage after the stage's last backward, up to its STEP.
 std::string after_last_backward(const std::vector<Action>& list, std::int32_t stage) {
   std::size_t last = 0;
   for (std::size_t i = 0; i < list.size(); ++i) {
@@ -358,7 +360,7 @@ TEST(Chimera, RefusesAnOddNumberOfRanks) {
 
 TEST(Gems, TakesTurnsBetweenTheDirections) {
   const Program program = *generate("gems", {.stages = 3, .microbatches = 5, .iterations = 2});
-  for (std::int32_t m = 0; m < 10; ++m) {  // the second iteration begins downwards again
+  for (std::int32_t m = 0; m < 10; ++m) {  // the second iteration begins with a microbatch that goes down
     const bool down = m % 5 % 2 == 0;
     EXPECT_EQ(program.placement.rank_of(0, m), down ? 0 : 2) << m;
     EXPECT_EQ(program.placement.rank_of(1, m), 1) << "the middle rank holds its stage once";

@@ -1,6 +1,6 @@
-// A rank that has launched an operation later starts it no earlier: a rule beside the channel model. The
-// stand-in's tests (tests/backend/standin) compare the checker with a model of NCCL. The pass that defers
-// receives follows.
+// Tests the rule that operations of a rank start in the order of their launches, in addition to the channel
+// model. The tests of tests/backend/standin compare this check with a model of NCCL. The second part tests
+// the pass that defers receives.
 
 #include <cstdint>
 #include <string>
@@ -71,7 +71,8 @@ TEST(LaunchOrder, DeferredReceivesHoldNothingBack) {
   EXPECT_FALSE(hang_of(late, kOrdered));
 }
 
-// A queue for each boundary leaves the receives of one pair apart, but these are of one boundary.
+// With a queue for each boundary, receives of one pair of ranks can be in different queues. But these
+// receives are of the same boundary.
 TEST(LaunchOrder, HoldsUnderEveryChannelModel) {
   int in_order_alone = 0;
   for (const ChannelModel model : kChannelModels) {
@@ -83,8 +84,8 @@ TEST(LaunchOrder, HoldsUnderEveryChannelModel) {
   EXPECT_EQ(in_order_alone, 3) << "where SENDs and RECVs share a queue it hangs anyway";
 }
 
-// Where RECVs and SENDs share a queue, SEND_F1 is launched behind the RECV that stands before it there, not
-// as soon as F1 has made it: there it would wait for what is launched behind it.
+// If RECVs and SENDs share a queue, SEND_F1 is launched after the RECV before it in the queue, and not
+// directly after F1. An earlier launch would wait for a RECV that is launched later.
 TEST(LaunchOrder, ASendIsLaunchedBehindTheReceiveBeforeItInItsQueue) {
   const auto program = parse_program(
       "penstock program 1\n"
@@ -104,8 +105,7 @@ TEST(LaunchOrder, ASendIsLaunchedBehindTheReceiveBeforeItInItsQueue) {
   }
 }
 
-// Where a rank waits in each message, it has asked for nothing before its turn that could hold a message
-// back.
+// With blocking channels, a rank waits in each message. No later launch of this rank can then be delayed.
 TEST(LaunchOrder, AddsNothingToBlockingChannels) {
   const auto program = parse_program(
       "penstock program 1\n"
@@ -160,7 +160,7 @@ TEST(LaunchOrder, CollectivesOfReplicasAndShardsHoldNothingBack) {
   }
 }
 
-// RECVs move to where they are needed, unless that hangs.
+// Tests that RECVs move to the actions that need them, unless that would make the program hang.
 
 std::string list_of(const Program& program, std::size_t rank) {
   std::string text;
@@ -168,7 +168,7 @@ std::string list_of(const Program& program, std::size_t rank) {
   return text;
 }
 
-/// GPipe on two ranks, all RECVs first.
+/// Returns GPipe on two ranks with all RECVs first.
 Program receives_first() {
   const auto program = parse_program(
       "penstock program 1\nschedule custom\nmicrobatches 2\nstage 0: rank 0\nstage 1: rank 1\n"
@@ -185,7 +185,8 @@ TEST(DeferReceives, PutsEachReceiveBeforeWhatNeedsIt) {
   EXPECT_EQ(list_of(late, 1), "1RECV_F0 1F0 1RECV_F1 1F1 1B0 1SEND_B0 1B1 1SEND_B1 1STEP");
 }
 
-// F 10, B 20, a transfer 5. Blocking, rank 1 starts F0 when both have come: 25 instead of 15.
+// F takes 10, B takes 20, and a transfer takes 5. With early blocking receives, rank 1 starts F0 only after
+// both messages have come, at 25 instead of 15.
 TEST(DeferReceives, SavesTheWaitOfBlockingReceivesPostedTooEarly) {
   const Program early = receives_first();
   const CostTable costs = uniform_costs(early, {.forward_ns = 10, .backward_ns = 20});
@@ -197,7 +198,8 @@ TEST(DeferReceives, SavesTheWaitOfBlockingReceivesPostedTooEarly) {
 }
 
 TEST(DeferReceives, KeepsThoseWhoseMoveWouldHang) {
-  // Moved, 0RECV_B0 would stand behind 0SEND_F1 in the one queue of the pair, and both ranks would wait.
+  // If 0RECV_B0 were moved, it would come after 0SEND_F1 in the only queue of the pair, and both ranks would
+  // wait.
   const Program lowered = *lower(*generate("1f1b", {.stages = 2, .microbatches = 3}));
   const ChannelOptions pair = {.model = ChannelModel::pair};
   const Program late = defer_receives(lowered, pair, unit_costs(lowered));

@@ -1,5 +1,5 @@
-// Relatives of 1F1B: 1F1B-RR with its warm-ups, routing, order and weight versions, then PipeDream-2BW and
-// kFkB.
+// Tests relatives of 1F1B: first 1F1B-RR with its warm-ups, routing, order and weight versions, then
+// PipeDream-2BW and kFkB.
 
 #include <algorithm>
 #include <cstdint>
@@ -30,7 +30,7 @@ namespace {
 
 using Rows = std::vector<std::string>;
 
-/// "F0@v0 F2@v0 B0@v0 ..." with global minibatch numbers, one row a rank.
+/// Returns one line for each rank, such as "F0@v0 F2@v0 B0@v0 ...", with global minibatch numbers.
 Rows drawn(const Program& program) {
   Rows rows;
   for (const auto& list : program.ranks) {
@@ -59,8 +59,8 @@ TEST(OneFOneBRR, TwoInputReplicasFeedOneStage) {
                   "B7@v7"}));
 }
 
-// Replica 0 of the second stage gets 0, 3, 4, 7 and replica 1 gets 1, 2, 5, 6: the runtime's rule is not
-// the minibatch number modulo 2.
+// Replica 0 of the second stage gets 0, 3, 4, 7, and replica 1 gets 1, 2, 5, 6. The rule of the runtime is
+// not the minibatch number modulo 2.
 TEST(OneFOneBRR, TheRuntimeRoutesByLocalNumberPlusReplica) {
   EXPECT_EQ(drawn(made({.stages = 2, .microbatches = 8, .replicas = {2, 2}})),
             (Rows{"F0@v0 F2@v0 B0@v0 F4@v1 B2@v0 F6@v2 B4@v1 B6@v2",  //
@@ -76,7 +76,7 @@ TEST(OneFOneBRR, ThePapersRuleIsTheMinibatchNumberModuloTheReplicas) {
   EXPECT_EQ(rows[3], "F1@v0 B1@v0 F3@v1 B3@v1");
 }
 
-/// Forwards before the first backward on the first replica of each stage.
+/// Returns the number of forwards before the first backward, on the first replica of each stage.
 std::vector<int> warmups(const Program& program) {
   std::vector<int> counts;
   for (const StagePlacement& stage : program.placement.stages) {
@@ -90,7 +90,7 @@ std::vector<int> warmups(const Program& program) {
   return counts;
 }
 
-// The published configurations of the released runtime.
+// These are published configurations of the released runtime.
 TEST(OneFOneBRR, WarmsUpWithFloorOfTheWorkersBehindOverItsReplicas) {
   const auto of = [](std::vector<std::int32_t> replicas) {
     const auto stages = static_cast<std::int32_t>(replicas.size());
@@ -151,7 +151,8 @@ TEST(OneFOneBRR, MinibatchesThatDoNotDivideAmongReplicasAreRefusedWithTheNearest
   EXPECT_THAT(refused.error(), testing::HasSubstr("the nearest that work: 6 and 8"));
 }
 
-// Primes of replicas share few numbers, which are far from each other; only those are looked at.
+// If the numbers of replicas are different primes, only few numbers of minibatches are possible, and they are
+// far from each other. Only these numbers are tried.
 TEST(OneFOneBRR, NamesTheNearestMinibatchesAlsoWhereTheyAreFar) {
   const auto refused = generate("1f1b-rr", {.stages = 3, .microbatches = 5, .replicas = {97, 101, 103}});
   ASSERT_FALSE(refused);
@@ -173,7 +174,8 @@ TEST(OneFOneBRR, WithoutASyncReplicasMayHaveUnequalWork) {
       (Rows{"F0@v0 F2@v0 B0@v0 B2@v0", "F1@v0 B1@v0", "F0@v0 B0@v0 F1@v1 B1@v1 F2@v2 B2@v2"}));
 }
 
-// Divisibility of the counts is not enough: three replicas feed six unevenly.
+// It is not enough that the numbers of replicas divide the number of minibatches: three replicas send unequal
+// numbers to six.
 TEST(OneFOneBRR, RoutingThatStarvesAReplicaIsRefused) {
   const auto refused = generate("1f1b-rr", {.stages = 2, .microbatches = 24, .replicas = {3, 6}});
   ASSERT_FALSE(refused);
@@ -193,7 +195,7 @@ TEST(OneFOneBRR, NeverHangsWithReplicatedStages) {
   }
 }
 
-// --- the runtime's own order, action for action ---------------------------------------------------------
+// --- the order of the released runtime, action by action ---------------------------------------------
 
 TEST(OneFOneBRR, MatchesTheReleasedRuntimeActionForAction) {
   const std::filesystem::path path = source_path("../shared/reference/pipedream/rr_golden.json");
@@ -213,7 +215,8 @@ TEST(OneFOneBRR, MatchesTheReleasedRuntimeActionForAction) {
     for (const auto& rank : test_case.at("ranks")) {
       const auto global = rank.at("global_minibatch").get<std::vector<int>>();
       std::string expected;
-      for (const std::string op : rank.at("ops")) {  // "F3@v2" with a local number
+      // A text such as "F3@v2", with the number of the microbatch on this replica.
+      for (const std::string op : rank.at("ops")) {
         const std::size_t at = op.find('@');
         const int local = std::stoi(op.substr(1, at - 1));
         expected += fmt::format("{}{}{}{}", expected.empty() ? "" : " ", op[0],
@@ -226,7 +229,7 @@ TEST(OneFOneBRR, MatchesTheReleasedRuntimeActionForAction) {
   EXPECT_EQ(actions, 256);
 }
 
-// How far 1F1B-RR runs ahead of its first backward.
+// Tests how many forwards 1F1B-RR runs before its first backward.
 
 TEST(RoundRobinWarmup, IsOneForwardPerLaterStageWithoutReplicas) {
   EXPECT_EQ(round_robin_warmup(4, 1), 3);
@@ -239,7 +242,7 @@ TEST(RoundRobinWarmup, KeepsEachReplicaBusyUntilItsFirstMinibatchComesBack) {
   EXPECT_EQ(round_robin_warmup(2, 2), 0);
 }
 
-// ceil(workers / replicas), as the partitioner's paper has it.
+// The paper on the partitioner states ceil(workers / replicas).
 TEST(RoundRobinWarmup, WithTheOneAtWorkIsAReplicasShareOfTheWorkersRoundedUp) {
   for (int replicas = 1; replicas <= 8; ++replicas) {
     for (int workers = replicas; workers <= 40; ++workers)
@@ -247,7 +250,7 @@ TEST(RoundRobinWarmup, WithTheOneAtWorkIsAReplicasShareOfTheWorkersRoundedUp) {
   }
 }
 
-// PipeDream-2BW: two weight versions, a delay of one update on every stage, no flush.
+// Tests PipeDream-2BW: two weight versions, a delay of one update on every stage, and no flush.
 
 template <class Check>
 void for_all_shapes(Check check) {
@@ -307,7 +310,7 @@ TEST(PipeDream2BW, FillsThePipelineOnce) {
   });
 }
 
-// kFkB: what groups are, and what they are for.
+// Tests the groups of kFkB, and their purpose.
 
 Program generated(const std::string& schedule, const Shape& shape) {
   const auto program = generate(schedule, shape);
@@ -315,7 +318,7 @@ Program generated(const std::string& schedule, const Shape& shape) {
   return program.value_or(Program{});
 }
 
-/// Units of 1 ms; F takes 1, B 2, each message `latency`.
+/// Returns the makespan in ms. F takes 1 ms, B takes 2 ms, and each message takes `latency` ms.
 double time_of(const std::string& schedule, const Shape& shape, double latency) {
   const Program program = generated(schedule, shape);
   const auto latency_ns = static_cast<Ns>(latency * 1e6);
@@ -353,8 +356,8 @@ TEST(KFkB, RecomputesMicrobatchByMicrobatch) {
   EXPECT_EQ(list, "0F0 0F1 0R0 0B0 0R1 0B1 0STEP ");
 }
 
-// 1F1B's steady state waits for links at every microbatch. Groups hide all but the way there and back, at the
-// price of k times the activations; slower links need larger ones.
+// In its steady state, 1F1B waits for links at every microbatch. Groups hide all of this time except the
+// first message there and back. They need k times the activations, and slower links need larger groups.
 TEST(KFkB, HidesTheLatencyOfLinksThatOneFOneBWaitsFor) {
   const Shape twos = {.stages = 4, .microbatches = 16};
   Shape fours = twos;

@@ -1,6 +1,6 @@
-// Golden pictures: what each generator makes is what the top of its file shows. picture() draws a program as
-// the papers do, one row a rank and one column a time slot. Slots are starts and ends of the rendezvous walk
-// with durations of one.
+// Compares what each generator makes with the picture at the top of its file. picture() draws a program as
+// papers do, with one line for each rank and one column for each time slot. Slots are starts and ends of the
+// rendezvous walk if all durations are one.
 
 #include <algorithm>
 #include <cstddef>
@@ -25,11 +25,9 @@
 
 namespace penstock {
 
-/// "rank 0   F0 F1       B0 B1"; a pair is "F2&B0". Stage numbers are shown where ranks hold several stages.
-/// STEPs and collectives take no slot and are not drawn.
+/// Returns one line for each rank, such as "rank 0   F0 F1       B0 B1". A pair is drawn as "F2&B0". Stage
+/// numbers are shown if ranks hold several stages. STEPs and collectives take no slot and are not drawn.
 std::vector<std::string> picture(const Program& compute_program);
-
-// Slots are starts and ends of the rendezvous walk with durations of one.
 
 std::vector<std::string> picture(const Program& compute_program) {
   const auto lowered = lower(compute_program);
@@ -68,11 +66,10 @@ std::vector<std::string> picture(const Program& compute_program) {
   return rows;
 }
 
-// Golden pictures: what each generator makes is what the top of its file shows.
-
 namespace {
 
-/// A picture is a raw string, which no formatter joins or breaks: a line a rank, as people see it.
+/// A picture and the shape that it shows. The picture is a raw string, so that clang-format does not change
+/// its lines.
 struct Golden {
   const char* schedule;
   const char* file;
@@ -80,7 +77,7 @@ struct Golden {
   const char* picture;
 };
 
-/// Returns the lines of a picture, which begins behind the line end of its opening mark.
+/// Returns the lines of a picture. The first line begins after the line end that follows the opening quote.
 std::vector<std::string> rows_of(const Golden& golden) {
   std::istringstream text(golden.picture + 1);
   std::vector<std::string> rows;
@@ -321,7 +318,7 @@ TEST(Picture, IsWhatTheGeneratorMakes) {
 
 TEST(Picture, StandsAtTheTopOfTheGeneratorsFile) {
   for (const Golden& golden : goldens()) {
-    if (std::string(golden.schedule) == "data-parallel") continue;  // shows its reductions, too
+    if (std::string(golden.schedule) == "data-parallel") continue;  // its picture also shows reductions
     std::ifstream file(source_path("schedules/rules/") + golden.file);
     std::stringstream text;
     text << file.rdbuf();

@@ -1,5 +1,5 @@
-// Copies of whole pipelines share the microbatches and reduce their gradients; stages may be cut into
-// gradient buckets.
+// Tests copies of whole pipelines, which share the microbatches and reduce their gradients, and stages that
+// are cut into gradient buckets.
 
 #include <algorithm>
 #include <cstdint>
@@ -113,8 +113,9 @@ Ns makespan_of(const std::string& schedule, const Shape& shape, Bytes gradients)
   return makespan_ns(experiment_of(program, costs, uniform_links(program.rank_count(), 1e9, 0)));
 }
 
-// Copies do not disturb each other: d of them with d M microbatches take the time of one, and then the
-// slowest stage's ring: 2 (d-1)/d of its gradients at one byte a nanosecond.
+// Copies do not delay each other. d copies with d M microbatches take the time of one copy with M, and then
+// the time of the slowest reduction. In a ring, this is 2 (d-1)/d of the gradients, at one byte in a
+// nanosecond.
 TEST(PipelineReplicas, TakeTheTimeOfOneAndTheLastReduction) {
   for (const std::string schedule : {"gpipe", "1f1b", "zb-h1"}) {
     for (const std::int32_t copies : {2, 4}) {
@@ -142,7 +143,7 @@ TEST(PipelineReplicas, RefuseMicrobatchesThatDoNotDivide) {
               HasSubstr("reduction: 1f1b does not take it"));
 }
 
-// Stages cut into gradient buckets.
+// Tests stages that are cut into gradient buckets.
 
 using testing::HasSubstr;
 
@@ -218,8 +219,9 @@ TEST(Buckets, OfEveryScheduleAreValidAndCanBeLowered) {
   EXPECT_GT(cut, 20);
 }
 
-// Minibatch 7 goes back through rank 8, whose second reduction waits for minibatch 16's forward on other
-// ranks, which waits for minibatch 7: no rank may stop at a bucket's reduction until all are there.
+// Minibatch 7 goes backward through rank 8. The second reduction of rank 8 waits for the forward of minibatch
+// 16 on other ranks, and this forward waits for minibatch 7. So no rank may stop at a reduction until all
+// members have reached it.
 TEST(Buckets, OfUnevenReplicasAreReducedWithoutOneOrderOfAllRanks) {
   Shape shape{.stages = 3, .microbatches = 56};
   shape.replicas = {8, 7, 1};

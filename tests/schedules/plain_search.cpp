@@ -1,4 +1,5 @@
-// Lists are timed in turns: every rank goes on as far as it can, until none can.
+// Computes the times of lists in rounds. In each round, every rank advances as far as it can, until no rank
+// can advance.
 
 #include "tests/schedules/plain_search.hpp"
 
@@ -66,13 +67,14 @@ class Clock {
   std::map<std::tuple<Output, std::int32_t, std::int32_t>, Ns> ends_;
 };
 
-/// Actions of one kind and stage keep their order, and a backward stays behind its forward.
+/// Returns true if the two actions must keep their order. Actions of one kind and stage keep their order, and
+/// a backward stays after its forward.
 bool follows_from(const Action& earlier, const Action& later) {
   return earlier.stage == later.stage &&
          (earlier.kind == later.kind || earlier.microbatch == later.microbatch);
 }
 
-/// One run along an order; TimedLists knows the times.
+/// One run that follows an order. TimedLists computes the times.
 class PlainFollower {
  public:
   PlainFollower(const OrderCosts& costs, const PreferredOrder& order, const FollowOptions& way)
@@ -139,7 +141,7 @@ class PlainFollower {
     return way_.overrun && lists_.idle_ns(rank) + gap > lists_.most_idle_ns();
   }
 
-  /// Erases it from what is left, and wakes whom its output reaches.
+  /// Removes the action from the rest of the order, and wakes the rank that uses its output.
   void take(std::int32_t rank, std::size_t at, Ns now) {
     std::vector<Action>& order = order_[index(rank)];
     const Action action = order[at];
@@ -159,8 +161,9 @@ class PlainFollower {
 
   FollowOptions way_;
   TimedLists lists_;
-  PreferredOrder order_;                        // what is left of it
-  std::vector<std::deque<std::int32_t>> owed_;  // by rank: the stages of the W that it owes
+  PreferredOrder order_;  // the rest of each rank's order
+  // By rank, the stages of the Ws that have not run although their I has run.
+  std::vector<std::deque<std::int32_t>> owed_;
   std::vector<bool> warm_;
   std::priority_queue<Waking, std::vector<Waking>, std::greater<>> wakings_;
 };
@@ -213,7 +216,7 @@ bool plainly_fits(const Lists& lists, const OrderCosts& costs) {
   return true;
 }
 
-/// Every move on a copy of the lists, timed anew from the beginning.
+/// Tries every move on a copy of the lists, and computes all times of the copy from the beginning.
 Lists plain_squeeze(Lists lists, const OrderCosts& costs) {
   PlainTimes best = *plain_times(lists, costs);
   Ns least = 0;

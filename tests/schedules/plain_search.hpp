@@ -1,6 +1,6 @@
 #pragma once
-// What schedules/search does, done slowly and plainly: every list is timed from its beginning, every way to
-// follow an order is run to its end.
+// Does the same as schedules/search, but slowly and simply. The times of every list are computed from the
+// beginning, and every variant of following an order is run to its end.
 
 #include <cstdint>
 #include <optional>
@@ -14,23 +14,25 @@ namespace penstock {
 
 using Lists = std::vector<std::vector<Action>>;
 
-/// When the actions of lists end, by rank and position, and how long the lists take.
+/// The ends of the actions of lists, by rank and position, and the length of the lists.
 struct PlainTimes {
   std::vector<std::vector<Ns>> ends;
-  std::vector<std::vector<bool>> waits_for_rank;  ///< an F, B or I whose input is there before it starts
+  /// True for an F, B or I whose input arrives before the action starts
+  std::vector<std::vector<bool>> waits_for_rank;
   Ns longest_span_ns = 0;
   Ns sum_of_ends_ns = 0;
 
   bool is_shorter_than(const PlainTimes& other) const;
 };
 
-/// Nothing when ranks wait for each other.
+/// Returns the times. Returns nothing if ranks wait for each other.
 std::optional<PlainTimes> plain_times(const Lists& lists, const OrderCosts& costs);
-/// Whether all ranks stay within their memory limits.
+/// Returns true if all ranks stay within their memory limits.
 bool plainly_fits(const Lists& lists, const OrderCosts& costs);
-/// What squeeze() promises (retimed_lists.hpp).
+/// Returns the lists that squeeze() must return (retimed_lists.hpp).
 Lists plain_squeeze(Lists lists, const OrderCosts& costs);
-/// The lists of an order that is followed in one way; nothing when it jams.
+/// Returns the lists that result if the order is followed with these options. Returns nothing if ranks wait
+/// for each other.
 std::optional<Lists> plain_follow(const OrderCosts& costs, const PreferredOrder& order,
                                   const FollowOptions& way);
 

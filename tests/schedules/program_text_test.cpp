@@ -1,5 +1,5 @@
-// The text of a program reads back byte for byte. The difference of two programs and the shortest edit script
-// between two lists follow.
+// Tests that the text of a program is read back without a change. The second part tests the difference of two
+// programs, and the third part the shortest edit script between two lists.
 
 #include <algorithm>
 #include <array>
@@ -108,7 +108,8 @@ TEST(ProgramText, AGroupWithoutItsLastActionShows) {
   EXPECT_NE(to_text(*program).find("rank 1: (1F0)OVERLAP_F_B\n"), std::string::npos);
 }
 
-// Every prefix of a text is a program or has an error that names its file: no crash, no endless loop.
+// Every beginning of a text is either read as a program or refused with an error that names its file. The
+// parser must not crash or loop forever.
 TEST(ProgramText, EveryPrefixIsReadOrRefusedWithThePlace) {
   const std::string text = kEverything;
   for (std::size_t length = 0; length < text.size(); ++length) {
@@ -118,7 +119,7 @@ TEST(ProgramText, EveryPrefixIsReadOrRefusedWithThePlace) {
   }
 }
 
-/// Programs that mean nothing but use every field.
+/// Makes programs that need not be valid but use every field.
 class RandomProgram {
  public:
   explicit RandomProgram(std::uint32_t seed) : random_(seed) {}
@@ -189,7 +190,7 @@ TEST(ProgramText, RandomProgramsComeBackEqual) {
   }
 }
 
-// What changes between two programs, read off small schedules.
+// Tests the differences between two programs, on small schedules.
 
 Program made(const char* schedule, std::int32_t stages, std::int32_t microbatches) {
   return *generate(schedule, {.stages = stages, .microbatches = microbatches});
@@ -250,7 +251,7 @@ TEST(ProgramDiff, CountsWhatItDoesNotShow) {
   EXPECT_THAT(text, testing::HasSubstr("  and "));
 }
 
-// Scripts against a slow, obvious table of longest common subsequences.
+// Compares edit scripts with a slow, simple table of longest common subsequences.
 
 using Words = std::vector<std::string>;
 
@@ -264,7 +265,8 @@ std::size_t longest_common(const Words& a, const Words& b) {
   return best[a.size()][b.size()];
 }
 
-/// What the script makes of `before`, taking added words from `after`; its `same` words must agree.
+/// Returns the list that the script makes of `before`. Added words are taken from `after`. Words that the
+/// script calls `same` must be equal in both lists.
 Words applied(const std::vector<Edit>& script, const Words& before, const Words& after) {
   Words made;
   std::size_t x = 0;

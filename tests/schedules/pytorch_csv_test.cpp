@@ -28,7 +28,8 @@ Program parsed(std::string_view csv) {
   return program ? *program : Program{};
 }
 
-/// `csv` without blank cells and with LF line ends, by patterns: nothing of the reader under test.
+/// Returns `csv` without blank cells and with LF line ends. It uses regular expressions and nothing of the
+/// reader that is tested.
 std::string without_blank_cells(std::string csv) {
   csv = std::regex_replace(csv, std::regex("[\r ]"), "");
   csv = std::regex_replace(csv, std::regex(",+"), ",");
@@ -37,8 +38,8 @@ std::string without_blank_cells(std::string csv) {
   return csv;
 }
 
-// Dumps of torch.distributed.pipelining 2.11: 1F1B on 2 ranks as compute_only, compute_comms and the same
-// with FSDP, ZB-V with idle cells, DualPipeV with overlapped pairs.
+// These are dumps of torch.distributed.pipelining 2.11: 1F1B on 2 ranks as compute_only, as compute_comms,
+// and as compute_comms with FSDP. ZB-V has idle cells, and DualPipeV has overlapped pairs.
 const std::vector<std::string> kDumps = {
     R"(0F0,0F1,0B0,0B1
 1F0,1B0,1F1,1B1
@@ -88,7 +89,7 @@ TEST(PyTorchCsv, LineEndsBlanksAndQuotesDoNotMatter) {
   }
 }
 
-// Expected: what Python's csv.reader gives for the same text.
+// The expected rows are those that Python's csv.reader gives for this text.
 TEST(CsvRows, AreThoseOfPythonsReader) {
   const auto rows = csv_rows("a,\"b,\"\"c\"\"\nd\"x,\r\n,\r\n\r\n e ,f\"g\"\r\n\n");
   ASSERT_TRUE(rows) << rows.error().message;
@@ -108,7 +109,8 @@ TEST(PyTorchCsv, LinesAreCountedThroughQuotedLineEnds) {
             "RECV_B, UNSHARD, RESHARD, REDUCE_GRAD");
 }
 
-// Schedule1F1B(...)._get_pipeline_order() of torch 2.11 on 2 ranks with 4 microbatches, as its cells print.
+// The cells are those of Schedule1F1B(...)._get_pipeline_order() of torch 2.11 on 2 ranks with 4
+// microbatches.
 TEST(PyTorchCsv, TheForwardsThatTorchCountsFrom1AreMendedAndNamed) {
   const auto imported = import_pytorch_csv(
       "0F0,,,0F1,0B0,0F2,0B1,0F3,0B2,,0B3,0REDUCE_GRAD\n"
@@ -134,10 +136,11 @@ TEST(PyTorchCsv, TheForwardsOfOneRankAloneAreMendedToo) {
 
 TEST(PyTorchCsv, NothingElseIsMended) {
   const std::vector<std::string> refused = {
-      "0F0,0F1,0B0,0B1\n1F1,1B0,1F2,1B2\n",                   // the backwards go another way
-      "0F0,0F1,0B0,0B1\n1F0,1B0,1F2,1B1\n",                   // a gap
-      "0F1,0F2,0B0,0B1\n1F0,1B0,1F1,1B1\n",                   // not the last rank
-      "0F0,0F1,2F1,2B0,2F2,2B1,0B0,0B1\n1F0,1F1,1B0,1B1\n"};  // the last stage, but not alone on its rank
+      "0F0,0F1,0B0,0B1\n1F1,1B0,1F2,1B2\n",  // the backwards have other numbers
+      "0F0,0F1,0B0,0B1\n1F0,1B0,1F2,1B1\n",  // a number is missing
+      "0F1,0F2,0B0,0B1\n1F0,1B0,1F1,1B1\n",  // it is not the last rank
+      // It is the last stage, but its rank has another stage.
+      "0F0,0F1,2F1,2B0,2F2,2B1,0B0,0B1\n1F0,1F1,1B0,1B1\n"};
   for (const std::string& csv : refused) {
     const auto imported = import_pytorch_csv(csv, "test.csv");
     ASSERT_FALSE(imported) << csv;
@@ -212,7 +215,7 @@ TEST(PyTorchCsv, LoweringTheReferenceFilesGivesTheirComms) {
   }
 }
 
-// PyTorch's own unit test of its ZB-1p: merge I and W, then place communication.
+// This is PyTorch's own unit test of its ZB-1p: I and W are merged, and then messages are added.
 TEST(PyTorchCsv, MergingAndLoweringTheZeroBubbleExampleGivesItsComms) {
   const auto folder = test::kReference / "pytorch";
   if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no reference files under " << test::kReference;
@@ -223,11 +226,11 @@ TEST(PyTorchCsv, MergingAndLoweringTheZeroBubbleExampleGivesItsComms) {
             without_blank_cells(test::text_of(folder / "zb1p_2rank_2stagep_comms.csv")));
 }
 
-// The older spellings of PyTorch's CSV.
+// Tests the older dialects of PyTorch's CSV.
 
 using testing::HasSubstr;
 
-/// The CSV in the newest dialect.
+/// Returns the CSV in the newest dialect.
 std::string modern(const std::string& csv, CsvDialect dialect) {
   const auto program = parse_pytorch_csv(csv, "old.csv", dialect);
   if (!program) return program.error();
@@ -325,14 +328,14 @@ TEST(CsvDialect, HasANameWithOrWithoutTorch) {
   EXPECT_EQ(csv_dialect_of_text("torch-2.3"), std::nullopt);
 }
 
-// What torch 2.11 dumped, said as torch 2.5 would have and read again.
+// A dump of torch 2.11 is converted to the dialect of torch 2.5 and read again.
 TEST(CsvDialect, TakesTheDumpsOfTorch) {
   const auto dumps = test::files_in(test::kReference / "pytorch", ".csv");
   if (dumps.empty()) GTEST_SKIP() << "no reference material beside the checkout";
   int said = 0;
   for (const auto& file : dumps) {
     const auto program = parse_pytorch_csv(test::text_of(file), file.filename().string());
-    if (!program) continue;  // the one that is refused on purpose
+    if (!program) continue;  // this file is refused on purpose
     const auto old = to_pytorch_csv(*program, CsvDialect::torch_2_5);
     if (!old) continue;
     EXPECT_EQ(modern(*old, CsvDialect::torch_2_5), *to_pytorch_csv(*program)) << file;

@@ -1,5 +1,5 @@
-// The searches behind the rules that weigh costs, held against plain_search.hpp. All lists are of a V: with 2
-// ranks, stages 0 and 3 on rank 0, 1 and 2 on rank 1.
+// Compares the searches of the rules that use costs with plain_search.hpp. All lists are on a V. With 2
+// ranks, stages 0 and 3 are on rank 0, and stages 1 and 2 are on rank 1.
 
 #include <algorithm>
 #include <cstddef>
@@ -26,7 +26,8 @@ namespace {
 
 constexpr Ns kNoLimit = std::numeric_limits<Ns>::max();
 
-/// Stages on a V, every duration within `least` and `most`, every rank with room for `activations`.
+/// Draws random costs of stages on a V. Every duration is between `least` and `most`, and every rank has
+/// memory for `activations` activations.
 class RandomV {
  public:
   explicit RandomV(std::uint32_t seed) : random_(seed) {}
@@ -67,7 +68,7 @@ std::vector<std::string> text_of(const Lists& lists) {
   return texts;
 }
 
-/// An order that runs on a V, in memory for what `costs` allow, or nothing.
+/// Returns lists on a V that can run within the memory of `costs`, or nothing if there are none.
 std::optional<Lists> runnable_lists(const OrderCosts& costs, ActionKind backward) {
   const auto ranks = static_cast<std::int32_t>(costs.memory_limit.size());
   return plain_follow(costs, repeated_block(v_half_block(ranks), costs.microbatches, backward), {});
@@ -87,7 +88,8 @@ void expect_times_of(const RetimedLists& lists, const OrderCosts& costs) {
   }
 }
 
-/// Tries to move the action at `from` on the rank `reach` places forward, here and plainly.
+/// Tries to move the action at `from` on the rank by `reach` positions to the front, with RetimedLists and
+/// with plain_search.hpp.
 void expect_move_as_plainly(RetimedLists& lists, const OrderCosts& costs, std::int32_t rank, std::size_t from,
                             std::size_t reach) {
   Lists moved = lists.lists();
@@ -195,7 +197,8 @@ TEST(Squeeze, MakesTheListsThatTimingAllAnewMakes) {
   }
 }
 
-// Every way that is said to come to the same lists does, and all come to the plain ones.
+// All variants for which OrderFollower reports the same lists must give the same lists, and these must be the
+// lists of plain_search.hpp.
 TEST(OrderFollower, ComesToTheListsOfEveryWay) {
   RandomV random(5);
   for (int trial = 0; trial < 60; ++trial) {
@@ -229,7 +232,7 @@ TEST(OrderFollower, ComesToTheListsOfEveryWay) {
   }
 }
 
-/// Ways that differ in the warm-up alone.
+/// Returns options that differ only in the warm-up.
 std::vector<FollowOptions> warm_ups(std::int32_t most) {
   std::vector<FollowOptions> ways;
   for (std::int32_t ahead = 0; ahead <= most; ++ahead) ways.push_back({.warm_up_look_ahead = ahead});
@@ -271,8 +274,8 @@ TEST(OrderFollower, GivesUpWhatDoesNotComeBelowTheLimit) {
   EXPECT_EQ(follower.run(ways, span + 1), span);
 }
 
-// One rank, two stages: F0 of both and their B take 1 + 1 + 2 + 2; what begins the rank's list lasts to its
-// end.
+// One rank has two stages. F0 of both stages and their Bs take 1 + 1 + 2 + 2. The tail of the first action in
+// the list is the time to the end of the list.
 TEST(OrderTails, CountFromTheStartOfAnActionToTheLastEnd) {
   const StageCost cost{.forward_ns = 1, .backward_ns = 2, .kept = 1};
   const OrderCosts costs{

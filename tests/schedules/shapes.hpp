@@ -1,5 +1,5 @@
 #pragma once
-// Shapes for tests of every schedule.
+// Shapes for tests of all schedules.
 
 #include <cstdint>
 
@@ -7,8 +7,8 @@
 
 namespace penstock {
 
-/// v of shapes that no schedule refuses for it: 2 where the shape decides, else 1. With 1 hanayo, whose waves
-/// need an even v, would be left out of a test without a word.
+/// Returns a v that no schedule refuses: 2 if the shape determines v, and otherwise 1. With 1, hanayo would
+/// be left out of a test without an error, because its waves need an even v.
 inline std::int32_t chunks_to_try(const ScheduleInfo& schedule) { return takes_chunks(schedule) ? 2 : 1; }
 
 }  // namespace penstock

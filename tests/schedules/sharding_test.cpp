@@ -1,4 +1,5 @@
-// ZeRO over the ranks that share a stage: where the lists gather, and which programs can be sharded.
+// Tests ZeRO over the ranks that share a stage: where lists gather weights, and which programs can be
+// sharded.
 
 #include <algorithm>
 #include <cstddef>
@@ -37,7 +38,7 @@ Shape two_replicas(std::int32_t stages, std::int32_t microbatches, std::int32_t 
   return shape;
 }
 
-/// The first rank's list.
+/// Returns the list of the first rank.
 std::string first_list(const Program& program) {
   const std::string text = to_text(program);
   const std::size_t begin = text.find("rank 0: 0") + 8;
@@ -62,7 +63,7 @@ TEST(Sharding, OfWeightsGathersThemAroundEachPass) {
             "0REDUCE_GRAD 0RESHARD 1STEP 0STEP");
 }
 
-// Up to three, but 3B0 is gathered for when 3F0 has dropped its weights.
+// At most three passes have gathered weights. 3B0 is gathered only after 3F0 has dropped its weights.
 TEST(Sharding, OfWeightsHoldsThoseOfThreePassesAtATime) {
   EXPECT_EQ(first_list(*generate("data-parallel", two_replicas(4, 2, 3))),
             "0UNSHARD 1UNSHARD 2UNSHARD 0F0 0RESHARD 3UNSHARD 1F0 1RESHARD 2F0 2RESHARD 3F0 3RESHARD "
@@ -70,7 +71,8 @@ TEST(Sharding, OfWeightsHoldsThoseOfThreePassesAtATime) {
             "1REDUCE_GRAD 1RESHARD 0B0 0REDUCE_GRAD 0RESHARD 3STEP 2STEP 1STEP 0STEP");
 }
 
-/// 1F1B on two stages with two copies of the pipeline, which take half of the eight microbatches each.
+/// Returns the shape of 1F1B on two stages with two copies of the pipeline. Each copy runs half of the eight
+/// microbatches.
 Shape two_copies(std::int32_t sharding, Gather gather) {
   return {.stages = 2, .microbatches = 4, .data_parallel = 2, .sharding = sharding, .gather = gather};
 }
@@ -90,7 +92,8 @@ TEST(Sharding, OfWeightsGathersThemInEachMicrobatchOrOnceAStep) {
             "0UNSHARD 0F0 0F2 0B0 0B2 0REDUCE_GRAD 0RESHARD 0STEP");
 }
 
-// However many stages a rank has: PyTorch's window of three would drop and gather the fourth one anew.
+// With Gather::step, each stage is gathered once, for any number of stages on a rank. PyTorch's window of
+// three would drop and gather the fourth stage again.
 TEST(Sharding, OfWeightsGathersEveryStageOnceByStep) {
   Shape shape = two_copies(3, Gather::step);
   shape.virtual_stages = 5;
@@ -128,8 +131,8 @@ TEST(Sharding, LeavesAStageAloneThatOneRankHolds) {
   }
 }
 
-/// Expects that every schedule's copies, exchanged so, are valid and hang nowhere, or that they are refused
-/// for one of `reasons`. Returns how many were not refused.
+/// Checks the copies of every schedule under this exchange. Each program must be valid and must not hang, or
+/// it must be refused for one of `reasons`. Returns the number of programs that were not refused.
 int sharded_schedules(Gather gather, const std::vector<std::string>& reasons) {
   int sharded = 0;
   for (const ScheduleInfo& schedule : schedule_table()) {
@@ -165,12 +168,13 @@ int sharded_schedules(Gather gather, const std::vector<std::string>& reasons) {
   return sharded;
 }
 
-// Also bidirectional schedules, whose stages are on two ranks each, in opposite orders.
+// This includes bidirectional schedules, in which each stage is on two ranks, in opposite orders.
 TEST(Sharding, OfEverySchedulesCopiesIsValidAndHangsNowhereByStep) {
   EXPECT_GT(sharded_schedules(Gather::step, {"once a minibatch"}), 45);
 }
 
-// In bidirectional schedules the ranks of a stage may run it while others of them run another one.
+// In bidirectional schedules, some ranks of a stage may run this stage while its other ranks run another
+// stage.
 TEST(Sharding, OfEverySchedulesCopiesIsValidAndHangsNowhereByMicrobatch) {
   EXPECT_GT(sharded_schedules(Gather::microbatch, {"once a minibatch", "wait for each other"}), 40);
 }
@@ -204,8 +208,8 @@ TEST(Sharding, OfWeightsNeedsAllRanksToTakeAsManyTurns) {
   EXPECT_EQ(by_step(two_replicas(4, 3, 2)), "no error");
 }
 
-// gems runs microbatch 0 on one copy of the pipeline while 1 waits for the other: rank 0 begins with stage 0
-// and rank 1, which has the other copy's last stage, with stage 1.
+// gems runs microbatch 0 on one copy of the pipeline, and microbatch 1 on the other. Rank 0 begins with stage
+// 0. Rank 1 holds the last stage of the other copy and begins with stage 1.
 TEST(Sharding, OfWeightsNeedsRanksToGatherInOneOrder) {
   Shape shape{.stages = 2, .microbatches = 2, .sharding = 3};
   EXPECT_THAT(
@@ -231,7 +235,7 @@ TEST(Sharding, IsAStageOfZeRO) {
               HasSubstr("sharding: expected a ZeRO stage, 0 (none) to 3, got 4"));
 }
 
-/// One rank with 16 stages and this list.
+/// Returns a program with one rank, 16 stages and this list.
 Program one_rank(const std::string& list) {
   std::string text = "penstock program 1\nschedule custom\nmicrobatches 8\n";
   for (int stage = 0; stage < 16; ++stage) text += "stage " + std::to_string(stage) + ": rank 0\n";
@@ -251,7 +255,7 @@ std::string unsharded(const std::string& list, int max_active_stages = 3) {
 std::string reduced(const std::string& list) { return list_of(insert_reduce_grad(one_rank(list))); }
 std::string merged(const std::string& list) { return list_of(merge_backward(one_rank(list))); }
 
-// The first two cases of each pass: pytorch, test/distributed/pipelining/test_schedule.py.
+// The first two cases of each pass are from pytorch, test/distributed/pipelining/test_schedule.py.
 TEST(Unshard, GathersTheStagesThatComeNext) {
   EXPECT_EQ(unsharded("0F0 0F1 0B0 0B1"), "0UNSHARD 0F0 0F1 0B0 0B1 0RESHARD");
   EXPECT_EQ(unsharded("0F0 0F1 1F0 1F1 1B0 1B1 0B0 0B1"),
@@ -265,8 +269,8 @@ TEST(Unshard, KeepsAtMostSoManyStages) {
       "1RESHARD 0B0 0RESHARD");
 }
 
-// pytorch, test_schedule.py: how often Interleaved1F1B on 4 ranks with 4 stages each and 16 microbatches
-// gathers the last stage of the last rank.
+// From pytorch, test_schedule.py: the number of gathers of the last stage of the last rank in Interleaved1F1B
+// on 4 ranks with 4 stages each and 16 microbatches.
 TEST(Unshard, MoreActiveStagesNeedFewerGathers) {
   Shape shape;
   shape.stages = 4;
@@ -346,7 +350,7 @@ TEST(ReduceGrad, FollowsTheLastBackwardBeforeEachUpdate) {
             "0F0 0F1 0B0 0F2 0B1 0REDUCE_GRAD 0STEP 0F3 0B2 0B3 0REDUCE_GRAD 0STEP");
 }
 
-// The first case: pytorch, test_schedule.py, test_merge_bw.
+// The first case is from pytorch, test_schedule.py, test_merge_bw.
 TEST(MergeBackward, JoinsNeighboursOfOneMicrobatch) {
   EXPECT_EQ(merged("0F0 0F1 0F2 0I0 0I1 0W0 0I2 0W2 0W1"), "0F0 0F1 0F2 0I0 0I1 0W0 0B2 0W1");
   EXPECT_EQ(merged("0I0@2 0W0@2"), "0B0@2");
@@ -369,7 +373,8 @@ std::string lowered_csv(const Program& compute) {
   return valid ? to_pytorch_csv(*lowered).value() : valid.error();
 }
 
-// Interleaved 1F1B, 2 ranks with 2 stages each, 2 microbatches, as printed in pytorch issue 172668.
+// This is interleaved 1F1B on 2 ranks with 2 stages each and 2 microbatches, as printed in pytorch issue
+// 172668.
 TEST(Fsdp, InterleavedOneFOneBIsPyTorchs) {
   const auto compute = parse_pytorch_csv(
       "0F0,0F1,2F0,2F1,2B0,2B1,0B0,0B1\n"

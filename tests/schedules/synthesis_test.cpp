@@ -1,7 +1,7 @@
-// The search for orders is compared with plain timing (plain_search.hpp) and its bound with an exhaustive
-// search, shorter_order(). That search puts actions in order of their starts, by rank where they start
-// together, so that each order comes up once. A rank pauses at least until the last start so far. Where that
-// pause and the rank's work come to `length`, no order that follows is shorter.
+// Compares the search for orders with plain timing (plain_search.hpp), and its bound with an exhaustive
+// search, shorter_order(). The exhaustive search adds actions in the order of their starts, and by rank if
+// starts are equal, so that it builds each order once. A rank is idle at least until the last start so far.
+// If this idle time plus the rank's work reaches `length`, no order with this beginning is shorter.
 
 #include <algorithm>
 #include <array>
@@ -30,13 +30,10 @@ namespace penstock {
 
 enum class ShorterOrder : std::uint8_t { exists, impossible, unknown };
 
-/// Tries all orders of F, I and W, each started as early as it can be, that keep within memory. `unknown`
-/// after so many `steps`. Microbatches are alike, so that those of one stage run in ascending order.
+/// Tries all orders of F, I and W that stay within memory. Each action starts as early as it can. Returns
+/// `unknown` after `steps` steps. All microbatches are equal, so the microbatches of a stage run in ascending
+/// order.
 ShorterOrder shorter_order(const OrderCosts& costs, Objective objective, Ns length, std::int64_t steps);
-
-// Actions are put in order of their starts (by rank where they start together), so that each order comes up
-// once. A rank pauses at least until the last start so far; where that and its work come to `length`, none of
-// what follows is shorter.
 
 namespace {
 
@@ -50,7 +47,8 @@ struct Rank {
   Bytes kept = 0;
 };
 
-/// Depth first: whatever may start next is started and, where that leads to nothing shorter, taken back.
+/// A depth-first search. It starts each action that may come next. If this leads to no shorter order, it
+/// removes the action again.
 class Search {
  public:
   Search(const OrderCosts& costs, Objective objective, Ns length, std::int64_t steps)
@@ -80,7 +78,8 @@ class Search {
     return costs_.rank_of[lower] == costs_.rank_of[lower + 1] ? 0 : costs_.transfer_ns[lower];
   }
 
-  /// When the next of its kind may start on its stage; -1: not known.
+  /// Returns the time at which the next action of this kind may start on its stage, or -1 if the time is not
+  /// known.
   Ns arrival(std::size_t stage, std::size_t kind) const {
     const std::size_t m = index(counts_[stage][kind]);
     if (m == index(costs_.microbatches)) return -1;
@@ -94,7 +93,8 @@ class Search {
     return m < input_ends_[stage + 1].size() ? input_ends_[stage + 1][m] + delay(stage) : -1;
   }
 
-  /// Some rank cannot be shorter than `length` any more, if nothing starts before `now`.
+  /// Returns true if some rank cannot be shorter than `length` any more. Requires that no further action
+  /// starts before `now`.
   bool is_too_long(Ns now) const {
     return std::ranges::any_of(ranks_, [&](const Rank& rank) {
       const bool counts_late_start = objective_ == Objective::makespan;
@@ -115,8 +115,8 @@ class Search {
     return false;
   }
 
-  /// Starts the next action of the stage and kind as early as it can, unless that is before the last start:
-  /// such an order has been tried with the two the other way round.
+  /// Starts the next action of the stage and kind as early as it can. Does nothing if that is before the last
+  /// start, because the order with both actions exchanged has been tried already.
   bool try_next(std::size_t stage, std::size_t kind, Ns now, std::int32_t last_rank) {
     const Ns arrives = arrival(stage, kind);
     const std::int32_t number = costs_.rank_of[stage];
@@ -166,14 +166,14 @@ ShorterOrder shorter_order(const OrderCosts& costs, Objective objective, Ns leng
   return Search(costs, objective, length, steps).run();
 }
 
-// The search for orders: what one pass builds is held against plain timing, the bound against an exhaustive
-// search, and what the whole promises.
+// Compares the order that one pass builds with plain timing, and the bound with an exhaustive search. Also
+// tests what synthesize() promises.
 
 namespace {
 
 constexpr Ns kUnbounded = std::numeric_limits<Ns>::max() / 2;
 
-/// How chunks lie: one a rank, a V, or interleaved.
+/// The placement of chunks: one chunk on a rank, a V, or interleaved.
 enum class Lie : std::uint8_t { one_chunk, v, interleaved };
 
 std::int32_t rank_of(Lie lie, std::int32_t stage, std::int32_t ranks) {
@@ -188,7 +188,7 @@ class RandomCosts {
     return least + static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(most - least + 1));
   }
 
-  /// Every rank has room for one microbatch and up to `more` bytes.
+  /// Draws costs. Every rank has memory for one microbatch and up to `more` further bytes.
   OrderCosts draw(Lie lie, std::int32_t ranks, std::int32_t microbatches, Bytes more) {
     OrderCosts costs{
         .stages = {}, .transfer_ns = {}, .memory_limit = {}, .rank_of = {}, .microbatches = microbatches};
@@ -213,7 +213,7 @@ class RandomCosts {
   std::mt19937 random_;
 };
 
-/// Each microbatch after the one before it.
+/// Returns lists in which each microbatch runs after the previous one.
 Lists one_after_the_other(const OrderCosts& costs) {
   Lists lists(costs.memory_limit.size());
   const auto put = [&](ActionKind kind, std::int32_t stage, std::int32_t m) {
@@ -236,7 +236,7 @@ Synthesis synthesized_from_nothing(const OrderCosts& costs, Objective objective,
   });
 }
 
-/// One chunk of equal stages that keep 2 bytes, one of which goes at I.
+/// Returns costs of equal stages. An activation takes 2 bytes, and I releases one of them.
 OrderCosts even_costs(Lie lie, std::int32_t ranks, std::int32_t microbatches, Bytes limit) {
   OrderCosts costs{.stages = {},
                    .transfer_ns = {},
@@ -259,8 +259,8 @@ OrderCosts even_costs(Lie lie, std::int32_t ranks, std::int32_t microbatches, By
 
 constexpr std::array kLies = {Lie::one_chunk, Lie::v, Lie::interleaved};
 
-// A rank may also wait for what it then does not do, so that an order can be shorter than the pass that built
-// it; it is never longer.
+// A rank may wait for an action that it does not run in the end. The order can therefore be shorter than the
+// pass that built it, but never longer.
 TEST(OrderBuilder, BuildsOrdersThatRunInItsTimeAndMemory) {
   RandomCosts random(5);
   Draws draws(5);
@@ -290,7 +290,7 @@ TEST(OrderBuilder, BuildsOrdersThatRunInItsTimeAndMemory) {
 }
 
 TEST(OrderBuilder, SaysWhereRanksLockEachOtherOut) {
-  // Both ranks fill up with the first chunk, and the second one has no room.
+  // The first chunk fills the memory of both ranks, and the second chunk has no memory.
   const OrderCosts costs = even_costs(Lie::v, 2, 4, 4);
   OrderBuilder builder(costs, Objective::span, 4);
   OrderRules greedy;
@@ -331,7 +331,7 @@ TEST(OrderBound, IsNeverAboveTheShortestOrder) {
   EXPECT_GT(proven, 400);
 }
 
-// What says that nothing is shorter must find what there is.
+// The search that proves that no shorter order exists must itself find the orders that exist.
 TEST(OrderBound, IsHeldAgainstASearchThatFindsWhatTheOtherOneFinds) {
   RandomCosts random(12);
   for (int trial = 0; trial < 60; ++trial) {
@@ -344,15 +344,16 @@ TEST(OrderBound, IsHeldAgainstASearchThatFindsWhatTheOtherOneFinds) {
 }
 
 TEST(OrderBound, IsMetWhereAnOrderIsSaidToBeOptimal) {
-  // Zero Bubble with memory for all: nothing but work on each rank.
+  // There is memory for all microbatches, so each rank can work without a pause.
   const Synthesis found =
       synthesized_from_nothing(even_costs(Lie::one_chunk, 4, 16, 32), Objective::span, {.passes = 2000});
   EXPECT_TRUE(found.is_optimal());
   EXPECT_EQ(found.length_ns, 16 * (100 + 105 + 75));
 }
 
-// Rank 0 may hold 64 microbatches, and its first I comes back after as much as 64 F and a half of the work of
-// a microbatch: it must pause for that, and need not pause again, however many microbatches follow.
+// Rank 0 has memory for 64 microbatches. Its first I can start only after the time of 64 F plus half of the
+// work of a microbatch. So the rank must pause for this half, and it need not pause again for any number of
+// microbatches.
 TEST(Synthesis, PausesOnceWhereTheWayThereAndBackIsALittleLongerThanMemoryLasts) {
   for (const std::int32_t microbatches : {96, 128, 256}) {
     OrderCosts costs = even_costs(Lie::one_chunk, 32, microbatches, 0);

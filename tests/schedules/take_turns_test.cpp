@@ -1,5 +1,6 @@
-// Turns over those ranks that may be ready place what turns over all of them place, byte for byte: for every
-// generator, and for random programs, some of which have no one order of all ranks, or none at all.
+// Tests placement rounds. Rounds that check only ranks that may be ready must place exactly the same as
+// rounds that check all ranks. This is tested for every generator and for random programs. Some of the random
+// programs have no common order of all ranks, or cannot be executed.
 
 #include "schedules/passes/take_turns.hpp"
 
@@ -37,7 +38,7 @@ Program lists_of(const std::string& stages_and_lists) {
   return *program;
 }
 
-/// Writes down in words what it is told.
+/// A sink that records every call as text.
 struct Story {
   std::vector<std::string> told;
 
@@ -93,7 +94,7 @@ TEST(TakeTurns, ACollectiveIsJoinedByAllMembersAtOnceOrEarlyWhereNoOrderIs) {
   ASSERT_NE(first, story.told.end());
   EXPECT_EQ(*(first + 1), "1: joins 0REDUCE_GRAD");
 
-  // Rank 1 reduces before it has computed what rank 0 waits for.
+  // Rank 1 reduces before it has computed the data for which rank 0 waits.
   taken = take_turns(lists_of(head + "rank 0: 0F0 2F0 2B0 2F1 2B1 0B0 0REDUCE_GRAD 0STEP 2STEP\n"
                                      "rank 1: 0F1 1F0 0REDUCE_GRAD 1F1 1B0 1B1 0B1 0STEP 1STEP\n"),
                      story = {});
@@ -102,7 +103,7 @@ TEST(TakeTurns, ACollectiveIsJoinedByAllMembersAtOnceOrEarlyWhereNoOrderIs) {
               testing::HasSubstr("rank 1 at position 2: 0REDUCE_GRAD waits for the other ranks"));
 }
 
-/// Fails where the two ways say different things; what they say otherwise.
+/// Fails if lower() and the plain rounds give different results. Otherwise returns the outcome of both.
 enum class Outcome { placed, placed_with_early_joins, refused };
 Outcome same_as_polling(const Program& program) {
   const auto expected = polled_communication(program);
@@ -119,7 +120,8 @@ Outcome same_as_polling(const Program& program) {
   return taken.stuck.empty() ? Outcome::placed : Outcome::placed_with_early_joins;
 }
 
-/// K = 70 has ranks in the second word of a RankSet; uneven replicas with buckets join collectives early.
+/// Returns shapes to test. With K = 70, some ranks are in the second word of a RankSet. With unequal replicas
+/// and buckets, ranks join collectives early.
 std::vector<Shape> placed_shapes(const ScheduleInfo& schedule) {
   std::vector<Shape> shapes;
   for (const std::int32_t stages : {1, 2, 3, 4, 6, 8, 70}) {
@@ -169,7 +171,8 @@ TEST(TakeTurns, PlaceWhatPollingPlacesOfEveryGenerator) {
   EXPECT_GT(compared, 1500);
 }
 
-// Minibatches of uneven replica groups, whose buckets have no one order of all ranks.
+// These are minibatches of replica groups of different sizes, with buckets that have no common order of all
+// ranks.
 TEST(TakeTurns, PlaceWhatPollingPlacesWhereCollectivesAreJoinedEarly) {
   Shape shape{.stages = 3, .microbatches = 56};
   shape.replicas = {8, 7, 1};
@@ -180,12 +183,13 @@ TEST(TakeTurns, PlaceWhatPollingPlacesWhereCollectivesAreJoinedEarly) {
   EXPECT_EQ(same_as_polling(*program), Outcome::placed_with_early_joins);
 }
 
-/// Makes of a sound program one whose ranks may wait for each other, from a seed.
+/// Changes a valid program, from a seed, so that its ranks may wait for each other.
 class Disturbance {
  public:
   explicit Disturbance(std::uint32_t seed) : random_(seed) {}
 
-  /// The program with collectives at random places of their members' lists, and actions out of order.
+  /// Returns the program with collectives at random positions of their members' lists, and with actions in a
+  /// wrong order.
   Program of(Program program) {
     for (std::int32_t i = pick(0, 3); i > 0; --i) add_collective(program);
     if (pick(1, 100) <= 30) swap_two(program.ranks[some(program.ranks)]);

@@ -1,5 +1,5 @@
-// The checker accepts valid programs, marks the cell of an error, and refuses each bad program of must_fail/
-// with its whole message.
+// Tests that the check accepts valid programs, marks the cell of an error, and refuses each bad program of
+// must_fail/ with the expected message.
 
 #include <algorithm>
 #include <cstddef>
@@ -25,7 +25,7 @@
 
 namespace penstock {
 
-/// What validate() says; empty where the program is valid.
+/// Returns the message of validate(), or an empty text if the program is valid.
 inline std::string error_of(const Program& program) {
   const auto valid = validate(program);
   return valid ? "" : valid.error();
@@ -45,7 +45,8 @@ Program one_f_one_b_of_two() {
   return custom(kTwoRanks + "rank 0: 0F0 0F1 0B0 0B1 0STEP\nrank 1: 1F0 1B0 1F1 1B1 1STEP\n");
 }
 
-/// V placement, split backwards, recomputation, an overlapped pair, replicas on the middle stages.
+/// Returns a program with a V placement, split backwards, recomputation, an overlapped pair, and replicas on
+/// the middle stages.
 Program all_sorts() {
   return custom(
       "microbatches 2\n"
@@ -122,8 +123,8 @@ TEST(Validate, CountsUnitsOfSlicedMicrobatches) {
   EXPECT_NE(error_of(whole), "");
 }
 
-// Whatever single action goes missing or comes twice, a program with messages is no longer valid. Only R and
-// STEP may be left out: recomputation is a choice, and a program need not say how it is updated.
+// If any single action is missing or appears twice, a program with messages is no longer valid. Only R and
+// STEP may be left out, because recomputation is optional and a program need not contain updates.
 TEST(Validate, NoActionIsSuperfluous) {
   for (const Program& compute : {one_f_one_b_of_two(), all_sorts()}) {
     const Program lowered = lower(compute).value();
@@ -226,8 +227,8 @@ TEST(Validate, TwoThousandMillionMicrobatchesWithoutActionsCostNothing) {
       error_of(program).starts_with("rank 0: 0F2 is missing, every stage must run each microbatch's F once"));
 }
 
-// The first difference from a valid program is what the message is about: shuffled lists never crash the
-// check.
+// The message is about the first difference from a valid program. Lists in a random order must never crash
+// the check.
 TEST(Validate, ShuffledListsAreRefusedOrStillInOrder) {
   const Program lowered = lower(all_sorts()).value();
   std::mt19937 random(7);
@@ -288,10 +289,11 @@ TEST(ScheduleGrid, ShowsTheRanksAroundTheMarkedOne) {
             "   0  0STEP    0STEP <-- here");
 }
 
-// What a stage may do with its weights and gradients between two STEPs; must_fail/ has what it may not,
-// message by message.
+// Tests what a stage may do with its weights and gradients between two STEPs. must_fail/ has the programs
+// that are not allowed, with their messages.
 
-/// One microbatch a rank on stage 0, which both ranks have with the same list, `m` being the microbatch.
+/// Returns a program in which both ranks have stage 0 with the same list, and one microbatch each. `m` in the
+/// list stands for the microbatch.
 Program two_replicas(const std::string& options, const std::string& list) {
   std::string text =
       "penstock program 1\nschedule custom\nmicrobatches 2\n" + options + "stage 0: ranks 0 1 route 0 1\n";
@@ -323,7 +325,7 @@ TEST(StageLife, OfAShardedOptimizerGathersBehindTheStepOrBeforeTheNextUse) {
   EXPECT_EQ(error_of(two_replicas("sharding 2\n", "0UNSHARD 0Fm 0Bm 0REDUCE_GRAD 0STEP")), "");
 }
 
-// The gradient of the pass before is reduced while this one's forwards could run already.
+// The gradient of the previous iteration is reduced while the forwards of this iteration could already run.
 TEST(StageLife, MayReduceAtTheBeginningOfTheNextPass) {
   EXPECT_EQ(error_of(two_replicas("update microbatch\n", "0REDUCE_GRAD 0STEP 0Fm@1 0Bm@1")), "");
 }
@@ -334,7 +336,8 @@ TEST(StageLife, OfAStageHeldAloneNeedsNoReductionBesideSharedOnes) {
   EXPECT_EQ(error_of(*program), "");
 }
 
-/// `program` without the action at `position` of `rank`, nor its like on the stage's other ranks.
+/// Returns `program` without the action at `position` of `rank`, and without the same action on the stage's
+/// other ranks.
 Program without_on_all_ranks(Program program, std::size_t rank, std::size_t position) {
   const std::vector<Action> list = program.ranks[rank];
   const Action gone = list[position];
@@ -346,7 +349,8 @@ Program without_on_all_ranks(Program program, std::size_t rank, std::size_t posi
   return program;
 }
 
-/// How many UNSHARDs and REDUCE_GRADs can be left out everywhere without being missed.
+/// Returns how many UNSHARDs and REDUCE_GRADs can be removed on all ranks of a stage so that the program
+/// stays valid.
 int superfluous(const Program& program) {
   int found = 0;
   for (std::size_t rank = 0; rank < program.ranks.size(); ++rank) {
@@ -358,7 +362,8 @@ int superfluous(const Program& program) {
   return found;
 }
 
-// The parts that each microbatch's reduction keeps add up: an earlier one may be left out, the last one not.
+// The parts that each microbatch's reduction gives add up. An earlier reduction may therefore be left out,
+// but not the last one.
 TEST(StageLife, OnlyTheLastOfSeveralReductionsHasToBeThere) {
   const Program program =
       *generate("1f1b", {.stages = 1, .microbatches = 4, .data_parallel = 2, .sharding = 2});
@@ -386,7 +391,7 @@ TEST(StageLife, NoGatherAndNoReductionIsSuperfluous) {
   }
 }
 
-/// The rule of `program` with the actions at two positions of rank 0 in each other's place.
+/// Returns the error of `program` after the actions at two positions of rank 0 are exchanged.
 std::string error_of_swapped(Program program, std::size_t one, std::size_t other) {
   std::swap(program.ranks[0][one], program.ranks[0][other]);
   const std::string error = error_of(program);
@@ -404,7 +409,7 @@ TEST(StageLife, IsSeenAmongMessagesToo) {
       "come after the last B or W of the stage before its STEP");
 }
 
-// Every file of must_fail/ is a small bad program; NAME.expected beside it is the whole message.
+// Every file of must_fail/ is a small bad program. The file NAME.expected beside it has the whole message.
 
 namespace fs = std::filesystem;
 

@@ -1,4 +1,4 @@
-// The schedules that weigh costs, at the edges of what they may be given: any costs, latencies and limits.
+// Tests the schedules that use costs, with extreme costs, latencies and limits.
 
 #include <algorithm>
 #include <cstddef>
@@ -69,7 +69,8 @@ void expect_claim_holds(const ScheduleInfo& schedule, Shape shape, const Experim
   }
 }
 
-/// Legal, cannot hang under any channel model, and within its claim on live activations.
+/// Checks that the program is valid, cannot hang under any channel model, and stays within the peak that the
+/// table claims.
 void expect_sound(const std::string& schedule, const Shape& shape) {
   const auto program = generate(schedule, shape);
   ASSERT_TRUE(program) << program.error();
@@ -159,7 +160,7 @@ TEST(WeighedCosts, AreThoseOfEveryModelStage) {
   EXPECT_EQ(generate("zb-1p", shape).error(), "transfer_ns: expected numbers of at least 0, got -1");
 }
 
-// Uneven stages, a part of the memory given back by I, and every limit from the least that works.
+// Stages are unequal, I releases a part of the memory, and limits begin with the smallest one that works.
 TEST(MemoryLimit, HoldsToTheByte) {
   for (const std::string& schedule : schedules_with_a_memory_limit()) {
     for (std::int32_t stages = 1; stages <= 5; ++stages) {
@@ -228,7 +229,8 @@ Ns longest_span_ns(const Program& program, const CostTable& costs) {
   return longest;
 }
 
-// With 8 ranks and equal times no rank pauses in the memory of 16 stages' activations, nor in any more.
+// With 8 ranks and equal times, no rank pauses if it has the memory of 16 activations. More memory does not
+// make the span shorter.
 TEST(MemoryLimit, IsNotFilledWhereLessIsAsShort) {
   constexpr std::int32_t kMicrobatches = 48;
   for (const std::string schedule : {"synthesized", "zb-1p", "zb-2p", "zb-v"}) {
@@ -245,14 +247,14 @@ TEST(MemoryLimit, IsNotFilledWhereLessIsAsShort) {
       const Ns span = longest_span_ns(roomy, costs);
       EXPECT_EQ(span, 3 * kMicrobatches * costs.stages.front().forward_ns * roomy.stage_count() / 8);
       EXPECT_LE(peak, 16);
-      // In less memory than that the schedule knows no span that is as short.
+      // With less memory than this, the schedule has no span that is as short.
       shape.memory_limit = {peak - 1};
       EXPECT_GT(longest_span_ns(*generate(schedule, shape), costs), span);
     }
   }
 }
 
-// Where two ranks may differ the fullest one counts.
+// If ranks may store different amounts, the rank with the highest peak counts.
 TEST(MemoryLimit, IsNotFilledWhereRanksMayHoldUnlikeAmounts) {
   Shape shape{.stages = 4, .microbatches = 24, .memory_limit = {40, 12, 12, 12}};
   const Program program = *generate("zb-2p", shape);
@@ -284,7 +286,7 @@ TEST(MemoryLimit, IsRefusedWhereTheRuleFixesTheMemory) {
   EXPECT_THAT(generate("v-min", shape).error(), testing::HasSubstr("memory_limit: v-min does not take it"));
 }
 
-// A scenario has no key `effort`: it gives passes, a seed or a budget.
+// A scenario has no key `effort`, but it has keys for passes, seed and budget.
 TEST(Effort, IsRefusedByTheKeyThatWasGiven) {
   const auto refusal = [](const SearchEffort& effort) {
     return generate("gpipe", {.stages = 2, .microbatches = 2, .effort = effort}).error();
@@ -297,7 +299,8 @@ TEST(Effort, IsRefusedByTheKeyThatWasGiven) {
             "memory_limit: v-min does not take it; it takes virtual_stages, passes, seed, budget");
 }
 
-// Nobody states what an activation takes: it counts as one, so that memory stays bounded.
+// The user does not state the size of an activation. It then counts as one unit, so that memory stays
+// limited.
 TEST(MemoryLimit, OfTheScheduleItselfCountsActivationsWhoseBytesAreUnknown) {
   const StageCost cost{.forward_ns = 5, .backward_input_ns = 6, .backward_weight_ns = 4};
   const Program program = *generate("zb-1p", with_costs("zb-1p", {.stages = 3, .microbatches = 20}, cost));

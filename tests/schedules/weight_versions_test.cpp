@@ -1,4 +1,5 @@
-// Which weights the schedules use: what the PipeDream papers state, and the analysis of odd programs.
+// Tests which weights the schedules use. The expected values are those of the PipeDream papers. Also tests
+// the analysis of unusual programs.
 
 #include "schedules/check/weight_versions.hpp"
 
@@ -35,7 +36,8 @@ auto every_stage_has(Staleness staleness, std::int32_t kept) {
                     Field(&StageVersions::kept, kept)));
 }
 
-// Narayanan et al., SOSP'19, section 3.3: stage s (from 1) of n uses the weights of n-s updates ago.
+// From Narayanan et al., SOSP'19, section 3.3: stage s (counted from 1) of n uses weights that are n-s
+// updates old.
 TEST(WeightVersions, OfPipeDreamAreAsManyUpdatesOldAsStagesFollow) {
   for (std::int32_t stages = 1; stages <= 6; ++stages) {
     const WeightVersions found = versions_of("1f1b-rr", {.stages = stages, .microbatches = 2 * stages + 3});
@@ -54,7 +56,7 @@ TEST(WeightVersions, OfPipeDreamAreAsManyUpdatesOldAsStagesFollow) {
   }
 }
 
-// The same section: with vertical sync every stage uses the weights of n-1 updates ago.
+// From the same section: with vertical sync, every stage uses weights that are n-1 updates old.
 TEST(WeightVersions, OfVerticalSyncAreEquallyOldOnAllStages) {
   const WeightVersions found =
       versions_of("1f1b-rr", {.stages = 4, .microbatches = 12, .weights = WeightPolicy::vertical_sync});
@@ -75,7 +77,8 @@ TEST(WeightVersions, WithoutStashingAreFreshInTheBackwardOnly) {
   }
 }
 
-// Narayanan et al., ICML'21, section 3.1: W(t+1) = W(t) - lr grad(W(t-1)) on every stage, two versions.
+// From Narayanan et al., ICML'21, section 3.1: W(t+1) = W(t) - lr grad(W(t-1)) on every stage, with two
+// versions.
 TEST(WeightVersions, OfTwoBufferedWeightsAreOneUpdateOldOnEveryStage) {
   for (std::int32_t stages = 1; stages <= 8; ++stages) {
     for (std::int32_t microbatches = 1; microbatches <= 24; ++microbatches) {
@@ -105,7 +108,8 @@ TEST(WeightVersions, OfSynchronousSchedulesAreNeverStale) {
               every_stage_has({.least = 0, .most = 0}, 1));
 }
 
-// The simulator counts the versions of each rank in time; with one stage a rank that is the stage's number.
+// The simulator counts the versions of each rank over time. With one stage on a rank, this is the number for
+// the stage.
 TEST(WeightVersions, AreKeptAsTheSimulatorCountsThem) {
   for (std::int32_t stages = 1; stages <= 5; ++stages) {
     for (const WeightPolicy policy :

@@ -1,5 +1,5 @@
-// Layers that are shared out by price (layer_split: balanced), held against lists written by hand, against
-// the other rules and against the engines.
+// Tests the balanced layer split (layer_split: balanced). Compares it with lists of layers that were written
+// by hand, with the other rules, and with the engines.
 
 #include <algorithm>
 #include <cstdint>
@@ -56,7 +56,7 @@ Bytes fullest_bytes(const Result& result) {
   return peak;
 }
 
-/// 40 layers that cost the same, and a head of 50 257 words.
+/// Returns a scenario with 40 equal layers and a head for 50 257 words.
 std::string forty_layers(std::string_view schedule,
                          std::string_view devices = "{device: a100-sxm, nodes: 2}") {
   return fmt::format(
@@ -67,7 +67,7 @@ std::string forty_layers(std::string_view schedule,
       devices, schedule);
 }
 
-/// 32 layers and a head that is nearly as long as two of them.
+/// Returns a scenario with 32 layers and a head that takes nearly as long as two layers.
 std::string heavy_head(std::string_view split) {
   return fmt::format(
       "model: {{transformer: {{layers: 32, hidden: 4096, heads: 32, kv_heads: 8, sequence: 8192, vocabulary: "
@@ -80,7 +80,8 @@ std::string heavy_head(std::string_view split) {
 
 TEST(BalancedSplit, LayersThatDoNotDivideAreBalancedByThemselves) {
   const Result result = run(forty_layers("{name: 1f1b, stages: 16}"));
-  // 2 and 3 layers as 2 2 .. 3 3 take 9.62 s, as 3 3 .. 2 2 7.954 s, as 3 2 3 2 .. 7.850 s.
+  // Each stage has 2 or 3 layers. The list 2 2 .. 3 3 takes 9.62 s, 3 3 .. 2 2 takes 7.954 s, and 3 2 3 2 ..
+  // takes 7.850 s.
   EXPECT_LE(static_cast<double>(result.makespan_ns) * 1e-9, 7.850);
   const std::vector<std::int64_t> layers = layers_of(forty_layers("{name: 1f1b, stages: 16}"));
   EXPECT_EQ(std::accumulate(layers.begin(), layers.end(), 0), 40);
@@ -89,7 +90,7 @@ TEST(BalancedSplit, LayersThatDoNotDivideAreBalancedByThemselves) {
                   fmt::format("40 layers do not divide over 16 stages, and are balanced by price; by stage: "
                               "[{}]",
                               fmt::join(layers, ", "))));
-  // The list that is said gives the same run.
+  // If the user states the list of the note, the run is the same.
   EXPECT_EQ(
       run(forty_layers(fmt::format("{{name: 1f1b, stages: 16, layer_split: [{}]}}", fmt::join(layers, ", "))))
           .makespan_ns,
@@ -118,12 +119,12 @@ TEST(BalancedSplit, ExpertsAndDenseLayersAreWeighedByTheirPrices) {
       "parallel: {tensor: 8, expert: 16}\n"
       "schedule: {name: 1f1b, stages: 8}\n"
       "training: {micro_batch_size: 1, global_batch_size: 1024, recompute: full}\n";
-  // By hand: 12 12 12 12 11 11 11 11 takes 16.147 s, 11 11 11 11 12 12 12 12 16.776 s.
+  // The list 12 12 12 12 11 11 11 11 takes 16.147 s, and 11 11 11 11 12 12 12 12 takes 16.776 s.
   EXPECT_LE(seconds(text), 16.147);
 }
 
 TEST(BalancedSplit, AHeadIsWeighedToo) {
-  // Even 12.135 s; by hand 5 4 4 4 4 4 4 3 10.802 s.
+  // An even split takes 12.135 s, and the list 5 4 4 4 4 4 4 3 takes 10.802 s.
   EXPECT_LE(seconds(heavy_head("balanced")), 10.8024);
 }
 
@@ -146,19 +147,20 @@ TEST(BalancedSplit, IsNeverSlowerThanRulesThatDivide) {
 }
 
 TEST(BalancedSplit, FitsTheMemoryWhereAnyListDoes) {
-  // 1F1B's first rank holds most microbatches; with all the memory that there is it has the longer stages.
+  // With 1F1B, the first rank holds the most microbatches. If memory is sufficient, the first ranks have the
+  // larger stages.
   const auto text = [](std::string_view memory) {
     return forty_layers("{name: 1f1b, stages: 16, layer_split: balanced}",
                         fmt::format("{{device: a100-sxm, nodes: 2, memory: {}}}", memory));
   };
   const Result roomy = run(text("80 GiB"));
   const Bytes peak = fullest_bytes(roomy);
-  // Two layers on the first ranks hold 27 GiB, three 37 GiB.
+  // With two layers, the first ranks hold 27 GiB, and with three layers 37 GiB.
   const Result narrow = run(text("30 GiB"));
   EXPECT_GT(peak, Bytes{30} << 30);
   EXPECT_LE(fullest_bytes(narrow), Bytes{30} << 30);
   EXPECT_GT(narrow.makespan_ns, roomy.makespan_ns);
-  // Where nothing fits, the fastest one is as good as any.
+  // If no list fits, the fastest list is used.
   EXPECT_EQ(run(text("1 GiB")).makespan_ns, roomy.makespan_ns);
 }
 
@@ -171,7 +173,8 @@ TEST(BalancedSplit, ManyMicrobatchesAndProgramsOfLoopsHaveOneAnswer) {
                     "training: {{micro_batch_size: 1, global_batch_size: {}}}\n",
                     samples));
   };
-  // Beyond some thousand microbatches only the busiest rank counts: with 5 layers, as the head is 4 long.
+  // With more than some thousand microbatches, only the busiest rank matters. It has 5 layers, because the
+  // head is as long as 4 layers.
   EXPECT_EQ(layers(1 << 20), layers(1 << 21));
   EXPECT_EQ(std::ranges::max(layers(1 << 20)), 5);
 }

@@ -1,6 +1,6 @@
-// A baseline says why something got worse: the programs' difference, where the longer path leaves the old
-// one, what holds more memory, why a program hangs. The longest path, which explains the whole makespan,
-// is tested at the end.
+// Tests the explanations of a baseline check: the difference of the programs, the step at which the longest
+// path differs, the change of memory, and the reason of a hang. The tests of the longest path, which explains
+// the whole makespan, are at the end.
 
 #include <cstdlib>
 #include <string>
@@ -79,7 +79,7 @@ TEST_F(BaselineTest, AnotherProgramOfManyRanksIsExplainedInFewLines) {
   EXPECT_THAT(verdict.reasons, Contains("  and 24 ranks more"));
 }
 
-/// Two stages whose ranks are given; each has its list, of 16 forward passes and 16 backward passes.
+/// Returns a program with two stages on the given ranks. Each stage runs 16 forward and 16 backward passes.
 std::string placed_on(int first, int second) {
   std::string text = "penstock program 1\nschedule custom\nmicrobatches 16\n";
   text += fmt::format("stage 0: rank {}\nstage 1: rank {}\n", first, second);
@@ -95,7 +95,7 @@ std::string placed_on(int first, int second) {
   return text;
 }
 
-// What a change takes out does not crowd out what it puts in.
+// A change with many removed actions must also show the added ones.
 TEST_F(BaselineTest, ALongChangeShowsTheBeginningOfBothOfItsSides) {
   write("a.psched", placed_on(0, 1));
   const Baseline baseline = baseline_of({"a.psched"}, Holds::programs);
@@ -115,7 +115,8 @@ TEST_F(BaselineTest, ManyStagesThatComeOrGoAreFewLines) {
   EXPECT_THAT(verdict.reasons, Contains("  and 188 settings more"));
 }
 
-// The list of a program without messages, as people write them, is held against the list that ran.
+// The program file has no messages, as is usual. It is compared with the compute actions of the stored
+// program, which is lowered.
 TEST_F(BaselineTest, AProgramThatBecameInvalidSaysWhatHasChangedInIt) {
   const std::string head =
       "penstock program 1\nschedule custom\nmicrobatches 2\nstage 0: rank 0\nstage 1: rank 1\n";
@@ -139,19 +140,20 @@ TEST_F(BaselineTest, TheWholeReasonOfANewHangIsThere) {
   EXPECT_GE(verdict.reasons.size(), 3U);
   const std::string junit = to_junit({verdict});
   for (const std::string& reason : verdict.reasons) {
-    if (reason.find('>') != std::string::npos) continue;  // XML writes it in another way
+    if (reason.find('>') != std::string::npos) continue;  // in XML, '>' is written in another form
     EXPECT_THAT(junit, HasSubstr(reason));
   }
 }
 
-// The longest path of a run is the whole of its makespan, so two paths explain the whole difference.
+// The steps of the longest path and the waits between them add up to the makespan. So two paths explain the
+// whole difference of two makespans.
 
 struct PathOf {
   std::vector<PathStep> path;
   Ns makespan_ns = 0;
 };
 
-/// 1f1b and others, F = 1 ms and B = 2 ms unless `more` says otherwise.
+/// Returns the longest path of a schedule. F takes 1 ms and B 2 ms, unless `more` states other times.
 PathOf path_of(const std::string& schedule, const std::string& more = "", int stages = 4,
                int microbatches = 8) {
   const auto scenario = parse_scenario(fmt::format("schedule: {{name: {}, stages: {}, microbatches: {}}}\n{}",
@@ -194,7 +196,7 @@ TEST(LongestPath, WithoutLatencyNothingIsLeftBetweenItsStepsInAnySchedule) {
   EXPECT_GE(looked_at, 15);
 }
 
-// Rank 1 keeps rank 0 waiting with F1, and both reduce twice at the instant in which it ends:
+// Rank 0 waits for F1 on rank 1. At the instant at which F1 ends, both ranks reduce gradients twice:
 //
 //   rank 0   F0 B0 ....RG STEP F2 B2 RG STEP
 //   rank 1   F1------B1 RG STEP F3 B3 RG STEP          all but F1 takes no time

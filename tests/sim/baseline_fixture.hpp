@@ -1,5 +1,5 @@
 #pragma once
-// A folder of schedules that a baseline is made of and then held against.
+// A fixture with a folder of scenarios, for which tests make a baseline and check it.
 
 #include <unistd.h>
 
@@ -20,7 +20,7 @@ namespace penstock {
 
 inline constexpr const char* kOneFOneB = "schedule: {name: 1f1b, stages: 4, microbatches: 8}\n";
 
-// With one queue between the ranks SEND_F1 waits for RECV_B0 and the other way round.
+// If there is one queue between the ranks, SEND_F1 and RECV_B0 wait for each other.
 inline constexpr const char* kCrossed =
     "penstock program 1\nschedule custom\nmicrobatches 2\nstage 0: rank 0\nstage 1: rank 1\n"
     "rank 0: 0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0 0RECV_B1 0B1 0STEP\n"
@@ -30,7 +30,7 @@ inline constexpr const char* kStraight =
     "rank 0: 0F0 0SEND_F0 0RECV_B0 0F1 0SEND_F1 0B0 0RECV_B1 0B1 0STEP\n"
     "rank 1: 1RECV_F0 1F0 1B0 1SEND_B0 1RECV_F1 1F1 1B1 1SEND_B1 1STEP\n";
 
-// Rank 1 wants microbatch 1 first, and rank 0 sends microbatch 0 first.
+// Rank 1 needs microbatch 1 first, but rank 0 sends microbatch 0 first.
 inline constexpr const char* kSwapped =
     "penstock program 1\nschedule custom\nmicrobatches 2\nstage 0: rank 0\nstage 1: rank 1\n"
     "rank 0: 0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B1 0B1 0RECV_B0 0B0 0STEP\n"
@@ -52,7 +52,7 @@ class BaselineTest : public testing::Test {
 
   enum class Holds : std::uint8_t { figures, programs };
 
-  /// A baseline of the files as they are now.
+  /// Returns a baseline of the files in their current state.
   Baseline baseline_of(const std::vector<std::string>& files, Holds what = Holds::figures) const {
     Baseline baseline;
     baseline.holds_programs = what == Holds::programs;

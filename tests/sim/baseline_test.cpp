@@ -1,4 +1,4 @@
-// A CI holds its schedules to a committed baseline: worse fails, better is only said.
+// Tests checks against a baseline: a figure that is worse fails, and an improvement is only reported.
 
 #include "sim/hold/baseline.hpp"
 
@@ -42,7 +42,7 @@ TEST_F(BaselineTest, AnUnchangedScheduleHasNoFindings) {
   EXPECT_FALSE(verdict.failed());
 }
 
-// A chunk of a rank's share keeps half an activation.
+// With two chunks for each rank, a chunk holds half an activation.
 TEST_F(BaselineTest, PartsOfActivationsAreWrittenAndReadAgain) {
   write("a.yaml", "schedule: {name: interleaved, stages: 4, virtual_stages: 2, microbatches: 8}\n");
   const Baseline baseline = baseline_of({"a.yaml"}, Holds::programs);
@@ -111,7 +111,8 @@ TEST_F(BaselineTest, AWorseScheduleFails) {
                           BaselineFinding{"peak_bytes", "4", "1 (-75 %)", false}));
 }
 
-// Of a model on named devices; a slower device costs tokens, and as many percent as the step takes longer.
+// The rates are those of a model on named devices. On a slower device, the rates decrease by the same factor
+// by which the step time increases.
 TEST_F(BaselineTest, RatesOfAModelOnDevicesAreRememberedAndFailWithTheMakespan) {
   const auto on_devices = [](const std::string& sustained) {
     return "model: {transformer: {layers: 4, hidden: 1024, heads: 16, sequence: 1024, vocabulary: 32000}}\n"
@@ -287,7 +288,7 @@ struct WrongFile {
   std::string message;
 };
 
-/// A baseline of one program that runs, with these figures of the run.
+/// Returns the text of a baseline with one program that runs. `figures` are the figures of the run.
 std::string run_of(const std::string& figures) {
   return R"({"schema_version": 1, "entries": [{"scenario": "a", "valid": true, "hangs": {"rank": false,
           "pair": false, "direction": false, "directed": false, "boundary": false}, "digest": "", "forwards": 4, )" +
@@ -398,8 +399,8 @@ TEST_F(BaselineTest, OnlyAMeasuredFileThatIsNotThereIsSaidToBeGone) {
   EXPECT_THAT(gone.error(), HasSubstr("gone for good"));
 }
 
-// torch 2.11 dumps the last rank of its 1F1B with forwards that are numbered from 1; here they are read from
-// 0.
+// In files of torch 2.11, the forwards on the last rank of 1F1B are numbered from 1. Penstock reads them as
+// numbered from 0.
 TEST_F(BaselineTest, WhatWasRepairedWhileReadingIsSaid) {
   write("dump.csv", "0F0,,,0F1,0B0,0B1\n,1F1,1B0,1F2,1B1,\n");
   const BaselineVerdict verdict = verdict_on(baseline_of({"dump.csv"}));

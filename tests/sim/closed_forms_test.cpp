@@ -1,4 +1,5 @@
-// Makespans that have a formula, over all small shapes. f, b, r, c: forward, backward, recompute, latency.
+// Compares makespans with formulas, for all small shapes. f, b and r are the times of forward, backward and
+// recomputation, and c is the latency.
 
 #include <algorithm>
 #include <cmath>
@@ -69,7 +70,7 @@ TEST(ClosedForm, GPipePaysLatencyOnceAndNaiveEveryTime) {
   });
 }
 
-// (M+K-1)(f+b) + c [2(K-1)(q+1) + 2 max(0, r-2)] with q = floor((M-1)/K), r = M - qK.
+// The makespan is (M+K-1)(f+b) + c [2(K-1)(q+1) + 2 max(0, r-2)] with q = floor((M-1)/K) and r = M - qK.
 TEST(ClosedForm, OneFOneBPaysLatencyInEveryRound) {
   for (const Ns latency : {Ns{1}, Ns{3}, Ns{7}, Ns{14}}) {
     for_all_shapes([&](std::int32_t k, std::int32_t m) {
@@ -136,7 +137,7 @@ TEST(ClosedForm, InterleavingDividesTheBubbleByTheChunks) {
   }
 }
 
-// Qi et al.: (K-1) max(f, i, f+i-w) beside the work, for M >= 2K.
+// For M >= 2K, the idle time is (K-1) max(f, i, f+i-w) (Qi et al.).
 TEST(ClosedForm, ZbH1LeavesAThirdOfTheBubble) {
   for (std::int32_t k = 1; k <= 6; ++k) {
     for (const auto& [f, i, w] : {std::tuple{1, 1, 1}, {3, 3, 3}, {2, 5, 1}, {5, 2, 1}, {4, 3, 6}}) {
@@ -151,7 +152,8 @@ TEST(ClosedForm, ZbH1LeavesAThirdOfTheBubble) {
   }
 }
 
-// T(M) = (M+K-1)(W/M + o) is least near M* = sqrt((K-1)W/o): K=4, W=48, o=1 gives M*=12, T=75.
+// T(M) = (M+K-1)(W/M + o) is least for M near sqrt((K-1)W/o). With K = 4, W = 48 and o = 1, this is M = 12
+// with T = 75.
 TEST(ClosedForm, OverheadGivesGPipeABestNumberOfMicrobatches) {
   constexpr Ns kWork = 48'000;
   constexpr Ns kOverhead = 1'000;
@@ -171,7 +173,8 @@ TEST(ClosedForm, OverheadGivesGPipeABestNumberOfMicrobatches) {
   EXPECT_EQ(best, 75'000);
 }
 
-// Four stages, f=1, b=2, one-way latency c (PipeDream, SOSP'19, Figure 18).
+// The pipeline has four stages with f = 1, b = 2 and latency c in each direction (PipeDream, SOSP'19, Figure
+// 18).
 TEST(ClosedForm, AsynchronousDepthHidesLatency) {
   const auto period = [](std::vector<std::int32_t> warmup, Ns latency) {
     const Experiment experiment =
@@ -189,7 +192,8 @@ TEST(ClosedForm, AsynchronousDepthHidesLatency) {
   EXPECT_GT(period({6, 4, 2, 0}, 1600), 3000);
 }
 
-// K=4, M=4, b=2f, r=f: GPipe against PipeDream's period of 3 a minibatch.
+// With K = 4, M = 4, b = 2f and r = f, the time of GPipe is compared with PipeDream's period of 3 for each
+// minibatch.
 TEST(ClosedForm, PipeDreamIsAboutTwiceAsFastAsGPipe) {
   const UniformTimes times{.forward_ns = 1000, .backward_ns = 2000};
   Shape shape{.stages = 4, .microbatches = 4};
@@ -211,7 +215,7 @@ TEST(ClosedForm, DataParallelEndsWithTheRingAllReduce) {
         .stages = {{.forward_ns = 1000, .backward_ns = 2000, .weights = 840'000, .gradients = 840'000}},
         .edges = {}};
     const Ns ring =
-        2 * (ranks - 1) * 840'000 / ranks + 2 * (ranks - 1) * 50;  // 1 GB/s: one byte a nanosecond
+        2 * (ranks - 1) * 840'000 / ranks + 2 * (ranks - 1) * 50;  // with 1 GB/s, a byte takes 1 ns
     EXPECT_EQ(makespan_ns(experiment_of(program, costs, uniform_links(ranks, 1e9, 50))), 3000 + ring)
         << ranks;
   }

@@ -1,6 +1,6 @@
-// Rates over shared links are compared with progressive filling (bench/plain_flows.hpp) on random
-// networks, after every flow that starts or ends. Cases that can be done in the head come first. Then
-// flows, and the event engine on them, are compared with the same plain network.
+// Compares rates over shared links with progressive filling (bench/plain_flows.hpp), on random networks,
+// after each start and end of a flow. The first cases can be checked by hand. The second half compares the
+// ends of flows, and the event engine, with the same slow reference.
 
 #include <algorithm>
 #include <cmath>
@@ -38,7 +38,7 @@ MaxMinShare share_of(const Rates& capacities) {
   return share;
 }
 
-/// The rates of one flow on each route.
+/// Returns the rates if there is one flow on each route.
 Rates rates_of(const Rates& capacities, const Routes& routes) {
   MaxMinShare share = share_of(capacities);
   for (const auto& route : routes) share.start(share.add_class(route));
@@ -52,12 +52,13 @@ Rates rates_of(const Rates& capacities, const Routes& routes) {
 TEST(MaxMinShare, TwoFlowsOnOneLinkGetHalfEach) { EXPECT_EQ(rates_of({10}, {{0}, {0}}), (Rates{5, 5})); }
 
 TEST(MaxMinShare, AFlowThatIsHeldElsewhereLeavesItsShareToOthers) {
-  // Link 0 (12) carries flows 0 and 1, link 1 (2) carries flow 1: flow 1 gets 2, flow 0 the rest.
+  // Link 0 with capacity 12 carries flows 0 and 1. Link 1 with capacity 2 carries flow 1. So flow 1 gets 2,
+  // and flow 0 gets the rest of link 0.
   EXPECT_EQ(rates_of({12, 2}, {{0}, {0, 1}}), (Rates{10, 2}));
 }
 
 TEST(MaxMinShare, TheParkingLotIsFair) {
-  // Flow 0 crosses all three links, one more flow on each.
+  // Flow 0 crosses all three links. Each link carries one further flow.
   EXPECT_EQ(rates_of({6, 6, 6}, {{0, 1, 2}, {0}, {1}, {2}}), (Rates{3, 3, 3, 3}));
 }
 
@@ -74,7 +75,8 @@ TEST(MaxMinShare, NoFlowsNeedNoRates) {
 }
 
 TEST(MaxMinShare, AChangeGoesAsFarAsItChangesRates) {
-  // Links of 10, 6 and 100 in a row: a and b on 0 and 1, c on 1 and 2, d on 2.
+  // The three links have the capacities 10, 6 and 100. Class a crosses link 0, b crosses links 0 and 1, c
+  // crosses links 1 and 2, and d crosses link 2.
   MaxMinShare share = share_of({10, 6, 100});
   const std::int32_t a = share.add_class({0});
   const std::int32_t b = share.add_class({0, 1});
@@ -101,7 +103,7 @@ TEST(MaxMinShare, AStartAndAnEndAtOnceLeaveTheRates) {
   EXPECT_EQ(share.rate(flows), 3);
 }
 
-/// Links and classes of routes, drawn from a seed; few different capacities, so that ties are frequent.
+/// Random links and classes of routes. There are few different capacities, so equal levels are frequent.
 struct RandomNetwork {
   explicit RandomNetwork(std::uint32_t seed) : random(seed) {
     const std::int32_t links = pick(1, 12);
@@ -127,7 +129,7 @@ struct RandomNetwork {
   Routes routes;  // by class
 };
 
-/// What progressive filling gives to each class, asked with one route a flow.
+/// Returns the rate of each class by progressive filling, which gets one route for each flow.
 Rates plain_rates(const RandomNetwork& network, const std::vector<std::int32_t>& flows) {
   Routes routes;
   for (std::size_t i = 0; i < flows.size(); ++i)
@@ -140,7 +142,7 @@ Rates plain_rates(const RandomNetwork& network, const std::vector<std::int32_t>&
   return rates;
 }
 
-/// Equal to 1e-9 of the smaller; two infinite rates are equal.
+/// Returns true if the rates differ by at most 1e-9 of the smaller one. Two infinite rates are equal.
 bool agree(double a, double b) { return a == b || std::abs(a - b) <= 1e-9 * std::min(a, b); }
 
 TEST(MaxMinShare, AgreesWithProgressiveFillingWhereFlowsComeAndGo) {
@@ -154,7 +156,7 @@ TEST(MaxMinShare, AgreesWithProgressiveFillingWhereFlowsComeAndGo) {
       const bool starts = flows[index(changed)] == 0 || network.pick(1, 2) == 1;
       flows[index(changed)] += starts ? 1 : -1;
       starts ? share.start(changed) : share.finish(changed);
-      if (network.pick(1, 4) == 1) continue;  // several at once
+      if (network.pick(1, 4) == 1) continue;  // several changes before one solve()
       share.solve();
       const Rates expected = plain_rates(network, flows);
       for (std::size_t i = 0; i < flows.size(); ++i) {
@@ -167,19 +169,20 @@ TEST(MaxMinShare, AgreesWithProgressiveFillingWhereFlowsComeAndGo) {
   }
 }
 
-// Flows that share links, and the event engine on them, against the plain network of bench/plain_flows.hpp,
-// which finds every rate anew at every start and end.
+// Compares flows on shared links, and the event engine, with the slow reference of bench/plain_flows.hpp,
+// which computes all rates again at every start and end.
 //
-// A run is right when two things hold: had every message held its channel as long as it did in this run, the
-// walk that knows nothing of links would begin and end everything at the same time; and given when the
-// messages began, the plain network says that they hold their channels so long. So the engine is held against
-// both to a few ns however dense the sharing, where two simulations side by side would drift apart.
+// A run is right if two conditions are true. First, the walk, which ignores links, finds the same times if
+// each message occupies its channel as long as in this run. Second, the reference finds the same durations if
+// the messages start as in this run. Each comparison is exact to a few ns, even if many messages share links.
+// Two separate simulations would drift apart.
 
 std::int32_t pick(std::mt19937& random, std::int32_t least, std::int32_t most) {
   return std::uniform_int_distribution<std::int32_t>(least, most)(random);
 }
 
-/// Servers of a few devices, slow or fast links inside and between them, some without a limit.
+/// Returns a random cluster of servers with a few devices. Its links are slow, fast or unlimited, inside
+/// servers and between them.
 Cluster random_cluster(std::mt19937& random, std::int32_t devices) {
   const double rates[] = {1e8, 5e8, 1e9, 3e9, kUnlimitedBandwidth};
   const std::int32_t of_a_server = pick(random, 1, devices);
@@ -226,7 +229,7 @@ TEST(FlowNetwork, EndsFlowsWhenThePlainNetworkDoes) {
   }
 }
 
-// Among them hauls so long that a double has too few digits for a nanosecond or a byte.
+// Some flows are so long that a double has too few digits for a nanosecond or a byte.
 TEST(FlowNetwork, AFlowAloneTakesExactlyItsSerialization) {
   ClusterBuilder builder("pair");
   builder.add_device({});
@@ -250,14 +253,14 @@ TEST(FlowNetwork, SmallFlowsOvertakeLargeOnesOnTheSameRoute) {
   builder.add_device({});
   builder.add_device({});
   builder.add_duplex_link(0, 1, 1e9, 0);
-  // 100 bytes alone until 10, then at half rate; the 20 bytes are through at 10 + 40, when 70 of the 100 are
-  // left.
+  // The flow of 100 bytes is alone until 10 ns, and then has half of the rate. The flow of 20 bytes ends at
+  // 10 + 40 ns. At this time, the first flow still has 70 bytes.
   const std::vector<PlainFlow> flows{{.start_ns = 0, .from = 0, .to = 1, .bytes = 100},
                                      {.start_ns = 10, .from = 0, .to = 1, .bytes = 20}};
   EXPECT_EQ(ends_of(*builder.build(), flows), (std::vector<Ns>{120, 50}));
 }
 
-/// The flows of a run, and the message of each.
+/// The flows of a run, and for each flow the number of its message.
 struct RunFlows {
   std::vector<PlainFlow> flows;
   std::vector<std::int32_t> message;
@@ -289,7 +292,7 @@ RunFlows flows_of(const Experiment& experiment, const FlatProgram& flat, const P
   return run;
 }
 
-/// When each message has left its links, by the plain network.
+/// Returns the time at which each message has left its links, by the slow reference.
 std::vector<Ns> plain_releases(const Experiment& experiment, const FlatProgram& flat,
                                const ProgramTimes& times) {
   const RunFlows run = flows_of(experiment, flat, times);
@@ -302,7 +305,7 @@ std::vector<Ns> plain_releases(const Experiment& experiment, const FlatProgram& 
   return releases;
 }
 
-/// Latency of a transfer or of a collective's ring; a barrier has none.
+/// Returns the latency of a transfer or of a collective's ring, or 0 for a barrier.
 Ns latency_of(const FlatProgram& flat, const WalkDurations& durations, CollectiveRings& rings,
               std::size_t id) {
   const FlatMessage& message = flat.messages[id];

@@ -1,5 +1,5 @@
-// All engines are compared with the slow reference: every generator on all small shapes under every channel
-// model, and seeded random programs. Microbatches that differ and stage graphs that are no chain follow. The
+// Compares all engines with the slow reference: all schedules on all small shapes with all channel models,
+// and random programs. Then tests microbatches with different costs, and stages that do not form a chain. The
 // last tests compare one pipeline with the makespans that four other tools print.
 
 #include <algorithm>
@@ -34,7 +34,8 @@
 namespace penstock {
 namespace {
 
-/// The first span in which two timelines differ, in words; empty when they are equal.
+/// Returns a description of the first span in which two timelines differ. Returns an empty text if they are
+/// equal.
 std::string difference(const Timeline& expected, const Timeline& actual) {
   if (expected.spans.size() != actual.spans.size()) return "different numbers of spans";
   for (std::size_t i = 0; i < expected.spans.size(); ++i) {
@@ -64,7 +65,7 @@ void expect_agreement(const Experiment& experiment) {
   EXPECT_EQ(difference(expected, *events), "");
 }
 
-/// Unequal stages, messages that take a while, small reductions.
+/// Returns an experiment with unequal stages, slow messages and small reductions.
 Experiment uneven(const Program& program, const ChannelOptions& channels) {
   CostTable costs;
   for (std::int32_t stage = 0; stage < program.stage_count(); ++stage) {
@@ -131,9 +132,9 @@ TEST(Engines, AgreeWithBlockingCapacityAndEagerMessages) {
   }
 }
 
-/// A SEND stands behind an action that runs after its producer.
+/// Returns true if the list has a SEND after a compute action that comes after the SEND's producer.
 bool sends_late(const std::vector<Action>& list) {
-  std::size_t newest = 0;  // group of compute actions
+  std::size_t newest = 0;  // position of the latest group of compute actions
   for (std::size_t i = 0; i < list.size(); ++i) {
     if (is_compute(list[i].kind) && opens_group(list, i)) newest = i;
     if (!is_send(list[i].kind)) continue;
@@ -149,7 +150,7 @@ bool sends_late(const std::vector<Action>& list) {
   return false;
 }
 
-// PENSTOCK_PROGRAMS=20000 takes as many.
+// With PENSTOCK_PROGRAMS=20000, the test uses 20000 programs.
 TEST(Engines, AgreeOnRandomPrograms) {
   const char* const given = std::getenv("PENSTOCK_PROGRAMS");
   const std::uint64_t programs = given == nullptr ? 3000 : std::stoul(given);
@@ -165,7 +166,7 @@ TEST(Engines, AgreeOnRandomPrograms) {
 }
 
 TEST(Engines, AHangIsReportedByBoth) {
-  // Each rank sends before it receives, over one queue a pair of ranks.
+  // Each rank sends before it receives, and each pair of ranks has one queue.
   const auto program = parse_program(
       "penstock program 1\nschedule crossed\nmicrobatches 2\nstage 0: rank 0\nstage 1: rank 1\n"
       "rank 0: 0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0 0RECV_B1 0B1 0STEP\n"
@@ -179,10 +180,11 @@ TEST(Engines, AHangIsReportedByBoth) {
   expect_agreement(experiment);
 }
 
-// Microbatches that differ: every engine prices each action by its own microbatch, as the slow reference
-// does, and memory and traffic hold the bytes of those that are there.
+// Microbatches with different costs: as in the slow reference, the duration of an action is that of its own
+// microbatch. Memory and traffic count the bytes of the microbatches that are present.
 
-/// The first action that two timelines place differently; empty when there is none.
+/// Returns a text about the first action with different times in two timelines. Returns an empty text if
+/// there is none.
 std::string late_action(const Timeline& expected, const Timeline& actual) {
   for (std::size_t i = 0; i < expected.spans.size(); ++i) {
     if (expected.spans[i] == actual.spans.at(i)) continue;
@@ -192,7 +194,8 @@ std::string late_action(const Timeline& expected, const Timeline& actual) {
   return "";
 }
 
-// F 1 3 1, B twice that; K=2, M=3. The long microbatch 1 holds up rank 0, which has nothing else to do.
+// With K = 2 and M = 3, the F of the microbatches take 1, 3 and 1, and the B twice as long. Rank 0 has to
+// wait for the long microbatch 1.
 //
 //   rank 0  F0 F1 F1 F1 B0 B0 F2 .  .  .  .  .  B1 ...
 //   rank 1  .  F0 B0 B0 F1 F1 F1 B1 B1 B1 B1 B1 B1 F2 B2 B2
@@ -230,7 +233,7 @@ TEST(MicrobatchCosts, EnginesAgreeOnEveryGenerator) {
     for (const Shape& shape : shapes) {
       const auto program = generate(schedule.name, shape);
       if (!program) continue;
-      // As many as there are microbatches, and half as many, which repeat.
+      // Either all microbatches have different costs, or the costs of the first half are repeated.
       for (const std::int32_t repetitions : {1, 2}) {
         if (program->microbatches % repetitions != 0) continue;
         const auto distinct = static_cast<std::size_t>(program->microbatches / repetitions);
@@ -270,7 +273,7 @@ TEST(MicrobatchCosts, EqualOnesCostWhatOneCostForAllDoes) {
   }
 }
 
-// GPipe keeps all of them, 1F1B on the last rank one at a time.
+// GPipe holds the activations of all microbatches. With 1F1B, the last rank holds those of one at a time.
 TEST(MicrobatchCosts, MemoryAndTrafficAreThoseOfTheMicrobatchesThatAreThere) {
   const auto result_of = [](const char* name) {
     const Program program = *generate(name, {.stages = 2, .microbatches = 3});
@@ -295,7 +298,7 @@ TEST(MicrobatchCosts, MemoryAndTrafficAreThoseOfTheMicrobatchesThatAreThere) {
   EXPECT_EQ(kept(one_f_one_b, 1), 500);
 }
 
-// Programs whose stages are no chain: a diamond and a skip connection.
+// Programs whose stages do not form a chain: a diamond, and a skip connection.
 
 Program graph_program(const std::string& text) {
   const auto program = parse_program(text, "graph.psched");
@@ -331,7 +334,7 @@ TEST(StageGraph, ASkipConnectionGoesFromRankToRank) {
       "stage 0: rank 0\nstage 1: rank 1\nstage 2: rank 2\n"
       "rank 0: 0F0 0F1 0B0 0B1 0STEP\nrank 1: 1F0 1F1 1B0 1B1 1STEP\nrank 2: 2F0 2B0 2F1 2B1 2STEP\n");
   CostTable costs = costs_of(skip);
-  costs.edges[1].activation = 100;  // 0>2 is the slow one: 100 ns
+  costs.edges[1].activation = 100;  // edge 0>2 is slow: 100 ns
   const Experiment experiment = experiment_of(skip, costs, uniform_links(3, 1e9, 0));
   const Timeline timeline = *critical_path(experiment);
   EXPECT_EQ(timeline, reference_engine(experiment));
@@ -359,8 +362,9 @@ TEST(StageGraph, StagesOnOneRankPassTheirTensorsDirectly) {
   EXPECT_TRUE(validate(lowered));
 }
 
-// Four tools that share nothing were given 1F1B with 1 ms forwards, 2 ms backwards and 316.5 us a transfer
-// (16 MiB at 50 GiB/s and 4 us latency, one FIFO per ordered pair of ranks) and print the same makespans.
+// Four independent tools simulated 1F1B and print the same makespans. F takes 1 ms, B takes 2 ms, and a
+// transfer takes 316.5 us (16 MiB at 50 GiB/s with a latency of 4 us, one FIFO for each ordered pair of
+// ranks).
 
 Experiment shared_case(std::int32_t stages, std::int32_t microbatches) {
   const Program program = *generate("1f1b", {.stages = stages, .microbatches = microbatches});

@@ -28,7 +28,7 @@ namespace penstock {
 
 namespace {
 
-/// A figure of 1 to `most`, always the same for the same numbers.
+/// Returns a pseudo-random number from 1 to `most`, which depends only on the other arguments.
 std::int64_t figure(std::int64_t most, std::uint64_t stage, std::uint64_t microbatch, std::uint64_t which) {
   return 1 + static_cast<std::int64_t>(mixed(mixed(stage * 64 + which) + microbatch) %
                                        static_cast<std::uint64_t>(most));
@@ -120,9 +120,9 @@ FlatProgram flat_of(const Experiment& experiment) {
                  {.channels = experiment.channels, .iterations = experiment.program.iterations});
 }
 
-// A random program is a random linear order of all compute actions that respects their dependencies, cut into
-// the lists of the ranks: such lists can be executed, unless an overlapped pair's second leaf needs the
-// first.
+// A random program is made from a random linear order of all compute actions that respects their
+// dependencies. The order is divided into the lists of the ranks. Such lists can be executed, unless the
+// second action of an overlapped pair needs the first one.
 
 namespace {
 
@@ -183,7 +183,7 @@ class RandomProgram {
     }
   }
 
-  /// Everything that is still to be emitted, one random ready action after the other.
+  /// Adds all compute actions to the lists, one random ready action after the other.
   void emit_in_random_order(Program& program) {
     const StageNeighbours neighbours = stage_neighbours(program);
     const auto stages = static_cast<std::size_t>(program.stage_count());
@@ -261,8 +261,8 @@ class RandomProgram {
     }
   }
 
-  /// Moves some SENDs behind later actions of their rank: a message leaves when its producer ends and its
-  /// queues let it, wherever its SEND stands.
+  /// Moves some SENDs behind later actions of their rank. This must not change when their messages leave,
+  /// because a message only waits for its producer and its queues.
   void delay_sends(Program& program) {
     for (auto& list : program.ranks) {
       for (std::size_t i = list.size(); i-- > 0;) {

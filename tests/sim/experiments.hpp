@@ -1,6 +1,5 @@
 #pragma once
-// Small experiments for tests: equal stages over uniform links, and seeded random programs on random
-// machines.
+// Makes small experiments for tests: equal stages on uniform links, and random programs on random clusters.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,50 +13,51 @@
 
 namespace penstock {
 
-/// Times of one stage, and one-way latency of free links between ranks.
+/// The times of each stage, and the latency of the links, which have unlimited bandwidth.
 struct UniformTimes {
   Ns forward_ns = 1;
   Ns backward_ns = 2;
   Ns latency_ns = 0;
 };
 
-/// Generates, lowers and prices. Test-fatal (aborts with the message) when the shape is refused.
+/// Generates a program, lowers it, and returns it with its costs. If the schedule refuses the shape, the test
+/// aborts with the message.
 Experiment uniform_experiment(const std::string& schedule, const Shape& shape, const UniformTimes& times);
 
-/// The same with costs and a cluster of one's own; ranks of the cluster must suffice.
+/// Lowers a compute program and returns it with the given costs and cluster. The cluster must have a device
+/// for each rank.
 Experiment experiment_of(const Program& compute_program, const CostTable& costs, const Cluster& cluster);
 
-/// Random costs that differ from stage to stage and from edge to edge; some messages are eager below 5 bytes.
+/// Returns random costs, which differ between stages and between edges. Some messages are smaller than 5
+/// bytes, for tests of eager messages.
 CostTable uneven_costs(const Program& program, std::uint32_t seed);
 
-/// Costs of `distinct` microbatches in which nothing of one is like that of another.
+/// Returns costs for `distinct` microbatches, in which all figures of two microbatches differ.
 CostTable differing_costs(const Program& program, std::size_t distinct);
 
-/// Free or uniform links among `devices` devices.
+/// Returns a uniform cluster.
 Cluster uniform_links(std::int32_t devices, double bytes_per_second, Ns latency_ns);
 
-/// Its messages over its channels, with what they wait for.
+/// Returns the experiment's program in flat form, for the experiment's channels.
 FlatProgram flat_of(const Experiment& experiment);
 
-/// The makespan by the critical-path engine.
+/// Returns the makespan by the critical-path engine.
 Ns makespan_ns(const Experiment& experiment);
 
-// Seeded random programs on random machines, for comparing engines.
-
-/// A valid, lowered program that does not hang: random stage graph, placement (several stages a rank,
-/// replicas), order, split backwards, recomputation, overlapped pairs, collectives, iterations, SENDs that
-/// stand behind later actions than their producers, channel options; random costs on a uniform cluster. Equal
-/// seeds give equal experiments.
+/// Returns a random experiment for comparisons of engines. Its program is valid, lowered, and does not hang.
+/// Random are the stage graph, the placement (several stages on a rank, replicas), the order, split
+/// backwards, recomputation, overlapped pairs, collectives, iterations, positions of SENDs, channel options
+/// and costs. The cluster is uniform. Equal seeds give equal experiments.
 Experiment random_experiment(std::uint32_t seed);
 
-/// Of how many at most a random program has between one and that many.
+/// The largest sizes of a random program. Each size is random, from 1 to this number.
 struct RandomSizes {
   std::int32_t ranks = 4;
   std::int32_t stages = 5;
   std::int32_t microbatches = 4;
 };
 
-/// The compute program of such an experiment. Some cannot be executed.
+/// Returns a random compute program, as random_experiment() uses. Some of these programs cannot be executed.
 Program random_compute_program(std::uint32_t seed, const RandomSizes& most);
 
 }  // namespace penstock

@@ -1,6 +1,6 @@
-// Figures need no timeline. Those that an engine reads off one rank's spans after the other equal those
-// of the whole timeline, for every generator, channel and engine. What a million samples cost, and the
-// rates of copies on devices, follow.
+// Tests that figures do not need a timeline. Figures from the spans of one rank after the other equal those
+// of the whole timeline, for all schedules, channels and engines. Then tests the cost of a million samples,
+// and the rates of copies on devices.
 
 #include <cstdint>
 #include <optional>
@@ -37,7 +37,7 @@ SimulateOptions figures_by(Engine engine) {
   return {.engine = engine, .memory = {}, .steady = SteadyState::skip, .timeline = TimelineKept::none};
 }
 
-/// The figures of a timeline, with the names that `named` has.
+/// Returns the figures of a timeline. Names of devices are those of `named`.
 Result of_timeline(const Timeline& timeline, const Experiment& experiment, const Result& named) {
   std::vector<std::string> devices;
   for (const RankReport& rank : named.ranks) devices.push_back(rank.device);
@@ -83,7 +83,7 @@ void expect_figures(const Experiment& experiment, Engine engine) {
   expect_rows_figures(experiment, engine, expected);
 }
 
-/// Costs of bytes of every kind, so that every category of memory is there.
+/// Returns costs with bytes of every kind, so that all memory categories occur.
 CostTable heavy_costs(const Program& program) {
   CostTable costs = uniform_costs(program,
                                   {.forward_ns = 100,
@@ -146,9 +146,9 @@ TEST(Figures, NeedNoTimelineOnRandomPrograms) {
   }
 }
 
-// What a million samples cost, in each of the places that say it.
+// The cost of a million samples, in all outputs that contain it.
 
-/// Two devices at 3.60 an hour: 0.001 a second each.
+/// Returns a scenario with two devices. Each costs 3.60 an hour, which is 0.001 a second.
 Scenario priced_scenario(const std::string& schedule, const std::string& price = ", price: 3.6") {
   auto scenario = parse_scenario(
       "model: {stages: {forward: 1 ms, backward: 2 ms}}\ncluster: {preset: uniform, devices: 2" + price +
@@ -165,13 +165,14 @@ std::optional<double> cost_of(const Scenario& scenario) {
 }
 
 TEST(Cost, IsDevicesTimesTimeTimesPrice) {
-  // One sample takes 6 ms on 2 devices, a million 12 million device-ms.
+  // One sample takes 6 ms on 2 devices, so a million samples take 12 million device-ms.
   ASSERT_TRUE(cost_of(priced_scenario("name: naive, stages: 2, microbatches: 1")));
   EXPECT_NEAR(*cost_of(priced_scenario("name: naive, stages: 2, microbatches: 1")), 12, 1e-9);
 }
 
 TEST(Cost, OfAStreamIsThatOfItsSteadyRate) {
-  // 1F1B on two stages completes a minibatch every 3 ms: 2 devices * 3 ms * 1e6 samples at 0.001 a second.
+  // 1F1B on two stages completes a minibatch every 3 ms. The cost is 2 devices * 3 ms * 1e6 samples, at 0.001
+  // a second.
   EXPECT_NEAR(*cost_of(priced_scenario("name: 1f1b-rr, stages: 2, microbatches: 4")), 6, 1e-9);
 }
 
@@ -205,7 +206,8 @@ TEST(Cost, OfAPlanIsItsDeviceHoursTimesThePrice) {
   EXPECT_DOUBLE_EQ(plan->cost_per_million_samples().value(), 2 * plan->device_hours_per_million_samples());
 }
 
-// A model on devices is one pipeline of several copies. Here all of them run.
+// For a model on devices, Penstock predicts one of several copies of the pipeline. These tests compare it
+// with a program of all copies.
 
 constexpr std::string_view kFourCopies = R"(
 model: {huggingface: llama-3.1-8b.json, sequence: 4096, layers: 16}
@@ -221,7 +223,8 @@ Scenario scheduled(const std::string& schedule) {
       .value();
 }
 
-/// The same stages in a program of all copies, whose reductions move nothing: what they cost is part of STEP.
+/// Returns a scenario whose program contains all copies. Its reductions have no bytes, because the stages'
+/// STEPs include their time.
 Scenario all_copies(const Scenario& scenario) {
   const SettledScenario one = price_on_devices(scenario).value().settled;
   Scenario copies = one.scenario;
@@ -234,10 +237,11 @@ Scenario all_copies(const Scenario& scenario) {
   return copies;
 }
 
-/// What is left of a reduction of no bytes among four: 2 (n - 1) latencies of 5 us.
+/// The time of a reduction without bytes among four copies: 2 (n - 1) latencies of 5 us.
 constexpr Ns kRingLatency = Ns{2} * 3 * 5'000;
 
-// Four copies of four stages, eight devices each: 16 ranks that all do what the four of one copy do.
+// There are four copies with four stages each. All 16 ranks must have the times of the four ranks of one
+// copy.
 TEST(DeviceCopies, OneStandsForAll) {
   for (const char* schedule : {"gpipe", "1f1b", "zb-h1"}) {
     SCOPED_TRACE(schedule);

@@ -1,5 +1,5 @@
-// What gpu_validation (bench/gpu) can be held to without a GPU: that its messages weigh something, and that
-// it would notice if they did not.
+// Tests properties of gpu_validation (bench/gpu) without a GPU: its messages take time, and it reports an
+// error if they do not.
 
 #include <string>
 #include <vector>

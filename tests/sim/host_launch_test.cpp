@@ -1,5 +1,6 @@
-// Hosts that launch: what their time is seen of, by hand, and every engine against the slow reference on
-// random programs with random launches.
+// Tests hosts that launch actions. First, the effect of launch times on the makespan in small cases, computed
+// by hand. Then all engines are compared with the slow reference, on random programs with random launch
+// costs.
 
 #include <cstddef>
 #include <cstdint>
@@ -32,7 +33,7 @@
 namespace penstock {
 namespace {
 
-/// One stage on one rank: F F .. B B .., as GPipe has it, and its STEP, which takes no time.
+/// Returns an experiment with GPipe on one rank: F F .. B B .., and a STEP that takes no time.
 Experiment one_rank(Ns forward_ns, Ns backward_ns, const LaunchCost& launch) {
   Experiment experiment = uniform_experiment("gpipe", {.stages = 1, .microbatches = 3},
                                              {.forward_ns = forward_ns, .backward_ns = backward_ns});
@@ -63,10 +64,12 @@ TEST(HostLaunch, IsAllThatIsSeenWhereComputingIsShorter) {
 }
 
 TEST(HostLaunch, RunsAheadOfLongActionsAndPaysForShortOnesBehindThem) {
-  // Six launches are over at 24, the first forward at 14: forwards hide all launches of backwards.
+  // Six launches have ended at 24, and the first forward has ended at 14. So the forwards hide all launches
+  // of backwards.
   EXPECT_EQ(compute_starts(one_rank(10, 1, {.overhead_ns = 4})),
             (std::vector<Ns>{4, 14, 24, 34, 35, 36, 37}));
-  // No more than two ahead, a backward is launched when the second action before it has ended.
+  // If the host may be at most two actions ahead, a backward is launched when the second action before it has
+  // ended.
   EXPECT_EQ(compute_starts(one_rank(10, 1, {.overhead_ns = 4, .most_ahead = 2})),
             (std::vector<Ns>{4, 14, 24, 34, 38, 42, 46}));
 }
@@ -80,7 +83,7 @@ TEST(HostLaunch, DelaysMessagesAtBothEnds) {
   //   rank 1  |L RECV_F0|L F0     |L B0     |L SEND_B0|L STEP   |
   //           0         10        20        30        40        50
   //
-  // The activation starts at 20, when both its ends are launched, the gradient at 40.
+  // The activation starts at 20, when its SEND and its RECV are launched. The gradient starts at 40.
   Experiment experiment = uniform_experiment("gpipe", {.stages = 2, .microbatches = 1}, {});
   experiment.costs.launch.overhead_ns = 10;
   EXPECT_EQ(compute_starts(experiment), (std::vector<Ns>{10, 40, 50, 20, 30, 50}))
@@ -88,7 +91,8 @@ TEST(HostLaunch, DelaysMessagesAtBothEnds) {
 }
 
 TEST(HostLaunch, AheadWithoutTimeOfItsOwnStillBoundsWhatIsPosted) {
-  // A RECV stands in the list behind what its rank computes first: it is posted no earlier than that.
+  // The RECV is in the list after the rank's first compute action, so it is posted after the launch of this
+  // action.
   Experiment experiment = uniform_experiment("1f1b", {.stages = 2, .microbatches = 4}, {.latency_ns = 3});
   const Ns free = makespan_ns(experiment);
   experiment.costs.launch.most_ahead = 64;
@@ -158,7 +162,7 @@ TEST(HostLaunch, IsATimeOfTablesLikeOthersInLanes) {
 }
 
 TEST(HostLaunch, SetsThePeriodWhereTheHostIsTheBottleneck) {
-  // GPipe on one rank launches F and B of four microbatches and a STEP an iteration.
+  // In each iteration, GPipe on one rank launches four F, four B and a STEP.
   Experiment experiment = uniform_experiment("gpipe", {.stages = 1, .microbatches = 4}, {});
   experiment.costs.launch.overhead_ns = 5;
   const Period host_bound{.period_ns = 9 * 5, .microbatches = 4};

@@ -1,5 +1,5 @@
-// What a launcher is told is what was priced: every assumption of a price that is flipped changes the command
-// line, or the launcher is said to lack it.
+// Tests that the command line for a launcher matches the prediction. If a test changes an assumption of the
+// prediction, the command line must change, or the configuration must be refused.
 
 #include "sim/choose/launchers.hpp"
 
@@ -37,7 +37,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-/// A request with one configuration in mind.
+/// A request, and the configuration for which arguments are written.
 struct Asked {
   TuneRequest request;
   Configuration of;
@@ -45,7 +45,8 @@ struct Asked {
   Workload& work() { return std::get<DeviceModel>(request.base.model).work; }
 };
 
-/// Eight layers on 32 devices with every degree above 1, in an order that both launchers have.
+/// Returns a model with eight layers on 32 devices. All degrees are above 1, and both launchers support the
+/// order of ranks.
 Asked dense(Launcher launcher) {
   Asked asked{.request = tune_request(kTunedLlama, 64),
               .of = {.nodes = 4,
@@ -61,7 +62,7 @@ Asked dense(Launcher launcher) {
   return asked;
 }
 
-/// The same with experts, without a pipeline where `stages` is 1.
+/// Returns a model with experts and a configuration for it.
 Asked with_experts(Launcher launcher) {
   Asked asked{
       .request = tune_request(kTunedMixtral, 64),
@@ -71,7 +72,7 @@ Asked with_experts(Launcher launcher) {
   return asked;
 }
 
-/// Why it cannot be launched, or the text that launches it.
+/// Returns the reason why the configuration cannot be launched, or the command line for it.
 std::string launched(Asked asked) {
   Workload work = asked.work();
   work.parallel.gather = asked.request.base.shape.gather;
@@ -87,7 +88,7 @@ std::string launched_with(Asked asked, const std::function<void(Asked&)>& change
   return launched(std::move(asked));
 }
 
-/// Something that a price assumes, as another value of it.
+/// A change of one assumption of the prediction to another value.
 struct Flip {
   std::string name;
   std::function<void(Asked&)> flip;
@@ -169,7 +170,8 @@ TEST(Launchers, AreToldOfEveryAssumptionOfAPriceOrLackIt) {
   }
 }
 
-// A degree or a switch more is a flip more above.
+// If Parallel gets a new member, this test does not compile. A change of the new member must then be added to
+// flips_of_degrees().
 TEST(Launchers, AreAskedForEveryMemberOfTheDegrees) {
   const auto& [tensor, context, context_exchange, expert, expert_dispatch, fp8_dispatch, expert_overlap, data,
                order, sequence_parallel, tensor_overlap, data_overlap, sharding, gather, bucket_size] =
@@ -215,7 +217,8 @@ TEST(Launchers, TellMegatronOfTheOverlapsThatArePriced) {
 )");
 }
 
-// FSDP inside a pipeline: weights gathered once a step, gradients whole until the last microbatch.
+// In a pipeline, FSDP gathers weights once in each step, and gradients remain whole until the last
+// microbatch.
 TEST(Launchers, TellTorchtitanToShardWithoutReshardingInAPipeline) {
   EXPECT_EQ(launched(dense(Launcher::torchtitan)),
             R"(# torchtitan v0.2.1, on 32 devices
@@ -271,8 +274,9 @@ std::vector<Configuration> space_for(std::optional<Launcher> launcher) {
   return *tuning_space(request);
 }
 
-/// Returns the request with a list in place of balanced layers, as a launcher gets it: 1 1 .. 1 and the rest
-/// at the end, with empty ends where there are more stages than layers.
+/// Returns the request with a list of layers instead of balanced layers, as a launcher gets it. The list is 1
+/// 1 .. 1 with the remaining layers at the end. If there are more stages than layers, the stages at the ends
+/// are empty.
 TuneRequest with_some_layers(const TuneRequest& request, const Configuration& of) {
   const auto layers = static_cast<std::int64_t>(model_of(request).work.model.layers.size());
   const std::int64_t stages = std::int64_t{of.stages} * of.virtual_stages;

@@ -1,6 +1,6 @@
-// Measured training steps are compared with predictions: the file of the library, constants that are
-// found again, constants that the rows do not determine. Costs that are fitted to measured iterations
-// follow.
+// Tests predictions of measured training steps: the measurements of the library, fits that find known
+// constants again, and constants that the rows do not determine. The second half tests costs that are fitted
+// to measured iterations.
 
 #include <algorithm>
 #include <cmath>
@@ -66,7 +66,7 @@ double mape_of(const RunsReport& report, const std::string& part_of_name) {
   return sum / rows;
 }
 
-// Nothing fitted: every constant is the device's own.
+// No constant is fitted. All constants are the device's own.
 TEST(MeasuredRuns, DevicesOwnConstantsPredictStepsAndMemory) {
   const RunsReport report = predict_runs(library_runs(), nullptr, {}).value();
   ASSERT_EQ(report.rows.size(), 32);
@@ -81,7 +81,7 @@ TEST(MeasuredRuns, DevicesOwnConstantsPredictStepsAndMemory) {
   }
 }
 
-// The machine that took the steps also told its products; no constant is out of a step.
+// Matrix products were measured on the same machine as the steps. No constant was fitted on the steps.
 TEST(MeasuredRuns, AMachinesOwnProductsPredictItsSteps) {
   std::ifstream file(source_path("scenarios/library/kernels/products_B200.csv"));
   const std::string text{std::istreambuf_iterator<char>(file), {}};
@@ -173,7 +173,7 @@ TEST(MeasuredRuns, FittedConstantsPredictTheirOwnRows) {
   for (const PredictedRun& row : report.rows) EXPECT_TRUE(row.fitted);
 }
 
-// Judged on rows that the constants did not see.
+// The tested rows were not used for the fit.
 TEST(MeasuredRuns, ConstantsOfOneModelPredictAnother) {
   const MeasuredRuns gpt = those_of("v3.1");
   const MeasuredRuns llama = those_of("v5.0:eos");
@@ -187,15 +187,16 @@ TEST(MeasuredRuns, ConstantsOfOneReleasePredictTheNext) {
   EXPECT_LT(predict_runs(those_of("26.04"), &before, {}).value().all->mape, 0.065);
 }
 
-// Whoever chooses a plan needs its place among others: with nothing fitted, rates of plans that differ by
-// more than 5 % are in the measured order. Samples a second, since plans have other global batches.
+// To choose a plan, the order of plans must be right. Without a fit, plans whose rates differ by more than 5
+// % must be in the measured order. Rates are in samples per second, because plans have different global
+// batches.
 TEST(MeasuredRuns, PlansThatDifferAreInTheMeasuredOrder) {
   const MeasuredRuns plans = those_of("simumax:llama3_70b_l12");
   const RunsReport report = predict_runs(plans, nullptr, {}).value();
   struct Plan {
     std::string id;
-    std::int64_t tokens = 0;  // of a sample
-    double measured = 0;      // samples a second
+    std::int64_t tokens = 0;  // tokens of a sample
+    double measured = 0;      // samples per second
     double predicted = 0;
   };
   std::vector<Plan> rates;
@@ -251,7 +252,8 @@ TEST(MeasuredRuns, OldMegatronsRowsAreThoseOfItsKernels) {
 
 // --- fitting ----------------------------------------------------------------------------------------------
 
-/// Runs whose "measured" steps are predictions with constants that the fit does not know.
+/// Runs whose "measured" steps are predictions. The test checks that a fit finds the constants of these
+/// predictions.
 struct Invented {
   std::vector<RunPrices> prices;
   std::vector<TimedRun> runs;
@@ -318,7 +320,7 @@ TEST(FitConstants, StayWithinTheirBoundsAndKeepThePriorWithoutRows) {
   EXPECT_EQ(fit_constants(made.runs, prior).constants.sustained, 1.6);
 }
 
-// The tape with repriced stages is the simulator.
+// A tape with new costs gives the same step time as the simulator.
 TEST(RunPrices, AgreeWithTheSimulator) {
   for (const MeasuredRun& run : library_runs().runs) {
     SCOPED_TRACE(run.id);
@@ -370,7 +372,7 @@ constexpr const char* kShortHeader =
     "source,model,device,devices,micro_batch_size,microbatches,sequence,precision,sharding,recompute,tensor,"
     "stages,schedule,step_seconds,note\n";
 
-/// Returns the runs of rows in a file with few columns, which lies beside the models of the library.
+/// Returns the runs of a file with few columns and these rows. Its models are those of the library.
 tl::expected<MeasuredRuns, std::string> short_runs(const std::string& rows) {
   return parse_measured_runs(kShortHeader + rows, "short.csv", [](const std::string& model) {
     return read_text_file(source_path("scenarios/library/models/" + model + ".json"), model);
@@ -516,7 +518,7 @@ TEST(MeasuredRunsFile, RefusesDevicesThatCopiesDoNotFill) {
             "short.csv:2: sharding: expected 0, 1, 2 or 3, got \"4\"");
 }
 
-/// Returns the names and sizes of the classes of a file of the library.
+/// Returns the names of the classes in a file of the library, with their numbers of rows.
 std::map<std::string, std::size_t> classes_of_file(const std::string& name) {
   const MeasuredRuns runs = read_measured_runs(source_path("scenarios/library/runs/" + name)).value();
   std::map<std::string, std::size_t> sizes;
@@ -559,12 +561,12 @@ TEST(MeasuredRuns, TheLibraryHasRowsOfEveryClass) {
             (Sizes{{"fully sharded, network", 16}, {"fully sharded, one NVLink domain", 8}}));
 }
 
-// Costs out of measured iterations: least squares that find what was put in, files that are wrong, and rows
-// of several stages that were not fitted.
+// Costs that are fitted to measured iterations: fits that find known costs again, faulty files, and rows with
+// several stages, which are not fitted.
 
 // --- least squares ----------------------------------------------------------------------------------------
 
-/// A dense system as equations.
+/// Returns the equations of a dense system.
 std::vector<LinearEquation> equations(const std::vector<std::vector<double>>& rows,
                                       const std::vector<double>& values) {
   std::vector<LinearEquation> all;
@@ -593,7 +595,7 @@ TEST(LeastSquares, SolvesWhatHasASolution) {
   EXPECT_NEAR(x[1], 2, 1e-12);
 }
 
-// Free, y = 1 - x through (1, 2), (2, 1.5), (3, 0.4) would need a slope below 0.
+// Without bounds, the line through (1, 2), (2, 1.5), (3, 0.4) has a negative slope.
 TEST(LeastSquares, WhatWouldBeBelowZeroIsZeroAndTheOthersMakeTheBestOfIt) {
   const auto x = non_negative_least_squares(equations({{1, 1}, {1, 2}, {1, 3}}, {2, 1.5, 0.4}), 2);
   EXPECT_NEAR(x[0], 1.3, 1e-12);
@@ -606,7 +608,8 @@ TEST(LeastSquares, ColumnsOfNothingAndNoEquationsAreZero) {
   EXPECT_EQ(identifiable_unknowns(equations({{1, 2}, {2, 4}}, {1, 2}), 2), 1U);
 }
 
-// Karush, Kuhn and Tucker: at the least no unknown can be moved, within the bounds, to a smaller residual.
+// Conditions of Karush, Kuhn and Tucker: at the solution, no change of a single unknown within the bounds
+// makes the residual smaller.
 TEST(LeastSquares, NoStepFromTheAnswerIsBetter) {
   std::mt19937 random(7);
   std::normal_distribution<double> normal;
@@ -645,7 +648,8 @@ IterationCosts hidden_costs() {
                       {.layer_ns = 2'000'000, .ends_ns = 1'000'000}},
                      {{.hidden = 64, .heads = 4, .sequence = 32, .tensor = 1, .micro_batch_size = 2},
                       {.layer_ns = 3'000'000, .ends_ns = 1'500'000}},
-                     // Without another degree, parameters would grow as layers do.
+                     // A second tensor degree is needed. Otherwise the numbers of parameters and layers would
+                     // be proportional.
                      {{.hidden = 64, .heads = 4, .sequence = 32, .tensor = 4, .micro_batch_size = 1},
                       {.layer_ns = 800'000, .ends_ns = 300'000}}},
           .step = {.constant_ns = 700'000,
@@ -654,7 +658,7 @@ IterationCosts hidden_costs() {
                    .million_reduced_ns = {{64, 900'000}}}};
 }
 
-/// Iterations whose seconds are what those costs say by hand.
+/// Returns iterations whose times are computed from these costs.
 std::vector<Iteration> made_by(const IterationCosts& costs) {
   std::vector<Iteration> rows;
   for (const auto& [kind, times] : costs.layers) {
@@ -695,7 +699,7 @@ TEST(FitIterations, FindsCostsAgain) {
   EXPECT_NEAR(static_cast<double>(found.step.million_reduced_ns.at(64)), 900e3, 20);
 }
 
-// Costs are fitted on one stage alone; what a pipeline adds is the engine's.
+// Costs are fitted only on rows with one stage. For pipelines, the engine predicts the rest.
 TEST(FitIterations, RowsOfSeveralStagesAreWithinOneAndAHalfPercent) {
   const FitReport report = fit_iterations(library_iterations(), {.vocabulary = 51'200}).value();
   EXPECT_EQ(report.runs.rows.size(), 675U);
@@ -707,7 +711,7 @@ TEST(FitIterations, RowsOfSeveralStagesAreWithinOneAndAHalfPercent) {
   EXPECT_TRUE(report.unpriced.empty());
 }
 
-// NVLink as an A100 has it, 300 GB/s of which three quarters are reached.
+// The NVLink of an A100 has 300 GB/s, of which three quarters are reached.
 TEST(FitIterations, MessagesOverNvlinkBringFourStagesWithinOneAndAHalfPercent) {
   const FitReport report =
       fit_iterations(library_iterations(), {.vocabulary = 51'200, .link_bytes_per_second = 225e9}).value();
@@ -715,8 +719,8 @@ TEST(FitIterations, MessagesOverNvlinkBringFourStagesWithinOneAndAHalfPercent) {
   for (const RunGroup& group : report.runs.groups) EXPECT_LT(group.mape, 0.015) << group.name;
 }
 
-// The engine's prediction of one stage is the sum that was fitted, and that of 1F1B over equal stages (M + K
-// - 1) microbatches of a stage.
+// For one stage, the engine predicts the sum that was fitted. For 1F1B on K equal stages, it predicts the
+// time of M + K - 1 microbatches on a stage.
 TEST(FitIterations, PredictionsAreTheEngines) {
   IterationCosts costs = hidden_costs();
   for (auto& [kind, times] : costs.layers) times.ends_ns = 0;
@@ -754,7 +758,7 @@ TEST(FitIterations, ARowWhoseLayersNobodyMeasuredIsNamedAndNotGuessed) {
 
 // --- files ------------------------------------------------------------------------------------------------
 
-/// What is wrong with a file, without its name.
+/// Returns the error message for a file, without the file's name.
 std::string fit_refusal(const std::string& text) {
   const ScratchFolder folder;
   const std::string file = folder.write("rows.csv", text);
@@ -771,7 +775,7 @@ TEST(Iterations, WrongRowsAreNamedByLineAndColumn) {
   EXPECT_EQ(row("2,16,8,64,4,8,32,1,1,2,0.5\n"), "no error");
   EXPECT_EQ(row("2,16,8,64,4,8,32,1,1,2,0\n"),
             "2: step_seconds: expected a number above 0 and up to 1000000, got \"0\"");
-  // In nanoseconds it would fit no integer.
+  // This number of nanoseconds does not fit in an integer.
   EXPECT_EQ(row("2,16,8,64,4,8,32,1,1,2,1e10\n"),
             "2: step_seconds: expected a number above 0 and up to 1000000, got \"1e10\"");
   EXPECT_EQ(row("2,16,8,x,4,8,32,1,1,2,0.5\n"),
@@ -786,7 +790,7 @@ TEST(Iterations, WrongRowsAreNamedByLineAndColumn) {
   EXPECT_EQ(fit_refusal(kHeader), " expected names of columns and rows below them, got 1 rows");
 }
 
-// vTrain's names, milliseconds, and a header that begins with '#'.
+// The file has vTrain's names, milliseconds, and a header that begins with '#'.
 TEST(Iterations, NamesOfVTrainAreRead) {
   const Iteration& first = library_iterations().rows.front();
   EXPECT_EQ(first.kind,
@@ -802,7 +806,7 @@ TEST(IterationCosts, WhatIsWrittenIsWhatIsRead) {
   EXPECT_EQ(load_iteration_costs(file, file).value(), hidden_costs());
 }
 
-// simulate of a scenario that names the file says what the fit said.
+// If a scenario names the file of costs, simulate_scenario() gives the same time as the costs of the fit.
 TEST(IterationCosts, AScenarioTakesThem) {
   const ScratchFolder folder;
   const std::string file = folder.write("costs.json", iteration_costs_to_json(hidden_costs()));
@@ -814,7 +818,8 @@ TEST(IterationCosts, AScenarioTakesThem) {
                                        "a.yaml", "");
   ASSERT_TRUE(scenario) << scenario.error();
   const Result result = simulate_scenario(*scenario, {}).value();
-  // 4 microbatches: the last stage has 4 layers and the head, the first fills and drains around it.
+  // There are 4 microbatches. The last stage, with 4 layers and the head, is the busiest. The first stage
+  // adds one microbatch for filling and draining.
   const Ns stage = Ns{4} * 3'000'000;
   const Ns last = stage + 1'500'000;
   const ModelPartSize first_part{.layers = 4, .has_embedding = true};

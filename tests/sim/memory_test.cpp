@@ -1,4 +1,5 @@
-// Bytes held by category, exact on every rank. K stages, M microbatches; links take no time unless stated.
+// Tests the bytes of each memory category, which must be exact on every rank. K is the number of stages and M
+// that of microbatches. Links take no time unless a test states it.
 
 #include <algorithm>
 #include <cstddef>
@@ -70,7 +71,7 @@ TEST(Memory, GPipeKeepsEveryMicrobatchOnEveryRank) {
   }
 }
 
-// M stage inputs and one microbatch's activations at a time (GPipe, section 2.3).
+// A rank holds M stage inputs and the activations of one microbatch (GPipe, section 2.3).
 TEST(Memory, GPipeWithRecomputeKeepsInputsAndOneMicrobatch) {
   for (const RecomputeTiming timing : {RecomputeTiming::early, RecomputeTiming::late}) {
     for (std::int32_t k = 1; k <= 5; ++k) {
@@ -89,7 +90,8 @@ TEST(Memory, GPipeWithRecomputeKeepsInputsAndOneMicrobatch) {
 TEST(Memory, ExceptLastKeepsTheLastMicrobatchWhole) {
   const auto ranks =
       memory(with_memory("gpipe", {.stages = 2, .microbatches = 4, .checkpoint = Checkpoint::except_last}));
-  // The last microbatch's activations and three inputs, and one recomputed microbatch beside them.
+  // The rank holds the activations of the last microbatch, three inputs, and the activations of one
+  // recomputed microbatch.
   EXPECT_EQ(peak(ranks[1], MemoryCategory::activations), kKept + 3 * kActivation + kKept);
 }
 
@@ -139,7 +141,8 @@ TEST(Memory, SplitBackwardGivesBackAPartAtI) {
   EXPECT_EQ(activations, (std::vector<std::pair<Ns, Bytes>>{{0, 1000}, {20, 600}, {30, 0}}));
 }
 
-// F 0..10, I 10..20, W 20..30: what I has computed again is there from its start to the end of W.
+// F runs from 0 to 10, I from 10 to 20, and W from 20 to 30. The rank holds what I recomputes from the start
+// of I to the end of W.
 TEST(Memory, WhatIComputesAgainWaitsForW) {
   Experiment experiment = with_memory("zb-h1", {.stages = 1, .microbatches = 1});
   StageCost& cost = experiment.costs.stages[0];
@@ -183,7 +186,7 @@ TEST(Memory, AReplicaWithoutAMicrobatchGetsTheSumOfTheGradientsAllTheSame) {
 
 TEST(Memory, BuffersLiveWhileAMessageIsUnderWay) {
   Experiment experiment = with_memory("gpipe", {.stages = 2, .microbatches = 1});
-  experiment.cluster = uniform_links(2, 1e9, 3);  // 10 bytes take 10 ns, 3 ns latency
+  experiment.cluster = uniform_links(2, 1e9, 3);  // 10 bytes take 10 ns; the latency is 3 ns
   const auto ranks = memory(experiment);
   const auto at = [](const RankMemory& rank, MemoryCategory category, Ns time) {
     Bytes bytes = 0;
@@ -192,7 +195,7 @@ TEST(Memory, BuffersLiveWhileAMessageIsUnderWay) {
     }
     return bytes;
   };
-  // F on rank 0 ends at 10, the activation arrives at 23, F on rank 1 runs 23..33.
+  // F on rank 0 ends at 10, the activation arrives at 23, and F on rank 1 runs from 23 to 33.
   EXPECT_EQ(at(ranks[0], MemoryCategory::send_buffers, 9), 0);
   EXPECT_EQ(at(ranks[0], MemoryCategory::send_buffers, 10), kActivation);
   EXPECT_EQ(at(ranks[0], MemoryCategory::send_buffers, 23), 0);
@@ -243,13 +246,12 @@ TEST(Memory, IsBackAtTheWeightsInTheEnd) {
   }
 }
 
-// What layers compute again inside their backward pass, where a schedule splits that pass: I computes it, W
-// reads it, and it is held in between. A walk through the lists of a program says what each rank then holds
-// at most:
+// If a schedule splits the backward pass, I recomputes activations that W also needs, so they are held in
+// between. A walk through the lists of a program gives the peak of each rank:
 //
 //   F  + kept     B  - kept     I  + recomputed     W  - kept - recomputed
 //
-// Small programs by hand, and recomputation as an action of its own (R), are tested above.
+// The tests above have small programs, and recomputation as a separate action (R).
 
 Scenario on_devices(std::string_view schedule, std::int32_t virtual_stages, LayerRecompute recompute) {
   const std::string text = fmt::format(
@@ -272,7 +274,8 @@ std::vector<Bytes> activation_peaks(const Scenario& scenario) {
   return peaks;
 }
 
-/// Returns what the list holds at most. The leaves of an overlapped group begin together.
+/// Returns the peak of the bytes that the list's actions hold. The actions of an overlapped pair start
+/// together.
 Bytes most_in_list(const std::vector<Action>& list, const CostTable& costs) {
   Bytes held = 0;
   Bytes most = 0;
@@ -327,7 +330,8 @@ TEST(Recomputation, AgreesWithAWalkThroughTheListsOfEverySchedule) {
           LayerRecompute::full}) {
       const Scenario scenario = on_devices(schedule.name, takes_chunks(schedule) ? 2 : 1, recompute);
       const auto experiment = prepare(scenario);
-      if (!experiment) continue;  // one of several ranks a stage, which a model on devices has not
+      // Schedules with several ranks for a stage are refused for models on devices.
+      if (!experiment) continue;
       SCOPED_TRACE(testing::Message() << schedule.name << " " << to_text(recompute));
       const std::vector<Bytes> peaks = activation_peaks(scenario);
       for (std::size_t rank = 0; rank < peaks.size(); ++rank) {
@@ -342,8 +346,8 @@ TEST(Recomputation, AgreesWithAWalkThroughTheListsOfEverySchedule) {
   EXPECT_GT(split, 150) << "ranks that split their backward passes";
 }
 
-// With full recomputation zb-v would be the fastest here, and between I and W it holds more than twice what a
-// device has.
+// With full recomputation, zb-v would be the fastest schedule here. But between I and W it holds more than
+// twice the memory of a device.
 TEST(Recomputation, DoesNotMakeASplitBackwardPassFit) {
   TuneRequest request = tune_request(
       "model: {transformer: {layers: 64, hidden: 5120, heads: 64, kv_heads: 8, head_dim: 128, sequence: "
@@ -371,8 +375,8 @@ TEST(Recomputation, DoesNotMakeASplitBackwardPassFit) {
   EXPECT_GT(split, 3);
 }
 
-// PipeDream's released runtime clones a stage's weights warm-up + 1 times when it starts, beside the live
-// ones: one version more than is ever needed, and all the time.
+// When PipeDream's released runtime starts, it clones the weights of a stage warm-up + 1 times, in addition
+// to the current weights. This is one version more than is ever needed, and the clones exist all the time.
 
 std::vector<Bytes> versions_of(const Result& result) {
   std::vector<Bytes> bytes;
@@ -389,7 +393,7 @@ Result result_of(std::string_view text) {
   return result.value();
 }
 
-// Four stages, 1F1B: stage s runs 3 - s minibatches ahead of its first backward pass.
+// With 1F1B on four stages, stage s runs 3 - s warm-up forwards.
 constexpr std::string_view kFourStages =
     "model: {stages: {forward: 1 ms, backward: 2 ms, weights: 1 MB}}\n"
     "schedule: {name: 1f1b-rr, stages: 4, microbatches: 40}\n";
@@ -437,7 +441,8 @@ TEST(WeightClones, AreInTheCostsOfACutThatIsTried) {
   EXPECT_EQ(costs_of_cut(*scenario, experiment->program), experiment->costs);
 }
 
-// A list that is loops has no actions to count them in.
+// A program with cloned weights is not streamed. The number of clones is computed from stored lists, which a
+// program of loops does not have.
 TEST(WeightClones, KeepAProgramFromBeingStreamed) {
   const std::vector<Override> cloned = {{.key = "training.weight_versions", .value = "cloned"}};
   const auto scenario = parse_scenario(kFourStages, "a.yaml", ".", cloned);

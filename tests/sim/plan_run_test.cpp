@@ -1,6 +1,7 @@
-// Which engine runs what, and why the others before it do not: a table that is kept as a golden file
-// (PENSTOCK_UPDATE_GOLDENS=1 writes it). That all engines give the same figures is tested where each has its
-// tests; here a prediction is also held to one preparation.
+// Tests the choice of the engine. A golden file contains the chosen engine for many runs, and the reasons
+// against the others (PENSTOCK_UPDATE_GOLDENS=1 writes it). Also tests that each prediction prepares its
+// scenario once, and that runs are refused that do not fit in memory. Tests of single engines compare their
+// figures.
 
 #include <array>
 #include <cstdint>
@@ -39,7 +40,7 @@ Scenario scenario_of(const std::string& text) {
   return loaded.value_or(Scenario{});
 }
 
-/// What the commands ask for.
+/// The outputs that a command requires.
 struct Question {
   std::string_view name;
   SimulateOptions options;
@@ -62,7 +63,7 @@ std::string plan_line(const std::string& what, const std::string& text, const Qu
   return line + "\n";
 }
 
-/// Every schedule as it is, then 1F1B with everything that rules an engine out.
+/// Returns the table: first all schedules, then 1F1B with all properties that exclude an engine.
 std::string plan_table() {
   std::string table;
   for (const ScheduleInfo& schedule : schedule_table()) {
@@ -100,7 +101,7 @@ std::string plan_table() {
   for (const auto& [name, text] : options) {
     for (const Question& question : kQuestions) table += plan_line("1f1b, " + name, text, question);
   }
-  // Lists of so many actions would be made for a timeline.
+  // With this number of actions, lists are made only for a timeline.
   for (const Question& question : {kQuestions.front(), kQuestions.back()}) {
     table +=
         plan_line("1f1b, 2^25 actions", "schedule: {name: 1f1b, stages: 4, microbatches: 4194304}", question);
@@ -151,7 +152,7 @@ TEST(PlanRun, PrintsWhatRunsAndWhyTheOthersDoNot) {
 
 // --- one preparation -------------------------------------------------------------------------------------
 
-/// Holds one prediction to one preparation of its scenario.
+/// Expects that each prediction prepares the scenario exactly once.
 void expect_one_preparation(const Scenario& scenario) {
   for (const Question& question : kQuestions) {
     const std::int64_t before = preparations_so_far();
@@ -201,7 +202,7 @@ TEST(PlanRun, PreparesARandomScenarioOnce) {
   }
 }
 
-// A run that the machine's memory cannot hold is refused before it takes any.
+// A run that does not fit in the machine's memory is refused before it starts.
 
 using testing::Eq;
 using testing::Optional;
@@ -213,7 +214,7 @@ SimulateOptions options_of(TimelineKept timeline, Engine engine = Engine::automa
   return options;
 }
 
-/// 1F1B of many ranks, in which nearly every action has a transfer.
+/// Returns the counts for 1F1B with many ranks, in which nearly every action has a transfer.
 ActionCounts actions(double compute) { return {.compute = compute, .transfers = compute}; }
 
 TEST(MemoryNeed, ARunThatFitsIsNotRefused) {
@@ -257,7 +258,7 @@ Scenario scenario_in(std::string_view folder, std::string_view text) {
   return parse_scenario(text, "test.yaml", source_path(std::string(folder))).value();
 }
 
-// Of 128 samples each of the two copies has 64.
+// Each of the two copies gets 64 of the 128 samples.
 TEST(MemoryNeed, OfAModelOnDevicesOneCopyCounts) {
   const Scenario scenario = scenario_in("scenarios/library/models",
                                         "model: {huggingface: llama-3.1-8b.json, sequence: 4096}\n"
@@ -285,8 +286,8 @@ TEST(MemoryNeed, AProgramIsCountedByItsLists) {
   EXPECT_EQ(action_counts(scenario).compute, 10 * 4 * (16 * 2 + 1));
 }
 
-// A zb-v of so many compute actions has no loops and fits no machine, and nothing is made before that is
-// known.
+// A zb-v program with this number of actions has no loops and fits on no machine. It must be refused before
+// any list is made.
 TEST(MemoryNeed, OfAHugeBatchOnDevicesIsKnownBeforeTheRun) {
   const Scenario scenario = scenario_in("scenarios/library/models",
                                         "model: {huggingface: llama-3.1-8b.json, sequence: 4096}\n"

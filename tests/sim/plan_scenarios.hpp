@@ -1,5 +1,5 @@
 #pragma once
-// How the tests of plans read their scenarios and evaluate them, with failures shown.
+// Reads and evaluates scenarios for the tests of plans. A failure makes the test fail with its message.
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 
 namespace penstock {
 
-/// The scenario in `text`; file names in it are those of the library's models.
+/// Returns the scenario in `text`. File names in it refer to the library's models.
 inline Scenario read(const std::string& text) {
   auto scenario = parse_scenario(text, "s.yaml", source_path("scenarios/library/models"));
   EXPECT_TRUE(scenario) << scenario.error();

@@ -1,5 +1,5 @@
-// The search for a plan is compared with what is known of published plans, then with every plan of random
-// models. Its moves, its bound and its trials are tested apart.
+// Compares the search for a plan with published plans, and then with all plans of random models. Moves,
+// bounds and trials have their own tests.
 
 #include <algorithm>
 #include <cmath>
@@ -32,7 +32,7 @@
 
 namespace penstock {
 
-/// Layers of random times and sizes on servers whose links are slow enough to matter.
+/// Returns a model with layers of random times and sizes, on servers with slow links.
 inline std::string random_model(std::mt19937& random, std::int32_t layers, std::int32_t servers,
                                 std::int32_t size) {
   const auto between = [&](std::int32_t least, std::int32_t most) {
@@ -51,7 +51,7 @@ inline std::string random_model(std::mt19937& random, std::int32_t layers, std::
   return text + "training: {micro_batch_size: 1}\n";
 }
 
-// The search for a plan against what is known of published ones; its moves and its bound.
+// Moves, bounds and trials, and comparisons with published plans.
 
 namespace {
 
@@ -83,7 +83,8 @@ TEST(PlanChoices, AreAsManyAsCutsAndReplications) {
   EXPECT_EQ(std::ssize(all_choices(straight)), 1 + 4 + 6);
 }
 
-// (7 - 1) / 4, (3 - 1) / 1, (2 - 1) / 2: what reaches the stage before its first minibatch comes back.
+// The warm-ups are (7 - 1) / 4, (3 - 1) / 1 and (2 - 1) / 2: the minibatches that reach a stage before its
+// first minibatch returns.
 TEST(PlanChoices, RunForwardsAheadAsTheScheduleDoes) {
   PlanChoice choice{.cuts = {3, 5}, .replicas = {4, 1, 2}};
   EXPECT_EQ(warmup_of(choice, 0, 3), 1);
@@ -135,7 +136,7 @@ TEST(PlanBound, RulesOutNothingThatKeepsTheMemoryLimit) {
     PlanTrials measured(scenario, task);
     std::vector<Bytes> peaks;
     for (const PlanChoice& choice : choices) peaks.push_back(measured.peak_bytes(choice));
-    // A plan's own peak is a limit that it keeps.
+    // With a plan's own peak as the limit, the plan fits.
     for (std::size_t i = 0; i < choices.size(); i += 7) {
       task.options.memory_limit = peaks[i];
       PlanTrials trials(scenario, task);
@@ -163,7 +164,7 @@ TEST(PlanTrials, AskMemoryApartWithTheSameAnswer) {
   }
 }
 
-// Replicas of 43, 41, 37 and 7 have the same pairs again after 456 617 minibatches.
+// With 43, 41, 37 and 7 replicas, the same pairs occur again only after 456 617 minibatches.
 TEST(PlanTrials, LeaveOutAStreamThatIsBeyondTheEngines) {
   const Scenario scenario = read("model: gnmt.yaml\ncluster: {preset: uniform, devices: 128}\n");
   const auto task = planning_task(scenario, {.memory_limit = kUnlimited}).value();
@@ -172,8 +173,8 @@ TEST(PlanTrials, LeaveOutAStreamThatIsBeyondTheEngines) {
   EXPECT_FALSE(std::isinf(trials.of({.cuts = {5, 10, 20}, .replicas = {4, 4, 2, 1}}).period_ns));
 }
 
-/// Three layers, of which the first sends so much that the sum over a stream's minibatches passes 2^62 bytes
-/// where it is cut from the others.
+/// A model with three layers. The output of the first layer is so large that, after a cut behind it, a stream
+/// would send more than 2^62 bytes.
 const std::string kWideFirstLayer =
     "model: {layers: [{name: a, forward: 1 us, backward: 1 us, output: 3e16 B, kept: 1 kB},\n"
     "  {name: b, forward: 1 us, backward: 1 us, output: 1 kB}, {name: c, forward: 1 us, backward: 1 us}]}\n"
@@ -203,8 +204,8 @@ const std::string kVgg16OnA =
 
 TEST(PlanSearch, PlansVgg16OnFourServersNoWorseThanThePublishedConfiguration) {
   const SearchedPlan found = searched(read(kVgg16OnA));
-  EXPECT_GE(rate_of(found), 2282);  // 15-1 with its gradients reduced as a whole; 12-3-1 has 1009
-  // No candidate that it tried is faster than what it recommends.
+  EXPECT_GE(rate_of(found), 2282);  // the rate of 15-1 without buckets; 12-3-1 has 1009
+  // No tried candidate is faster than the chosen plan.
   const double period_ns = 64e9 / rate_of(found);
   for (const PlanCandidate& candidate : found.candidates)
     EXPECT_GE(candidate.simulated_ns, period_ns * (1 - 1e-9)) << candidate.name;
@@ -228,7 +229,7 @@ TEST(PlanSearch, WritesAScenarioThatSimulatesAsThePlanSays) {
 }
 
 TEST(PlanSearch, TakesTheFewestDevicesOfEquallyFastPlans) {
-  // A layer whose reduction takes longer than what a second device saves.
+  // The reduction of the layer takes longer than the time that a second device saves.
   const SearchedPlan found =
       searched(read("model: {layers: [{name: a, forward: 1 us, backward: 1 us, weights: 1 GB}]}\n"
                     "cluster: {preset: uniform, devices: 4, bandwidth: 1 GB/s}\n"));
@@ -249,8 +250,8 @@ TEST(PlanSearch, KeepsTheMemoryLimitAsSimulated) {
   EXPECT_NE(none.error().find("is larger than a device"), std::string::npos) << none.error();
 }
 
-// What a search costs are the actions that it simulates: plans for many devices are long streams. The best of
-// those that were reached is still the one that is told.
+// The budget of a search is a number of simulated actions, because plans for many devices need long streams.
+// If the budget is used up, the search returns the best of the tried plans.
 TEST(PlanSearch, EndsWhereItsActionsAreSpentAndSaysWhatItLeftOut) {
   const Scenario scenario = read(kVgg16OnA);
   const SearchedPlan all = searched(scenario);
@@ -273,8 +274,8 @@ TEST(PlanSearch, EndsWhereItsActionsAreSpentAndSaysWhatItLeftOut) {
   EXPECT_GT(std::ssize(least->candidates), 2) << "one start of each kind";
 }
 
-// One queue a rank with one message under way: some ranks would wait for each other in a circle. Messages
-// share links here, so that the event engine runs what does not hang.
+// Each rank has one queue with room for one message, so in some plans ranks wait for each other in a cycle.
+// Messages share links here, so the event engine runs the other plans.
 TEST(PlanSearch, LeavesOutPlansThatHang) {
   Scenario scenario =
       read("model: gnmt.yaml\ncluster: {preset: pipedream-a, nodes: 1}\ntraining: {micro_batch_size: 64}\n");
@@ -292,16 +293,16 @@ TEST(PlanSearch, PlansAStraightPipelineWhereOneIsAskedFor) {
   for (const PlannedStage& stage : found.planned.plan.stages) EXPECT_EQ(stage.devices.size(), 1);
 }
 
-// The search for a plan against every plan of random models, as `simulate` ranks them: where it tries them
-// all it must find the best one; where it cannot, what it loses is small. Few models in the ordinary run;
+// Compares the search with all plans of random models, ranked by `simulate`. If the search can try all plans,
+// it must find the best one. Otherwise its loss must be small. By default, the test uses few models:
 //
 //     PENSTOCK_PLANS=200 sim_tests --gtest_filter='PlansOfRandomModels.*'
 //
-// takes as many small ones and a tenth as many large ones, and prints what was lost.
+// uses 200 small models and 20 large ones, and prints the losses.
 
 constexpr Bytes kNoLimit = std::numeric_limits<Bytes>::max();
 
-/// What a scenario simulates at.
+/// The simulated figures of a plan.
 struct Simulated {
   double samples_per_second = 0;
   Bytes peak = 0;
@@ -316,8 +317,9 @@ Simulated simulated(const Scenario& scenario) {
           .peak = highest_peak_bytes(*result)};
 }
 
-/// The plan that a choice stands for as somebody would write it down: cuts and replicas, devices in order;
-/// whole rounds of its replicas, so many that the pipeline is full and memory at its peak.
+/// Returns the scenario of a choice as a user would write it: with cuts and replicas, and the devices in
+/// order. The number of minibatches is a multiple of all replicas, and large enough that the pipeline is full
+/// and memory reaches its peak.
 Scenario written(Scenario scenario, const PlanChoice& choice) {
   std::int32_t multiple = 1;
   for (const std::int32_t replicas : choice.replicas) multiple = std::lcm(multiple, replicas);
@@ -330,7 +332,7 @@ Scenario written(Scenario scenario, const PlanChoice& choice) {
   return scenario;
 }
 
-/// Every plan of the model, simulated.
+/// Returns the simulated figures of all plans of the model.
 std::vector<Simulated> all_plans(const Scenario& scenario, const PlanSpace& space) {
   std::vector<Simulated> plans;
   for (const PlanChoice& choice : all_choices(space)) plans.push_back(simulated(written(scenario, choice)));
@@ -345,7 +347,8 @@ double best_rate(const std::vector<Simulated>& plans, Bytes limit) {
   return best;
 }
 
-/// A limit that the model on all devices as copies exceeds, and that some plan keeps, if there is one.
+/// Returns a memory limit that data parallelism exceeds and some other plan respects, if there is such a
+/// plan.
 Bytes limit_without_data_parallelism(const Scenario& scenario, const std::vector<Simulated>& plans,
                                      std::int32_t devices) {
   const Bytes copies = simulated(written(scenario, {.cuts = {}, .replicas = {devices}})).peak;
@@ -354,7 +357,7 @@ Bytes limit_without_data_parallelism(const Scenario& scenario, const std::vector
   return least + (copies - least) / 2;
 }
 
-/// What the plan that is found loses against the best of all: 0.01 is a rate 1 % lower.
+/// The loss of the found plan, relative to the best of all plans. 0.01 means that its rate is 1 % lower.
 struct Loss {
   double part = 0;
   SearchedPlan found;
@@ -391,7 +394,8 @@ TEST(PlansOfRandomModels, AreTheBestOfAllWhereAllCanBeTried) {
 }
 
 TEST(PlansOfRandomModels, LoseLittleWhereTheyAreTooMany) {
-  // 12 layers on 8 devices are 50,388 plans; the ordinary run takes 10 on 6, which are 5,005.
+  // 12 layers on 8 devices have 50,388 plans. By default, the test uses 10 layers on 6 devices, which have
+  // 5,005 plans.
   const bool is_long = std::getenv("PENSTOCK_PLANS") != nullptr;
   const PlanSpace space{.layers = is_long ? 12 : 10, .devices = is_long ? 8 : 6};
   std::mt19937 random(11);

@@ -1,6 +1,6 @@
-// Published figures as start and end times, 0-based: PipeDream (SOSP'19, Figures 2, 3, 4, 7 and 8) and
-// the schedules of PyTorch. A backward takes twice a forward, and links are free unless stated. Figure 8
-// draws no gradient reduction among the replicas.
+// Compares published drawings with start and end times, counted from 0: PipeDream (SOSP'19, Figures 2, 3, 4,
+// 7 and 8) and the schedules of PyTorch. A backward takes twice as long as a forward. Links take no time
+// unless a test states it. Figure 8 does not draw the gradient reduction among replicas.
 
 #include <algorithm>
 #include <cstdint>
@@ -36,7 +36,8 @@
 namespace penstock {
 namespace {
 
-/// "F0@0-1 B0@10-12 ..." for every rank: forwards and backwards with their times in units of `unit_ns`.
+/// Returns for each rank a text such as "F0@0-1 B0@10-12 ...": forwards and backwards with their times in
+/// units of `unit_ns`.
 std::vector<std::string> drawn(const Experiment& experiment, Ns unit_ns) {
   std::vector<std::string> rows(static_cast<std::size_t>(experiment.program.rank_count()));
   const auto timeline = critical_path(experiment);
@@ -96,7 +97,8 @@ TEST(PipeDreamFigure, FourOneFOneB) {
   }
 }
 
-// Minibatch 5 of the paper (our 4) uses version max(0, k - (p - s + 1)) = 1, 2, 3, 4 on stages 1 to 4.
+// Minibatch 5 of the paper, which has number 4 here, uses version max(0, k - (p - s + 1)) = 1, 2, 3, 4 on
+// stages 1 to 4.
 TEST(PipeDreamFigure, FourUsesANewerVersionOnEveryStage) {
   const Program program = *generate("1f1b-rr", {.stages = 4, .microbatches = 8});
   for (std::int32_t stage = 0; stage < 4; ++stage) {
@@ -137,8 +139,8 @@ TEST(PipeDreamFigure, EightWithAReductionAmongReplicasStartsTheThirdForwardLater
   EXPECT_THAT(rows[0], testing::HasSubstr("F4@8-10")) << "both replicas' gradients are there at 8";
 }
 
-// A machine as PipeDream's Fig. 7 (SOSP'19) draws it: servers with fast links inside and a slow one between
-// them. What a boundary between two stages costs depends on the link that it lies on; here by hand.
+// The machine of PipeDream's figure 7 (SOSP'19): servers with fast links inside and a slow link between them.
+// The cost of a boundary between two stages depends on its link. The tests compute it by hand.
 //
 //     server 0               server 1
 //   gpu0 ==== gpu1 --------- gpu2 ==== gpu3      ==== 10 GB/s, ---- 1 GB/s
@@ -150,7 +152,7 @@ const std::string kTwoServers =
     "cluster: {preset: two-level, nodes: 2, devices_per_node: 2, intra_bandwidth: 10 GB/s, "
     "inter_bandwidth: 1 GB/s}\n";
 
-/// The makespan with stage s on the s-th of `devices`.
+/// Returns the makespan if stage s is on the s-th of `devices`.
 Ns makespan_on(const std::vector<std::int32_t>& devices, const std::string& text) {
   auto scenario = parse_scenario(text + kTwoServers, "s.yaml", ".");
   EXPECT_TRUE(scenario) << scenario.error();
@@ -161,13 +163,13 @@ Ns makespan_on(const std::vector<std::int32_t>& devices, const std::string& text
   return result ? result->makespan_ns : 0;
 }
 
-/// The boundary's link is gpu0 = gpu1.
+/// The boundary uses the fast link gpu0 = gpu1.
 const std::vector<std::int32_t> kBesideEachOther = {0, 1, 2, 3};
-/// The boundary's link is gpu0 - gpu2.
+/// The boundary uses the slow link gpu0 - gpu2.
 const std::vector<std::int32_t> kOnTwoServers = {0, 2, 1, 3};
 
-/// Two stages of 1 ms forward and 2 ms backward, with a boundary of 3 MB: 300 us on a fast link, 3 ms on a
-/// slow one.
+/// Returns a scenario with two stages, with 1 ms for F and 2 ms for B. The boundary has 3 MB, which take 300
+/// us on a fast link and 3 ms on a slow one.
 std::string two_stages(const std::string& schedule) {
   return "model: {layers: [{name: a, forward: 1 ms, backward: 2 ms, output: 3 MB}, "
          "{name: b, forward: 1 ms, backward: 2 ms}]}\npartition: [1]\nschedule: " +
@@ -175,7 +177,8 @@ std::string two_stages(const std::string& schedule) {
 }
 
 TEST(FastAndSlowLinks, AMinibatchWaitsForTheBoundaryOnceEachWay) {
-  // F, activation, F, B, gradient, B: the compute, and twice the boundary.
+  // The sequence is F, activation, F, B, gradient, B. So the makespan is the computation and twice the
+  // boundary.
   const std::string text = two_stages("{name: naive, stages: 2, microbatches: 1}");
   const Ns compute = 6 * kMillisecond;
   EXPECT_EQ(makespan_on(kBesideEachOther, text), compute + 2 * 300 * kMicrosecond);
@@ -183,8 +186,9 @@ TEST(FastAndSlowLinks, AMinibatchWaitsForTheBoundaryOnceEachWay) {
 }
 
 TEST(FastAndSlowLinks, APipelineHidesTheFastBoundaryAndIsPacedByTheSlowOne) {
-  // GPipe, 8 microbatches. A fast boundary is shorter than a forward and shows once each way, as if there
-  // were no pipeline behind it: 8 + 1 forwards, 8 + 1 backwards. Over the slow one messages are back to back:
+  // The schedule is GPipe with 8 microbatches. A transfer over the fast link is shorter than a forward, so it
+  // delays the pipeline once in each direction: 8 + 1 forwards, 8 + 1 backwards. On the slow link, messages
+  // follow each other without a pause:
   //   gpu0  F F F F F F F F                                                     B
   //   link    aaaaaaaa aaaaaaaa ... 8 times 3 ms        gggggggg ... 8 times 3 ms
   //   gpu2             F        F    ...        F B B B B B B B B
@@ -198,7 +202,8 @@ TEST(FastAndSlowLinks, APipelineHidesTheFastBoundaryAndIsPacedByTheSlowOne) {
   EXPECT_EQ(slow - fast, 26'400 * kMicrosecond);
 }
 
-/// Four equal layers in three stages on gpu0 = gpu1 - gpu2. Behind b goes the large tensor.
+/// Returns a scenario with four equal layers in three stages on gpu0 = gpu1 - gpu2. Layer b has the large
+/// output.
 std::string four_layers(const std::string& cuts) {
   return "model: {layers: [{name: a, forward: 1 ms, backward: 2 ms, output: 1 MB}, "
          "{name: b, forward: 1 ms, backward: 2 ms, output: 4 MB}, "
@@ -211,7 +216,8 @@ std::string four_layers(const std::string& cuts) {
 TEST(FastAndSlowLinks, ThePartitionSaysWhichTensorCrossesTheSlowLink) {
   //   a b = c - d    4 MB over the fast link (400 us), 1 MB over the slow one (1 ms)
   //   a = b - c d    1 MB over the fast link (100 us), 4 MB over the slow one (4 ms)
-  // The 3 MB by which the tensors differ move from 0.1 to 1 ns a byte, each way: 2 * 3 MB * 0.9 ns.
+  // The outputs differ by 3 MB. On the slow link, each byte takes 1 ns instead of 0.1 ns, in each direction:
+  // 2 * 3 MB * 0.9 ns.
   const Ns large_on_fast = makespan_on(kBesideEachOther, four_layers("[2, 3]"));
   const Ns large_on_slow = makespan_on(kBesideEachOther, four_layers("[1, 2]"));
   const Ns compute = 12 * kMillisecond;
@@ -220,9 +226,9 @@ TEST(FastAndSlowLinks, ThePartitionSaysWhichTensorCrossesTheSlowLink) {
   EXPECT_EQ(large_on_slow - large_on_fast, 2 * 3 * 900 * kMicrosecond);
 }
 
-// The schedules of torch.distributed.pipelining as CSV: read, simulated to the stated makespans and peaks in
-// unit times, written back equal, and made again by our own generators and lowering. The files are PyTorch's
-// own and are read where they stand; a few lines are carried over below.
+// The schedules of torch.distributed.pipelining as CSV files. Tests read the files, compare simulated
+// makespans and peaks in unit times with stated ones, write the files again, and generate the same programs.
+// The files are PyTorch's own. A few lines of them are also in this file.
 
 const std::filesystem::path kFolder = source_path("../shared/reference/pytorch");
 
@@ -233,7 +239,7 @@ std::string text_in(const std::filesystem::path& path) {
   return text.str();
 }
 
-/// F = I = W = 1, B = 2, an overlapped pair 3.
+/// Returns an experiment with F = I = W = 1, B = 2, and 3 for an overlapped pair.
 Experiment in_unit_times(const Program& program) {
   const StageCost unit{.forward_ns = 1,
                        .backward_ns = 2,
@@ -285,10 +291,10 @@ TEST_F(PyTorchFiles, SimulateToTheStatedMakespansPeaksAndTransfers) {
   EXPECT_GE(cases, 60);
 }
 
-/// The schedule's own name, as PyTorch calls it.
+/// Returns PyTorch's name of the schedule.
 std::string schedule_of(const std::string& name) { return name.substr(0, name.find("_pp")); }
 
-/// Blank cells stand for idle slots, which a program does not have.
+/// Removes blank cells. They mean idle slots, which a program does not have.
 std::string without_blanks(const std::string& csv) {
   std::stringstream lines(csv);
   std::string result;
@@ -331,7 +337,7 @@ TEST(PyTorchForm, TheLoweringOfItsOwnUnitTestWithoutBlanks) {
 }
 
 TEST(PyTorchForm, Interleaved1F1BWithFullyShardedStagesAsPrintedInAnIssueOfIts) {
-  // pytorch/pytorch#172668: two ranks, two chunks, two microbatches.
+  // Source: pytorch/pytorch#172668, with two ranks, two chunks and two microbatches.
   const Program program = *generate("Interleaved1F1B", {.stages = 2, .microbatches = 2, .virtual_stages = 2});
   EXPECT_EQ(
       to_pytorch_csv(*lower(insert_reduce_grad(insert_unshard_reshard(program)))),

@@ -1,5 +1,5 @@
-// Every action starts at 0. Then, as long as some action starts before something that the rules of the
-// simulator say it waits for, it is moved back. The rules are written out one by one, each as a search
+// The slow reference. At first, every action starts at 0. Then each action that starts before something for
+// which it must wait is moved to a later time, until no action moves. Each rule of the simulator is a search
 // over all actions.
 
 #include "tests/sim/reference_engine.hpp"
@@ -20,13 +20,13 @@ namespace {
 
 struct Item {
   std::int32_t rank = 0;
-  std::int32_t position = 0;  // in the rank's list over all iterations
+  std::int32_t position = 0;  // position in the rank's list over all iterations
   std::int32_t iteration = 0;
   std::int32_t group = 0;  // position of the first leaf of its overlapped group
   Action action;
-  Ns launched = 0;  // by the rank's host
+  Ns launched = 0;  // end of the launch by the rank's host
   Ns start = 0;
-  Ns released = 0;  // transfers: when the channel is free again; others: end
+  Ns released = 0;  // for a transfer, the time at which its channel is free; for others, the end
   Ns end = 0;
 };
 
@@ -73,7 +73,7 @@ class Reference {
     }
   }
 
-  /// Recomputes one action's times from those of all others.
+  /// Computes the times of one action from those of all others. Returns true if they have changed.
   bool update(Item& item) {
     const Ns before_launched = item.launched;
     const Ns before_start = item.start;
@@ -85,12 +85,12 @@ class Reference {
     return item.launched != before_launched || item.start != before_start || item.end != before_end;
   }
 
-  /// The host launches after what stands before it in the list, and a compute action no earlier than the end
-  /// of the one `most_ahead` before it.
+  /// Returns the end of the launch of `item`. The launch waits for all launches before it in the list. A
+  /// compute action also waits for the end of the compute action that is `most_ahead` before it.
   Ns launched(const Item& item) const {
     if (!is_launched(item)) return 0;
     Ns begin = 0;
-    std::vector<Ns> ends;  // of the compute actions before it
+    std::vector<Ns> ends;  // ends of the compute actions before `item`
     for (const Item& other : items_) {
       if (other.rank != item.rank || other.position >= item.position || !is_launched(other)) continue;
       begin = std::max(begin, other.launched);
@@ -106,7 +106,7 @@ class Reference {
     return item.action.kind != ActionKind::reshard && item.group == item.position;
   }
 
-  /// Of the group of compute actions that it is in.
+  /// Returns the end of the launch of the group to which `item` belongs.
   Ns launched_with_group(const Item& item) const {
     for (const Item& first : items_) {
       if (first.rank == item.rank && first.position == item.group) return first.launched;
@@ -126,8 +126,9 @@ class Reference {
     return start;
   }
 
-  /// Program order: all compute actions before it on the rank; with a barrier, of all ranks in earlier
-  /// iterations; with blocking transfers, those before it, too.
+  /// Returns the earliest start by program order. `item` waits for all compute actions before it on the rank.
+  /// With a barrier, it also waits for those of all ranks in earlier iterations. With blocking transfers, it
+  /// also waits for the transfers before it.
   Ns after_program_order(const Item& item) const {
     Ns start = 0;
     for (const Item& other : items_) {
@@ -168,7 +169,7 @@ class Reference {
 
   // --- transfers ------------------------------------------------------------------------------------
 
-  /// The SEND (or the RECV) of the transfer that `item` is one end of.
+  /// Returns the SEND or the RECV of the transfer to which `item` belongs.
   const Item& other_end_or_self(const Item& item, bool want_send) const {
     if (is_send(item.action.kind) == want_send) return item;
     for (const Item& other : items_) {
@@ -208,7 +209,8 @@ class Reference {
     return compute.action.kind == ActionKind::backward || compute.action.kind == ActionKind::backward_input;
   }
 
-  /// Every transfer that stands before this end in the same queue of the rank has left the channel.
+  /// Returns the time at which all transfers before this SEND or RECV in the same queue of the rank have left
+  /// the channel.
   Ns after_queue(const Item& end) const {
     Ns start = 0;
     for (const Item& other : items_) {
@@ -246,8 +248,8 @@ class Reference {
     return p_.placement.rank_of(end.action.peer, end.action.microbatch % p_.unit_count());
   }
 
-  /// RECV k of a queue waits for the consumer of RECV k - capacity, which reads it: a late R only waits for
-  /// it.
+  /// Returns the earliest start by the channel's capacity. RECV k of a queue waits for the action that reads
+  /// the message of RECV k - capacity. A late R does not read it.
   Ns after_capacity(const Item& recv) const {
     if (e_.channels.capacity == 0) return 0;
     std::vector<const Item*> earlier;
@@ -287,7 +289,8 @@ class Reference {
     return start;
   }
 
-  /// The k-th collective of a group matches the k-th on every member.
+  /// Returns true if two items are the same collective. The k-th collective on one member is the k-th on
+  /// every other member.
   bool same_collective(const Item& a, const Item& b) const {
     return a.action.kind == b.action.kind && a.action.stage == b.action.stage &&
            occurrence(a) == occurrence(b);

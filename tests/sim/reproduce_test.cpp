@@ -1,4 +1,5 @@
-// The misses are the known ones, no tolerance is fitted, and what does not hold is seen.
+// Tests the reproductions of published figures: the misses are the known ones, no tolerance is fitted to a
+// figure, and unmet claims are found.
 
 #include "sim/published/reproduce.hpp"
 
@@ -34,13 +35,13 @@ std::vector<Answer> answers() {
   return all;
 }
 
-/// Every experiment with its figures; they are predicted once.
+/// Returns every experiment with its figures. They are predicted only once.
 const std::vector<Answer>& all_answers() {
   static const std::vector<Answer> kAnswers = answers();
   return kAnswers;
 }
 
-/// The names of the figures whose claim does not hold, one a line.
+/// Returns the names of the figures whose claims are not met, one on each line.
 std::string misses() {
   std::string names;
   for (const Answer& answer : all_answers()) {
@@ -51,7 +52,7 @@ std::string misses() {
   return names;
 }
 
-// A figure that begins to miss and one that no longer misses are both a change to look at.
+// The test fails if a figure newly misses its claim, and also if a known miss is now met.
 TEST(Reproduce, TheMissesAreTheKnownOnes) {
   const std::filesystem::path file =
       std::filesystem::path(source_path()) / "tests" / "sim" / "published_misses.txt";
@@ -96,7 +97,7 @@ TEST(Reproduce, EveryClaimFailsWhenItsPredictionMoves) {
   }
 }
 
-// A tolerance that is as wide as the figure tests nothing.
+// A tolerance that is as large as the figure would test nothing.
 TEST(Reproduce, TolerancesAreASmallPartOfTheFigure) {
   for (const Answer& answer : all_answers()) {
     for (const ReproducedFigure& figure : answer.figures) {
@@ -137,7 +138,8 @@ TEST(Reproduce, OnlyAnOrderInWordsHasABoundAndNoPublishedNumber) {
   }
 }
 
-// No single part of the bandwidth explains PipeDream's table: what one was fitted on is never tested.
+// No single part of the bandwidth explains PipeDream's table. A figure to which a part was fitted is not a
+// test.
 TEST(Reproduce, WhatAnEfficiencyWasFittedOnIsNotTested) {
   for (const ReproducedFigure& figure : reproduce_pipedream_table_1()) {
     if (figure.figure_class != FigureClass::fitted) continue;
@@ -150,7 +152,7 @@ TEST(Reproduce, MeasuredStepsArePredictedWithConstantsOfOtherModels) {
   EXPECT_EQ(std::ranges::count_if(figures, &ReproducedFigure::is_printed), 22);
 }
 
-// 8 plain rows; links are free, and the optimizer is left out.
+// There are 8 rows and their mean. In the prediction, links and the optimizer take no time.
 TEST(Reproduce, MeasuredStagesMakeTheMeasuredIteration) {
   const auto figures = reproduce_stage_times();
   ASSERT_EQ(figures.size(), 9U);
@@ -178,7 +180,7 @@ TEST(Reproduce, ABoundHoldsOnItsSideHoweverFar) {
   EXPECT_FALSE(no_less("", 0.99).holds());
 }
 
-// 50.2 stands for 50.15 to 50.25.
+// The printed figure 50.2 means 50.15 to 50.25.
 TEST(Reproduce, APrintedDigitStandsForHalfAUnitOnBothSides) {
   EXPECT_TRUE(rounded(1, "", 50.2, 50.25).holds());
   EXPECT_FALSE(rounded(1, "", 50.2, 50.26).holds());

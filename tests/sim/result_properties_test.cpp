@@ -1,5 +1,5 @@
-// Whatever is simulated, the result can be: over random experiments, and over random scenarios whose times
-// and sizes go beyond what 64 bits count.
+// Tests that every simulated result is possible: for random experiments, and for random scenarios with times
+// and sizes that may exceed 64 bits.
 
 #include <rapidcheck.h>
 
@@ -69,7 +69,7 @@ TEST(ResultProperties, ALongestPathGoesForwardInTimeAndEndsWithTheLastAction) {
   }));
 }
 
-/// "7e12": any magnitude up to beyond 64 bits.
+/// Returns a random number as text, such as "7e12". It may exceed 64 bits.
 std::string amount() {
   const int digits = *rc::gen::inRange(1, 10);
   const int exponent =
@@ -100,7 +100,7 @@ TEST(ResultProperties, AScenarioOfAnyMagnitudeIsRefusedOrHasAResultThatCanBe) {
     const auto experiment =
         scenario ? prepare(*scenario) : tl::unexpected(UserError{.message = scenario.error()});
     if (!experiment) {
-      // Others are for shapes that the schedule does not take.
+      // All other errors are about shapes that the schedule refuses.
       const std::string& why = experiment.error().message;
       if (why.find("64 bits") != std::string::npos || why.find("too large") != std::string::npos) ++refused;
       return;
@@ -110,7 +110,7 @@ TEST(ResultProperties, AScenarioOfAnyMagnitudeIsRefusedOrHasAResultThatCanBe) {
     ++simulated;
     check_result(*result);
   }));
-  // The seed differs from run to run, and so do the counts.
+  // Each run has another seed, so the counts vary.
   EXPECT_GE(simulated, 1);
   EXPECT_GE(refused, 1);
 }
@@ -137,8 +137,8 @@ TEST(ResultProperties, ASearchIsNotBegunWithTimesThatItCannotAddUp) {
             std::string::npos);
 }
 
-// Whichever way a run takes, a result that cannot be is not made of it. A price below nothing, which no
-// reader lets through, makes one of any run.
+// No kind of run may return an impossible result. A negative price, which readers refuse, makes the result of
+// any run impossible.
 
 Scenario priced_below_nothing(int microbatches) {
   Scenario scenario =
@@ -187,7 +187,8 @@ TEST(ImpossibleResults, AreNotMadeWithRatesOfAModel) {
                   testing::StartsWith("throughput.model_flops_per_second_per_device: expected at least 0")));
 }
 
-/// A run of the experiment by nobody: as the critical path has it, with such an error of its clocks.
+/// Passes a made-up run of the experiment to measure(). The run has the times of the critical path, with this
+/// error of the clocks.
 void measure_with_clock_error(const Experiment& experiment, Ns clock_error_ns) {
   const OccupyFamily family(experiment, {});
   const auto execute = [&](const PreparedRun& run) {

@@ -1,6 +1,5 @@
-// Noise makes runs slower and failures make them repeat work. Trials with noise are equal on any number of
-// cores, bounded by what is drawn, and equal to a plain simulation of the costs that they stand for. Goodput
-// follows.
+// Tests trials with noise: they do not depend on the number of cores, are within the bounds of the noise, and
+// equal simulations with the disturbed costs. The second half tests the goodput of jobs with failures.
 
 #include <algorithm>
 #include <cmath>
@@ -47,7 +46,7 @@ TEST(MonteCarlo, WithoutNoiseIsThePrediction) {
   EXPECT_EQ(makespans.sorted, (std::vector<Ns>{predicted, predicted, predicted}));
 }
 
-// Each trial is a walk of its own over the disturbed durations, whatever runs eight of them at once.
+// The engine runs eight trials at once, but each must equal a separate walk with its disturbed durations.
 TEST(MonteCarlo, TrialsAreWalksOverDisturbedDurations) {
   const Noise noise{.jitter = 0.3, .straggler_chance = 0.4, .slowdown = 2, .seed = 7};
   for (const auto& [name, copies] : std::vector<std::pair<const char*, std::int32_t>>{
@@ -65,7 +64,7 @@ TEST(MonteCarlo, TrialsAreWalksOverDisturbedDurations) {
                                        {.channels = channels, .iterations = program.iterations});
       const WalkDurations durations = walk_durations(experiment, flat);
       std::vector<Ns> expected;
-      for (std::uint64_t trial = 0; trial < 21; ++trial)  // two batches of eight, and a part of one
+      for (std::uint64_t trial = 0; trial < 21; ++trial)  // two batches of eight, and a smaller one
         expected.push_back(last_end(walk(flat, disturbed(durations, flat, noise, trial), channels).value()));
       std::ranges::sort(expected);
       const auto found = monte_carlo(experiment, noise, {.count = 21, .engine = Engine::critical_path});
@@ -81,7 +80,7 @@ TEST(MonteCarlo, StaysBetweenTheExtremesOfItsFactors) {
   EXPECT_GE(makespans.sorted.front(), critical_path(one_f_one_b(800))->makespan_ns);
   EXPECT_LE(makespans.sorted.back(), critical_path(one_f_one_b(1200))->makespan_ns);
   EXPECT_LT(makespans.sorted.front(), makespans.sorted.back());
-  // The maximum over paths grows with their spread: noise costs time on average.
+  // The makespan is a maximum over paths, so noise makes it longer on average.
   EXPECT_GT(makespans.mean_ns(), static_cast<double>(makespans.undisturbed_ns));
 }
 
@@ -91,7 +90,7 @@ TEST(MonteCarlo, AClusterOfStragglersIsAsSlowAsTheyAre) {
   EXPECT_EQ(makespans.sorted.back(), makespans.sorted.front());
 }
 
-// Eight microbatches of 3000 s on four ranks are 96,000 s of computing; 2^62 ns are 4.6e9 s.
+// Eight microbatches of 3000 s on four ranks are 96,000 s of computation. 2^62 ns are 4.6e9 s.
 TEST(MonteCarlo, RefusesNoiseBeyondTheTimesThatAreCounted) {
   const Experiment long_run = one_f_one_b(Ns{1'000'000'000'000});
   EXPECT_FALSE(noise_fault(long_run, {.jitter = 1, .straggler_chance = 0.1, .slowdown = 20'000}));
@@ -107,7 +106,7 @@ TEST(MonteCarlo, RefusesNoiseBeyondTheTimesThatAreCounted) {
 }
 
 TEST(MonteCarlo, StragglersComeAsOftenAsTheirChance) {
-  // One rank alone: a trial is slow or it is not.
+  // With a single rank, a trial has one of two makespans.
   const Experiment alone = uniform_experiment("gpipe", {.stages = 1, .microbatches = 1},
                                               {.forward_ns = 1000, .backward_ns = 2000});
   const NoisyMakespans makespans = noisy(alone, {.straggler_chance = 0.25, .slowdown = 2}, 4000);
@@ -135,7 +134,7 @@ TEST(MonteCarlo, PercentilesAreOfTheNearestRank) {
   EXPECT_DOUBLE_EQ(four.mean_ns(), 25);
 }
 
-/// VGG-16 on four servers, whose uplinks carry activations one way and gradients the other.
+/// Returns VGG-16 on four servers. The uplinks carry activations in one direction and gradients in the other.
 Experiment vgg16_on_cluster_a() {
   const auto scenario = load_scenario(source_path("scenarios/library/vgg16-cluster-a.yaml"));
   EXPECT_TRUE(scenario) << scenario.error();
@@ -159,15 +158,15 @@ TEST(MonteCarlo, TakesTheEngineThatIsAskedFor) {
   EXPECT_EQ(makespans->undisturbed_ns, critical_path(experiment)->makespan_ns);
 }
 
-// Goodput against a simulation of the failures themselves, and the best interval against sqrt(2 C M).
+// Compares the goodput with a simulation of the failures, and the best interval with sqrt(2 C M).
 
-/// Lives through `segments` intervals of work, failure by failure.
+/// Simulates `segments` intervals of work with random failures, and returns the goodput.
 double simulated_goodput(const Failures& failures, double interval, int segments) {
   std::mt19937_64 random(5);
   std::exponential_distribution<double> life(failures.devices / failures.device_mtbf);
   double time = 0;
   for (int segment = 0; segment < segments; ++segment) {
-    bool restarting = false;  // the first attempt goes on from the checkpoint before
+    bool restarting = false;  // the first attempt continues from the last checkpoint without a restart
     while (true) {
       const double needed = (restarting ? failures.restart : 0) + interval + failures.save;
       const double until_failure = life(random);
@@ -187,7 +186,8 @@ TEST(Goodput, OfAJobThatNeverFailsIsWhatSavingLeaves) {
 }
 
 TEST(Goodput, IsThatOfALifeWithFailures) {
-  // Daly's restart is as likely to fail as work is. Without a restart the two are the same process.
+  // In Daly's formula, a failure may also happen during a restart. If a restart takes no time, formula and
+  // simulation describe the same process.
   for (const double interval : {20.0, 100.0, 400.0}) {
     const Failures failures{.device_mtbf = 8000, .devices = 16, .save = 15, .restart = 0};
     EXPECT_NEAR(goodput(failures, interval), simulated_goodput(failures, interval, 200'000),
@@ -197,7 +197,8 @@ TEST(Goodput, IsThatOfALifeWithFailures) {
 }
 
 TEST(Goodput, CountsRestarts) {
-  // The formula charges e^(R/M) on all attempts, the simulated life R behind a failure: close for R << M.
+  // The formula multiplies the time of all attempts by e^(R/M). The simulation adds R after each failure.
+  // Both are nearly equal if R << M.
   const Failures failures{.device_mtbf = 8000, .devices = 16, .save = 15, .restart = 20};
   EXPECT_NEAR(goodput(failures, 100), simulated_goodput(failures, 100, 200'000), 0.03);
   EXPECT_LT(goodput(failures, 100), goodput({.device_mtbf = 8000, .devices = 16, .save = 15}, 100));

@@ -1,6 +1,6 @@
-// Makespans, pauses and peaks of the schedules: closed forms over ranges, and the figures that papers and
-// public generators state. f, b, i, w, c: forward, backward, its two halves, latency; K ranks, M
-// microbatches, v chunks a rank.
+// Compares makespans, pauses and peaks of the schedules with formulas, and with figures of papers and public
+// generators. f and b are the times of forward and backward, i and w those of the two halves of the backward,
+// and c is the latency. There are K ranks, M microbatches and v chunks for each rank.
 
 #include <algorithm>
 #include <cstddef>
@@ -34,7 +34,8 @@ namespace {
 using testing::Each;
 using testing::ElementsAre;
 
-/// Durations of one stage. A pair takes the sum of its leaves unless it is stated.
+/// Returns the durations of one stage. If `pair` is not given, an overlapped pair takes the sum of its two
+/// actions.
 StageCost times(Ns forward, Ns input, Ns weight, Ns pair = -1) {
   return {.forward_ns = forward,
           .backward_ns = input + weight,
@@ -45,10 +46,10 @@ StageCost times(Ns forward, Ns input, Ns weight, Ns pair = -1) {
 }
 const StageCost kEqualTimes = times(1, 1, 1);
 
-/// What the tests below look at.
+/// The figures that the tests below compare.
 struct Figures {
   Ns makespan = 0;
-  Ns longest_span = 0;  ///< over the ranks, from the first to the last action
+  Ns longest_span = 0;  ///< longest time from a rank's first start to its last end
   std::vector<Ns> idle{};
   std::vector<std::int64_t> peaks{};  ///< live activations
 };
@@ -110,7 +111,8 @@ TEST(ScheduleFigures, InterleavedZeroBubbleLeavesAThirdOfTheBubbleOfOneChunk) {
   }
 }
 
-// Qi et al., section 2: for w <= f a rank pauses (K-1) max(0, f + i - 2w) between its first and last action.
+// If w <= f, a rank is idle for (K-1) max(0, f + i - 2w) between its first and last action (Qi et al.,
+// section 2).
 TEST(ScheduleFigures, ZbH2RunsWithoutAPauseWhereWeightsTakeHalfOfTheRest) {
   for (const auto& [f, i, w] : std::vector<std::tuple<Ns, Ns, Ns>>{
            {1, 1, 1}, {3, 3, 3}, {2, 5, 1}, {5, 2, 1}, {4, 4, 3}, {6, 4, 5}}) {
@@ -124,7 +126,7 @@ TEST(ScheduleFigures, ZbH2RunsWithoutAPauseWhereWeightsTakeHalfOfTheRest) {
   }
 }
 
-// Qi et al.: with M <= K, 1F1B takes (M+K-1)(f+i+w) and ZB-H1 (M+K-1)(f+i) + w.
+// With M <= K, 1F1B takes (M+K-1)(f+i+w), and ZB-H1 takes (M+K-1)(f+i) + w (Qi et al.).
 TEST(ScheduleFigures, FewMicrobatchesLeaveOnlyTheLastWeightOutsideTheWayThrough) {
   for (std::int32_t k = 1; k <= 6; ++k) {
     for (std::int32_t m = 1; m <= k; ++m) {
@@ -135,7 +137,7 @@ TEST(ScheduleFigures, FewMicrobatchesLeaveOnlyTheLastWeightOutsideTheWayThrough)
   }
 }
 
-// Qi et al., Tables 1 and 2, K = 4, M = 8 and F = I = W = 1.
+// Source: Qi et al., Tables 1 and 2, with K = 4, M = 8 and F = I = W = 1.
 TEST(ScheduleFigures, ZeroBubbleSpansOfFourStages) {
   const Shape shape{.stages = 4, .microbatches = 8};
   EXPECT_EQ(figures("1f1b", shape, kEqualTimes).longest_span, 33);
@@ -144,8 +146,8 @@ TEST(ScheduleFigures, ZeroBubbleSpansOfFourStages) {
   EXPECT_EQ(figures("zb-h2", shape, kEqualTimes).makespan, 27);
 }
 
-// The same: worker i (from 1) keeps (K-i+1) M_B + (i-1) M_W with ZB-H1 and (2K-2i+1) M_B + (2i-2) M_W with
-// ZB-H2, where I gives back M_B - M_W.
+// Source: Qi et al., Tables 1 and 2. Worker i, counted from 1, holds (K-i+1) M_B + (i-1) M_W with ZB-H1, and
+// (2K-2i+1) M_B + (2i-2) M_W with ZB-H2. I releases M_B - M_W.
 TEST(ScheduleFigures, ZeroBubbleKeepsTheStatedActivationBytes) {
   constexpr Bytes kBoth = 34;    // M_B
   constexpr Bytes kWeight = 32;  // M_W
@@ -179,7 +181,8 @@ TEST(ScheduleFigures, SlicesShortenTheBubbleBySoManyTimes) {
   }
 }
 
-// Where a link takes no longer than half of a microbatch's work, only the way through is longer.
+// If a link takes at most half of the time of a microbatch's work, the latency only delays the first
+// microbatch on its way through the pipeline and back.
 TEST(ScheduleFigures, EagerOneFOneBHidesLatency) {
   for (std::int32_t k = 2; k <= 8; ++k) {
     for (std::int32_t m = 1; m <= 24; ++m) {
@@ -219,8 +222,9 @@ struct Row {
   Ns makespan8;  ///< K = 8, M = 16
 };
 
-// F = I = W = 1, B = 2, a pair 3; a chunk is a stage. The programs of PyTorch 2.11 and of
-// deepseek-ai/DualPipe (commit 3da1bbea), timed by an independent as-soon-as-possible simulation.
+// The programs are those of PyTorch 2.11 and of deepseek-ai/DualPipe (commit 3da1bbea). An independent
+// simulation computed the figures, with F = I = W = 1, B = 2, and 3 for an overlapped pair. Each chunk is a
+// stage.
 TEST(ScheduleFigures, UnitTimesOfTheSchedulesOfPyTorch) {
   const std::vector<Row> rows = {
       {"gpipe", 1, 33, {8, 8, 8, 8}, 69},
@@ -241,7 +245,7 @@ TEST(ScheduleFigures, UnitTimesOfTheSchedulesOfPyTorch) {
     shape.microbatches = 16;
     EXPECT_EQ(figures(row.schedule, shape, times(1, 1, 1, 3)).makespan, row.makespan8);
   }
-  // Fewer microbatches than ranks: a bubble of 5 instead of 3.
+  // With fewer microbatches than ranks, the bubble is 5 instead of 3.
   EXPECT_EQ(
       figures("interleaved-zero-bubble", {.stages = 4, .microbatches = 3, .virtual_stages = 2}, kEqualTimes)
           .makespan,
@@ -250,7 +254,7 @@ TEST(ScheduleFigures, UnitTimesOfTheSchedulesOfPyTorch) {
 
 // --- two directions --------------------------------------------------------------------------------------
 
-// DeepSeek-V3, Table 2: bubble (K/2 - 1)(F&B + B - 3W), K + 1 activations.
+// Source: DeepSeek-V3, Table 2. The bubble is (K/2 - 1)(F&B + B - 3W), and a rank holds K + 1 activations.
 TEST(ScheduleFigures, DualPipesPublishedBubbleHoldsForEqualHalves) {
   for (std::int32_t k = 2; k <= 8; k += 2) {
     for (std::int32_t m = 2 * k; m <= 24; m += 2) {
@@ -268,7 +272,8 @@ TEST(ScheduleFigures, DualPipesPublishedBubbleHoldsForEqualHalves) {
 }
 
 TEST(ScheduleFigures, DualPipesBubbleIsThatOfItsMiddleWherePairsAreFaster) {
-  // F = W = 1, F&B = 2.5, in half units: 4.5 in the middle, 3.5 at the ends.
+  // F = W = 1 and F&B = 2.5, in units of a half. The bubble is 4.5 on the middle ranks and 3.5 on the ranks
+  // at the ends.
   const Figures all = figures("dualpipe", {.stages = 8, .microbatches = 20}, times(2, 2, 2, 5));
   EXPECT_EQ(all.idle.front(), 7);
   EXPECT_EQ(all.idle.back(), 7);
@@ -277,7 +282,7 @@ TEST(ScheduleFigures, DualPipesBubbleIsThatOfItsMiddleWherePairsAreFaster) {
   EXPECT_EQ(*std::ranges::max_element(all.idle), 9);
 }
 
-// The published formula gives 9, 12 and 18 here.
+// For these cases, the published formula gives 9, 12 and 18.
 TEST(ScheduleFigures, DualPipeVsPublishedBubbleIsWrongForUnequalHalves) {
   const auto bubble = [](Ns f, Ns i, Ns w) {
     const Figures all = figures("dualpipe-v", {.stages = 4, .microbatches = 8}, times(f, i, w));
@@ -288,8 +293,8 @@ TEST(ScheduleFigures, DualPipeVsPublishedBubbleIsWrongForUnequalHalves) {
   EXPECT_EQ(bubble(3, 2, 1), 21);
 }
 
-// Li and Hoefler, SC'21, Table 2: (D-2)/(2N+D-2) of the time where F and B take equally long, and D/2+1 to D
-// activations.
+// Source: Li and Hoefler, SC'21, Table 2. If F and B take equally long, the bubble is (D-2)/(2N+D-2) of the
+// time. A rank holds D/2+1 to D activations.
 TEST(ScheduleFigures, ChimeraTakes2MPlusDMinus2Slots) {
   for (std::int32_t d = 2; d <= 8; d += 2) {
     for (std::int32_t units = 1; units <= 4; ++units) {
@@ -329,7 +334,8 @@ TEST(ScheduleFigures, HanayoHasChimerasBubbleWithoutASecondCopyOfTheWeights) {
   }
 }
 
-// A microbatch begins its way back when it has come through, b after b behind the one before it.
+// The backwards of a microbatch start when its forwards have passed all ranks. On each rank they follow those
+// of the microbatch before it.
 TEST(ScheduleFigures, GemsTakesTurnsWithOneActivationARank) {
   for (std::int32_t k = 1; k <= 8; ++k) {
     for (std::int32_t m = 1; m <= 8; ++m) {
@@ -340,7 +346,7 @@ TEST(ScheduleFigures, GemsTakesTurnsWithOneActivationARank) {
   }
 }
 
-// Chimera, Table 2: GEMS idles (D-1)/(D+1/2) of the time, with b = 2f.
+// Source: Chimera, Table 2. With b = 2f, GEMS is idle for (D-1)/(D+1/2) of the time.
 TEST(ScheduleFigures, GemsReachesTheBubbleThatChimerasAuthorsState) {
   for (const std::int32_t k : {2, 4, 8, 16}) {
     const auto time = [&](std::int32_t m) {
@@ -362,7 +368,7 @@ struct PublishedCase {
   std::vector<std::int64_t> peaks;
 };
 
-// Commit 39f2c186, its own generators run; times in thousandths.
+// The figures come from the generators of commit 39f2c186, with times in thousandths.
 TEST(ScheduleFigures, OneFOneBAndInterleavedAsTheZeroBubbleGeneratorsTimeThem) {
   const StageCost equal = times(1000, 1000, 1000);
   const StageCost measured = times(4959, 5217, 3519);
@@ -404,8 +410,8 @@ TEST(ScheduleFigures, EveryRowOfTheZeroBubbleGeneratorsForTheseSchedules) {
   EXPECT_EQ(cases, 12);
 }
 
-// The table's figures and a simulation's, which searches as well, also where the order that is constructed is
-// a poor one: v = 3 with M above K and no multiple of it.
+// The figures of the schedule table equal those of a simulation, also for schedules that search their order.
+// With v = 3 and an M above K that is not a multiple of K, the order before the search is a poor one.
 TEST(ScheduleFigures, AreThoseOfASimulation) {
   for (const ScheduleInfo& schedule : schedule_table()) {
     for (const auto& [stages, microbatches, chunks] :

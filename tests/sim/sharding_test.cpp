@@ -1,4 +1,4 @@
-// What ZeRO costs in time and saves in memory (Rajbhandari et al., SC'20, sections 5 and 7).
+// Tests the time that ZeRO costs and the memory that it saves (Rajbhandari et al., SC'20, sections 5 and 7).
 
 #include <cstddef>
 #include <cstdint>
@@ -29,7 +29,8 @@ struct Costs {
   Ns backward_ns = 0;
 };
 
-/// `buckets` stages on all of `ranks` ranks, one microbatch each.
+/// Returns data parallelism on `ranks` ranks with one microbatch for each rank. Each of the `buckets` stages
+/// is on all ranks.
 Experiment data_parallel(std::int32_t ranks, std::int32_t buckets, std::int32_t sharding, Costs costs = {},
                          std::int32_t iterations = 1, Gather gather = Gather::microbatch) {
   Shape shape{.stages = buckets,
@@ -47,7 +48,7 @@ Experiment data_parallel(std::int32_t ranks, std::int32_t buckets, std::int32_t 
   return experiment_of(program, uniform_costs(program, stage), uniform_links(ranks, kBytesPerSecond, 0));
 }
 
-/// Of one of `ranks` parts of a bucket over a link, as a ring passes them on, n - 1 times.
+/// Returns the time in which a ring passes the parts of a bucket on, n - 1 times over each link.
 Ns ring_pass_ns(std::int32_t ranks) { return (ranks - 1) * kShardedWeights / ranks; }
 
 TEST(ShardedTraffic, OfStages1And2IsThatOfAnAllReduce) {
@@ -61,7 +62,7 @@ TEST(ShardedTraffic, OfStages1And2IsThatOfAnAllReduce) {
   }
 }
 
-// F gathers all buckets, and B does again.
+// F gathers all buckets, and B gathers them again.
 TEST(ShardedTraffic, OfStage3IsOneAndAHalfTimesAsMuch) {
   for (const std::int32_t buckets : {1, 4, 10, 100}) {
     EXPECT_EQ(makespan_ns(data_parallel(4, buckets, 3)), 3 * buckets * ring_pass_ns(4));
@@ -74,7 +75,8 @@ TEST(ShardedTraffic, OfStage3ByStepIsThatOfAnAllReduce) {
   }
 }
 
-// Four microbatches of each copy: gathers both ways and a scatter of each, or one gather and one scatter.
+// Each copy has four microbatches. Either each microbatch has two gathers and one scatter, or a whole step
+// has one gather and one scatter.
 TEST(ShardedTraffic, GrowsWithTheMicrobatchesUnlessItIsByStep) {
   const auto exchanged_ns = [](std::int32_t sharding, Gather gather) {
     const Shape shape{
@@ -121,10 +123,10 @@ TEST(ShardedTraffic, IsTheSameOnSharedLinks) {
   }
 }
 
-// A rank's gradients are on their way while it computes; only the first layers' are waited for.
+// Gradients are reduced while the rank computes. The rank only waits for those of the first layers.
 TEST(Buckets, HideTheReductionBehindTheBackwardPass) {
   constexpr Ns kBackward = 8'000'000;
-  constexpr Bytes kGradients = 4'000'000;  // 4 ms for two ranks
+  constexpr Bytes kGradients = 4'000'000;  // take 4 ms between two ranks
   const auto step_ns = [&](std::int32_t buckets) {
     Shape shape{.stages = 1, .microbatches = 2};
     shape.replicas = {2};
@@ -167,7 +169,8 @@ TEST(ShardedMemory, HasPartsOfTheStateFromStage1On) {
   }
 }
 
-// A bucket's gradients are whole until they have been reduced, while the next one's come.
+// The gradients of a bucket are whole until they are reduced. During the reduction, those of the next bucket
+// appear.
 TEST(ShardedMemory, HasPartsOfReducedGradientsFromStage2On) {
   for (const std::int32_t buckets : {1, 2, 10}) {
     for (const std::int32_t sharding : {0, 1}) {
@@ -183,7 +186,8 @@ TEST(ShardedMemory, HasPartsOfReducedGradientsFromStage2On) {
   }
 }
 
-// At most three buckets are gathered beside the parts of all, as long as passes hide the gathers.
+// If the passes hide the gathers, at most three whole buckets are in memory, in addition to the parts of all
+// buckets.
 TEST(ShardedMemory, HasPartsOfWeightsInStage3) {
   EXPECT_EQ(peak(data_parallel(4, 10, 2), MemoryCategory::weights), 10 * kShardedWeights);
   const Costs long_passes{.forward_ns = 10'000'000, .backward_ns = 10'000'000};
@@ -192,8 +196,8 @@ TEST(ShardedMemory, HasPartsOfWeightsInStage3) {
   EXPECT_EQ(peak(data_parallel(4, 1, 3), MemoryCategory::weights), kShardedWeights / 4 + kShardedWeights);
 }
 
-// Two microbatches of each copy, one backward pass after the other: whole gradients while one of them runs,
-// or from the first one to the end of the second.
+// Each copy has two microbatches. Whole gradients are held only during each backward pass, or from the start
+// of the first one to the end of the second one.
 TEST(ShardedMemory, HasWholeGradientsBetweenMicrobatchesByStepAlone) {
   const auto held_between = [](Gather gather) {
     const Shape shape{.stages = 1, .microbatches = 4, .data_parallel = 2, .sharding = 2, .gather = gather};
@@ -202,7 +206,7 @@ TEST(ShardedMemory, HasWholeGradientsBetweenMicrobatchesByStepAlone) {
     const Experiment experiment =
         experiment_of(program, uniform_costs(program, stage), uniform_links(2, kBytesPerSecond, 0));
     const auto memory = memory_of(*critical_path(experiment), experiment, {.samples = true});
-    // 0F0 0B0 0F2 0B2: the second forward pass runs until 30 ms.
+    // In the list 0F0 0B0 0F2 0B2, the second forward pass ends at 30 ms.
     Bytes held = 0;
     for (const MemorySample& sample : memory.front().samples) {
       if (sample.time_ns < 30'000'000)
@@ -214,7 +218,7 @@ TEST(ShardedMemory, HasWholeGradientsBetweenMicrobatchesByStepAlone) {
   EXPECT_EQ(held_between(Gather::step), kShardedWeights);
 }
 
-// The second microbatch makes a whole gradient beside the part of the first one's.
+// The second microbatch makes a whole gradient, in addition to the reduced part of the first one.
 TEST(ShardedMemory, HasAWholeGradientBesideThePartThatIsReduced) {
   const auto peak_by = [](Gather gather) {
     const Shape shape{.stages = 1, .microbatches = 4, .data_parallel = 2, .sharding = 2, .gather = gather};

@@ -1,5 +1,6 @@
-// The event engine runs transfers that share links: cases by hand, how sure a makespan is, and collectives on
-// a torus. contention_test.cpp compares it with a plain network on random programs.
+// Tests the event engine on transfers that share links: cases that are computed by hand, the certainty of a
+// makespan, and collectives on a torus. contention_test.cpp compares it with a slow reference on random
+// programs.
 
 #include <cstdint>
 #include <string>
@@ -25,7 +26,8 @@
 namespace penstock {
 namespace {
 
-/// Ranks 0 and 1 send one activation of 100 bytes each to ranks 2 and 3 over one link of 1 byte a nanosecond.
+/// Returns an experiment in which ranks 0 and 1 each send an activation of 100 bytes, to ranks 2 and 3. Both
+/// cross one link, which carries 1 byte in a nanosecond.
 ///
 ///   rank 0 --+                    +-- rank 2
 ///           left === 1 B/ns === right
@@ -85,7 +87,8 @@ TEST(EventEngine, AGradientReductionSlowsTheBackwardPassThatItOverlaps) {
   CostTable costs{.stages = {{.forward_ns = 100, .backward_ns = 200, .gradients = 1000},
                              {.forward_ns = 50, .backward_ns = 100}},
                   .edges = {{400, 400}}};
-  // All three devices on one switch: reductions and activations leave rank 0 over the same link.
+  // All three devices are connected to one switch, so reductions and activations leave rank 0 over the same
+  // link.
   const Cluster star = *two_level_cluster(
       {.nodes = 1, .devices_per_node = 3, .intra_bytes_per_second = 1e9, .memory_bytes = {}});
   const Experiment experiment = experiment_of(program, costs, star);
@@ -98,8 +101,8 @@ TEST(EventEngine, EqualInputsGiveEqualTimelines) {
   EXPECT_EQ(*event_simulation(experiment), *event_simulation(experiment));
 }
 
-/// Four replicas of one stage reduce 4000 bytes after each minibatch; replica r is device `order[r]` of two
-/// servers of two.
+/// Returns an experiment in which four replicas of one stage reduce 4000 bytes after each minibatch. Replica
+/// r is on device `order[r]` of two servers with two devices each.
 Experiment reducing_replicas(const std::vector<std::int32_t>& order) {
   const Program program = *generate("data-parallel", {.stages = 1, .microbatches = 4, .replicas = {4}});
   const CostTable costs{.stages = {{.forward_ns = 100, .backward_ns = 200, .gradients = 4000}}, .edges = {}};
@@ -111,8 +114,9 @@ Experiment reducing_replicas(const std::vector<std::int32_t>& order) {
   return experiment_of(program, costs, cluster);
 }
 
-// 2 (4-1)/4 of 4000 bytes over an uplink of 1 byte a nanosecond: 6000. Numbered across the servers, all four
-// hops of the ring in the ranks' order cross the uplinks, two in each direction.
+// A ring sends 2 (4-1)/4 of the 4000 bytes over an uplink that carries 1 byte in a nanosecond, which takes
+// 6000 ns. If the ring had the order of ranks that alternate between servers, all four hops would cross the
+// uplinks, two in each direction.
 TEST(EventEngine, ARingGoesServerByServerHoweverReplicasArePlaced) {
   const Experiment in_turn = reducing_replicas({0, 2, 1, 3});
   EXPECT_EQ(event_simulation(in_turn)->makespan_ns, 300 + 6000);
@@ -120,7 +124,8 @@ TEST(EventEngine, ARingGoesServerByServerHoweverReplicasArePlaced) {
   EXPECT_FALSE(links_are_shared(in_turn)) << "each uplink carries one hop";
 }
 
-// Four devices on one bus of 1 byte a nanosecond, which all four hops cross at once.
+// Four devices share one bus, which carries 1 byte in a nanosecond. All four hops of the ring cross it at the
+// same time.
 TEST(EventEngine, HopsOfOneRingShareALink) {
   ClusterBuilder builder("bus");
   std::vector<std::int32_t> devices;
@@ -139,14 +144,14 @@ TEST(EventEngine, HopsOfOneRingShareALink) {
   EXPECT_EQ(event_simulation(experiment)->makespan_ns, 300 + 4 * 6000);
 }
 
-// When `simulate` says how sure a makespan is.
+// The note of `simulate` about the certainty of a makespan.
 
 using testing::Contains;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-/// 24 pipelines over four servers. With 8 MiB a message the links are full most of the time, with 64 KiB
-/// messages hardly meet.
+/// Returns 24 pipelines over four servers. With messages of 8 MiB, the links are usually full. With messages
+/// of 64 KiB, messages rarely meet.
 Experiment pipelines(Bytes message_bytes) {
   return pipelines_on_shared_links(
       {.pipelines = 24, .stages = 4, .microbatches = 24, .message_bytes = message_bytes});
@@ -188,10 +193,10 @@ TEST(SharingBand, NothingRunsNothingIsUnsure) {
   EXPECT_EQ(sharing_band(empty, 0), 0);
 }
 
-// Data parallelism on a torus, by both engines, against the closed form of its collectives.
+// Compares data parallelism on a torus, by both engines, with the formula of its collectives.
 
-/// One step of 12 replicas on a 3 x 4 torus of 1 GB/s and 7 ns, in which nothing but 12 MB of gradients takes
-/// time.
+/// Returns one step of 12 replicas on a 3 x 4 torus with 1 GB/s and 7 ns. Only the reduction of 12 MB of
+/// gradients takes time.
 Scenario reduction_on(const std::string& cluster, const std::string& schedule = "") {
   const std::string text =
       "model: {stages: {forward: 0, backward: 0, gradients: 12 MB}}\n"
@@ -215,7 +220,7 @@ Result run_of(const Scenario& scenario, Engine engine) {
   return result.value_or(Result{});
 }
 
-// Each device sends 11/12 of the bytes twice, in 2 (2 + 3) steps.
+// Each device sends 2 x 11/12 of the bytes, in 2 (2 + 3) steps.
 TEST(TorusRun, AllReduceGoesByDimensionInBothEngines) {
   for (const Engine engine : {Engine::critical_path, Engine::event}) {
     const Result result = run_of(reduction_on(kTorus), engine);

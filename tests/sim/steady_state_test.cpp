@@ -1,5 +1,6 @@
-// The extrapolated rate is the simulated one, and does not depend on how long the run is. Runs of a few
-// passes come first, endless streams of asynchronous schedules follow.
+// Tests that the steady rate equals the rate of long simulations and does not depend on the length of the
+// run. The first half tests repeated passes of synchronous schedules, the second half endless streams of
+// asynchronous ones.
 
 #include <cstddef>
 #include <cstdint>
@@ -48,8 +49,8 @@ Experiment uneven(const std::string& schedule, const Shape& shape) {
   return experiment_of(program, costs, uniform_links(program.rank_count(), 1e9, 9));
 }
 
-/// The obvious way: all passes one after the other, as long as it takes until the last one repeats an earlier
-/// one.
+/// Returns the period by a simple method: it simulates more and more passes until the last pass repeats an
+/// earlier one.
 std::optional<Period> period_of_timelines(Experiment experiment) {
   for (const std::int32_t passes : {2, 4, 8, 16, 32, 64}) {
     experiment.program.iterations = passes;
@@ -192,8 +193,9 @@ TEST(SteadyState, ATooShortStreamShowsNoPeriod) {
   EXPECT_FALSE(steady_period(uneven("1f1b-rr", {.stages = 4, .microbatches = 4}), Engine::critical_path));
 }
 
-// GNMT-8 on four balanced stages (its profile's cut at 25.868 ms, PipeDream's released profiles): one
-// minibatch in flight takes the sum of the stages, four hide all but the slowest.
+// The model is GNMT-8 on four balanced stages, of which the slowest takes 25.868 ms (PipeDream's released
+// profiles). With one minibatch in flight, a minibatch takes the sum of the stages. With four in flight, it
+// takes the time of the slowest stage.
 TEST(SteadyState, DepthFourReachesTheSlowestStage) {
   const Program one = *generate("1f1b-rr", {.stages = 4, .microbatches = 40, .warmup = {0, 0, 0, 0}});
   const Program four = *generate("1f1b-rr", {.stages = 4, .microbatches = 60});
@@ -206,7 +208,7 @@ TEST(SteadyState, DepthFourReachesTheSlowestStage) {
   EXPECT_EQ(steady_period(experiment_of(four, costs, links), Engine::critical_path), (Period{25'868'000, 1}));
 }
 
-// The steady state of an asynchronous schedule does not depend on how long its run is.
+// The steady state of an asynchronous schedule does not depend on the length of its run.
 
 Scenario scenario(const std::string& text) {
   auto loaded = parse_scenario(text, "stream.yaml", ".");
@@ -214,7 +216,7 @@ Scenario scenario(const std::string& text) {
   return *loaded;
 }
 
-/// Three stages of 3, 4 and 5 ms, a minibatch of 2 samples and `rest`.
+/// Returns a scenario with three stages of 3, 4 and 5 ms, minibatches of 2 samples, and the text `rest`.
 Scenario three_stages(std::int64_t minibatches, const std::string& rest) {
   return scenario(
       "model: {stages: {forward: [1 ms, 1 ms, 2 ms], backward: [2 ms, 3 ms, 3 ms], activation: 1 MB,\n"
@@ -239,7 +241,8 @@ TEST(EndlessStream, IsAsFastAsItsSlowestStageWhateverMIs) {
   }
 }
 
-// Two servers of two devices: the second and third stage share the link between the servers.
+// Each of two servers has two devices. The messages between the second and the third stage cross the slow
+// link between the servers.
 TEST(EndlessStream, HasOneRateAlsoWhereLinksAreShared) {
   constexpr const char* kSlowLinks =
       "cluster: {preset: two-level, nodes: 2, devices_per_node: 2, intra_bandwidth: 1 GB/s,\n"
@@ -297,15 +300,15 @@ TEST(EndlessStream, ThatDoesNotFitStillHasItsRateAndANoteSaysSo) {
   EXPECT_EQ(longer.throughput.steady_samples_per_second, shorter.throughput.steady_samples_per_second);
 }
 
-// Only 3.3e19 minibatches would be shared evenly by all replicas: no stream has so many, and no number of 64
-// bits is so large.
+// All replicas get equally many minibatches only if there are 3.3e19 minibatches. No stream has this number,
+// and it does not fit in 64 bits.
 TEST(EndlessStream, OfReplicasWithoutACommonMultipleHasNoRounds) {
   const Scenario primes = scenario(
       "schedule: {name: 1f1b-rr, stages: 16, microbatches: 64, routing: global, replica_sync: off,\n"
       "           replicas: [2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53]}");
   const auto experiment = prepare(primes);
   ASSERT_TRUE(experiment);
-  // Of so many actions a pass no stream is longer than 2048 minibatches.
+  // With this number of actions in a pass, a stream has at most 2048 minibatches.
   const StreamQuestion question{.attempts = 1, .peaks = false, .actions_of_pass = 1 << 18};
   const auto stream = endless_stream(question, *experiment, Engine::critical_path);
   ASSERT_TRUE(stream);
@@ -331,7 +334,8 @@ TEST(EndlessStream, IsNoneOfASynchronousSchedule) {
   EXPECT_FALSE(predict(synchronous, {})->stream);
 }
 
-// The spans of a stream that turns have placed say what the times of its lists say.
+// The steady state of a stream from the spans of placement rounds equals that from the times of lowered
+// lists.
 TEST(EndlessStream, IsReadOffSpansAsOffTheTimesOfLists) {
   int exact = 0;
   for (const char* const rest :
@@ -356,7 +360,8 @@ TEST(EndlessStream, IsReadOffSpansAsOffTheTimesOfLists) {
   EXPECT_LT(exact, 15) << "short ones show no period";
 }
 
-// Replicas of two stages may be on one rank or not, by microbatch: their messages are counted one by one.
+// Depending on the microbatch, replicas of two stages may be on the same rank, so messages are counted one by
+// one.
 TEST(EndlessStream, CountsTheActionsOfALoweredProgramInEveryForm) {
   int counted = 0;
   for (const ScheduleInfo& schedule : schedule_table()) {

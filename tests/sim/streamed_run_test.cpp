@@ -1,4 +1,5 @@
-// Scenarios that are too long to be stored, from text to Result.
+// Tests streamed runs, from the text of a scenario to its Result. Compares them with stored runs, if these
+// are possible.
 
 #include "sim/runs/plan_run.hpp"
 
@@ -81,7 +82,7 @@ std::string scenario_text(const ScheduleInfo& schedule, std::mt19937& draw) {
   return text;
 }
 
-// To the last figure, the digest and the steady rate among them.
+// All figures must be equal, and also the digest and the steady rate.
 TEST(StreamedRun, SaysOfShortRunsWhatAStoredRunSays) {
   std::map<std::string_view, int> streamed;
   int with_rate = 0;
@@ -120,7 +121,7 @@ TEST(StreamedRun, SaysOfShortRunsWhatAStoredRunSays) {
   EXPECT_GE(with_rate, 300);
 }
 
-// One copy of a model on devices is priced, and its messages have bytes.
+// For models on devices, one copy of the pipeline is predicted, and its messages have bytes.
 TEST(StreamedRun, SaysOfModelsOnDevicesWhatAStoredRunSays) {
   for (const std::string schedule : {"gpipe", "1f1b", "interleaved-1f1b", "zb-h1"}) {
     for (const std::string training : {"", ", recompute: full", ", recompute: selective"}) {
@@ -154,7 +155,7 @@ TEST(StreamedRun, LeavesToStoredRunsWhatOnlyTheyKnow) {
   const std::string plain = "schedule: {name: 1f1b, stages: 4, microbatches: 16}";
   EXPECT_TRUE(is_streamed(plain, kFigures));
   EXPECT_FALSE(is_streamed(plain, {.engine = Engine::event, .memory = {.samples = false}}));
-  EXPECT_FALSE(is_streamed(plain, {.memory = {.samples = true}}));  // a curve is drawn from spans
+  EXPECT_FALSE(is_streamed(plain, {.memory = {.samples = true}}));  // memory over time needs spans
   EXPECT_FALSE(is_streamed("schedule: {name: 1f1b, stages: 4, microbatches: 16, blocking: true}", kFigures));
   EXPECT_TRUE(is_streamed("schedule: {name: 1f1b-rr, stages: 4, microbatches: 16}", kFigures));
   SimulateOptions without_stream = kFigures;

@@ -1,6 +1,6 @@
-// A streamed walk gives the figures of a stored run, to the nanosecond and the byte, whether it jumps or not.
-// It is tested for every generator over random costs: small ones repeat early, unequal ones do not. The rules
-// of its jumps and the versions that are alive follow.
+// Tests that a streamed walk has the figures of a stored run, to the nanosecond and the byte, with jumps and
+// without. All schedules run with random costs. With small costs, states repeat early; with large costs, they
+// do not. The last tests are about the rules of jumps and about live weight versions.
 
 #include <algorithm>
 #include <cstddef>
@@ -37,7 +37,7 @@
 namespace penstock {
 namespace {
 
-/// Draws that are the same on every machine.
+/// A source of random numbers that are the same on every machine.
 class Draws {
  public:
   explicit Draws(std::uint32_t seed) : random_(seed) {}
@@ -48,7 +48,7 @@ class Draws {
   std::mt19937 random_;
 };
 
-/// Costs of which none is larger than `most`; some are 0 where `zeros`.
+/// Returns random costs up to `most`. Some are 0 if `zeros` is true.
 CostTable random_costs(const Program& program, Draws& draws, Ns most, bool zeros, bool buffers) {
   const Ns least = zeros ? 0 : 1;
   CostTable costs = uniform_costs(program, {});
@@ -73,7 +73,7 @@ CostTable random_costs(const Program& program, Draws& draws, Ns most, bool zeros
   return costs;
 }
 
-/// What a stored run says, without what only it has.
+/// Returns the result of a stored run, without the parts that a streamed run does not have.
 Result stored(const Experiment& experiment) {
   const auto timeline = critical_path(experiment);
   if (!timeline) throw std::runtime_error(timeline.error().message);
@@ -108,7 +108,8 @@ void expect_stored(const StreamedRun& run, const Result& expected) {
   }
 }
 
-/// Streams a program, with jumps and without, and holds both against the stored run. True when it jumped.
+/// Streams a program with jumps and without, and compares both with the stored run. Returns true if the walk
+/// has jumped.
 bool same_as_stored(const Program& program, const CostTable& costs, Ns latency_ns, ChannelModel model) {
   Experiment experiment = experiment_of(program, costs, uniform_links(program.rank_count(), 1e9, latency_ns));
   experiment.channels.model = model;
@@ -173,7 +174,8 @@ TEST(Stream, JumpsOverPeriodsOfManyMicrobatches) {
   const auto run = stream(experiment, loops->lists);
   ASSERT_TRUE(run) << run.error();
   EXPECT_EQ(run->period_microbatches, kStages);
-  // Of 16 periods 13: one and a half fill and drain the pipeline, one is walked to be known.
+  // The walk jumps over 13 of 16 periods. In one and a half, the pipeline fills and drains, and one period
+  // must be walked to be found.
   EXPECT_EQ(run->jumped, 13 * 2 * kStages * kStages);
 }
 
@@ -201,7 +203,7 @@ TEST(Stream, RefusesWhatItDoesNotKnow) {
   EXPECT_EQ(refusal(repeated, {}), "iterations of a pass");
 }
 
-// Vertical sync over replicas that take their minibatches out of order.
+// With vertical sync, versions may decrease if replicas process their minibatches out of order.
 TEST(Stream, RefusesVersionsThatFall) {
   Program program = *generate("1f1b-rr", {.stages = 1, .microbatches = 8});
   for (Action& action : program.ranks[0]) {
@@ -233,7 +235,7 @@ TEST(Stream, SaysWhereAnOrderCannotBeExecuted) {
   EXPECT_NE(run.error().find("rank 0 at position 0: 0B0 waits for 1B0"), std::string::npos) << run.error();
 }
 
-/// A shape that the schedule may or may not take.
+/// Returns a random shape, which the schedule may refuse.
 Shape random_shape(const ScheduleInfo& schedule, Draws& draws) {
   const auto stages = static_cast<std::int32_t>(1 + draws.below(8));
   const auto rest = static_cast<std::int32_t>(draws.one_in(3) ? draws.below(7) : 0);
@@ -275,8 +277,8 @@ TEST(Stream, SaysWhatAStoredRunSaysOfEveryGeneratorOverRandomCosts) {
   EXPECT_GT(jumped, 300);
 }
 
-// GPipe's last rank is slower than the one before it, so that more and more activations wait for it and no
-// two moments are alike.
+// The last rank of GPipe is slower than the one before it. So ever more activations wait for it, and no two
+// moments are alike.
 TEST(Stream, GivesUpALongPassThatDoesNotRepeat) {
   const auto loops = generate_loops("gpipe", {.stages = 2, .microbatches = 1 << 24});
   ASSERT_TRUE(loops);
@@ -292,13 +294,13 @@ TEST(Stream, GivesUpALongPassThatDoesNotRepeat) {
   EXPECT_THAT(run.error(), testing::StartsWith("their times do not repeat within the first "));
 }
 
-// How far a streamed walk may jump: of a period of several repetitions only as much is left as has to be
-// walked.
+// Tests how far a streamed walk jumps. After the jump, only the repetitions may remain that the walk must
+// place one by one.
 
 constexpr std::int32_t kRepetitions = 100;
 constexpr std::int32_t kPeriod = 4;
 
-/// One rank with the list kRepetitions x {F0}, in which every fourth action takes longer.
+/// A walk over one rank with the list kRepetitions x {F0}. Every fourth action takes longer.
 class OneRank {
  public:
   bool more_is_held_after_each = false;
@@ -309,7 +311,7 @@ class OneRank {
     cursor_ = list_.begin();
   }
 
-  OneRank(const OneRank&) = delete;  // its cursor points into its list
+  OneRank(const OneRank&) = delete;  // because the cursor points into the list
   OneRank& operator=(const OneRank&) = delete;
 
   void compute() {
@@ -339,7 +341,7 @@ class OneRank {
   std::int64_t held_ = 0;
 };
 
-/// How many repetitions are left behind the first jump.
+/// Returns the number of repetitions that remain after the first jump.
 std::optional<std::int64_t> left_after_jump(OneRank& walk) {
   RepeatSearch search;
   for (std::int32_t i = 0; i < kRepetitions / 2; ++i) {
@@ -377,14 +379,15 @@ TEST(Repeat, APeriodMoreIsWalkedWhereListsAreReadAhead) {
   EXPECT_EQ(left_after_jump(walk), *left_of_plain() + kPeriod);
 }
 
-// The versions of a stage's weights that are alive lie in runs of equal neighbours; held against a table with
-// an entry for each of them.
+// Compares LiveVersions, which stores runs of versions with equal counts, with a table that has an entry for
+// each version.
 
 TEST(LiveVersions, AreOpenAsOftenAsTheyWentForwardAndNotBack) {
   for (std::uint32_t seed = 0; seed < 200; ++seed) {
     std::mt19937 random(seed);
     LiveVersions versions;
-    std::map<std::int32_t, std::int32_t> open{{0, 0}};  // of those that are not dropped
+    // The versions that are not dropped, with their counts.
+    std::map<std::int32_t, std::int32_t> open{{0, 0}};
     for (int step = 0; step < 200; ++step) {
       const auto chosen = std::next(open.begin(), static_cast<std::ptrdiff_t>(random() % open.size()));
       const std::int32_t version = chosen->first;

@@ -1,5 +1,5 @@
-// A sweep simulates all points of K, M and schedules. The search for the largest value that fits, at the end,
-// simulates only the points that it needs.
+// Tests sweeps, which simulate all points of K, v, M and schedules. The last tests are about the search for
+// the largest value that fits, which simulates only some values.
 
 #include <atomic>
 #include <cstddef>
@@ -99,7 +99,7 @@ TEST(Sweep, APointThatDoesNotFitKeepsItsFigures) {
   EXPECT_EQ(swept.rows[3].status, SweepStatus::ok) << "1F1B holds two microbatches whatever M is";
 }
 
-// Both devices have 30 MB; the second stage keeps twice as much as the first.
+// Both devices have 30 MB. The second stage holds twice as much as the first.
 TEST(Sweep, NamesTheRankThatLacksMost) {
   const Scenario uneven = sweep_scenario(
       "model: {stages: {forward: 1 ms, backward: 2 ms, kept: [20 MB, 40 MB]}}\n"
@@ -109,7 +109,8 @@ TEST(Sweep, NamesTheRankThatLacksMost) {
   EXPECT_EQ(swept.rows[0].reason, "rank 1 needs 76.29 MiB, its device has 28.61 MiB");
 }
 
-// The first stage waits for a backward before it has sent what the warm-up behind it takes in.
+// The first stage waits for a backward before it has sent all activations for the warm-up of the second
+// stage.
 TEST(Sweep, ARowThatCannotRunSaysWhoWaitsForWhom) {
   const Scenario stuck = sweep_scenario(
       "schedule: {name: 1f1b-rr, stages: 2, replicas: [1, 4], microbatches: 8, warmup: [0, 1]}\n");
@@ -140,7 +141,7 @@ TEST(Sweep, GivesEqualRowsOnAnyNumberOfThreads) {
   EXPECT_EQ(sweep(base, grid), parallel);
 }
 
-// Clusters and endless streams are shared between points; nobody sees it.
+// Points share clusters and cached streams. The results must not depend on this.
 TEST(Sweep, EveryRowIsThatOfItsPointAlone) {
   const Scenario base =
       sweep_scenario(std::string(kOverheadBound) + "cluster: {preset: uniform, devices: 4, memory: 30 MB}\n");
@@ -182,7 +183,7 @@ TEST(Sweep, AnAsynchronousScheduleTakesTheGlobalBatchAsItsMinibatch) {
   }
 }
 
-// One minibatch fits into 20 MB beside weights and gradients, the four of a full pipeline do not.
+// With weights and gradients, one minibatch fits into 20 MB. The four minibatches of a full pipeline do not.
 TEST(Sweep, AnAsynchronousRowFitsWhereItsEndlessStreamDoes) {
   const Scenario tight =
       sweep_scenario(std::string(kOverheadBound) + "cluster: {preset: uniform, memory: 20 MB}\n");
@@ -256,7 +257,7 @@ TEST(Sweep, RunsEachVirtualStageCountWhereTheScheduleTakesIt) {
   EXPECT_THAT(swept.notes, testing::ElementsAre(testing::StartsWith("v is 1: interleaved")));
 }
 
-// The model is as large for each of them, and a chunk of v = 2 is half of a rank's share.
+// The model has the same size for all schedules. With v = 2, a chunk is half of a rank's share.
 TEST(Sweep, ComparesSchedulesOverOneModelWhereNoneIsGiven) {
   const SweepGrid grid = {.schedules = {"1f1b", "interleaved", "zb-v"}, .stages = {4}, .microbatches = {8}};
   const Sweep swept = sweep(Scenario{}, grid);
@@ -320,7 +321,7 @@ const SweepGrid kSmallGrid = {.schedules = {"gpipe", "interleaved"},
                               .virtual_stages = {1, 2},
                               .microbatches = {1, 2, 5}};
 
-/// All points, as a sweep hands them out.
+/// Returns all points that a sweep passes to SweepGrid::finished.
 std::map<std::size_t, SweepPoint> finished_points(const Scenario& base, SweepGrid grid) {
   std::map<std::size_t, SweepPoint> points;
   std::mutex mutex;
@@ -340,7 +341,7 @@ TEST(Sweep, CountsItsPointsBeforeItMakesThem) {
   EXPECT_EQ(point_count(base, {.stages = many, .microbatches = many}), 10'000'000'000U);
 }
 
-// Whatever part of the points is known, the answer is that of a sweep in one piece.
+// For any set of known points, the result equals that of a complete sweep.
 TEST(Sweep, GoesOnFromAnyPartOfItsPoints) {
   const Scenario base = sweep_scenario(kOverheadBound);
   const Sweep whole = sweep(base, kSmallGrid);
@@ -404,9 +405,9 @@ TEST(Sweep, OneThatIsStoppedKeepsWhatIsDone) {
   EXPECT_EQ(part.notes.back(), "interrupted: 4 of 27 points are done");
 }
 
-// The search for the largest value that fits, against trying every value.
+// Compares the search for the largest value that fits with a search that tries every value.
 
-/// A value that needs as many bytes as it says, of 100.
+/// Returns a tried value that needs this number of bytes. The device has 100 bytes.
 TriedValue needs(std::int64_t value, Bytes bytes) {
   TriedValue tried{.value = value};
   tried.peak_bytes = bytes;

@@ -1,6 +1,6 @@
-// A tape gives the times of the walk, to the nanosecond, for every action and message. It is tested under
-// every channel model, for every generator, for random programs, and for costs that it was not compiled
-// with. When passes over a tape may leave queues out follows.
+// Tests that a tape gives the times of the walk, to the nanosecond, for every action and message: for all
+// channel models, schedules, random programs, and costs with which the tape was not compiled. The last tests
+// are about passes that need not follow queues.
 
 #include <algorithm>
 #include <cstddef>
@@ -35,7 +35,8 @@
 namespace penstock {
 namespace {
 
-/// Compiles and holds all times against those of the walk; false when both say that it hangs.
+/// Compiles the program and compares all times with those of the walk. Returns false if both find that the
+/// program hangs.
 bool agrees(const Experiment& experiment) {
   const FlatProgram flat = flat_of(experiment);
   const auto expected = walk(flat, walk_durations(experiment, flat), experiment.channels);
@@ -111,7 +112,8 @@ TEST(Tape, EqualsTheWalkOnEveryGeneratorUnderEveryChannel) {
   EXPECT_GT(compared, 3000);
 }
 
-// As many costs as microbatches, and half as many, which repeat; a slice has its microbatch's.
+// Either all microbatches have different costs, or the costs of the first half are repeated. A slice has the
+// costs of its microbatch.
 TEST(Tape, EqualsTheWalkWhereMicrobatchesDiffer) {
   int compared = 0;
   for (const ScheduleInfo& schedule : schedule_table()) {
@@ -159,7 +161,7 @@ TEST(Tape, EqualsTheWalkOnRandomPrograms) {
   EXPECT_GT(hanging, 100) << "programs that hang are seen, too";
 }
 
-// F, B and STEP of each stage are classes of their own, and so are its messages.
+// F, B and STEP of each stage have separate classes, and so do its messages.
 TEST(Tape, ClassesBeyond16BitsAreWide) {
   constexpr std::int32_t kStages = 22'000;
   const Program program = *lower(*generate("naive", {.stages = kStages, .microbatches = 1}));
@@ -218,7 +220,7 @@ TEST(Tape, TakesADurationOfItsOwnForEveryInstruction) {
 TEST(Lanes, AreEightTablesAtOnce) {
   for (std::uint32_t seed = 1; seed <= 300; ++seed) {
     Experiment experiment = random_experiment(seed);
-    experiment.channels.eager_bytes = 0;  // other bytes would be another program
+    experiment.channels.eager_bytes = 0;  // with eager messages, other sizes would be another program
     const std::optional<Tape> tape = compile(flat_of(experiment), experiment.channels);
     if (!tape) continue;
     std::vector<TapeCosts> tables;
@@ -308,10 +310,10 @@ TEST(Tape, AHangingProgramHasNone) {
   EXPECT_FALSE(compile(flat, {})) << "rank 1 waits for microbatch 1 first, rank 0 sends microbatch 0 first";
 }
 
-// When passes over a tape may leave queues out, and that they say what the walk says whether they do or not:
-// messages hold their channels for just as long as the shortest action that sends, and for longer.
+// Tests when a pass over a tape need not follow queues. The pass must have the times of the walk in both
+// cases: messages occupy their channels as long as the shortest action that sends, and longer.
 
-/// F of 3 ns and B of 5 ns on 4 ranks, whose messages hold their channels for so long.
+/// A schedule on 4 ranks with 3 ns for F and 5 ns for B. Messages occupy their channels for `hold_ns`.
 struct HeldChannels {
   HeldChannels(const std::string& schedule, ChannelModel model, Ns hold_ns)
       : experiment(uniform_experiment(schedule, {.stages = 4, .microbatches = 8},
@@ -371,7 +373,7 @@ TEST(QueueSenders, PassesSayWhatTheWalkSaysOnBothSidesOfTheLimit) {
   }
 }
 
-// One lane whose queues bind makes all of them follow theirs.
+// If the queues of one lane must be followed, those of all lanes are.
 TEST(QueueSenders, LanesMayDiffer) {
   const HeldChannels free("1f1b", ChannelModel::directed, 0);
   const HeldChannels held("1f1b", ChannelModel::directed, 9);

@@ -1,5 +1,5 @@
 #pragma once
-// What searches over configurations are asked for in tests.
+// Requests of searches for configurations in tests.
 
 #include <cstdint>
 #include <string_view>
@@ -16,7 +16,7 @@
 
 namespace penstock {
 
-/// Eight layers on one node of eight devices.
+/// A model with eight layers on one node with eight devices.
 inline constexpr std::string_view kTunedLlama = R"(
 model: {huggingface: llama-3.1-70b.json, sequence: 4096, layers: 8}
 cluster: {device: h100-sxm}
@@ -38,7 +38,7 @@ inline TuneRequest tune_request(std::string_view scenario, std::int64_t global_b
 inline Result simulated_configuration(const TuneRequest& request, const Configuration& configuration) {
   SimulateOptions options;
   options.steady = SteadyState::skip;
-  // The failure says why, which the exception of value() does not.
+  // The failure contains the message. The exception of value() would not.
   return simulate_scenario(scenario_of(request, configuration), options)
       .map_error([](const UserError& error) {
         ADD_FAILURE() << error.message;
@@ -47,7 +47,7 @@ inline Result simulated_configuration(const TuneRequest& request, const Configur
       .value();
 }
 
-/// The same of what a search has found, with the layers that it found.
+/// Simulates a configuration that a search has found, with the numbers of layers that it has found.
 inline Result simulated_configuration(const TuneRequest& request, const TunedConfiguration& tuned) {
   return simulated_configuration(with_layers(request, tuned.configuration, tuned.layers),
                                  tuned.configuration);

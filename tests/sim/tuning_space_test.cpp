@@ -1,4 +1,5 @@
-// Which configurations a search looks at, held against every rule of the space tried on every tuple.
+// Compares the space of a search with a slow list, which checks every rule of the space for every tuple of
+// values.
 
 #include <algorithm>
 #include <bit>
@@ -35,7 +36,7 @@ namespace {
 
 bool divides(std::int64_t divisor, std::int64_t number) { return number % divisor == 0; }
 
-/// The rules one by one, as tuning_space.hpp states them.
+/// Returns true if the configuration meets all rules of tuning_space.hpp.
 bool is_in_space(const Architecture& model, const Configuration& of, std::int64_t global_batch,
                  std::int64_t sequence) {
   const std::int64_t devices = 8;
@@ -44,7 +45,7 @@ bool is_in_space(const Architecture& model, const Configuration& of, std::int64_
     return false;
   if (!divides(of.tensor, model.kv_heads) && !divides(model.kv_heads, of.tensor)) return false;
   const bool is_ring = of.context_exchange == ContextExchange::ring;
-  if (of.context == 1 && !is_ring) return false;  // the same as with a ring
+  if (of.context == 1 && !is_ring) return false;  // equals the configuration with a ring
   if (of.context > 1 && is_ring && !divides(2 * of.context, sequence)) return false;
   if (of.context > 1 && !is_ring && !divides(of.context * of.tensor, model.heads)) return false;
   const std::int64_t experts = model.experts ? model.experts->count : 1;
@@ -56,12 +57,13 @@ bool is_in_space(const Architecture& model, const Configuration& of, std::int64_
   const std::int64_t stages = std::int64_t{of.stages} * of.virtual_stages;
   if (of.layer_split == 0 && !divides(stages, layers)) return false;
   if (of.layer_split == 1 && !divides(stages, layers + 2)) return false;
-  // Balanced: every stage but the first and the last, which have the ends, needs a layer.
+  // With a balanced split, every stage needs a layer, except the first and the last one, which have the
+  // embedding and the head.
   if (of.layer_split == 2 && stages > layers + 2) return false;
   if (of.layer_split == 2 && !std::has_single_bit(static_cast<std::uint32_t>(of.virtual_stages)))
     return false;
   const ScheduleInfo* schedule = find_schedule(of.schedule);
-  if (of.schedule == "interleaved" && of.virtual_stages == 1) return false;  // which is 1f1b
+  if (of.schedule == "interleaved" && of.virtual_stages == 1) return false;  // equals 1f1b
   const std::int32_t chunks = of.schedule == "interleaved" ? of.virtual_stages : 1;
   if (chunks_of(*schedule, {.virtual_stages = chunks}) != of.virtual_stages) return false;
   return generate(of.schedule,
@@ -69,7 +71,7 @@ bool is_in_space(const Architecture& model, const Configuration& of, std::int64_
       .has_value();
 }
 
-/// All tuples of small numbers.
+/// Returns all tuples of small numbers that meet the rules.
 std::set<Configuration> slow_space(const TuneRequest& request) {
   const Workload& work = std::get<DeviceModel>(request.base.model).work;
   const std::vector<std::int32_t> powers = {1, 2, 4, 8, 16};
@@ -132,7 +134,7 @@ TEST(TuningSpace, HoldsWhatTheRulesAdmitAndNothingElse) {
   }
 }
 
-/// Returns the configurations of a space that number devices in the order.
+/// Returns the configurations of a space that have this order of parallelisms.
 std::vector<Configuration> with_order(const std::vector<Configuration>& space, PlacementOrder order) {
   std::vector<Configuration> found;
   std::ranges::copy_if(space, std::back_inserter(found),
@@ -140,7 +142,8 @@ std::vector<Configuration> with_order(const std::vector<Configuration>& space, P
   return found;
 }
 
-// On one NVLink domain no order changes anything. On two nodes of eight it does unless a rank fills a node.
+// In one NVLink domain, the order has no effect. On two nodes of eight devices, it has an effect unless a
+// rank uses a whole node.
 TEST(TuningSpace, HasAnotherOrderWhereItChangesALink) {
   TuneRequest request = tune_request(kTunedMixtral, 64);
   EXPECT_TRUE(with_order(*tuning_space(request), PlacementOrder::tp_cp_ep_pp_dp).empty());
@@ -169,7 +172,7 @@ TEST(TuningSpace, ChoicesCutIt) {
   request.schedules = {"1f1b"};
   const auto space = tuning_space(request);
   ASSERT_TRUE(space) << space.error();
-  ASSERT_EQ(space->size(), 2U);  // 8 layers on 4 stages: even and balanced
+  ASSERT_EQ(space->size(), 2U);  // 8 layers on 4 stages, with an even and with a balanced split
   EXPECT_EQ(space->front().data, 1);
   EXPECT_EQ(space->front().microbatches, 16);
 }
@@ -242,11 +245,11 @@ TEST(TuningSpace, SeveralNumbersOfNodes) {
   EXPECT_EQ(space->back().nodes, 2);
 }
 
-// What cannot run under the scenario's channels, or refuses one of its options, is left out of a search and
-// named; the others' answer is that of a space without it.
+// If a schedule hangs with the scenario's channels or refuses one of its options, the search omits it and
+// reports it. The result for other schedules is the same as without it.
 
-/// Four stages under channels that hold two messages, which zb-v needs more of for as many microbatches, and
-/// 1f1b does not.
+/// Returns a request with four stages and channels with room for two messages. With this number of
+/// microbatches, zb-v needs more room, and 1f1b does not.
 TuneRequest narrow_request(std::vector<std::string> schedules) {
   TuneRequest request = tune_request(kTunedLlama, 64);
   request.choices.micro_batch_size = {1};
@@ -276,7 +279,7 @@ TEST(Tuning, AScheduleThatHangsIsLeftOutAndNamed) {
   }
 }
 
-/// The same answer as without the schedule.
+/// The result is the same as without the schedule that cannot run.
 TEST(Tuning, WhatIsLeftOutChangesNothingForTheOthers) {
   const auto with = tune(narrow_request({"zb-v", "1f1b"}), {});
   const auto without = tune(narrow_request({"1f1b"}), {});
@@ -301,7 +304,7 @@ TEST(Tuning, AScheduleThatRefusesAnOptionIsLeftOut) {
   EXPECT_THAT(report->left_out.front().reason, testing::StartsWith("group_size: 1f1b does not take it"));
 }
 
-/// Outlines have fewer microbatches, of which a rule may want more.
+/// An outline has fewer microbatches than the program, and the schedule may refuse this smaller number.
 TEST(Tuning, AProgramWhoseOutlineIsRefusedIsOutlinedWhole) {
   TuneRequest request = tune_request(kTunedLlama, 24);
   request.base.shape.group_size = 6;
@@ -328,10 +331,11 @@ TEST(Tuning, WhereNothingCanRunTheErrorSaysWhy) {
   EXPECT_THAT(refused.error().message, testing::HasSubstr("group_size: 1f1b does not take it"));
 }
 
-// Schedules that search their order for what stages cost: which of a space is the best must not depend on how
-// many are listed, nor on whether it was found here or on a machine with one figure changed.
+// Schedules that search their order by costs. The best configuration must not depend on the number of listed
+// ones. The sensitivity to changed figures must be consistent with the search.
 
-/// A configuration that is the best once its order is searched for, and has many before it until then.
+/// Returns a request whose best configuration becomes the best only by the search of its order. Before, many
+/// others are better.
 TuneRequest request_of_searches() {
   TuneRequest request = tune_request(
       "model: {huggingface: llama-3.1-70b.json, sequence: 2048}\ncluster: {device: b200-sxm, nodes: 8}\n",
@@ -359,7 +363,8 @@ TEST(Tuning, HowManyAreListedDoesNotDecideWhichIsBest) {
   }
 }
 
-/// Also where a search has carried another one of a value forward.
+/// The best configuration must be the best with each of its values, even if the search of orders has improved
+/// others.
 TEST(Tuning, ValuesOfTheBestCostNothing) {
   const TuneRequest request = request_of_searches();
   const auto report = tune(request, {});
@@ -391,7 +396,7 @@ TEST(Sensitivity, NoRowIsWorseThanTheBestOfThisMachineThere) {
   for (const SensitivityRow& row : *rows) {
     EXPECT_LE(row.loss.value_or(0), 0) << row.figure << " " << row.factor;
     const TunedConfiguration& old = report->candidates.front();
-    // Another machine may balance the layers of the same configuration in another way.
+    // On another machine, the balanced layers of the same configuration may be different.
     const bool is_same = row.best.configuration == old.configuration && row.best.layers == old.layers;
     EXPECT_TRUE(!is_same || !row.loss || *row.loss == 0) << row.figure << " " << row.factor;
   }

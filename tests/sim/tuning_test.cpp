@@ -1,5 +1,5 @@
-// The search over configurations, held against slow looks at the same space: every configuration timed, every
-// figure asked of simulate(). The space itself: tuning_space_test.cpp.
+// Compares the search for configurations with slow methods on the same space: one computes the times of all
+// configurations, and one gets all figures from simulate(). tuning_space_test.cpp tests the space.
 
 #include <algorithm>
 #include <atomic>
@@ -95,8 +95,7 @@ TEST(Tuning, BoundsAreNeverAboveTheTruth) {
       ASSERT_LE(bounds.step_ns, step_ns) << of.schedule << " " << of.stages << " x " << of.virtual_stages;
       ASSERT_LE(bounds.peak_bytes, peak_bytes(**program, {&priced, 1}).front())
           << of.schedule << " " << of.stages << " x " << of.virtual_stages << " M " << of.microbatches;
-      // One stage after the other in equal parts: nothing is left between bound and truth but what messages
-      // hold.
+      // With one stage, the bound equals the step time.
       const bool is_tight = of.schedule == "1f1b" && of.stages == 1;
       EXPECT_TRUE(!is_tight || bounds.step_ns == step_ns);
     }
@@ -211,7 +210,8 @@ TEST(Tuning, SelectiveRecomputationIsListedOnlyIfNoneIsNot) {
   }
 }
 
-/// Programs whose times only a walk through lowered lists tells, and actions that overlap.
+/// The programs need lowered lists, because of blocking channels or host launches, or have overlapped
+/// actions.
 TEST(Tuning, FiguresAreThoseOfSimulateWhereTurnsDoNotTell) {
   TuneRequest blocking = tune_request(kTunedLlama, 16);
   blocking.base.channels.blocking = true;
@@ -220,7 +220,7 @@ TEST(Tuning, FiguresAreThoseOfSimulateWhereTurnsDoNotTell) {
   TuneRequest overlapping = tune_request(kTunedLlama, 16);
   overlapping.schedules = {"dualpipe-v"};
   for (TuneRequest request : {blocking, launching, overlapping}) {
-    request.choices.stages = {2, 4};  // one stage sends nothing
+    request.choices.stages = {2, 4};  // because one stage sends no messages
     const auto report = tune(request, {.top = 5, .refined = 0});
     ASSERT_TRUE(report) << report.error().message;
     int compared = 0;
@@ -235,7 +235,7 @@ TEST(Tuning, FiguresAreThoseOfSimulateWhereTurnsDoNotTell) {
   }
 }
 
-/// Deep pipelines and many microbatches: most ranks are ruled out by bounds.
+/// In deep pipelines with many microbatches, bounds exclude most ranks.
 TEST(Tuning, PeaksOfDeepPipelinesAreThoseOfSimulate) {
   TuneRequest request = tune_request(
       "model: {huggingface: llama-3.1-405b.json, sequence: 8192, layers: 30}\n"
@@ -284,7 +284,7 @@ TEST(Tuning, ABatchThatFitsNoMachineIsRefused) {
   EXPECT_THAT(report.error().message, testing::HasSubstr("take a smaller global batch"));
 }
 
-/// Why the first configuration of a request has no prices.
+/// Returns the reason why the costs of the request's first configuration cannot be computed.
 std::string price_fault(TuneRequest request) {
   request.schedules = {"1f1b"};
   request.choices.stages = {4};
@@ -304,7 +304,7 @@ TEST(Tuning, WhatDoesNotFitIsNamedByItsStage) {
               testing::AllOf(testing::StartsWith("tune: one thing after the other, a step of "),
                              testing::HasSubstr(" nanoseconds or bytes: 3B takes 1.333e+07 s, 32"),
                              testing::EndsWith(" times; take shorter times, smaller sizes or faster links")));
-  // Of one microbatch alone.
+  // Here, a single microbatch exceeds 64 bits.
   std::get<DeviceModel>(request.base.model).work.host_layer_seconds = 4e9;
   EXPECT_THAT(
       price_fault(request),
@@ -373,7 +373,7 @@ TEST(Tuning, TheBestIsTheFastestThatFits) {
   const TunedConfiguration& best = report->candidates.front();
   for (const TunedConfiguration& other : report->candidates)
     EXPECT_TRUE(!other.fits || other.step_ns >= best.step_ns);
-  // On the front time grows and memory falls, and nobody is better in both.
+  // Along the front, the time increases and the memory decreases, so no candidate is better in both.
   for (std::size_t i = 1; i < report->front.size(); ++i) {
     EXPECT_GE(report->candidates[report->front[i]].step_ns, report->candidates[report->front[i - 1]].step_ns);
     EXPECT_LT(report->candidates[report->front[i]].peak_bytes,
@@ -429,7 +429,8 @@ TEST(Tuning, ASearchThatIsStoppedAtAnyMomentReportsWhatSimulateSays) {
   request.schedules = {"1f1b", "zb-v"};
   int reported = 0;
   for (int most = 1; most < 100'000; most = 2 * most) {
-    const auto asked = std::make_shared<std::atomic<int>>(0);  // also by work that was left alone
+    // Shared, because work may continue after the search has ended.
+    const auto asked = std::make_shared<std::atomic<int>>(0);
     TuneOptions options{.top = 3, .prune = false};
     options.stopped = [asked, most] { return ++*asked > most; };
     const auto report = tune(request, options);
@@ -480,7 +481,8 @@ TEST(AgainstBest, SaysWhatEachChoiceOfARunCosts) {
     EXPECT_LE(row.best_ns, row.step_ns) << row.id;
     EXPECT_FALSE(row.best_differs.empty()) << row.id;
     EXPECT_FALSE(row.values.empty());
-    // Who holds one value of the run alone is between the best and the run, which holds them all.
+    // The best configuration with one value of the run is between the best of all and the run, which has all
+    // of its values.
     for (const ChosenValue& value : row.values) {
       ASSERT_TRUE(value.longer) << value.choice;
       EXPECT_GE(*value.longer, 0) << value.choice;
@@ -493,7 +495,8 @@ TEST(AgainstBest, SaysWhatEachChoiceOfARunCosts) {
 
 // --- the scenario -----------------------------------------------------------------------------------------
 
-/// Whatever iterations the scenario has: figures of a step are those of one, and what is written has one.
+/// If the scenario has several iterations, the figures are those of one iteration, and written scenarios have
+/// one.
 TEST(Tuning, AStepIsOneIteration) {
   TuneRequest request = tune_request(kTunedLlama, 16);
   request.choices.stages = {1, 2};
@@ -516,7 +519,7 @@ TEST(Tuning, AStepIsOneIteration) {
               testing::Contains(Override{.key = "training.iterations", .value = "1"}));
 }
 
-/// Layers that divide over no number of stages but 1: balanced ones open all others.
+/// The number of layers is prime, so only balanced splits allow several stages.
 TEST(Tuning, BalancedLayersAreThoseOfTheScenarioThatIsWritten) {
   TuneRequest request = tune_request(
       "model: {huggingface: llama-3.1-70b.json, sequence: 4096, layers: 13}\n"
@@ -538,7 +541,7 @@ TEST(Tuning, BalancedLayersAreThoseOfTheScenarioThatIsWritten) {
   EXPECT_THAT(overrides_of(with_layers(request, best.configuration, best.layers), best.configuration),
               testing::Contains(Override{.key = "schedule.layer_split",
                                          .value = fmt::format("[{}]", fmt::join(best.layers, ", "))}));
-  // What simulate() finds by itself is no better than what is reported of the best.
+  // The layers that simulate() chooses itself are not better than the reported ones.
   EXPECT_LE(best.step_ns, simulated_configuration(request, best.configuration).makespan_ns);
 }
 

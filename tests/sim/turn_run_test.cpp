@@ -1,6 +1,6 @@
-// Some runs place actions while ranks take turns, and never store lowered lists. The tape of such a run
-// equals the tape of the lists, to the nanosecond, for every generator and for random programs under every
-// channel model. Then whole runs and points of a sweep are compared.
+// Tests runs by placement rounds, which never store lowered lists. The times of their tapes equal those of
+// lowered lists, to the nanosecond, for all schedules and random programs with all channel models. Then
+// compares whole runs, and points of sweeps, with stored runs.
 
 #include <algorithm>
 #include <cstddef>
@@ -40,7 +40,7 @@
 namespace penstock {
 namespace {
 
-/// The spans of compute actions, rank by rank in program order.
+/// Returns the spans of compute actions, rank by rank in program order.
 std::vector<Span> compute_spans(const std::vector<Span>& spans) {
   std::vector<Span> found;
   std::ranges::copy_if(spans, std::back_inserter(found),
@@ -48,7 +48,8 @@ std::vector<Span> compute_spans(const std::vector<Span>& spans) {
   return found;
 }
 
-/// The same from a tape with collectives, by the positions of its origins.
+/// Returns the spans of compute actions from a tape with collectives, which are found by the positions in its
+/// origins.
 std::vector<Span> compute_spans(const Program& program, const TurnTape& turns,
                                 const std::vector<InstructionTimes>& times) {
   std::vector<Span> spans;
@@ -74,7 +75,8 @@ std::vector<Span> compute_spans(const Program& program, const TurnTape& turns,
   return spans;
 }
 
-/// Holds the tape of a compute program's turns against the run of its lowered lists; false where it has none.
+/// Compares the tape that placement rounds make of a compute program with the run of its lowered lists.
+/// Returns false if there is no tape.
 bool agrees(const Program& compute, const CostTable& costs, ChannelModel model) {
   auto lowered = lower(compute);
   const std::optional<TurnTape> turns = compile_turns(compute, {.model = model}, microbatch_groups(costs));
@@ -180,8 +182,8 @@ TEST(TurnTape, ThereIsNoneOfAnOrderThatCannotBeExecuted) {
   EXPECT_FALSE(compile_turns(*program, {}));
 }
 
-// A run that turns have placed straight into a tape is the run of its stored lists: every figure, span,
-// sample of memory and note, and the digest.
+// A run by placement rounds equals the run of stored lists in all figures, spans, memory samples, notes, and
+// in the digest.
 
 Scenario turn_scenario(const std::string& text) {
   auto loaded = parse_scenario(text, "turns.yaml", ".");
@@ -189,7 +191,7 @@ Scenario turn_scenario(const std::string& text) {
   return *loaded;
 }
 
-/// Holds a run by turns against the stored one; false where there is none.
+/// Compares a run by placement rounds with the stored run. Returns false if another engine is chosen.
 bool agrees(const Scenario& scenario, const SimulateOptions& options) {
   const auto plan = planned(scenario, options);
   if (!plan || plan->engine != RunEngine::turns) return false;
@@ -211,8 +213,8 @@ bool agrees(const Scenario& scenario, const SimulateOptions& options) {
   return true;
 }
 
-/// Free links and a microbatch's activation as the unit; messages that hold their links and arrive late;
-/// stages without a time; weights with clones.
+/// Models with different properties: links that take no time, with activations as the unit of memory; slow
+/// messages; stages that take no time; cloned weights.
 const std::vector<std::string> kTurnModels = {
     "",
     "model: {stages: {forward: 3 ms, backward: 5 ms, kept: 6 MB, transient: 9 MB, activation: 7 MB}}\n"
@@ -273,7 +275,7 @@ TEST(TurnRun, SaysThatItsTurnsStall) {
   Experiment stalling =
       prepare(turn_scenario("schedule: {name: gpipe, stages: 2, microbatches: 2}\n"), ProgramForm::lists)
           .value();
-  // Rank 0 now waits for a gradient before it has sent the activation that leads to it.
+  // Rank 0 now waits for a gradient before it sends the activation from which the gradient follows.
   std::vector<Action>& list = stalling.program.ranks.front();
   std::ranges::reverse(list);
   const auto run = turn_run(stalling, {}, std::nullopt);
@@ -281,8 +283,8 @@ TEST(TurnRun, SaysThatItsTurnsStall) {
   EXPECT_EQ(run.error().message, "ranks wait for each other");
 }
 
-// A sweep's row is timed on a tape that turns have written, without a lowered program: it says what the run
-// of that program says.
+// The run for a point of a sweep uses a tape of placement rounds and no lowered program. Its figures equal
+// those of a stored run.
 
 Scenario row_scenario(const std::string& text) {
   auto loaded = parse_scenario(text, "row.yaml", ".");
@@ -292,9 +294,10 @@ Scenario row_scenario(const std::string& text) {
 
 const SimulateOptions kRow{
     .memory = {.samples = false}, .timeline = TimelineKept::none, .figures = WantedFigures::of_rows};
-const SimulateOptions kRun{.memory = {.samples = false}};  // from its spans
+const SimulateOptions kRun{.memory = {.samples = false}};  // computes figures from spans
 
-/// Holds a row against the run of the same scenario; false where it is not timed without lists.
+/// Compares the run for a point with the stored run of the same scenario. Returns false if another engine is
+/// chosen.
 bool agrees(const Scenario& scenario) {
   const auto plan = planned(scenario, kRow);
   if (!plan || plan->engine != RunEngine::turns) return false;
@@ -320,8 +323,8 @@ bool agrees(const Scenario& scenario) {
   return true;
 }
 
-/// Free links and a microbatch's activation as the unit; stages and edges with bytes; messages that hold
-/// their links and arrive late; stages without a time; what I computes again for W; weights with clones.
+/// Models with different properties: links that take no time, with activations as the unit of memory; stages
+/// and edges with bytes; slow messages; stages that take no time; recomputation in I; cloned weights.
 const std::vector<std::string> kModels = {
     "",
     "model: {stages: {forward: 3 ms, backward: 7 ms, kept: 5 MB, weights: 2 MB, activation: 1 MB}}\n",
@@ -369,7 +372,7 @@ TEST(RowRun, KnowsRecomputationAndBarriers) {
 }
 
 TEST(RowRun, KnowsStagesWithoutALayer) {
-  // The first stage takes no time, as one with an embedding alone; its STEP does.
+  // The first stage takes no time, like a stage with only the embedding, but its STEP does.
   const std::string times =
       "model: {stages: {forward: [0 ms, 3 ms, 2 ms, 3 ms], backward_input: [0 ms, 4 ms, 3 ms, 3 ms], "
       "backward_weight: [0 ms, 2 ms, 3 ms, 2 ms], step: 1 ms, kept: [1 MB, 6 MB, 5 MB, 4 MB], "

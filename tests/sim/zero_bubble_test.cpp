@@ -1,5 +1,5 @@
-// The published figures of the zero-bubble family. A rank's span is from its first start to its last end;
-// the bubble rate is what is idle of the longest span.
+// Compares the zero-bubble schedules with published figures. A rank's span goes from its first start to its
+// last end. The bubble rate is the idle part of the longest span.
 
 #include <algorithm>
 #include <cstddef>
@@ -48,18 +48,18 @@ Ns longest_span(const Timeline& timeline) {
   return longest;
 }
 
-/// Messages are empty.
+/// Returns the costs of a chain of equal stages whose messages have no bytes.
 CostTable costs_of_chain(std::int32_t stages, const StageCost& cost) {
   const auto count = static_cast<std::size_t>(stages);
   return {.stages = {count, cost}, .edges = {count - 1, EdgeCost{}}};
 }
 
-/// A schedule run with the costs that it was made for.
+/// The figures of a schedule that runs with the costs for which it was generated.
 struct Measured {
   Ns span_ns = 0;
   Ns makespan_ns = 0;
   std::vector<std::int64_t> live_activations{};  ///< by rank
-  std::vector<Bytes> kept{};                     ///< peak, by rank
+  std::vector<Bytes> kept{};                     ///< peak bytes of each rank
 };
 
 Measured run(const std::string& schedule, const Shape& shape) {
@@ -78,8 +78,8 @@ Measured run(const std::string& schedule, const Shape& shape) {
   return measured;
 }
 
-/// Spans and peaks of sail-sg/zero-bubble-pipeline-parallelism, commit 39f2c186, for chunks with equal F, I
-/// and W: `most` chunks are live on any rank, `first` of them on rank 0.
+/// Spans and peaks of sail-sg/zero-bubble-pipeline-parallelism, commit 39f2c186. At most `most` chunks are
+/// live on any rank, and `first` on rank 0.
 struct OfficialRow {
   const char* schedule;
   std::int32_t stages, microbatches;
@@ -142,7 +142,7 @@ nlohmann::json authors_results() {
   return file ? nlohmann::json::parse(file) : nlohmann::json();
 }
 
-/// Our name for the schedule, and whether its times must be met exactly.
+/// The authors' name of a schedule, Penstock's name, and whether its times must be equal or may be shorter.
 struct Counterpart {
   const char* theirs;
   const char* ours;
@@ -161,7 +161,7 @@ constexpr Counterpart kCounterparts[] = {
     {"1f1bv", "1f1b-v", 2, Counterpart::Match::at_most},
 };
 
-/// F keeps two units, I and W give back one each.
+/// Returns the shape of a row. F charges two units of memory, and I and W release one each.
 Shape shape_of(const nlohmann::json& row, std::int32_t chunks) {
   const Ns input = row.at("b");
   const Ns weight = row.at("w");
@@ -208,8 +208,8 @@ TEST(ZeroBubbleAuthors, ResultsAreMetInAllTheirCases) {
   }
 }
 
-// The settings of their automatic scheduler's own main(): uneven stages, and limits that are no multiple of
-// K.
+// The settings in main() of the authors' automatic scheduler, with uneven stages, and with limits that are
+// not multiples of K.
 TEST(ZeroBubbleAuthors, SettingsOfTheAutomaticSchedulerAreMet) {
   const nlohmann::json results = authors_results();
   if (results.is_null()) GTEST_SKIP() << "reference/zero_bubble/expected.json is not there";
@@ -229,7 +229,8 @@ TEST(ZeroBubbleAuthors, SettingsOfTheAutomaticSchedulerAreMet) {
     shape.costs->edges.assign(shape.costs->stages.size() - 1, EdgeCost{});
     shape.transfer_ns = {row.at("comm").get<Ns>()};
     const Measured measured = run("zb-2p", shape);
-    // One of the six is 0.3 % longer than theirs; see the heuristic's variants in zb_auto.cpp.
+    // One of the six orders is 0.3 % longer than the authors' order. zb_auto.cpp lists the variants of the
+    // heuristic.
     const double slack = row.at("name") == "simple_4_12_5478_5806_3534_c200_mem32" ? 1.003 : 1;
     EXPECT_LE(static_cast<double>(measured.span_ns), row.at("best_time_reported").get<double>() * slack);
     for (std::size_t rank = 0; rank < measured.kept.size(); ++rank) {

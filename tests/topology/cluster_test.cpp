@@ -1,4 +1,5 @@
-// Clusters are refused with a message that names the fault. How long bytes hold a link follows.
+// Tests that faulty clusters are refused with a message that names the fault. Then tests serialization_ns(),
+// the time for which bytes occupy a link.
 
 #include <cmath>
 #include <cstdint>
@@ -15,7 +16,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// Two devices "a" and "b", which need links.
+/// Returns a builder with two devices "a" and "b" and no links.
 ClusterBuilder two_devices() {
   ClusterBuilder builder("pair");
   builder.add_device({.name = "a"});
@@ -23,7 +24,7 @@ ClusterBuilder two_devices() {
   return builder;
 }
 
-/// The message for a pair whose link from a to b has these figures.
+/// Returns the error message for two devices if the link from a to b has this bandwidth and latency.
 std::string error_of_link(double bytes_per_second, std::int64_t latency_ns) {
   auto builder = two_devices();
   builder.add_link(1, 0, 10, 0);
@@ -114,7 +115,8 @@ TEST(ClusterBuilder, RefusesMoreDevicesThanItsTableOfRoutesHolds) {
             "supported");
 }
 
-// How long bytes hold a link: exact where the quotient is whole, else the next whole nanosecond.
+// serialization_ns() is exact if the quotient is a whole number. Otherwise it is rounded up to the next
+// nanosecond.
 
 constexpr auto kLargest = std::numeric_limits<std::int64_t>::max();
 constexpr double kGiBPerSecond = 1024.0 * 1024.0 * 1024.0;
@@ -133,7 +135,7 @@ TEST(Serialization, RoundsUpToAWholeNanosecond) {
 }
 
 TEST(Serialization, DoesNotCountAnErrorOfTheDivision) {
-  // A third of 1 GB/s is no double; three nanoseconds a byte must not become four.
+  // A third of 1 GB/s is not exact as a double. The 3 ns for each byte must not become 4 ns.
   EXPECT_EQ(serialization_ns(1, 1e9 / 3), 3);
   EXPECT_EQ(serialization_ns(7'000'000, 1e9 / 3), 21'000'000);
   for (std::int64_t parts = 1; parts <= 1000; ++parts) {
@@ -142,8 +144,8 @@ TEST(Serialization, DoesNotCountAnErrorOfTheDivision) {
 }
 
 TEST(Serialization, CountsWhatIsMoreThanAnError) {
-  EXPECT_EQ(serialization_ns(10'000'020, 1e16), 2);  // 2e-6 ns over
-  EXPECT_EQ(serialization_ns(10'000'001, 1e16), 1);  // 1e-7 ns over
+  EXPECT_EQ(serialization_ns(10'000'020, 1e16), 2);  // 2e-6 ns more than 1 ns
+  EXPECT_EQ(serialization_ns(10'000'001, 1e16), 1);  // 1e-7 ns more than 1 ns
 }
 
 TEST(Serialization, OfNothingOrOnAnUnlimitedLinkIsZero) {

@@ -1,4 +1,4 @@
-// What ring collectives cost, against the closed form 2(n-1)/n * bytes/B + 2(n-1)a.
+// Compares the costs of ring collectives with the formula 2(n-1)/n * bytes/B + 2(n-1)a.
 
 #include "topology/collective.hpp"
 
@@ -23,14 +23,14 @@ std::vector<std::int32_t> first_devices(std::int32_t count) {
   return devices;
 }
 
-/// Costs over the first `ranks` devices of uniform links of 1 GB/s, where a byte takes a nanosecond, and 7
-/// ns.
+/// Returns the cost over the first `ranks` devices of a uniform cluster. On its links, a byte takes 1 ns and
+/// the latency is 7 ns.
 RingCost uniform_ring(std::int64_t ranks, Collective collective, std::int64_t bytes) {
   const auto cluster = uniform_cluster({.devices = 16, .bytes_per_second = 1e9, .latency_ns = 7}).value();
   return ring_cost(cluster, first_devices(static_cast<std::int32_t>(ranks)), collective, bytes);
 }
 
-// 720720 bytes are a multiple of every n up to 16, so that nothing is rounded.
+// 720720 is a multiple of every n up to 16, so nothing is rounded.
 TEST(RingCost, OfAllReduceIsTheClosedFormOnUniformLinks) {
   for (std::int64_t n = 1; n <= 16; ++n) {
     const auto cost = uniform_ring(n, Collective::all_reduce, 720720);
@@ -68,7 +68,8 @@ TEST(RingCost, OfNoBytesIsItsLatency) {
   EXPECT_EQ(ring_cost(cluster, first_devices(4), Collective::all_gather, 0).duration_ns, 3 * 9);
 }
 
-// Two servers of two: the ring 0>1>2>3>0 crosses the 1 GB/s uplinks, the ring 0>1>0 does not.
+// Each of two servers has two devices. The ring 0>1>2>3>0 crosses the uplinks of 1 GB/s, and the ring 0>1>0
+// does not.
 TEST(RingCost, FollowsTheSlowestRouteOfTheRing) {
   const auto cluster = two_level_cluster({.nodes = 2,
                                           .devices_per_node = 2,
@@ -98,7 +99,7 @@ TEST(RingCost, GoesRoundInTheOrderOfTheGroup) {
   EXPECT_EQ(ring_cost(cluster, std::vector{2, 1, 0}, Collective::all_gather, 300).duration_ns, 200'000 + 2);
 }
 
-//   0 <-> 1 <-> 2: the way from 2 back to 0 is two links long.
+//   0 <-> 1 <-> 2        the route from 2 back to 0 has two links
 TEST(RingCost, IncludesTheRouteThatClosesTheRing) {
   ClusterBuilder builder("chain");
   for (int i = 0; i < 3; ++i) builder.add_device({});
@@ -129,8 +130,8 @@ Cluster two_servers_of_three() {
       .value();
 }
 
-// Devices 0, 1, 2 are on one server and 3, 4, 5 on the other. Numbered in turn, six hops cross the uplinks;
-// server by server, two do.
+// Devices 0, 1, 2 are on one server and 3, 4, 5 on the other. If the ring alternates between the servers, six
+// hops cross the uplinks. If it goes server by server, two hops do.
 TEST(RingOrder, GoesServerByServerHoweverTheGroupIsNumbered) {
   EXPECT_EQ(ring_order(two_servers_of_three(), std::vector{0, 3, 1, 4, 2, 5}),
             (std::vector{0, 1, 2, 3, 4, 5}));

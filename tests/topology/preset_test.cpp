@@ -1,4 +1,4 @@
-// The parametrised shapes and the figures of the ready-made clusters.
+// Tests the shapes with parameters, and the figures of the ready-made clusters and devices.
 
 #include <cmath>
 #include <cstdint>
@@ -201,7 +201,7 @@ TEST(TwoLevelCluster, OfAThousandDevicesHasARouteForEveryPair) {
               ElementsAre("node127/gpu7>node127", "node127>central", "central>node0", "node0>node0/gpu0"));
 }
 
-// PipeDream (SOSP'19), section 5.1, and PCIe at 10 to 15 GB/s as its section 2 has it.
+// Source: PipeDream (SOSP'19), section 5.1. Section 2 states 10 to 15 GB/s for PCIe.
 TEST(Preset, PipedreamAIsFourServersOfFourV100OnPcie) {
   const auto cluster = preset_cluster("pipedream-a");
   ASSERT_EQ(cluster.device_count(), 16);
@@ -266,8 +266,6 @@ TEST(Preset, IsNullForAnUnknownName) {
   }
 }
 
-// Accelerators by name.
-
 TEST(DeviceTypes, AreFoundHoweverTheyAreSpelt) {
   for (const char* name : {"h100-sxm", "H100-SXM", "h100_sxm", "h100"}) {
     const DeviceType* type = find_device_type(name);
@@ -300,7 +298,8 @@ TEST(DeviceTypes, NarrowValuesAreFaster) {
   }
 }
 
-// The total that nvidia-smi prints, less the 3 GiB that a run takes beside its allocator.
+// The usable memory is the total that nvidia-smi prints, minus 3 GiB that a run needs in addition to its
+// allocator.
 TEST(DeviceTypes, LeaveWhatTheDriverGivesLessThreeGibibytes) {
   const auto usable_mebibytes = [](const char* name) {
     return *find_device_type(name)->usable_memory() >> 20;

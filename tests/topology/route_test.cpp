@@ -1,4 +1,5 @@
-// Routes on networks drawn by hand, where the right answer can be seen.
+// Tests routes on small networks, for which the drawings show the right answer. Then compares all routes of
+// random networks with a slow reference.
 
 #include <algorithm>
 #include <cstdint>
@@ -76,7 +77,8 @@ TEST(Route, TakesTheShorterWayRoundARing) {
   const auto ring = builder.build().value();
   EXPECT_THAT(way(ring, 0, 2), ElementsAre("0>1", "1>2"));
   EXPECT_THAT(way(ring, 0, 4), ElementsAre("0>5", "5>4"));
-  // Both ways are three links long; "0>1" is link 0 and "0>5" is link 11.
+  // Both routes have three links. The one that begins with the lower link number is used: "0>1" is link 0 and
+  // "0>5" is link 11.
   EXPECT_THAT(way(ring, 0, 3), ElementsAre("0>1", "1>2", "2>3"));
 }
 
@@ -209,10 +211,10 @@ TEST(Cluster, OfOneDeviceNeedsNoLink) {
 
 namespace penstock::reference {
 
-// Slow and obvious routes to hold Cluster::route against: Floyd and Warshall's three loops over all
-// nodes, then a walk that tries the links in order.
+// Slow and simple routes that are compared with Cluster::route(): the three loops of Floyd and Warshall over
+// all nodes, and then a search that tries the links in order.
 
-/// Latency, number of links and narrowest bandwidth of the best way; nothing where there is none.
+/// The latency, the number of links and the smallest bandwidth of the best route.
 struct Way {
   std::int64_t latency_ns = 0;
   std::int64_t links = 0;
@@ -238,7 +240,7 @@ inline std::optional<Way> better(const std::optional<Way>& a, const std::optiona
 
 inline Way way_of(const Link& link) { return {link.latency_ns, 1, link.bytes_per_second}; }
 
-/// The best way of every ordered pair of nodes.
+/// Returns the best route of every ordered pair of nodes.
 inline Ways best_ways(std::span<const Link> links, std::int32_t nodes) {
   Ways best(nodes, std::vector<std::optional<Way>>(nodes));
   for (std::int32_t node = 0; node < nodes; ++node) best[node][node] = Way{};
@@ -253,7 +255,7 @@ inline Ways best_ways(std::span<const Link> links, std::int32_t nodes) {
   return best;
 }
 
-/// The route that Cluster::route promises, or nothing where no way leads.
+/// Returns the route that Cluster::route() must return, or nothing if there is none.
 inline std::optional<Route> route(std::span<const Link> links, const Ways& best, std::int32_t from,
                                   std::int32_t to) {
   const auto& way = best[from][to];
@@ -273,16 +275,17 @@ inline std::optional<Route> route(std::span<const Link> links, const Ways& best,
 
 namespace penstock {
 
-// Every route of seeded random networks against the slow reference: few different latencies and
-// bandwidths, so that ties of all kinds are common.
+// Compares every route of random networks with the slow reference. The networks have few different latencies
+// and bandwidths, so equal routes of all kinds are common.
 
 namespace {
 
-/// Draws whole numbers; the standard distributions differ between libraries, this does not.
+/// A source of random integers. The distributions of the standard library differ between implementations, and
+/// this class does not.
 class Dice {
  public:
   explicit Dice(std::uint32_t seed) : engine_(seed) {}
-  /// From 0 to `sides` - 1.
+  /// Returns a number from 0 to `sides` - 1.
   std::int32_t roll(std::int32_t sides) {
     return static_cast<std::int32_t>(engine_() % static_cast<std::uint32_t>(sides));
   }
@@ -291,7 +294,7 @@ class Dice {
   std::mt19937 engine_;
 };
 
-/// A network with devices first, so that the builder's node numbers are the cluster's.
+/// A network in which devices are the first nodes, so that builder and cluster number the nodes equally.
 struct Network {
   std::int32_t devices = 0;
   std::int32_t nodes = 0;
@@ -312,7 +315,8 @@ Network random_network(std::uint32_t seed) {
   return network;
 }
 
-/// All devices joined directly, some pairs more than once, by links that detours may beat.
+/// Returns a network in which all devices have direct links, some pairs several. Routes over other devices
+/// may be better than a direct link.
 Network random_mesh(std::uint32_t seed) {
   Dice dice(seed);
   Network network;
@@ -337,7 +341,7 @@ tl::expected<Cluster, std::string> built(const Network& network) {
   return builder.build();
 }
 
-/// The routes of all ordered pairs of devices, or nothing when a pair has none.
+/// The routes of all ordered pairs of devices. Absent if a pair has no route.
 using AllRoutes = std::optional<std::vector<Route>>;
 
 AllRoutes reference_routes(const Network& network) {
@@ -370,7 +374,7 @@ TEST(RouteReference, AgreesOnRandomNetworks) {
     ASSERT_EQ(cluster_routes(random_network(seed)), expected) << "seed " << seed;
     if (expected) ++connected;
   }
-  // Both outcomes are common, so that neither goes untested.
+  // Both networks with all routes and networks without some must be common, so that both cases are tested.
   EXPECT_GT(connected, 800);
   EXPECT_LT(connected, 2200);
 }

@@ -1,7 +1,8 @@
-// Tori and what collectives cost on them, against a slow reference that moves every part of a buffer:
+// Tests tori, and compares the costs of collectives on them with a slow reference that moves every part of a
+// buffer:
 //
-//   2 x 3 devices, 6 parts each.  Reduce-scatter down the columns: of 6 parts each device keeps the sums
-//   of 3. Along the rows: of those 3 it keeps 1. All-gather goes the same way back, and all have all sums.
+//   2 x 3 devices, 6 parts each.  A reduce-scatter down the columns leaves the sums of 3 parts on each
+//   device, and one along the rows leaves 1 of them. The all-gather sends all sums back to all devices.
 
 #include <algorithm>
 #include <cstddef>
@@ -27,7 +28,7 @@ using Sizes = std::vector<std::int32_t>;
 
 constexpr std::int64_t kLatency = 7;
 
-/// Links of 1 GB/s, where a byte takes a nanosecond, and 7 ns.
+/// Returns a torus on whose links a byte takes 1 ns and the latency is 7 ns.
 Cluster torus(const Sizes& dimensions, TorusCollectives collectives = TorusCollectives::dimensions) {
   return torus_cluster({.dimensions = dimensions,
                         .bytes_per_second = 1e9,
@@ -46,7 +47,7 @@ std::int32_t product(const Sizes& sizes) {
   return std::accumulate(sizes.begin(), sizes.end(), 1, std::multiplies<>());
 }
 
-/// A torus whose devices pass parts of a buffer on, one part after the other.
+/// The slow reference: a torus whose devices send parts of a buffer to each other, one part after the other.
 class MovedParts {
  public:
   MovedParts(const Sizes& dimensions, std::int64_t part_bytes)
@@ -56,7 +57,7 @@ class MovedParts {
     }
   }
 
-  /// Moves an all-reduce and returns its nanoseconds.
+  /// Executes an all-reduce and returns its duration in ns.
   std::int64_t all_reduce() {
     std::int64_t ns = 0;
     for (std::size_t d = 0; d < dimensions_.size(); ++d) ns += pass(d, true);
@@ -64,7 +65,7 @@ class MovedParts {
     return ns;
   }
 
-  /// Whether each device has the contribution of every device to every part.
+  /// Returns true if each device has the contributions of all devices to all parts.
   bool all_have_all() const {
     for (const auto& [device, parts] : held_) {
       if (std::ssize(parts) != devices_) return false;
@@ -89,8 +90,9 @@ class MovedParts {
     return device + ((here + 1) % size - here) * stride(dimension);
   }
 
-  /// size - 1 steps in all rings of a dimension at once. In step k of a reduce-scatter the device at place p
-  /// sends the parts of place p - 1 - k on, and of an all-gather those of p - k.
+  /// Executes size - 1 steps in all rings of a dimension at the same time, and returns their duration. In
+  /// step k of a reduce-scatter, the device at place p sends the parts of place p - 1 - k. In an all-gather,
+  /// it sends the parts of place p - k.
   std::int64_t pass(std::size_t dimension, bool scatters) {
     const std::int32_t size = dimensions_[dimension];
     std::int64_t ns = 0;
@@ -138,7 +140,7 @@ TEST(Torus, AllReduceByDimensionTakesWhatMovingEveryPartTakes) {
   }
 }
 
-// 2(n-1)/n bytes/B + 2 sum(d-1) a.
+// The formula is 2(n-1)/n bytes/B + 2 sum(d-1) a.
 TEST(Torus, AllReduceByDimensionIsTheClosedForm) {
   for (const Sizes& dimensions : kTori) {
     const std::int64_t n = product(dimensions);
@@ -168,7 +170,7 @@ TEST(Torus, ReduceScatterAndAllGatherAreHalvesOfAnAllReduce) {
   EXPECT_EQ(ns(Collective::reduce_scatter) + ns(Collective::all_gather), ns(Collective::all_reduce));
 }
 
-// A row of a 4 x 4 torus is one ring; devices that are no grid have one ring, too.
+// A row of a 4 x 4 torus is a single ring. Devices that form no grid also use a single ring.
 TEST(Torus, AGroupThatIsNoGridTakesOneRing) {
   const Cluster cluster = torus({4, 4});
   const auto phases = [&](const Sizes& devices) {
@@ -203,7 +205,7 @@ TEST(Torus, JoinsNeighboursRoundTheEdges) {
   EXPECT_EQ(cluster.route(0, 6).latency_ns, 3 * kLatency) << "a column and two rows away";
 }
 
-// A dimension of two has one link between its devices, not one round either edge.
+// If a dimension has two devices, there is one link between them. There is no second link over the border.
 TEST(Torus, ADimensionOfTwoHasOneLink) {
   EXPECT_EQ(torus({2}).links().size(), 2U);
   EXPECT_EQ(torus({2, 2}).links().size(), 8U);
@@ -219,7 +221,7 @@ TEST(Torus, RefusesWhatIsNone) {
               HasSubstr("bytes_per_second must be greater than 0"));
 }
 
-// 496, 656 and 400 Gb/s a link each way.
+// Each link has 496, 656 or 400 Gb/s in each direction.
 TEST(TorusPreset, HasThePublishedFigures) {
   const TorusCluster& v2 = find_torus_preset("TPU_v2")->shape;
   EXPECT_EQ(product(v2.dimensions), 256);

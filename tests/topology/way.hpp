@@ -1,5 +1,5 @@
 #pragma once
-// Routes as tests write them down.
+// Routes in the form in which tests state them.
 
 #include <cstdint>
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace penstock {
 
-/// The names of a route's links in order.
+/// Returns the names of a route's links in order.
 inline std::vector<std::string> way(const Cluster& cluster, std::int32_t from, std::int32_t to) {
   std::vector<std::string> names;
   for (const auto link : cluster.route(from, to).links) names.push_back(cluster.links()[link].name);

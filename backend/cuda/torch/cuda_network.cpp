@@ -54,7 +54,7 @@ namespace {
 
 constexpr std::chrono::minutes kUntilMade(5);  // time limit for making the weights of a rank's stages
 
-/// All values on which the initial weights of the stages depend.
+/// The values that determine the initial weights of the stages.
 struct WeightsKey {
   std::string network;
   std::map<std::string, std::int64_t> sizes;
@@ -65,8 +65,8 @@ struct WeightsKey {
   friend bool operator==(const WeightsKey&, const WeightsKey&) = default;
 };
 
-/// Returns the stages with their initial weights on the device. They are cached until another network is
-/// requested, because a calibration needs them for each run and drawing takes 28 ns per weight. No run
+/// Returns the stages with their initial weights on the device. Drawing takes 28 ns for each weight, and a
+/// calibration needs the weights for each run. So they are cached until another network is requested. No run
 /// changes them, because a STEP makes new tensors.
 const std::vector<StageDefinition>& stages_with_weights(const WeightsKey& key, const Network& network) {
   // The cached stages and their key, by device.
@@ -230,8 +230,9 @@ tl::expected<CudaModules, std::string> cuda_network(const Experiment& experiment
                      .codec = std::make_unique<DeviceTensorCodec>()};
 }
 
-// LibTorch uses the stream in a thread-local variable. A guard sets the variable to the worker's stream and
-// later restores it. cuBLAS chooses kernels by the number of SMs, so it must know the size of the partition.
+// LibTorch uses the stream that a thread-local variable names. StreamScope sets this variable to the worker's
+// stream and later restores it. cuBLAS chooses kernels by the number of SMs, so it must know the size of the
+// partition.
 
 namespace {
 

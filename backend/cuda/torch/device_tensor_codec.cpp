@@ -1,6 +1,6 @@
-// Packs tensors into one block of bytes by copies on the device. The shapes are described by a text,
-// "type:size,size;...", which a transport sends only once. Each tensor starts at a multiple of 256 bytes, so
-// that a tensor of any type is aligned.
+// Packs tensors into one block of bytes by copies on the device. A text "type:size,size;..." describes their
+// shapes, and a transport sends it only once. Each tensor begins at a multiple of 256 bytes, so that tensors
+// of all types are aligned.
 
 #include "backend/cuda/torch/device_tensor_codec.hpp"
 
@@ -68,8 +68,8 @@ std::string text_of(const Shape& shape) {
   return text;
 }
 
-/// Reads a number from a layout's text, which may come from another process. Throws if it is not a number or
-/// is negative.
+/// Reads a number from a layout's text, which may come from another process. Throws if the text is not a
+/// number, or if the number is negative.
 std::int64_t number(std::string_view text) {
   const auto value = number_of_text<std::int64_t>(text);
   if (value && *value >= 0) return *value;
@@ -158,7 +158,7 @@ void DeviceTensorCodec::pack(const PayloadContent& content, void* to, const Stre
 Payload DeviceTensorCodec::unpack(const DeviceLayout& layout, const void* from,
                                   const StreamView& stream) const {
   const c10::cuda::CUDAStreamGuard guard(torch_stream(stream));
-  // The const is cast away, because LibTorch has no tensors that refer to constant memory.
+  // The `const` is removed, because LibTorch has no tensors that refer to constant memory.
   auto* next = static_cast<std::uint8_t*>(const_cast<void*>(from));
   Tensors tensors;
   for (const Shape& shape : shapes_of(layout.text)) {

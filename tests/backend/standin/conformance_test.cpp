@@ -1,9 +1,8 @@
-// Every schedule runs over both GPU transports, with traced modules: the right contents, no race, leak,
-// hang or forgotten error. Nothing is waited for or allocated while the clock runs, and times are near
-// the prediction.
+// Runs every schedule over both GPU transports with traced modules. Tests that message contents are correct,
+// and that there is no race, leak, hang or ignored error. While the clock runs, the host must not wait for
+// the device or allocate memory. Times must be near the prediction.
 //
-// PENSTOCK_STANDIN_SEEDS=100 is the longer run. The first tests show the least that the stand-in has to
-// do.
+// With PENSTOCK_STANDIN_SEEDS=100, the test runs longer. The first tests are the simplest ones.
 
 #include <chrono>
 #include <cstdint>
@@ -31,7 +30,7 @@ namespace {
 using standin::controlled;
 using standin::Verdict;
 
-/// The makespan in ns, or the failure.
+/// Returns the makespan in ns as text, or "failed: " and the error.
 std::string makespan_of(const GpuRun& run) {
   return run.error.empty() ? fmt::format("{}", run.timeline.makespan_ns) : "failed: " + run.error;
 }
@@ -74,10 +73,8 @@ TEST(StandIn, OneSeedIsOneRunAndTwoSeedsAreTwo) {
   }
 }
 
-// Every schedule over both GPU transports, with traced modules: the right contents, no race, leak, hang or
-// forgotten error, nothing waited for or allocated while the clock runs, and near the predicted time.
+// Tests of all schedules.
 //
-// PENSTOCK_STANDIN_SEEDS=100 is the longer run.
 
 using standin::controlled;
 using standin::Verdict;
@@ -192,8 +189,8 @@ TEST(StandInShapes, ReplicasShardsAndBucketsTrainAsTheyMust) {
   }
 }
 
-// What a rank launches, and in which order, is its program's, whatever its peers do first: layouts are agreed
-// on before.
+// The order in which a rank launches operations depends only on its program and not on its peers, because
+// layouts are known before.
 TEST(StandInShapes, TheOrderOfLaunchesIsTheProgramsForEverySeed) {
   for (const Shape& shape : {Shape{.stages = 4, .microbatches = 8},
                              Shape{.stages = 2, .microbatches = 4, .data_parallel = 2, .sharding = 3}}) {
@@ -208,7 +205,8 @@ TEST(StandInShapes, TheOrderOfLaunchesIsTheProgramsForEverySeed) {
   }
 }
 
-// What it moves is what is predicted: of n ranks each gets one n-th of the gradients, in place of all.
+// The transferred bytes are the predicted bytes: each of n ranks receives 1/n of the gradients instead of
+// all.
 TEST(StandInShapes, AShardedReductionIsScattered) {
   const auto bytes_of = [](std::int32_t sharding, Gather gather = Gather::step) {
     const Shape shape{
@@ -217,7 +215,7 @@ TEST(StandInShapes, AShardedReductionIsScattered) {
   };
   auto whole = bytes_of(0);
   auto scattered = bytes_of(2);
-  EXPECT_EQ(whole["ncclAllReduce"], 4U * kMessage);  // two stages of two ranks
+  EXPECT_EQ(whole["ncclAllReduce"], 4U * kMessage);  // two stages with two ranks each
   EXPECT_EQ(whole["ncclReduceScatter"], 0U);
   EXPECT_EQ(scattered["ncclReduceScatter"], 4U * kMessage / 2);
   EXPECT_EQ(scattered["ncclAllReduce"], 0U);
@@ -225,8 +223,8 @@ TEST(StandInShapes, AShardedReductionIsScattered) {
   EXPECT_EQ(twice["ncclReduceScatter"], 2 * 4U * kMessage / 2) << "once for each of two microbatches";
 }
 
-// Of three ranks a part of 64 bytes is no whole number of numbers, also where it is only sent once
-// beforehand.
+// With three ranks, a part of 64 bytes is not a whole number of numbers. This also applies to the messages
+// before the run.
 TEST(StandInShapes, AnOddNumberOfShardsTrainsAsItMust) {
   for (const std::int32_t sharding : {2, 3}) {
     const Shape shape{.stages = 2, .microbatches = 6, .data_parallel = 3, .sharding = sharding};

@@ -1,5 +1,5 @@
-// cuBLAS, as far as gpu_validation goes: a product of matrices takes a stated time, which is shorter the more
-// SMs the stream has. Of the product itself the first number alone is computed; nobody reads it.
+// The functions of cuBLAS that gpu_validation calls. A matrix product takes a stated time, which becomes
+// shorter with more SMs. Only the first number of the product is computed, because no code reads the product.
 
 #include <cublas_v2.h>
 
@@ -20,11 +20,11 @@ constexpr double kFlopsPerNsAndSm = 50;
 
 struct Handle {
   standin::Stream* stream = nullptr;
-  int sms = 0;  // 0: all of the stream
+  int sms = 0;  // 0 means all SMs of the stream
   bool destroyed = false;
 };
 
-/// They outlive every use of them.
+/// Returns all handles. They are never destroyed.
 std::vector<std::unique_ptr<Handle>>& handles() {
   static std::vector<std::unique_ptr<Handle>> all;
   return all;

@@ -1,5 +1,5 @@
-// No more than the backend asks for. An error has its name, so that what reports it can be compared, and no
-// explanation.
+// Only the functions that the backend calls. An error has its real name, so that tests can compare messages,
+// but no explanation.
 
 #include "tests/backend/standin/device_facts.hpp"
 

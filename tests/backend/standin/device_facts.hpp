@@ -1,5 +1,5 @@
 #pragma once
-// What both forms of the stand-in say of a device, of numbers and of errors.
+// The properties of devices, numbers and errors in both forms of the stand-in.
 
 #include <cuda_runtime_api.h>
 #include <nccl.h>
@@ -8,18 +8,19 @@
 
 namespace standin {
 
-/// What every run says first: nothing here is a measurement of a GPU.
+/// The first line that every run prints. It says that no time is a measurement of a GPU.
 inline constexpr const char* kFirstLine =
     "stand-in: a model of CUDA and NCCL for tests; its times are no GPU's";
 
 cudaDeviceProp properties_of(int sms, int capability);
 
-/// Of one number.
+/// Returns the bytes of one number of this type.
 std::size_t bytes_of(ncclDataType_t type);
-/// Adds `count` numbers. False: of a type that the stand-in cannot add.
+/// Adds `count` numbers to `sum`. Returns false if the stand-in cannot add numbers of this type.
 bool add_to(std::byte* sum, const std::byte* addend, std::size_t count, ncclDataType_t type);
 
-/// A mechanism of the tests' own modules is left out or wrong on purpose. The free form breaks none.
+/// Returns true if the test has disabled or broken this mechanism of the test modules on purpose. In the free
+/// form it always returns false.
 bool breaks_on_purpose(const char* mechanism);
 
 }  // namespace standin

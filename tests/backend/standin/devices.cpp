@@ -1,7 +1,7 @@
-// An operation is given (in its stream's queue), started (at the stream's head, and at the head of the
-// hardware queue that the stream shares with others), running (its peers have started, too), and ended. Its
-// work is done when it runs; others may see it when they are ordered behind its end, and who looks earlier is
-// found out by the clocks, not by what he sees.
+// An operation has four states. It is enqueued in its stream. It starts when it is the first in its stream
+// and in the hardware queue that several streams may share. It runs when its peers have started, too. Then it
+// ends. Its work is done at the moment when it begins to run. A race is detected by vector clocks and not by
+// wrong data: an access must be ordered after the end of the operation.
 
 #include "tests/backend/standin/devices.hpp"
 
@@ -16,7 +16,7 @@
 namespace standin {
 namespace {
 
-constexpr std::size_t kUsualConnections = 8;  // CUDA's, where the environment says nothing
+constexpr std::size_t kUsualConnections = 8;  // CUDA's default without an environment variable
 constexpr std::uint64_t kMostJitter = 400;    // ns between the end of one operation and the start of the next
 
 std::size_t connections_of_device() {
@@ -25,12 +25,13 @@ std::size_t connections_of_device() {
                          : std::clamp<std::size_t>(std::strtoul(said, nullptr, 10), 1, 32);
 }
 
-/// Returns the hardware queue that the fewest of these streams share. Which one CUDA takes is not documented;
-/// on an H200 programs of up to 16 streams ran as if each had a queue of its own, also when streams had come
-/// and gone before.
+/// Returns the hardware queue that the fewest of these streams share. CUDA's choice is not documented. On an
+/// H200, programs of up to 16 streams ran as if each stream had its own queue, even after other streams were
+/// destroyed.
 std::size_t least_shared_connection(const std::vector<Stream*>& streams) {
   std::vector<std::size_t> shared(connections_of_device());
-  // A default stream stays in this model when its thread has ended, and has nothing to do in a run.
+  // Default streams do not count. In this model they remain after their thread has ended, and runs do not use
+  // them.
   for (const Stream* stream : streams) {
     if (!stream->destroyed && !stream->is_default) ++shared[stream->connection];
   }
@@ -82,14 +83,15 @@ bool Devices::may_start(const Stream& stream, const Operation& operation) const 
   return !operation.may_start || operation.may_start();
 }
 
-/// Until nothing more starts or runs: one that starts may be the peer that another has waited for. Never
-/// inside itself, since running an operation may give others.
+/// Repeats until no more operation starts or runs, because an operation that starts may be the peer for which
+/// another one waits. It is not recursive, although running an operation may enqueue others.
 void Devices::start_what_can() {
   if (busy_) return;
   busy_ = true;
   for (bool again = true; again;) {
     again = false;
-    for (std::size_t i = 0; i < streams_.size(); ++i) {  // by number: running one may make streams
+    // By index, because running an operation may add streams.
+    for (std::size_t i = 0; i < streams_.size(); ++i) {
       Stream& stream = *streams_[i];
       if (stream.queue.empty()) continue;
       if (!stream.queue.front()->has_started) again |= start(stream);

@@ -17,75 +17,77 @@
 
 namespace standin {
 
-/// One cudaEventRecord.
+/// The result of one cudaEventRecord call.
 struct Record {
   bool passed = false;
-  VectorClock clock;  ///< of the stream, when it passed
+  VectorClock clock;  ///< the clock of the stream when the record passed
 };
 
 struct Event {
   int device = 0;
-  std::shared_ptr<Record> last{};  ///< null: never recorded
+  std::shared_ptr<Record> last{};  ///< the last record; null if the event was never recorded
   std::shared_ptr<Record> before_last{};
-  bool hides_pending = false;  ///< recorded again before its last record had passed
+  bool hides_pending = false;  ///< true if the event was recorded again before its last record had passed
   bool destroyed = false;
 };
 
 struct Operation {
   const char* name = "";
   std::vector<Access> accesses{};
-  std::function<bool()> may_start{};  ///< beside the order of streams and connections; empty: at once
-  std::function<bool()> may_run{};    ///< when it has started: its peers have, too; empty: at once
+  std::function<bool()> may_start{};  ///< an additional condition to start, beside the order of streams and
+                                      ///< queues; empty if there is none
+  std::function<bool()> may_run{};    ///< a condition to run after the start, such as that all peers have
+                                      ///< started; empty if there is none
   std::function<void()> started{};
-  std::function<Ns()> run{};  ///< does its work; how long it takes
+  std::function<Ns()> run{};  ///< does the operation's work and returns its duration
   std::function<void()> ended{};
   std::shared_ptr<Record> waits_for{};
 
   std::uint64_t number = 0;
-  std::size_t given_by = 0;  ///< slot of the host thread
+  std::size_t given_by = 0;  ///< the slot of the host thread that enqueued the operation
   VectorClock given;
   bool has_started = false;
   bool is_running = false;
 };
 
 struct Stream {
-  std::size_t slot = 0;  ///< of its clock, and its name in reports
+  std::size_t slot = 0;  ///< the slot of the stream's clock, which is also its name in reports
   int device = 0;
   int process = 0;  ///< number of its process among those that share the device
   std::vector<int> sms;
-  std::size_t connection = 0;  ///< hardware queue
+  std::size_t connection = 0;  ///< the number of the hardware queue
   std::deque<std::unique_ptr<Operation>> queue;
   VectorClock clock;
-  std::uint64_t given = 0;  ///< operations so far
+  std::uint64_t given = 0;  ///< the number of operations enqueued so far
   std::uint64_t ended = 0;
   bool destroyed = false;
-  bool is_default = false;  ///< of a thread: nobody destroys it
+  bool is_default = false;  ///< true for the default stream of a thread, which is never destroyed
 };
 
 class Devices {
  public:
   Stream* new_stream(int device, std::vector<int> sms);
-  /// cudaStreamPerThread of the running thread.
+  /// Returns cudaStreamPerThread of the running thread.
   Stream* default_stream(int device);
   Event* new_event(int device);
 
   void give(Stream& stream, std::unique_ptr<Operation> operation);
-  /// Lets operations start and run that can. Called whenever no thread runs.
+  /// Starts and runs all operations that can start or run. It is called whenever no host thread runs.
   void start_what_can();
 
   bool is_idle(int device) const;
-  /// Until all that the device has been given so far has ended, or `limit` holds.
+  /// Waits until all operations that are now enqueued on the device have ended.
   void wait_for_device(int device, const char* why);
   /// Some started operation of the device waits for a peer.
   bool waits_for_peer(int device, int process) const;
   std::vector<Stream*> streams_of(int device, int process) const;
   std::uint64_t ended() const { return ended_; }
 
-  /// Each stream's head, for a hang.
+  /// Returns a text with the first operation of each stream, for the report of a hang.
   std::string heads() const;
   void report_leaks() const;
 
-  std::map<int, int> errors;  ///< of devices that have failed: every later call says so
+  std::map<int, int> errors;  ///< the errors of failed devices; every later call returns the error
 
  private:
   bool may_start(const Stream& stream, const Operation& operation) const;

@@ -1,4 +1,5 @@
-// What a machine may have: one device cut into partitions, a device a rank, too few SMs, an old driver.
+// Tests different machines: one device that is divided into partitions, a device for each rank, too few SMs,
+// an old driver.
 
 #include <cstdint>
 #include <memory>
@@ -36,7 +37,7 @@ using standin::controlled;
 using standin::Setting;
 using standin::Verdict;
 
-/// The makespan in ns, or why there is none.
+/// Returns the verdict of a run whose answer is the makespan in ns, or the error.
 Verdict over_copies(const Experiment& experiment, const Setting& setting, const PaceOfLinks& pace = {}) {
   return controlled(setting, [&] {
     const auto result = run_on_cuda_local(
@@ -70,7 +71,7 @@ LinkPace slow(const FlatProgram& flat) {
           .latency = std::vector<Ns>(flat.messages.size(), 2'000'000)};
 }
 
-// The first F and the last B wait for it.
+// The first F and the last B wait for the emulated link.
 TEST(StandInDevices, EmulatedLinksTakeTheirTimeOrAreRefused) {
   const Experiment experiment = gpu_experiment("1f1b", 2, 4);
   const double fast = std::stod(over_copies(experiment, {}).answer);
@@ -87,7 +88,8 @@ TEST(StandInDevices, JitterIsSaidInTheNotes) {
   EXPECT_THAT(family.description(), testing::HasSubstr("which varies by 10.00 % either way (seed 4)"));
 }
 
-// A device a rank: peers are connected, and what replicas give is copied to each.
+// Each rank has a device. Devices are connected as peers, and the contributions of replicas are copied
+// between devices.
 TEST(StandInDevices, CopiesGoBetweenDevicesAsWell) {
   for (const Shape& shape :
        {Shape{.stages = 3, .microbatches = 4}, Shape{.stages = 2, .microbatches = 4, .data_parallel = 2},
@@ -108,13 +110,13 @@ TEST(StandInDevices, CopiesGoBetweenDevicesAsWell) {
   }
 }
 
-// A bound module is called inside its worker's stream, each time, and never outside.
+// Tests that each call of a bound module happens while its worker's stream is the current one.
 
-/// Which worker's stream is the current one of the library; kNobody: none.
+/// The worker whose stream is current in the library, or kNobody.
 constexpr std::int32_t kNobody = -1;
 std::int32_t current = kNobody;
 
-/// Writes down in whose stream each call was.
+/// A module that records the worker whose stream is current at each call.
 class Witness : public StageModule {
  public:
   explicit Witness(std::vector<std::int32_t>& seen) : seen_(seen) {}

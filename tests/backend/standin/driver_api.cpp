@@ -1,6 +1,6 @@
-// The driver's functions for green contexts, by name, as the runtime hands them out. 132 SMs, partitions of
-// eight and multiples of eight, as on compute capability 9.0; one split call hands out each SM once, two
-// would not.
+// The driver's functions for green contexts, which the runtime returns by name. A device has 132 SMs, and
+// partitions have a multiple of eight SMs, as on compute capability 9.0. One split call assigns each SM only
+// once, but two calls would assign SMs twice.
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>
@@ -23,7 +23,8 @@ using standin::world;
 
 constexpr unsigned kLeastSms = 8;
 
-/// Which SMs a resource means, in what the header leaves to the driver.
+/// The SMs of a resource. They are stored in the bytes of the resource that the header reserves for the
+/// driver.
 struct Range {
   int first = 0;
   int count = 0;
@@ -45,7 +46,7 @@ CUdevResource resource_of(const Range& range) {
   return resource;
 }
 
-/// Lives as long as the program, so that a use after its destruction is seen.
+/// A green context. It is never freed, so that a use after its destruction can be detected.
 struct GreenContext {
   int device;
   std::vector<int> sms;

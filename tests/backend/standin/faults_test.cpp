@@ -1,5 +1,5 @@
-// Calls fail, operations fail, and operations never end: the run ends within its deadlines, says what
-// failed where, and no thread is left waiting.
+// Tests calls that fail, operations that fail, and operations that never end. The run must end within its
+// deadlines and report the failure and its place. No thread may still wait.
 
 #include <chrono>
 #include <cstdint>
@@ -40,7 +40,7 @@ Verdict run(const Experiment& experiment, bool over_nccl, const Fault& fault) {
                     });
 }
 
-/// Each of the calls once, but for most of them in the ordinary run.
+/// Lets each `step`-th call of a run fail, one call in each run.
 void fail_calls(bool over_nccl, Fault::Kind kind, std::uint64_t step) {
   const Experiment experiment = small_experiment();
   const std::uint64_t calls = run(experiment, over_nccl, {}).calls;
@@ -56,7 +56,7 @@ void fail_calls(bool over_nccl, Fault::Kind kind, std::uint64_t step) {
     EXPECT_NE(verdict.answer, "hang");
     for (const std::string& defect : verdict.defects) EXPECT_THAT(defect, testing::StartsWith("leak"));
   }
-  // What fails while all is taken down may be good.
+  // A call that fails while resources are destroyed need not make the run fail.
   EXPECT_GT(ended, tried / 2) << "of " << tried;
 }
 
@@ -67,7 +67,7 @@ TEST(StandInFaults, ADeviceThatFailsForGoodEndsTheRunOverCopies) {
 }
 TEST(StandInFaults, ADeviceThatFailsForGoodEndsTheRunOverNccl) { fail_calls(true, Fault::Kind::sticky, 97); }
 
-/// A peer that is gone, as NCCL says it: the operation was taken.
+/// NCCL reports a lost peer in this form: it accepts the operation, and the communicator fails later.
 TEST(StandInFaults, ACommunicatorThatFailsAfterwardsEndsTheRun) {
   const Experiment experiment = small_experiment();
   bool is_met = true;
@@ -105,7 +105,7 @@ TEST(StandInFaults, EveryErrorOfNcclHasItsName) {
   }
 }
 
-/// What happens on a stream long after its call has said success.
+/// The operation fails on its stream long after its call returned success.
 TEST(StandInFaults, AnOperationThatFailsIsNamedWithItsRank) {
   const Experiment experiment = small_experiment();
   const std::uint64_t operations = run(experiment, false, {}).operations;
@@ -115,14 +115,15 @@ TEST(StandInFaults, AnOperationThatFailsIsNamedWithItsRank) {
   EXPECT_THAT(verdict.answer, testing::ContainsRegex("rank [01]: [01][FB]")) << to_text(verdict);
 }
 
-// Every wait of the host ends: by its deadline, and by the stop where there is one. What never ends here are
-// operations of streams, one after the other; times are virtual.
+// Tests that every wait of the host ends at its deadline or at a stop. In each run, one operation of a stream
+// never ends. Times are virtual.
 
 using standin::controlled;
 using standin::Fault;
 using standin::Verdict;
 
-constexpr double kMostSeconds = 120;  // deadlines follow one another: of an action 10 s, of ends 30 s each
+// The sum of several deadlines: 10 s for an action, and 30 s for each end.
+constexpr double kMostSeconds = 120;
 
 Verdict held_run(const Experiment& experiment, bool over_nccl, const Fault& fault) {
   return controlled({.seed = 5, .devices = over_nccl ? experiment.program.rank_count() : 1, .fault = fault},
@@ -133,7 +134,7 @@ Verdict held_run(const Experiment& experiment, bool over_nccl, const Fault& faul
                     });
 }
 
-/// Of all operations of a run each `step`-th never ends.
+/// Lets each `step`-th operation of a run never end, one operation in each run.
 void hold_operations(bool over_nccl, std::uint64_t step) {
   const Experiment experiment = small_experiment();
   const std::uint64_t operations = held_run(experiment, over_nccl, {}).operations;
@@ -155,7 +156,7 @@ TEST(StandInWaits, ARunOverCopiesEndsWhateverDoesNot) {
 }
 TEST(StandInWaits, ARunOverNcclEndsWhateverDoesNot) { hold_operations(true, 7); }
 
-/// How a run over NCCL with the mutant ends; by its deadlines.
+/// Returns the result of a run over NCCL with this mutant. The run ends at its deadlines.
 std::string end_over_nccl(const char* mutant) {
   const Experiment experiment = small_experiment();
   const Verdict verdict =
@@ -173,13 +174,13 @@ TEST(StandInWaits, CommunicatorsThatNeverOpenAreTooLate) {
               testing::HasSubstr("ncclCommInitRankConfig did not end within"));
 }
 
-// By the call's own deadline or the action's, whichever is first.
+// The run ends at the deadline of the call or of the action, whichever is first.
 TEST(StandInWaits, CommunicatorsThatNeverConnectAreTooLate) {
   EXPECT_THAT(end_over_nccl("communicators stay in progress"),
               testing::ContainsRegex("did not end within|still running after 10 s; rank [01] needs its"));
 }
 
-// The run has been measured by then: they are aborted, and it is good.
+// The measurement is already complete, so the communicators are aborted and the run succeeds.
 TEST(StandInWaits, CommunicatorsThatNeverCloseAreAborted) {
   EXPECT_EQ(end_over_nccl("communicators never close"), "good");
 }
@@ -204,8 +205,8 @@ TEST(StandInWaits, ASelfTestEndsWhateverDoesNot) {
   }
 }
 
-/// What it throws: where the first operation of the device never ends, and somebody stops it after a second
-/// or nobody does.
+/// Returns the exception text of `waits` if the first operation of the device never ends. If `is_stopped` is
+/// true, the wait is stopped after a second.
 std::string end_of(const std::function<void(const std::function<bool()>& stopped)>& waits, bool is_stopped) {
   const Verdict verdict = controlled({.fault = {.kind = Fault::Kind::never_ends, .n = 1}}, [&] {
     const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(1);

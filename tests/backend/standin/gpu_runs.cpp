@@ -1,5 +1,6 @@
-// The product's run_on_...() on the stand-in, by as few lines as can be: what is tested is theirs. Warm-ups
-// and one run that counts; links take no time, since those of the machine do.
+// Calls the product's run_on_...() functions on the stand-in. The code here is as short as possible, because
+// these functions are tested. All runs except the last are warm-ups. Emulated links take no time, because the
+// stand-in's copies already take time.
 
 #include "tests/backend/standin/gpu_runs.hpp"
 #include "schedules/check/user_error.hpp"

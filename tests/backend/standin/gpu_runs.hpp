@@ -1,5 +1,6 @@
 #pragma once
-// Programs on the stand-in, by the product's own calls. To be called inside controlled().
+// Runs programs on the stand-in by the product's own functions. These functions must be called inside
+// controlled().
 
 #include <chrono>
 #include <cstdint>
@@ -12,7 +13,8 @@
 #include "scenarios/prepare/experiment.hpp"
 #include "schedules/ir/action.hpp"
 
-/// For tests that find races on host memory, or that need a thread which polls an atomic to give way.
+/// Skips a test that needs hooks before memory accesses: to find races on host memory, or to interrupt a
+/// thread that polls an atomic.
 #ifdef PENSTOCK_STANDIN_WITHOUT_HOOKS
 #define PENSTOCK_NEEDS_HOOKS() GTEST_SKIP() << "beside another sanitizer there are no hooks before accesses"
 #else
@@ -32,18 +34,19 @@ struct GpuRun {
 GpuRun run_over_nccl(const Experiment& experiment, const MakeCudaModules& make, std::int32_t runs,
                      RunOptions options = {.deadline = std::chrono::seconds(10)});
 
-/// The same by run_on_cuda_local(), on links that take no time.
+/// Like run_over_nccl(), but with run_on_cuda_local() and links that take no time.
 GpuRun run_over_copies(const Experiment& experiment, const MakeCudaModules& make, std::int32_t runs,
                        std::chrono::nanoseconds deadline = std::chrono::seconds(10));
 
-/// Occupy kernels.
+/// Returns a function that makes occupy modules.
 MakeCudaModules occupying(const Experiment& experiment);
 
-/// 1F1B and others of 5 ms forwards, 10 ms backwards and messages of so many bytes.
+/// Returns an experiment with forwards of 5 ms, backwards of 10 ms, and messages of `message_bytes` bytes.
 Experiment gpu_experiment(const std::string& schedule, std::int32_t stages, std::int32_t microbatches,
                           Bytes message_bytes = Bytes{1} << 20);
 
-/// 1F1B of two stages and two microbatches, 1 and 2 ms, all sizes 64 bytes.
+/// Returns 1F1B with two stages and two microbatches. Forwards take 1 ms and backwards 2 ms. All sizes are 64
+/// bytes.
 Experiment small_experiment();
 
 }  // namespace penstock

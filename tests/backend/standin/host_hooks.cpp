@@ -1,7 +1,7 @@
-// The hooks that the compiler's -fsanitize=thread puts before each access, without its runtime: the backend's
-// objects are compiled with it and linked with these. What the host's code reads and writes of pinned and
-// device memory is compared with what streams do; atomics are edges between threads, and points where another
-// may run.
+// The hooks that -fsanitize=thread inserts before each memory access. The backend's objects are compiled with
+// this option and linked with these hooks instead of the sanitizer's runtime. Accesses of the host to pinned
+// and device memory are compared with accesses of streams. At an atomic, threads are ordered, and another
+// thread may run.
 
 #include <dlfcn.h>
 
@@ -20,7 +20,7 @@ using standin::scheduler;
 using standin::this_thread;
 using standin::world;
 
-/// The function that holds the address, in a place that lasts.
+/// Returns the name of the function that contains the address. The name is never freed.
 const char* name_at(const void* address) {
   static std::set<std::string> names;
   Dl_info info{};
@@ -37,8 +37,8 @@ void host_access(const void* memory, std::size_t bytes, bool writes, const void*
   world().memory.touch({memory, bytes, writes}, self, this_thread->clock);
 }
 
-/// Atomics are all taken as sequentially consistent. An order that the product asks for and does not get from
-/// a weaker one is not found here, but by the preset with the thread sanitizer.
+/// Treats all atomics as sequentially consistent. If the product uses a memory order that is too weak, this
+/// is not detected here, but by the preset with the thread sanitizer.
 void before_atomic(const volatile void* atomic, bool writes) {
   if (this_thread == nullptr) return;
   if (scheduler->random(8) == 0) scheduler->maybe_let_others_run();
@@ -66,8 +66,8 @@ bool compare_exchange(volatile Number* atomic, Number* expected, Number desired)
 
 }  // namespace
 
-// Volatile accesses are the kernels' (stamps, which the device's own operations account for), and what is
-// said of functions and virtual tables is of no use here.
+// These hooks do nothing. Volatile accesses come from kernels and are recorded by the operations of the
+// device. The hooks for functions and virtual tables are not needed.
 extern "C" {
 
 void __tsan_init() {}

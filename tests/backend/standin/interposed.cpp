@@ -1,6 +1,6 @@
-// The C library's functions of threads and time, as the test program's own: those of controlled threads go to
-// the scheduler, all others through to the real ones. The standard library's calls reach them because the
-// program exports them.
+// Replaces functions of the C library for threads and time. Calls by controlled threads go to the scheduler,
+// and all other calls go to the real functions. Calls by the standard library also reach these functions,
+// because the program exports them.
 
 #include <dlfcn.h>
 #include <linux/futex.h>
@@ -26,7 +26,8 @@ Function real(const char* name) {
   return reinterpret_cast<Function>(dlsym(RTLD_NEXT, name));
 }
 
-/// The condition functions have an older form of the same name.
+/// Returns the real function. An older version of the condition functions has the same name, so the version
+/// is stated.
 template <typename Function>
 Function real_of_condition(const char* name) {
   void* found = dlvsym(RTLD_NEXT, name, "GLIBC_2.3.2");
@@ -40,7 +41,8 @@ Ns in_ns(const timespec& time) { return static_cast<Ns>(time.tv_sec) * 1'000'000
 using OnMutex = int (*)(pthread_mutex_t*);
 using OnCondition = int (*)(pthread_cond_t*);
 
-/// All limits of controlled threads are taken to be of the monotonic clock, which alone is virtual.
+/// Time limits of controlled threads are treated as times of the monotonic clock, because only this clock is
+/// virtual.
 int timed_wait(pthread_cond_t* condition, pthread_mutex_t* mutex, const timespec* until) {
   return scheduler->wait(condition, mutex, in_ns(*until)) ? 0 : ETIMEDOUT;
 }
@@ -122,7 +124,7 @@ int pthread_join(pthread_t thread, void** result) {
   return is_controlled() ? scheduler->join(thread, result) : function(thread, result);
 }
 
-/// In the child there is no other thread.
+/// In the child, only the calling thread exists.
 pid_t fork() {
   static const auto function = real<pid_t (*)()>("fork");
   const pid_t child = function();
@@ -165,7 +167,7 @@ int clock_gettime(clockid_t clock, timespec* time) {
   return 0;
 }
 
-/// std::latch and atomic waits come here.
+/// std::latch and waits on atomics call this function.
 long syscall(long number, ...) {
   va_list list;
   va_start(list, number);

@@ -1,6 +1,6 @@
-// What nvcc's host code calls to launch a kernel, and the host's form of each kernel: the lines of
-// kernel_bodies.hpp. The name of a kernel carries a hash of its file, so that base name and parameter list
-// are compared; one without a host form ends the run.
+// The functions that nvcc's host code calls to launch a kernel, and the host form of each kernel
+// (kernel_bodies.hpp). The name of a kernel contains a hash of its file, so only the base name and the
+// parameter list are compared. A kernel without a host form ends the run.
 
 #include "tests/backend/standin/kernel_launch.hpp"
 
@@ -63,7 +63,7 @@ std::vector<Access> both_sides(const Launch& launch) {
   return {{launch.argument<void*>(0), bytes, false}, {launch.argument<void*>(1), bytes, true}};
 }
 
-/// The table of kernels: arguments by their bytes, what they touch, and the body.
+/// Returns the entry of a kernel: the sizes of its arguments, the bytes that it accesses, and its body.
 const HostKernel* host_kernel(const std::string& name) {
   static const std::array<HostKernel, 6> kernels = {{
       {"stamp(unsigned long volatile*)", {8}, moment_of, stamp},
@@ -86,7 +86,7 @@ struct Registered {
   const HostKernel* kernel = nullptr;
 };
 
-/// By the address of nvcc's host function; filled before main().
+/// Returns all kernels, by the address of nvcc's host function. They are registered before main().
 std::map<const void*, Registered>& registered() {
   static std::map<const void*, Registered> all;
   return all;
@@ -101,8 +101,8 @@ std::string base_name_of(const char* mangled) {
   return scope == std::string::npos ? name : name.substr(scope + 2);
 }
 
-/// What stands between the angle brackets of a launch: nvcc's code pushes it and pops it before the launch
-/// itself.
+/// The values between the angle brackets of a launch. nvcc's code pushes them, and pops them directly before
+/// the launch.
 struct Configuration {
   dim3 grid;
   dim3 block;

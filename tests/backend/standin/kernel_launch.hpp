@@ -1,6 +1,6 @@
 #pragma once
-// Launches of kernels, as both forms of the stand-in have them: what nvcc's host code calls, and the host's
-// form of each kernel. Where the kernel's thread is, and what becomes of a launch, is each form's own.
+// Launches of kernels in both forms of the stand-in: the functions that nvcc's host code calls, and the host
+// form of each kernel. Each form of the stand-in defines the kernel's thread and the effect of a launch.
 
 #include <cuda_runtime_api.h>
 
@@ -13,12 +13,12 @@
 
 namespace standin {
 
-/// A kernel's thread on the host, for kernel_bodies.hpp; it does the work of its whole block.
+/// A kernel's thread on the host, for kernel_bodies.hpp. It does the work of its whole block.
 class Here {
  public:
   Here(std::uint32_t sm, unsigned block, unsigned blocks) : sm_(sm), block_(block), blocks_(blocks) {}
   virtual ~Here() = default;
-  /// %globaltimer.
+  /// Returns the time of %globaltimer.
   virtual std::uint64_t now() = 0;
   virtual void nap(unsigned ns) = 0;
 
@@ -34,7 +34,7 @@ class Here {
   unsigned blocks_;
 };
 
-/// One launch: its arguments as nvcc passes them, copied.
+/// A launch with a copy of its arguments.
 struct Launch {
   const struct HostKernel* kernel = nullptr;
   unsigned blocks = 1;
@@ -48,20 +48,21 @@ struct Launch {
   }
 };
 
-/// What a kernel's arguments are, which bytes it touches, and what it does.
+/// The host form of a kernel: its arguments, the bytes that it accesses, and its body.
 struct HostKernel {
   const char* name;                // base name and parameters: "stamp(unsigned long volatile*)"
-  std::vector<std::size_t> sizes;  // of the arguments
+  std::vector<std::size_t> sizes;  // the sizes of the arguments
   std::vector<Access> (*accesses)(const Launch&);
   void (*run)(Here&, const Launch&);
 };
 
-/// %globaltimer of a device when the host's clock shows `host_ns`: each has an offset and a drift of its own.
+/// Returns the time of %globaltimer of a device when the host's clock shows `host_ns`. Each device has its
+/// own offset and drift.
 std::uint64_t device_moment(int device, std::uint64_t host_ns);
 
 // --- each form's own
 
-/// Gives it to the stream.
+/// Enqueues the launch on the stream.
 cudaError_t launch(const Launch& launch, cudaStream_t stream);
 [[noreturn]] void no_host_form(const std::string& kernel);
 

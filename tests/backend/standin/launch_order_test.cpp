@@ -1,6 +1,7 @@
-// NCCL's kernels start in the order of their launches. A program whose channels are free of hangs may hang
-// then: it is refused; past the checker it ends with rank, action and peer, and with the receive that is in
-// the way; without the order it runs. What the checker says of programs made at random, the stand-in does.
+// NCCL's kernels start in the order of their launches. A program that does not hang on its channels may hang
+// because of this order. The checker refuses such a program. Without the checker, it ends with an error that
+// names the rank, the action, the peer and the receive that blocks. Without launch order it succeeds. For
+// random programs, the checker and the stand-in must agree.
 
 #include <algorithm>
 #include <chrono>
@@ -29,8 +30,8 @@ using standin::controlled;
 using standin::Setting;
 using standin::Verdict;
 
-/// held_back(): rank 0 launches its RECVs up to RECV_B2 before SEND_F3, and rank 1 sends B1 only behind its
-/// F3.
+/// Returns the program held_back(). Rank 0 launches its RECVs up to RECV_B2 before SEND_F3, and rank 1 sends
+/// B1 only after its F3.
 Experiment held_back_experiment() {
   Experiment experiment = gpu_experiment("gpipe", 2, 4, 64);
   experiment.program = held_back();
@@ -72,7 +73,7 @@ TEST(StandInLaunchOrder, PastTheCheckerItEndsWithRankActionPeerAndWhatIsInTheWay
   EXPECT_TRUE(verdict.defects.empty()) << to_text(verdict);
 }
 
-// The thread that aborts is left behind, with all that it holds, when its deadline has passed.
+// The thread that aborts, and its data, are not freed if its deadline has passed.
 TEST(StandInLaunchOrder, AbortsOneByOneWaitForEachOther) {
   const Verdict verdict =
       run(held_back_experiment(), {.past_the_checker = true, .mutant = "aborts one by one"});
@@ -87,7 +88,7 @@ TEST(StandInLaunchOrder, WithoutTheOrderWhichIsTheDefaultItRuns) {
   EXPECT_TRUE(verdict.defects.empty()) << to_text(verdict);
 }
 
-/// Each RECV some places earlier than where it stands, none before another of its list.
+/// Returns the program with each RECV moved some positions forward. The order of the RECVs does not change.
 Program with_early_receives(Program program, std::mt19937& random) {
   for (std::vector<Action>& list : program.ranks) {
     std::size_t barrier = 0;

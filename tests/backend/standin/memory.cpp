@@ -1,6 +1,7 @@
-// Two accesses to the same bytes, one of them a write, without an order are a race, whatever the schedule
-// was. Of each range the last writes and one read by each slot are kept: what is ordered before a later write
-// of the same bytes is forgotten. Freed memory is not handed out again, so that late accesses are seen.
+// Two accesses to the same bytes are a race if at least one is a write and no order exists between them. For
+// each range of bytes, the last writes and one read of each slot are stored. Accesses that are ordered before
+// a later write of the same bytes are removed. Freed memory is not reused, so that late accesses are
+// detected.
 
 #include "tests/backend/standin/memory.hpp"
 
@@ -15,9 +16,11 @@
 namespace standin {
 namespace {
 
-constexpr int kPattern = 0xA5;         // of new memory: what is read before it is written is no zero
-constexpr std::size_t kRedZone = 256;  // behind each allocation, so that the next one is not hit instead
-constexpr std::size_t kLarge = std::size_t{1} << 20;  // copies below are made each time
+// The bytes of new memory; they are not 0, so that reads of unwritten memory give wrong results.
+constexpr int kPattern = 0xA5;
+// After each allocation, so that an access beyond its end does not reach the next allocation.
+constexpr std::size_t kRedZone = 256;
+constexpr std::size_t kLarge = std::size_t{1} << 20;  // smaller copies are always made
 
 }  // namespace
 
@@ -80,8 +83,9 @@ void Memory::touch(const Access& access, const Toucher& by, const VectorClock& s
   compare(*allocation, {from, from + access.bytes, access.writes, seen.of(by.slot), by}, seen);
 }
 
-/// With all that is remembered of the allocation. Of that the same bytes' earlier touches are then forgotten
-/// that this write is ordered behind, or that the same toucher made: who races with them races with this one.
+/// Compares an access with all stored accesses of the allocation, and reports races. Then it removes earlier
+/// accesses of the same bytes if this write is ordered after them, or if the same slot made them. An access
+/// that races with a removed access also races with this one.
 void Memory::compare(Allocation& allocation, const Touch& now, const VectorClock& seen) {
   for (const Touch& before : allocation.touches) {
     const bool overlaps = before.begin < now.end && now.begin < before.end;

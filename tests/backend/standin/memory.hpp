@@ -1,5 +1,5 @@
 #pragma once
-// Memory of devices and pinned memory, and who has touched which bytes of it.
+// Memory of devices and pinned memory, and a record of the accesses to it.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,17 +12,17 @@
 
 namespace standin {
 
-/// Bytes that an operation or the host reads or writes.
+/// A range of bytes that an operation or the host reads or writes.
 struct Access {
   const void* begin = nullptr;
   std::size_t bytes = 0;
   bool writes = false;
 };
 
-/// Who touches them: put into words in reports alone.
+/// The operation or host function that makes an access. It becomes text only in reports.
 struct Toucher {
-  const char* what = "";  ///< a name that lasts: of a kernel or function
-  std::size_t slot = 0;   ///< of its clock
+  const char* what = "";  ///< the name of a kernel or function; it is never freed
+  std::size_t slot = 0;   ///< the slot of its clock
   bool on_host = false;
 };
 std::string to_text(const Toucher& toucher);
@@ -31,17 +31,18 @@ class Memory {
  public:
   enum class Kind : std::uint8_t { device, pinned };
 
-  /// Filled with a pattern.
+  /// Allocates memory and fills it with a pattern.
   void* allocate(Kind kind, int device, std::size_t bytes);
-  /// False: there is no such memory, or it was freed before. It stays where it is, and is watched.
+  /// Frees memory. Returns false if there is no such memory, or if it was freed before. Freed memory is not
+  /// reused, and later accesses to it are detected.
   bool free(const void* memory, const Toucher& by, const VectorClock& seen);
   bool knows(const void* memory) const { return find(memory) != nullptr; }
   bool is_device_memory(const void* memory) const;
   int device_of(const void* memory) const;
-  /// Reports a race, and what is no memory, or freed.
+  /// Records an access. Reports a race, and an access to bytes that are not allocated or were freed.
   void touch(const Access& access, const Toucher& by, const VectorClock& seen);
-  /// To be asked by a copy that has touched both. True: the copy before it was the same, and neither side has
-  /// been written since, so that it would change nothing.
+  /// Returns true if a copy would change nothing: the previous copy was the same, and neither side was
+  /// written since. The caller must have recorded the accesses of the copy before.
   bool already_holds(const void* to, const void* from, std::size_t bytes);
   void report_leaks() const;
 
@@ -53,7 +54,7 @@ class Memory {
     std::uint64_t time;
     Toucher by;
   };
-  /// The last large copy into an allocation, with how often both sides had been written then.
+  /// The last large copy into an allocation, and the number of writes to both sides at that time.
   struct Copy {
     const void* to = nullptr;
     const void* from = nullptr;
@@ -74,7 +75,7 @@ class Memory {
   const Allocation* find(const void* memory) const;
   static void compare(Allocation& allocation, const Touch& now, const VectorClock& seen);
 
-  std::map<const std::byte*, Allocation> allocations_;  // by address, for looking up alone
+  std::map<const std::byte*, Allocation> allocations_;  // by address, used only for look-ups
   std::vector<const std::byte*> in_order_;
 };
 

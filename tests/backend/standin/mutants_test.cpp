@@ -1,13 +1,12 @@
-// Each mechanism of the GPU backend broken on purpose is found. What is broken is broken under the backend,
-// in the calls that it makes or in what they do: the same as if the backend had left the call out, made it on
-// the wrong thing, or too early.
+// Tests that the stand-in finds each mechanism of the GPU backend that is broken on purpose (a mutant). The
+// mutant changes the calls under the backend. The effect is the same as if the backend had omitted the call,
+// made it with a wrong argument, or made it too early.
 //
-// Not in the lists, because no run can tell them from the right one: a cudaFree that does not wait for its
-// device (the backend has seen all work on the memory end before); a second cudaSetDevice of the current
-// device; an event that is made before the timed part instead of at its first use, or the other way round
-// where nothing is timed; a greeting of a size that another greeting has connected already (connections are
-// by size class); and a wait for an event whose operation is ordered before by another wait of the same
-// stream.
+// Some mutants are not in the lists, because no run differs from a correct run. Examples: a cudaFree that
+// does not wait for its device, because all work on the memory has ended before; a second cudaSetDevice of
+// the current device; an event that is created at another time outside the timed part; a first message of a
+// size class that is already connected; a wait for an event that another wait of the same stream already
+// covers.
 
 #include <cstdint>
 #include <string>
@@ -33,11 +32,11 @@ using standin::Verdict;
 constexpr std::uint64_t kSeeds = 4;
 
 struct Mutant {
-  const char* name;   // as the stand-in knows it
-  const char* found;  // part of what it is found by
+  const char* name;   // the name of the mutant in the stand-in
+  const char* found;  // a part of the message that reports the mutant
 };
 
-/// Found on either transport.
+/// The mutants that are found on both transports.
 const std::vector<Mutant> kMutants = {
     {"events hold nothing back", "race"},
     {"an event holds back what its record before the last did", "race"},
@@ -55,12 +54,12 @@ const std::vector<Mutant> kMutants = {
     {"a stamp is read before its event has passed", "race"},
 };
 
-/// Found over copies.
+/// The mutants that are found with the transport by copies.
 const std::vector<Mutant> kMutantsOfCopies = {
     {"a slot is used again at once", "race"},
 };
 
-/// Found over NCCL.
+/// The mutants that are found with the transport over NCCL.
 const std::vector<Mutant> kMutantsOfNccl = {
     {"send and receive swapped", ""},
     {"sizes differ", "meets"},
@@ -92,7 +91,7 @@ bool is_good(const Verdict& verdict) {
          verdict.timed_waits == 0 && verdict.timed_allocations == 0;
 }
 
-/// By what one of the seeds finds it; empty: none does.
+/// Returns the message of the first seed that finds the mutant, or an empty text if no seed finds it.
 std::string found_by(const Mutant& mutant, bool over_nccl) {
   std::string said;
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
@@ -131,7 +130,7 @@ TEST(StandInMutants, EachIsFoundOverNccl) {
   }
 }
 
-// The first of two runs would make them, and the second find them: so one run.
+// There is only one run, because the first of two runs would make the connections for the second.
 TEST(StandInMutants, ConnectionsOfTheFirstStepAreFound) {
   const Experiment experiment = small({.stages = 2, .microbatches = 6, .data_parallel = 2});
   const auto allocations = [&](const std::string& mutant) {

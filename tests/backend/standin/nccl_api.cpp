@@ -1,5 +1,6 @@
-// NCCL's functions, as the backend calls them; what is missing here does not link. Operations of a group are
-// launched at its end, in the order of the calls; aborts of a group set all flags before any of them waits.
+// The functions of NCCL that the backend calls. If the backend calls another function, linking fails. The
+// operations of a group are launched at its end, in the order of the calls. The aborts of a group set all
+// flags before one of them waits.
 
 #include <nccl.h>
 
@@ -27,7 +28,7 @@ using standin::world;
 constexpr int kTransfer = 0;
 constexpr standin::Ns kCallNs = 400;
 
-/// What a group holds until its end.
+/// The operations of a group until its end.
 struct Group {
   int depth = 0;
   struct Given {
@@ -42,7 +43,7 @@ thread_local Group group;
 
 Communicator& of(ncclComm_t handle) { return *reinterpret_cast<Communicator*>(handle); }
 
-/// One call, which others may see; what it fails with, where it is the one that fails.
+/// Begins a call, at which another thread may run. Returns the error if this call must fail.
 ncclResult_t enter(const char* name) {
   const bool fails = world().note_call(name);
   world().scheduler.answered();
@@ -51,13 +52,13 @@ ncclResult_t enter(const char* name) {
   return fails ? static_cast<ncclResult_t>(world().setting.nccl_error) : ncclSuccess;
 }
 
-/// It is taken, and its communicator fails.
+/// Lets the communicator fail after the call was accepted, if the test requests this.
 void maybe_fail_afterwards(Communicator& communicator) {
   if (world().is_fault(standin::Fault::Kind::asynchronous, ++world().nccl.operations))
     communicator.failure = ncclRemoteError;
 }
 
-/// Why nothing can be asked of it now.
+/// Returns the error if the communicator cannot be used now.
 ncclResult_t check_use(Communicator& communicator, const char* name) {
   if (communicator.gone || communicator.aborted) {
     world().defect(fmt::format("{} on a communicator that was aborted or destroyed", name));
@@ -90,8 +91,8 @@ ncclResult_t give(std::shared_ptr<Part> part, Meeting& meeting, cudaStream_t str
   return world().nccl.state(*part->communicator);
 }
 
-/// Kernels read and write whole numbers, and a scatter knows its own part of what it reads as the one place
-/// there that it may write to.
+/// Checks the addresses of a part. They must be aligned to the numbers. A reduce-scatter may write into its
+/// input only at the rank's own part.
 void check_places(const Part& part) {
   const std::size_t each = standin::bytes_of(part.type);
   const auto from = reinterpret_cast<std::uintptr_t>(part.from);
@@ -117,7 +118,7 @@ ncclResult_t transfer(const char* name, const void* from, void* to, std::size_t 
   if (world().has_mutant("a receive is left out") && !sends && count > 4) return ncclSuccess;
   if (world().has_mutant("sizes differ") && !sends && count > 4) --count;
   const std::pair edge = sends ? std::pair(communicator.rank, peer) : std::pair(peer, communicator.rank);
-  // Of a message to itself both ends count their own.
+  // If a rank sends to itself, both ends have separate counters.
   const auto key = std::pair(sends ? edge.first : -1 - edge.first, edge.second);
   const std::uint64_t number = communicator.transfers[key]++;
   Meeting& meeting = communicator.clique->transfers[{edge.first, edge.second, number}];

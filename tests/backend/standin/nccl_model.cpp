@@ -1,13 +1,14 @@
-// The n-th send of a directed pair meets its n-th receive, the n-th collective of a communicator that of
-// every member. A kernel that has started stays where it is until its peers have started, too: with launch
-// order on, one starts only when all that were launched before it in its context have started. That is how a
-// program hangs that no checker of channels refuses:
+// The n-th send of a directed pair matches the n-th receive. The n-th collective of a communicator matches
+// the n-th collective of every member. A started kernel remains on its stream until its peers have started.
+// With launch order, a kernel starts only after all kernels that were launched before it in its context. So a
+// program may hang although no check of channels refuses it:
 //
 //   launched on device 0:   RECV_B2           SEND_F3                        RECV_F4
 //                           started, waits    its producer has not ended:    waits behind SEND_F3
 //                           for its sender    it has not started
 //
-// An abort ends what has started of its communicator, and waits until the rest has left its streams.
+// An abort ends the started operations of its communicator, and waits until the others have left their
+// streams.
 
 #include "tests/backend/standin/nccl_model.hpp"
 
@@ -30,11 +31,11 @@ constexpr Ns kTransferStarts = 5'000;
 constexpr std::size_t kSmall = std::size_t{64} << 10;
 constexpr std::size_t kMiddle = std::size_t{512} << 10;
 
-/// NCCL connects two ranks anew for sizes that it moves by another protocol; where it draws the lines is
-/// guessed.
+/// Returns the size class of a message. NCCL uses several protocols for different sizes, and connects two
+/// ranks for each protocol. The limits here are guesses.
 int class_of(std::size_t bytes) { return bytes <= kSmall ? 0 : bytes <= kMiddle ? 1 : 2; }
 
-/// The sum of all members' contributions.
+/// Returns the sum of all members' contributions.
 std::vector<std::byte> sum_of(const Meeting& meeting, std::size_t count, ncclDataType_t type) {
   std::vector<std::byte> sum(count * bytes_of(type));
   for (const auto& part : meeting.parts) {
@@ -45,7 +46,7 @@ std::vector<std::byte> sum_of(const Meeting& meeting, std::size_t count, ncclDat
   return sum;
 }
 
-/// Both ends ask for the same.
+/// Checks that all members of a meeting request the same operation.
 void judge(Meeting& meeting) {
   if (std::exchange(meeting.judged, true)) return;
   const Part& first = *meeting.parts.front();
@@ -58,7 +59,7 @@ void judge(Meeting& meeting) {
   }
 }
 
-/// What a part brings to its own rank.
+/// Does the work of a part for its own rank.
 void carry_out(const Part& part, const Meeting& meeting) {
   const std::size_t bytes = part.count * bytes_of(part.type);
   const std::string_view name = part.name;
@@ -70,7 +71,8 @@ void carry_out(const Part& part, const Meeting& meeting) {
   }
 }
 
-/// All members of a sum end together: nobody's contribution may change while another still reads it.
+/// Does the work of a sum for all members at the same time. No contribution may change while another member
+/// still reads it.
 void carry_out_sum(Meeting& meeting) {
   const Part& first = *meeting.parts.front();
   const std::string_view name = first.name;
@@ -85,7 +87,7 @@ void carry_out_sum(Meeting& meeting) {
   }
 }
 
-/// ncclAllGather: each member's part of the whole.
+/// Copies each member's part of the whole (ncclAllGather).
 void carry_out_gather(const Part& part, const Meeting& meeting) {
   const std::size_t bytes = part.count * bytes_of(part.type);
   for (std::size_t i = 0; i < meeting.parts.size(); ++i) {
@@ -207,7 +209,7 @@ void NcclModel::launch(Stream& stream, const std::vector<std::pair<std::shared_p
   operation->started = [launch, parts, &stream] {
     launch->started = true;
     for (const auto& [part, meeting] : parts) {
-      part->started = !part->communicator->aborted;  // one that only leaves meets nobody
+      part->started = !part->communicator->aborted;  // an aborted part leaves its stream without a peer
       part->clock = stream.clock;
     }
   };

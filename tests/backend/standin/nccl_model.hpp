@@ -1,5 +1,5 @@
 #pragma once
-// NCCL's communicators, as far as the order of operations and the ends of failures go.
+// A model of NCCL's communicators: the order of operations and the effects of failures.
 
 #include <cstddef>
 #include <cstdint>
@@ -20,22 +20,23 @@ namespace standin {
 
 struct Clique;
 
-/// One rank's handle.
+/// The communicator of one rank.
 struct Communicator {
   Clique* clique = nullptr;
   int rank = 0;
   int device = 0;
-  std::uint64_t number = 0;  ///< among those of its device
+  std::uint64_t number = 0;  ///< the communicator's number on its device
   ncclResult_t failure = ncclSuccess;
-  std::function<bool()> settled{};  ///< in progress until it holds
+  std::function<bool()> settled{};  ///< the communicator is in progress until this returns true
   bool aborted = false;
-  bool gone = false;                                         ///< aborted or destroyed
-  std::uint64_t pending = 0;                                 ///< operations that have not left their streams
-  std::map<std::pair<int, int>, std::uint64_t> transfers{};  ///< by sender and receiver
+  bool gone = false;          ///< true if the communicator was aborted or destroyed
+  std::uint64_t pending = 0;  ///< the number of operations that have not left their streams
+  /// The number of transfers so far, by sender and receiver.
+  std::map<std::pair<int, int>, std::uint64_t> transfers{};
   std::uint64_t collectives = 0;
 };
 
-/// One rank's part of a transfer or collective.
+/// The part of one rank in a transfer or collective.
 struct Part {
   Communicator* communicator = nullptr;
   const char* name = "";
@@ -45,10 +46,11 @@ struct Part {
   ncclDataType_t type = ncclInt8;
   int root = -1;
   bool started = false;
-  VectorClock clock{};  ///< of its stream, when it started
+  VectorClock clock{};  ///< the clock of its stream when the part started
 };
 
-/// The parts that meet: two of a transfer, sender first, or one a member.
+/// The parts of one operation: the sender's and the receiver's part of a transfer, or one part for each
+/// member.
 struct Meeting {
   std::vector<std::shared_ptr<Part>> parts;
   bool judged = false;
@@ -60,7 +62,7 @@ struct Clique {
   std::vector<Communicator*> members;
   std::map<std::tuple<int, int, std::uint64_t>, Meeting> transfers;
   std::map<std::uint64_t, Meeting> collectives;
-  /// Kinds and size classes that two or all of them have used, and how many have come so far.
+  /// For each kind, pair and size class, the ranks that have used it so far.
   std::map<std::tuple<int, int, int, int>, std::set<int>> connections;
 };
 
@@ -68,19 +70,19 @@ class NcclModel {
  public:
   std::string new_id();
   Communicator* join(const std::string& id, int size, int rank, int device);
-  /// As ncclCommGetAsyncError() says it.
+  /// Returns the state for ncclCommGetAsyncError().
   ncclResult_t state(Communicator& communicator);
-  /// Gives the stream an operation of these parts, which meet others at `meetings`.
+  /// Enqueues an operation of these parts on the stream. Each part belongs to a meeting.
   void launch(Stream& stream, const std::vector<std::pair<std::shared_ptr<Part>, Meeting*>>& parts);
-  /// The first of its kind and size waits for its peers.
+  /// Lets the first operation of a kind and size class wait for its peers.
   void connect(Communicator& communicator, int kind, int from, int to, std::size_t bytes);
   void abort(const std::vector<Communicator*>& communicators);
   void report_leaks() const;
   std::uint64_t launch_digest() const;
-  /// What holds back what, for a hang.
+  /// Returns a text about the operations that block others, for the report of a hang.
   std::string launches() const;
 
-  std::uint64_t operations = 0;  ///< of all ranks, so far
+  std::uint64_t operations = 0;  ///< the number of operations of all ranks so far
 
  private:
   struct Launch {

@@ -1,7 +1,7 @@
-// Some calls of the product must not reach the product. The linker sends them here first (--wrap), or finds
-// their only definition here. Where the product would fork or take part as one process of a launcher, the
-// ranks are threads of this process, which execute() runs and watches. Device, session, transport and modules
-// of a rank are made by the product's own callbacks, each on its rank's thread.
+// Replaces some functions of the product. The linker redirects their calls to this file (--wrap), or finds
+// their only definition here. The product would fork its ranks, or join a launcher's ranks. Here the ranks
+// are threads of this process, which execute() runs and watches. The product's callbacks create the device,
+// session, transport and modules of each rank on the rank's thread.
 
 #include <algorithm>
 #include <atomic>
@@ -93,7 +93,7 @@ class RankedTransport : public Transport {
   std::vector<MessageTime> times_;  // by message
 };
 
-/// All ranks of one call.
+/// The ranks of one call of run_on_nccl().
 class Ranks {
  public:
   explicit Ranks(const ProcessExecution& execution)
@@ -115,7 +115,8 @@ class Ranks {
   }
 
  private:
-  /// By a thread a rank, which has its device. The first failure is everybody's.
+  /// Calls `does` for each rank on a thread of its own, which has the rank's device. The first failure is
+  /// thrown for all.
   void by_all(const std::function<void(std::int32_t)>& does) {
     std::vector<std::jthread> threads;
     for (std::int32_t rank = 0; rank < execution_.flat.rank_count; ++rank) {
@@ -187,7 +188,7 @@ penstock::Runs wrapped_in_processes(const penstock::ProcessExecution& execution)
   return penstock::Ranks(execution).run();
 }
 
-/// A launcher's one process; several would be several programs.
+/// Runs a job of a launcher with a single process. Several processes would need several programs.
 penstock::Runs wrapped_as_rank(const penstock::ProcessExecution& execution, const penstock::ProcessPlace&) {
   if (execution.flat.rank_count == 1) return penstock::Ranks(execution).run();
   return tl::unexpected(
@@ -196,11 +197,12 @@ penstock::Runs wrapped_as_rank(const penstock::ProcessExecution& execution, cons
 
 namespace penstock {
 
-// In place of the store that LibTorch runs: the ranks are threads of one process, and meet in one map.
+// Replaces LibTorch's store. The ranks are threads of one process, so they use one map.
 
 namespace {
 
-std::map<std::string, std::string> values;  // one thread runs at a time; its edges are those of a mutex
+// Only one thread runs at a time; accesses are ordered as by a mutex.
+std::map<std::string, std::string> values;
 
 }  // namespace
 
@@ -241,8 +243,8 @@ std::string Rendezvous::get(const std::string& key, const WaitLimits& limits, co
 
 }  // namespace penstock
 
-// Parts of the backend that a mutant breaks as a whole: the linker sends every call of them here first
-// (--wrap), and with no mutant it goes on to the product's own.
+// Replaces functions of the backend that a mutant breaks. The linker redirects their calls to this file
+// (--wrap). Without a mutant, the function of the product is called.
 
 using penstock::CudaEvent;
 using penstock::FlatProgram;
@@ -254,7 +256,7 @@ LinkSlots real_link_slots(const FlatProgram& flat) asm("__real__ZN8penstock10lin
 LinkSlots wrapped_link_slots(const FlatProgram& flat) asm(
     "__wrap__ZN8penstock10link_slotsERKNS_11FlatProgramE");
 
-/// All messages of a pair take the same slot, and none waits for the one before.
+/// With the mutant, all messages of a pair use the same slot, and no message waits for the previous one.
 LinkSlots wrapped_link_slots(const FlatProgram& flat) {
   LinkSlots slots = real_link_slots(flat);
   if (standin::this_thread == nullptr || !standin::world().has_mutant("a slot is used again at once"))
@@ -276,9 +278,9 @@ void wrapped_watch(const CudaEvent& event, const WaitLimits& limits) {
   if (!breaks) real_watch(event, limits);
 }
 
-// execute() is the timed section, until a rank's thread has given all its actions and follows its queue to
-// the end: the linker sends every call of the two here first (--wrap), so that waits and allocations by the
-// threads that execute() starts are counted, with no line of the product changed.
+// Counts waits and allocations in the timed section. The section is execute(), up to the moment when a rank's
+// thread has enqueued all its actions and waits for the end of its queue. The linker redirects both calls to
+// this file (--wrap), so the product needs no change.
 
 using Answer = tl::expected<penstock::Timeline, penstock::ExecutionError>;
 

@@ -1,6 +1,7 @@
-// The CUDA runtime's functions, as the backend calls them; what is missing here does not link. A call costs a
-// few hundred ns, which the seed varies, and is a point where another thread may run. Lifetimes are CUDA's:
-// freeing waits for the device, streams and events may be destroyed while work on them is pending.
+// The functions of the CUDA runtime that the backend calls. If the backend calls another function, linking
+// fails. A call takes a few hundred ns, which depend on the seed, and another thread may run at each call.
+// Lifetimes are as in CUDA: freeing memory waits for the device, and streams and events may be destroyed
+// before their work has ended.
 
 #include <cuda_runtime_api.h>
 
@@ -63,7 +64,7 @@ Stream* stream_of(cudaStream_t handle) {
 
 namespace {
 
-constexpr Ns kCopyStarts = 1'500;     // stated times, not a GPU's
+constexpr Ns kCopyStarts = 1'500;     // assumed times, not measurements of a GPU
 constexpr double kNsPerByte = 0.005;  // 200 GB/s
 
 int device_count() { return world().setting.devices; }
@@ -78,10 +79,11 @@ Event& event_of(cudaEvent_t handle, const char* call) {
   return event;
 }
 
-/// A copy that the host takes part in without pinned memory: it waits.
+/// Returns true for host memory that is not pinned. A copy of such memory waits.
 bool is_pageable(const void* memory) { return !world().memory.knows(memory); }
 
-/// Memory may be made or given back only when no kernel waits for its peer, where the seed says so.
+/// Waits until no kernel of the device waits for its peer, if the seed decides that the driver blocks.
+/// Allocations and frees call it.
 void wait_for_resident_kernels(const char* call) {
   if (world().scheduler.random(2) == 0) return;
   const int device = this_thread->device;
@@ -98,7 +100,7 @@ cudaError_t allocate(const char* call, Memory::Kind kind, void** memory, std::si
   return cudaSuccess;
 }
 
-/// Also of a device that has failed: the memory is given back, and the call says what the device says.
+/// Frees memory. If the device has failed, the memory is freed, and the call returns the error of the device.
 cudaError_t release(const char* call, void* memory) {
   const cudaError_t error = enter(call);
   if (memory == nullptr) return error;
@@ -329,7 +331,7 @@ cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t
   return cudaSuccess;
 }
 
-/// On the default stream, which non-blocking streams do not wait for: what these do to the memory must have
+/// Runs on the default stream. Non-blocking streams do not wait for it, so their work on the memory must have
 /// ended.
 cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind) {
   if (const cudaError_t error = enter("cudaMemcpy"); error != cudaSuccess) return error;
@@ -356,14 +358,14 @@ cudaError_t cudaGetLastError() {
 
 namespace standin {
 
-// What becomes of a launch in virtual time: an operation of its stream. A kernel's thread has a clock of its
-// own, from which the operation's time follows: a look at it takes a while, a nap as long as asked. Bytes
-// take time, too.
+// Launches in virtual time. A launch becomes an operation of its stream. The kernel's thread has its own
+// clock, which gives the duration of the operation. Reading the clock takes some time, a nap takes the
+// requested time, and moving bytes also takes time.
 
 namespace {
 
-constexpr std::uint64_t kReading = 400;  // ns that a look at the clock takes
-constexpr Ns kShortest = 1'000;          // a kernel that does nothing
+constexpr std::uint64_t kReading = 400;  // the time in ns to read the clock
+constexpr Ns kShortest = 1'000;          // the time of a kernel that does nothing
 constexpr double kKernelNsPerByte = 0.004;
 
 class VirtualHere : public Here {
@@ -385,13 +387,13 @@ bool is(const Launch& launch, std::string_view kernel) {
   return std::string_view(launch.kernel->name).starts_with(kernel);
 }
 
-/// A large copy that would change nothing is not made again.
+/// Returns true for a large copy that would change nothing. It is then not made again.
 bool changes_nothing(const Launch& launch, const std::vector<Access>& touched) {
   return is(launch, "copy(") &&
          world().memory.already_holds(touched[1].begin, touched[0].begin, touched[0].bytes);
 }
 
-/// How long its longest block takes.
+/// Runs the kernel and returns the time of its longest block.
 Ns run(const Launch& launch, const std::vector<Access>& touched, const Stream& stream) {
   Ns longest = kShortest;
   double bytes = 0;

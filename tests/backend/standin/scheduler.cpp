@@ -1,11 +1,11 @@
-// One thread runs at a time. Each call that could let another run is a point where the seed chooses; time
-// moves by stated costs alone, and leaps to what is due next when no thread can run:
+// Only one thread runs at a time. At each call that could let another thread run, the seed chooses the next
+// thread. Time increases only by assumed costs. If no thread can run, time advances to the next event:
 //
 //   ready?  one of them, by the seed   ->   due?  leap there   ->   polls alone?  leap, longer each time
 //                                                              ->   nobody:  a hang, with each thread's wait
 //
-// A thread that asked, was told "not yet", and sleeps or asks again is set aside until something happens: its
-// naps would otherwise be nearly all that is simulated.
+// If a thread polled, got the answer "not yet", and sleeps or polls again, it is suspended until some state
+// changes. Otherwise nearly the whole simulation would consist of such naps.
 
 #include "tests/backend/standin/scheduler.hpp"
 
@@ -29,8 +29,8 @@ namespace {
 
 using State = HostThread::State;
 
-/// Short at first, since the product's own deadlines may be near, and twice as long each time: one of a
-/// minute is reached in some seventy leaps.
+/// The first step in time is short, because a deadline of the product may be near. Each step is twice as long
+/// as the previous one. A deadline of a minute is reached after about seventy steps.
 constexpr Ns kFirstLeap = 1'000'000;
 constexpr Ns kLongestLeap = 1'000'000'000;
 
@@ -92,7 +92,8 @@ HostThread* Scheduler::choose() {
   }
 }
 
-/// To what is due next: an operation's end, or a sleeper's waking. False: nothing is.
+/// Advances time to the next event: the end of an operation, or the end of a sleep. Returns false if there is
+/// none.
 bool Scheduler::advance() {
   HostThread* sleeper = nullptr;
   for (HostThread* thread : living_) {
@@ -118,7 +119,7 @@ bool Scheduler::advance() {
   return true;
 }
 
-/// Those who poll have deadlines of their own: let these pass. False: nobody polls.
+/// Advances time for threads that poll, so that their deadlines pass. Returns false if no thread polls.
 bool Scheduler::leap() {
   Ns step = 0;
   for (HostThread* thread : living_) {
@@ -156,7 +157,7 @@ void Scheduler::at(Ns moment, std::function<void()> event) {
 
 // --- the running thread -----------------------------------------------------------------------------------
 
-/// Other threads run meanwhile, but its end is no news: nothing has happened but that time has passed.
+/// Lets time pass while other threads run. The end of this time does not count as a change of state.
 void Scheduler::spend(Ns cost) {
   this_thread->pays = true;
   this_thread->state = State::asleep;
@@ -211,7 +212,8 @@ void Scheduler::wait_until(const char* why, const std::function<bool()>& conditi
   }
 }
 
-/// At a quarter of the points, by the seed: a thread that runs for long meets the others at rest.
+/// Lets other threads run at a quarter of the calls, which the seed chooses. So a thread may also run for
+/// long while the others wait.
 void Scheduler::maybe_let_others_run() {
   if (random(4) != 0) return;
   this_thread->state = State::ready;
@@ -238,7 +240,7 @@ void* Scheduler::entry(void* argument) {
   scheduler->wake_those_on(&thread, SIZE_MAX);
   scheduler->news();
   scheduler->hand_over();
-  this_thread = nullptr;  // what the C library still does is not controlled
+  this_thread = nullptr;  // later calls by the C library are not controlled
   return result;
 }
 
@@ -314,7 +316,8 @@ bool Scheduler::try_lock(const void* mutex) {
   return true;
 }
 
-/// All that wait are woken and try again, so that the seed, and not their order, says who is next.
+/// Wakes all threads that wait for the mutex, and they try again. So the seed, and not their order, decides
+/// which thread is next.
 void Scheduler::unlock(const void* mutex) {
   Mutex& held = mutexes_[mutex];
   held.owner = nullptr;

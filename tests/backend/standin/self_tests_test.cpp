@@ -1,5 +1,5 @@
-// The self-tests that `penstock selftest` runs where there are two GPUs or more, and what stands before a run
-// over NCCL: devices are looked for in a child, and too few of them are a reason.
+// Tests the self-tests that `penstock selftest` runs on two or more GPUs. Also tests the steps before a run
+// over NCCL: a child counts the devices, and too few devices are an error.
 
 #include <cstdint>
 #include <filesystem>
@@ -194,8 +194,8 @@ TEST(StandInNcclRun, ALaunchersOneProcessRunsAPipelineOfOneStage) {
   EXPECT_TRUE(verdict.defects.empty()) << to_text(verdict);
 }
 
-// gpu_validation from its first call to its report: what a GPU is asked is asked here, and the times are the
-// stand-in's. Its controls fail where they must.
+// Tests gpu_validation from its first call to its report. It makes the same calls as on a GPU, but the times
+// are those of the stand-in. Its controls must fail if they should.
 
 using standin::controlled;
 using standin::Setting;
@@ -206,7 +206,7 @@ std::string contents_of(const std::string& file) {
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
-/// The outcome and the last line that was printed.
+/// Returns the verdict of a validation. Its answer is the result and the last printed line.
 Verdict validated(const Setting& setting, const std::vector<std::int32_t>& workers,
                   const std::vector<GpuWorkload>& workloads, const std::string& file = "") {
   return controlled(setting, [&] {
@@ -224,7 +224,8 @@ Verdict validated(const Setting& setting, const std::vector<std::int32_t>& worke
 const std::string kGood = fmt::format("{} ", static_cast<int>(ValidationOutcome::good));
 const std::string kFailed = fmt::format("{} ", static_cast<int>(ValidationOutcome::failed));
 
-/// A validation starts thousands of threads, of each of which the thread sanitizer remembers what it did.
+/// Skips a test under the thread sanitizer. A validation starts thousands of threads, and the sanitizer
+/// stores data for each of them.
 #ifdef __SANITIZE_THREAD__
 #define PENSTOCK_STARTS_MANY_THREADS() GTEST_SKIP() << "more than 20 GB under the thread sanitizer"
 #else
@@ -259,12 +260,13 @@ TEST(StandInValidation, PredictsAndMeasuresTheMatrixAndWritesItsReport) {
 
 TEST(StandInValidation, EveryMessageCarriesSixteenMebibytes) {
   const Verdict verdict = validated({.seed = 2}, {2}, {GpuWorkload::occupy});
-  // 6 runs of four schedules, of 4 + 4 messages each, and of interleaved with (4 + 4) * 3; both links.
+  // There are 6 runs with both kinds of links. Four schedules have 4 + 4 messages, and interleaved has (4 +
+  // 4) * 3.
   const std::uint64_t messages = 2 * 6 * (4 * 8 + 24);
   EXPECT_GE(verdict.copied_bytes, messages * static_cast<std::uint64_t>(kNominalMessage)) << to_text(verdict);
 }
 
-// The control that must fail: the links are held back by kernels, and these kernels do not hold.
+// This control must fail, because the kernels that emulate the links take no time here.
 TEST(StandInValidation, LinksThatAreNotHeldBackAreFound) {
   const Verdict verdict = validated({.seed = 1, .mutant = "links take no time"}, {2}, {GpuWorkload::occupy});
   EXPECT_THAT(verdict.answer, testing::StartsWith(kFailed + "control failed: occupy, ")) << to_text(verdict);

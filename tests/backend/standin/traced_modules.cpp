@@ -1,13 +1,14 @@
-// A message is eight numbers that count up from its mark, and its mark is a hash of all that it depends on:
+// A message consists of eight numbers that increase by 1 from its mark. The mark is a hash of all values that
+// determine the message:
 //
 //   activation     0, giver, taker, microbatch, the giver's weight version
 //   gradient       1, the same
 //   contribution   2, stage, rank, how many reductions came before it (weights: -1)
 //
-// So a wrong microbatch, an old version, another rank's part or half a copy all come as other numbers. Made
-// by a kernel, copied aside by one when it is consumed, and compared on the host when the run has ended:
-// nothing that is compared orders anything in the run. A sum of n contributions counts up by n from the sum
-// of their marks.
+// So a wrong microbatch, an old version, another rank's part or an incomplete copy give other numbers. A
+// kernel makes the message, and another kernel copies it when it is used. The host compares the copies only
+// after the run, so that comparing does not order operations of the run. A sum of n contributions increases
+// by n from the sum of their marks.
 
 #include "tests/backend/standin/traced_modules.hpp"
 
@@ -50,8 +51,8 @@ constexpr std::int64_t kNumbers = 8;
 constexpr std::size_t kBytes = kNumbers * sizeof(double);
 static_assert(kBytes == kTracedMessage);
 
-/// Memory of one stream, as LibTorch's allocator keeps it: what is given back is used again behind the
-/// stream's work.
+/// A memory pool of one stream, like in LibTorch's allocator. Freed memory is reused by later work of the
+/// same stream.
 class StreamPool {
  public:
   explicit StreamPool(std::int32_t device) : device_(device) {
@@ -78,7 +79,7 @@ struct Numbers : PayloadContent {
   double* data() const { return static_cast<double*>(buffer.data()); }
 
   StreamPool& pool;
-  mutable DeviceBuffer buffer;  // gone early where a mutant has it so
+  mutable DeviceBuffer buffer;  // a mutant may free it too early
 };
 
 using Pools = std::map<cudaStream_t, std::unique_ptr<StreamPool>>;
@@ -109,14 +110,14 @@ class NumbersCodec : public DeviceCodec {
   Pools& pools_;
 };
 
-/// A number that is nobody else's.
+/// Returns the mark of these values. No other values have the same mark.
 double mark(std::initializer_list<std::int32_t> of) {
   std::uint64_t bits = 17;
   for (const std::int32_t number : of) bits = mixed(bits ^ static_cast<std::uint64_t>(number + 1));
   return static_cast<double>(bits >> 24);
 }
 
-/// What all modules know of the program.
+/// The properties of the program that all modules use.
 struct Facts {
   ProgramFacts program;
   StageNeighbours neighbours;
@@ -162,7 +163,7 @@ class TracedModule : public StageModule {
   void step(const ComputeCall& call) override { hold(call); }
   void drop_version(std::int32_t) override {}
 
-  /// Nothing where no microbatch has come by, as a stage on LibTorch has it: an empty list of tensors.
+  /// Returns null if no microbatch has passed. A stage on LibTorch then has an empty list of tensors.
   Payload contribution(ActionKind kind) override {
     if (kind == ActionKind::reduce_grad && !has_microbatches(rank_)) return nullptr;
     const std::int32_t number = kind == ActionKind::unshard ? -1 : reductions_;
@@ -194,7 +195,7 @@ class TracedModule : public StageModule {
   }
   void reshard() override {}
 
-  /// Throws at the first message that is not what it has to be. The stream has ended.
+  /// Throws at the first message with wrong numbers. Waits until the stream has ended.
   void compare() const {
     wait_for(place_.stream, {.stopped = {}, .deadline = std::chrono::seconds(10)});
     std::vector<double> numbers(static_cast<std::size_t>(kNumbers) * expected_.size());
@@ -226,7 +227,7 @@ class TracedModule : public StageModule {
       return one.first.first == stage_ && one.second == rank;
     });
   }
-  /// Ranks of the stage that have a gradient to give.
+  /// Returns the ranks of the stage that contribute a gradient.
   std::vector<std::int32_t> contributing() const {
     std::vector<std::int32_t> ranks = facts_.ranks_of_stage.at(stage_);
     std::erase_if(ranks, [this](std::int32_t rank) { return !has_microbatches(rank); });
@@ -321,7 +322,7 @@ class TracedFamily : public ModuleFamily {
   Facts facts_;
 };
 
-/// Keeps the pools alive as long as the codec.
+/// A codec that also owns the pools.
 class OwningCodec : public NumbersCodec {
  public:
   explicit OwningCodec(std::shared_ptr<Pools> pools) : NumbersCodec(*pools), pools_(std::move(pools)) {}

@@ -1,7 +1,7 @@
 #pragma once
-// Stage modules on GPUs whose messages say where they come from: each is numbers that count up from one that
-// depends on all that the message depends on, made by a kernel. What arrives is copied aside by a kernel on
-// the compute stream, and compared when the run has ended.
+// Stage modules on GPUs with messages that can be checked. A kernel makes the numbers of each message from a
+// mark, which depends on all values that determine the message. At the receiver, a kernel on the compute
+// stream copies the numbers. They are compared after the run.
 
 #include <string>
 
@@ -14,10 +14,12 @@ namespace penstock {
 
 inline constexpr Bytes kTracedMessage = 64;  // eight numbers
 
-/// What they take: messages and gradients of their size; a backward twice as long as a forward.
+/// Returns an experiment for these modules, with their sizes of messages and gradients. A backward takes
+/// twice as long as a forward.
 Experiment traced_experiment(const std::string& schedule, const Shape& shape, Ns forward_ns);
 
-/// The family's account() throws at the first message or sum that is not what it has to be.
+/// Returns a function that makes these modules. The family's account() throws at the first message or sum
+/// with wrong numbers.
 MakeCudaModules traced(const Experiment& experiment);
 
 }  // namespace penstock

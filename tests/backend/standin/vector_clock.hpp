@@ -1,5 +1,6 @@
 #pragma once
-// Who has seen what: one count a slot (a host thread or a stream), joined where something orders two of them.
+// A vector clock. It has one count for each slot (a host thread or a stream). Two clocks are joined if an
+// operation orders the slots.
 
 #include <algorithm>
 #include <cstddef>
@@ -11,12 +12,12 @@ namespace standin {
 class VectorClock {
  public:
   std::uint64_t of(std::size_t slot) const { return slot < counts_.size() ? counts_[slot] : 0; }
-  /// One step of `slot` itself.
+  /// Adds one step of `slot`.
   void tick(std::size_t slot) {
     if (slot >= counts_.size()) counts_.resize(slot + 1);
     ++counts_[slot];
   }
-  /// What `other` has seen, this has seen, too.
+  /// Adds all steps that `other` has seen.
   void join(const VectorClock& other) {
     if (other.counts_.size() > counts_.size()) counts_.resize(other.counts_.size());
     for (std::size_t slot = 0; slot < other.counts_.size(); ++slot) {

@@ -1,5 +1,5 @@
 #pragma once
-// What a run on the stand-in ends with, and what a test may ask of it.
+// The settings and the result of a run on the stand-in.
 
 #include <cstdint>
 #include <functional>
@@ -9,15 +9,15 @@
 
 namespace standin {
 
-/// The n-th call or operation goes wrong; n = 0: none.
+/// A fault at the n-th call or operation. With n = 0, there is no fault.
 struct Fault {
   enum class Kind : std::uint8_t {
     none,
     once,          // the n-th call of CUDA or NCCL fails and has no effect
-    sticky,        // and every later call of CUDA on its device fails, too
-    late,          // the n-th operation of a stream fails, and a later query says so
-    asynchronous,  // the n-th call of NCCL is taken, and its communicator fails afterwards
-    never_ends,    // the n-th operation of a stream
+    sticky,        // like `once`, but every later CUDA call on its device fails, too
+    late,          // the n-th operation of a stream fails, and a later query returns the error
+    asynchronous,  // the n-th NCCL call is accepted, and its communicator fails later
+    never_ends,    // the n-th operation of a stream never ends
   };
   Kind kind = Kind::none;
   std::uint64_t n = 0;
@@ -26,9 +26,9 @@ struct Fault {
 struct Setting {
   std::uint64_t seed = 1;
   int devices = 1;
-  int sms = 132;       ///< of each
-  int capability = 9;  ///< of compute
-  int nccl_error = 2;  ///< what the call of NCCL that fails returns: ncclSystemError
+  int sms = 132;       ///< the SMs of each device
+  int capability = 9;  ///< the compute capability
+  int nccl_error = 2;  ///< the error that a failing NCCL call returns: ncclSystemError
   Fault fault{};
   bool past_the_checker = false;  ///< NCCL starts kernels in launch order, whatever its environment says
   int ranks_per_device = 1;       ///< consecutive ranks that share a device
@@ -38,30 +38,29 @@ struct Setting {
 };
 
 struct Verdict {
-  std::string answer{};  ///< what the run's function returned
-  std::vector<std::string>
-      defects{};                   ///< races, misuses, leaks, hangs: in the order in which they were found
-  std::string death{};             ///< how the process ended when it did not end well
-  std::uint64_t trace = 0;         ///< digest of all calls, with thread and moment
-  std::uint64_t launch_order = 0;  ///< digest of what each device was given of NCCL, in order
-  std::uint64_t calls = 0;         ///< of CUDA and NCCL
-  std::uint64_t operations = 0;    ///< that streams ended
-  std::uint64_t switches = 0;      ///< of host threads
-  double seconds = 0;              ///< virtual
-  std::uint64_t copied_bytes = 0;  ///< by cudaMemcpyAsync()
+  std::string answer{};                ///< the text that the run's function returned
+  std::vector<std::string> defects{};  ///< races, misuses, leaks and hangs, in order
+  std::string death{};                 ///< the end of the process if it failed
+  std::uint64_t trace = 0;             ///< a digest of all calls with their threads and times
+  std::uint64_t launch_order = 0;      ///< a digest of the NCCL launches of each device, in order
+  std::uint64_t calls = 0;             ///< the number of CUDA and NCCL calls
+  std::uint64_t operations = 0;        ///< the number of ended operations of streams
+  std::uint64_t switches = 0;          ///< the number of switches between host threads
+  double seconds = 0;                  ///< virtual
+  std::uint64_t copied_bytes = 0;      ///< the bytes that cudaMemcpyAsync() copied
   std::map<std::string, std::uint64_t>
-      timed_bytes{};  ///< of NCCL's functions, each rank's count, inside execute()
+      timed_bytes{};  ///< the bytes of each NCCL function inside execute(), summed over ranks
   bool fault_met = false;
-  // Inside the last execute(), by threads that it started:
-  std::uint64_t timed_waits = 0;        ///< the host looked at the device and had to look again
-  std::uint64_t timed_allocations = 0;  ///< memory, streams and events, made or destroyed
+  // The counts inside the last execute(), for threads that it started:
+  std::uint64_t timed_waits = 0;        ///< polls of the device that had to be repeated
+  std::uint64_t timed_allocations = 0;  ///< memory, streams and events that were created or destroyed
 };
 
-/// Runs `run` in a child of this process, whose only thread must be the caller's: host threads, devices and
-/// time under one seed.
+/// Runs `run` in a child of this process. The seed determines the order of host threads, the devices and the
+/// time. Requires that this process has only one thread.
 Verdict controlled(const Setting& setting, const std::function<std::string()>& run);
 
-/// For failures of tests: all that is worth reading.
+/// Returns the verdict as text, for failures of tests.
 std::string to_text(const Verdict& verdict);
 
 }  // namespace standin

@@ -1,5 +1,5 @@
-// A controlled run lives in a child process: nothing of it outlives it, and one that hangs or dies is an
-// answer. The child says what came out through a pipe.
+// A controlled run is a child process, so that none of its state remains. If the child hangs or dies, this is
+// part of the result. The child sends its result through a pipe.
 
 #include "tests/backend/standin/world.hpp"
 
@@ -25,8 +25,8 @@ extern "C" void __gcov_dump() __attribute__((weak));
 namespace standin {
 namespace {
 
-constexpr std::size_t kMostDefects = 20;  // what comes behind them is their consequence
-constexpr Ns kStart = 1'000'000'000;      // the scheduler's first moment
+constexpr std::size_t kMostDefects = 20;  // later defects are usually consequences of the first
+constexpr Ns kStart = 1'000'000'000;      // the virtual time at the start
 
 World* current = nullptr;
 int answer_pipe = -1;
@@ -50,7 +50,8 @@ std::string read_all(int pipe_end) {
   }
 }
 
-/// Threads take turns: one that is woken on the processor of the other begins in half the time.
+/// Binds the process to one processor. Only one thread runs at a time, and switching threads is twice as fast
+/// on the same processor.
 void stay_on_this_processor() {
   cpu_set_t processors;
   CPU_ZERO(&processors);
@@ -58,8 +59,8 @@ void stay_on_this_processor() {
   sched_setaffinity(0, sizeof processors, &processors);
 }
 
-/// Does not return, so that no destructor runs that the run's end would have to be right for: what is left is
-/// counted as leaks before.
+/// Runs the child and does not return, so that no destructors run after the end of the run. Leaks are counted
+/// before.
 [[noreturn]] void run_in_child(const Setting& setting, const std::function<std::string()>& run) {
   stay_on_this_processor();
   World all(setting);
@@ -77,7 +78,7 @@ void stay_on_this_processor() {
   all.finish(std::move(answer));
 }
 
-/// Of a child that ended before it could say its verdict.
+/// Returns a text about a child that ended without a result.
 std::string death_of(int status) {
   if (WIFSIGNALED(status)) return fmt::format("signal {}", WTERMSIG(status));
   return fmt::format("status {} without an answer", WEXITSTATUS(status));
@@ -119,7 +120,7 @@ World& world() {
 World::World(const Setting& asked)
     : setting(asked), scheduler(asked.seed, static_cast<Ns>(asked.most_seconds * 1e9)) {}
 
-/// Each once: a race in a loop would hide all others.
+/// Records a defect. An equal defect is recorded only once, because a race in a loop would hide all others.
 void World::defect(std::string what) {
   for (const std::string& known : defects_) {
     if (known == what) return;
@@ -155,7 +156,8 @@ void World::finish(std::string answer) {
 
 bool World::note_call(const char* name) {
   ++calls_;
-  // FNV-1a over name, thread and moment: two runs with one digest have made the same calls in the same order.
+  // FNV-1a over name, thread and time. Two runs with equal digests have made the same calls in the same
+  // order.
   const auto mix = [this](std::uint64_t number) { trace_ = (trace_ ^ number) * 0x100000001b3; };
   for (const char* letter = name; *letter != '\0'; ++letter) mix(static_cast<unsigned char>(*letter));
   mix(this_thread->slot);

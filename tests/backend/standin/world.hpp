@@ -1,5 +1,5 @@
 #pragma once
-// All of one controlled run. Private to the stand-in; tests see verdict.hpp.
+// The state of one controlled run. Only the stand-in uses this file. Tests use verdict.hpp.
 
 #include <array>
 #include <cstdint>
@@ -22,14 +22,14 @@ struct World {
   explicit World(const Setting& asked);
 
   void defect(std::string what);
-  /// Ends the process with what is known.
+  /// These functions end the process and send the result.
   [[noreturn]] void hang(const char* why);
   [[noreturn]] void finish(std::string answer);
-  /// Counts a call; true: it is the one that fails.
+  /// Counts a call. Returns true if this call must fail.
   bool note_call(const char* name);
   bool is_fault(Fault::Kind kind, std::uint64_t number);
   bool has_mutant(std::string_view name) const { return setting.mutant == name; }
-  /// Memory, a stream or an event was made or destroyed, or a connection opened.
+  /// Records that memory, a stream or an event was created or destroyed, or that a connection was opened.
   void note_allocation();
   std::vector<int> all_sms() const;
 
@@ -38,11 +38,11 @@ struct World {
   Memory memory;
   Devices devices;
   NcclModel nccl;
-  bool is_timed = false;  ///< execute() runs
+  bool is_timed = false;  ///< true while execute() runs
   std::uint64_t copied_bytes = 0;
-  std::map<std::string, std::uint64_t> timed_bytes;  ///< by function of NCCL
-  bool is_started = false;                           ///< CUDA has been called
-  bool is_forked = false;                            ///< this is a child of a process that had called it
+  std::map<std::string, std::uint64_t> timed_bytes;  ///< by NCCL function
+  bool is_started = false;                           ///< true after the first CUDA call
+  bool is_forked = false;                            ///< true if a parent process had called CUDA
   std::uint64_t timed_waits = 0;
   std::uint64_t timed_allocations = 0;
 
@@ -53,10 +53,10 @@ struct World {
   bool fault_met_ = false;
 };
 
-/// The calling thread is the only one of a process that has just been forked inside a controlled run.
+/// Must be called by the only thread of a process that was just forked inside a controlled run.
 void begin_child();
 
-/// Ends the program where no run is controlled.
+/// Returns the world of the controlled run. Ends the program if there is none.
 World& world();
 
 }  // namespace standin

@@ -1,5 +1,5 @@
-// What a run over NCCL decides without a GPU: which communicators it needs in which order, where a launcher
-// places a process, and what the self-test sends.
+// Tests parts of a run over NCCL that need no GPU: the order of the communicators, the position of a process
+// in a launcher's job, and the messages of the self-test.
 
 #include <cstddef>
 #include <cstdint>
@@ -77,7 +77,8 @@ TEST(CommunicatorPlan, EveryMessageHasItsCommunicatorAndNoneIsThereForNothing) {
   }
 }
 
-/// Ranks that open their communicators in this order, each waiting for the other ranks of it, all get on.
+/// Simulates ranks that open their communicators in this order. Each waits for the other members, and no rank
+/// must wait for ever.
 TEST(CommunicatorPlan, NoRankWaitsInACircle) {
   for (const char* name : {"1f1b", "dualpipe", "v-half"}) {
     const FlatProgram flat = generated(name, {.stages = 4, .microbatches = 8});
@@ -101,7 +102,7 @@ TEST(CommunicatorPlan, NoRankWaitsInACircle) {
   }
 }
 
-// How a launcher's variables place a process.
+// Tests how the launcher's variables determine the position of a process.
 
 tl::expected<std::optional<NcclPlace>, std::string> place_in(
     const std::map<std::string, std::string>& variables, std::int32_t ranks) {
@@ -159,7 +160,7 @@ TEST(NcclPlace, WrongVariablesAreRefused) {
             "LOCAL_RANK: expected a number of 0 or more, got \"1\\x0a\"");
 }
 
-// What `penstock selftest` sends over NCCL; needs no GPU.
+// Tests the messages that `penstock selftest` sends over NCCL.
 
 TEST(NcclSelfTest, EveryMessageHasAMebibyte) {
   const auto experiment = nccl_self_test_experiment(4);

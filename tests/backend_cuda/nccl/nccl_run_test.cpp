@@ -1,4 +1,4 @@
-// How NCCL fails, which a machine without a GPU shows, and that nothing is left behind.
+// Tests errors of NCCL, which also occur without a GPU. No child process may remain after an error.
 
 #include <cuda_runtime_api.h>
 #include <nccl.h>
@@ -41,7 +41,7 @@ namespace {
 using std::chrono::seconds;
 using std::chrono::steady_clock;
 
-/// This process has no child, running or dead.
+/// Returns true if this process has no child, neither running nor ended.
 bool has_no_child() { return waitpid(-1, nullptr, WNOHANG) < 0 && errno == ECHILD; }
 
 TEST(NcclFailure, AUniqueIdNeedsNoGpuAndIsUnique) {
@@ -121,11 +121,11 @@ TEST(NcclFailure, ARunWithoutGpusSaysThatAPartIsMissing) {
   EXPECT_TRUE(has_no_child());
 }
 
-// What one GPU can show of NCCL, and, where there are two, a whole run.
+// Tests NCCL on one GPU. If there are two GPUs, also tests a whole run.
 
 const WaitLimits kLimits{.stopped = {}, .deadline = std::chrono::seconds(30)};
 
-// First, because it forks: this process must not have started CUDA before.
+// This test is the first one, because it forks. This process must not have started CUDA before.
 TEST(NcclGpu, ARunOnSeveralGpusHasEverySpan) {
   const auto count = cuda_device_count_by_child();
   if (!count || count->devices < 2)

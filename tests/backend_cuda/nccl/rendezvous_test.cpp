@@ -1,4 +1,4 @@
-// The store where ranks meet.
+// Tests the store through which ranks exchange data.
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -72,7 +72,7 @@ TEST(Rendezvous, APeerThatNeverComesIsNamed) {
   EXPECT_THROW(host.get("id/3", {.stopped = [] { return true; }}, "rank 2"), Stopped);
 }
 
-/// A guest whose host has ended.
+/// A connection to a store whose host has ended.
 struct Orphan {
   Orphan() {
     auto socket = ListeningSocket::open("127.0.0.1", 0).value();
@@ -110,7 +110,7 @@ TEST(Rendezvous, AStoreThatIsLostIsNamedInOneLineWhereNobodyElseSaysWhy) {
   }
 }
 
-/// A process that hosts a store and is suspended once it does.
+/// A process that starts a store and is then suspended.
 class SuspendedHost {
  public:
   explicit SuspendedHost(ListeningSocket& socket) : process_(fork()) {
@@ -207,7 +207,7 @@ TEST(BlockingCalls, WhatACallThrowsIsThrownAndTheNextIsMade) {
   EXPECT_TRUE(made);
 }
 
-/// A call that ends when the test does.
+/// A call that returns only at the end of the test.
 struct Endless {
   std::promise<void> end{};
   std::shared_future<void> ended = end.get_future();

@@ -1,4 +1,4 @@
-// cuda-local computes what the CPU computes: losses and gradients in double.
+// Tests that cuda-local computes the same losses and gradients as the CPU, in double precision.
 
 #include <chrono>
 #include <cstddef>

@@ -1,4 +1,4 @@
-// How tensors lie on their way between GPUs.
+// Tests the layout of tensors in messages between GPUs.
 
 #include <memory>
 #include <string>
@@ -47,7 +47,8 @@ TEST(DeviceTensorCodec, WhatIsPackedComesOutAgain) {
   PENSTOCK_NEEDS_GPU();
   const CudaStream stream(0, CudaStream::Priority::normal);
   const at::Tensor counted = at::arange(24, at::kDouble).view({4, 6}).cuda();
-  TensorPayload payload({counted.t(), at::arange(5, at::kLong).cuda()});  // one is not contiguous
+  // The first tensor is not contiguous.
+  TensorPayload payload({counted.t(), at::arange(5, at::kLong).cuda()});
   const DeviceTensorCodec codec;
   const DeviceLayout layout = codec.layout_of(payload);
   const DeviceBuffer packed(0, layout.bytes);

@@ -1,5 +1,5 @@
-// Ranks are processes here, so that a mishap is the process's own: it kills or stops itself at its n-th call,
-// wherever that is. Forked ranks have what was set before the fork.
+// Ranks are processes here. A process with a mishap kills or stops itself at its n-th call. Forked ranks
+// inherit the mishap that was set before the fork.
 
 #include "tests/backend/standin/free/calls.hpp"
 

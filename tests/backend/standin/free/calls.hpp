@@ -1,31 +1,31 @@
 #pragma once
-// What every call of the free form begins with, and what a test may have happen there to the rank that makes
-// it.
+// The code at the beginning of every call in the free form. At this point, a test can let the calling rank
+// fail.
 
 #include <cstdint>
 #include <string>
 
 namespace standin {
 
-/// Befalls a process at one of its calls.
+/// A failure of a process at one of its calls.
 struct Mishap {
   enum class Kind : std::uint8_t { none, killed, stopped, fails };
   Kind kind = Kind::none;
-  int device = 0;      ///< that is current in the calling thread: of forked ranks it is the rank
-  std::string call{};  ///< "ncclSend"; empty: any but questions, which are asked again and again
-  int nth = 1;         ///< of those calls
+  int device = 0;      ///< the current device of the calling thread, which is the rank in forked ranks
+  std::string call{};  ///< the name of the call, such as "ncclSend"; empty for any call except polls
+  int nth = 1;         ///< the number of the call among these calls, from 1
 };
-/// To be set before the ranks are forked.
+/// Sets the mishap. Must be called before the ranks are forked.
 void set_mishap(const Mishap& mishap);
 
-/// True: the call fails and has no effect.
+/// Begins a call. Returns true if the call must fail and have no effect.
 bool begin_call(const char* name);
 
-/// Of the calling thread.
+/// Returns the current device of the calling thread.
 int current_device();
 void make_current(int device);
 
-/// PENSTOCK_STANDIN_DEVICES, 8 unless it is set.
+/// Returns the number of devices: PENSTOCK_STANDIN_DEVICES, or 8 if this variable is not set.
 int device_count();
 
 }  // namespace standin

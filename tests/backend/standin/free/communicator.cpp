@@ -1,15 +1,15 @@
-// Rank 0 listens at the meeting that the unique id names; the others connect to it, once when the
-// communicator opens and once more when it is first used, since NCCL connects ranks at their first message. A
-// transfer ends at both ends when the receiver has all of it. In a collective every rank tells rank 0 what it
-// brings, and rank 0 tells each what comes out:
+// Rank 0 listens at the address in the unique id. The other ranks connect to it when the communicator opens,
+// and again when it is first used, because NCCL connects ranks at their first message. A transfer ends on
+// both ranks when the receiver has all bytes. In a collective, every rank sends its part to rank 0, and rank
+// 0 sends the result to each rank:
 //
 //   rank 1:  part ->                    <- result
 //   rank 0:           takes all, sums              results
 //   rank 2:  part ->                    <- result
 //
-// A peer that has gone shows by the end of its connection. What NCCL makes of it is not the same everywhere:
-// PENSTOCK_STANDIN_LOST_PEER=silence waits for it for ever; otherwise the communicator fails with
-// ncclRemoteError. Either way what is in flight stays on its stream until the abort.
+// If a peer ends, its connection closes. NCCL's reaction differs between systems. With
+// PENSTOCK_STANDIN_LOST_PEER=silence, the communicator waits for ever. Otherwise it fails with
+// ncclRemoteError. In both cases, started operations remain on their streams until the abort.
 
 #include "tests/backend/standin/free/communicator.hpp"
 
@@ -26,10 +26,10 @@
 namespace standin {
 namespace {
 
-/// A peer's part does not fit.
+/// Thrown if the part of a peer does not match the own part.
 struct Mismatch {};
 
-/// What is told before the bytes.
+/// The header that is sent before the bytes.
 struct Header {
   std::uint64_t count;
   ncclDataType_t type;
@@ -49,7 +49,7 @@ void expect(const Header& header, const Wire& wire, const Interrupt& interrupt) 
   if (wire.receive<Header>(interrupt) != header) throw Mismatch{};
 }
 
-/// By number: those whose rank 0 has not come yet.
+/// The listeners of communicators whose rank 0 has not joined yet, by number.
 struct Meetings {
   std::mutex mutex;
   std::map<std::uint64_t, Listener> listeners;
@@ -97,7 +97,7 @@ Communicator::~Communicator() {
   if (background_.joinable()) background_.join();
 }
 
-/// One work at a time: whoever asks for more while it is under way is refused.
+/// Runs `work` on a background thread. Only one work may be in progress.
 void Communicator::in_background(std::function<void()> work) {
   if (background_.joinable()) background_.join();
   {
@@ -115,7 +115,7 @@ void Communicator::in_background(std::function<void()> work) {
 void Communicator::guarded(const std::function<void()>& work) {
   try {
     work();
-  } catch (const Aborted&) {  // it has been ended
+  } catch (const Aborted&) {  // the communicator was aborted
   } catch (const PeerLost&) {
     lose_peer();
   } catch (const Mismatch&) {
@@ -130,7 +130,8 @@ void Communicator::lose_peer() {
   changed_.wait(lock, [this] { return is_aborted_; });
 }
 
-/// At rank 0 in the order of the others' ranks, whichever comes first; both ends then say a word.
+/// Connects rank 0 with all other ranks. At rank 0, `wires` are in the order of ranks. Then rank 0
+/// sends a byte to each.
 void Communicator::connect(Purpose purpose, std::vector<Wire>& wires) {
   if (rank_ != 0) {
     wires.push_back(Wire::connect(meeting_.address, interrupt_));
@@ -231,7 +232,7 @@ void Communicator::receive(const Part& part) {
   wire.send('r', interrupt_);
 }
 
-/// What every rank brings: to a scattered sum a part for each, to a broadcast the same from the root alone.
+/// Runs a collective at rank 0: receives the parts of all ranks and sends the results.
 void Communicator::lead(const Part& part) {
   const std::size_t bytes = bytes_of(part);
   const std::size_t parts = part.deed == Deed::scatter ? static_cast<std::size_t>(size_) : 1;

@@ -1,5 +1,5 @@
 #pragma once
-// Communicators between processes: stars of connections around the rank that made the unique id.
+// Communicators between processes. All ranks have a connection to the rank that made the unique id.
 
 #include <nccl.h>
 #include <netinet/in.h>
@@ -19,17 +19,18 @@
 
 namespace standin {
 
-/// What a unique id holds.
+/// The content of a unique id.
 struct Meeting {
   sockaddr_in address{};
-  std::uint64_t number = 0;  ///< nobody else's
+  std::uint64_t number = 0;  ///< a number that no other communicator has
 };
-/// Listens there until the communicator's rank 0, of this process, takes over.
+/// Creates a meeting, and listens at its address until rank 0 of the communicator, which is in this process,
+/// takes over.
 Meeting new_meeting();
 
 enum class Deed : std::uint8_t { send, receive, sum, scatter, broadcast };
 
-/// One rank's part.
+/// The part of one rank in an operation.
 struct Part {
   Deed deed = Deed::send;
   const void* from = nullptr;
@@ -41,21 +42,21 @@ struct Part {
 
 class Communicator : public std::enable_shared_from_this<Communicator> {
  public:
-  /// Null: the id is not of this process, which asks for rank 0.
+  /// Joins a communicator. Returns null if this process wants to be rank 0 but did not make the id.
   static std::shared_ptr<Communicator> join(const Meeting& meeting, int size, int rank);
   ~Communicator();
 
   int size() const { return size_; }
   int rank() const { return rank_; }
-  /// As ncclCommGetAsyncError() says it.
+  /// Returns the state for ncclCommGetAsyncError().
   ncclResult_t state();
-  /// Gives the part to the stream; the first of all is in progress until its peers have given theirs.
+  /// Enqueues the part on the stream. The first part is in progress until the peers have enqueued theirs.
   ncclResult_t give(const Part& part, Stream& stream);
-  /// In progress until its parts have left their streams.
+  /// Begins to close the communicator. This is in progress until all its parts have left their streams.
   void finalize();
-  /// Ends what is in flight here.
+  /// Ends all operations of this rank that are in progress.
   void start_abort();
-  /// Until its parts have left their streams.
+  /// Waits until all its parts have left their streams.
   void wait_until_aborted();
 
  private:
@@ -68,16 +69,16 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
 
   Communicator(const Meeting& meeting, int size, int rank, std::optional<Listener> listener);
   void in_background(std::function<void()> work);
-  /// What it throws becomes the communicator's failure.
+  /// Runs `work`. If it throws, the communicator fails.
   void guarded(const std::function<void()>& work);
-  /// Until the abort: NCCL's kernel, too, would stay where it is.
+  /// Waits until the abort, because a kernel of NCCL would also remain on its stream.
   void lose_peer();
   void connect(Purpose purpose, std::vector<Wire>& wires);
   void wait_for_data_wires();
   void carry_out(const Part& part);
   void send(const Part& part);
   void receive(const Part& part);
-  // A collective, at rank 0 and at the others.
+  // These functions run a collective at rank 0 and at the other ranks.
   void lead(const Part& part);
   void follow(const Part& part);
 
@@ -85,20 +86,21 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   int size_;
   int rank_;
   Interrupt interrupt_;
-  std::optional<Listener> listener_;  // of rank 0
-  std::vector<Wire> control_;         // to rank 0, or to ranks 1, 2, ...: open as long as the communicator
-  std::vector<Wire> data_;            // the same; made when it is first used
+  std::optional<Listener> listener_;  // only at rank 0
+  // Connections to rank 0, or to ranks 1, 2, ...; open as long as the communicator.
+  std::vector<Wire> control_;
+  std::vector<Wire> data_;  // similar connections, which are made at the first use
   std::thread background_;
 
   std::mutex mutex_;
   std::condition_variable changed_;
   ncclResult_t failure_ = ncclSuccess;
-  bool is_used_ = false;  // of the calling thread alone
+  bool is_used_ = false;  // used only by the calling thread
   bool is_busy_ = false;
   bool has_data_wires_ = false;
   bool is_finalizing_ = false;
   bool is_aborted_ = false;
-  std::uint64_t pending_ = 0;  // parts that have not left their streams
+  std::uint64_t pending_ = 0;  // the number of parts that have not left their streams
 };
 
 }  // namespace standin

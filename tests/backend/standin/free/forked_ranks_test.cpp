@@ -1,5 +1,6 @@
-// `nccl` runs as the product runs it, with forked processes, sockets and LibTorch's store. Whole schedules
-// with traced modules come first: every message, sum and gathered weight is compared. Then a rank is lost.
+// Tests the backend `nccl` with forked processes, sockets and LibTorch's store. The first tests run whole
+// schedules with traced modules, and compare every message, sum and gathered weight. In the other tests, a
+// rank fails.
 
 #include <chrono>
 #include <cstddef>
@@ -33,7 +34,7 @@ constexpr std::chrono::seconds kDeadline(30);
 constexpr Ns kForwardNs = 1'000'000;
 
 struct Case {
-  std::string name;  // of the test
+  std::string name;  // the name of the test
   std::string schedule;
   Shape shape;
   friend void PrintTo(const Case& one, std::ostream* out) { *out << one.name; }
@@ -60,7 +61,7 @@ TEST_P(StandInProcesses, TrainAsTheyMust) {
   EXPECT_EQ(run.error, "");
   EXPECT_FALSE(has_children());
   EXPECT_EQ(open_files(), files_before);
-  // No action is shorter than its costs say, and clocks are right to some microseconds.
+  // No action is shorter than its cost, and the error of the clocks is some microseconds.
   EXPECT_GE(static_cast<double>(run.timeline.makespan_ns),
             0.98 * static_cast<double>(makespan_ns(experiment)));
 }
@@ -102,10 +103,10 @@ TEST(StandInProcesses, SendMessagesOfMebibytes) {
 INSTANTIATE_TEST_SUITE_P(Schedules, StandInProcesses, testing::ValuesIn(cases()),
                          [](const auto& one) { return one.param.name; });
 
-// Forked ranks of which one is killed, stopped, or fails at one of its calls: before it joins the others,
-// while they connect, and in the middle of a run. Every other ends, the error names the rank, where it stood
-// and who waits for it, and no child is left. Whether NCCL says that a peer is gone or keeps silent makes no
-// difference.
+// Tests forked ranks of which one is killed, stopped, or fails at one of its calls. This happens before it
+// joins the others, while they connect, and in the middle of a run. All other ranks must end, the error must
+// name the rank, its action and the ranks that wait for it, and no child may remain. The result must not
+// depend on whether NCCL reports a lost peer.
 
 using standin::Mishap;
 using std::chrono::seconds;
@@ -116,9 +117,9 @@ using testing::StartsWith;
 
 constexpr std::int32_t kLostAmong = 3;
 constexpr Ns kForward = 2'000'000;
-constexpr seconds kMostAfterIt(15);  // all that is not the deadline
+constexpr seconds kMostAfterIt(15);  // the largest time of a test in addition to the deadline
 
-/// One moment in the life of a rank.
+/// A call of a rank at which the failure happens.
 struct Moment {
   std::string name;
   std::string call;
@@ -139,7 +140,7 @@ Experiment one_f_one_b() {
   return traced_experiment("1f1b", {.stages = kLostAmong, .microbatches = 6}, kForward);
 }
 
-/// What comes of a run with a mishap.
+/// Returns the error of a run with a mishap.
 std::string error_with(const Experiment& experiment, const Mishap& mishap) {
   standin::set_mishap(mishap);
   const std::ptrdiff_t files_before = open_files();
@@ -207,7 +208,7 @@ TEST(StandInRandomMishaps, OfForkedRanksAreNamed) {
     const Mishap mishap = random_mishap(random, experiment.program.rank_count());
     SCOPED_TRACE(fmt::format("seed {}: {}", seed, to_text(mishap)));
     const std::string error = error_with(experiment, mishap);
-    if (error.empty()) continue;  // it had ended before, or nobody needs what failed
+    if (error.empty()) continue;  // the run had ended before the mishap, or the failed call was not needed
     ++failures;
     EXPECT_THAT(error, StartsWith(fmt::format("rank {}: ", mishap.device)));
   }

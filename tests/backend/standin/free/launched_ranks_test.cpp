@@ -1,6 +1,6 @@
-// Ranks that a launcher started, told by its environment variables who they are: here children of the test,
-// each with a meeting over TCP, LibTorch's store on the port behind it, and connections by the loopback
-// interface.
+// Tests ranks that a launcher has started. The launcher's environment variables state the number of each
+// rank. Here the ranks are children of the test. They use a coordinator over TCP, LibTorch's store on the
+// next port, and the loopback interface.
 
 #include <unistd.h>
 
@@ -38,7 +38,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-/// Rank 0 listens on it and on the next.
+/// Returns a port such that it and the next port are free. Rank 0 listens on both.
 std::uint16_t free_port() {
   for (;;) {
     const HeldPort first;
@@ -46,7 +46,7 @@ std::uint16_t free_port() {
   }
 }
 
-/// As torchrun starts them without an agent's store.
+/// Sets the variables that torchrun sets, without the store of its agent.
 void set_environment(std::int32_t rank, std::int32_t ranks, std::uint16_t port) {
   setenv("RANK", std::to_string(rank).c_str(), 1);
   setenv("LOCAL_RANK", std::to_string(rank).c_str(), 1);
@@ -55,7 +55,7 @@ void set_environment(std::int32_t rank, std::int32_t ranks, std::uint16_t port) 
   setenv("MASTER_PORT", std::to_string(port).c_str(), 1);
 }
 
-/// One rank's words.
+/// Runs one rank and returns its error text.
 std::string take_part(const Experiment& experiment, std::int32_t rank, std::uint16_t port,
                       milliseconds deadline) {
   set_environment(rank, experiment.program.rank_count(), port);
@@ -70,9 +70,9 @@ std::string take_part(const Experiment& experiment, std::int32_t rank, std::uint
 }
 
 constexpr std::int32_t kRanks = 3;
-constexpr seconds kMost(30);  // until all have ended
+constexpr seconds kMost(30);  // the time limit until all ranks have ended
 
-/// By rank: what each ends with, or "is still there".
+/// Returns the error text of each rank, or "is still there".
 std::vector<std::string> words_with(const Mishap& mishap, std::uint16_t port = free_port()) {
   const Experiment experiment = traced_experiment("1f1b", {.stages = kRanks, .microbatches = 6}, 2'000'000);
   standin::set_mishap(mishap);
@@ -107,7 +107,7 @@ TEST(StandInLaunchedRanks, WhatFailsIsToldToAll) {
   EXPECT_THAT(words_with({Mishap::Kind::fails, 1, "ncclSend", 1}), ElementsAre(named, named, named));
 }
 
-/// A launcher that has a store of its own, as torchrun has one, and offers it to the ranks.
+/// The store of a launcher, such as torchrun's, which the ranks use.
 class AgentsStore {
  public:
   explicit AgentsStore(std::uint16_t port)
@@ -131,12 +131,13 @@ TEST(StandInLaunchedRanks, MeetInTheStoreOfTheirLaunchersAgent) {
   const std::uint16_t port = free_port();
   const AgentsStore store(port);
   EXPECT_THAT(words_with({}, port), ElementsAre("has the result", "ended well", "ended well"));
-  // It outlives rank 0.
+  // The launcher's store still exists after rank 0 has ended.
   EXPECT_THAT(words_with({Mishap::Kind::killed, 0, "ncclGetUniqueId", 1}, port),
               ElementsAre("", HasSubstr("the coordinator has gone"), HasSubstr("the coordinator has gone")));
 }
 
-// As long as NCCL may take to open a communicator (90 s) is too long for a rank that never comes.
+// NCCL may need 90 s to open a communicator. If a rank never joins, the requested deadline must apply
+// instead.
 TEST(StandInLaunchedRanks, TheDeadlineThatIsAskedForRulesBeforeTheyHaveJoined) {
   const Experiment experiment = traced_experiment("1f1b", {.stages = 2, .microbatches = 2}, 2'000'000);
   const auto words_alone = [&](std::int32_t rank, milliseconds deadline) {
@@ -152,7 +153,7 @@ TEST(StandInLaunchedRanks, TheDeadlineThatIsAskedForRulesBeforeTheyHaveJoined) {
             "rank 1: the start: waited 1 s for rank 1 to join; rank 0 waits for it there");
 }
 
-// Rank 0 has the coordinator and the store.
+// Rank 0 runs the coordinator and the store.
 TEST(StandInLaunchedRanks, TheOthersEndWhenRank0IsKilled) {
   for (const auto& [call, nth] :
        {std::pair("cudaStreamCreateWithPriority", 1), {"ncclGetUniqueId", 1}, {"ncclSend", 5}}) {

@@ -1,5 +1,5 @@
-// NCCL's functions between processes, as the backend calls them; what is missing here does not link. In a
-// group there are aborts alone: all begin before any of them waits.
+// The functions of NCCL that the backend calls, between processes. If the backend calls another function,
+// linking fails. Groups may contain only aborts. All aborts of a group begin before one of them waits.
 
 #include <nccl.h>
 
@@ -26,7 +26,7 @@ thread_local std::vector<Handle> aborted_in_group;
 
 Communicator& of(ncclComm_t handle) { return **reinterpret_cast<Handle*>(handle); }
 
-/// The handle is gone.
+/// Returns the content of the handle, and deletes the handle.
 Handle taken(ncclComm_t handle) {
   const std::unique_ptr<Handle> owned(reinterpret_cast<Handle*>(handle));
   return *owned;
@@ -43,7 +43,7 @@ ncclResult_t give(const char* name, const Part& part, ncclComm_t handle, cudaStr
   return of(handle).give(part, **reinterpret_cast<std::shared_ptr<standin::Stream>*>(stream));
 }
 
-/// Between two ranks, whose communicator has no others.
+/// Enqueues a transfer between the two ranks of a communicator.
 ncclResult_t give_transfer(const char* name, const Part& part, int peer, ncclComm_t handle,
                            cudaStream_t stream) {
   if (of(handle).size() != 2 || peer != 1 - of(handle).rank()) return ncclInvalidArgument;
@@ -80,7 +80,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* handle, int size, ncclUniqueId i
   return ncclInProgress;
 }
 
-/// Asked again and again: no call that a mishap counts.
+/// The backend polls with this function, so a mishap does not count it.
 ncclResult_t ncclCommGetAsyncError(ncclComm_t handle, ncclResult_t* state) {
   *state = of(handle).state();
   return ncclSuccess;

@@ -1,5 +1,5 @@
 #pragma once
-// Mishaps at random calls of random ranks, for tests that run many.
+// Mishaps at random calls of random ranks, for tests with many runs.
 
 #include <array>
 #include <chrono>
@@ -13,7 +13,7 @@
 
 namespace penstock {
 
-/// Deadlines of runs. Only where a rank is stopped, a run has to wait for it.
+/// The deadlines of runs. A run must wait for its deadline only if a rank is stopped.
 inline constexpr std::chrono::milliseconds kLong(30'000);
 inline constexpr std::chrono::milliseconds kShort(1'000);
 inline std::chrono::milliseconds deadline_with(const standin::Mishap& mishap) {
@@ -21,7 +21,7 @@ inline std::chrono::milliseconds deadline_with(const standin::Mishap& mishap) {
 }
 
 inline standin::Mishap random_mishap(std::mt19937& random, std::int32_t ranks) {
-  constexpr unsigned kMostCalls = 400;  // of a rank, about
+  constexpr unsigned kMostCalls = 400;  // the approximate number of calls of a rank
   using Kind = standin::Mishap::Kind;
   const Kind kind = std::array{Kind::killed, Kind::stopped, Kind::fails}[random() % 3];
   const int device = static_cast<int>(random() % static_cast<unsigned>(ranks));

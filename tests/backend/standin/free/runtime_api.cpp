@@ -1,5 +1,5 @@
-// The CUDA runtime's functions on memory and clocks of the host, as the backend calls them; what is missing
-// here does not link. Green contexts there are none: a device is used whole.
+// The functions of the CUDA runtime that the backend calls, with the host's memory and clocks. If the backend
+// calls another function, linking fails. There are no green contexts, so a device is always used as a whole.
 
 #include <cuda_runtime_api.h>
 #include <time.h>
@@ -25,13 +25,13 @@ namespace {
 
 constexpr int kSms = 132;
 constexpr int kCapability = 9;
-constexpr int kOfNewMemory = 0xA5;  // its bytes
+constexpr int kOfNewMemory = 0xA5;  // the value of the bytes of new memory
 
 thread_local cudaError_t last_error = cudaSuccess;
 
 cudaError_t failed(cudaError_t error) { return last_error = error; }
 
-/// The process that used CUDA first: a child of it cannot.
+/// Returns true if a parent of this process has started CUDA. CUDA then cannot be used here.
 bool parent_has_started() {
   static const pid_t started_by = getpid();
   return started_by != getpid();
@@ -44,7 +44,7 @@ cudaError_t begin(const char* name) {
 
 using StreamHandle = std::shared_ptr<Stream>*;
 
-/// cudaStreamPerThread, by device.
+/// The streams cudaStreamPerThread of a thread, by device.
 struct DefaultStreams {
   ~DefaultStreams() {
     for (const auto& [device, stream] : of_device) stream->close();
@@ -81,7 +81,7 @@ cudaError_t release(const char* name, void* memory) {
   return error;
 }
 
-/// The host's clock, with a device's offset.
+/// A kernel's thread whose clock is the host's clock plus the device's offset.
 class RealHere : public Here {
  public:
   RealHere(int device, unsigned block, unsigned blocks)
@@ -209,7 +209,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   return error;
 }
 
-/// Asked again and again: no call that a mishap counts.
+/// The backend polls with this function, so a mishap does not count it.
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   const auto last = reinterpret_cast<standin::Event*>(event)->last();
   return last == nullptr || last->passed ? cudaSuccess : failed(cudaErrorNotReady);

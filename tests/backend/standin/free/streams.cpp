@@ -1,5 +1,5 @@
-// A stream's thread owns the stream together with its handle: a stream that was destroyed still carries out
-// what it had been given. Threads are left alone when the program ends, as devices are.
+// A stream is owned by its handle and its thread together, so a destroyed stream still runs its enqueued
+// operations. At the end of the program, the threads are not stopped.
 
 #include "tests/backend/standin/free/streams.hpp"
 
@@ -10,7 +10,7 @@
 namespace standin {
 namespace {
 
-/// All streams of this process. Never destroyed: threads may outlive main().
+/// All streams of this process. It is never destroyed, because threads may outlive main().
 struct AllStreams {
   std::mutex mutex;
   std::vector<std::weak_ptr<Stream>> streams;
@@ -48,7 +48,7 @@ void Stream::give(std::function<void()> operation) {
   changed_.notify_all();
 }
 
-/// What is given meanwhile is not waited for, as by cudaStreamSynchronize().
+/// Like cudaStreamSynchronize(), it does not wait for operations that are enqueued during the wait.
 void Stream::wait() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this, given = given_] { return ended_ >= given; });

@@ -1,5 +1,5 @@
 #pragma once
-// Streams and events in real time: each stream is a thread that carries out what it is given, in order.
+// Streams and events in real time. Each stream is a thread that runs its operations in order.
 
 #include <atomic>
 #include <condition_variable>
@@ -11,7 +11,7 @@
 
 namespace standin {
 
-/// One cudaEventRecord.
+/// The result of one cudaEventRecord call.
 struct Record {
   std::atomic<bool> passed = false;
 };
@@ -19,7 +19,7 @@ struct Record {
 class Event {
  public:
   void set(std::shared_ptr<Record> record);
-  /// Null: never recorded.
+  /// Returns the last record, or null if the event was never recorded.
   std::shared_ptr<Record> last() const;
 
  private:
@@ -33,9 +33,10 @@ class Stream {
 
   int device() const { return device_; }
   void give(std::function<void()> operation);
-  /// Until what it has been given so far has ended.
+  /// Waits until all operations that are now enqueued have ended.
   void wait();
-  /// No more is given. Its thread ends when it has carried out the rest.
+  /// Closes the stream. No operation may be enqueued after this. The thread ends after the remaining
+  /// operations.
   void close();
 
  private:
@@ -51,7 +52,7 @@ class Stream {
   bool is_closed_ = false;
 };
 
-/// Until what its streams have been given so far has ended.
+/// Waits until all operations that are now enqueued on the device's streams have ended.
 void wait_for_device(int device);
 
 }  // namespace standin

@@ -1,5 +1,5 @@
-// Sockets do not block; whoever waits polls his socket together with the interrupt's descriptor, which stays
-// readable once it has been set.
+// Sockets do not block. A wait polls the socket together with the descriptor of the interrupt. After the
+// interrupt is set, its descriptor remains readable.
 
 #include "tests/backend/standin/free/wires.hpp"
 
@@ -25,7 +25,7 @@ constexpr int kBacklog = 64;
 
 Descriptor new_socket() { return Descriptor(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)); }
 
-/// Until `events` of the descriptor. Throws PeerLost when one of `watched` has ended.
+/// Waits for `events` of the descriptor. Throws PeerLost if one of the `watched` connections has ended.
 void wait_for(int descriptor, short events, const Interrupt& interrupt,
               const std::vector<Wire>& watched = {}) {
   std::vector<pollfd> polled = {{descriptor, events, 0}, {interrupt.descriptor(), POLLIN, 0}};
@@ -44,7 +44,7 @@ bool is_asked_for(const ifaddrs& interface) {
   return (interface.ifa_flags & IFF_LOOPBACK) == 0;
 }
 
-/// The first address that is asked for; the loopback one where there is none.
+/// Returns the address of the first interface that is allowed, or the loopback address if there is none.
 in_addr own_address() {
   ifaddrs* interfaces = nullptr;
   getifaddrs(&interfaces);

@@ -1,5 +1,5 @@
 #pragma once
-// Connections over TCP whose waits can be ended from another thread, as NCCL's are by an abort.
+// Connections over TCP. Another thread can end their waits, as an abort does in NCCL.
 
 #include <netinet/in.h>
 
@@ -9,12 +9,12 @@
 
 namespace standin {
 
-/// Thrown by a wait that was ended.
+/// Thrown by a wait that an Interrupt ended.
 struct Aborted {};
-/// Thrown where the other end has gone.
+/// Thrown if the other end has closed the connection.
 struct PeerLost {};
 
-/// Ends all waits that look at it, now and later.
+/// An object that ends all present and later waits that use it.
 class Interrupt {
  public:
   Interrupt();
@@ -43,7 +43,7 @@ class Descriptor {
 class Wire {
  public:
   explicit Wire(Descriptor socket);
-  /// Throws PeerLost when nobody listens there.
+  /// Connects to the address. Throws PeerLost if no process listens there.
   static Wire connect(const sockaddr_in& address, const Interrupt& interrupt);
 
   void send(const void* bytes, std::size_t count, const Interrupt& interrupt) const;
@@ -66,10 +66,11 @@ class Wire {
 
 class Listener {
  public:
-  /// At any port of the interface that NCCL_SOCKET_IFNAME names, or of the first that is not the loopback.
+  /// Listens on a free port of the interface in NCCL_SOCKET_IFNAME, or of the first interface that is not the
+  /// loopback.
   Listener();
   const sockaddr_in& address() const { return address_; }
-  /// Throws PeerLost when one of `watched`, over which nothing comes, has ended.
+  /// Accepts a connection. Throws PeerLost if one of the `watched` connections has ended.
   Wire accept(const std::vector<Wire>& watched, const Interrupt& interrupt) const;
 
  private:
