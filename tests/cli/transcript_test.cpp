@@ -100,8 +100,8 @@ TEST_P(HelpExamples, AllWork) {
 // `run`, `calibrate` and `compare` are left out because their measurements take long. The examples of `diff`
 // name files of the user.
 INSTANTIATE_TEST_SUITE_P(OfCommand, HelpExamples,
-                         testing::Values("", "simulate", "explain", "sweep", "show", "check", "convert", "plan", "model",
-                                         "schedules", "reproduce", "fit", "largest"),
+                         testing::Values("", "simulate", "explain", "sweep", "show", "check", "convert",
+                                         "plan", "model", "schedules", "reproduce", "fit", "largest"),
                          [](const auto& command) {
                            return *command.param == '\0' ? std::string("penstock")
                                                          : std::string(command.param);

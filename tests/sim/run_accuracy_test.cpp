@@ -39,7 +39,9 @@ void pretend(MeasuredRuns& runs, const DeviceConstants& constants) {
     run.step_seconds = RunPrices::make(run.scenario).value().step_seconds(constants);
 }
 
-double seconds_of_part(const StepSeconds& parts, StepPart part) { return parts[static_cast<std::size_t>(part)]; }
+double seconds_of_part(const StepSeconds& parts, StepPart part) {
+  return parts[static_cast<std::size_t>(part)];
+}
 std::optional<double> factor_of(const StepFactors& factors, StepPart part) {
   return factors[static_cast<std::size_t>(part)];
 }
