@@ -175,15 +175,15 @@ std::vector<std::string> device_notes(const Workload& work, const LayerSplit& sp
   const LayerSplit in_force = {
       .rule = rule_in_force(split, std::ssize(work.model.layers), static_cast<std::int32_t>(layers.size())),
       .counts = split.counts,
-      .predictions = split.predictions,
-      .prediction_stage = split.prediction_stage};
+      .predictions = split.predictions};
   std::vector<std::string> notes = {devices_note(work), prices_note(in_force, work)};
   if (in_force.rule == LayerSplit::Rule::balanced) notes.push_back(layers_note(split, work, layers));
-  if (split.predictions > 0 && work.model.multi_token == 0) {
+  if (const std::int64_t predictions = prediction_count(split);
+      predictions > 0 && work.model.multi_token == 0) {
     notes.push_back(
         fmt::format("the {} multi-token-prediction layers of layer_split are not priced, because "
                     "model.multi_token is 0",
-                    split.predictions));
+                    predictions));
   }
   if (work.deferred_head) {
     notes.emplace_back(
@@ -211,7 +211,7 @@ tl::expected<std::vector<std::int64_t>, std::string> layers_by_stage(const Devic
                                                                      const Program& placed) {
   const auto layers = std::ssize(work.model.layers);
   const std::int32_t stages = placed.stage_count();
-  const std::int64_t predictions = model.split.predictions;
+  const std::int64_t predictions = prediction_count(model.split);
   if (predictions > 0 && work.model.multi_token > 0 && predictions != work.model.multi_token) {
     return tl::unexpected(
         fmt::format("layer_split has {} multi-token-prediction layers (m), the model has {} "

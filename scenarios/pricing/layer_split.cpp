@@ -151,23 +151,16 @@ std::optional<std::string> layout_fault(const std::vector<std::string>& stages) 
       stages.back().find('L') + 1 != stages.back().size())
     return "expected L once, at the end of the last stage";
   const auto predictions = stages_with(stages, 'm');
-  if (predictions.size() > 1) {
-    return fmt::format(
-        "expected the multi-token-prediction layers (m) on one stage, got them on the stages {}; each of "
-        "them "
-        "reads the result of the one before, and Megatron-LM runs them together",
-        fmt::join(predictions, " and "));
-  }
   if (predictions.empty()) return std::nullopt;
-  const std::size_t stage = predictions.front();
+  const std::size_t first = predictions.front();
   const auto layers = stages_with(stages, 't');
   const bool is_in_front =
-      stages[stage].rfind('t') != std::string::npos && stages[stage].rfind('t') > stages[stage].find('m');
-  if (is_in_front || (!layers.empty() && layers.back() > stage)) {
+      stages[first].rfind('t') != std::string::npos && stages[first].rfind('t') > stages[first].find('m');
+  if (is_in_front || (!layers.empty() && layers.back() > first)) {
     return fmt::format(
         "expected the multi-token-prediction layers (m) behind all layers (t), which they read, got them on "
         "stage {} before a layer",
-        stage);
+        first);
   }
   return std::nullopt;
 }
@@ -181,10 +174,8 @@ tl::expected<LayerSplit, std::string> parse_layout(std::string_view text) {
   LayerSplit split{.rule = LayerSplit::Rule::listed};
   // Embedding and head are priced separately, so only layers count.
   for (const std::string& stage : stages) split.counts.push_back(std::ranges::count(stage, 't'));
-  if (const auto predictions = stages_with(stages, 'm'); !predictions.empty()) {
-    split.predictions = std::ranges::count(stages[predictions.front()], 'm');
-    split.prediction_stage = static_cast<std::int32_t>(predictions.front());
-  }
+  if (stages_with(stages, 'm').empty()) return split;
+  for (const std::string& stage : stages) split.predictions.push_back(std::ranges::count(stage, 'm'));
   return split;
 }
 
@@ -209,21 +200,25 @@ tl::expected<LayerSplit, std::string> parse_layer_split(std::string_view text) {
 }
 
 std::string to_text(const LayerSplit& split) {
-  if (split.prediction_stage) return layout_of(split, split.predictions);
+  if (!split.predictions.empty()) return layout_of(split, 0);
   if (split.rule == LayerSplit::Rule::listed) return fmt::format("[{}]", fmt::join(split.counts, ", "));
   const auto named = std::ranges::find(kSplitRules, split.rule, &NamedRule::second);
   return named == kSplitRules.end() ? "even, or balanced where the layers do not divide"
                                     : std::string(named->first);
 }
 
-std::string layout_of(const LayerSplit& split, std::int64_t predictions) {
+std::int64_t prediction_count(const LayerSplit& split) {
+  return std::accumulate(split.predictions.begin(), split.predictions.end(), std::int64_t{0});
+}
+
+std::string layout_of(const LayerSplit& split, std::int64_t on_last) {
   std::vector<std::string> stages;
-  const std::size_t of_predictions =
-      split.prediction_stage ? static_cast<std::size_t>(*split.prediction_stage) : split.counts.size() - 1;
   for (std::size_t i = 0; i < split.counts.size(); ++i) {
-    stages.push_back((i == 0 ? "E" : "") + repeated('t', split.counts[i]) +
-                     (i == of_predictions ? repeated('m', predictions) : "") +
-                     (i + 1 == split.counts.size() ? "L" : ""));
+    const bool is_last = i + 1 == split.counts.size();
+    const std::int64_t of_last = is_last ? on_last : 0;
+    const std::int64_t predictions = split.predictions.empty() ? of_last : split.predictions[i];
+    stages.push_back((i == 0 ? "E" : "") + repeated('t', split.counts[i]) + repeated('m', predictions) +
+                     (is_last ? "L" : ""));
   }
   return fmt::format("{}", fmt::join(stages, "|"));
 }

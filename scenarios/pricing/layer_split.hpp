@@ -27,10 +27,9 @@ struct LayerSplit {
   Rule rule = Rule::unstated;
   /// The number of layers of each stage, for Rule::listed.
   std::vector<std::int64_t> counts{};
-  /// The number of multi-token-prediction layers in a layout, and their stage. Without them the last stage
-  /// has those of the model.
-  std::int64_t predictions = 0;
-  std::optional<std::int32_t> prediction_stage{};
+  /// The number of multi-token-prediction layers of each stage in a layout; empty if it has none. Then the
+  /// last stage has those of the model.
+  std::vector<std::int64_t> predictions{};
 
   friend bool operator==(const LayerSplit&, const LayerSplit&) = default;
 };
@@ -42,9 +41,11 @@ struct LayerSplit {
 tl::expected<LayerSplit, std::string> parse_layer_split(std::string_view text);
 /// Returns the rule, the list, or the layout with multi-token-prediction layers as a scenario states it.
 std::string to_text(const LayerSplit& split);
-/// Returns a listed split in Megatron-LM's notation with this number of multi-token-prediction layers: [3, 4,
-/// 3] is "Et*3|t*4|t*3L".
-std::string layout_of(const LayerSplit& split, std::int64_t predictions);
+/// Returns the number of multi-token-prediction layers in a layout.
+std::int64_t prediction_count(const LayerSplit& split);
+/// Returns a listed split in Megatron-LM's notation: [3, 4, 3] is "Et*3|t*4|t*3L". If the split has no
+/// multi-token-prediction layers, `on_last` of them are on the last stage.
+std::string layout_of(const LayerSplit& split, std::int64_t on_last);
 
 /// Returns the rule that applies to this number of layers and stages. It is the stated rule. If none is
 /// stated, it is `even` if the number of stages divides the layers, and `balanced` otherwise.

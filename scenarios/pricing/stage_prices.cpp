@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <span>
@@ -210,6 +211,17 @@ std::vector<std::int64_t> parts_of_ranks(std::span<const std::int64_t> layers,
   return parts;
 }
 
+/// Returns the number of multi-token-prediction layers of each stage. All are on the last stage unless the
+/// workload gives each of the model's to a stage.
+std::vector<std::int64_t> predictions_of(const Workload& work, std::size_t stages) {
+  const std::vector<std::int64_t>& stated = work.predictions;
+  const std::int64_t sum = std::accumulate(stated.begin(), stated.end(), std::int64_t{0});
+  if (stated.size() == stages && sum == work.model.multi_token) return stated;
+  std::vector<std::int64_t> predictions(stages);
+  predictions.back() = work.model.multi_token;
+  return predictions;
+}
+
 }  // namespace
 
 std::vector<StagePrice> price_stages(const Workload& work, const LayerPrices& layer_prices,
@@ -220,8 +232,8 @@ std::vector<StagePrice> price_stages(const Workload& work, const LayerPrices& la
   std::vector<LayerPrices::Kinds> kinds(static_cast<std::size_t>(std::ranges::max(rank_of_stage)) + 1);
   const std::vector<std::int64_t> parts = parts_of_ranks(layers, rank_of_stage, kinds.size());
   std::vector<DeviceParameters> ends(stages);
-  const auto prediction_stage =
-      work.prediction_stage ? static_cast<std::size_t>(*work.prediction_stage) : stages - 1;
+  const std::vector<std::int64_t> predictions = predictions_of(work, stages);
+  std::int64_t results = 1;  // the results that a stage sends: the model's, and those of earlier predictions
   std::size_t next = 0;
   for (std::size_t i = 0; i < stages; ++i) {
     StagePrice& stage = prices[i];
@@ -236,9 +248,9 @@ std::vector<StagePrice> price_stages(const Workload& work, const LayerPrices& la
       }
       kinds[index(rank_of_stage[i])].set(layer_prices.kind_of_layer(next));
     }
-    if (i == prediction_stage) {
-      for (const LayerPrice& layer : layer_prices.head().multi_token) add_layer(stage, layer, is_alone);
-    }
+    for (std::int64_t n = 0; n < predictions[i]; ++n)
+      add_layer(stage, layer_prices.head().multi_token.front(), is_alone);
+    results += predictions[i];
     // A single stage has both the embedding and the head.
     const double before = stage.parameters.dense;
     stage.pair_hidden_s =
@@ -248,10 +260,9 @@ std::vector<StagePrice> price_stages(const Workload& work, const LayerPrices& la
     if (i + 1 == stages) {
       add_head(stage, work, layer_prices.head(), rank_of_stage.front() == rank_of_stage.back(), is_alone);
     } else {
-      // From the stage of multi-token prediction on, the results of its layers go to the head as well.
-      const auto results = static_cast<double>(i >= prediction_stage ? 1 + work.model.multi_token : 1);
-      stage.edge_bytes =
-          results * 2 * work.tokens() * static_cast<double>(work.model.hidden) / work.parallel.tensor;
+      // The results of multi-token prediction go on to the head, which is on the last stage.
+      stage.edge_bytes = static_cast<double>(results) * 2 * work.tokens() *
+                         static_cast<double>(work.model.hidden) / work.parallel.tensor;
     }
     ends[i].dense = stage.parameters.dense - before;
   }

@@ -279,8 +279,8 @@ struct Workload {
   double host_layer_seconds = 0;
   /// True if the head's weight gradient is computed once, at the end of the step.
   bool deferred_head = false;
-  /// The model stage of the multi-token-prediction layers; absent if it is the last stage.
-  std::optional<std::int32_t> prediction_stage{};
+  /// The number of multi-token-prediction layers of each model stage; empty if all are on the last stage.
+  std::vector<std::int64_t> predictions{};
   Framework framework = Framework::megatron_te;
   /// The seconds that each F, B, I and W takes in addition to its kernels: calls of messages, and the switch
   /// between chunks and microbatches.

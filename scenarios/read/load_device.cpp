@@ -568,7 +568,7 @@ std::optional<DeviceModel> device_model_of(const Node& document, const DeviceMod
   on_devices.work =
       workload_of(*parts.model.architecture, named->type, parts.parallel.degrees, parts.training);
   on_devices.split = parts.schedule.layer_split.value_or(LayerSplit{});
-  on_devices.work.prediction_stage = on_devices.split.prediction_stage;
+  on_devices.work.predictions = on_devices.split.predictions;
   on_devices.sequences = sequences_of(parts);
   if (!on_devices.sequences.empty()) on_devices.work.sequence = std::ranges::max(on_devices.sequences);
   on_devices.kernels = named->kernels;

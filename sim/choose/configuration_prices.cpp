@@ -206,7 +206,7 @@ PricedConfiguration ConfigurationPrices::of(const Configuration& configuration,
                                             const ScheduleOutline& outline,
                                             std::vector<std::int64_t> layers) {
   set_choices(work_, configuration);
-  work_.prediction_stage = request_.layer_splits[configuration.layer_split].prediction_stage;
+  work_.predictions = request_.layer_splits[configuration.layer_split].predictions;
   const std::vector<std::int32_t>& rank_of_stage = outline.rank_of_stage;
   const std::vector<StagePrice> prices = price_stages(work_, layers_of(configuration), layers, rank_of_stage);
   const RankStep step = longest_step(work_, *model_of(request_).kernels, prices, rank_of_stage);

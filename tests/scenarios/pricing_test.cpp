@@ -1034,7 +1034,7 @@ TEST(StagePrice, OfMultiTokenPredictionIsOnItsOwnStage) {
   const std::vector<std::int64_t> layers = {3, 3, 0, 0};
   const std::vector<std::int32_t> ranks = {0, 1, 2, 3};
   const auto together = price_stages(work, kernels_of(work), layers, ranks);
-  work.prediction_stage = 2;
+  work.predictions = {0, 0, 1, 0};
   const auto apart = price_stages(work, kernels_of(work), layers, ranks);
   EXPECT_EQ(together[2].forward_s, 0);
   EXPECT_NEAR(apart[2].forward_s + apart[3].forward_s, together[3].forward_s, 1e-12);
@@ -1063,13 +1063,16 @@ TEST(LayerSplit, Rules) {
 TEST(LayerSplit, MayGiveMultiTokenPredictionAStageOfItsOwn) {
   const LayerSplit own = parse_layer_split("Et|(tt|)*30m|L").value();
   EXPECT_EQ(own.counts.size(), 33);
-  EXPECT_EQ(own.predictions, 1);
-  EXPECT_EQ(own.prediction_stage, 31);
+  EXPECT_EQ(prediction_count(own), 1);
+  EXPECT_EQ(own.predictions[31], 1);
   const LayerSplit beside_layers = parse_layer_split("Et*3|(t*4|)*14,ttm|L").value();
   EXPECT_EQ(beside_layers.counts.back(), 0);
-  EXPECT_EQ(beside_layers.prediction_stage, 15);
-  EXPECT_EQ(parse_layer_split("Et|tm*2L").value().predictions, 2);
-  for (const char* layout : {"Et*3|t*4|m|L", "Et|t*2mL", "E|t|t*3m*2|L"}) {
+  EXPECT_EQ(beside_layers.predictions[15], 1);
+  EXPECT_EQ(prediction_count(parse_layer_split("Et|tm*2L").value()), 2);
+  const LayerSplit apart = parse_layer_split("E|(t|)*11m|m|m|L").value();
+  EXPECT_EQ(std::vector<std::int64_t>(apart.predictions.end() - 4, apart.predictions.end()),
+            (std::vector<std::int64_t>{1, 1, 1, 0}));
+  for (const char* layout : {"Et*3|t*4|m|L", "Et|t*2mL", "E|t|t*3m*2|L", "Et|m|m*2L"}) {
     const LayerSplit split = parse_layer_split(layout).value();
     EXPECT_EQ(to_text(split), layout);
     EXPECT_EQ(parse_layer_split(to_text(split)).value(), split);
@@ -1084,9 +1087,9 @@ TEST(LayerSplit, ThatMegatronCannotRunIsAnErrorWithItsReason) {
   EXPECT_EQ(parse_layer_split("Et|tL|t").error(),
             "layout \"Et|tL|t\": expected L once, at the end of the last stage");
   EXPECT_EQ(
-      parse_layer_split("Et|m|mL").error(),
-      "layout \"Et|m|mL\": expected the multi-token-prediction layers (m) on one stage, got them on the "
-      "stages 1 and 2; each of them reads the result of the one before, and Megatron-LM runs them together");
+      parse_layer_split("E|(t|)*10m|m|m|LL|LL").error(),
+      "layout \"E|(t|)*10m|m|m|LL|LL\": expected L once, at the end of the last stage, got it on the stages "
+      "14 and 15; one stage computes the loss, and all layers are before it");
   EXPECT_EQ(
       parse_layer_split("Et|m|tL").error(),
       "layout \"Et|m|tL\": expected the multi-token-prediction layers (m) behind all layers (t), which they "
