@@ -225,7 +225,17 @@ std::string id_of(const RowReader& row) {
   return row.has("id") ? row.text("id") : fmt::format("line {}", row.line());
 }
 
-/// Makes the run of a row. Error: the row's first fault, or the unknown device or model.
+/// Returns the reason why the schedule cannot overlap exchanges of experts, or an empty text. Such a row
+/// states the switches of a framework, which may pair passes in a way that no schedule here has.
+std::string overlap_fault(const Scenario& scenario) {
+  if (!scenario.shape.expert_overlap) return "";
+  Shape shape = scenario.shape;
+  shape.microbatches = static_cast<std::int32_t>(scenario.batch.microbatches.value_or(1));
+  const auto taken = check_shape(scenario.schedule, shape);
+  return taken ? "" : taken.error();
+}
+
+/// Builds the run of a row. Error: the row's first fault, or the missing data.
 tl::expected<MeasuredRun, RowFault> run_of(RowReader& row, Architectures& architectures,
                                            const KernelsOf& kernels_of) {
   const auto fault = [&row] { return tl::unexpected(RowFault{.text = row.fault()}); };
@@ -266,6 +276,10 @@ tl::expected<MeasuredRun, RowFault> run_of(RowReader& row, Architectures& archit
   scenario.batch.microbatches = row.count("microbatches");
   // After a fault, some values are only placeholders, so no scenario is made.
   if (!row.fault().empty()) return fault();
+  if (const std::string why = overlap_fault(scenario); !why.empty()) {
+    row.refuse("expert_overlap", why);
+    return tl::unexpected(RowFault{.text = row.fault(), .leaves_out = true});
+  }
   const auto architecture = architectures.of(run.model, layers);
   if (!architecture) {
     row.refuse("model", architecture.error());

@@ -422,6 +422,25 @@ TEST(MeasuredRunsFile, ReadsHowExpertsExchangeAndWhatIsRecomputed) {
   EXPECT_LT(report.rows[0].predicted_seconds, 0.8 * report.rows[1].predicted_seconds);
 }
 
+TEST(MeasuredRunsFile, LeavesOutOverlapsThatNoScheduleHas) {
+  const MeasuredRuns runs =
+      parse_measured_runs(
+          "source,model,device,devices,micro_batch_size,microbatches,sequence,precision,recompute,tensor,"
+          "stages,schedule,step_seconds,expert,layers,expert_overlap\n"
+          "s,deepseek-v3,b200-sxm,64,1,16,4096,fp8,none,1,2,1f1b,9,32,8,yes\n"
+          "s,deepseek-v3,b200-sxm,32,1,16,4096,fp8,none,1,1,1f1b,9,32,8,yes\n",
+          "rows.csv",
+          [](const std::string& model) {
+            return read_text_file(source_path("scenarios/library/models/" + model + ".json"), model);
+          })
+          .value();
+  ASSERT_EQ(runs.left_out.size(), 1);
+  EXPECT_EQ(runs.left_out.front().why,
+            "2: expert_overlap: parallel.expert_overlap: 1f1b on 2 ranks has no pairs of F and B that can "
+            "overlap; take interleaved, dualpipe, dualpipe-v, or 1f1b on one rank");
+  EXPECT_EQ(predict_runs(runs, nullptr, {}).value().rows.size(), 1);
+}
+
 TEST(MeasuredRunsFile, LeavesOutRowsThatNothingCanPredict) {
   const MeasuredRuns runs = short_runs(
                                 "s,llama-3.1-8b,tpu-v9,8,1,1,4096,bf16,3,none,1,1,1f1b,7.5,\n"
