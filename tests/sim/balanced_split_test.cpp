@@ -63,7 +63,7 @@ std::string forty_layers(std::string_view schedule,
       "model: {{transformer: {{layers: 40, hidden: 5120, heads: 40, sequence: 2048, vocabulary: 50257}}}}\n"
       "cluster: {}\n"
       "schedule: {}\n"
-      "training: {{micro_batch_size: 1, global_batch_size: 128}}\n",
+      "training: {{micro_batch_size: 1, global_batch_size: 128, action_overhead: 0}}\n",
       devices, schedule);
 }
 

@@ -381,6 +381,22 @@ TEST(Tuning, TheBestIsTheFastestThatFits) {
   }
 }
 
+// Plain data parallelism was measured 11 % faster than chunks of one layer on 2 stages were once predicted.
+TEST(Tuning, AModelThatFitsOnOneDeviceNeedsNeitherChunksNorARing) {
+  TuneRequest request = tune_request(R"(
+model: {huggingface: ../../../scenarios/library/models/llama-3.1-8b.json, sequence: 8192}
+cluster: {device: h100-sxm, nodes: 4}
+)",
+                                     512);
+  request.schedules = {"1f1b", "interleaved"};
+  const auto report = tune(request, {.top = 1});
+  ASSERT_TRUE(report) << report.error().message;
+  const Configuration& best = report->candidates.front().configuration;
+  EXPECT_EQ(best.stages, 1);
+  EXPECT_EQ(best.context, 1);
+  EXPECT_EQ(best.tensor, 1);
+}
+
 TEST(Tuning, AChoiceCostsWhatTheSmallerSpaceLacks) {
   const TuneRequest request = tune_request(kTunedLlama, 16);
   const auto report = tune(request, {});
