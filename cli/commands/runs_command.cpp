@@ -402,7 +402,7 @@ struct RunsFlags {
   std::string costs;
   std::vector<std::string> products;  // each of the form DEVICE=FILE
   bool best = false;
-  double best_seconds = 20;
+  double best_seconds = 60;
   bool explain = false;
   bool pairs = false;
 };
@@ -610,7 +610,7 @@ Command runs_command(CLI::App& root) {
                                  "step that it shortens, the cost of the run's own choices, and whether a "
                                  "gain of over 5 % is believable");
   app.add_option("--best-seconds", flags->best_seconds,
-                 "seconds after which --best stops the search for a run (default 20)")
+                 "seconds after which --best stops the search for a run (default 60)")
       .range(0.1, 86'400.0)
       .type_name("SECONDS");
   app.add_flag(

@@ -18,7 +18,6 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include <fmt/format.h>
@@ -375,9 +374,10 @@ tl::expected<RunCells, std::string> merged(const TrainingLog& log, const RunCell
       differences.push_back(fmt::format("{} {} (not {})", name, own->second, value));
     }
   }
-  if (!differences.empty())
+  if (!differences.empty()) {
     notes.push_back(fmt::format("{}: the log counts where it differs from what is stated: {}", log.file,
                                 fmt::join(differences, ", ")));
+  }
   return cells;
 }
 

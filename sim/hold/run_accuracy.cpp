@@ -18,7 +18,6 @@
 #include <string>
 #include <tuple>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include <fmt/format.h>
@@ -58,6 +57,7 @@ std::optional<StepInterval> interval_of(double predicted, std::span<const double
 std::vector<std::optional<StepInterval>> step_intervals(const MeasuredRuns& runs, const RunsReport& report,
                                                         std::span<const double> errors) {
   std::vector<std::string> classes;
+  classes.reserve(runs.runs.size());
   for (const MeasuredRun& run : runs.runs) classes.push_back(class_of(run));
   std::vector<std::optional<StepInterval>> intervals;
   for (std::size_t i = 0; i < classes.size(); ++i) {

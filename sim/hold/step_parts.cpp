@@ -26,11 +26,12 @@
 #include "scenarios/architecture/architecture.hpp"
 #include "scenarios/prepare/priced_scenario.hpp"
 #include "scenarios/pricing/collectives.hpp"
+#include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/layer_terms.hpp"
 #include "scenarios/pricing/stage_prices.hpp"
 #include "scenarios/pricing/workload.hpp"
+#include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
-#include "schedules/ir/index.hpp"
 #include "sim/hold/predicted_runs.hpp"
 #include "topology/size_arithmetic.hpp"
 
@@ -179,9 +180,10 @@ CostTable scaled_costs(CostTable costs, const PricedParts& priced, const DeviceP
     cost.backward_ns = cost.backward_input_ns + cost.backward_weight_ns;
     const auto sharing = std::ranges::count(device.rank_of_stage, device.rank_of_stage[i]);
     cost.step_ns += change_of(of_step, factor) / sharing;
-    if (part == number_of(StepPart::products))
+    if (part == number_of(StepPart::products)) {
       cost.step_ns +=
           change_of(priced.prices[i].deferred_s * static_cast<double>(device.microbatches), factor);
+    }
   }
   return costs;
 }

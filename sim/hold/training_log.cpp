@@ -21,6 +21,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <fstream>
+#include <ios>
 #include <istream>
 #include <optional>
 #include <sstream>
