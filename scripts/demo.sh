@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds the release version of the core on a Debian 12 machine. Then it predicts Llama 3.1 70B on 64 H100 for
-# several schedules, compares predictions with measured training steps, and sweeps VGG-16 over stages,
-# microbatches and schedules.
+# Builds the release core on a Debian 12 machine, prices Llama 3.1 70B on 64 H100 over schedules, holds predictions
+# against measured training steps, sweeps VGG-16 over stages, microbatches and schedules, and explains the idle
+# time of the Llama run.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/packages.sh
@@ -13,6 +13,7 @@ This builds Penstock and writes three pages:
   3. out/llama-70b-h100.html   K, v and schedule for Llama 3.1 70B on 64 H100
      out/measured-runs.html    32 measured training steps beside their predictions
      out/vgg16-cluster-a.html  PipeDream's VGG-16 over K, M and schedules           some seconds
+     and prints why the ranks of the Llama run are idle
 A second run builds only what has changed.
 TEXT
 install_missing "${build_packages[@]}"
@@ -33,4 +34,6 @@ echo "== VGG-16 on 16 V100: K = 1..16 stages, M = 1..128 microbatches, four sche
 build/release/bin/penstock sweep scenarios/library/vgg16-cluster-a.yaml \
   --pp-size 1..16 --num-microbatches 1,2,4..128 --schedule naive,gpipe,1f1b,1f1b-rr \
   -o out/vgg16-cluster-a.csv -o out/vgg16-cluster-a.html
+echo "== Why each rank of the Llama run is idle, and what to mend first"
+build/release/bin/penstock explain scenarios/library/llama-70b-h100.yaml -o out/llama-70b-h100-why.txt
 echo "== done in $SECONDS s: open out/llama-70b-h100.html, and try build/release/bin/penstock --help"

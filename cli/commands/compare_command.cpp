@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -24,7 +25,10 @@
 #include "report/pages/html_report.hpp"
 #include "report/result/result.hpp"
 #include "report/result/result_json.hpp"
+#include "report/timeline/timeline.hpp"
+#include "report/why/explanation.hpp"
 #include "scenarios/read/document.hpp"
+#include "sim/why/explain.hpp"
 
 namespace penstock {
 namespace {
@@ -67,11 +71,25 @@ tl::expected<FilePair, UserError> read_pair(const std::string& predicted_file,
   return FilePair{predicted_file, measured_file, *std::move(predicted), *std::move(measured)};
 }
 
+/// Returns the bill of a result, or nothing if its timeline does not explain it. A measurement does not say
+/// when a message left its channel, so the prediction's releases are not used either.
+std::optional<MeanBill> bill_of(Result result) {
+  for (Span& span : result.timeline.spans) span.released_ns = kNotReleased;
+  const auto run = caused_run(result);
+  if (!run) return std::nullopt;
+  return mean_bill(explained(*run, {.chains = false, .alone = false}));
+}
+
 /// Compares one pair. Returns an error with exit code 1 if the two results cannot be compared. If the files
 /// are swapped, the exit code is 2 and the error shows the correct command.
 tl::expected<Comparison, UserError> comparison_of(const FilePair& pair, const CompareTolerances& tolerances) {
   auto comparison = compare_results(pair.predicted, pair.measured, tolerances);
-  if (comparison) return *std::move(comparison);
+  if (comparison) {
+    const auto predicted = bill_of(pair.predicted);
+    const auto measured = bill_of(pair.measured);
+    if (predicted && measured) comparison->causes = changes_of(*measured, *predicted);
+    return *std::move(comparison);
+  }
   const CompareError& error = comparison.error();
   const bool swapped =
       pair.predicted.kind == ResultKind::measured && pair.measured.kind == ResultKind::predicted;

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 #include <tl/expected.hpp>
 
@@ -34,6 +35,7 @@
 #include "report/result/result.hpp"
 #include "report/result/result_figures.hpp"
 #include "report/result/result_json.hpp"
+#include "report/why/explanation.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/read/document.hpp"
 #include "scenarios/read/load.hpp"
@@ -42,6 +44,7 @@
 #include "schedules/rules/generators.hpp"
 #include "schedules/text/program_diff.hpp"
 #include "sim/runs/simulate.hpp"
+#include "sim/why/explain.hpp"
 
 namespace penstock {
 namespace {
@@ -53,6 +56,7 @@ struct DiffFlags {
   std::string after;
   InputFlags shape;
   std::int32_t most = 10;
+  bool why = false;
   OutputFlags output;
 };
 
@@ -61,17 +65,24 @@ struct Side {
   std::optional<Program> program;
   Result result;
   std::optional<Scenario> scenario{};
+  std::optional<MeanBill> bill{};  ///< present if --why is given
 };
 
-/// Reads a result. A result has the digest of its program, but not the program. Returns nothing if the JSON
-/// file has no key schema_version, because such a file is a scenario.
-tl::expected<std::optional<Side>, UserError> result_side(const std::string& file) {
+/// Reads a result, which has the digest of its program but not the program. Returns nothing if the JSON file
+/// has no key schema_version. Such a file is a scenario.
+tl::expected<std::optional<Side>, UserError> result_side(const std::string& file, bool why) {
   const auto text = read_text_file(file, file);
   if (!text) return bad_input(text.error());
   if (text->find("\"schema_version\"") == std::string::npos) return std::nullopt;
   auto result = result_from_json(*text, file);
   if (!result) return bad_input(result.error());
-  return Side{.program = std::nullopt, .result = *std::move(result)};
+  Side side{.program = std::nullopt, .result = *std::move(result)};
+  if (why) {
+    const auto run = caused_run(side.result);
+    if (!run) return bad_input(fmt::format("{}: {}", file, run.error()));
+    side.bill = mean_bill(explained(*run, {.chains = false, .alone = false}));
+  }
+  return side;
 }
 
 /// Returns true if `name` is a schedule with the option v. Schedules with a V placement always have two
@@ -100,21 +111,25 @@ bool is_file(const std::string& name) {
 /// Returns true if `name` is a schedule and not a file. A word that is neither is reported as a missing file.
 bool is_schedule(const std::string& name) { return !is_file(name) && find_schedule(name) != nullptr; }
 
-tl::expected<Side, UserError> simulated(Scenario scenario) {
+tl::expected<Side, UserError> simulated(Scenario scenario, bool why) {
   auto experiment = prepared(scenario);
   if (!experiment) return tl::unexpected(experiment.error());
   auto result = simulate(*experiment, {.memory = {.samples = false}, .steady = SteadyState::skip});
   if (!result) return user_error(ErrorKind::check_failed, result.error().message);
-  return Side{.program = std::move(experiment->program),
-              .result = *std::move(result),
-              .scenario = std::move(scenario)};
+  Side side{.program = std::nullopt, .result = *std::move(result)};
+  // The simulation above has run the program, so it does not hang.
+  if (why)
+    side.bill = mean_bill(explained(caused_run(*experiment).value(), {.chains = false, .alone = false}));
+  side.program = std::move(experiment->program);
+  side.scenario = std::move(scenario);
+  return side;
 }
 
 /// Returns the side that a file describes: a result, a program or a scenario. `flags.shape` is used for a
 /// scenario. It is not used for a program if the other side is a named schedule.
 tl::expected<Side, UserError> side_of_file(const std::string& name, const DiffFlags& flags) {
   if (is_file(name) && has_suffix(name, ".json")) {
-    auto side = result_side(name);
+    auto side = result_side(name, flags.why);
     if (!side) return tl::unexpected(side.error());
     if (*side) return **std::move(side);
   }
@@ -125,7 +140,7 @@ tl::expected<Side, UserError> side_of_file(const std::string& name, const DiffFl
   auto scenario = scenario_of(input, {});
   if (!scenario) return tl::unexpected(scenario.error());
   write_reading_notes(*scenario, flags.output);
-  return simulated(*std::move(scenario));
+  return simulated(*std::move(scenario), flags.why);
 }
 
 /// Takes the values that the flags do not give from the file of the other side: K, M, v if the schedule has
@@ -151,8 +166,8 @@ tl::expected<Side, UserError> side_of_schedule(const std::string& name, const Di
   if (file) take_shape(input, name, *file);
   auto scenario = scenario_of(input, {});
   if (!scenario) return tl::unexpected(scenario.error());
-  if (!file || !file->scenario) return simulated(*std::move(scenario));
-  // This side has the model, the cluster and the batch of the file, but the named schedule.
+  if (!file || !file->scenario) return simulated(*std::move(scenario), flags.why);
+  // This side has the model, cluster and training of the file, but the named schedule.
   Scenario base = *file->scenario;
   base.program.reset();
   base.schedule = name;
@@ -161,7 +176,7 @@ tl::expected<Side, UserError> side_of_schedule(const std::string& name, const Di
   if (flags.shape.num_microbatches || file->scenario->program)
     base.batch.microbatches = scenario->batch.microbatches;
   if (!file->scenario->program) base.shape.data_parallel = file->scenario->shape.data_parallel;
-  return simulated(std::move(base));
+  return simulated(std::move(base), flags.why);
 }
 
 struct Sides {
@@ -235,7 +250,9 @@ Json moved_json(const ResultDiff& diff) {
 struct Difference {
   std::optional<ProgramDiff> programs;
   ResultDiff results;
-  std::string note;  ///< lines before the text; empty if there are none
+  std::string note;                  ///< lines before the text; empty if there are none
+  std::optional<MeanBill> before{};  ///< the bills, if --why is given
+  std::optional<MeanBill> after{};
 
   bool empty() const { return (!programs || programs->empty()) && results.empty(); }
 };
@@ -270,6 +287,15 @@ std::string to_json(const Difference& difference) {
   document["moved"] = moved_json(difference.results);
   document["only_before"] = difference.results.only_before;
   document["only_after"] = difference.results.only_after;
+  if (difference.before && difference.after) {
+    Json lines = Json::array();
+    for (const BillChange& change : changes_of(*difference.before, *difference.after))
+      lines.push_back(
+          {{"cause", change.cause}, {"before_ns", change.before_ns}, {"after_ns", change.after_ns}});
+    document["why"] = {{"makespan_before_ns", difference.before->makespan_ns},
+                       {"makespan_after_ns", difference.after->makespan_ns},
+                       {"causes", std::move(lines)}};
+  }
   return document.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 
@@ -279,7 +305,10 @@ std::string to_text(const Difference& difference, std::size_t most) {
   if (difference.programs) text += to_text(*difference.programs, most);
   const std::string times = to_text(difference.results, most);
   if (!text.empty() && !times.empty()) text += '\n';
-  return text + times;
+  text += times;
+  if (difference.before && difference.after)
+    text += fmt::format("\n{}\n", fmt::join(change_lines(*difference.before, *difference.after), "\n"));
+  return text;
 }
 
 Outcome run_diff(const DiffFlags& flags) {
@@ -295,6 +324,8 @@ Outcome run_diff(const DiffFlags& flags) {
                         .note = note_on_stages(flags, before.result, after.result) +
                                 note_on_links(before.result, after.result)};
   if (before.program && after.program) difference.programs = diff_programs(*before.program, *after.program);
+  difference.before = before.bill;
+  difference.after = after.bill;
   const auto most = static_cast<std::size_t>(flags.most);
   const std::vector<OutputForm> forms = {{".json", [&] { return to_json(difference); }},
                                          {".txt", [&] { return to_text(difference, most); }}};
@@ -330,6 +361,8 @@ Command diff_command(CLI::App& root) {
       .range(0, 1'000'000)
       .group("Output")
       .type_name("N");
+  app.add_flag("--why", flags->why, "also say which causes of idle time change the makespan, and by how much")
+      .group("Output");
   add_output_flags(app, flags->output, ".json .txt");
   app.footer(
       "Exit status: 0 no difference, 1 some.\n"

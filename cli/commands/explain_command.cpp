@@ -1,6 +1,7 @@
-// penstock explain: says why each rank is idle. It runs the experiment that the flags describe, divides the
-// idle time among its causes, and prints the bill, what to mend first and a line for each rank. --rank,
-// --action, --at, --from and --to print single waits instead. Tests: tests/cli/transcripts/explain.txt.
+// penstock explain: says why each rank is idle. It runs the experiment that the flags describe, or reads the
+// JSON of a run with its timeline. It divides the idle time among its causes, and prints the bill, what to
+// mend first and a line for each rank. --rank, --action, --at, --from and --to print single waits instead.
+// Tests: tests/cli/transcripts/explain.txt.
 
 #include <algorithm>
 #include <cstddef>
@@ -23,8 +24,11 @@
 #include "cli/subcommand.hpp"
 #include "cli/terminal.hpp"
 #include "report/print/text_sink.hpp"
+#include "report/result/result.hpp"
+#include "report/result/result_json.hpp"
 #include "report/why/explanation.hpp"
 #include "scenarios/prepare/experiment.hpp"
+#include "scenarios/read/document.hpp"
 #include "scenarios/read/quantities.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/action.hpp"
@@ -114,19 +118,15 @@ tl::expected<std::vector<WhatIf>, UserError> what_ifs(const ExplainFlags& flags)
   return scenarios;
 }
 
-Outcome run_explain(const ExplainFlags& flags) {
-  if (auto known = check_output_files(flags.output.files, {".json", ".csv", ".txt"},
-                                      inputs_of(flags.prediction.input));
-      !known)
-    return tl::unexpected(known.error());
-  const auto shown = shown_intervals(flags);
-  if (!shown) return tl::unexpected(shown.error());
+/// Explains the experiment that the flags describe.
+tl::expected<Explanation, UserError> explained_experiment(const ExplainFlags& flags,
+                                                          const ShownIntervals& shown) {
   const auto scenario = scenario_of(flags.prediction.input, flags.prediction.channels);
   if (!scenario) return tl::unexpected(scenario.error());
   if (auto refusal = refusal_of(*scenario)) return bad_input(*std::move(refusal));
   const auto experiment = prepared(*scenario);
   if (!experiment) return tl::unexpected(experiment.error());
-  if (auto unknown = unknown_selection(*shown, experiment->program)) return bad_input(*std::move(unknown));
+  if (auto unknown = unknown_selection(shown, experiment->program)) return bad_input(*std::move(unknown));
   const auto run = caused_run(*experiment, engine_of(flags.prediction.engine));
   if (!run) return user_error(ErrorKind::check_failed, run.error().message);
   Explanation why = explained(*run, {.samples = flags.samples});
@@ -135,11 +135,57 @@ Outcome run_explain(const ExplainFlags& flags) {
   const auto own = what_ifs(flags);
   if (!own) return tl::unexpected(own.error());
   // Single waits are shown without levers, which take longer than the rest.
-  const bool wants_levers = shown->shows_all() || flags.output.json || !flags.output.files.empty();
+  const bool wants_levers = shown.shows_all() || flags.output.json || !flags.output.files.empty();
   if (wants_levers && (flags.levers > 0 || !own->empty())) {
     if (auto added = add_levers(why, *run, *scenario, *experiment, *own, index(flags.levers)); !added)
       return tl::unexpected(added.error());
   }
+  return why;
+}
+
+/// Explains a result. Only its own spans are known, so there are no levers of shape and order.
+tl::expected<Explanation, UserError> explained_result(const std::string& text, const ExplainFlags& flags,
+                                                      const ShownIntervals& shown) {
+  const std::string& file = flags.prediction.input.file;
+  InputFlags only_file;
+  only_file.file = file;
+  if (flags.prediction.input != only_file || flags.prediction.channels != ChannelFlags{} ||
+      !flags.prediction.engine.empty() || !flags.what_if.empty())
+    return bad_input(
+        fmt::format("{} is a result, whose run is over: expected no flags that change a scenario", file));
+  const auto result = result_from_json(text, file);
+  if (!result) return bad_input(result.error());
+  const auto run = caused_run(*result);
+  if (!run) return bad_input(fmt::format("{}: {}", file, run.error()));
+  if (auto unknown = unknown_selection(shown, run->program)) return bad_input(*std::move(unknown));
+  Explanation why = explained(*run, {.samples = flags.samples});
+  why.name = file;
+  why.notes = result->notes;
+  if (flags.levers > 0) list_levers(why, cost_levers(*run, nullptr), {}, index(flags.levers));
+  return why;
+}
+
+/// Explains the run that the flags name.
+tl::expected<Explanation, UserError> explanation_for(const ExplainFlags& flags, const ShownIntervals& shown) {
+  const std::string& file = flags.prediction.input.file;
+  if (!has_suffix(file, ".json")) return explained_experiment(flags, shown);
+  const auto text = read_text_file(file, file);
+  if (!text) return bad_input(text.error());
+  // A JSON file without this key is a scenario.
+  if (text->find("\"schema_version\"") == std::string::npos) return explained_experiment(flags, shown);
+  return explained_result(*text, flags, shown);
+}
+
+Outcome run_explain(const ExplainFlags& flags) {
+  if (auto known = check_output_files(flags.output.files, {".json", ".csv", ".txt"},
+                                      inputs_of(flags.prediction.input));
+      !known)
+    return tl::unexpected(known.error());
+  const auto shown = shown_intervals(flags);
+  if (!shown) return tl::unexpected(shown.error());
+  const auto explanation = explanation_for(flags, *shown);
+  if (!explanation) return tl::unexpected(explanation.error());
+  const Explanation& why = *explanation;
   const auto json = [&](const TextSink& sink) { write_explanation_json(why, sink); };
   const auto csv = [&](const TextSink& sink) { write_explanation_csv(why, sink); };
   const std::vector<OutputForm> forms = {{".json", TextInPieces(json)},
@@ -189,7 +235,9 @@ Command explain_command(CLI::App& root) {
   app.footer(
       "Examples:\n"
       "  penstock explain --schedule 1f1b --pp-size 4 --num-microbatches 8\n"
-      "  penstock explain scenarios/library/gnmt-cluster-a.yaml --rank 2 -o waits.csv");
+      "  penstock explain scenarios/library/gnmt-cluster-a.yaml --rank 2 -o waits.csv\n"
+      "A result of `run --timeline` or `simulate --timeline` is explained, too: penstock explain "
+      "measured.json");
   return {app, [flags] { return run_explain(*flags); }};
 }
 

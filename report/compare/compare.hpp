@@ -13,6 +13,7 @@
 
 #include "report/print/units.hpp"
 #include "report/result/result.hpp"
+#include "report/why/explanation.hpp"
 #include "schedules/ir/action.hpp"
 
 namespace penstock {
@@ -106,6 +107,9 @@ struct Comparison {
   std::vector<ComparedFigure> figures;
   /// The mean of each error part over the ranks.
   ErrorParts parts;
+  /// The lines of the bills (report/why) that differ, with the measured time first. Their differences add up
+  /// to the error of the makespan. The list is empty if a result has no timeline. The caller fills it in.
+  std::vector<BillChange> causes{};
   std::vector<RankComparison> ranks;
   /// The errors for each kind of action. The list is empty if a result has no timeline.
   std::vector<ActionErrors> actions;

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -22,6 +23,7 @@
 #include "report/print/table.hpp"
 #include "report/print/units.hpp"
 #include "report/result/json_text.hpp"
+#include "report/why/explanation.hpp"
 #include "schedules/ir/action.hpp"
 
 namespace penstock {
@@ -139,6 +141,20 @@ std::string parts_sentence(const Comparison& comparison) {
                          : fmt::format("waiting and launch {}", signed_duration(parts.waiting_ns)));
 }
 
+/// Returns the mean time of a rank for each cause, and the part of the error that comes from it.
+Table cause_errors(const Comparison& comparison) {
+  Table table{.columns = {"cause", "predicted", "measured", "error"}, .rows = {}};
+  for (const BillChange& cause : comparison.causes) {
+    const auto cell = [](Ns ns) {
+      return Cell{fmt::format("{}{}", ns < 0 ? "-" : "", format_duration(std::abs(ns))),
+                  static_cast<double>(ns)};
+    };
+    table.rows.push_back({text_cell(cause.cause), cell(cause.after_ns), cell(cause.before_ns),
+                          signed_cell(cause.after_ns - cause.before_ns)});
+  }
+  return table;
+}
+
 Table comparison_overview(const std::vector<Comparison>& comparisons) {
   Table table{.columns = {"schedule", "predicted", "measured", "error", "bubble error", "compute", "transfer",
                           "launch", "waiting", "verdict"},
@@ -250,6 +266,10 @@ Json list_json(const std::vector<Value>& values, ToJson to_json) {
   return list;
 }
 
+Json cause_json(const BillChange& cause) {
+  return {{"cause", cause.cause}, {"predicted_ns", cause.after_ns}, {"measured_ns", cause.before_ns}};
+}
+
 Json comparison_json(const Comparison& comparison) {
   return {{"schema_version", 1},
           {"passed", comparison.passed()},
@@ -258,6 +278,7 @@ Json comparison_json(const Comparison& comparison) {
           {"channel", comparison.channel},
           {"figures", list_json(comparison.figures, figure_json)},
           {"parts", parts_json(comparison.parts)},
+          {"causes", list_json(comparison.causes, cause_json)},
           {"ranks", list_json(comparison.ranks, rank_json)},
           {"actions", list_json(comparison.actions, action_json)},
           {"notes", comparison.notes}};
@@ -289,6 +310,8 @@ std::string comparison_to_table(const Comparison& comparison, std::size_t width)
                                  comparison.channel, comparison.digest);
   text += table_to_text(compared_figures(comparison), width);
   text += fmt::format("\n{}\n", parts_sentence(comparison));
+  if (!comparison.causes.empty())
+    text += "\nby cause, of the mean rank\n" + table_to_text(cause_errors(comparison), width);
   text += "\nby rank, predicted minus measured\n" + table_to_text(rank_errors(comparison), width);
   for (const std::string& note : comparison.notes) text += fmt::format("note: {}\n", note);
   if (comparison.actions.empty()) {

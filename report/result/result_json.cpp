@@ -105,17 +105,21 @@ Json section_json(const Result& result, std::string_view section) {
 
 /// Appends a span as an element of the list `timeline`, with the document's indentation.
 void append_span(std::string& text, const Span& span) {
-  // The keys take 210 characters. Seven numbers and the action take at most 200.
+  // The keys take 240 characters. Eight numbers and the action take at most 220.
   constexpr std::size_t kLongest = 512;
   std::array<char, kLongest> room;  // NOLINT(cppcoreguidelines-pro-type-member-init)
   const Action& action = span.action;
-  const char* end = fmt::format_to(
+  char* end = fmt::format_to(
       room.data(),
       FMT_COMPILE("    {{\n      \"rank\": {},\n      \"action\": \"{}\",\n      \"stage\": {},\n"
                   "      \"microbatch\": {},\n      \"replica\": {},\n      \"weight_version\": {},\n"
-                  "      \"start_ns\": {},\n      \"end_ns\": {}{}\n    }}"),
+                  "      \"start_ns\": {},\n      \"end_ns\": {}"),
       span.rank, to_text(action), action.stage, action.microbatch, span.replica, action.weight_version,
-      span.start_ns, span.end_ns, action.overlaps_next ? ",\n      \"overlaps_next\": true" : "");
+      span.start_ns, span.end_ns);
+  if (span.released_ns != kNotReleased)
+    end = fmt::format_to(end, FMT_COMPILE(",\n      \"released_ns\": {}"), span.released_ns);
+  end = fmt::format_to(end, FMT_COMPILE("{}\n    }}"),
+                       action.overlaps_next ? ",\n      \"overlaps_next\": true" : "");
   text.append(room.data(), static_cast<std::size_t>(end - room.data()));
 }
 

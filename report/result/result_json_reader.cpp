@@ -277,6 +277,10 @@ Span read_span(const ObjectReader& object, std::int32_t ranks) {
   span.end_ns = object.count("end_ns");
   if (span.rank >= ranks) object.expected("rank", fmt::format("a rank below program.ranks, {}", ranks));
   if (span.end_ns < span.start_ns) object.expected("end_ns", "a time that is not before start_ns");
+  span.released_ns = object.count_or_null("released_ns").value_or(kNotReleased);
+  if (span.released_ns != kNotReleased &&
+      (span.released_ns < span.start_ns || span.released_ns > span.end_ns))
+    object.expected("released_ns", "a time from start_ns to end_ns");
   if (object.small("stage", 0) != span.action.stage) object.expected("stage", "the stage of `action`");
   if (object.small("microbatch", kNoMicrobatch) != span.action.microbatch) {
     object.expected("microbatch", "the microbatch of `action`");

@@ -13,6 +13,9 @@
 
 namespace penstock {
 
+/// The release of an action that has none, or whose release is not known.
+inline constexpr Ns kNotReleased = -1;
+
 /// The start and end of one action on one rank. The two actions of an overlapped pair have equal times. The
 /// span of a SEND or RECV is its transfer, from its start to its arrival.
 struct Span {
@@ -23,6 +26,9 @@ struct Span {
   std::int32_t replica = 0;
   Ns start_ns = 0;
   Ns end_ns = 0;
+  /// The time at which the message of a SEND has left its channel, so that the next one can start. It is
+  /// kNotReleased for other actions, and in measurements.
+  Ns released_ns = kNotReleased;
 
   friend bool operator==(const Span&, const Span&) = default;
 };

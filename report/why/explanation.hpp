@@ -181,6 +181,40 @@ struct Explanation {
   Ns idle_ns() const { return makespan_ns * ranks - busy_ns; }
 };
 
+/// A line of a bill as a mean over the ranks. "work" is the time in which a rank computes.
+struct MeanLine {
+  std::string cause;
+  Ns mean_ns = 0;
+
+  friend bool operator==(const MeanLine&, const MeanLine&) = default;
+};
+
+/// The time of the mean rank, in which all lines add up to the makespan.
+struct MeanBill {
+  Ns makespan_ns = 0;
+  std::vector<MeanLine> lines{};
+
+  friend bool operator==(const MeanBill&, const MeanBill&) = default;
+};
+MeanBill mean_bill(const Explanation& explanation);
+
+/// A line that two bills have with different times.
+struct BillChange {
+  std::string cause;
+  Ns before_ns = 0;
+  Ns after_ns = 0;
+
+  friend bool operator==(const BillChange&, const BillChange&) = default;
+};
+/// Returns the lines that differ, the largest change first. Their changes add up to that of the makespan.
+std::vector<BillChange> changes_of(const MeanBill& before, const MeanBill& after);
+/// Returns the changes as text: one line with the change of the makespan, and one for each change.
+std::vector<std::string> change_lines(const MeanBill& before, const MeanBill& after);
+
+/// Rounds the parts to whole numbers that add up to `sum`. What the parts lack goes to the largest of them.
+/// Those with the largest fractions are rounded up.
+std::vector<Ns> rounded_parts(std::vector<double> parts, Ns sum);
+
 /// Returns the sum of all causes.
 Ns sum_of(const CauseTimes& causes);
 

@@ -28,6 +28,7 @@
 
 #include "report/print/units.hpp"
 #include "report/result/result.hpp"
+#include "report/why/explanation.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/read/load.hpp"
 #include "scenarios/read/scenario.hpp"
@@ -40,6 +41,7 @@
 #include "schedules/text/program_text.hpp"
 #include "sim/runs/memory_need.hpp"
 #include "sim/runs/simulate.hpp"
+#include "sim/why/explain.hpp"
 #include "text/escaping.hpp"
 
 namespace penstock {
@@ -237,10 +239,8 @@ BaselineVerdict verdict_of(const BaselineEntry& entry, const BaselineTolerance& 
   return verdict;
 }
 
-SimulateOptions simulate_options(RunHeld held) {
-  return {.memory = {.samples = false},
-          .steady = SteadyState::skip,
-          .timeline = held == RunHeld::yes ? TimelineKept::all : TimelineKept::none};
+SimulateOptions simulate_options() {
+  return {.memory = {.samples = false}, .steady = SteadyState::skip, .timeline = TimelineKept::none};
 }
 
 }  // namespace
@@ -252,8 +252,7 @@ bool BaselineVerdict::failed() const {
 tl::expected<Measurement, std::string> measure(const std::filesystem::path& scenario, RunHeld held) {
   const auto loaded = load_scenario_or_program(scenario);
   if (!loaded) return tl::unexpected(loaded.error());
-  if (auto refusal = memory_refusal(*loaded, simulate_options(held)))
-    return tl::unexpected(*std::move(refusal));
+  if (auto refusal = memory_refusal(*loaded, simulate_options())) return tl::unexpected(*std::move(refusal));
   const auto experiment = prepare(*loaded);
   // A file that cannot be read has no figures. A program that breaks a rule has one figure: it is not valid.
   if (!experiment && experiment.error().kind == ErrorKind::bad_input)
@@ -273,7 +272,7 @@ tl::expected<Measurement, std::string> measure(const std::filesystem::path& scen
       .hangs = {},
       .notes = import_notes(*loaded)};
   find_hangs(now, *experiment);
-  const auto result = simulate(*experiment, simulate_options(held));
+  const auto result = simulate(*experiment, simulate_options());
   if (held == RunHeld::yes) now.run = HeldRun{.program = to_text(experiment->program), .path = {}};
   if (!result) {
     now.problem = result.error().message;
@@ -281,7 +280,11 @@ tl::expected<Measurement, std::string> measure(const std::filesystem::path& scen
   }
   now.figures.run = run_figures(*result);
   if (!now.run) return now;
-  now.run->path = longest_path(result->timeline, experiment->program);
+  if (const auto caused = caused_run(*experiment); caused) {
+    const Explanation why = explained(*caused, {.chains = false, .alone = false});
+    now.run->path = longest_path(why);
+    now.run->bill = mean_bill(why);
+  }
   now.run->peak = peak_of(*result);
   return now;
 }

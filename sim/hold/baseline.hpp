@@ -3,10 +3,11 @@
 // scenarios. A check computes the figures again and compares them. baseline_file.cpp reads and writes the
 // file, and baseline_explain.cpp explains why a figure has changed.
 //
-// The longest path of a run explains the makespan. It is a chain of compute actions. Each action started when
-// the action before it in the chain had ended, or when the message of that action had arrived. The actions
-// and the waits between them add up to the makespan.
+// The bill of a run and the longest path through it explain its makespan. The path is a chain of compute
+// actions. Each action started when the action before it had ended, or when the message of that action had
+// arrived.
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -19,10 +20,9 @@
 
 #include "report/print/memory_category.hpp"
 #include "report/print/units.hpp"
-#include "report/timeline/timeline.hpp"
+#include "report/why/explanation.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
-#include "schedules/ir/program.hpp"
 
 namespace penstock {
 
@@ -35,32 +35,17 @@ struct PathStep {
   friend bool operator==(const PathStep&, const PathStep&) = default;
 };
 
-/// Returns the steps of the longest path in order of time. The last step is the compute action that ends
-/// last. `timeline` must come from a run of `program`.
-std::vector<PathStep> longest_path(const Timeline& timeline, const Program& program);
+/// Returns the compute actions of the critical path in order of time.
+std::vector<PathStep> longest_path(const Explanation& explanation);
 
 /// Returns text such as "0 1F3 1000000 2000000": rank, action, start and end in nanoseconds.
 std::string to_text(const PathStep& step);
 /// Reads the text that to_text() returns. Error: the text has another form.
 tl::expected<PathStep, std::string> path_step_of_text(const std::string& text);
 
-/// A part of the makespan and its duration in two runs. A part is the compute actions of one kind on one
-/// rank, or the waits on a rank or between two ranks.
-struct PathShare {
-  std::string what;  ///< for example "rank 1 B", "from rank 0 to rank 1" or "waits on rank 2"
-  Ns before_ns = 0;
-  Ns after_ns = 0;
-
-  friend bool operator==(const PathShare&, const PathShare&) = default;
-};
-
-/// The difference between the longest paths of two runs. The changes of all parts add up to the change of the
-/// makespan. The part with the largest change is first.
-struct PathChange {
-  std::int32_t step = 0;  ///< index of the first step with another action; the path's length if there is none
-  std::vector<PathShare> shares;
-};
-PathChange change_of(const std::vector<PathStep>& before, const std::vector<PathStep>& after);
+/// Returns the index of the first step that differs, or the length of the shorter path. Steps are equal if
+/// they are the same action on the same rank, at any time.
+std::size_t parting_step(const std::vector<PathStep>& before, const std::vector<PathStep>& after);
 
 /// The amounts by which figures may become worse. An improvement never fails. A changed digest fails only if
 /// `digest` is true. A changed amount of work always fails.
@@ -124,7 +109,8 @@ struct HeldPeak {
 struct HeldRun {
   std::string program;             ///< text of the lowered program
   std::vector<PathStep> path;      ///< longest path of the run; empty if the program hangs
-  std::optional<HeldPeak> peak{};  ///< absent if the program hangs, or if an older version wrote the file
+  std::optional<MeanBill> bill{};  ///< absent if the program hangs, or if the file is older
+  std::optional<HeldPeak> peak{};  ///< absent if the program hangs, or if the file is older
 
   friend bool operator==(const HeldRun&, const HeldRun&) = default;
 };
@@ -183,7 +169,7 @@ struct Measurement {
   std::vector<std::string> notes{};  ///< repairs and assumptions from reading a program file
 };
 
-/// Says whether a measurement contains a HeldRun, which needs the span of every action.
+/// Says whether a measurement stores the data that explain it. These data need a graph of every action.
 enum class RunHeld : std::uint8_t { no, yes };
 
 /// Reads a baseline file (JSON). Error: the message names the file, the position, the expected value and the

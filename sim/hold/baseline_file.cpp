@@ -18,6 +18,7 @@
 //           "tokens_per_second": 66888.9, "tokens_per_second_per_device": 1045.1, "mfu": 0.47,
 //           "program": ["penstock program 1", "schedule gpipe", ...],
 //           "path": ["0 0F0 0 1000000", ...],
+//           "bill": {"work": 24000000, "fill": 3000000, ...},
 //           "peak": {"rank": 0, "action": "0F3", "weights": 1024, "activations": 4096}
 //         },
 //         {"scenario": "listed-but-not-measured.yaml"}
@@ -50,6 +51,7 @@
 #include "report/print/memory_category.hpp"
 #include "report/print/units.hpp"
 #include "report/result/json_text.hpp"
+#include "report/why/explanation.hpp"
 #include "scenarios/read/document.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
@@ -271,10 +273,32 @@ HeldPeak read_peak(BaselineReader& reader, const Json& object, const std::string
   return peak;
 }
 
+/// Reads a bill: the lines by cause, which add up to the makespan.
+MeanBill read_bill(BaselineReader& reader, const Json& object, const std::string& path) {
+  MeanBill bill;
+  if (!object.is_object()) {
+    reader.note(path, "an object", &object);
+    return bill;
+  }
+  for (const auto& [cause, value] : object.items()) {
+    // A sum of such lines stays within 64 bits.
+    constexpr Ns kLongest = Ns{1} << 55;
+    if (!value.is_number_integer() || value.get<double>() > kLongest || value.get<double>() < -kLongest ||
+        object.size() > 100) {
+      reader.note(path + "." + cause, "whole nanoseconds", &value);
+      continue;
+    }
+    bill.lines.push_back({cause, value.get<Ns>()});
+    bill.makespan_ns += bill.lines.back().mean_ns;
+  }
+  return bill;
+}
+
 HeldRun read_held(BaselineReader& reader, const Json& entry, const std::string& path) {
   HeldRun held;
   for (const std::string& line : read_lines(reader, entry, path, "program")) held.program += line + '\n';
   if (entry.contains("peak")) held.peak = read_peak(reader, entry.at("peak"), path + "peak");
+  if (entry.contains("bill")) held.bill = read_bill(reader, entry.at("bill"), path + "bill");
   if (!entry.contains("path")) return held;
   for (const std::string& line : read_lines(reader, entry, path, "path")) {
     const auto step = path_step_of_text(line);
@@ -298,11 +322,11 @@ BaselineEntry read_entry(BaselineReader& reader, const Json& entry, std::size_t 
   BaselineEntry read{
       .scenario = reader.member<std::string>(entry, path + ".", "scenario", "the name of a file", is_name),
       .figures = std::nullopt};
-  refuse_others(
-      reader, entry, path + ".",
-      {"scenario", "valid", "digest", "forwards", "hangs", "crosses", "makespan_ns", "idle_over_total",
-       "peak_bytes", "tokens_per_second", "tokens_per_second_per_device", "mfu", "program", "path", "peak"});
-  // An entry without this key has not been measured yet. --update measures it.
+  refuse_others(reader, entry, path + ".",
+                {"scenario", "valid", "digest", "forwards", "hangs", "crosses", "makespan_ns",
+                 "idle_over_total", "peak_bytes", "tokens_per_second", "tokens_per_second_per_device", "mfu",
+                 "program", "path", "bill", "peak"});
+  // An entry without this key is only listed, and --update will measure it.
   if (entry.contains("valid")) read.figures = read_figures(reader, entry, path + ".");
   if (entry.contains("program")) read.held = read_held(reader, entry, path + ".");
   return read;
@@ -349,6 +373,9 @@ Json json_of(const HeldPeak& peak) {
 void add_held(Json& json, const HeldRun& held) {
   json["program"] = lines_of(held.program);
   for (const PathStep& step : held.path) json["path"].push_back(to_text(step));
+  if (held.bill) {
+    for (const MeanLine& line : held.bill->lines) json["bill"][line.cause] = line.mean_ns;
+  }
   if (held.peak) json["peak"] = json_of(*held.peak);
 }
 

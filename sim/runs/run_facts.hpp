@@ -4,12 +4,14 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "report/result/metrics.hpp"
 #include "report/result/result.hpp"
 #include "report/timeline/spans.hpp"
+#include "report/timeline/timeline.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/program.hpp"
@@ -23,7 +25,11 @@ namespace penstock {
 /// Returns the facts of a prediction that depend only on the experiment. The experiment must outlive them.
 RunFacts facts_of_experiment(const Experiment& experiment);
 
-/// Returns the number of copies of the pipeline if the experiment contains only one of them. Returns 1 if its
+/// Sets the time at which each SEND of the experiment's spans has left its channel: its end less the latency
+/// of its route.
+void set_releases(std::span<Span> spans, const Experiment& experiment);
+
+/// Returns the number of copies of the pipeline, of which the experiment contains one. Returns 1 if its
 /// program contains all copies.
 std::int32_t copies_of(const Experiment& experiment);
 

@@ -280,7 +280,10 @@ Result result_with_spans(const Experiment& experiment, TurnTape turns, const Sim
   facts.has_digest = false;
   std::string digest = wants_digest(options) ? digest_of_spans(experiment.program, timeline) : "";
   const Ns makespan_ns = timeline.makespan_ns;
-  if (options.timeline == TimelineKept::all) facts.timeline = std::move(timeline);
+  if (options.timeline == TimelineKept::all) {
+    set_releases(timeline.spans, experiment);
+    facts.timeline = std::move(timeline);
+  }
   Result result = summarize(readings.take_figures(), makespan_ns, std::move(facts));
   result.program.digest = std::move(digest);
   return result;

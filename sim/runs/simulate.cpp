@@ -128,7 +128,10 @@ RunOfStored stored_run(const Experiment& experiment, RunEngine planned, const Si
   facts.steady_samples_per_second = rate;
   facts.notes = notes_of(experiment, options, facts.link_sharing, makespan_ns);
   facts.has_digest = options.figures == WantedFigures::all && options.digest == ProgramDigest::find;
-  if (options.timeline == TimelineKept::all) facts.timeline = std::move(timeline);
+  if (options.timeline == TimelineKept::all) {
+    set_releases(timeline.spans, experiment);
+    facts.timeline = std::move(timeline);
+  }
   return summarize(readings.take_figures(), makespan_ns, std::move(facts));
 }
 

@@ -280,27 +280,6 @@ std::vector<double> integrals(const CauseGraph& graph, const GraphCosts& costs, 
 
 }  // namespace
 
-std::vector<Ns> rounded_parts(std::vector<double> parts, Ns sum) {
-  std::vector<Ns> whole(parts.size(), 0);
-  if (parts.empty()) return whole;
-  const auto largest = std::ranges::max_element(parts, {}, [](double part) { return std::abs(part); });
-  *largest += static_cast<double>(sum) - std::accumulate(parts.begin(), parts.end(), 0.0);
-  Ns missing = sum;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    whole[i] = static_cast<Ns>(std::floor(parts[i]));
-    missing -= whole[i];
-  }
-  std::vector<std::size_t> by_fraction(parts.size());
-  std::iota(by_fraction.begin(), by_fraction.end(), 0);
-  std::ranges::stable_sort(by_fraction, std::greater<>(),
-                           [&](std::size_t i) { return parts[i] - std::floor(parts[i]); });
-  // A sum of rounded doubles may miss by one more than there are parts, so the parts may take several turns.
-  for (std::size_t i = 0; missing > 0; i = (i + 1) % parts.size(), --missing) ++whole[by_fraction[i]];
-  for (std::size_t i = parts.size() - 1; missing < 0; i = i == 0 ? parts.size() - 1 : i - 1, ++missing)
-    --whole[by_fraction[i]];
-  return whole;
-}
-
 std::vector<double> makespan_weights(const CauseGraph& graph, const GraphTimes& times) {
   std::vector<double> weights(2 * graph.size());
   find_weights(graph, times, weights);

@@ -64,8 +64,4 @@ struct DataInputs {
 /// earlier action of the same microbatch and stage has left on the rank.
 DataInputs data_inputs(const CauseGraph& graph, const FlatProgram& flat, const Program& program);
 
-/// Rounds the parts to whole numbers that add up to `sum`. What the parts lack goes to the largest of them.
-/// Those with the largest fractions are rounded up.
-std::vector<Ns> rounded_parts(std::vector<double> parts, Ns sum);
-
 }  // namespace penstock

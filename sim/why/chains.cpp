@@ -34,10 +34,15 @@ namespace {
 /// Adds links from the latest to the earliest, without those that take no time.
 class ChainWriter {
  public:
-  explicit ChainWriter(Ns from_ns) : from_ns_(from_ns) {}
+  ChainWriter(Ns from_ns, Ns until_ns) : from_ns_(from_ns), until_ns_(until_ns) {}
 
   void add(Ns from, Ns to, ChainKind what, std::int32_t rank, const std::string& name) {
-    if (std::max(from, from_ns_) < to) links_.push_back({std::max(from, from_ns_), to, what, rank, name});
+    // In a measurement, an input may seem to end after the start of its node.
+    to = std::min(to, until_ns_);
+    from = std::max(from, from_ns_);
+    if (from >= to) return;
+    links_.push_back({from, to, what, rank, name});
+    until_ns_ = from;
   }
 
   std::vector<ChainLink> links() && {
@@ -47,6 +52,7 @@ class ChainWriter {
 
  private:
   Ns from_ns_;
+  Ns until_ns_;  // the start of the earliest link so far
   std::vector<ChainLink> links_;
 };
 
@@ -69,6 +75,22 @@ std::string node_name(const CauseGraph& graph, const FlatProgram& flat, CauseNod
   return "barrier";
 }
 
+/// Returns the input that ends at `latest`. Of several it returns an action of the node's own rank, or else
+/// the first. Returns nothing if the node has no such input.
+std::optional<Moment> binding_input(const CauseGraph& graph, const std::vector<Ns>& moments, CauseNode node,
+                                    Ns latest) {
+  std::optional<Moment> found;
+  for (std::uint32_t i = graph.first_input[node]; i < graph.first_input[node + 1]; ++i) {
+    const Moment input = graph.inputs[i];
+    if (moments[input] != latest) continue;
+    const NodeKind kind = graph.kinds[node_of(input)];
+    const bool runs = kind == NodeKind::compute || kind == NodeKind::step;
+    if (runs && graph.ranks[node_of(input)] == graph.ranks[node]) return input;
+    if (!found) found = input;
+  }
+  return found;
+}
+
 }  // namespace
 
 std::string group_text(const FlatProgram& flat, std::int32_t position) {
@@ -81,17 +103,15 @@ std::string group_text(const FlatProgram& flat, std::int32_t position) {
 std::vector<ChainLink> chain_of(const CauseGraph& graph, const FlatProgram& flat, const GraphTimes& times,
                                 CauseNode node, Ns from_ns) {
   const std::vector<Ns>& moments = times.moments();
-  ChainWriter chain(from_ns);
+  ChainWriter chain(from_ns, times.start(node));
   while (times.start(node) > from_ns) {
     const Ns latest = times.start(node) - times.lag(node);
     if (times.lag(node) > 0) {
       const std::int32_t rank = std::max(0, graph.ranks[node]);
       chain.add(latest, times.start(node), ChainKind::launch, rank, node_name(graph, flat, node));
     }
-    const auto begin = graph.inputs.begin() + graph.first_input[node];
-    const auto end = graph.inputs.begin() + graph.first_input[node + 1];
-    const auto input = std::find_if(begin, end, [&](Moment moment) { return moments[moment] == latest; });
-    if (input == end || latest <= from_ns) break;
+    const auto input = binding_input(graph, moments, node, latest);
+    if (!input || latest <= from_ns) break;
     node = node_of(*input);
     const Ns start = times.start(node);
     const Ns released = moments[release_of(node)];

@@ -19,7 +19,7 @@ namespace penstock {
 std::string group_text(const FlatProgram& flat, std::int32_t position);
 
 /// Returns what happened in [from_ns, start of `node`] along the node's binding inputs, in order of time. If
-/// several inputs bind, it follows the first. `times` are the real times.
+/// several inputs bind, it follows an action of the same rank, or else the first. `times` are the real times.
 std::vector<ChainLink> chain_of(const CauseGraph& graph, const FlatProgram& flat, const GraphTimes& times,
                                 CauseNode node, Ns from_ns);
 

@@ -1,11 +1,13 @@
 #pragma once
-// Explains the simulated run of an experiment.
+// Explains a run: that of an experiment, or that of a result with the spans of its actions.
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include <tl/expected.hpp>
 
+#include "report/result/result.hpp"
 #include "report/why/explanation.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "schedules/check/channel_check.hpp"
@@ -36,6 +38,10 @@ struct CausedRun {
 
 /// Runs an experiment, and builds its graph. Requires a lowered program. Error: the program hangs.
 tl::expected<CausedRun, Hang> caused_run(const Experiment& experiment, Engine engine = Engine::automatic);
+
+/// Builds the graph of a result from its spans. In a measurement, an action may start later than its latest
+/// input. Error: the result has no timeline, or an incomplete one.
+tl::expected<CausedRun, std::string> caused_run(const Result& result);
 
 struct ExplainOptions {
   std::int32_t samples = 32;  ///< points between the ideal run and the real run

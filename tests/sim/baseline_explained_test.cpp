@@ -2,7 +2,7 @@
 // path differs, the change of memory, and the reason of a hang. The tests of the longest path, which explains
 // the whole makespan, are at the end.
 
-#include <cstdlib>
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -10,12 +10,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "report/timeline/timeline.hpp"
+#include "report/why/explanation.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/read/load.hpp"
+#include "schedules/ir/action.hpp"
 #include "schedules/rules/generators.hpp"
 #include "sim/hold/baseline.hpp"
-#include "sim/runs/simulate.hpp"
+#include "sim/why/explain.hpp"
 #include "tests/sim/baseline_fixture.hpp"
 
 namespace penstock {
@@ -47,7 +48,7 @@ TEST_F(BaselineTest, SlowerCostsAreNamedWhereTheProgramIsTheSame) {
         std::string(kOneFOneB) + "model: {stages: {forward: 1 ms, backward: [2 ms, 2 ms, 2 ms, 3 ms]}}\n");
   const BaselineVerdict verdict = verdict_on(baseline);
   EXPECT_THAT(verdict.reasons, Contains("the program is the same: costs, cluster or channels have changed"));
-  EXPECT_THAT(verdict.reasons, Contains("   +8.000 ms  rank 3 B: 16.000 ms -> 24.000 ms"));
+  EXPECT_THAT(verdict.reasons, Contains("     +5.250 ms  imbalance: 0 ns -> 5.250 ms"));
 }
 
 TEST_F(BaselineTest, MoreMemoryIsNamedByRankMomentAndWhatHoldsIt) {
@@ -145,26 +146,14 @@ TEST_F(BaselineTest, TheWholeReasonOfANewHangIsThere) {
   }
 }
 
-// The steps of the longest path and the waits between them add up to the makespan. So two paths explain the
-// whole difference of two makespans.
+// The critical path of a run takes its whole makespan, and two bills explain the whole difference.
 
-struct PathOf {
-  std::vector<PathStep> path;
-  Ns makespan_ns = 0;
-};
-
-/// Returns the longest path of a schedule. F takes 1 ms and B 2 ms, unless `more` states other times.
-PathOf path_of(const std::string& schedule, const std::string& more = "", int stages = 4,
-               int microbatches = 8) {
-  const auto scenario = parse_scenario(fmt::format("schedule: {{name: {}, stages: {}, microbatches: {}}}\n{}",
-                                                   schedule, stages, microbatches, more),
-                                       "test", "");
+Explanation explanation_of_schedule(const std::string& schedule, const std::string& more = "") {
+  const auto scenario = parse_scenario(
+      fmt::format("schedule: {{name: {}, stages: 4, microbatches: 8}}\n{}", schedule, more), "test", "");
   EXPECT_TRUE(scenario) << scenario.error();
   const auto experiment = prepare(*scenario);
-  if (!experiment) return {};
-  const auto result = simulate(*experiment, {.memory = {.samples = false}, .steady = SteadyState::skip});
-  EXPECT_TRUE(result);
-  return {longest_path(result->timeline, experiment->program), result->makespan_ns};
+  return experiment ? explained(*caused_run(*experiment)) : Explanation{};
 }
 
 std::string text_of(const std::vector<PathStep>& path) {
@@ -174,78 +163,59 @@ std::string text_of(const std::vector<PathStep>& path) {
 }
 
 TEST(LongestPath, OfOneFOneBGoesDownThroughTheLastStageAndUp) {
-  const PathOf run = path_of("1f1b");
-  EXPECT_EQ(text_of(run.path),
+  const std::vector<PathStep> path = longest_path(explanation_of_schedule("1f1b"));
+  EXPECT_EQ(text_of(path),
             "0F0 1F0 2F0 3F0 3B0 3F1 3B1 3F2 3B2 3F3 3B3 3F4 3B4 3F5 3B5 3F6 3B6 3F7 3B7 2B7 1B7 0B7");
-  EXPECT_EQ(run.path.back().end_ns, 33'000'000);
+  EXPECT_EQ(path.back().end_ns, 33'000'000);
 }
 
 TEST(LongestPath, WithoutLatencyNothingIsLeftBetweenItsStepsInAnySchedule) {
   int looked_at = 0;
   for (const ScheduleInfo& schedule : schedule_table()) {
-    const PathOf run = path_of(std::string(schedule.name));
-    if (run.path.empty()) continue;
+    const Explanation why = explanation_of_schedule(std::string(schedule.name));
+    if (why.ranks == 0) continue;
     ++looked_at;
     Ns since = 0;
-    for (const PathStep& step : run.path) {
+    for (const PathStep& step : longest_path(why)) {
       EXPECT_EQ(step.start_ns, since) << schedule.name << " " << to_text(step);
       since = step.end_ns;
     }
-    EXPECT_EQ(since, run.makespan_ns) << schedule.name;
+    EXPECT_EQ(since, why.makespan_ns) << schedule.name;
   }
   EXPECT_GE(looked_at, 15);
 }
 
-// Rank 0 waits for F1 on rank 1. At the instant at which F1 ends, both ranks reduce gradients twice:
-//
-//   rank 0   F0 B0 ....RG STEP F2 B2 RG STEP
-//   rank 1   F1------B1 RG STEP F3 B3 RG STEP          all but F1 takes no time
-TEST(LongestPath, TwoReductionsAtOneInstantAreTwo) {
-  const PathOf run =
-      path_of("1f1b-rr, replicas: [2]",
-              "model: {stages: {forward: {microbatches: [0 ms, 1 ms, 0 ms, 0 ms]}, backward: 0 ms}}\n", 1, 4);
-  EXPECT_EQ(text_of(run.path), "0F1 0B1 0STEP");
-  EXPECT_EQ(run.path.back().end_ns, 1'000'000);
+TEST(LongestPath, TheFirstStepThatDiffersIsWhereThePathsPart) {
+  const std::vector<PathStep> before = longest_path(explanation_of_schedule("1f1b"));
+  const std::vector<PathStep> after = longest_path(explanation_of_schedule("gpipe"));
+  const std::size_t step = parting_step(before, after);
+  EXPECT_EQ(before.at(step).action, "3B0");
+  EXPECT_EQ(after.at(step).action, "3F1");
 }
 
-TEST(LongestPath, TransfersAreSharesOfTheirOwn) {
-  const PathOf free = path_of("1f1b");
-  const PathOf slow = path_of("1f1b", "cluster: {preset: uniform, devices: 4, latency: 500 us}\n");
-  const PathChange change = change_of(free.path, slow.path);
-  Ns sum = 0;
-  bool has_transfers = false;
-  for (const PathShare& share : change.shares) {
-    sum += share.after_ns - share.before_ns;
-    has_transfers |= share.what == "from rank 0 to rank 1";
-  }
-  EXPECT_EQ(sum, slow.makespan_ns - free.makespan_ns);
-  EXPECT_TRUE(has_transfers);
-}
-
-TEST(LongestPath, TheSharesOfTwoPathsAddUpToTheDifferenceOfTheMakespans) {
+TEST(BillChange, TheLinesAddUpToTheDifferenceOfTheMakespans) {
   const std::vector<std::string> names = {"gpipe", "1f1b", "zb-h1", "interleaved", "gems", "naive"};
+  const std::string slow = "cluster: {preset: uniform, devices: 4, latency: 500 us}\n";
   for (const std::string& before : names) {
     for (const std::string& after : names) {
-      const PathOf old_run = path_of(before);
-      const PathOf new_run = path_of(after);
-      const PathChange change = change_of(old_run.path, new_run.path);
+      const MeanBill old_bill = mean_bill(explanation_of_schedule(before));
+      const MeanBill new_bill = mean_bill(explanation_of_schedule(after, slow));
       Ns sum = 0;
-      Ns largest =
-          change.shares.empty() ? 0 : std::abs(change.shares[0].after_ns - change.shares[0].before_ns);
-      for (const PathShare& share : change.shares) {
-        sum += share.after_ns - share.before_ns;
-        EXPECT_LE(std::abs(share.after_ns - share.before_ns), largest);
-        largest = std::abs(share.after_ns - share.before_ns);
-      }
-      EXPECT_EQ(sum, new_run.makespan_ns - old_run.makespan_ns) << before << " -> " << after;
+      for (const BillChange& change : changes_of(old_bill, new_bill))
+        sum += change.after_ns - change.before_ns;
+      EXPECT_EQ(sum, new_bill.makespan_ns - old_bill.makespan_ns) << before << " -> " << after;
     }
   }
 }
 
-TEST(LongestPath, TheFirstStepThatDiffersIsWhereThePathsPart) {
-  const PathChange change = change_of(path_of("1f1b").path, path_of("gpipe").path);
-  EXPECT_EQ(path_of("1f1b").path.at(static_cast<std::size_t>(change.step)).action, "3B0");
-  EXPECT_EQ(path_of("gpipe").path.at(static_cast<std::size_t>(change.step)).action, "3F1");
+TEST(BillChange, ZeroBubbleDrainsFaster) {
+  const std::string links = "cluster: {preset: uniform, devices: 4, latency: 50 us}\n";
+  const auto lines = change_lines(mean_bill(explanation_of_schedule("1f1b", links)),
+                                  mean_bill(explanation_of_schedule("zb-h1", links)));
+  EXPECT_EQ(lines,
+            (std::vector<std::string>{"the makespan changes by -6.200 ms, of which a rank has on average:",
+                                      "     -6.000 ms  drain: 6.000 ms -> 0 ns",
+                                      "   -200.000 us  latency: 800.000 us -> 600.000 us"}));
 }
 
 TEST(LongestPath, StepsHaveATextThatIsReadBack) {

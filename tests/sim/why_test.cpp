@@ -17,8 +17,12 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "report/result/result.hpp"
+#include "report/result/result_json.hpp"
+#include "report/timeline/timeline.hpp"
 #include "report/why/explanation.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "schedules/check/flat_program.hpp"
@@ -255,6 +259,96 @@ TEST(Why, ALeverOnSharedLinksIsTheSimulationOfItsChange) {
   EXPECT_EQ(levers.at("no message shares a link"), last_end(critical_path_run(experiment)->times));
 }
 
+/// Expects that all parts add up: those of an interval to its length, those of a rank to its idle time, the
+/// lines of the bill to all idle time, and the items of a cause to its part of the makespan.
+void expect_exact_sums(const Explanation& why) {
+  std::vector<Ns> idle(index(why.ranks), 0);
+  std::vector<CauseTimes> causes(index(why.ranks));
+  for (const IdleInterval& interval : why.intervals) {
+    EXPECT_EQ(interval.ideal_ns + sum_of(interval.causes), interval.end_ns - interval.start_ns)
+        << interval.before;
+    idle[index(interval.rank)] += interval.end_ns - interval.start_ns;
+    for (std::size_t c = 0; c < kIdleCauses; ++c) causes[index(interval.rank)][c] += interval.causes[c];
+  }
+  Ns all = 0;
+  for (const RankIdle& rank : why.rank_idle) {
+    EXPECT_EQ(rank.idle_ns, idle[index(rank.rank)]);
+    EXPECT_EQ(rank.causes, causes[index(rank.rank)]);
+    EXPECT_EQ(rank.ideal[0] + rank.ideal[1] + rank.ideal[2] + sum_of(rank.causes), rank.idle_ns);
+    all += rank.idle_ns;
+  }
+  Ns billed = 0;
+  for (const BillLine& line : why.bill) billed += line.idle_ns;
+  EXPECT_EQ(billed, all);
+  Ns makespan = why.ideal_ns;
+  for (const BillLine& line : why.bill) {
+    for (const CauseItem& item : line.items) makespan += item.makespan_ns;
+  }
+  // The part of each cause in the makespan is rounded.
+  EXPECT_NEAR(static_cast<double>(makespan), static_cast<double>(why.makespan_ns), kIdleCauses);
+  EXPECT_EQ(why.idle_ns(), all);
+}
+
+/// Returns the lines of a bill that are not 0. Messages of a result have their links to themselves, because
+/// the result does not say how links are shared.
+std::map<std::string, Ns> lines_of(const Explanation& why) {
+  std::map<std::string, Ns> lines;
+  for (const BillLine& line : why.bill) {
+    if (line.idle_ns != 0) lines[line.cause == "shared link" ? "bandwidth" : line.cause] += line.idle_ns;
+  }
+  return lines;
+}
+
+TEST(WhyResult, ThePredictionOfAFileIsExplainedAsItsScenario) {
+  for (const BillCase& one : bill_cases()) {
+    // A result does not say what launches cost.
+    if (one.name == "launches" || one.name == "shared_links") continue;
+    const Experiment experiment = prepared(one.scenario);
+    const auto read =
+        result_from_json(result_to_json(*simulate(experiment, {}), {.timeline = true}), "r.json");
+    ASSERT_TRUE(read) << read.error();
+    const auto run = caused_run(*read);
+    ASSERT_TRUE(run) << run.error();
+    const Explanation why = explained(*run);
+    EXPECT_EQ(why.makespan_ns, read->makespan_ns) << one.name;
+    EXPECT_EQ(lines_of(why), lines_of(explanation_of(experiment))) << one.name;
+    expect_exact_sums(why);
+  }
+}
+
+// The last action of the run starts 5 us later than its input. Both ranks wait for it.
+TEST(WhyResult, AnActionThatStartsLateIsALaunch) {
+  Result measured =
+      *simulate(uniform_experiment("1f1b", {.stages = 2, .microbatches = 2},
+                                   {.forward_ns = 1'000'000, .backward_ns = 2'000'000, .latency_ns = 1000}),
+                {});
+  measured.kind = ResultKind::measured;
+  for (Span& span : measured.timeline.spans) {
+    span.released_ns = kNotReleased;
+    if (to_text(span.action) == "0B1" || to_text(span.action) == "0STEP") {
+      span.start_ns += 5000;
+      span.end_ns += 5000;
+    }
+  }
+  const Explanation why = explained(*caused_run(measured));
+  expect_exact_sums(why);
+  EXPECT_EQ(lines_of(why).at("launch"), 2 * 5000);
+  EXPECT_EQ(lines_of(why).at("latency"), 2 * 2000);
+}
+
+TEST(WhyResult, ATimelineThatIsCutOffIsRefused) {
+  Result result = *simulate(uniform_experiment("1f1b", {.stages = 2, .microbatches = 2}, {}), {});
+  EXPECT_TRUE(caused_run(result));
+  std::erase_if(result.timeline.spans, [](const Span& span) { return to_text(span.action) == "1RECV_F1"; });
+  EXPECT_EQ(caused_run(result).error(),
+            "timeline: expected each SEND to have its RECV, got 0SEND_F1 alone; was the run interrupted?");
+  result.timeline.spans.front().action.microbatch = 1'000'000'000;
+  EXPECT_THAT(caused_run(result).error(),
+              testing::HasSubstr("expected an action of each of 1000000001 microbatches"));
+  result.timeline.spans.clear();
+  EXPECT_THAT(caused_run(result).error(), testing::HasSubstr("has no timeline"));
+}
+
 // --- random programs ---------------------------------------------------------------------------
 
 /// A random program, in one of three cases with hosts that launch, and in one of three on links that several
@@ -288,36 +382,6 @@ std::string described(const Experiment& experiment) {
   return fmt::format("{}{} capacity {} eager {}\n{}", to_text(channels.model),
                      channels.blocking ? " blocking" : "", channels.capacity, channels.eager_bytes,
                      to_text(experiment.program));
-}
-
-/// Expects that all parts add up: those of an interval to its length, those of a rank to its idle time, the
-/// lines of the bill to all idle time, and the items of a cause to its part of the makespan.
-void expect_exact_sums(const Explanation& why) {
-  std::vector<Ns> idle(index(why.ranks), 0);
-  std::vector<CauseTimes> causes(index(why.ranks));
-  for (const IdleInterval& interval : why.intervals) {
-    EXPECT_EQ(interval.ideal_ns + sum_of(interval.causes), interval.end_ns - interval.start_ns)
-        << interval.before;
-    idle[index(interval.rank)] += interval.end_ns - interval.start_ns;
-    for (std::size_t c = 0; c < kIdleCauses; ++c) causes[index(interval.rank)][c] += interval.causes[c];
-  }
-  Ns all = 0;
-  for (const RankIdle& rank : why.rank_idle) {
-    EXPECT_EQ(rank.idle_ns, idle[index(rank.rank)]);
-    EXPECT_EQ(rank.causes, causes[index(rank.rank)]);
-    EXPECT_EQ(rank.ideal[0] + rank.ideal[1] + rank.ideal[2] + sum_of(rank.causes), rank.idle_ns);
-    all += rank.idle_ns;
-  }
-  Ns billed = 0;
-  for (const BillLine& line : why.bill) billed += line.idle_ns;
-  EXPECT_EQ(billed, all);
-  Ns makespan = why.ideal_ns;
-  for (const BillLine& line : why.bill) {
-    for (const CauseItem& item : line.items) makespan += item.makespan_ns;
-  }
-  // The part of each cause in the makespan is rounded.
-  EXPECT_NEAR(static_cast<double>(makespan), static_cast<double>(why.makespan_ns), kIdleCauses);
-  EXPECT_EQ(why.idle_ns(), all);
 }
 
 /// Expects that each chain fills its interval without gaps.
