@@ -53,6 +53,7 @@ PartCost cost_of(const StagePrice& price) {
           .input_ns = price.backward_input_s * kNanosecondsPerSecond,
           .weight_ns = price.backward_weight_s * kNanosecondsPerSecond,
           .kept = price.kept_bytes,
+          .released_by_input = price.released_by_input,
           .recomputed = price.recomputed_bytes,
           .constant = price.weight_bytes + price.optimizer_bytes,
           .gradients = price.gradient_bytes};
@@ -102,7 +103,7 @@ double least_bytes(const PartSums& sums, const std::vector<PartCost>& stages,
     double held = transient_bytes(sums, index(rank.stages[index(moment.running)]), layers, moment);
     for (std::size_t i = 0; i < rank.stages.size(); ++i) {
       const PartCost& stage = stages[index(rank.stages[i])];
-      held += moment.live[i] * stage.kept + moment.waiting[i] * stage.recomputed;
+      held += moment.live[i] * stage.kept + moment.waiting[i] * (stage.recomputed - stage.released_by_input);
       if (moment.gradients[i]) held += stage.gradients;
     }
     most = std::max(most, held);
@@ -125,12 +126,14 @@ double rounded_bytes(const RankOutline& rank) {
   return live_count(rank) + kRoundedBytes * static_cast<double>(rank.stages.size());
 }
 
-/// Returns the element-wise minimum of the memory of all layers.
+/// Returns the least memory of a layer, element by element. The bytes that I releases are the most of a
+/// layer, because they lower a bound.
 PartCost least_layer(const std::vector<PartCost>& before) {
   PartCost least = before[2] - before[1];
   for (std::size_t part = 2; part + 2 < before.size(); ++part) {
     const PartCost layer = before[part + 1] - before[part];
     least.kept = std::min(least.kept, layer.kept);
+    least.released_by_input = std::max(least.released_by_input, layer.released_by_input);
     least.constant = std::min(least.constant, layer.constant);
     least.gradients = std::min(least.gradients, layer.gradients);
   }
@@ -150,7 +153,8 @@ RankBytes rank_bytes(const PartSums& sums, const PartCost& layer, const RankOutl
   for (const HeldMoment& moment : rank.moments) {
     double held = std::numeric_limits<double>::infinity();
     for (std::size_t i = 0; i < rank.stages.size(); ++i)
-      held = std::min(held, moment.live[i] * layer.kept + (moment.gradients[i] ? layer.gradients : 0));
+      held = std::min(held, moment.live[i] * layer.kept - moment.waiting[i] * layer.released_by_input +
+                                (moment.gradients[i] ? layer.gradients : 0));
     // Only the first and the last stage may have no layer.
     const std::size_t running = index(rank.stages[index(moment.running)]);
     const bool is_inner = running > 0 && running + 1 < stages;
@@ -168,6 +172,7 @@ PartCost PartCost::operator+(const PartCost& other) const {
           .input_ns = input_ns + other.input_ns,
           .weight_ns = weight_ns + other.weight_ns,
           .kept = kept + other.kept,
+          .released_by_input = released_by_input + other.released_by_input,
           .recomputed = recomputed + other.recomputed,
           .constant = constant + other.constant,
           .gradients = gradients + other.gradients};
@@ -178,6 +183,7 @@ PartCost PartCost::operator-(const PartCost& other) const {
           .input_ns = input_ns - other.input_ns,
           .weight_ns = weight_ns - other.weight_ns,
           .kept = kept - other.kept,
+          .released_by_input = released_by_input - other.released_by_input,
           .recomputed = recomputed - other.recomputed,
           .constant = constant - other.constant,
           .gradients = gradients - other.gradients};
@@ -199,6 +205,12 @@ PartSums part_sums(const Workload& work, const LayerPrices& prices, bool one_ran
   };
   PartSums sums;
   sums.before.reserve(parts.size() + 1);
+  const bool is_partial =
+      work.recompute == LayerRecompute::full && work.recomputed_layers != RecomputedLayers{};
+  if (is_partial || work.prediction_stage) {
+    sums.before.resize(parts.size() + 1);
+    return sums;
+  }
   for (const StagePrice& part : parts) sums.before.push_back(sums.before.back() + cost_of(part));
   sums.embedding = transient_of(parts.front());
   sums.head = transient_of(parts.back());
@@ -242,7 +254,8 @@ LowerBounds quick_bounds(const PartSums& sums, const std::vector<std::int64_t>& 
   }
   const double rounded_stages =
       static_cast<double>(most_stages) * microbatches + static_cast<double>(stages.size());
-  return {.step_ns = rounded_down(step_ns, kRoundedNs * rounded_stages),
+  // Overlapped pairs take less time than their parts, which these sums do not know.
+  return {.step_ns = outline.overlaps_pairs ? 0 : rounded_down(step_ns, kRoundedNs * rounded_stages),
           .peak_bytes = rounded_down(peak, lost_bytes)};
 }
 
@@ -264,7 +277,7 @@ LowerBounds quick_bounds(const PartSums& sums, const ScheduleOutline& outline, s
     once += bytes.once / bytes.each;
     lost_bytes = std::max(lost_bytes, rounded_bytes(rank));
   }
-  return {.step_ns = rounded_down(passes * work, kRoundedNs * stages * passes),
+  return {.step_ns = outline.overlaps_pairs ? 0 : rounded_down(passes * work, kRoundedNs * stages * passes),
           .peak_bytes = rounded_down((layers + once) / weights, lost_bytes)};
 }
 

@@ -26,6 +26,7 @@ struct PartCost {
   double input_ns = 0;   ///< the gradient of the input
   double weight_ns = 0;  ///< the gradient of the weights
   double kept = 0;
+  double released_by_input = 0;  ///< the part of `kept` that I releases
   double recomputed = 0;
   double constant = 0;  ///< weights and optimizer state
   double gradients = 0;
@@ -52,7 +53,8 @@ struct PartSums {
 };
 
 /// Returns the sums of a workload with these prices. `one_rank_has_both_ends` is true if the rank of the
-/// first stage also has the last one.
+/// first stage also has the last one. The sums are 0, and so are their bounds, if the cost of a layer depends
+/// on its stage: if only some layers are recomputed, or if a layout places multi-token prediction.
 PartSums part_sums(const Workload& work, const LayerPrices& prices, bool one_rank_has_both_ends);
 
 /// Returns bounds for stages with these layers. They leave out the STEP, messages and transient bytes.
