@@ -40,20 +40,21 @@ std::string said_without_places() {
   return modules->family->description();
 }
 
+[[noreturn]] void say_and_exit() {
+  try {
+    std::cerr << said_without_places();
+  } catch (const std::exception& error) {
+    std::cerr << "threw: " << error.what();
+  }
+  std::exit(0);  // NOLINT(concurrency-mt-unsafe): no other thread runs
+}
+
 // Without a GPU, LibTorch throws when CUDA is started. With one, a child that is forked afterwards cannot
 // count the GPUs. A death test in the thread-safe style runs its statement in a new process of this program.
 TEST(CudaNetwork, WithoutAPlaceItDoesNotStartCuda) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  EXPECT_EXIT(
-      {
-        try {
-          std::cerr << said_without_places();
-        } catch (const std::exception& error) {
-          std::cerr << "threw: " << error.what();
-        }
-        std::exit(0);  // NOLINT(concurrency-mt-unsafe): no other thread runs
-      },
-      testing::ExitedWithCode(0), "the network mlp on LibTorch on GPUs, in single precision$");
+  EXPECT_EXIT(say_and_exit(), testing::ExitedWithCode(0),
+              "the network mlp on LibTorch on GPUs, in single precision$");
 }
 
 }  // namespace
