@@ -86,12 +86,13 @@ tl::expected<CalibrationOptions, UserError> options_of(const CalibrateFlags& fla
 
 Outcome run_calibrate(const CalibrateFlags& flags, const Invocation& invocation) {
   if (!flags.logs.logs.empty()) return calibrate_from_logs(flags.logs, flags.input, flags.output);
+  const std::vector<FileArgument> inputs = inputs_of(flags.logs, flags.input);
+  if (auto known = check_output_files(flags.output.files, kCalibrateFiles, inputs); !known)
+    return tl::unexpected(known.error());
   if (!flags.logs.configs.empty()) {
     return bad_input(
         "--config states what a log does not say: add --from-log FILE, or name the scenario without a flag");
   }
-  if (auto known = check_output_files(flags.output.files, kCalibrateFiles, inputs_of(flags.input)); !known)
-    return tl::unexpected(known.error());
   const auto options = options_of(flags);
   if (!options) return tl::unexpected(options.error());
   auto scenario = scenario_of(flags.input, {});

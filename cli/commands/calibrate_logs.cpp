@@ -342,11 +342,15 @@ void add_log_flags(Subcommand app, LogFlags& flags) {
       .type_name("FILE");
 }
 
-Outcome calibrate_from_logs(const LogFlags& logs, const InputFlags& input, const OutputFlags& output) {
+std::vector<FileArgument> inputs_of(const LogFlags& logs, const InputFlags& input) {
   std::vector<FileArgument> inputs = inputs_of(input);
   for (const std::string& file : logs.logs) inputs.push_back({"--from-log", file});
   for (const std::string& file : logs.configs) inputs.push_back({"--config", file});
-  if (auto known = check_output_files(output.files, kLogFiles, inputs); !known)
+  return inputs;
+}
+
+Outcome calibrate_from_logs(const LogFlags& logs, const InputFlags& input, const OutputFlags& output) {
+  if (auto known = check_output_files(output.files, kLogFiles, inputs_of(logs, input)); !known)
     return tl::unexpected(known.error());
   if (!input.file.empty()) {
     return bad_input(

@@ -18,6 +18,9 @@ struct LogFlags {
   std::vector<std::string> configs;
 };
 
+/// Returns the files that the flags name.
+std::vector<FileArgument> inputs_of(const LogFlags& logs, const InputFlags& input);
+
 /// Declares --from-log and --config.
 void add_log_flags(Subcommand app, LogFlags& flags);
 
