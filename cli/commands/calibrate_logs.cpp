@@ -309,10 +309,13 @@ tl::expected<std::string, std::string> constants_yaml(const LogCalibration& answ
       "cluster:\n  device: {}\n  sustained: {:.4f}\n  collectives: {:.4f}\n  step_fraction: {:.4f}\n",
       answer.logged.size(), last.precision, last.device, last.constants.sustained, last.constants.collectives,
       last.constants.step_fraction);
+  std::string training;
   for (const ConstantInterval& one : last.intervals) {
-    if (one.name == "expert_layer") text += fmt::format("training:\n  expert_layer: {:.4f} ms\n", one.value);
+    if (one.name == "expert_factor") training += fmt::format("  expert_factor: {:.4f}\n", one.value);
+    if (one.name == "action_overhead" || one.name == "step_overhead")
+      training += fmt::format("  {}: {:.4f} ms\n", one.name, one.value);
   }
-  return text;
+  return training.empty() ? text : text + "training:\n" + training;
 }
 
 /// Returns the directory of the first CSV file of -o, to which names of models are relative.

@@ -207,7 +207,7 @@ PartSums part_sums(const Workload& work, const LayerPrices& prices, bool one_ran
   sums.before.reserve(parts.size() + 1);
   const bool is_partial =
       work.recompute == LayerRecompute::full && work.recomputed_layers != RecomputedLayers{};
-  if (is_partial || work.prediction_stage) {
+  if (is_partial || !work.predictions.empty()) {
     sums.before.resize(parts.size() + 1);
     return sums;
   }

@@ -540,8 +540,10 @@ constexpr double kProbability = 0.95;
 
 std::vector<ConstantInterval> intervals_of(std::span<const TimedRun> runs, const FittedConstants& fit,
                                            double scatter) {
+  std::vector<Constant> known(kConstants.begin(), kConstants.end());
+  known.push_back(kExpertFactor);
   std::vector<Constant> fitted;
-  for (const Constant& constant : kConstants) {
+  for (const Constant& constant : known) {
     if (std::ranges::find(fit.fitted, constant.name) != fit.fitted.end()) fitted.push_back(constant);
   }
   if (fitted.empty()) return {};
