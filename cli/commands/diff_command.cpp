@@ -289,9 +289,10 @@ std::string to_json(const Difference& difference) {
   document["only_after"] = difference.results.only_after;
   if (difference.before && difference.after) {
     Json lines = Json::array();
-    for (const BillChange& change : changes_of(*difference.before, *difference.after))
+    for (const BillChange& change : changes_of(*difference.before, *difference.after)) {
       lines.push_back(
           {{"cause", change.cause}, {"before_ns", change.before_ns}, {"after_ns", change.after_ns}});
+    }
     document["why"] = {{"makespan_before_ns", difference.before->makespan_ns},
                        {"makespan_after_ns", difference.after->makespan_ns},
                        {"causes", std::move(lines)}};

@@ -4,7 +4,6 @@
 // Tests: tests/cli/transcripts/explain.txt.
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -150,9 +149,10 @@ tl::expected<Explanation, UserError> explained_result(const std::string& text, c
   InputFlags only_file;
   only_file.file = file;
   if (flags.prediction.input != only_file || flags.prediction.channels != ChannelFlags{} ||
-      !flags.prediction.engine.empty() || !flags.what_if.empty())
+      !flags.prediction.engine.empty() || !flags.what_if.empty()) {
     return bad_input(
         fmt::format("{} is a result, whose run is over: expected no flags that change a scenario", file));
+  }
   const auto result = result_from_json(text, file);
   if (!result) return bad_input(result.error());
   const auto run = caused_run(*result);

@@ -53,6 +53,7 @@ MeanBill mean_bill(const Explanation& explanation) {
 
 std::vector<BillChange> changes_of(const MeanBill& before, const MeanBill& after) {
   std::vector<BillChange> changes;
+  changes.reserve(before.lines.size() + after.lines.size());
   for (const MeanLine& line : before.lines) changes.push_back({line.cause, line.mean_ns, 0});
   for (const MeanLine& line : after.lines) {
     const auto known = std::ranges::find(changes, line.cause, &BillChange::cause);

@@ -13,8 +13,10 @@
 #include <nlohmann/json.hpp>
 
 #include "report/print/text_sink.hpp"
+#include "report/print/units.hpp"
 #include "report/result/json_text.hpp"
 #include "report/why/explanation.hpp"
+#include "schedules/ir/action.hpp"
 
 namespace penstock {
 namespace {

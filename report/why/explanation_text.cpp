@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <cstdint>
+#include <functional>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -133,17 +133,23 @@ std::string end_text(const IdleInterval& interval) {
   return interval.before.empty() ? "at the end" : fmt::format("before {}", interval.before);
 }
 
-std::string ranks_text(const Explanation& why, const TimeUnit& unit, std::size_t width) {
-  CauseTimes present{};
-  for (const RankIdle& rank : why.rank_idle) {
-    for (std::size_t c = 0; c < kIdleCauses; ++c) present[c] |= rank.causes[c] != 0 ? 1 : 0;
-  }
+/// Returns the longest interval of each rank, or null for a rank that is never idle.
+std::vector<const IdleInterval*> longest_waits(const Explanation& why) {
   std::vector<const IdleInterval*> longest(index(why.ranks), nullptr);
   for (const IdleInterval& interval : why.intervals) {
     const IdleInterval*& known = longest[index(interval.rank)];
     if (known == nullptr || interval.end_ns - interval.start_ns > known->end_ns - known->start_ns)
       known = &interval;
   }
+  return longest;
+}
+
+std::string ranks_text(const Explanation& why, const TimeUnit& unit, std::size_t width) {
+  CauseTimes present{};
+  for (const RankIdle& rank : why.rank_idle) {
+    for (std::size_t c = 0; c < kIdleCauses; ++c) present[c] |= rank.causes[c] != 0 ? 1 : 0;
+  }
+  const std::vector<const IdleInterval*> longest = longest_waits(why);
   Table table{.columns = {"rank", "idle", "fill", "drain", "order"}, .rows = {}};
   for (std::size_t c = 0; c < kIdleCauses; ++c) {
     if (present[c] != 0) table.columns.emplace_back(to_text(static_cast<IdleCause>(c)));

@@ -282,10 +282,10 @@ MeanBill read_bill(BaselineReader& reader, const Json& object, const std::string
   }
   for (const auto& [cause, value] : object.items()) {
     // A sum of such lines stays within 64 bits.
-    constexpr Ns kLongest = Ns{1} << 55;
+    constexpr double kLongest = 1e16;
     if (!value.is_number_integer() || value.get<double>() > kLongest || value.get<double>() < -kLongest ||
         object.size() > 100) {
-      reader.note(path + "." + cause, "whole nanoseconds", &value);
+      reader.note(fmt::format("{}.{}", path, cause), "whole nanoseconds", &value);
       continue;
     }
     bill.lines.push_back({cause, value.get<Ns>()});

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/pricing/workload.hpp"
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/program.hpp"
 #include "sim/network/message_costs.hpp"
 #include "sim/runs/plan_run.hpp"
 #include "sim/runs/simulate.hpp"

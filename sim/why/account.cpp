@@ -27,7 +27,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <numeric>
 #include <optional>
 #include <span>
@@ -336,24 +335,67 @@ Account account_of(const CauseGraph& graph, const FlatProgram& flat, const Graph
 
 namespace {
 
-/// The latest nodes that have left something for a later action, by stage and microbatch.
-class LeftData {
+/// Finds the compute groups whose data a compute group needs. It reads the groups in the order of their
+/// nodes, and remembers which group has left what for each stage and microbatch.
+class DataReader {
  public:
-  LeftData(std::int32_t stages, std::size_t units)
-      : units_(units),
-        forward_(index(stages) * units, kNoCauseNode),
+  DataReader(const CauseGraph& graph, const FlatProgram& flat, const Program& program, std::size_t units)
+      : graph_(graph),
+        flat_(flat),
+        recompute_timing_(program.recompute),
+        neighbours_(stage_neighbours(program)),
+        units_(units),
+        forward_(index(program.stage_count()) * units, kNoCauseNode),
         recompute_(forward_),
         backward_(forward_) {}
 
-  std::size_t place(const Action& action) const {
-    return index(action.stage) * units_ + index(action.microbatch);
+  /// Adds the inputs of a compute group to `inputs`.
+  void read(CauseNode node, std::vector<CauseNode>& inputs) {
+    const auto begin = static_cast<std::ptrdiff_t>(inputs.size());
+    const std::int32_t position = graph_.subjects[node];
+    for (std::int32_t w = flat_.next_wait[index(position)]; w != kNone; w = flat_.next_wait[index(w)]) {
+      const std::int32_t producer = flat_.messages[index(flat_.message[index(w)])].producer;
+      if (producer != kNone) inputs.push_back(graph_.of_position[index(producer)]);
+    }
+    for (std::int32_t p = position; p < flat_.group_end(position); ++p)
+      add_left(node, flat_.actions[index(p)], inputs);
+    inputs.erase(std::remove(inputs.begin() + begin, inputs.end(), kNoCauseNode), inputs.end());
+    for (std::int32_t p = position; p < flat_.group_end(position); ++p) leave(node, flat_.actions[index(p)]);
   }
+
+ private:
   std::size_t place(std::int32_t stage, std::int32_t unit) const {
     return index(stage) * units_ + index(unit);
   }
 
+  /// Adds what earlier actions of the rank have left for an action.
+  void add_left(CauseNode node, const Action& action, std::vector<CauseNode>& inputs) const {
+    const std::size_t own = place(action.stage, action.microbatch);
+    if (action.kind != ActionKind::forward) inputs.push_back(forward_[own]);
+    if (makes_input_gradient(action.kind)) inputs.push_back(recompute_[own]);
+    if (action.kind == ActionKind::backward_weight) inputs.push_back(backward_[own]);
+    const auto flow = input_of(action.kind, recompute_timing_);
+    if (!flow) return;
+    for (const std::int32_t giver : givers_of(neighbours_, action.stage, *flow)) {
+      const std::vector<CauseNode>& given = *flow == Flow::activation ? forward_ : backward_;
+      const CauseNode input = given[place(giver, action.microbatch)];
+      if (input != kNoCauseNode && graph_.ranks[input] == graph_.ranks[node]) inputs.push_back(input);
+    }
+  }
+
+  void leave(CauseNode node, const Action& action) {
+    const std::size_t own = place(action.stage, action.microbatch);
+    if (action.kind == ActionKind::forward) forward_[own] = node;
+    if (action.kind == ActionKind::recompute) recompute_[own] = node;
+    if (makes_input_gradient(action.kind)) backward_[own] = node;
+  }
+
+  const CauseGraph& graph_;
+  const FlatProgram& flat_;
+  RecomputeTiming recompute_timing_;
+  StageNeighbours neighbours_;
   std::size_t units_;
-  std::vector<CauseNode> forward_;
+  std::vector<CauseNode> forward_;  // by stage and microbatch
   std::vector<CauseNode> recompute_;
   std::vector<CauseNode> backward_;  // B or I
 };
@@ -367,46 +409,11 @@ std::size_t units_of(const FlatProgram& flat) {
 }  // namespace
 
 DataInputs data_inputs(const CauseGraph& graph, const FlatProgram& flat, const Program& program) {
-  const StageNeighbours neighbours = stage_neighbours(program);
-  LeftData left(program.stage_count(), units_of(flat));
+  DataReader reader(graph, flat, program, units_of(flat));
   DataInputs inputs;
   inputs.first.push_back(0);
   for (CauseNode node = 0; node < graph.size(); ++node) {
-    if (graph.kinds[node] != NodeKind::compute) {
-      inputs.first.push_back(static_cast<std::uint32_t>(inputs.nodes.size()));
-      continue;
-    }
-    const auto add = [&](CauseNode input) {
-      if (input != kNoCauseNode && input != node) inputs.nodes.push_back(input);
-    };
-    const auto add_from_rank = [&](CauseNode input) {
-      if (input != kNoCauseNode && graph.ranks[input] == graph.ranks[node]) add(input);
-    };
-    const std::int32_t position = graph.subjects[node];
-    for (std::int32_t w = flat.next_wait[index(position)]; w != kNone; w = flat.next_wait[index(w)]) {
-      const std::int32_t producer = flat.messages[index(flat.message[index(w)])].producer;
-      if (producer != kNone) add(graph.of_position[index(producer)]);
-    }
-    for (std::int32_t p = position; p < flat.group_end(position); ++p) {
-      const Action& action = flat.actions[index(p)];
-      const std::size_t own = left.place(action);
-      if (action.kind != ActionKind::forward) add(left.forward_[own]);
-      if (makes_input_gradient(action.kind)) add(left.recompute_[own]);
-      if (action.kind == ActionKind::backward_weight) add(left.backward_[own]);
-      if (const auto flow = input_of(action.kind, program.recompute)) {
-        for (const std::int32_t giver : givers_of(neighbours, action.stage, *flow)) {
-          const std::size_t place = left.place(giver, action.microbatch);
-          add_from_rank(*flow == Flow::activation ? left.forward_[place] : left.backward_[place]);
-        }
-      }
-    }
-    for (std::int32_t p = position; p < flat.group_end(position); ++p) {
-      const Action& action = flat.actions[index(p)];
-      const std::size_t own = left.place(action);
-      if (action.kind == ActionKind::forward) left.forward_[own] = node;
-      if (action.kind == ActionKind::recompute) left.recompute_[own] = node;
-      if (makes_input_gradient(action.kind)) left.backward_[own] = node;
-    }
+    if (graph.kinds[node] == NodeKind::compute) reader.read(node, inputs.nodes);
     inputs.first.push_back(static_cast<std::uint32_t>(inputs.nodes.size()));
   }
   return inputs;

@@ -192,7 +192,7 @@ class ActionClasses {
  public:
   ActionClasses(const CauseGraph& graph, const FlatProgram& flat, const Placement& placement,
                 const std::vector<Ns>& durations)
-      : graph_(graph), flat_(flat), placement_(placement) {
+      : flat_(flat), placement_(placement) {
     of_node_.assign(graph.size(), 0);
     for (CauseNode node = 0; node < graph.size(); ++node) {
       if (graph.kinds[node] != NodeKind::compute) continue;
@@ -269,7 +269,6 @@ class ActionClasses {
     }
   }
 
-  const CauseGraph& graph_;
   const FlatProgram& flat_;
   const Placement& placement_;
   std::map<Key, std::size_t> numbers_;

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -138,39 +139,75 @@ std::string item_of(const CausedRun& run, CauseNode node, IdleCause cause) {
   return "the end";
 }
 
+/// Returns numbers that are equal for nodes of one item. The text of an item is made once for each group of
+/// such nodes, since there are many nodes and few items.
+std::array<std::int32_t, 4> item_key(const CausedRun& run, CauseNode node, IdleCause cause) {
+  const std::int32_t subject = run.graph.subjects[node];
+  const std::int32_t rank = run.graph.ranks[node];
+  const auto kind = static_cast<std::int32_t>(run.graph.kinds[node]);
+  switch (run.graph.kinds[node]) {
+    case NodeKind::compute:
+    case NodeKind::step: {
+      if (cause == IdleCause::slow_rank || cause == IdleCause::launch) return {0, rank, 0, 0};
+      const std::int32_t leaves = run.flat.group_end(subject) - subject;
+      // Stages of a pair may differ although their first stage is the same.
+      return {0, run.flat.actions[index(subject)].stage, run.flat.actions[index(subject + leaves - 1)].stage,
+              leaves};
+    }
+    case NodeKind::transfer:
+      return {kind, rank, run.flat.messages[index(subject)].to_rank, 0};
+    case NodeKind::collective:
+      return {kind, run.flat.actions[index(run.flat.messages[index(subject)].first)].stage, 0, 0};
+    case NodeKind::barrier:
+    case NodeKind::launch:
+    case NodeKind::finish:
+      break;
+  }
+  return {kind, rank, 0, 0};
+}
+
+/// The time that each item of a cause adds to the makespan.
+class ItemSums {
+ public:
+  explicit ItemSums(const CausedRun& run) : run_(run) {}
+
+  void add(IdleCause cause, CauseNode node, double time) {
+    if (time == 0) return;
+    const auto [entry, is_new] = sums_[number_of(cause)].try_emplace(item_key(run_, node, cause), node, 0.0);
+    entry->second.second += time;
+  }
+
+  /// Returns the items of a cause, which add up to `sum`. The largest is first.
+  std::vector<CauseItem> items(IdleCause cause, Ns sum) const {
+    std::map<std::string, double> by_name;
+    for (const auto& [key, entry] : sums_[number_of(cause)])
+      by_name[item_of(run_, entry.first, cause)] += entry.second;
+    if (by_name.empty() && sum != 0) by_name["the end"] = 0;
+    std::vector<double> parts;
+    parts.reserve(by_name.size());
+    for (const auto& [name, part] : by_name) parts.push_back(part);
+    const std::vector<Ns> whole = rounded_parts(parts, sum);
+    std::vector<CauseItem> items;
+    std::size_t next = 0;
+    for (const auto& [name, part] : by_name) {
+      if (whole[next] != 0) items.push_back({name, whole[next]});
+      ++next;
+    }
+    std::ranges::stable_sort(items, std::ranges::greater{},
+                             [](const CauseItem& item) { return std::abs(item.makespan_ns); });
+    return items;
+  }
+
+ private:
+  const CausedRun& run_;
+  std::array<std::map<std::array<std::int32_t, 4>, std::pair<CauseNode, double>>, kIdleCauses> sums_;
+};
+
 /// Divides the part of each cause in the makespan among its items. `of_cause` is that part, which the items
 /// add up to.
 std::array<std::vector<CauseItem>, kIdleCauses> items_of(const CausedRun& run, const Account& account,
                                                          const CauseTimes& of_cause) {
-  // The text of an item is made once for each group of equal nodes, since there are many nodes and few items.
-  using Key = std::array<std::int32_t, 4>;
-  std::array<std::map<Key, std::pair<CauseNode, double>>, kIdleCauses> sums;
-  const auto add = [&](IdleCause cause, CauseNode node, double time) {
-    if (time == 0) return;
-    const std::int32_t subject = run.graph.subjects[node];
-    Key key{static_cast<std::int32_t>(run.graph.kinds[node]), run.graph.ranks[node], 0, 0};
-    switch (run.graph.kinds[node]) {
-      case NodeKind::compute:
-      case NodeKind::step: {
-        const bool by_rank = cause == IdleCause::slow_rank || cause == IdleCause::launch;
-        key = {0, by_rank ? run.graph.ranks[node] : 0, by_rank ? 0 : run.flat.actions[index(subject)].stage,
-               by_rank ? 0 : run.flat.group_end(subject) - subject};
-        break;
-      }
-      case NodeKind::transfer:
-        key[2] = run.flat.messages[index(subject)].to_rank;
-        break;
-      case NodeKind::collective:
-        key[2] = run.flat.actions[index(run.flat.messages[index(subject)].first)].stage;
-        break;
-      case NodeKind::barrier:
-      case NodeKind::launch:
-      case NodeKind::finish:
-        break;
-    }
-    const auto [entry, is_new] = sums[number_of(cause)].try_emplace(key, node, 0.0);
-    entry->second.second += time;
-  };
+  ItemSums sums(run);
   for (CauseNode node = 0; node < run.graph.size(); ++node) {
     const double to_end = account.moment_weights[end_of(node)];
     const double to_release = account.moment_weights[release_of(node)];
@@ -178,29 +215,13 @@ std::array<std::vector<CauseItem>, kIdleCauses> items_of(const CausedRun& run, c
     const NodeCost& cost = run.costs.nodes[node];
     const auto causes = causes_of(run.graph.kinds[node]);
     for (std::size_t i = 0; i < causes.size(); ++i)
-      add(causes[i], node, to_end * static_cast<double>(cost.added_ns[i]));
-    add(IdleCause::queue, node, to_release * static_cast<double>(cost.added_ns[0] + cost.added_ns[1]));
+      sums.add(causes[i], node, to_end * static_cast<double>(cost.added_ns[i]));
+    sums.add(IdleCause::queue, node, to_release * static_cast<double>(cost.added_ns[0] + cost.added_ns[1]));
     if (!run.costs.lag.empty())
-      add(IdleCause::launch, node, (to_end + to_release) * static_cast<double>(run.costs.lag[node]));
+      sums.add(IdleCause::launch, node, (to_end + to_release) * static_cast<double>(run.costs.lag[node]));
   }
   std::array<std::vector<CauseItem>, kIdleCauses> items;
-  for (std::size_t c = 0; c < kIdleCauses; ++c) {
-    std::map<std::string, double> by_name;
-    for (const auto& [key, entry] : sums[c]) {
-      by_name[item_of(run, entry.first, static_cast<IdleCause>(c))] += entry.second;
-    }
-    if (by_name.empty() && of_cause[c] != 0) by_name["the end"] = 0;
-    std::vector<double> parts;
-    for (const auto& [name, part] : by_name) parts.push_back(part);
-    const std::vector<Ns> whole = rounded_parts(parts, of_cause[c]);
-    std::size_t next = 0;
-    for (const auto& [name, part] : by_name) {
-      if (whole[next] != 0) items[c].push_back({name, whole[next]});
-      ++next;
-    }
-    std::ranges::stable_sort(items[c], std::ranges::greater{},
-                             [](const CauseItem& item) { return std::abs(item.makespan_ns); });
-  }
+  for (std::size_t c = 0; c < kIdleCauses; ++c) items[c] = sums.items(static_cast<IdleCause>(c), of_cause[c]);
   return items;
 }
 

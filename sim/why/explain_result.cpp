@@ -87,16 +87,18 @@ std::optional<std::string> timeline_fault(const Timeline& timeline) {
   std::int64_t stages = 0;
   std::int64_t units = 0;
   for (const Span& span : timeline.spans) {
-    if (span.replica < 0 || span.replica >= timeline.rank_count)
+    if (span.replica < 0 || span.replica >= timeline.rank_count) {
       return fmt::format("replica of {}: expected 0 to {}, got {}", to_text(span.action),
                          timeline.rank_count - 1, span.replica);
+    }
     stages = std::max({stages, std::int64_t{span.action.stage} + 1, std::int64_t{span.action.peer} + 1});
     units = std::max(units, std::int64_t{span.action.microbatch} + 1);
   }
   // Every microbatch has an action on every stage.
-  if (stages > spans || units > spans || stages * units > 4 * spans)
+  if (stages > spans || units > spans || stages * units > 4 * spans) {
     return fmt::format("expected an action of each of {} microbatches on each of {} stages, got {} actions",
                        units, stages, spans);
+  }
   return std::nullopt;
 }
 

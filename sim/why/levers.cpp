@@ -188,9 +188,10 @@ class CostLevers {
     }
     add_without(IdleCause::imbalance, "stages as long as each other");
     if (of_stage.size() < 2) return;
-    for (const auto& [stage, nodes] : of_stage)
+    for (const auto& [stage, nodes] : of_stage) {
       add(fmt::format("stage {} 10 % faster", stage), nodes,
           [&](CauseNode node) { return Saving{.compute = real(node) / 10}; });
+    }
   }
 
   void add_ranks() {

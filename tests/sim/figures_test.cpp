@@ -24,6 +24,7 @@
 #include "sim/choose/plan_search.hpp"
 #include "sim/engines/engines.hpp"
 #include "sim/memory/memory.hpp"
+#include "sim/runs/run_facts.hpp"
 #include "sim/runs/simulate.hpp"
 #include "sim/runs/sweep.hpp"
 #include "tests/schedules/shapes.hpp"
@@ -75,6 +76,7 @@ void expect_figures(const Experiment& experiment, Engine engine) {
   Result expected =
       of_timeline(engine == Engine::event ? *event_simulation(experiment) : *critical_path(experiment),
                   experiment, *found);
+  set_releases(expected.timeline.spans, experiment);
   SimulateOptions with_timeline = figures_by(engine);
   with_timeline.timeline = TimelineKept::all;
   EXPECT_EQ(*simulate(experiment, with_timeline), expected);

@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <map>
 #include <set>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -83,10 +82,13 @@ class PlainAccount {
     launches_.clear();
     starts_of_messages_.clear();
     std::vector<Instant> ends;
-    for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank)
-      for (const Instant& instant : clock(flat_.rank_begin[index(rank) + 1], rank)) ends.push_back(instant);
-    for (std::int32_t id = 0; id < static_cast<std::int32_t>(flat_.messages.size()); ++id)
+    for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) {
+      const std::vector<Instant> last = clock(flat_.rank_begin[index(rank) + 1], rank);
+      ends.insert(ends.end(), last.begin(), last.end());
+    }
+    for (std::int32_t id = 0; id < static_cast<std::int32_t>(flat_.messages.size()); ++id) {
       if (!is_awaited(id)) ends.push_back(message_end(id));
+    }
     return latest(ends).parts;
   }
 
@@ -120,6 +122,7 @@ class PlainAccount {
 
   double median_of_stages(const std::map<std::int32_t, std::vector<double>>& by_rank) const {
     std::vector<double> medians;
+    medians.reserve(by_rank.size());
     for (const auto& [rank, values] : by_rank) medians.push_back(median(values));
     return median(medians);
   }

@@ -13,7 +13,6 @@
 #include <random>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -25,7 +24,6 @@
 #include "report/timeline/timeline.hpp"
 #include "report/why/explanation.hpp"
 #include "scenarios/prepare/experiment.hpp"
-#include "schedules/check/flat_program.hpp"
 #include "schedules/check/rendezvous_walk.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
@@ -332,8 +330,8 @@ TEST(WhyResult, AnActionThatStartsLateIsALaunch) {
   }
   const Explanation why = explained(*caused_run(measured));
   expect_exact_sums(why);
-  EXPECT_EQ(lines_of(why).at("launch"), 2 * 5000);
-  EXPECT_EQ(lines_of(why).at("latency"), 2 * 2000);
+  EXPECT_EQ(lines_of(why).at("launch"), Ns{2} * 5000);
+  EXPECT_EQ(lines_of(why).at("latency"), Ns{2} * 2000);
 }
 
 TEST(WhyResult, ATimelineThatIsCutOffIsRefused) {
@@ -472,9 +470,10 @@ PlainShares shares_of(const CausedRun& run) {
   for (CauseNode node = 0; node < run.graph.size(); ++node) {
     const auto causes = causes_of(run.graph.kinds[node]);
     const auto& added = run.costs.nodes[node].added_ns;
-    for (std::size_t i = 0; i < causes.size(); ++i)
+    for (std::size_t i = 0; i < causes.size(); ++i) {
       shares[static_cast<std::size_t>(causes[i])] +=
           account.moment_weights[end_of(node)] * static_cast<double>(added[i]);
+    }
     shares[static_cast<std::size_t>(IdleCause::queue)] +=
         account.moment_weights[release_of(node)] * static_cast<double>(added[0] + added[1]);
   }
