@@ -210,13 +210,15 @@ TEST(StandardInputFile, HoldsAScenarioOrAProgram) {
   const Program program = *generate("zb-h1", {.stages = 2, .microbatches = 3});
   for (const std::string& text : {to_text(program), *to_pytorch_csv(program)}) {
     const StandardInputText input(text);
-    EXPECT_EQ(loaded("-").ranks, program.ranks) << text;
+    EXPECT_EQ(loaded(fs::path("-")).ranks, program.ranks) << text;
   }
   for (const std::string text : {"schedule: {name: zb-h1, stages: 2, microbatches: 3}\n", "{}", ""}) {
     const StandardInputText input(text);
     const auto scenario = load_scenario_or_program("-");
     ASSERT_EQ(scenario.has_value(), !text.empty()) << text;
-    if (scenario) EXPECT_EQ(scenario->schedule, text == "{}" ? "" : "zb-h1");
+    if (scenario) {
+      EXPECT_EQ(scenario->schedule, text == "{}" ? "" : "zb-h1");
+    }
   }
 }
 
