@@ -173,6 +173,7 @@ std::string timeline_by_tree(const Timeline& timeline) {
                     {"weight_version", span.action.weight_version},
                     {"start_ns", span.start_ns},
                     {"end_ns", span.end_ns}});
+    if (span.released_ns != kNotReleased) list.back()["released_ns"] = span.released_ns;
   }
   return list.dump(2);
 }

@@ -326,18 +326,19 @@ std::optional<ImportedCsv> read_program(const MappingReader& reader, Problem& pr
     reader.complain("program", fmt::format("expected a .psched or .csv file, got \"{}\"", *name));
     return std::nullopt;
   }
+  const bool names_csv = has_file_suffix(*name, ".csv");
+  const auto dialect = read_dialect(reader);
+  if (dialect && !names_csv && !is_standard_input) {
+    reader.complain("dialect",
+                    fmt::format("goes with a .csv of PyTorch, not with \"{}\"; leave it out", *name));
+    return std::nullopt;
+  }
   const auto text = read_text_file(file.path, file.name);
   if (!text) {
     reader.complain("program", text.error());
     return std::nullopt;
   }
-  const bool is_csv = is_standard_input ? !text->starts_with(kProgramHeader) : has_file_suffix(*name, ".csv");
-  const auto dialect = read_dialect(reader);
-  if (dialect && !is_csv) {
-    reader.complain("dialect",
-                    fmt::format("goes with a .csv of PyTorch, not with \"{}\"; leave it out", *name));
-    return std::nullopt;
-  }
+  const bool is_csv = is_standard_input ? !text->starts_with(kProgramHeader) : names_csv;
   // A .csv may need corrections before it is a program. The notes list them.
   auto imported = is_csv ? import_pytorch_csv(*text, file.name, dialect.value_or(CsvDialect::torch_2_6))
                          : parse_program(*text, file.name).map([](Program program) {

@@ -97,8 +97,8 @@ constexpr auto kTrainingFields = std::to_array<Field<TrainingPart>>({
              "Parts of a layer that its backward pass computes again, by Megatron-LM's names, or the layers "
              "that do so in full. On named devices only.",
          .usual = "none",
-         .form = "`none`, `full`, `{full: 3}`, or one or a list of `selective` (`core_attn`), `norm` "
-                 "(`layernorm`), `activation`, `mlp`, `mla_up_proj`, `moe_act`, `shared_experts`, `moe`",
+         .form = "`none`, `full`, `{full: 3}`, or any of `selective` (`core_attn`), `norm` (`layernorm`), "
+                 "`activation`, `mlp`, `mla_up_proj`, `moe_act`, `shared_experts`, `moe`",
          .schema = R"({"type": ["string", "array", "object"], "items": {"type": "string"}})"}),
     unbound<TrainingPart>(
         {.name = "sequence",

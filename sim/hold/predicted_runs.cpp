@@ -350,6 +350,13 @@ Workload RunPrices::workload(const DeviceConstants& constants) const {
   return with_constants(prices_.work, constants);
 }
 
+bool RunPrices::splits_backward() const {
+  return std::ranges::any_of(experiment_.program.ranks, [](const std::vector<Action>& actions) {
+    return std::ranges::any_of(
+        actions, [](const Action& action) { return action.kind == ActionKind::backward_input; });
+  });
+}
+
 CostTable RunPrices::costs(const DeviceConstants& constants) const {
   CostTable costs = experiment_.costs;
   set_times(costs, prices_, workload(constants));

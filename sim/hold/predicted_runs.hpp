@@ -57,6 +57,8 @@ class RunPrices {
   /// Returns the workload with the constants in its device.
   Workload workload(const DeviceConstants& constants) const;
   const DevicePrices& device_prices() const { return prices_; }
+  /// Returns true if backward passes are divided into I and W.
+  bool splits_backward() const;
   /// Returns the peak bytes of the fullest device. They do not depend on the constants.
   Bytes peak_bytes() const { return peak_bytes_; }
 

@@ -139,8 +139,10 @@ PricedParts priced_parts(const DevicePrices& device, const Workload& work) {
   return priced;
 }
 
-/// Returns the parts of one rank's own work in a step.
-StepSeconds work_of_rank(const PricedParts& priced, const DevicePrices& device, std::int32_t rank) {
+/// Returns the parts of one rank's own work in a step. `passes` is the number of actions of a stage for one
+/// microbatch: F and B, or F, I and W.
+StepSeconds work_of_rank(const PricedParts& priced, const DevicePrices& device, std::int32_t rank,
+                         double passes) {
   const auto microbatches = static_cast<double>(device.microbatches);
   StepSeconds work{};
   for (std::size_t i = 0; i < priced.parts.size(); ++i) {
@@ -148,9 +150,11 @@ StepSeconds work_of_rank(const PricedParts& priced, const DevicePrices& device, 
     for (std::size_t part = 0; part < kStepParts; ++part)
       work[part] += microbatches * priced.parts[i].total(part);
     work[number_of(StepPart::products)] += microbatches * priced.prices[i].deferred_s;
+    work[number_of(StepPart::rest)] += microbatches * passes * priced.prices[i].action_seconds;
   }
   work[number_of(StepPart::reduction)] += priced.step.reduction_s;
   work[number_of(StepPart::optimizer)] += priced.step.optimizer_s;
+  work[number_of(StepPart::rest)] += priced.step.other_s;
   return work;
 }
 
@@ -175,9 +179,11 @@ CostTable scaled_costs(CostTable costs, const PricedParts& priced, const DeviceP
     StageCost& cost = costs.stages[i];
     cost.forward_ns += change_of(parts.forward[part], factor);
     cost.recompute_ns = cost.forward_ns;
-    cost.backward_input_ns += change_of(parts.backward_input[part], factor);
-    cost.backward_weight_ns += change_of(parts.backward_weight[part], factor);
-    cost.backward_ns = cost.backward_input_ns + cost.backward_weight_ns;
+    const Ns input_ns = change_of(parts.backward_input[part], factor);
+    const Ns weight_ns = change_of(parts.backward_weight[part], factor);
+    cost.backward_input_ns += input_ns;
+    cost.backward_weight_ns += weight_ns;
+    cost.backward_ns += input_ns + weight_ns;
     const auto sharing = std::ranges::count(device.rank_of_stage, device.rank_of_stage[i]);
     cost.step_ns += change_of(of_step, factor) / sharing;
     if (part == number_of(StepPart::products)) {
@@ -218,7 +224,7 @@ StepSeconds step_parts(const RunPrices& prices, const DeviceConstants& constants
   const PricedParts priced = priced_parts(device, prices.workload(constants));
   StepSeconds longest{};
   for (const std::int32_t rank : device.rank_of_stage) {
-    const StepSeconds work = work_of_rank(priced, device, rank);
+    const StepSeconds work = work_of_rank(priced, device, rank, prices.splits_backward() ? 3 : 2);
     if (sum_of(work) > sum_of(longest)) longest = work;
   }
   const CostTable costs = prices.costs(constants);

@@ -20,7 +20,7 @@ enum class StepPart : std::uint8_t {
   reduction,    // transfers between copies that nothing hides: gradients, and weights with ZeRO
   bubble,       // waiting for other stages, if messages took no time
   optimizer,    // the update of the weights
-  rest,         // the host, messages between stages, and unexplained time
+  rest,         // the host, time beside the kernels of actions, messages between stages, unexplained time
 };
 template <>
 inline constexpr auto kEnumWords<StepPart> =

@@ -162,7 +162,7 @@ Value value_of(const std::string& type) {
       {"RELEASE", Value::other},     {"RULE", Value::other},      {"LAUNCHER", Value::other},
       {"SIZE", Value::other},        {"WHEN", Value::other},      {"FORM", Value::other},
       {"DEVICE=FILE", Value::other}, {"NAME=N", Value::other},    {"I/N", Value::other},
-      {"PART", Value::other},
+      {"PART", Value::other},        {"R", Value::number},        {"ACTION", Value::other},
   };
   const auto found = kinds.find(type);
   EXPECT_NE(found, kinds.end()) << type << " is a new kind of value: say above whether it is a number";
@@ -176,7 +176,7 @@ const Words kNoNumbers = {"0x2",  "1e999", "nan", "inf",  "-1",    "999999999999
                           "1:30", "one",   "."};
 
 TEST(FlagValues, TheHelpListsAllCommandsAndTheirFlags) {
-  EXPECT_EQ(commands().size(), 20U);
+  EXPECT_EQ(commands().size(), 21U);
   std::size_t flags = 0;
   for (const ListedCommand& command : commands()) flags += command.flags.size();
   EXPECT_GT(flags, 290U);

@@ -75,9 +75,10 @@ PairSpread slow_spread(bool experts) {
     return std::get<DeviceModel>(run.scenario.model).work.model.experts.has_value() != experts;
   });
   const RunsReport report = predict_runs(runs, nullptr, nullptr).value();
-  // The predicted step tells configurations of one job apart. Its errors are averaged over repeats.
+  // The predicted step and the recomputed parts tell configurations of one job apart. Their errors are
+  // averaged over repeats.
   std::map<std::tuple<std::string, std::string, std::string, std::string, std::int64_t, std::int64_t>,
-           std::map<double, std::vector<double>>>
+           std::map<std::pair<double, std::string>, std::vector<double>>>
       jobs;
   for (std::size_t i = 0; i < runs.runs.size(); ++i) {
     const MeasuredRun& run = runs.runs[i];
@@ -86,7 +87,7 @@ PairSpread slow_spread(bool experts) {
         *run.scenario.batch.micro_batch_size * *run.scenario.batch.microbatches * *model.copies;
     jobs[{run.source, run.model + std::to_string(model.work.model.layers.size()), run.device,
           run.precision + std::to_string(model.work.sequence), model.devices, batch}]
-        [report.rows[i].predicted_seconds]
+        [{report.rows[i].predicted_seconds, to_text(model.work.recompute)}]
             .push_back(std::log1p(report.rows[i].error));
   }
   PairSpread spread;
