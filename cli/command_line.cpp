@@ -300,9 +300,10 @@ tl::expected<void, UserError> parse_arguments(CLI::App& root, std::span<const ch
   std::vector<const char*> pointers;
   pointers.reserve(translated.size());
   for (const std::string& argument : translated) pointers.push_back(argument.c_str());
-  if (const auto flag = flag_without_value(pointers); !flag.empty())
+  if (const auto flag = flag_without_value(pointers); !flag.empty()) {
     return bad_input(
         fmt::format("penstock: {}: expected a value after \"=\", got nothing", shown_name(flag)));
+  }
   try {
     root.parse(static_cast<int>(pointers.size()), pointers.data());
   } catch (const CLI::Success&) {

@@ -23,6 +23,7 @@
 #include "scenarios/read/scenario.hpp"
 #include "schedules/check/channel_check.hpp"
 #include "schedules/check/crossed_messages.hpp"
+#include "schedules/check/user_error.hpp"
 #include "schedules/check/validate.hpp"
 #include "schedules/check/weight_versions.hpp"
 #include "schedules/ir/action.hpp"

@@ -17,8 +17,6 @@
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
 #include "cli/subcommand.hpp"
-#include "scenarios/prepare/experiment.hpp"
-#include "scenarios/read/scenario.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/text/program_text.hpp"
 #include "schedules/text/pytorch_csv.hpp"

@@ -167,12 +167,14 @@ inline constexpr auto kEnumWords<RecomputedPart> =
 /// The parts of a layer that its backward pass computes again.
 class LayerRecompute {
  public:
+  // NOLINTBEGIN(readability-identifier-naming): named like the words of an enum
   static const LayerRecompute none;
   static const LayerRecompute selective;
   static const LayerRecompute norm;
   static const LayerRecompute activation;
   static const LayerRecompute mlp;
   static const LayerRecompute full;
+  // NOLINTEND(readability-identifier-naming)
 
   constexpr LayerRecompute() = default;
   constexpr LayerRecompute(std::initializer_list<RecomputedPart> parts) {
@@ -188,12 +190,14 @@ class LayerRecompute {
   static constexpr std::uint32_t bit(RecomputedPart part) { return 1U << static_cast<unsigned>(part); }
   std::uint32_t parts_ = 0;
 };
+// NOLINTBEGIN(readability-identifier-naming): named like the words of an enum
 inline constexpr LayerRecompute LayerRecompute::none{};
 inline constexpr LayerRecompute LayerRecompute::selective{RecomputedPart::selective};
 inline constexpr LayerRecompute LayerRecompute::norm{RecomputedPart::norm};
 inline constexpr LayerRecompute LayerRecompute::activation{RecomputedPart::activation};
 inline constexpr LayerRecompute LayerRecompute::mlp{RecomputedPart::mlp};
 inline constexpr LayerRecompute LayerRecompute::full{RecomputedPart::full};
+// NOLINTEND(readability-identifier-naming)
 
 /// Returns the words of all parts, such as "mla_up_proj+mlp", or "none".
 std::string to_text(LayerRecompute recompute);

@@ -165,6 +165,7 @@ std::vector<std::string> HuggingFaceConfig::words(const KeyNames& names) {
   if (value->kind != Node::Kind::list)
     complain(*value, names.front(), fmt::format("expected a list of words, got {}", describe(*value)));
   std::vector<std::string> words;
+  words.reserve(value->items.size());
   for (const Node& item : value->items) words.push_back(item.text);
   return words;
 }

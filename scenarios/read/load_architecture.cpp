@@ -188,9 +188,10 @@ ArchitecturePart read_config(Node root, std::vector<std::string> ignored, Proble
   note_family(config, family, type);
   ArchitecturePart part{.architecture = architecture_of(config, family), .ignored = std::move(ignored)};
   part.architecture.family = type;
-  if (layer_groups(part.architecture).size() > kMostLayerKinds)
+  if (layer_groups(part.architecture).size() > kMostLayerKinds) {
     config.complain(config.root(), "",
                     fmt::format("expected at most {} kinds of layers, got more", kMostLayerKinds));
+  }
   if (!of_config.found()) refuse_too_large(part.architecture, config.root(), "", of_config);
   // This error comes first, because an unsupported structure often also causes errors about missing sizes.
   refuse_unpriced(config, problem);
@@ -248,9 +249,10 @@ std::optional<ArchitecturePart> part_of(std::string_view text, const NamedFile& 
   if (const Node* sequence = wishes.find("sequence"); is_by_microbatch(sequence)) {
     part.sequences = read_sequences(*sequence, wishes.path_of("sequence"), problem);
     if (!part.sequences.empty()) part.sequence = std::ranges::max(part.sequences);
-    if (part.sequence.value_or(0) > most_tokens)
+    if (part.sequence.value_or(0) > most_tokens) {
       wishes.complain("sequence",
                       fmt::format("expected at most {} tokens, which have positions", most_tokens));
+    }
   } else {
     part.sequence = wishes.integer("sequence", {.least = 1, .most = most_tokens});
   }

@@ -34,6 +34,7 @@
 #include "scenarios/read/reader.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "scenarios/read/schema.hpp"
+#include "schedules/ir/action.hpp"
 #include "text/numbers.hpp"
 #include "topology/device_types.hpp"
 #include "topology/presets.hpp"

@@ -152,9 +152,10 @@ RankBytes rank_bytes(const PartSums& sums, const PartCost& layer, const RankOutl
   RankBytes fullest;
   for (const HeldMoment& moment : rank.moments) {
     double held = std::numeric_limits<double>::infinity();
-    for (std::size_t i = 0; i < rank.stages.size(); ++i)
+    for (std::size_t i = 0; i < rank.stages.size(); ++i) {
       held = std::min(held, moment.live[i] * layer.kept - moment.waiting[i] * layer.released_by_input +
                                 (moment.gradients[i] ? layer.gradients : 0));
+    }
     // Only the first and the last stage may have no layer.
     const std::size_t running = index(rank.stages[index(moment.running)]);
     const bool is_inner = running > 0 && running + 1 < stages;

@@ -131,20 +131,21 @@ std::string words_of(const tl::expected<std::int32_t, std::string>& devices) {
   return devices ? std::to_string(*devices) + " devices" : devices.error();
 }
 
+/// Ends the process with 0 if a child and this process count the same devices.
+[[noreturn]] void count_twice_and_exit() {
+  const std::string by_child =
+      words_of(cuda_device_count_by_child().map([](const CudaDeviceCount& count) { return count.devices; }));
+  const std::string here = words_of(
+      cuda_devices().map([](const auto& devices) { return static_cast<std::int32_t>(devices.size()); }));
+  std::cerr << "the child: " << by_child << "; this process: " << here;
+  std::exit(by_child == here ? 0 : 1);  // NOLINT(concurrency-mt-unsafe): no other thread runs
+}
+
 // A child cannot use CUDA if its parent has started it, and the tests above start it where a GPU is. A death
 // test in the thread-safe style runs its statement in a new process of this program.
 TEST(CudaDevices, AChildCountsTheSameDevices) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  EXPECT_EXIT(
-      {
-        const std::string by_child = words_of(
-            cuda_device_count_by_child().map([](const CudaDeviceCount& count) { return count.devices; }));
-        const std::string here = words_of(cuda_devices().map(
-            [](const auto& devices) { return static_cast<std::int32_t>(devices.size()); }));
-        std::cerr << "the child: " << by_child << "; this process: " << here;
-        std::exit(by_child == here ? 0 : 1);  // NOLINT(concurrency-mt-unsafe): no other thread runs
-      },
-      testing::ExitedWithCode(0), "the child: .+; this process: .+");
+  EXPECT_EXIT(count_twice_and_exit(), testing::ExitedWithCode(0), "the child: .+; this process: .+");
 }
 
 TEST(GreenContexts, WithoutADriverTheMissingFunctionIsNamed) {

@@ -75,8 +75,8 @@ PairSpread slow_spread(bool experts) {
     return std::get<DeviceModel>(run.scenario.model).work.model.experts.has_value() != experts;
   });
   const RunsReport report = predict_runs(runs, nullptr, nullptr).value();
-  // The predicted step and the recomputed parts tell configurations of one job apart. Their errors are
-  // averaged over repeats.
+  // The predicted step, the schedule and the recomputed parts tell configurations of one job apart. Their
+  // errors are averaged over repeats.
   std::map<std::tuple<std::string, std::string, std::string, std::string, std::int64_t, std::int64_t>,
            std::map<std::pair<double, std::string>, std::vector<double>>>
       jobs;
@@ -87,7 +87,7 @@ PairSpread slow_spread(bool experts) {
         *run.scenario.batch.micro_batch_size * *run.scenario.batch.microbatches * *model.copies;
     jobs[{run.source, run.model + std::to_string(model.work.model.layers.size()), run.device,
           run.precision + std::to_string(model.work.sequence), model.devices, batch}]
-        [{report.rows[i].predicted_seconds, to_text(model.work.recompute)}]
+        [{report.rows[i].predicted_seconds, run.scenario.schedule + to_text(model.work.recompute)}]
             .push_back(std::log1p(report.rows[i].error));
   }
   PairSpread spread;
