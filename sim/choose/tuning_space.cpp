@@ -234,21 +234,27 @@ class Space {
       now_.microbatches = static_cast<std::int32_t>(request_.global_batch_size / together);
       reach(Step::batched);
       for (const LayerRecompute recompute : kRecomputes) {
-        if (!allows(choices_.recompute, recompute)) continue;
-        // A fused kernel of attention stores nothing that selective recomputation could compute again, so it
-        // is priced as none.
-        const bool is_none =
-            recompute == LayerRecompute::selective && traits_of(work_.framework).fused_attention;
-        if (is_none && allows(choices_.recompute, LayerRecompute::none)) continue;
+        if (!allows(choices_.recompute, recompute) || is_twin_of_none(recompute)) continue;
         now_.recompute = recompute;
-        for (const std::int32_t sharding : kShardings) {
-          if (!allows(choices_.sharding, sharding)) continue;
-          if (sharding > 0 && now_.data * now_.context == 1) continue;
-          now_.sharding = sharding;
-          reach(Step::sharded);
-          add_schedules();
-        }
+        add_shardings();
       }
+    }
+  }
+
+  /// Returns true if `recompute` is priced as none, and none is allowed: a fused kernel of attention stores
+  /// nothing that selective recomputation could compute again.
+  bool is_twin_of_none(LayerRecompute recompute) const {
+    return recompute == LayerRecompute::selective && traits_of(work_.framework).fused_attention &&
+           allows(choices_.recompute, LayerRecompute::none);
+  }
+
+  void add_shardings() {
+    for (const std::int32_t sharding : kShardings) {
+      if (!allows(choices_.sharding, sharding)) continue;
+      if (sharding > 0 && now_.data * now_.context == 1) continue;
+      now_.sharding = sharding;
+      reach(Step::sharded);
+      add_schedules();
     }
   }
 
