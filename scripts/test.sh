@@ -126,7 +126,6 @@ run_tests all-but-timing --label-exclude timing
 # Measured times on a machine that others use, too: the best of three runs counts.
 run_tests timing --label-regex timing --repeat until-pass:3
 check "install and use" install_check
-check "Python package" scripts/wheel.sh
 check "readers under sanitizers" sanitized_readers
 check "threads under the thread sanitizer" threads_watched
 finish

@@ -32,9 +32,9 @@ constexpr std::size_t kMostRows = 32;   // ranks in the table
 constexpr std::size_t kMostLinks = 12;  // lines of a chain
 
 /// The unit of all times of a text, so that they can be compared at sight. It suits the makespan.
-class TimeUnit {
+class TimeForm {
  public:
-  explicit TimeUnit(Ns makespan_ns) {
+  explicit TimeForm(Ns makespan_ns) {
     if (makespan_ns >= 100'000'000'000) {
       unit_ = {1e9, "s"};
     } else if (makespan_ns >= 1'000'000) {
@@ -61,7 +61,7 @@ double part_of(Ns part, Ns whole) {
 }
 
 /// Returns what the line of a cause says about its place.
-std::string where_text(const BillLine& line, const TimeUnit& unit) {
+std::string where_text(const BillLine& line, const TimeForm& unit) {
   if (line.cause == "fill" || line.cause == "drain") return "any order on these ranks needs it";
   if (line.cause == "order") return "the order of the lists";
   if (line.cause == "barrier") return "ranks wait for each other between iterations";
@@ -77,7 +77,7 @@ std::string where_text(const BillLine& line, const TimeUnit& unit) {
   return fmt::format("{}", fmt::join(items, ", "));
 }
 
-std::string bill_text(const Explanation& why, const TimeUnit& unit, std::size_t width) {
+std::string bill_text(const Explanation& why, const TimeForm& unit, std::size_t width) {
   std::vector<const BillLine*> lines;
   for (const BillLine& line : why.bill) {
     if (line.idle_ns != 0 || !line.items.empty()) lines.push_back(&line);
@@ -106,7 +106,7 @@ std::string peak_text(const Explanation& why, const Lever& lever) {
                      lever.fits ? "" : ", which its device does not have");
 }
 
-std::string levers_text(const Explanation& why, const TimeUnit& unit, std::size_t width) {
+std::string levers_text(const Explanation& why, const TimeForm& unit, std::size_t width) {
   if (why.levers.empty() && why.smaller_levers == 0) return "";
   Table table{.columns = {"what to mend first", "makespan", "gain", ""}, .rows = {}};
   for (const Lever& lever : why.levers) {
@@ -144,7 +144,7 @@ std::vector<const IdleInterval*> longest_waits(const Explanation& why) {
   return longest;
 }
 
-std::string ranks_text(const Explanation& why, const TimeUnit& unit, std::size_t width) {
+std::string ranks_text(const Explanation& why, const TimeForm& unit, std::size_t width) {
   CauseTimes present{};
   for (const RankIdle& rank : why.rank_idle) {
     for (std::size_t c = 0; c < kIdleCauses; ++c) present[c] |= rank.causes[c] != 0 ? 1 : 0;
@@ -177,7 +177,7 @@ std::string ranks_text(const Explanation& why, const TimeUnit& unit, std::size_t
 }
 
 /// Returns the parts of an interval: "fill 6.750 ms, imbalance 0.750 ms, less 0.100 ms of variation".
-std::string parts_text(const IdleInterval& interval, const TimeUnit& unit) {
+std::string parts_text(const IdleInterval& interval, const TimeForm& unit) {
   std::vector<std::pair<Ns, std::string_view>> parts = {{interval.ideal_ns, to_text(interval.phase)}};
   for (std::size_t c = 0; c < kIdleCauses; ++c)
     parts.emplace_back(interval.causes[c], to_text(static_cast<IdleCause>(c)));
@@ -190,7 +190,7 @@ std::string parts_text(const IdleInterval& interval, const TimeUnit& unit) {
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
-std::string link_text(const ChainLink& link, const TimeUnit& unit) {
+std::string link_text(const ChainLink& link, const TimeForm& unit) {
   const auto says = [&] {
     switch (link.what) {
       case ChainKind::compute:
@@ -211,7 +211,7 @@ std::string link_text(const ChainLink& link, const TimeUnit& unit) {
   return fmt::format("  {:>11} .. {:>11}  {}\n", unit.text(link.from_ns), unit.text(link.to_ns), says());
 }
 
-std::string interval_text(const IdleInterval& interval, const TimeUnit& unit) {
+std::string interval_text(const IdleInterval& interval, const TimeForm& unit) {
   std::string text =
       fmt::format("rank {} idle {} {} ({} .. {}): {}\n", interval.rank,
                   unit.text(interval.end_ns - interval.start_ns), end_text(interval),
@@ -244,7 +244,7 @@ bool ShownIntervals::shows(const IdleInterval& interval) const {
 }
 
 std::string explanation_to_text(const Explanation& why, const ShownIntervals& shown, std::size_t width) {
-  const TimeUnit unit(why.makespan_ns);
+  const TimeForm unit(why.makespan_ns);
   std::string text;
   if (!shown.shows_all()) {
     for (const IdleInterval& interval : why.intervals) {

@@ -32,6 +32,7 @@
 #include "scenarios/pricing/stage_prices.hpp"
 #include "scenarios/pricing/workload.hpp"
 #include "scenarios/read/scenario.hpp"
+#include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/return_if_error.hpp"
@@ -277,6 +278,7 @@ tl::expected<StageFigures, std::string> figures_by_sequence(const DevicePrices& 
         &StageFigures::kept, &StageFigures::released_by_input, &StageFigures::recomputed,
         &StageFigures::recomputed_at_once, &StageFigures::transient, &StageFigures::activation}) {
     std::vector<PerStage<std::int64_t>> of_microbatches;
+    of_microbatches.reserve(microbatches.size());
     for (const StageFigures* microbatch : microbatches) of_microbatches.push_back(microbatch->*figure);
     set_by_microbatch(mean.*figure, of_microbatches);
   }

@@ -60,7 +60,7 @@ namespace {
 
 std::int64_t global_batch(const Scenario& run);
 
-bool has_experts(const MeasuredRun& run) {
+bool trains_experts(const MeasuredRun& run) {
   return std::get<DeviceModel>(run.scenario.model).work.model.experts.has_value();
 }
 
@@ -103,7 +103,7 @@ std::vector<std::vector<MeasuredConfiguration>> jobs_with_pairs(const MeasuredRu
   std::map<Job, std::vector<MeasuredConfiguration>> jobs;
   for (std::size_t i = 0; i < runs.runs.size(); ++i) {
     const MeasuredRun& run = runs.runs[i];
-    if (has_experts(run) != experts) continue;
+    if (trains_experts(run) != experts) continue;
     std::vector<MeasuredConfiguration>& known = jobs[job_of(run)];
     auto own = std::ranges::find_if(known, [&](const MeasuredConfiguration& one) {
       return is_repeat(runs.runs[one.run].scenario, run.scenario);
@@ -147,7 +147,7 @@ std::tuple<bool, bool, bool, double, bool, double> distance_of(const MeasuredRun
   // Among models of nearly the same size, one that is sharded in the same way is nearer.
   return {run.device != work.device.name,
           run.precision != to_text(work.precision),
-          has_experts(run) != work.model.experts.has_value(),
+          trains_experts(run) != work.model.experts.has_value(),
           std::round(larger),
           is_fully_sharded(run.scenario) != (best.sharding == 3),
           doublings(static_cast<double>(model.devices), static_cast<double>(device_count(best)))};
@@ -173,9 +173,9 @@ NearestRun nearest_run(const MeasuredRun& run, const TuneRequest& request, doubl
     nearest.none = work.device.name;
   } else if (run.precision != to_text(work.precision)) {
     nearest.none = fmt::format("{} on {}", to_text(work.precision), work.device.name);
-  } else if (has_experts(run) != work.model.experts.has_value()) {
+  } else if (trains_experts(run) != work.model.experts.has_value()) {
     nearest.none = fmt::format("{} on {} {} experts", to_text(work.precision), work.device.name,
-                               has_experts(run) ? "without" : "with");
+                               trains_experts(run) ? "without" : "with");
   }
   return nearest;
 }

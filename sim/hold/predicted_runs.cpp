@@ -38,6 +38,7 @@
 #include "scenarios/pricing/workload.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/check/flat_program.hpp"
+#include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "sim/engines/compile.hpp"
 #include "sim/engines/evaluate.hpp"

@@ -40,7 +40,7 @@ namespace penstock {
 
 namespace {
 
-using Event = nlohmann::json;
+using LogRecord = nlohmann::json;
 
 bool is_letter(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
@@ -261,24 +261,24 @@ void add_arguments(std::string_view line, TrainingArguments& arguments) {
 // --- lines of steps ---------------------------------------------------------------------------------------
 
 /// Returns MLPerf's event in a line, or nothing if the line has none.
-std::optional<Event> event_of(std::string_view line) {
+std::optional<LogRecord> event_of(std::string_view line) {
   constexpr std::string_view kMark = ":::MLLOG ";
   const std::size_t at = line.find(kMark);
   if (at == std::string_view::npos) return std::nullopt;
-  Event event = Event::parse(line.substr(at + kMark.size()), nullptr, false);
+  LogRecord event = LogRecord::parse(line.substr(at + kMark.size()), nullptr, false);
   if (!event.is_object() || !event.contains("key") || !event["key"].is_string()) return std::nullopt;
   return event;
 }
 
-std::optional<double> number_in(const Event& object, const char* key) {
+std::optional<double> number_in(const LogRecord& object, const char* key) {
   if (!object.is_object() || !object.contains(key) || !object[key].is_number()) return std::nullopt;
   return object[key].get<double>();
 }
 
 /// Reads an event of MLPerf: the rate since the previous one, or an argument.
-std::optional<LoggedSteps> mlperf_steps(const Event& event, TrainingArguments& arguments) {
+std::optional<LoggedSteps> mlperf_steps(const LogRecord& event, TrainingArguments& arguments) {
   const auto key = event["key"].get<std::string>();
-  const Event value = event.contains("value") ? event["value"] : Event();
+  const LogRecord value = event.contains("value") ? event["value"] : LogRecord();
   if (key != "tracked_stats") {
     for (const Spelling& one : kSpellings) {
       if (one.spelling == key && value.is_number())
@@ -288,7 +288,7 @@ std::optional<LoggedSteps> mlperf_steps(const Event& event, TrainingArguments& a
   }
   const auto rate = number_in(value, "throughput");
   if (!rate) return std::nullopt;
-  const Event data = event.contains("metadata") ? event["metadata"] : Event();
+  const LogRecord data = event.contains("metadata") ? event["metadata"] : LogRecord();
   auto last = number_in(data, "step");
   if (!last) last = number_in(data, "samples_count");
   return LoggedSteps{.last = static_cast<std::int64_t>(last.value_or(0)), .figure = *rate};
