@@ -180,9 +180,10 @@ std::optional<LowerBounds> ConfigurationPrices::quick_bounds(const Configuration
 const ScheduleOutline& ConfigurationPrices::whole_of(const ScheduleOutline& outline,
                                                      std::int32_t microbatches) {
   if (microbatches <= outline.units || !holds_all_units(outline)) return outline;
-  if (whole_.of != &outline || whole_.microbatches != microbatches)
+  if (whole_.of != &outline || whole_.microbatches != microbatches) {
     whole_ = {
         .of = &outline, .microbatches = microbatches, .outline = outline_of_whole(outline, microbatches)};
+  }
   return whole_.outline;
 }
 
