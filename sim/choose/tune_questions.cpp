@@ -58,19 +58,8 @@ namespace penstock {
 
 namespace {
 
-std::int64_t global_batch(const Scenario& run);
-
 bool trains_experts(const MeasuredRun& run) {
   return std::get<DeviceModel>(run.scenario.model).work.model.experts.has_value();
-}
-
-/// Returns true if two runs of one job measured the same configuration.
-bool is_repeat(const Scenario& a, const Scenario& b) {
-  const auto& one = std::get<DeviceModel>(a.model);
-  const auto& other = std::get<DeviceModel>(b.model);
-  return one.work == other.work && one.split == other.split && one.copies == other.copies &&
-         a.schedule == b.schedule && a.shape == b.shape &&
-         a.batch.micro_batch_size == b.batch.micro_batch_size;
 }
 
 /// A configuration that was measured, perhaps several times.
@@ -82,32 +71,15 @@ struct MeasuredConfiguration {
   double mean_log_seconds() const { return log_seconds / static_cast<double>(repeats); }
 };
 
-/// What all configurations of a job have in common.
-using Job = std::tuple<std::string, std::string, std::string, std::string, std::int64_t, std::int64_t,
-                       std::int64_t, std::size_t>;
-
-Job job_of(const MeasuredRun& run) {
-  const auto& model = std::get<DeviceModel>(run.scenario.model);
-  return {run.source,
-          run.model,
-          run.device,
-          run.precision,
-          model.devices,
-          model.work.sequence,
-          global_batch(run.scenario),
-          model.work.model.layers.size()};
-}
-
 /// Returns the configurations of each job that has at least two.
 std::vector<std::vector<MeasuredConfiguration>> jobs_with_pairs(const MeasuredRuns& runs, bool experts) {
-  std::map<Job, std::vector<MeasuredConfiguration>> jobs;
+  std::map<MeasuredJob, std::vector<MeasuredConfiguration>> jobs;
   for (std::size_t i = 0; i < runs.runs.size(); ++i) {
     const MeasuredRun& run = runs.runs[i];
     if (trains_experts(run) != experts) continue;
     std::vector<MeasuredConfiguration>& known = jobs[job_of(run)];
-    auto own = std::ranges::find_if(known, [&](const MeasuredConfiguration& one) {
-      return is_repeat(runs.runs[one.run].scenario, run.scenario);
-    });
+    auto own = std::ranges::find_if(
+        known, [&](const MeasuredConfiguration& one) { return is_repeat(runs.runs[one.run], run); });
     if (own == known.end()) own = known.insert(known.end(), {.run = i});
     own->log_seconds += std::log(run.step_seconds);
     ++own->repeats;

@@ -15,6 +15,7 @@
 #include <atomic>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <iterator>
 #include <map>
@@ -115,6 +116,15 @@ std::vector<RunGroup> classes_of(const MeasuredRuns& runs, const std::vector<Pre
 bool is_repeat(const MeasuredRun& a, const MeasuredRun& b) {
   return a.scenario.model == b.scenario.model && a.scenario.schedule == b.scenario.schedule &&
          a.scenario.shape == b.scenario.shape && a.scenario.batch == b.scenario.batch;
+}
+
+MeasuredJob job_of(const MeasuredRun& run) {
+  const DeviceModel& model = std::get<DeviceModel>(run.scenario.model);
+  const Batch& batch = run.scenario.batch;
+  const std::int64_t samples =
+      batch.micro_batch_size.value_or(1) * batch.microbatches.value_or(1) * model.copies.value_or(1);
+  return {run.source,    run.model,           run.device, run.precision, model.work.model.layers.size(),
+          model.devices, model.work.sequence, samples};
 }
 
 namespace {

@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -149,6 +150,13 @@ struct RunsReport {
 
 /// Returns whether two rows measure the same configuration, whatever release or time they have.
 bool is_repeat(const MeasuredRun& a, const MeasuredRun& b);
+
+/// The properties that all configurations of a job share: source, model, device, precision, layers, devices,
+/// tokens of a sample, and samples of a step.
+using MeasuredJob = std::tuple<std::string, std::string, std::string, std::string, std::size_t, std::int64_t,
+                               std::int64_t, std::int64_t>;
+/// Returns the job of a row.
+MeasuredJob job_of(const MeasuredRun& run);
 
 /// Returns the class of a run. Predictions of one class use the same terms.
 std::string class_of(const MeasuredRun& run);

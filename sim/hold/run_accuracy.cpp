@@ -11,20 +11,16 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <cstdint>
 #include <map>
 #include <optional>
 #include <span>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 #include <boost/math/distributions/students_t.hpp>
 
-#include "scenarios/model/model.hpp"
-#include "scenarios/read/scenario.hpp"
 #include "sim/engines/parallel_loop.hpp"
 #include "sim/hold/measured_runs.hpp"
 #include "sim/hold/predicted_runs.hpp"
@@ -94,19 +90,6 @@ std::vector<ExplainedRun> explain_runs(const PricedRuns& runs, const RunsReport&
 
 namespace {
 
-/// What two configurations must share to do the same job: source, model, device, precision, layers, devices,
-/// tokens of a sample, and samples of a step.
-using JobOfPair = std::tuple<std::string, std::string, std::string, std::string, std::size_t, std::int64_t,
-                             std::int64_t, std::int64_t>;
-JobOfPair job_of_pair(const MeasuredRun& run) {
-  const DeviceModel& model = std::get<DeviceModel>(run.scenario.model);
-  const Batch& batch = run.scenario.batch;
-  const std::int64_t samples =
-      batch.micro_batch_size.value_or(1) * batch.microbatches.value_or(1) * model.copies.value_or(1);
-  return {run.source,    run.model,           run.device, run.precision, model.work.model.layers.size(),
-          model.devices, model.work.sequence, samples};
-}
-
 template <typename NameOf>
 std::vector<PairCount> counted(std::span<const RunPair> pairs, const NameOf& name_of) {
   std::map<std::string, PairCount> counts;
@@ -128,9 +111,9 @@ std::vector<PairCount> counted(std::span<const RunPair> pairs, const NameOf& nam
 std::vector<RunPair> run_pairs(const MeasuredRuns& runs, const RunsReport& report) {
   std::vector<RunPair> pairs;
   for (std::size_t i = 0; i < runs.runs.size(); ++i) {
-    const JobOfPair job = job_of_pair(runs.runs[i]);
+    const MeasuredJob job = job_of(runs.runs[i]);
     for (std::size_t j = i + 1; j < runs.runs.size(); ++j) {
-      if (job_of_pair(runs.runs[j]) != job || is_repeat(runs.runs[i], runs.runs[j])) continue;
+      if (job_of(runs.runs[j]) != job || is_repeat(runs.runs[i], runs.runs[j])) continue;
       RunPair pair{.faster = i, .slower = j};
       if (report.rows[j].measured_seconds < report.rows[i].measured_seconds)
         std::swap(pair.faster, pair.slower);
