@@ -58,7 +58,7 @@ inline constexpr auto kEnumWords<IdlePhase> = std::to_array<EnumWord<IdlePhase>>
     {{IdlePhase::fill, "fill"}, {IdlePhase::order, "order"}, {IdlePhase::drain, "drain"}});
 inline constexpr std::size_t kIdlePhases = kEnumWords<IdlePhase>.size();
 
-/// What happened during one link of a chain.
+/// The kind of event during one link of a chain.
 enum class ChainKind : std::uint8_t {
   compute,     // a rank computed
   transfer,    // a message occupied its channel

@@ -39,7 +39,7 @@ namespace {
 
 /// A stage has three durations. Rounding each to whole nanoseconds removes at most this much from them.
 constexpr double kRoundedNs = 1.5;
-/// The same for the bytes of one stage that are counted once.
+/// Rounding the bytes of one stage that are counted once removes at most this much from them.
 constexpr double kRoundedBytes = 2;
 /// The part that remains of a sum whose terms were added in another order.
 constexpr double kOfSum = 1 - 1e-9;

@@ -204,7 +204,7 @@ Ns end_before(const IdlePart& part, const GraphTimes& times) {
   return part.previous == kNoCauseNode ? 0 : times.moments()[end_of(part.previous)];
 }
 
-/// What is known at one value of l.
+/// The results of the passes at one value of l.
 struct Sample {
   std::vector<double> derivatives;  // for each start, one entry for each cause
   std::vector<Ns> starts;           // multiplied like all times of the sample

@@ -31,8 +31,8 @@ struct CausedRun {
   CauseGraph graph{};
   RealDurations durations{};
   GraphCosts costs{};
-  /// What barriers, blocking channels and limited capacity add to the ideal makespan. A line is absent if the
-  /// run has no such rule.
+  /// The times that barriers, blocking channels and limited capacity add to the ideal makespan. A line is
+  /// absent if the run has no such rule.
   std::vector<BillLine> rules{};
 };
 

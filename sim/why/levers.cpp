@@ -51,7 +51,7 @@ double gain_of(Ns before, Ns after) {
   return before == 0 ? 0 : static_cast<double>(before - after) / static_cast<double>(before);
 }
 
-/// What a lever takes off the costs of one node.
+/// The times by which a lever shortens one node.
 struct Saving {
   Ns compute = 0;
   Ns hold = 0;

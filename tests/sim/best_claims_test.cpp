@@ -1,5 +1,5 @@
-// What a better configuration than a measured run gains, through which part of the step, and whether the gain
-// is believable.
+// Tests of claims that a configuration is faster than a measured run: the gain, the part of the step that it
+// comes from, and whether it is believable.
 
 #include "sim/choose/best_claims.hpp"
 

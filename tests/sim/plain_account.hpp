@@ -12,7 +12,7 @@
 
 namespace penstock {
 
-/// What each cause adds to the makespan, in nanoseconds.
+/// The time that each cause adds to the makespan, in nanoseconds.
 using PlainShares = std::array<double, kIdleCauses>;
 
 /// Returns the mean of the derivatives of the makespan by l, at the middles of `samples` equal steps, split

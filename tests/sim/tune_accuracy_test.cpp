@@ -1,4 +1,4 @@
-// What `tune` says about the accuracy of its answer: the ratio error of measured pairs and the nearest
+// Tests of the accuracy that `tune` states for its answer: the ratio error of measured pairs and the nearest
 // measured run.
 
 #include <cmath>

@@ -463,7 +463,7 @@ TEST(WhyRandom, AllPartsAddUpForEveryGenerator) {
   }
 }
 
-/// What each cause adds to the makespan, as the account has it.
+/// Returns the time that each cause adds to the makespan, from the account.
 PlainShares shares_of(const CausedRun& run) {
   const Account account = account_of(run.graph, run.flat, run.costs, 64);
   PlainShares shares{};
