@@ -37,7 +37,7 @@ namespace {
 constexpr std::string_view kFooter =
     R"(Exit status: 0 ok; 1 a check failed (invalid, hanging, crossed messages, over a tolerance, out of
 memory with --fail-on-oom); 2 bad input; 3 a fault of penstock itself; 4 a run that failed for want of
-a process, peer, device or port; 77 a part that is not there.
+a process, peer, device or port; 5 measurements too noisy to tell; 77 a part that is not there.
 
 Examples:
   penstock simulate --schedule 1f1b --pp-size 4 --num-microbatches 8
@@ -263,6 +263,7 @@ std::vector<Command> add_commands(CLI::App& root, const Invocation& invocation) 
           model_command(root),
           run_command(root, invocation),
           calibrate_command(root, invocation),
+          validate_command(root, invocation),
           selftest_command(root, invocation),
           profile_command(root, invocation),
           compare_command(root),

@@ -15,6 +15,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -120,7 +121,7 @@ struct MeasurementPlan {
 /// steady enough.
 OrRunError<Measurement> measurement_of(const Scenario& scenario, const Program& like,
                                        const MeasurementPlan& plan, const CalibrationOptions& options,
-                                       const CalibrationRun& run) {
+                                       const CalibrationRun& run, const BytesOfStages& bytes_of) {
   // If both forms of the backward are measured, each form occurs only in every second microbatch. Therefore
   // twice as many microbatches are needed.
   const std::int32_t turns = plan.backward == BackwardForm::both ? 2 : 1;
@@ -129,13 +130,16 @@ OrRunError<Measurement> measurement_of(const Scenario& scenario, const Program& 
   const std::int32_t drain = plan.load == CalibrationLoad::busy ? like.stage_count() : 0;
   const CountedMicrobatches counted{.first = turns * options.warmup,
                                     .last = turns * (options.warmup + options.samples)};
-  auto program = calibration_program(like, {.load = plan.load,
+  auto experiment = calibration_experiment(scenario, like,
+                                           {.load = plan.load,
                                             .microbatches = counted.last + drain,
                                             .backward = plan.backward,
-                                            .recomputes = plan.recomputes});
-  if (!program) return refused(std::move(program.error()));
-  const auto experiment = prepared_by(with_program(scenario, *std::move(program), plan.micro_batch_size));
-  if (!experiment) return tl::unexpected(experiment.error());
+                                            .recomputes = plan.recomputes},
+                                           plan.micro_batch_size);
+  if (!experiment) return tl::unexpected(std::move(experiment.error()));
+  // The bytes of a hop are those that the modules send, and not those that the scenario states.
+  if (const auto bytes = bytes_of ? bytes_of(*experiment) : std::vector<StageBytes>{}; !bytes.empty())
+    experiment->costs = with_stage_bytes(std::move(experiment->costs), experiment->program, bytes);
   std::optional<Measurement> steadiest;
   for (std::int32_t attempt = 0; attempt < options.attempts; ++attempt) {
     const auto result = run(*experiment);
@@ -160,7 +164,8 @@ struct Gathered {
   std::map<StageKind, std::vector<KindAtSize>> kinds;
   std::vector<Ns> alone_launches;
   std::vector<Ns> busy_launches;
-  std::vector<Hop> hops;
+  std::vector<Hop> alone_hops;
+  std::vector<Hop> busy_hops;
   std::string engine;
   std::vector<std::string> notes;
   std::vector<Bytes> peak_bytes;
@@ -185,9 +190,8 @@ void gather(Gathered& all, const MeasurementPlan& plan, bool is_own_form, Measur
   std::vector<Ns>& launches = alone ? all.alone_launches : all.busy_launches;
   for (const auto& [stage, times] : measured.samples.launches)
     launches.insert(launches.end(), times.begin(), times.end());
-  const std::vector<Hop>& hops = measured.samples.hops;
-  // A hop of a busy run would include the time in which the receiver finishes its own work.
-  if (alone) all.hops.insert(all.hops.end(), hops.begin(), hops.end());
+  std::vector<Hop>& hops = alone ? all.alone_hops : all.busy_hops;
+  hops.insert(hops.end(), measured.samples.hops.begin(), measured.samples.hops.end());
   if (!alone && all.notes.empty()) {
     all.notes = std::move(measured.notes);
     all.peak_bytes = std::move(measured.peak_bytes);
@@ -197,7 +201,7 @@ void gather(Gathered& all, const MeasurementPlan& plan, bool is_own_form, Measur
 /// Measures every size alone and busy, in each form of backward passes, in ascending order of size.
 OrRunError<Gathered> gathered_of(const Scenario& scenario, const Program& like,
                                  const std::vector<std::int64_t>& sizes, const CalibrationOptions& options,
-                                 const CalibrationRun& run) {
+                                 const CalibrationRun& run, const BytesOfStages& bytes_of) {
   Gathered all;
   const NeededKinds needed = needed_kinds(like);
   const std::vector<BackwardForm> forms = forms_of(needed, options.kinds);
@@ -206,13 +210,27 @@ OrRunError<Gathered> gathered_of(const Scenario& scenario, const Program& like,
       for (const BackwardForm form : forms) {
         const MeasurementPlan plan{
             .load = load, .backward = form, .recomputes = needed.recompute, .micro_batch_size = size};
-        auto measured = measurement_of(scenario, like, plan, options, run);
+        auto measured = measurement_of(scenario, like, plan, options, run, bytes_of);
         if (!measured) return tl::unexpected(std::move(measured.error()));
         gather(all, plan, form == forms.front(), *std::move(measured));
       }
     }
   }
   return all;
+}
+
+/// The least number of busy hops of one size from which a time is taken.
+constexpr std::int64_t kEnoughHops = 5;
+
+/// Returns true if the busy runs have enough hops between the same ranks and of the same sizes as the alone
+/// runs. In a busy run, a rank that always has other work shows no hop.
+bool measures_all_hops(const Gathered& all) {
+  std::map<std::tuple<std::int32_t, std::int32_t, Bytes>, std::int64_t> counts;
+  for (const Hop& hop : all.busy_hops) ++counts[{hop.from_rank, hop.to_rank, hop.bytes}];
+  return std::ranges::all_of(all.alone_hops, [&](const Hop& hop) {
+    const auto found = counts.find({hop.from_rank, hop.to_rank, hop.bytes});
+    return found != counts.end() && found->second >= kEnoughHops;
+  });
 }
 
 /// Fits a line through the means of all sizes that were measured under this load.
@@ -282,13 +300,11 @@ tl::expected<Calibration, UserError> calibrate(const Scenario& scenario, const C
   if (!sizes) return refused(sizes.error());
   const Program& like = reference->program;
   // The scenario with the calibration's own program and placement gives the bytes of the measured model.
-  auto program = calibration_program(like, {});
-  if (!program) return refused(std::move(program.error()));
-  auto own = prepared_by(with_program(*planned, *std::move(program), own_size));
+  auto own = calibration_experiment(*planned, like, {}, own_size);
   if (!own) return tl::unexpected(own.error());
   const std::vector<StageBytes> bytes = bytes_of ? bytes_of(*own) : std::vector<StageBytes>{};
   if (!bytes.empty()) own->costs = with_stage_bytes(std::move(own->costs), own->program, bytes);
-  auto gathered = gathered_of(*planned, like, *sizes, options, run);
+  auto gathered = gathered_of(*planned, like, *sizes, options, run, bytes_of);
   if (!gathered) return tl::unexpected(std::move(gathered.error()));
 
   Calibration calibration{.scenario = reference->name,
@@ -302,14 +318,24 @@ tl::expected<Calibration, UserError> calibrate(const Scenario& scenario, const C
                           .counted_bytes = !bytes.empty(),
                           .notes = std::move(gathered->notes)};
   if (gathered->spread > options.steady) calibration.notes.push_back(spread_note(gathered->spread));
+  const bool busy = options.load == CalibrationLoad::busy && measures_all_hops(*gathered);
   calibration.links =
-      fitted_links(gathered->hops, planned->cluster, reference->cluster, calibration.alone_launch.median_ns);
+      fitted_links(busy ? gathered->busy_hops : gathered->alone_hops, planned->cluster, reference->cluster,
+                   (busy ? calibration.busy_launch : calibration.alone_launch).median_ns);
   calibration.cluster = calibrated_cluster(planned->cluster, calibration.links);
   calibration.stages = calibrated_stages(*gathered, like.stage_count());
   CalibratedModel model = calibrated_model(calibration, *own, needed_kinds(like));
   calibration.model = std::move(model.figures);
   calibration.notes.insert(calibration.notes.end(), model.notes.begin(), model.notes.end());
   return calibration;
+}
+
+tl::expected<Experiment, UserError> calibration_experiment(const Scenario& scenario, const Program& like,
+                                                           const CalibrationShape& shape,
+                                                           std::int64_t micro_batch_size) {
+  auto program = calibration_program(like, shape);
+  if (!program) return refused(std::move(program.error()));
+  return prepared_by(with_program(scenario, *std::move(program), micro_batch_size));
 }
 
 // Generates the programs that a calibration runs. A published schedule gives one list of actions for each

@@ -53,6 +53,12 @@ struct CalibrationShape {
 /// replica in `like`.
 tl::expected<Program, std::string> calibration_program(const Program& like, const CalibrationShape& shape);
 
+/// Returns the experiment in which the stages of `scenario` run calibration_program(like, shape) with this
+/// microbatch size and the default channel options. Fails if prepare() rejects it.
+tl::expected<Experiment, UserError> calibration_experiment(const Scenario& scenario, const Program& like,
+                                                           const CalibrationShape& shape,
+                                                           std::int64_t micro_batch_size);
+
 /// The set of kinds of actions that are measured in addition to F and STEP.
 enum class CalibrationKinds : std::uint8_t {
   needed,  // only the kinds that the scenario's program uses

@@ -7,7 +7,8 @@
 //     rank 1    idle  ~~hop~~|F3____|        time_ns = start of the consumer - end of the producer
 //
 // If the rank of the consumer was still busy during a hop, the time is only an upper bound, so it is not
-// used. Tests: tests/backend/calibration_test.cpp.
+// used. A message that stood behind another one in its channel is not used either. Tests:
+// tests/backend/calibration_test.cpp.
 
 #include "backend/calibration/calibration_samples.hpp"
 
@@ -54,6 +55,17 @@ bool counts(const Span& span, std::int32_t steps_before, const CountedMicrobatch
   return number >= counted.first && number < counted.last;
 }
 
+/// Returns true if the channel still carried the message before this one when `producer` ended.
+bool stood_in_queue(Spans spans, const Span& receive, const Span& producer) {
+  const Span* previous = nullptr;
+  for (const Span& span : spans) {
+    if (&span == &receive) break;
+    if (span.action.kind == receive.action.kind && span.action.stage == receive.action.stage)
+      previous = &span;
+  }
+  return previous != nullptr && previous->end_ns > producer.end_ns;
+}
+
 /// Adds the time of the message for which the action at `before` waited. Adds nothing if it waited for no
 /// message or for several.
 void add_hop(CalibrationSamples& samples, Spans spans, const IdleBefore& before,
@@ -66,7 +78,7 @@ void add_hop(CalibrationSamples& samples, Spans spans, const IdleBefore& before,
   if (sender == producers.end()) return;
   const Span& consumer = spans[before.position];
   const Ns idle_since = consumer.start_ns - before.idle_ns();
-  if (idle_since > sender->second->end_ns) return;
+  if (idle_since > sender->second->end_ns || stood_in_queue(spans, *waited.front(), *sender->second)) return;
   samples.hops.push_back({.from_rank = sender->second->rank,
                           .to_rank = consumer.rank,
                           .bytes = bytes_of(receive),

@@ -35,6 +35,7 @@ Command sweep_command(CLI::App& root);
 /// an `invocation`.
 Command profile_command(CLI::App& root, const Invocation& invocation);
 Command calibrate_command(CLI::App& root, const Invocation& invocation);
+Command validate_command(CLI::App& root, const Invocation& invocation);
 Command selftest_command(CLI::App& root, const Invocation& invocation);
 Command compare_command(CLI::App& root);
 Command diff_command(CLI::App& root);

@@ -214,6 +214,32 @@ TEST(Calibration, EveryKindHasItsSamplesAloneAndBusyAtEachSize) {
   }
 }
 
+// The scenario states no bytes. The modules say that each sample sends 2 MB, which the machine's links carry.
+TEST(Calibration, TheBytesOfMessagesAreThoseOfTheModules) {
+  const std::string text =
+      "model: {stages: {forward: [2 ms, 3 ms], backward: [3 ms, 5 ms]}}\n"
+      "cluster: {preset: uniform, bandwidth: 1 GB/s, latency: 100 us}\n"
+      "schedule: {name: 1f1b, stages: 2, microbatches: 6}\n";
+  const auto bytes_of = [](const Experiment& experiment) {
+    const auto samples = static_cast<Bytes>(experiment.samples_per_microbatch);
+    return std::vector<StageBytes>(2, {.activation = 2'000'000 * samples, .gradient = 2'000'000 * samples});
+  };
+  const auto calibration = calibrate(
+      scenario_of(text), {},
+      [&](Experiment experiment) {
+        experiment.costs =
+            with_stage_bytes(std::move(experiment.costs), experiment.program, bytes_of(experiment));
+        return tl::expected<Result, UserError>(Machine().run(std::move(experiment)));
+      },
+      bytes_of);
+  ASSERT_TRUE(calibration);
+  ASSERT_EQ(calibration->links.size(), 1U);
+  EXPECT_TRUE(calibration->links[0].bandwidth_measured);
+  EXPECT_NEAR(calibration->links[0].bytes_per_second, 1e9, 1e3);
+  EXPECT_EQ(calibration->links[0].latency_ns, 130'000);
+  EXPECT_EQ(calibration->links[0].points.front().bytes, 2'000'000);
+}
+
 // A machine on which an I or a W beside B takes a tenth longer, as where ranks share bandwidth.
 TEST(Calibration, IAndWAreNotMeasuredBesideBUnlessTheScheduleHasAllThree) {
   const auto run = [](Experiment experiment) {

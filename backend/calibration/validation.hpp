@@ -1,0 +1,121 @@
+#pragma once
+// Tests whether costs that one program has measured predict other programs on this machine. `penstock
+// validate` prints the answer.
+//
+//     round 1   source  1f1b  gpipe  zb-h1        the order of each round is drawn
+//     round 2   gpipe   source  zb-h1  1f1b       error of a round = predicted from its source / measured - 1
+//
+// The source and the configurations of a round run soon after each other, so that they meet the same machine.
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <tl/expected.hpp>
+
+#include "backend/calibration/calibration.hpp"
+#include "backend/calibration/calibration_samples.hpp"
+#include "report/result/result.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "schedules/check/user_error.hpp"
+#include "schedules/ir/action.hpp"
+#include "text/enum_words.hpp"  // IWYU pragma: export
+
+namespace penstock {
+
+/// The mean times of a run.
+struct MeanCosts {
+  std::map<StageKind, Ns> durations;    ///< time of an action
+  std::map<std::int32_t, Ns> launches;  ///< time between an action and the next one, by stage
+  /// Time of a message beside its bytes over the bandwidth, by the ranks that send and receive it.
+  std::map<std::pair<std::int32_t, std::int32_t>, Ns> latencies;
+};
+
+/// Returns the means of the samples of a run of `experiment`.
+MeanCosts mean_costs(const CalibrationSamples& samples, const Experiment& experiment);
+
+/// Returns the experiment with these costs. An action takes its mean duration and the launch of its stage. A
+/// message between two ranks for which nothing was measured takes the mean latency of all messages. Costs
+/// that were not measured do not change. Fails if the links cannot be made.
+tl::expected<Experiment, std::string> with_mean_costs(Experiment experiment, const MeanCosts& costs);
+
+/// A program whose prediction is tested.
+struct ValidationCase {
+  std::string name;       ///< for example "1f1b, M 8"
+  Experiment experiment;  ///< lowered; all cases have the same stages on the same ranks
+};
+
+struct ValidationOptions {
+  std::int32_t rounds = 5;    ///< number of rounds that count, >= 2
+  std::int32_t samples = 20;  ///< number of actions of each kind that the source measures in a round
+  double tolerance = 0.05;    ///< largest mean error that holds
+  std::uint64_t seed = 1;     ///< decides the order in each round
+};
+
+/// The answer for one case. The 95 % interval of the mean error decides.
+enum class ValidationVerdict : std::uint8_t {
+  holds,    // the interval lies within the tolerance
+  misses,   // the interval lies outside of it
+  unclear,  // the interval reaches over its edge: this machine is too noisy for this number of rounds
+};
+template <>
+inline constexpr auto kEnumWords<ValidationVerdict> =
+    std::to_array<EnumWord<ValidationVerdict>>({{ValidationVerdict::holds, "holds"},
+                                                {ValidationVerdict::misses, "misses"},
+                                                {ValidationVerdict::unclear, "cannot be told here"}});
+
+/// A mean over the rounds, with half the width of its 95 % interval (Student's t).
+struct MeanInterval {
+  double mean = 0;
+  double half_width = 0;
+};
+
+/// Returns the mean of the values and its interval. Requires at least two values.
+MeanInterval interval_of(const std::vector<double>& values);
+
+/// Returns the verdict on a mean error. Requires tolerance > 0.
+ValidationVerdict verdict_of(const MeanInterval& error, double tolerance);
+
+struct ValidatedCase {
+  std::string name;
+  double predicted_ns = 0;  ///< mean over the rounds
+  double measured_ns = 0;   ///< mean over the rounds
+  MeanInterval error{};     ///< of predicted / measured - 1
+  /// The mean of |measured in a round / measured in the round before - 1|. No prediction can be closer.
+  double noise_floor = 0;
+  /// The error of a prediction from the means of the run itself. It shows what a cost table cannot express.
+  MeanInterval replay{};
+  ValidationVerdict verdict = ValidationVerdict::unclear;
+};
+
+struct Validation {
+  std::string engine{};  ///< for example "cpu-thread"
+  ValidationOptions options{};
+  std::vector<ValidatedCase> cases{};
+
+  /// Returns misses if a case misses, otherwise unclear if a case is unclear, otherwise holds.
+  ValidationVerdict verdict() const;
+};
+
+/// A function that predicts an experiment.
+using PredictExperiment = std::function<tl::expected<Result, UserError>(const Experiment&)>;
+
+/// Runs all rounds. The source is a calibration program with the stages of `scenario` and all kinds of
+/// actions that the cases have. Fails if a run or a prediction fails, or if prepare() rejects the scenario.
+tl::expected<Validation, UserError> validate_predictions(const Scenario& scenario,
+                                                         const std::vector<ValidationCase>& cases,
+                                                         const ValidationOptions& options,
+                                                         const CalibrationRun& run,
+                                                         const PredictExperiment& predict);
+
+/// Returns a line for each case, and the verdict.
+std::string validation_to_table(const Validation& validation);
+/// Returns the JSON document with the same figures. Times are in nanoseconds.
+std::string validation_to_json(const Validation& validation);
+
+}  // namespace penstock

@@ -1,0 +1,203 @@
+// penstock validate: tests on this machine whether measured costs predict other programs. Each round measures
+// the costs by a program of its own and runs every configuration once (backend/calibration/validation.hpp).
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <tl/expected.hpp>
+
+#include "backend/calibration/calibration.hpp"
+#include "backend/calibration/validation.hpp"
+#include "backend/executor/measured_run.hpp"
+#include "cli/commands/commands.hpp"
+#include "cli/extensions.hpp"
+#include "cli/flags.hpp"
+#include "cli/input.hpp"
+#include "cli/measuring.hpp"
+#include "cli/number_list.hpp"
+#include "cli/outcome.hpp"
+#include "cli/output.hpp"
+#include "cli/subcommand.hpp"
+#include "report/result/result.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "scenarios/prepare/planned_scenario.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "schedules/check/channel_check.hpp"
+#include "schedules/ir/program.hpp"
+#include "sim/memory/memory.hpp"
+#include "sim/runs/simulate.hpp"
+
+namespace penstock {
+namespace {
+
+struct ValidateFlags {
+  InputFlags input;
+  std::vector<std::string> schedules;
+  std::string microbatches;  ///< A list of numbers; empty for the scenario's own.
+  OutputFlags output;
+  MeasuringFlags measuring{.warmup = 1, .counted = 20};
+  std::int32_t rounds = 5;
+  double tolerance = 0.05;
+};
+
+const std::vector<std::string_view> kValidateFiles = {".json", ".txt"};
+
+/// The scenario and the configurations of it that are run.
+struct Configurations {
+  Scenario scenario;  ///< the first configuration, with its layers cut into stages
+  std::vector<ValidationCase> cases;
+};
+
+/// Returns true if the two programs have the same stages on the same ranks.
+bool same_placement(const Program& one, const Program& other) {
+  return std::ranges::equal(
+      one.placement.stages, other.placement.stages, {}, [](const auto& stage) { return stage.ranks; },
+      [](const auto& stage) { return stage.ranks; });
+}
+
+/// Prepares every schedule with every number of microbatches. Returns an error if one hangs, or if its stages
+/// are not those of the first one, because each stage needs measured costs.
+tl::expected<Configurations, UserError> configurations_of(const ValidateFlags& flags) {
+  auto numbers = numbers_of_flag("--num-microbatches", flags.microbatches);
+  if (!numbers) return tl::unexpected(std::move(numbers.error()));
+  std::vector<std::optional<std::int64_t>> counts(numbers->begin(), numbers->end());
+  if (counts.empty()) counts.emplace_back();
+  std::vector<std::string> schedules = flags.schedules;
+  if (schedules.empty()) schedules.emplace_back();
+  std::optional<Configurations> all;
+  for (const std::string& schedule : schedules) {
+    for (const auto& count : counts) {
+      InputFlags input = flags.input;
+      input.schedule = schedule;
+      input.num_microbatches = count;
+      auto scenario = scenario_of(input, {});
+      if (!scenario) return tl::unexpected(std::move(scenario.error()));
+      if (flags.measuring.occupy) scenario->network.reset();
+      auto experiment = prepared(*scenario);
+      if (!experiment) return tl::unexpected(std::move(experiment.error()));
+      if (const auto hang = find_hang(experiment->program, experiment->channels, experiment->costs))
+        return user_error(ErrorKind::check_failed, hang->message);
+      const Program& program = experiment->program;
+      std::string name = fmt::format("{}, M {}", program.schedule, program.microbatches);
+      if (!all) {
+        auto planned = with_planned_partition(*scenario);
+        if (!planned) return bad_input(std::move(planned.error()));
+        all = Configurations{.scenario = *std::move(planned), .cases = {}};
+      } else if (!same_placement(program, all->cases.front().experiment.program)) {
+        return bad_input(fmt::format(
+            "validate: expected programs with the same stages on the same ranks, but {} and {} differ; "
+            "validate schedules with other stages in a command of their own",
+            all->cases.front().name, name));
+      }
+      all->cases.push_back({std::move(name), *std::move(experiment)});
+    }
+  }
+  return *std::move(all);
+}
+
+/// Runs an experiment once, after the runs that do not count.
+tl::expected<Result, UserError> run_once(const Experiment& experiment, const ValidateFlags& flags,
+                                         const Extensions& extensions) {
+  RunOptions once = run_options(flags.measuring);
+  once.repeats = 1;
+  auto result = measure_by_backend(experiment, flags.measuring, once, std::nullopt, extensions);
+  if (!result) return tl::unexpected(std::move(result.error()));
+  if (!*result) return user_error(ErrorKind::run_failed, "another process has the result");
+  return **std::move(result);
+}
+
+tl::expected<Result, UserError> predicted_by_simulate(const Experiment& experiment) {
+  auto result = simulate(experiment, {.memory = {}, .steady = SteadyState::skip});
+  if (!result) return user_error(ErrorKind::check_failed, result.error().message);
+  return *std::move(result);
+}
+
+ExitCode exit_code_of_verdict(ValidationVerdict verdict) {
+  switch (verdict) {
+    case ValidationVerdict::holds:
+      return ExitCode::ok;
+    case ValidationVerdict::misses:
+      return ExitCode::check_failed;
+    case ValidationVerdict::unclear:
+      break;
+  }
+  return ExitCode::undecided;
+}
+
+Outcome run_validate(const ValidateFlags& flags, const Invocation& invocation) {
+  if (auto known = check_output_files(flags.output.files, kValidateFiles, inputs_of(flags.input)); !known)
+    return tl::unexpected(known.error());
+  const auto all = configurations_of(flags);
+  if (!all) return tl::unexpected(all.error());
+  const Experiment& first = all->cases.front().experiment;
+  if (auto failure = hand_over("validate", flags.measuring.backend, first, invocation))
+    return tl::unexpected(*std::move(failure));
+  const auto validation = validate_predictions(
+      all->scenario, all->cases,
+      {.rounds = flags.rounds,
+       .samples = flags.measuring.counted,
+       .tolerance = flags.tolerance,
+       .seed = flags.measuring.seed},
+      [&](const Experiment& experiment) { return run_once(experiment, flags, invocation.extensions); },
+      predicted_by_simulate);
+  if (!validation) return tl::unexpected(validation.error());
+  const std::string table = validation_to_table(*validation);
+  const std::string json = validation_to_json(*validation);
+  const std::vector<OutputForm> forms = {{".json", [&] { return std::string(json); }},
+                                         {".txt", [&] { return std::string(table); }}};
+  if (auto written = write_answer(flags.output, forms, flags.output.json ? json : table); !written)
+    return tl::unexpected(written.error());
+  return exit_code_of_verdict(validation->verdict());
+}
+
+}  // namespace
+
+Command validate_command(CLI::App& root, const Invocation& invocation) {
+  Subcommand app(root, "validate", "Test on this machine whether measured costs predict other programs.");
+  const auto flags = std::make_shared<ValidateFlags>();
+  add_input_file(app, flags->input.file);
+  const std::string group = "Configurations (default: the scenario's own)";
+  app.add_words("--schedule", flags->schedules, "names of schedules, see `penstock schedules`")
+      .group(group)
+      .type_name("NAME,..");
+  app.add_option("--num-microbatches", flags->microbatches, "numbers of microbatches of one minibatch")
+      .group(group)
+      .type_name("LIST");
+  app.add_option("--pp-size", flags->input.pp_size, "K, ranks of the pipeline").group(group).type_name("N");
+  app.add_option("--virtual-stages", flags->input.virtual_stages, "v, model chunks a rank")
+      .group(group)
+      .type_name("N");
+  add_batch_flags(app, flags->input);
+  app.add_option("--rounds", flags->rounds,
+                 "rounds; in each, the source and all configurations run once (default 5)")
+      .group("Validation")
+      .type_name("N")
+      .range(2, 10'000);
+  app.add_option("--tolerance", flags->tolerance,
+                 "largest mean error that holds, as a fraction (default 0.05)")
+      .group("Validation")
+      .type_name("FRACTION")
+      .range(1e-6, 1e6);
+  add_measuring_flags(app, flags->measuring,
+                      {.processes = "",
+                       .warmup = "runs before each run that do not count",
+                       .count_flag = "--samples",
+                       .counted = "actions of each kind that the source measures in a round"});
+  add_output_flags(app, flags->output, ".json .txt");
+  app.footer(
+      "Exit status: 0 all predictions hold; 1 one misses; 5 this machine is too noisy to tell in so many "
+      "rounds.\n\n"
+      "Example:\n"
+      "  penstock validate --schedule gpipe,1f1b --pp-size 2 --num-microbatches 8,16 --rounds 6");
+  return {app, [flags, &invocation] { return run_validate(*flags, invocation); }};
+}
+
+}  // namespace penstock
