@@ -62,10 +62,11 @@ class NetworkFamily : public ModuleFamily {
  public:
   NetworkFamily(const Experiment& experiment, CutNetwork cut)
       : experiment_(experiment),
-        // The order matters: the first two members read `cut.network.inputs`, and training_ then moves this
-        // value out of `cut`.
+        // The order matters: the first members read `cut.network`, and training_ then moves its data out of
+        // `cut`.
         input_(cut.network.inputs.of(0)),
-        definitions_(split(cut.network.model, cut.cut, {.type = at::kFloat}, input_)),
+        type_(cut.network.type),
+        definitions_(split(cut.network.model, cut.cut, {.type = type_}, input_)),
         training_(std::make_shared<Training>(Training{
             .inputs = [data = std::move(cut.network.inputs)](std::int32_t m) { return data.of(m); },
             .targets = [data = std::move(cut.network.targets)](std::int32_t m) { return data.of(m); },
@@ -74,8 +75,8 @@ class NetworkFamily : public ModuleFamily {
             .observer = {}})) {}
 
   std::string description() const override {
-    return "the network " + experiment_.network->spec.name +
-           " on LibTorch, in single precision, one thread a worker";
+    return "the network " + experiment_.network->spec.name + " on LibTorch, in " +
+           (type_ == at::kDouble ? "double" : "single") + " precision, one thread a worker";
   }
 
   StageModules modules(std::optional<std::int32_t> rank, const Clock&) const override {
@@ -177,6 +178,7 @@ class NetworkFamily : public ModuleFamily {
 
   const Experiment& experiment_;
   at::Tensor input_;  // model input of one microbatch
+  at::ScalarType type_;
   std::vector<StageDefinition> definitions_;
   std::shared_ptr<const Training> training_;
   TensorCodec codec_;

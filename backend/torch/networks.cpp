@@ -25,6 +25,7 @@
 #include <ATen/ops/randn.h>
 #include <tl/expected.hpp>
 
+#include "backend/torch/graph_network.hpp"
 #include "backend/torch/layers.hpp"
 #include "backend/torch/models.hpp"
 #include "backend/torch/stage_weights.hpp"
@@ -214,6 +215,11 @@ const std::vector<NetworkInfo>& network_table() {
 }
 
 tl::expected<Network, std::string> make_network(const NetworkSpec& spec, std::int64_t samples) {
+  if (!spec.graphs.empty()) {
+    auto graphs = graph_network(spec.graphs, samples);
+    if (!graphs) return at_place(spec, graphs.error());
+    return graphs;
+  }
   const auto found =
       std::ranges::find(builders(), spec.name, [](const Builder& builder) { return builder.info.name; });
   if (found == builders().end()) {

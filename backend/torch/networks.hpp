@@ -34,6 +34,8 @@ struct Network {
   Model model;
   RandomData inputs;
   RandomData targets;
+  at::ScalarType type = at::kFloat;  ///< type of weights and activations
+  bool only_on_cpu = false;          ///< true for graphs that were exported for CPUs
 };
 
 /// A size of a network that the user can set.
@@ -50,9 +52,9 @@ struct NetworkInfo {
 };
 const std::vector<NetworkInfo>& network_table();
 
-/// Makes the network with `samples` samples in a microbatch and activations in single precision. Fails if the
-/// name or a size is unknown, or if sizes do not fit together. The error begins with the place of `spec` in
-/// the file.
+/// Makes the network with `samples` samples in a microbatch. Networks of the table compute in single
+/// precision, and exported graphs in their own type. Fails if the name or a size is unknown, if sizes do not
+/// fit together, or if graphs cannot be read. The error begins with the place of `spec` in the file.
 tl::expected<Network, std::string> make_network(const NetworkSpec& spec, std::int64_t samples);
 
 /// Returns the name of a piece in profiles and scenarios, such as "Linear-3".

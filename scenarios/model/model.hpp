@@ -198,6 +198,9 @@ struct LayerGraph {
 struct NetworkSpec {
   std::string name;
   std::map<std::string, std::int64_t> sizes;
+  /// The folder of stages that were exported from PyTorch. It is empty for the other networks. `name` is then
+  /// "graphs".
+  std::string graphs{};
   std::string place;  ///< the place in the file, for messages, such as "a.yaml:3:14: model.network"
 
   friend bool operator==(const NetworkSpec&, const NetworkSpec&) = default;

@@ -45,9 +45,10 @@ constexpr Key kNetworkKey{
     .name = "network",
     .kind = KeyKind::other,
     .meaning =
-        "The network that `penstock run` trains with LibTorch: mlp, conv-net, branch-net or transformer.",
+        "The network that `penstock run` trains with LibTorch: mlp, conv-net, branch-net, transformer, or "
+        "exported stages.",
     .usual = "no network",
-    .form = "a name, or `{name: {size: N}}`",
+    .form = "a name, `{name: {size: N}}` or `{graphs: FOLDER}`",
     .schema = R"({"anyOf": [{"type": "string"}, {"type": "object", "maxProperties": 1}]})"};
 constexpr Key kBatchKey{.name = "batch",
                         .kind = KeyKind::integer,
@@ -321,8 +322,8 @@ LayerGraph read_profile(const Node& node, Problem& problem) {
 
 // --- network --------------------------------------------------------------------------------------------
 
-/// Reads `transformer`, or `transformer: {width: 64, ...}`. The backend that runs the network checks its name
-/// and sizes.
+/// Reads `transformer`, `transformer: {width: 64, ...}`, or `graphs: FOLDER`. The backend that runs the
+/// network checks its name and sizes.
 NetworkSpec read_network(const Node& node, const MappingReader& model, Problem& problem) {
   NetworkSpec network{
       .name = "", .sizes = {}, .place = fmt::format("{}: {}", place_of(node), model.path_of("network"))};
@@ -339,6 +340,14 @@ NetworkSpec read_network(const Node& node, const MappingReader& model, Problem& 
   network.name = node.entries.front().key.text;
   const Node& sizes = node.entries.front().value;
   const std::string path = fmt::format("{}.{}", model.path_of("network"), network.name);
+  if (network.name == "graphs") {
+    if (sizes.kind == Node::Kind::scalar && !sizes.text.empty()) {
+      network.graphs = (sizes.source->directory / sizes.text).string();
+    } else {
+      problem.note(sizes, path, "expected the folder that export_stages.py wrote, got " + describe(sizes));
+    }
+    return network;
+  }
   if (sizes.kind != Node::Kind::mapping) {
     problem.note(sizes, path, "expected sizes such as {width: 64}, got " + describe(sizes));
     return network;

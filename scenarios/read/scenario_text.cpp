@@ -98,6 +98,8 @@ std::string layer_line(const LayerGraph& graph, std::size_t index) {
 }
 
 std::string network_line(const NetworkSpec& network) {
+  if (!network.graphs.empty())
+    return fmt::format("  network: {{graphs: {}}}\n", scalar_to_yaml(network.graphs));
   std::vector<std::string> sizes;
   sizes.reserve(network.sizes.size());
   for (const auto& [name, size] : network.sizes) sizes.push_back(fmt::format("{}: {}", name, size));

@@ -221,6 +221,10 @@ tl::expected<CudaModules, std::string> cuda_network(const Experiment& experiment
                                                     const std::vector<std::optional<CudaPlace>>& places) {
   auto cut = cut_network(experiment);
   if (!cut) return tl::unexpected(std::move(cut.error()));
+  if (cut->network.only_on_cpu) {
+    return tl::unexpected<std::string>(
+        "exported stages hold for CPUs: take the backend cpu-thread or cpu-process");
+  }
   // LibTorch starts CUDA by itself only when it makes a tensor. Here a stream or a cuBLAS handle is used
   // earlier, so CUDA must be started now. A process without a place may fork ranks later. CUDA must not be
   // started there, because it would fail in each child.
