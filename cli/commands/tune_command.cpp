@@ -170,9 +170,10 @@ Outcome run_tune(const TuneFlags& flags) {
   const std::vector<OutputForm> forms = {{".json", [&] { return tune_json(*answer); }},
                                          {".csv", [&] { return tune_csv(*answer); }},
                                          {".html", [&] { return tune_html(*answer); }},
-                                         {".txt", [&] { return tune_text(*answer, 0); }},
+                                         {".txt", [&] { return tune_text(*answer, 0, TuneTables::all); }},
                                          {".yaml", [&] { return best_scenario(flags, *answer); }}};
-  const std::string text = flags.output.json ? tune_json(*answer) : tune_text(*answer, table_width());
+  const TuneTables tables = flags.details ? TuneTables::all : TuneTables::fastest;
+  const std::string text = flags.output.json ? tune_json(*answer) : tune_text(*answer, table_width(), tables);
   if (auto written = write_answer(flags.output, forms, text); !written)
     return tl::unexpected(written.error());
   interrupt.end_if_it_came();  // all output is written at this point

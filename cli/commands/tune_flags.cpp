@@ -223,6 +223,8 @@ void add_tune_flags(Subcommand app, TuneFlags& flags) {
       .range(std::int64_t{1}, std::int64_t{1'000'000})
       .group(search)
       .type_name("N");
+  app.add_flag("--details", flags.details,
+               "also list what no other configuration beats in time and memory, and what each choice costs");
   app.add_flag("--list", flags.list, "print the space and time nothing");
   app.add_flag("--exhaustive", flags.exhaustive, "time every configuration: the same answer, later");
   app.add_flag("--sensitivity", flags.sensitivity,

@@ -38,6 +38,7 @@ struct TuneFlags {
   TuneChoiceFlags choices;
   OutputFlags output;
   std::int64_t top = 10;
+  bool details = false;  ///< Print all tables, as in a .txt file.
   bool list = false;
   bool exhaustive = false;
   bool sensitivity = false;

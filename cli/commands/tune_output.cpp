@@ -68,7 +68,7 @@ std::string left_out_text(const LeftOut& left_out) {
 
 std::string best_text(const TuneAnswer& answer) {
   const TunedConfiguration& best = answer.report.candidates.front();
-  if (!best.fits) return "nothing fits in memory; the fastest first:";
+  if (!best.fits) return "nothing fits in memory; the fastest is listed first";
   const std::optional<Bytes> usable = answer.report.usable;
   return fmt::format("best: {}\n      {:.1f} tokens/s a device, MFU {}, {:.4f} s a step, {}{} GiB{}",
                      configuration_text(answer.request, best), best.tokens_per_second_per_device,
@@ -88,6 +88,19 @@ std::string accuracy_text(const TuneAnswer& answer, const std::vector<std::size_
       "one measured job are wrong by {:.1f} % ({} pairs, {} jobs), and theirs are within twice that\n{}\n",
       as_good - 1, rows.size() - 1, 100 * std::expm1(spread.deviation), spread.pairs, spread.jobs,
       nearest_text(answer.accuracy->nearest));
+}
+
+/// Returns a line about the configurations that no other beats in both time and memory.
+std::string front_text(const TuneAnswer& answer) {
+  const TuneReport& report = answer.report;
+  if (report.front.empty()) return {};
+  const TunedConfiguration& smallest = *std::ranges::min_element(
+      report.candidates, {}, [](const TunedConfiguration& tuned) { return tuned.peak_bytes; });
+  return fmt::format(
+      "{} configurations are not beaten in time and memory, down to {} GiB at {:+.1f} %; --details lists "
+      "them, "
+      "and what each choice costs\n",
+      report.front.size(), gib(smallest.peak_bytes), 100 * gain_against(smallest, report.candidates.front()));
 }
 
 /// Draws speed over memory, with a dot for each candidate. A line connects the candidates that no other beats
@@ -116,37 +129,51 @@ Chart front_chart(const TuneAnswer& answer) {
   front.dots = true;
   for (const std::size_t number : report.front) front.points.push_back(point(report.candidates[number]));
   std::ranges::sort(front.points, {}, &ChartPoint::x);
+  const double fastest = front.points.empty() ? 0 : front.points.back().y;
   chart.curves.push_back(std::move(front));
+  if (report.usable) {
+    ChartCurve limit{.label = "usable memory"};
+    limit.dashed = true;
+    const double usable = static_cast<double>(*report.usable) / kBytesPerGibibyte;
+    limit.points = {{.x = usable, .y = 0}, {.x = usable, .y = fastest}};
+    chart.curves.push_back(std::move(limit));
+  }
   return chart;
 }
 
 }  // namespace
 
-std::string tune_text(const TuneAnswer& answer, std::size_t width) {
+std::string tune_text(const TuneAnswer& answer, std::size_t width, TuneTables tables) {
   const TuneReport& report = answer.report;
   const std::vector<std::size_t> shown = shown_configurations(answer);
   std::string text = fmt::format("{}\n{}\n", question_text(answer), effort_text(answer));
   for (const LeftOut& one : report.left_out) text += left_out_text(one) + '\n';
-  text += fmt::format("\n{}\n{}\n{}\nNot beaten in time and memory\n{}\nWhat each choice costs\n{}",
-                      best_text(answer), accuracy_text(answer, shown),
-                      table_to_text(configurations_table(answer, shown), width),
-                      table_to_text(configurations_table(answer, report.front), width),
-                      table_to_text(choices_table(answer), width));
+  text += '\n' + table_to_text(configurations_table(answer, shown), width);
+  if (tables == TuneTables::all) {
+    text += fmt::format("\nNot beaten in time and memory\n{}\nWhat each choice costs\n{}",
+                        table_to_text(configurations_table(answer, report.front), width),
+                        table_to_text(choices_table(answer), width));
+  } else {
+    text += front_text(answer);
+  }
   if (!answer.sensitivity.empty()) {
     text += fmt::format("\nOn machines with one figure changed\n{}",
                         table_to_text(sensitivity_table(answer), width));
   }
   for (const std::string& note : answer.report.notes) text += fmt::format("\nnote: {}\n", note);
   if (!answer.launch.empty()) text += "\n" + answer.launch;
-  return text;
+  return text + fmt::format("\n{}\n{}", best_text(answer), accuracy_text(answer, shown));
 }
 
 std::string tune_html(const TuneAnswer& answer) {
   const std::vector<std::size_t> shown = shown_configurations(answer);
   HtmlPage page;
-  page.title = "Configurations by what they take";
-  page.body = fmt::format("<p>{}</p>\n<p class=\"note\">{}</p>\n{}\n", xml_escaped(question_text(answer)),
-                          xml_escaped(effort_text(answer)), chart_to_svg(front_chart(answer)));
+  page.title = "The fastest configuration";
+  page.body = fmt::format("<p>{}</p>\n<pre>{}</pre>\n", xml_escaped(question_text(answer)),
+                          xml_escaped(best_text(answer)));
+  if (!answer.launch.empty()) page.body += fmt::format("<pre>{}</pre>\n", xml_escaped(answer.launch));
+  page.body += fmt::format("<p class=\"note\">{}</p>\n{}\n", xml_escaped(effort_text(answer)),
+                           chart_to_svg(front_chart(answer)));
   for (const LeftOut& one : answer.report.left_out)
     page.body += fmt::format("<p class=\"note\">{}</p>\n", xml_escaped(left_out_text(one)));
   page.has_filters = true;

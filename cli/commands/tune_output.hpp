@@ -2,6 +2,7 @@
 // Prints answers of `penstock tune`: as text, as a page, and for programs as JSON and CSV.
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -11,8 +12,13 @@
 
 namespace penstock {
 
-/// Returns the answer as text. `width` is the terminal's width in characters; 0 means no limit.
-std::string tune_text(const TuneAnswer& answer, std::size_t width);
+/// The tables of an answer as text: the fastest configurations only, or also those that are not beaten in
+/// time and memory and the cost of each choice.
+enum class TuneTables : std::uint8_t { fastest, all };
+
+/// Returns the answer as text, which ends with the best configuration. `width` is the terminal's width in
+/// characters; 0 means no limit.
+std::string tune_text(const TuneAnswer& answer, std::size_t width, TuneTables tables);
 std::string tune_html(const TuneAnswer& answer);
 
 /// Returns the search space, without results, as text.
