@@ -22,6 +22,7 @@
 #include "report/result/result_export.hpp"
 #include "report/result/result_json.hpp"
 #include "report/timeline/timeline_svg.hpp"
+#include "sim/why/explain.hpp"
 
 namespace penstock {
 
@@ -40,7 +41,11 @@ std::vector<OutputForm> forms_of(const Result& result, const ResultJsonOptions& 
            [&result] {
              return timeline_to_svg(result.timeline, {.title = result.scenario, .communication = true});
            }},
-          {".html", [&result] { return result_to_html(result); }},
+          {".html",
+           [&result] {
+             const auto why = explanation_for_page(result);
+             return result_to_html(result, why ? &*why : nullptr);
+           }},
           {".trace.json", [&result](const TextSink& sink) { write_chrome_trace(result, sink); }},
           {".txt", [&text] { return text; }}};
 }

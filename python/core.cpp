@@ -283,7 +283,11 @@ NB_MODULE(_core, module) {
            })
       .def("svg", [](const Result& result,
                      std::int32_t width) { return timeline_to_svg(result.timeline, {.width = width}); })
-      .def("html", [](const Result& result) { return result_to_html(result); })
+      .def("html",
+           [](const Result& result) {
+             const auto why = explanation_for_page(result);
+             return result_to_html(result, why ? &*why : nullptr);
+           })
       .def("timeline_columns", &timeline_columns);
 
   nb::class_<Program>(module, "Program")

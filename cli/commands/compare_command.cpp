@@ -106,7 +106,14 @@ Outcome compare_one(const CompareFlags& flags, const FilePair& pair) {
   const std::string json = comparison_to_json(*comparison);
   const std::string table = comparison_to_table(*comparison);
   const std::vector<OutputForm> forms = {
-      {".html", [&] { return comparison_to_html(*comparison, {pair.predicted, pair.measured}); }},
+      {".html",
+       [&] {
+         const auto predicted = explanation_for_page(pair.predicted);
+         const auto measured = explanation_for_page(pair.measured);
+         return comparison_to_html(
+             *comparison, {pair.predicted, pair.measured},
+             {.predicted = predicted ? &*predicted : nullptr, .measured = measured ? &*measured : nullptr});
+       }},
       {".json", [&] { return std::string(json); }},
       {".txt", [&] { return std::string(table); }}};
   if (auto written = write_answer(flags.output, forms,

@@ -22,6 +22,7 @@
 #include "cli/output.hpp"
 #include "cli/subcommand.hpp"
 #include "cli/terminal.hpp"
+#include "report/pages/html_report.hpp"
 #include "report/print/text_sink.hpp"
 #include "report/result/result.hpp"
 #include "report/result/result_json.hpp"
@@ -33,6 +34,7 @@
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/index.hpp"
 #include "schedules/ir/program.hpp"
+#include "sim/runs/simulate.hpp"
 #include "sim/why/explain.hpp"
 #include "sim/why/levers.hpp"
 
@@ -117,9 +119,20 @@ tl::expected<std::vector<WhatIf>, UserError> what_ifs(const ExplainFlags& flags)
   return scenarios;
 }
 
+/// An explanation, and the run that its page shows. The run is null if no page is wanted.
+struct RunAndWhy {
+  Explanation why;
+  std::optional<Result> run{};
+};
+
+bool wants_page(const ExplainFlags& flags) {
+  return std::ranges::any_of(flags.output.files,
+                             [](const std::string& file) { return has_suffix(file, ".html"); });
+}
+
 /// Explains the experiment that the flags describe.
-tl::expected<Explanation, UserError> explained_experiment(const ExplainFlags& flags,
-                                                          const ShownIntervals& shown) {
+tl::expected<RunAndWhy, UserError> explained_experiment(const ExplainFlags& flags,
+                                                        const ShownIntervals& shown) {
   const auto scenario = scenario_of(flags.prediction.input, flags.prediction.channels);
   if (!scenario) return tl::unexpected(scenario.error());
   if (auto refusal = refusal_of(*scenario)) return bad_input(*std::move(refusal));
@@ -139,12 +152,17 @@ tl::expected<Explanation, UserError> explained_experiment(const ExplainFlags& fl
     if (auto added = add_levers(why, *run, *scenario, *experiment, *own, index(flags.levers)); !added)
       return tl::unexpected(added.error());
   }
-  return why;
+  if (!wants_page(flags)) return RunAndWhy{.why = std::move(why)};
+  auto result = simulate_scenario(
+      *scenario,
+      {.engine = engine_of(flags.prediction.engine), .memory = {.samples = true}, .band = SharingBand::find});
+  if (!result) return tl::unexpected(result.error());
+  return RunAndWhy{.why = std::move(why), .run = *std::move(result)};
 }
 
 /// Explains a result. Only its own spans are known, so there are no levers of shape and order.
-tl::expected<Explanation, UserError> explained_result(const std::string& text, const ExplainFlags& flags,
-                                                      const ShownIntervals& shown) {
+tl::expected<RunAndWhy, UserError> explained_result(const std::string& text, const ExplainFlags& flags,
+                                                    const ShownIntervals& shown) {
   const std::string& file = flags.prediction.input.file;
   InputFlags only_file;
   only_file.file = file;
@@ -153,7 +171,7 @@ tl::expected<Explanation, UserError> explained_result(const std::string& text, c
     return bad_input(
         fmt::format("{} is a result, whose run is over: expected no flags that change a scenario", file));
   }
-  const auto result = result_from_json(text, file);
+  auto result = result_from_json(text, file);
   if (!result) return bad_input(result.error());
   const auto run = caused_run(*result);
   if (!run) return bad_input(fmt::format("{}: {}", file, run.error()));
@@ -162,11 +180,11 @@ tl::expected<Explanation, UserError> explained_result(const std::string& text, c
   why.name = file;
   why.notes = result->notes;
   if (flags.levers > 0) list_levers(why, cost_levers(*run, nullptr), {}, index(flags.levers));
-  return why;
+  return RunAndWhy{.why = std::move(why), .run = *std::move(result)};
 }
 
 /// Explains the run that the flags name.
-tl::expected<Explanation, UserError> explanation_for(const ExplainFlags& flags, const ShownIntervals& shown) {
+tl::expected<RunAndWhy, UserError> explanation_for(const ExplainFlags& flags, const ShownIntervals& shown) {
   const std::string& file = flags.prediction.input.file;
   if (!has_suffix(file, ".json")) return explained_experiment(flags, shown);
   const auto text = read_text_file(file, file);
@@ -177,7 +195,7 @@ tl::expected<Explanation, UserError> explanation_for(const ExplainFlags& flags, 
 }
 
 Outcome run_explain(const ExplainFlags& flags) {
-  if (auto known = check_output_files(flags.output.files, {".json", ".csv", ".txt"},
+  if (auto known = check_output_files(flags.output.files, {".json", ".csv", ".html", ".txt"},
                                       inputs_of(flags.prediction.input));
       !known)
     return tl::unexpected(known.error());
@@ -185,11 +203,12 @@ Outcome run_explain(const ExplainFlags& flags) {
   if (!shown) return tl::unexpected(shown.error());
   const auto explanation = explanation_for(flags, *shown);
   if (!explanation) return tl::unexpected(explanation.error());
-  const Explanation& why = *explanation;
+  const Explanation& why = explanation->why;
   const auto json = [&](const TextSink& sink) { write_explanation_json(why, sink); };
   const auto csv = [&](const TextSink& sink) { write_explanation_csv(why, sink); };
   const std::vector<OutputForm> forms = {{".json", TextInPieces(json)},
                                          {".csv", TextInPieces(csv)},
+                                         {".html", [&] { return result_to_html(*explanation->run, &why); }},
                                          {".txt", [&] { return explanation_to_text(why, *shown); }}};
   const auto written =
       flags.output.json ? write_answer(flags.output, forms, TextInPieces(json))
@@ -231,7 +250,7 @@ Command explain_command(CLI::App& root) {
       .range(2, 4096)
       .group("Output")
       .type_name("N");
-  add_output_flags(app, flags->output, ".json .csv .txt");
+  add_output_flags(app, flags->output, ".json .csv .html .txt");
   app.footer(
       "Examples:\n"
       "  penstock explain --schedule 1f1b --pp-size 4 --num-microbatches 8\n"

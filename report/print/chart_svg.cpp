@@ -1,9 +1,9 @@
-// Draws curves and stacked bands over two axes as an SVG without a script. `Frame` maps values to pixels:
+// Draws curves over two axes as an SVG without a script. `Frame` maps values to pixels:
 //
 //   x -> left + (x - x_low) / (x_high - x_low) * width        (log2(x) for x on a logarithmic axis)
 //   y -> top + height * (1 - y / y_high)
 //
-// Axes, bands and curves all use this map. Values that are not finite are left out, because a point at the
+// Axes and curves use this map. Values that are not finite are left out, because a point at the
 // edge of the chart would be wrong. Tested by timeline_svg_test.cpp.
 
 #include "report/print/chart_svg.hpp"
@@ -120,14 +120,11 @@ std::vector<double> x_ticks_of(const Frame& frame) {
 /// Returns the highest y value of the chart, or 0 for an empty chart. The axis of an empty chart goes up to 1
 /// (value_ticks()).
 double highest_value(const Chart& chart) {
-  double highest = chart.least_top;
+  double highest = 0;
   for (const ChartCurve& curve : chart.curves) {
     for (const ChartPoint& point : curve.points) {
       if (is_drawable(point)) highest = std::max(highest, point.y);
     }
-  }
-  for (const ChartBand& band : chart.bands) {
-    for (const ChartStep& step : band.steps) highest = std::max(highest, step.high);
   }
   return highest;
 }
@@ -159,11 +156,7 @@ ValueRange range_of(const Chart& chart, double ChartPoint::* coordinate) {
 /// Sets the range of the x axis from the first to the last drawn x. On a logarithmic axis the range is in
 /// powers of two.
 void fit_x(Frame& frame, const Chart& chart) {
-  ValueRange range = range_of(chart, &ChartPoint::x);
-  for (const ChartBand& band : chart.bands) {
-    for (const ChartStep& step : band.steps) range.include(step.x);
-    range.include(band.end_x);
-  }
+  const ValueRange range = range_of(chart, &ChartPoint::x);
   // If there is no point to draw, the axis keeps its default range.
   if (range.low > range.high) return;
   frame.x_low = chart.x_scale == AxisScale::log2 ? std::log2(range.low) : range.low;
@@ -185,8 +178,7 @@ void fit_y(Frame& frame, const Chart& chart) {
 
 bool has_legend(const Chart& chart) {
   const auto labelled = [](const auto& series) { return !series.label.empty(); };
-  return std::ranges::any_of(chart.curves, labelled) || std::ranges::any_of(chart.bands, labelled) ||
-         std::ranges::any_of(chart.areas, labelled);
+  return std::ranges::any_of(chart.curves, labelled) || std::ranges::any_of(chart.areas, labelled);
 }
 
 /// Returns the frame of the plot: its place in the picture, and the values at its edges.
@@ -233,31 +225,6 @@ std::string axes_svg(const Chart& chart, const Frame& frame) {
   return svg;
 }
 
-/// Returns the outline of a band. The outline follows the tops of the steps to the right. Then it follows
-/// their lower edges back to the left.
-///
-///     tops  .--.       .---.
-///           |  `-------'   |
-///     feet  `--------------'
-///
-/// The points of the lower edges are inserted at the front of a text. This is fast enough, because each time
-/// slice has at most two steps (result_html.cpp).
-std::string band_svg(const ChartBand& band, const Frame& frame) {
-  if (band.steps.empty()) return "";
-  std::string there;
-  std::string back;
-  for (std::size_t i = 0; i < band.steps.size(); ++i) {
-    const ChartStep& step = band.steps[i];
-    const double from = frame.x(step.x);
-    const double to = frame.x(i + 1 < band.steps.size() ? band.steps[i + 1].x : band.end_x);
-    fmt::format_to(std::back_inserter(there), "{0:.2f},{2:.2f} {1:.2f},{2:.2f} ", from, to,
-                   frame.y(step.high));
-    back.insert(0, fmt::format("{1:.2f},{2:.2f} {0:.2f},{2:.2f} ", from, to, frame.y(step.low)));
-  }
-  return fmt::format("<polygon fill=\"{}\" points=\"{}{}\"><title>{}</title></polygon>\n",
-                     to_hex(band.colour), there, back, xml_escaped(band.label));
-}
-
 /// Returns the filled polygon of an area.
 std::string area_svg(const ChartArea& area, const Frame& frame) {
   std::string points;
@@ -288,22 +255,11 @@ std::string curve_svg(const Chart& chart, const ChartCurve& curve, const Frame& 
                      curve.dashed ? " stroke-dasharray=\"5 4\"" : "", points, dots);
 }
 
-/// Returns the legend on the right side of the plot. It lists the bands from the top of the stack down, and
-/// then the curves.
+/// Returns the legend on the right side of the plot. It lists the areas, and then the curves.
 std::string legend_svg(const Chart& chart, const Frame& frame) {
   std::string svg;
   const double x = frame.left + frame.width + 14;
   double y = frame.top + 6;
-  // The legend lists the bands in the order in which they are stacked.
-  for (auto band = chart.bands.rbegin(); band != chart.bands.rend(); ++band) {
-    if (band->label.empty()) continue;
-    fmt::format_to(
-        std::back_inserter(svg),
-        "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"16\" height=\"10\" fill=\"{}\"/><text x=\"{:.1f}\" "
-        "y=\"{:.1f}\">{}</text>\n",
-        x, y - 5, to_hex(band->colour), x + 21, y + 4, xml_escaped(band->label));
-    y += kLegendPitch;
-  }
   for (const ChartArea& area : chart.areas) {
     if (area.label.empty()) continue;
     fmt::format_to(
@@ -328,9 +284,8 @@ std::string legend_svg(const Chart& chart, const Frame& frame) {
 /// Returns the height of the picture. It is larger than the requested height if the legend needs more space.
 double height_of(const Chart& chart) {
   const auto labelled = [](const auto& series) { return !series.label.empty(); };
-  const auto lines = std::ranges::count_if(chart.curves, labelled) +
-                     std::ranges::count_if(chart.bands, labelled) +
-                     std::ranges::count_if(chart.areas, labelled);
+  const auto lines =
+      std::ranges::count_if(chart.curves, labelled) + std::ranges::count_if(chart.areas, labelled);
   return std::max<double>(chart.height, kTop + kLegendPitch * static_cast<double>(lines) + 10);
 }
 
@@ -349,7 +304,6 @@ std::string chart_to_svg(const Chart& chart) {
   svg += fmt::format("<text x=\"{}\" y=\"27\" fill=\"#555555\">{}</text>\n", 6, xml_escaped(chart.y_label));
   for (const ChartArea& area : chart.areas) svg += area_svg(area, frame);
   svg += axes_svg(chart, frame);
-  for (const ChartBand& band : chart.bands) svg += band_svg(band, frame);
   for (const ChartCurve& curve : chart.curves) svg += curve_svg(chart, curve, frame);
   return svg + legend_svg(chart, frame) + "</svg>\n";
 }

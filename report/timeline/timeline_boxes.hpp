@@ -4,10 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "report/print/palette.hpp"
@@ -134,28 +136,37 @@ inline constexpr std::string_view kSeveralPattern = "penstock-several";
 /// Returns the SVG definitions of both patterns, for the <defs> of the picture.
 std::string box_patterns_svg();
 
-/// A writer that collects the SVG text of a picture's boxes and of the numbers in them.
+/// A writer that collects the SVG text of a picture's boxes and of the numbers in them. Without tooltips, all
+/// boxes of one colour are one path.
 class BoxText {
  public:
+  explicit BoxText(bool tooltips) : tooltips_(tooltips) {}
+
+  bool tooltips() const { return tooltips_; }
   /// Adds the box of one action, with its microbatch number if there is room.
   void add_leaf(const Action& action, Colour fill, const Rectangle& at, std::string_view tooltip);
   /// Adds a merged box, which represents several actions.
   void add_merged(Colour fill, const Rectangle& at, std::string_view tooltip);
   /// Adds a thin bar for a transfer or a collective.
   void add_bar(Colour fill, const Rectangle& at, std::string_view tooltip);
-  /// Adds a vertical line that has the same width at every zoom. `room` is the distance to the next line in
-  /// pixels. If `room` is small, the line is narrower.
+  /// Adds a vertical line. `room` is the distance to the next line in pixels. If `room` is small, the line is
+  /// narrower.
   void add_mark(Colour colour, const Rectangle& at, double room, std::string_view tooltip);
 
-  const std::string& boxes() const { return boxes_; }
+  std::string boxes() const;
   const std::string& labels() const { return labels_; }
 
  private:
   void add_rectangle(Colour fill, const Rectangle& at, std::string_view attributes, std::string_view tooltip);
+  void add_path(Colour fill, const Rectangle& at);
   void add_pattern(std::string_view pattern, const Rectangle& at);
 
+  bool tooltips_;
   std::string boxes_;
   std::string labels_;
+  std::map<std::string, std::string> paths_;  // by colour, without tooltips
+  // The last merged box without a tooltip, which its next neighbour may join.
+  std::optional<std::pair<Colour, Rectangle>> joined_;
 };
 
 }  // namespace penstock

@@ -5,9 +5,8 @@
 //             --- ---                            bars: send, receive, collective, where some rank has them
 //   rank 1     |F0|F1|B0|
 //
-// The group "zoom" contains all elements that a zoom stretches. Their coordinates are pixels from the left
-// edge of the plot. The page's script draws numbers and ticks again after a zoom. If a rank has several
-// stages, later stages are paler. Tested by timeline_svg_test.cpp.
+// Coordinates of boxes are pixels from the left edge of the plot. If a rank has several stages, later stages
+// are paler. Tested by timeline_svg_test.cpp.
 
 #include "report/timeline/timeline_svg.hpp"
 
@@ -39,8 +38,6 @@ namespace {
 
 constexpr double kRowHeight = 24;
 constexpr double kRowGap = 6;
-// This gap is added to kRowGap between groups of rows.
-constexpr double kGroupGap = 10;
 constexpr double kBarHeight = 4;
 constexpr double kTitleHeight = 26;
 constexpr double kAxisHeight = 34;
@@ -63,17 +60,13 @@ struct SvgLayout {
   LegendPlace legend;
   double rows_top = 0;
   double row_pitch = 0;
-  std::size_t rows_in_group = 1;
   double axis_top = 0;
   Ns makespan_ns = 0;
 
   double x(Ns time_ns) const {
     return makespan_ns > 0 ? static_cast<double>(time_ns) / static_cast<double>(makespan_ns) * plot_width : 0;
   }
-  double row_top(std::size_t row) const {
-    const std::size_t groups = rows_in_group > 1 ? row / rows_in_group : 0;
-    return rows_top + row_pitch * static_cast<double>(row) + kGroupGap * static_cast<double>(groups);
-  }
+  double row_top(std::size_t row) const { return rows_top + row_pitch * static_cast<double>(row); }
 };
 
 /// Returns the kinds of bars that at least one rank has, in drawing order.
@@ -129,18 +122,9 @@ std::vector<LegendEntry> legend_entries(const Timeline& timeline, const std::vec
   return entries;
 }
 
-std::string row_name(const TimelineSvgOptions& options, std::size_t row) {
-  return options.row_names.empty() ? fmt::format("rank {}", row) : options.row_names[row];
-}
-
 /// Returns the estimated width of the longest row name, in pixels.
-double names_width(const Timeline& timeline, const TimelineSvgOptions& options) {
-  if (options.row_names.empty()) {
-    return 30 + 7 * static_cast<double>(std::to_string(std::max(0, timeline.rank_count - 1)).size());
-  }
-  std::size_t longest = 0;
-  for (const std::string& name : options.row_names) longest = std::max(longest, name.size());
-  return 6 * static_cast<double>(longest);
+double names_width(const Timeline& timeline) {
+  return 30 + 7 * static_cast<double>(std::to_string(std::max(0, timeline.rank_count - 1)).size());
 }
 
 /// Returns the horizontal layout, which limits the number of boxes.
@@ -148,8 +132,7 @@ SvgLayout columns_of(const Timeline& timeline, const TimelineSvgOptions& options
   SvgLayout layout;
   layout.makespan_ns = timeline.makespan_ns;
   layout.width = std::max(200, options.width);
-  layout.left = 16 + names_width(timeline, options);
-  layout.rows_in_group = static_cast<std::size_t>(std::max(1, options.rows_in_group));
+  layout.left = 16 + names_width(timeline);
   layout.plot_width = layout.width - layout.left - kRightMargin;
   return layout;
 }
@@ -173,21 +156,14 @@ Colour shade_of(const Action& action, const std::vector<std::int32_t>& stages) {
   return lightened(base, kPalest * static_cast<double>(place) / static_cast<double>(stages.size() - 1));
 }
 
-/// Returns the tooltip of a box, followed by its remark. A merged box has no remark, because a remark
-/// describes one action.
-std::string tooltip_with_remark(const DrawnBox& box, std::size_t row, const TimelineSvgOptions& options) {
-  const std::string remark = options.remark && !box.merged() ? options.remark(row, box.shown) : "";
-  return remark.empty() ? tooltip_of(box) : fmt::format("{}\n{}", tooltip_of(box), remark);
-}
-
 /// Adds the boxes that take time, and then draws the marks of STEPs over them.
 void add_compute_row(BoxText& text, const DrawnRow& row, const std::vector<std::int32_t>& stages,
-                     std::size_t number, const SvgLayout& layout, const TimelineSvgOptions& options) {
+                     std::size_t number, const SvgLayout& layout) {
   const double top = layout.row_top(number);
   for (const DrawnBox& box : row.boxes) {
     const Rectangle at = {layout.x(box.start_ns), top, layout.x(box.end_ns) - layout.x(box.start_ns),
                           kRowHeight};
-    const std::string tooltip = tooltip_with_remark(box, number, options);
+    const std::string tooltip = text.tooltips() ? tooltip_of(box) : "";
     const ComputeBox& shown = box.shown;
     if (box.merged()) {
       text.add_merged(mixed_colour(box.shares), at, tooltip);
@@ -206,8 +182,7 @@ void add_compute_row(BoxText& text, const DrawnRow& row, const std::vector<std::
     double room = layout.plot_width;
     if (i > 0) room = std::min(room, x - layout.x(row.steps[i - 1].start_ns));
     if (i + 1 < row.steps.size()) room = std::min(room, layout.x(row.steps[i + 1].start_ns) - x);
-    text.add_mark(colour_of(ActionKind::step), {x, top, 0, kRowHeight}, room,
-                  tooltip_with_remark(row.steps[i], number, options));
+    text.add_mark(colour_of(ActionKind::step), {x, top, 0, kRowHeight}, room, tooltip_of(row.steps[i]));
   }
 }
 
@@ -242,9 +217,9 @@ void add_bars(BoxText& text, const std::vector<Span>& spans, const std::vector<T
   }
 }
 
-/// Returns the axis, with ticks about 90 pixels apart. After a zoom the page's script draws the ticks again.
+/// Returns the axis, with ticks about 90 pixels apart.
 std::string axis_svg(const SvgLayout& layout) {
-  std::string svg = "<g class=\"axis\">\n";
+  std::string svg;
   const int most = std::max(2, static_cast<int>(layout.plot_width / 90));
   const std::vector<Ns> ticks = time_ticks(layout.makespan_ns, most);
   for (const Ns tick : ticks) {
@@ -255,23 +230,17 @@ std::string axis_svg(const SvgLayout& layout) {
                    x, layout.axis_top, layout.axis_top + 5, layout.axis_top + 18,
                    format_tick(tick, ticks.back()));
   }
-  return svg + "</g>\n";
+  return svg;
 }
 
-/// Returns the beginning of the picture: the attributes for the script, the patterns, the clip path for
-/// zooms, and the title.
+/// Returns the beginning of the picture: the patterns and the title.
 std::string head_svg(const SvgLayout& layout, const TimelineSvgOptions& options) {
   std::string svg = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"penstock-timeline\" viewBox=\"0 0 {0:.0f} {1:.0f}\" "
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" "
       "width=\"{0:.0f}\" height=\"{1:.0f}\" font-family=\"Helvetica, Arial, sans-serif\" font-size=\"11\" "
-      "fill=\"#222\" "
-      "data-left=\"{2:.2f}\" data-plot=\"{3:.2f}\" data-makespan=\"{4}\" data-axis=\"{5:.2f}\">\n",
-      layout.width, layout.height, layout.left, layout.plot_width, layout.makespan_ns, layout.axis_top);
-  // The clip path is wider than the plot, so that marks at both ends are fully visible.
-  svg += fmt::format(
-      "<defs>{}<clipPath id=\"penstock-plot{}\"><rect x=\"{:.2f}\" y=\"0\" width=\"{:.2f}\" "
-      "height=\"{:.2f}\"/></clipPath></defs>\n",
-      box_patterns_svg(), options.id, layout.left - 1, layout.plot_width + 2, layout.height);
+      "fill=\"#222\">\n",
+      layout.width, layout.height);
+  if (options.tooltips) svg += fmt::format("<defs>{}</defs>\n", box_patterns_svg());
   svg += "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n";
   if (!options.title.empty()) {
     svg += fmt::format("<text x=\"{:.2f}\" y=\"17\" font-size=\"14\" font-weight=\"bold\">{}</text>\n",
@@ -281,15 +250,15 @@ std::string head_svg(const SvgLayout& layout, const TimelineSvgOptions& options)
 }
 
 /// Returns the names of the rows, and the grey background of each row, which shows idle time.
-std::string row_labels_svg(const SvgLayout& layout, std::size_t rows, const TimelineSvgOptions& options) {
+std::string row_labels_svg(const SvgLayout& layout, std::size_t rows) {
   std::string svg;
   for (std::size_t row = 0; row < rows; ++row) {
     const double top = layout.row_top(row);
     fmt::format_to(std::back_inserter(svg),
                    "<text x=\"{:.2f}\" y=\"{:.2f}\" text-anchor=\"end\">{}</text>"
                    "<rect x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.0f}\" fill=\"{}\"/>\n",
-                   layout.left - 8, top + kRowHeight / 2 + 4, xml_escaped(row_name(options, row)),
-                   layout.left, top, layout.plot_width, kRowHeight, to_hex(kIdleColour));
+                   layout.left - 8, top + kRowHeight / 2 + 4, fmt::format("rank {}", row), layout.left, top,
+                   layout.plot_width, kRowHeight, to_hex(kIdleColour));
   }
   return svg;
 }
@@ -327,23 +296,21 @@ std::string timeline_to_svg(const Timeline& timeline, const TimelineSvgOptions& 
   const std::vector<DrawnRow> rows = drawn_rows(ranks, budget_of(columns, options, bars.size()));
   const std::vector<LegendEntry> legend = legend_entries(timeline, bars, ranks, rows);
   const SvgLayout layout = layout_of(columns, timeline, options, bars.size(), legend);
-  BoxText text;
+  BoxText text(options.tooltips);
   for (std::size_t rank = 0; rank < rows.size(); ++rank) {
-    add_compute_row(text, rows[rank], stages_of(ranks[rank]), rank, layout, options);
+    add_compute_row(text, rows[rank], stages_of(ranks[rank]), rank, layout);
   }
   const std::vector<Span> spans = bar_spans(timeline, bars);
   add_bars(text, spans, bars, layout,
            least_bar_distance(layout, options, spans.size(), bars.size() * ranks.size()));
 
   std::string svg = head_svg(layout, options) + legend_svg(legend, layout.legend);
-  svg += row_labels_svg(layout, ranks.size(), options);
+  svg += row_labels_svg(layout, ranks.size());
   svg += fmt::format(
-      "<g clip-path=\"url(#penstock-plot{2})\">\n<g class=\"zoom\" transform=\"translate({0:.2f},0)\" "
-      "stroke=\"#ffffff\" "
-      "stroke-width=\"0.5\">\n{1}</g>\n<g class=\"labels\" transform=\"translate({0:.2f},0)\" "
-      "text-anchor=\"middle\" "
+      "<g transform=\"translate({0:.2f},0)\">\n<g{1}>\n{2}</g>\n<g text-anchor=\"middle\" "
       "pointer-events=\"none\">\n{3}</g>\n</g>\n",
-      layout.left, text.boxes(), options.id, text.labels());
+      layout.left, options.tooltips ? " stroke=\"#ffffff\" stroke-width=\"0.5\"" : "", text.boxes(),
+      text.labels());
   return svg + axis_svg(layout) + "</svg>\n";
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "report/print/table.hpp"
 #include "report/print/text_sink.hpp"
 #include "report/print/units.hpp"
 #include "schedules/ir/action.hpp"
@@ -235,6 +236,14 @@ struct ShownIntervals {
 /// characters; 0 means no limit.
 std::string explanation_to_text(const Explanation& explanation, const ShownIntervals& shown,
                                 std::size_t width = 0);
+/// Returns the sentence in front of the bill: the makespan, and how long a rank computes and is idle.
+std::string idle_sentence(const Explanation& explanation);
+/// Returns the bill as a table. Its last row is the sum.
+Table bill_table(const Explanation& explanation);
+/// Returns the levers as a table, which has no rows if the explanation has no levers.
+Table lever_table(const Explanation& explanation);
+/// Returns one line for each of the longest intervals, at most `most`. The longest is first.
+std::vector<std::string> longest_wait_lines(const Explanation& explanation, std::size_t most);
 /// Writes one JSON object with schema_version 1 and kind "explanation". All times are whole nanoseconds.
 void write_explanation_json(const Explanation& explanation, const TextSink& sink);
 /// Writes CSV with one row for each interval.

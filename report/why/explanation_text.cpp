@@ -77,26 +77,6 @@ std::string where_text(const BillLine& line, const TimeForm& unit) {
   return fmt::format("{}", fmt::join(items, ", "));
 }
 
-std::string bill_text(const Explanation& why, const TimeForm& unit, std::size_t width) {
-  std::vector<const BillLine*> lines;
-  for (const BillLine& line : why.bill) {
-    if (line.idle_ns != 0 || !line.items.empty()) lines.push_back(&line);
-  }
-  std::ranges::stable_sort(lines, std::ranges::greater{}, [](const BillLine* line) { return line->idle_ns; });
-  Table table{.columns = {"cause", "idle", "of the run", "without it", "gain", "where"}, .rows = {}};
-  const Ns all = why.makespan_ns * why.ranks;
-  for (const BillLine* line : lines) {
-    table.rows.push_back({text_cell(line->cause), unit.cell(line->idle_ns / why.ranks),
-                          percent_cell(part_of(line->idle_ns, all)),
-                          line->without_ns ? unit.cell(*line->without_ns) : Cell{},
-                          line->without_ns ? unit.cell(why.makespan_ns - *line->without_ns) : Cell{},
-                          text_cell(where_text(*line, unit))});
-  }
-  table.rows.push_back({text_cell("together"), unit.cell(why.idle_ns() / why.ranks),
-                        percent_cell(part_of(why.idle_ns(), all)), Cell{}, Cell{}, Cell{}});
-  return table_to_text(table, width);
-}
-
 /// Returns how a lever changes the peak of memory, for levers that alter the order.
 std::string peak_text(const Explanation& why, const Lever& lever) {
   if (!lever.peak) return "";
@@ -106,13 +86,8 @@ std::string peak_text(const Explanation& why, const Lever& lever) {
                      lever.fits ? "" : ", which its device does not have");
 }
 
-std::string levers_text(const Explanation& why, const TimeForm& unit, std::size_t width) {
-  if (why.levers.empty() && why.smaller_levers == 0) return "";
-  Table table{.columns = {"what to mend first", "makespan", "gain", ""}, .rows = {}};
-  for (const Lever& lever : why.levers) {
-    table.rows.push_back({text_cell(lever.lever), lever.is_per_sample ? Cell{} : unit.cell(lever.makespan_ns),
-                          percent_cell(lever.gain), text_cell(peak_text(why, lever))});
-  }
+std::string levers_text(const Explanation& why, std::size_t width) {
+  const Table table = lever_table(why);
   std::string text = table.rows.empty() ? "" : "\n" + table_to_text(table, width);
   if (why.smaller_levers > 0)
     text += fmt::format("\n{} gain less\n", format_count(why.smaller_levers, "other change"));
@@ -144,7 +119,8 @@ std::vector<const IdleInterval*> longest_waits(const Explanation& why) {
   return longest;
 }
 
-std::string ranks_text(const Explanation& why, const TimeForm& unit, std::size_t width) {
+Table rank_rows(const Explanation& why) {
+  const TimeForm unit(why.makespan_ns);
   CauseTimes present{};
   for (const RankIdle& rank : why.rank_idle) {
     for (std::size_t c = 0; c < kIdleCauses; ++c) present[c] |= rank.causes[c] != 0 ? 1 : 0;
@@ -170,7 +146,11 @@ std::string ranks_text(const Explanation& why, const TimeForm& unit, std::size_t
                                               end_text(*wait), awaited_text(*wait))));
     table.rows.push_back(std::move(row));
   }
-  std::string text = table_to_text(table, width);
+  return table;
+}
+
+std::string ranks_text(const Explanation& why, std::size_t width) {
+  std::string text = table_to_text(rank_rows(why), width);
   if (why.rank_idle.size() > kMostRows)
     text += fmt::format("and {} more ranks; --rank R shows one\n", why.rank_idle.size() - kMostRows);
   return text;
@@ -211,11 +191,15 @@ std::string link_text(const ChainLink& link, const TimeForm& unit) {
   return fmt::format("  {:>11} .. {:>11}  {}\n", unit.text(link.from_ns), unit.text(link.to_ns), says());
 }
 
+/// Returns the first line of an interval: its rank, length, place and parts.
+std::string interval_line(const IdleInterval& interval, const TimeForm& unit) {
+  return fmt::format("rank {} idle {} {} ({} .. {}): {}", interval.rank,
+                     unit.text(interval.end_ns - interval.start_ns), end_text(interval),
+                     unit.text(interval.start_ns), unit.text(interval.end_ns), parts_text(interval, unit));
+}
+
 std::string interval_text(const IdleInterval& interval, const TimeForm& unit) {
-  std::string text =
-      fmt::format("rank {} idle {} {} ({} .. {}): {}\n", interval.rank,
-                  unit.text(interval.end_ns - interval.start_ns), end_text(interval),
-                  unit.text(interval.start_ns), unit.text(interval.end_ns), parts_text(interval, unit));
+  std::string text = interval_line(interval, unit) + '\n';
   const std::size_t first = interval.chain.size() > kMostLinks ? interval.chain.size() - kMostLinks : 0;
   if (first > 0) text += fmt::format("  {} earlier steps\n", first);
   for (std::size_t i = first; i < interval.chain.size(); ++i) text += link_text(interval.chain[i], unit);
@@ -228,6 +212,62 @@ std::string interval_text(const IdleInterval& interval, const TimeForm& unit) {
 }
 
 }  // namespace
+
+std::string idle_sentence(const Explanation& why) {
+  const TimeForm unit(why.makespan_ns);
+  const Ns busy = why.busy_ns / why.ranks;
+  return fmt::format("makespan {}; a rank computes for {} and is idle for {} ({})",
+                     unit.text(why.makespan_ns), unit.text(busy), unit.text(why.makespan_ns - busy),
+                     format_percent(part_of(why.idle_ns(), why.makespan_ns * why.ranks)));
+}
+
+std::vector<std::string> longest_wait_lines(const Explanation& why, std::size_t most) {
+  const TimeForm unit(why.makespan_ns);
+  std::vector<const IdleInterval*> waits;
+  for (const IdleInterval& interval : why.intervals) {
+    if (interval.end_ns > interval.start_ns) waits.push_back(&interval);
+  }
+  std::ranges::stable_sort(waits, std::ranges::greater{},
+                           [](const IdleInterval* wait) { return wait->end_ns - wait->start_ns; });
+  if (waits.size() > most) waits.resize(most);
+  std::vector<std::string> lines;
+  for (const IdleInterval* const wait : waits) {
+    const std::string awaited = awaited_text(*wait);
+    lines.push_back(interval_line(*wait, unit) + (awaited.empty() ? "" : ';' + awaited.substr(1)));
+  }
+  return lines;
+}
+
+Table bill_table(const Explanation& why) {
+  const TimeForm unit(why.makespan_ns);
+  std::vector<const BillLine*> lines;
+  for (const BillLine& line : why.bill) {
+    if (line.idle_ns != 0 || !line.items.empty()) lines.push_back(&line);
+  }
+  std::ranges::stable_sort(lines, std::ranges::greater{}, [](const BillLine* line) { return line->idle_ns; });
+  Table table{.columns = {"cause", "idle", "of the run", "without it", "gain", "where"}, .rows = {}};
+  const Ns all = why.makespan_ns * why.ranks;
+  for (const BillLine* line : lines) {
+    table.rows.push_back({text_cell(line->cause), unit.cell(line->idle_ns / why.ranks),
+                          percent_cell(part_of(line->idle_ns, all)),
+                          line->without_ns ? unit.cell(*line->without_ns) : Cell{},
+                          line->without_ns ? unit.cell(why.makespan_ns - *line->without_ns) : Cell{},
+                          text_cell(where_text(*line, unit))});
+  }
+  table.rows.push_back({text_cell("together"), unit.cell(why.idle_ns() / why.ranks),
+                        percent_cell(part_of(why.idle_ns(), all)), Cell{}, Cell{}, Cell{}});
+  return table;
+}
+
+Table lever_table(const Explanation& why) {
+  const TimeForm unit(why.makespan_ns);
+  Table table{.columns = {"what to mend first", "makespan", "gain", ""}, .rows = {}};
+  for (const Lever& lever : why.levers) {
+    table.rows.push_back({text_cell(lever.lever), lever.is_per_sample ? Cell{} : unit.cell(lever.makespan_ns),
+                          percent_cell(lever.gain), text_cell(peak_text(why, lever))});
+  }
+  return table;
+}
 
 Ns sum_of(const CauseTimes& causes) { return std::accumulate(causes.begin(), causes.end(), Ns{0}); }
 
@@ -252,11 +292,8 @@ std::string explanation_to_text(const Explanation& why, const ShownIntervals& sh
     }
     return text.empty() ? "no rank is idle there\n" : text;
   }
-  const Ns busy = why.busy_ns / why.ranks;
-  text = fmt::format("makespan {}; a rank computes for {} and is idle for {} ({})\n\n",
-                     unit.text(why.makespan_ns), unit.text(busy), unit.text(why.makespan_ns - busy),
-                     format_percent(part_of(why.idle_ns(), why.makespan_ns * why.ranks)));
-  text += bill_text(why, unit, width) + levers_text(why, unit, width) + '\n' + ranks_text(why, unit, width);
+  text = idle_sentence(why) + "\n\n";
+  text += table_to_text(bill_table(why), width) + levers_text(why, width) + '\n' + ranks_text(why, width);
   if (!why.notes.empty()) text += '\n';
   for (const std::string& note : why.notes) text += fmt::format("note: {}\n", shown_name(note));
   return text;

@@ -2,6 +2,7 @@
 // Explains a run: that of an experiment, or that of a result with the spans of its actions.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -51,5 +52,9 @@ struct ExplainOptions {
 
 /// Explains a run. The caller adds the name, the peak and the levers.
 Explanation explained(const CausedRun& run, const ExplainOptions& options = {});
+
+/// Explains a result for its page. Returns nothing if its timeline does not explain it, or if the run is
+/// longer than a page holds (kMostViewedActions).
+std::optional<Explanation> explanation_for_page(const Result& result);
 
 }  // namespace penstock

@@ -16,9 +16,11 @@
 #include <fmt/format.h>
 #include <tl/expected.hpp>
 
+#include "report/pages/viewer.hpp"
 #include "report/result/result.hpp"
 #include "report/timeline/spans.hpp"
 #include "report/timeline/timeline.hpp"
+#include "report/why/explanation.hpp"
 #include "schedules/check/flat_program.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
@@ -230,6 +232,16 @@ tl::expected<CausedRun, std::string> caused_run(const Result& result) {
     run.program.microbatches /= iterations;
   }
   return run;
+}
+
+std::optional<Explanation> explanation_for_page(const Result& result) {
+  const auto computes = [](const Span& span) { return is_compute(span.action.kind); };
+  if (std::ranges::count_if(result.timeline.spans, computes) >
+      static_cast<std::ptrdiff_t>(kMostViewedActions))
+    return std::nullopt;
+  const auto run = caused_run(result);
+  if (!run) return std::nullopt;
+  return explained(*run);
 }
 
 }  // namespace penstock

@@ -1,0 +1,1157 @@
+// Shows the timelines of runs on a canvas: zoom, search, idle time by cause, the critical path, and memory.
+// report/pages/packed_runs.cpp writes the data that this script reads; both name the columns in the same way.
+// loader.js starts this script.
+//
+// Each run is a set of typed arrays with an entry for each span, so that only the visible part of a run is
+// touched when it is drawn. Where actions are narrower than a few pixels, each column of pixels has the mean
+// colour of what runs in it. Wider actions are boxes with names.
+(() => {
+'use strict';
+
+const AXIS = 22, LEAST_BOX = 4, LEAST_WINDOW = 20, MOST_MESSAGES = 1500, MOST_CHAIN_LINES = 8;
+const LATENCY = 3, LAUNCH = 5;  // numbers of ChainKind in report/why/explanation.hpp
+const CHAIN_WORDS = ['computes on rank', 'is sent by rank', 'is sent before it in its channel by rank',
+  'is on its way from rank', 'runs on the ranks of its stage, such as rank', 'is launched on rank'];
+
+// --- reading the data ---
+
+class Column {
+  constructor(bytes, at) { this.bytes = bytes; this.at = at; }
+  next() {
+    const bytes = this.bytes;
+    let byte = bytes[this.at++];
+    if (byte < 128) return byte;
+    let value = byte & 127, factor = 128;
+    do {
+      byte = bytes[this.at++];
+      value += (byte & 127) * factor;
+      factor *= 128;
+    } while (byte > 127);
+    return value;
+  }
+  signed() {
+    const value = this.next();
+    return value % 2 ? -(value + 1) / 2 : value / 2;
+  }
+}
+
+function readRuns(bytes) {
+  const start = new Column(bytes, 0), length = start.next();
+  const data = JSON.parse(new TextDecoder().decode(bytes.subarray(start.at, start.at + length)));
+  let at = start.at + length;
+  for (const run of data.runs) {
+    const columns = {};
+    for (const [name, size] of Object.entries(run.columns)) {
+      columns[name] = new Column(bytes, at);
+      at += size;
+    }
+    readSpans(run, data, columns);
+    readIntervals(run, columns);
+    if (run.memory) readMemory(run.memory, columns);
+  }
+  return data;
+}
+
+function readSpans(run, data, columns) {
+  const count = run.ranks.reduce((sum, rank) => sum + rank.spans, 0);
+  const spans = run.spans = {rank: new Int32Array(count), code: new Int32Array(count), microbatch: new Int32Array(count).fill(-1),
+    version: new Int32Array(count), start: new Float64Array(count), end: new Float64Array(count),
+    released: new Float64Array(count).fill(-1), link: new Int32Array(count).fill(-1)};
+  run.codes = [];
+  run.count = count;
+  const received = [], sends = [];
+  let i = 0;
+  run.ranks.forEach((rank, number) => {
+    rank.first = i;
+    const base = run.codes.length, last = [];
+    for (const [kind, stage, peer, replica, pair] of rank.codes) {
+      run.codes.push({...data.kinds[kind], number: kind, stage, peer, replica, pair: pair === 1, rank: number});
+      last.push({microbatch: -1, version: 0, duration: 0, hold: 0, link: 0});
+    }
+    const groups = [], sent = [], collectives = [];
+    let group = -1;
+    for (const end = i + rank.spans; i < end; ++i) {
+      const local = columns.code.next(), code = run.codes[base + local], before = last[local];
+      spans.rank[i] = number;
+      spans.code[i] = base + local;
+      if (code.microbatch) spans.microbatch[i] = before.microbatch += columns.microbatch.signed() + 1;
+      spans.version[i] = before.version += columns.version.signed();
+      const link = code.receive ? columns.link.next() : 0;
+      const start = columns.start.signed(), duration = columns.duration.signed();
+      if (link > 0) {
+        before.link += link % 2 ? (link - 1) / 2 : -link / 2;
+        spans.link[i] = before.link;
+        spans.start[i] = start;
+        spans.end[i] = duration;
+        received.push(i);
+        continue;
+      }
+      const opens = group < 0 || !(code.compute && run.codes[spans.code[group]].pair);
+      spans.start[i] = start + (group < 0 ? 0 : opens ? spans.end[group] : spans.start[group]);
+      spans.end[i] = spans.start[i] + (before.duration += duration);
+      if (code.send) {
+        before.hold += columns.release.signed();
+        if (before.hold >= 0) spans.released[i] = spans.start[i] + before.hold;
+        sends.push(i);
+        sent.push(i);
+      }
+      if (code.compute) {
+        if (opens) groups.push(i);
+        group = i;
+      } else if (!code.send && !code.receive && spans.end[i] > spans.start[i]) {
+        collectives.push(i);
+      }
+    }
+    rank.groups = sorted(groups, spans);
+    rank.sent = sorted(sent, spans);
+    rank.collectives = sorted(collectives, spans);
+    rank.longestSend = rank.sent.reduce((most, s) => Math.max(most, spans.end[s] - spans.start[s]), 0);
+    const stages = [...new Set(rank.codes.filter(code => data.kinds[code[0]].compute).map(code => code[1]))].sort((a, b) => a - b);
+    for (const code of run.codes.slice(base))
+      code.shade = stages.length < 2 ? 0 : 0.5 * Math.max(0, stages.indexOf(code.stage)) / (stages.length - 1);
+  });
+  for (const span of received) {
+    const send = sends[spans.link[span]];
+    spans.link[span] = send;
+    spans.link[send] = span;
+    spans.start[span] += spans.start[send];
+    spans.end[span] += spans.end[send];
+  }
+}
+
+function sorted(list, spans) {
+  return Int32Array.from(list).sort((a, b) => spans.start[a] - spans.start[b] || a - b);
+}
+
+// Idle intervals are the gaps between groups. The data has only their causes, so that a run without causes has
+// intervals, too. An interval's `info` is its place in the tables of causes, or -1.
+function readIntervals(run, columns) {
+  const spans = run.spans, tables = run.causes = {phase: [], parts: [], ready: [], chains: []};
+  let linked = 0;
+  const chain = from => {
+    const links = [];
+    let expected = from;
+    for (let left = columns.chainLength.next(); left > 0; --left) {
+      const what = columns.chainWhat.next(), span = linked += columns.chainSpan.signed();
+      if (what === LATENCY) expected = Math.max(spans.start[span], spans.released[span]);
+      else if (what !== LAUNCH) expected = Math.max(spans.start[span], from);
+      const begin = expected + columns.chainFrom.signed();
+      if (links.length > 0) links[links.length - 1].to = begin;
+      links.push({what, span, from: begin, to: 0});
+      expected = what === LATENCY || what === 0 || what === 4 ? spans.end[span]
+        : what === LAUNCH ? begin : Math.max(begin, spans.released[span]);
+    }
+    return links;
+  };
+  run.ranks.forEach((rank, number) => {
+    const intervals = rank.intervals = {start: [], end: [], group: [], info: []};
+    const causes = new Map();
+    if (run.explained) {
+      let group = 0;
+      for (let left = run.intervals[number]; left > 0; --left) {
+        group += columns.intervalAt.signed();
+        const info = tables.phase.length, bits = columns.intervalMask.next();
+        tables.phase.push(bits % 3);
+        const parts = {}, from = groupEnd(run, rank, group - 1);
+        const length = (group < rank.groups.length ? spans.start[rank.groups[group]] : run.makespan) - from;
+        let rest = length, last = -1;
+        for (let bit = 0, mask = Math.floor(bits / 3); mask > 0; ++bit, mask >>= 1) {
+          if (mask % 2 === 0) continue;
+          if (last >= 0) rest -= parts[last] = columns.intervalPart.signed();
+          last = bit;
+        }
+        if (last >= 0) parts[last] = rest;
+        tables.parts.push(parts);
+        const ready = columns.ready.next();
+        tables.ready.push(ready > 0 ? ready + (group < rank.groups.length ? rank.groups[group] : 0) : -1);
+        const links = chain(from);
+        if (links.length > 0) links[links.length - 1].to = from + length;
+        tables.chains.push(links);
+        causes.set(group, info);
+      }
+    }
+    for (let group = 0; group <= rank.groups.length; ++group) {
+      const from = groupEnd(run, rank, group - 1);
+      const to = group < rank.groups.length ? spans.start[rank.groups[group]] : run.makespan;
+      const isLeftOut = run.leftOut && from < run.leftOut[1] && to > run.leftOut[0];
+      if (to <= from || isLeftOut) continue;
+      intervals.start.push(from);
+      intervals.end.push(to);
+      intervals.group.push(group);
+      intervals.info.push(causes.has(group) ? causes.get(group) : -1);
+    }
+  });
+  run.critical = run.explained ? chain(0) : [];
+  if (run.critical.length > 0) run.critical[run.critical.length - 1].to = run.makespan;
+  run.isCritical = new Set(run.critical.map(link => link.span));
+}
+
+function groupEnd(run, rank, group) {
+  return group < 0 ? 0 : run.spans.end[rank.groups[group]];
+}
+
+function readMemory(memory, columns) {
+  for (const rank of memory.ranks) {
+    rank.time = new Float64Array(rank.samples);
+    rank.amounts = memory.categories.map(() => new Float64Array(rank.samples));
+    const now = memory.categories.map(() => 0);
+    for (let i = 0, time = 0; i < rank.samples; ++i) {
+      rank.time[i] = time += columns.memoryTime.signed();
+      for (let c = 0, mask = columns.memoryMask.next(); mask > 0; ++c, mask >>= 1)
+        if (mask % 2) now[c] += columns.memoryAmount.signed();
+      now.forEach((amount, c) => { rank.amounts[c][i] = amount; });
+    }
+  }
+}
+
+// --- words ---
+
+const chainPeer = code => code.stage + (code.letters === 'SEND_F' || code.letters === 'RECV_B' ? 1 : -1);
+
+function spanName(run, span) {
+  const code = run.codes[run.spans.code[span]];
+  let name = code.stage + code.letters + (code.microbatch ? run.spans.microbatch[span] : '');
+  if ((code.send || code.receive) && code.peer !== chainPeer(code)) name += (code.send ? '>' : '<') + code.peer;
+  return name;
+}
+
+function leavesOf(run, span) {
+  const leaves = [span];
+  while (run.codes[run.spans.code[span]].pair && span + 1 < run.count) leaves.push(++span);
+  return leaves;
+}
+
+const groupName = (run, span) => leavesOf(run, span).map(leaf => spanName(run, leaf)).join(';');
+
+function bytesText(bytes) {
+  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
+  let unit = 0;
+  while (Math.abs(bytes) >= 1024 && unit + 1 < units.length) { bytes /= 1024; ++unit; }
+  return `${unit ? bytes.toFixed(2) : bytes} ${units[unit]}`;
+}
+
+const rgb = hex => [1, 3, 5].map(i => parseInt(hex.slice(i, i + 2), 16));
+const mixed = (a, b, share) => a.map((part, i) => Math.round(part + (b[i] - part) * share));
+const css = colour => `rgb(${colour.join(',')})`;
+const inkOn = colour => 0.299 * colour[0] + 0.587 * colour[1] + 0.114 * colour[2] < 140 ? '#fff' : '#1a1a1a';
+
+// Returns the first place of a sorted list whose value is above `limit`.
+function firstAbove(count, valueAt, limit) {
+  let low = 0, high = count;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (valueAt(middle) > limit) high = middle; else low = middle + 1;
+  }
+  return low;
+}
+
+function element(name, attributes = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.append(...children);
+  return made;
+}
+
+// --- the viewer ---
+
+class Viewer {
+  constructor(root, data, isFirst) {
+    Object.assign(this, {root, data, isFirst, runs: data.runs, colourBy: 'kind', cause: null, hits: [], hit: -1,
+      shown: {path: false, messages: true, collectives: true}, hovered: null, pointers: new Map(), rank: 0});
+    this.makespan = Math.max(...this.runs.map(run => run.makespan), 1);
+    this.from = 0;
+    this.to = this.makespan;
+    const unit = [[1e11, 1e9, 's'], [1e6, 1e6, 'ms'], [1e3, 1e3, 'us'], [0, 1, 'ns']].find(u => this.makespan >= u[0]);
+    this.time = ns => (ns / unit[1]).toFixed(unit[1] > 1 ? 3 : 0) + ' ' + unit[2];
+    this.unit = unit;
+    this.lanes = [];
+    const most = Math.max(...this.runs.map(run => run.ranks.length));
+    for (let rank = 0; rank < most; ++rank) {
+      this.runs.forEach((run, number) => {
+        if (rank < run.ranks.length)
+          this.lanes.push({run, rank: run.ranks[rank], number: rank, first: number === 0,
+            label: number === 0 ? [run.ranks[rank].name, run.name].filter(part => part).join(' ') : run.name});
+      });
+    }
+    this.buildBar();
+    this.strip = this.addCanvas('strip', 34, 'Busy ranks over time. Drag to move the visible part.');
+    this.canvas = this.addCanvas('lanes', 0, `Timeline of ${most} ranks over ${this.time(this.makespan)}, a row a rank. ` +
+      'The tables of this page have its figures.');
+    this.canvas.tabIndex = 0;
+    this.memory = this.runs.length === 1 ? this.runs[0].memory : undefined;
+    if (this.memory) {
+      this.memoryTitle = root.appendChild(element('p', {class: 'note'}));
+      this.memoryCanvas = this.addCanvas('memory', 110, 'Memory of one rank over time');
+      this.rank = this.memory.ranks.reduce((best, rank, i, all) => rank.peak > all[best].peak ? i : best, 0);
+    }
+    this.legend = root.appendChild(element('div', {class: 'legend'}));
+    this.tip = root.appendChild(element('div', {class: 'tip', role: 'status'}));
+    this.linkCauses();
+    if (isFirst) this.readAddress();
+    this.listen();
+    this.recolour();
+    this.resize();
+  }
+
+  addCanvas(name, height, label) {
+    const canvas = this.root.appendChild(element('canvas', {class: name, role: 'img', 'aria-label': label}));
+    canvas.style.height = height + 'px';
+    return canvas;
+  }
+
+  buildBar() {
+    const bar = this.root.appendChild(element('div', {class: 'bar'}));
+    const button = (text, title, action) => {
+      const made = bar.appendChild(element('button', {type: 'button', title}, text));
+      made.addEventListener('click', action);
+      return made;
+    };
+    button('all', 'Show the whole run (0)', () => this.show(0, this.makespan));
+    button('+', 'Zoom in (+)', () => this.zoom(0.5));
+    button('\u2212', 'Zoom out (-)', () => this.zoom(2));
+    const choice = bar.appendChild(element('select', {title: 'What colours mean', 'aria-label': 'What colours mean'}));
+    for (const [value, text] of [['kind', 'colour by kind'], ['stage', 'colour by stage'], ['cause', 'colour idle time by cause']])
+      if (value !== 'cause' || this.runs.some(run => run.explained)) choice.append(element('option', {value}, text));
+    choice.addEventListener('change', () => { this.colourBy = choice.value; this.recolour(); this.redraw(); });
+    this.choice = choice;
+    this.toggles = {};
+    for (const [name, text, key] of [['path', 'critical path', 'c'], ['messages', 'messages', 'm'], ['collectives', 'collectives', 's']]) {
+      const exists = name === 'path' ? this.runs.some(run => run.critical.length)
+        : this.runs.some(run => run.ranks.some(rank => (name === 'messages' ? rank.sent : rank.collectives).length));
+      if (exists) this.toggles[name] = button(text, `Show or hide (${key})`, () => this.toggle(name));
+    }
+    this.search = bar.appendChild(element('input', {type: 'search', placeholder: 'find 5F17, idle>1ms', 'aria-label':
+      'Find an action, a rank, or idle time: 5F17, rank 3, idle>1ms, cause:queue', title: '5F17, rank 3, idle>1ms, cause:queue'}));
+    this.search.addEventListener('input', () => this.find(this.search.value));
+    this.search.addEventListener('keydown', event => { if (event.key === 'Enter') this.nextHit(event.shiftKey ? -1 : 1); });
+    button('PNG', 'Save the picture as it is shown', () => this.save());
+    button('light / dark', 'Change between light and dark (t)', () => this.changeTheme());
+    this.status = this.root.appendChild(element('div', {class: 'status', 'aria-live': 'polite'}));
+    this.updateToggles();
+  }
+
+  updateToggles() {
+    for (const [name, button] of Object.entries(this.toggles)) button.setAttribute('aria-pressed', this.shown[name]);
+  }
+
+  toggle(name) {
+    if (!this.toggles[name]) return;
+    this.shown[name] = !this.shown[name];
+    this.updateToggles();
+    this.redraw();
+  }
+
+  // Makes each cause in the page's table a button.
+  linkCauses() {
+    this.causeButtons = [];
+    if (!this.isFirst) return;
+    const ids = new Map([...this.data.phases.map((phase, i) => [phase.name, 'phase' + i]),
+      ...this.data.causes.map((cause, i) => [cause.name, 'cause' + i])]);
+    for (const row of document.querySelectorAll('.causes tbody tr')) {
+      const cell = row.cells[0], id = ids.get(cell.textContent);
+      if (!id) continue;
+      const button = element('button', {type: 'button', title: 'Colour these idle intervals', 'aria-pressed': false}, cell.textContent);
+      button.addEventListener('click', () => this.chooseCause(this.cause === id ? null : id));
+      cell.replaceChildren(button);
+      this.causeButtons.push([id, button]);
+    }
+  }
+
+  chooseCause(id) {
+    this.cause = id;
+    for (const [other, button] of this.causeButtons) button.setAttribute('aria-pressed', other === id);
+    this.recolour();
+    this.redraw();
+    this.writeAddress();
+  }
+
+  // --- colours ---
+
+  recolour() {
+    const style = getComputedStyle(document.documentElement), variable = name => style.getPropertyValue(name).trim();
+    const full = text => text.length === 4 ? '#' + [...text.slice(1)].map(c => c + c).join('') : text;
+    this.page = rgb(full(variable('--page')));
+    this.idle = rgb(full(variable('--idle')));
+    this.ink = variable('--ink');
+    this.faint = variable('--faint');
+    this.line = variable('--line');
+    const dimmed = this.cause !== null || this.colourBy === 'cause';
+    for (const run of this.runs) {
+      for (const code of run.codes) {
+        const base = this.colourBy === 'stage' ? this.data.stages[code.stage % this.data.stages.length] : code.colour;
+        const shaded = this.colourBy === 'stage' ? rgb(base) : mixed(rgb(base), [255, 255, 255], code.letters === 'STEP' ? 0 : code.shade);
+        code.rgb = dimmed ? mixed(shaded, this.page, 0.8) : shaded;
+        code.css = css(code.rgb);
+      }
+    }
+    this.intervalColours = [...this.data.phases, ...this.data.causes].map(entry => rgb(entry.colour));
+    this.drawLegend(dimmed);
+    this.stripBusy = null;
+  }
+
+  // Returns the colour of an interval, or null if it has the colour of idle time.
+  intervalColour(run, info) {
+    if (info < 0 || (this.cause === null && this.colourBy !== 'cause')) return null;
+    const parts = run.causes.parts[info], phases = this.data.phases.length;
+    let bit = -1, most = 0;
+    if (this.cause === null) {
+      for (const part in parts) if (parts[part] > most) { most = parts[part]; bit = +part; }
+      if (bit < 0) return null;
+      return this.intervalColours[bit === 0 ? run.causes.phase[info] : phases + bit - 1];
+    }
+    const amount = this.partOf(run, info, this.cause);
+    if (amount <= 0) return null;
+    let sum = 0;
+    for (const part in parts) sum += Math.max(0, parts[part]);
+    const number = +this.cause.slice(5), colour = this.intervalColours[this.cause.startsWith('phase') ? number : phases + number];
+    return mixed(this.idle, colour, 0.35 + 0.65 * Math.min(1, amount / sum));
+  }
+
+  partOf(run, info, cause) {
+    const number = +cause.slice(5), parts = run.causes.parts[info];
+    if (cause.startsWith('phase')) return run.causes.phase[info] === number ? parts[0] || 0 : 0;
+    return parts[number + 1] || 0;
+  }
+
+  drawLegend(dimmed) {
+    const entries = [];
+    if (dimmed) {
+      for (const entry of [...this.data.phases, ...this.data.causes]) {
+        const id = (this.data.phases.includes(entry) ? 'phase' + this.data.phases.indexOf(entry) : 'cause' + this.data.causes.indexOf(entry));
+        const occurs = this.runs.some(run => run.causes.parts.some((parts, info) => this.partOf(run, info, id) > 0));
+        if (occurs && (this.cause === null || this.cause === id)) entries.push([entry.name, entry.colour]);
+      }
+    } else if (this.colourBy === 'stage') {
+      const stages = [...new Set(this.runs.flatMap(run => run.codes.map(code => code.stage)))].sort((a, b) => a - b);
+      for (const stage of stages.slice(0, 8)) entries.push([`stage ${stage}${stages.length > 8 ? ', and every eighth from it' : ''}`,
+        this.data.stages[stage % this.data.stages.length]]);
+    } else {
+      for (const kind of this.data.kinds)
+        if (this.runs.some(run => run.codes.some(code => code.letters === kind.letters)) && !kind.receive)
+          entries.push([kind.name, kind.colour]);
+      if (this.runs.some(run => run.codes.some(code => code.shade > 0))) entries.push(['paler: later stage of the rank', null]);
+    }
+    entries.push(['idle', css(this.idle)]);
+    if (this.memory) for (const category of this.memory.categories) entries.push([category.name + ' (memory)', category.colour]);
+    this.legend.replaceChildren(...entries.map(([name, colour]) => {
+      const square = element('i');
+      if (colour) square.style.background = colour;
+      return element('span', {}, colour ? square : '', name);
+    }));
+  }
+
+  changeTheme() {
+    const root = document.documentElement;
+    const isDark = root.dataset.theme ? root.dataset.theme === 'dark' : matchMedia('(prefers-color-scheme: dark)').matches;
+    root.dataset.theme = isDark ? 'light' : 'dark';
+    for (const viewer of viewers) { viewer.recolour(); viewer.redraw(); }
+  }
+
+  // --- the visible part ---
+
+  show(from, to) {
+    const length = Math.min(this.makespan, Math.max(LEAST_WINDOW, to - from));
+    this.from = Math.min(this.makespan - length, Math.max(0, from));
+    this.to = this.from + length;
+    this.redraw();
+    this.writeAddress();
+  }
+
+  zoom(factor, at = (this.from + this.to) / 2) {
+    const length = Math.min(this.makespan, Math.max(LEAST_WINDOW, (this.to - this.from) * factor));
+    const from = at - (at - this.from) * length / (this.to - this.from);
+    this.show(from, from + length);
+  }
+
+  pan(share) { const by = share * (this.to - this.from); this.show(this.from + by, this.to + by); }
+
+  readAddress() {
+    const address = new URLSearchParams(location.hash.slice(1));
+    const from = Number(address.get('from') || 0), to = Number(address.get('to') || this.makespan), rank = Number(address.get('rank'));
+    if (from >= 0 && to > from) { this.from = Math.min(from, this.makespan); this.to = Math.min(to, this.makespan); }
+    if (!(this.to > this.from)) { this.from = 0; this.to = this.makespan; }
+    if (address.has('rank') && Number.isInteger(rank) && rank >= 0 && rank < this.runs[0].ranks.length) this.rank = rank;
+    const button = this.causeButtons.find(([id, b]) => b.textContent === address.get('cause'));
+    if (button) { this.cause = button[0]; button[1].setAttribute('aria-pressed', true); }
+  }
+
+  writeAddress() {
+    if (!this.isFirst) return;
+    clearTimeout(this.addressTimer);
+    this.addressTimer = setTimeout(() => {
+      const address = new URLSearchParams();
+      if (this.from > 0 || this.to < this.makespan) {
+        address.set('from', Math.round(this.from));
+        address.set('to', Math.round(this.to));
+      }
+      if (this.memory) address.set('rank', this.rank);
+      const chosen = this.causeButtons.find(([id]) => id === this.cause);
+      if (chosen) address.set('cause', chosen[1].textContent);
+      history.replaceState(null, '', '#' + address);
+    }, 300);
+  }
+
+  // --- drawing ---
+
+  resize() {
+    const lanes = this.lanes.length, context = this.canvas.getContext('2d');
+    context.font = '11px Helvetica, Arial, sans-serif';
+    this.laneHeight = Math.max(3, Math.min(22, Math.floor(560 / Math.max(1, lanes))));
+    this.gap = this.laneHeight >= 14 ? 5 : this.laneHeight >= 7 ? 2 : 0;
+    this.groupGap = this.runs.length > 1 ? 5 : 0;
+    let top = 2;
+    for (const lane of this.lanes) {
+      if (lane.first && lane !== this.lanes[0]) top += this.groupGap;
+      lane.top = top;
+      top += this.laneHeight + this.gap;
+    }
+    this.left = Math.ceil(Math.max(0, ...this.lanes.map(lane => context.measureText(lane.label).width))) + 8;
+    this.width = Math.max(120, this.root.clientWidth);
+    this.height = top + AXIS;
+    this.canvas.style.height = this.height + 'px';
+    this.ratio = Math.min(3, window.devicePixelRatio || 1);
+    for (const canvas of [this.strip, this.canvas, this.memoryCanvas]) {
+      if (!canvas) continue;
+      canvas.width = Math.round(this.width * this.ratio);
+      canvas.height = Math.round(parseFloat(canvas.style.height) * this.ratio);
+    }
+    this.plot = this.width - this.left - 8;
+    this.pixels = Math.max(1, Math.round(this.plot * this.ratio));
+    this.small = element('canvas');
+    this.small.width = this.pixels;
+    this.small.height = Math.max(1, lanes);
+    this.image = this.small.getContext('2d').createImageData(this.pixels, Math.max(1, lanes));
+    this.sums = new Float32Array(4 * this.pixels);
+    this.stripBusy = null;
+    this.draw();
+  }
+
+  redraw() {
+    if (this.pending) return;
+    this.pending = true;
+    requestAnimationFrame(() => { this.pending = false; this.draw(); });
+  }
+
+  x(time) { return this.left + (time - this.from) / (this.to - this.from) * this.plot; }
+  timeAt(x) { return this.from + (x - this.left) / this.plot * (this.to - this.from); }
+
+  draw() {
+    const began = performance.now(), context = this.canvas.getContext('2d');
+    context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
+    context.fillStyle = css(this.page);
+    context.fillRect(0, 0, this.width, this.height);
+    this.boxes = new Map();
+    this.names = [];
+    this.marks = [];
+    this.image.data.fill(0);
+    this.lanes.forEach((lane, row) => this.gatherLane(lane, row));
+    this.small.getContext('2d').putImageData(this.image, 0, 0);
+    context.fillStyle = css(this.idle);
+    for (const lane of this.lanes) context.fillRect(this.left, lane.top, this.plot, this.laneHeight);
+    context.imageSmoothingEnabled = false;
+    this.lanes.forEach((lane, row) =>
+      context.drawImage(this.small, 0, row, this.pixels, 1, this.left, lane.top, this.plot, this.laneHeight));
+    context.save();
+    context.beginPath();
+    context.rect(this.left, 0, this.plot, this.height);
+    context.clip();
+    for (const [colour, rectangles] of this.boxes) {
+      context.fillStyle = colour;
+      for (let i = 0; i < rectangles.length; i += 4)
+        context.fillRect(rectangles[i], rectangles[i + 1], rectangles[i + 2], rectangles[i + 3]);
+    }
+    this.drawNames(context);
+    if (this.shown.collectives) this.drawCollectives(context);
+    this.messagesShown = this.shown.messages ? this.drawMessages(context) : 0;
+    if (this.shown.path) for (const run of this.runs) this.drawChain(context, run, run.critical, '#d00000');
+    this.drawHovered(context);
+    this.drawLeftOut(context);
+    context.restore();
+    this.drawLabels(context);
+    this.drawStrip();
+    if (this.memory) this.drawMemory();
+    this.updateStatus();
+    return performance.now() - began;
+  }
+
+  // Adds a colour to the columns of pixels from `x0` to `x1`, which are device pixels from the left of the plot.
+  add(x0, x1, colour) {
+    const sums = this.sums;
+    x0 = Math.max(0, x0);
+    x1 = Math.min(this.pixels, x1);
+    for (let column = Math.floor(x0); column < x1; ++column) {
+      const weight = Math.min(x1, column + 1) - Math.max(x0, column);
+      sums[4 * column] += weight * colour[0];
+      sums[4 * column + 1] += weight * colour[1];
+      sums[4 * column + 2] += weight * colour[2];
+      sums[4 * column + 3] += weight;
+    }
+  }
+
+  box(colour, x, y, width, height) {
+    let list = this.boxes.get(colour);
+    if (!list) this.boxes.set(colour, list = []);
+    list.push(x, y, width, height);
+  }
+
+  // Sorts the visible actions of a lane into narrow ones, which are added to the pixels, and boxes.
+  gatherLane(lane, row) {
+    const {run, rank} = lane, spans = run.spans, groups = rank.groups, scale = this.plot / (this.to - this.from);
+    this.sums.fill(0);
+    if (this.cause !== null || this.colourBy === 'cause') this.gatherIdle(lane, scale);
+    for (let g = firstAbove(groups.length, i => spans.end[groups[i]], this.from); g < groups.length; ++g) {
+      const span = groups[g], start = spans.start[span];
+      if (start >= this.to) break;
+      const code = run.codes[spans.code[span]], width = (spans.end[span] - start) * scale, x = this.left + (start - this.from) * scale;
+      if (code.letters === 'STEP' && width < 2) { this.marks.push(x, lane.top); continue; }
+      if (width < LEAST_BOX) {
+        const second = code.pair ? run.codes[spans.code[span + 1]] : code;
+        const colour = second === code ? code.rgb : mixed(code.rgb, second.rgb, 0.5);
+        this.add((x - this.left) * this.ratio, (x - this.left + width) * this.ratio, colour);
+      } else if (code.pair) {
+        const leaves = leavesOf(run, span), height = this.laneHeight / leaves.length;
+        leaves.forEach((leaf, i) => this.addBox(run, leaf, x, lane.top + i * height, width, height));
+      } else {
+        this.addBox(run, span, x, lane.top, width, this.laneHeight);
+      }
+    }
+    const data = this.image.data, sums = this.sums;
+    for (let column = 0, out = 4 * row * this.pixels; column < this.pixels; ++column, out += 4) {
+      const weight = sums[4 * column + 3];
+      if (weight < 0.01) continue;
+      const rest = Math.max(0, 1 - weight), all = weight + rest;
+      for (let part = 0; part < 3; ++part) data[out + part] = (sums[4 * column + part] + rest * this.idle[part]) / all;
+      data[out + 3] = 255;
+    }
+  }
+
+  gatherIdle(lane, scale) {
+    const {run, rank} = lane, {start, end, info} = rank.intervals;
+    for (let i = firstAbove(end.length, k => end[k], this.from); i < end.length && start[i] < this.to; ++i) {
+      const colour = this.intervalColour(run, info[i]);
+      if (!colour) continue;
+      const x = this.left + (start[i] - this.from) * scale, width = (end[i] - start[i]) * scale;
+      if (width < LEAST_BOX) this.add((x - this.left) * this.ratio, (x - this.left + width) * this.ratio, colour);
+      else this.box(css(colour), x, lane.top, width, this.laneHeight);
+    }
+  }
+
+  addBox(run, span, x, y, width, height) {
+    const code = run.codes[run.spans.code[span]];
+    const outline = width >= 6 ? 0.7 : 0;
+    this.box(code.css, x, y, width - outline, height - (height < this.laneHeight ? 0.5 : 0));
+    if (height < 10 || width < 13) return;
+    const number = code.microbatch ? String(run.spans.microbatch[span]) : '', name = code.stage + code.letters + number;
+    const text = width >= 6.6 * name.length + 6 ? name : width >= 6.6 * number.length + 5 ? number : '';
+    if (text === '') return;
+    const left = Math.max(x, this.left), right = Math.min(x + width, this.left + this.plot);
+    if (right - left >= 6.6 * text.length + 3) this.names.push([text, (left + right) / 2, y + height / 2, inkOn(code.rgb)]);
+  }
+
+  drawNames(context) {
+    context.font = '11px Helvetica, Arial, sans-serif';
+    context.textAlign = 'center';
+    context.textBaseline = 'middle';
+    for (const [text, x, y, ink] of this.names) { context.fillStyle = ink; context.fillText(text, x, y); }
+    context.fillStyle = this.ink;
+    const thin = this.marks.length > this.plot ? 0.5 : 1.5;
+    for (let i = 0; i < this.marks.length; i += 2) context.fillRect(this.marks[i] - thin / 2, this.marks[i + 1], thin, this.laneHeight);
+  }
+
+  drawCollectives(context) {
+    for (const {run, rank, top} of this.lanes) {
+      const spans = run.spans, list = rank.collectives;
+      for (let i = firstAbove(list.length, k => spans.end[list[k]], this.from); i < list.length && spans.start[list[i]] < this.to; ++i) {
+        const x = this.x(spans.start[list[i]]);
+        context.fillStyle = run.codes[spans.code[list[i]]].css;
+        context.fillRect(x, top + this.laneHeight - 3, Math.max(1, this.x(spans.end[list[i]]) - x), 3);
+      }
+    }
+  }
+
+  middle(run, rank) { return this.lanes.find(lane => lane.run === run && lane.number === rank).top + this.laneHeight / 2; }
+
+  // Draws the visible messages as lines, unless there are too many. Returns the number of visible messages.
+  drawMessages(context) {
+    const visible = [];
+    for (const {run, rank} of this.lanes) {
+      const spans = run.spans, list = rank.sent;
+      for (let i = firstAbove(list.length, k => spans.start[list[k]], this.from - rank.longestSend); i < list.length; ++i) {
+        if (spans.start[list[i]] >= this.to) break;
+        if (spans.end[list[i]] > this.from) visible.push([run, list[i]]);
+        if (visible.length > MOST_MESSAGES) return visible.length;
+      }
+    }
+    context.lineWidth = 1;
+    for (const [run, send] of visible) this.drawMessage(context, run, send);
+    return visible.length;
+  }
+
+  drawMessage(context, run, send) {
+    const spans = run.spans, receive = spans.link[send];
+    if (receive < 0) return;
+    context.strokeStyle = run.codes[spans.code[send]].css;
+    context.beginPath();
+    context.moveTo(this.x(spans.start[send]), this.middle(run, spans.rank[send]));
+    context.lineTo(this.x(spans.end[receive]), this.middle(run, spans.rank[receive]));
+    context.stroke();
+  }
+
+  // Draws a chain of causes as one line: along the rank that computes, and from rank to rank with a message.
+  drawChain(context, run, links, colour) {
+    context.beginPath();
+    let isOpen = false;
+    for (const link of links) {
+      const from = this.x(link.from), to = this.x(link.to), y = this.middle(run, run.spans.rank[link.span]) + 0.35 * this.laneHeight;
+      if (to < this.left - 50 || from > this.left + this.plot + 50) { isOpen = false; continue; }
+      if (isOpen) context.lineTo(from, y); else context.moveTo(from, y);
+      if (link.what === 0 || link.what >= 4) context.lineTo(to, y);
+      isOpen = true;
+    }
+    for (const [width, style] of [[4, css(this.page)], [2, colour]]) {
+      context.lineWidth = width;
+      context.strokeStyle = style;
+      context.stroke();
+    }
+  }
+
+  drawHovered(context) {
+    const target = this.hovered;
+    if (!target) return;
+    const {lane} = target, {run, rank} = lane, spans = run.spans;
+    let start, end;
+    if (target.action !== undefined) {
+      start = spans.start[target.action];
+      end = spans.end[target.action];
+      for (const message of this.messagesOf(run, rank, target.action)) {
+        context.lineWidth = 2;
+        this.drawMessage(context, run, message.send);
+      }
+    } else {
+      start = rank.intervals.start[target.interval];
+      end = rank.intervals.end[target.interval];
+      const info = rank.intervals.info[target.interval];
+      if (info >= 0) this.drawChain(context, run, run.causes.chains[info], '#d00000');
+    }
+    context.lineWidth = 1.5;
+    context.strokeStyle = this.ink;
+    context.strokeRect(this.x(start), lane.top, Math.max(1, this.x(end) - this.x(start)), this.laneHeight);
+  }
+
+  drawLeftOut(context) {
+    for (const lane of this.lanes) {
+      if (!lane.run.leftOut) continue;
+      const from = this.x(lane.run.leftOut[0]), to = this.x(lane.run.leftOut[1]);
+      context.fillStyle = css(this.page);
+      context.fillRect(from, lane.top, to - from, this.laneHeight);
+      context.fillStyle = this.line;
+      context.fillRect(from, lane.top + this.laneHeight / 2, to - from, 1);
+    }
+  }
+
+  drawLabels(context) {
+    context.fillStyle = this.ink;
+    context.textAlign = 'right';
+    context.textBaseline = 'middle';
+    const every = Math.ceil(12 / (this.laneHeight + this.gap));
+    this.lanes.forEach((lane, row) => {
+      if (row % every === 0 || lane.number === this.rank && this.memory) {
+        context.font = `${this.memory && lane.number === this.rank ? 'bold ' : ''}11px Helvetica, Arial, sans-serif`;
+        context.fillText(lane.label, this.left - 6, lane.top + this.laneHeight / 2);
+      }
+    });
+    context.font = '11px Helvetica, Arial, sans-serif';
+    context.textAlign = 'center';
+    const least = (this.to - this.from) / Math.max(2, this.plot / 90), power = 10 ** Math.floor(Math.log10(least));
+    const step = [1, 2, 5, 10].map(factor => factor * power).find(s => s >= least * (1 - 1e-9));
+    const y = this.height - AXIS + 2;
+    for (let i = Math.ceil(this.from / step - 1e-9); i * step <= this.to * (1 + 1e-9); ++i) {
+      const x = this.x(i * step), text = i ? `${+(i * step / this.unit[1]).toPrecision(12)} ${this.unit[2]}` : '0';
+      const half = context.measureText(text).width / 2;
+      context.fillRect(x, y, 1, 4);
+      context.fillText(text, Math.min(this.width - half, Math.max(half, x)), y + 11);
+    }
+  }
+
+  // Draws how many ranks are busy over the whole run, and the visible part.
+  drawStrip() {
+    const context = this.strip.getContext('2d'), height = 32;
+    context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
+    context.clearRect(0, 0, this.width, height + 2);
+    const columns = Math.floor(this.plot);
+    if (!this.stripBusy) {
+      const busy = this.stripBusy = new Float32Array(columns + 1), scale = columns / this.makespan;
+      for (const {run, rank} of this.lanes) {
+        for (const span of rank.groups) {
+          const x0 = run.spans.start[span] * scale, x1 = run.spans.end[span] * scale;
+          for (let c = Math.floor(x0); c < x1; ++c) busy[c] += Math.min(x1, c + 1) - Math.max(x0, c);
+        }
+      }
+    }
+    context.fillStyle = css(this.idle);
+    context.fillRect(this.left, 0, this.plot, height);
+    context.fillStyle = this.faint;
+    for (let c = 0; c < columns; ++c) {
+      const share = Math.min(1, this.stripBusy[c] / Math.max(1, this.lanes.length)) * (height - 2);
+      context.fillRect(this.left + c, height - share, 1, share);
+    }
+    const from = this.left + this.from / this.makespan * this.plot, to = this.left + this.to / this.makespan * this.plot;
+    context.globalAlpha = 0.65;
+    context.fillStyle = css(this.page);
+    context.fillRect(this.left, 0, from - this.left, height);
+    context.fillRect(to, 0, this.left + this.plot - to, height);
+    context.globalAlpha = 1;
+    context.strokeStyle = this.ink;
+    context.lineWidth = 1;
+    context.strokeRect(from + 0.5, 0.5, Math.max(2, to - from - 1), height - 1);
+    context.fillStyle = this.ink;
+    context.font = '11px Helvetica, Arial, sans-serif';
+    context.textAlign = 'right';
+    context.textBaseline = 'middle';
+    context.fillText('busy', this.left - 6, height / 2);
+  }
+
+  amountText(amount) {
+    return this.memory.unit === 'bytes' ? bytesText(amount)
+      : `${+(amount / this.memory.parts).toFixed(3)} activations`;
+  }
+
+  // Draws the memory of the chosen rank. Of the samples in one column of pixels it draws the largest.
+  drawMemory() {
+    const context = this.memoryCanvas.getContext('2d'), height = 108, rank = this.memory.ranks[this.rank];
+    context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
+    context.clearRect(0, 0, this.width, height + 2);
+    this.memoryTitle.textContent = `Memory of rank ${this.rank}: peak ${this.amountText(rank.peak)}` +
+      (rank.usable === null ? '' : ` of ${this.amountText(rank.usable)} usable`);
+    const highest = Math.max(1, ...this.memory.ranks.map(other => other.peak));
+    const hasLimit = rank.usable !== null && rank.usable <= 2 * highest;
+    const top = hasLimit ? Math.max(highest, rank.usable) : highest;
+    const y = amount => height - amount / top * (height - 4);
+    context.fillStyle = css(this.idle);
+    context.fillRect(this.left, 0, this.plot, height);
+    context.save();
+    context.beginPath();
+    context.rect(this.left, 0, this.plot, height);
+    context.clip();
+    const total = i => rank.amounts.reduce((sum, amounts) => sum + amounts[i], 0);
+    let i = Math.max(0, firstAbove(rank.samples, k => rank.time[k], this.from) - 1);
+    while (i < rank.samples && rank.time[i] < this.to) {
+      const x0 = Math.max(this.left, this.x(rank.time[i]));
+      let best = i, next = i + 1;
+      while (next < rank.samples && this.x(rank.time[next]) < x0 + 1) { if (total(next) > total(best)) best = next; ++next; }
+      const x1 = next < rank.samples ? this.x(rank.time[next]) : this.left + this.plot;
+      let sum = 0;
+      rank.amounts.forEach((amounts, c) => {
+        if (amounts[best] <= 0) return;
+        const low = y(sum), high = y(sum += amounts[best]);
+        context.fillStyle = this.memory.categories[c].colour;
+        context.fillRect(x0, high, x1 - x0 + 0.5, low - high);
+      });
+      i = next;
+    }
+    if (hasLimit) {
+      context.strokeStyle = '#d00000';
+      context.setLineDash([6, 4]);
+      context.beginPath();
+      context.moveTo(this.left, y(rank.usable));
+      context.lineTo(this.left + this.plot, y(rank.usable));
+      context.stroke();
+      context.setLineDash([]);
+    }
+    context.restore();
+  }
+
+  updateStatus() {
+    const parts = [`${this.time(this.from)} to ${this.time(this.to)}`];
+    if (this.messagesShown > MOST_MESSAGES) parts.push('zoom in to see messages');
+    if (this.runs.some(run => run.leftOut)) parts.push('this page holds only the beginning and the end of the run');
+    if (this.found) parts.push(this.found);
+    this.status.textContent = parts.join('; ');
+  }
+
+  // --- what lies under the pointer ---
+
+  targetAt(x, y) {
+    const lane = this.lanes.find(l => y >= l.top && y < l.top + this.laneHeight);
+    if (!lane || x < this.left || x > this.left + this.plot) return null;
+    return this.targetIn(lane, this.timeAt(x));
+  }
+
+  targetIn(lane, time) {
+    const {run, rank} = lane, spans = run.spans;
+    const g = firstAbove(rank.groups.length, i => spans.end[rank.groups[i]], time);
+    if (g < rank.groups.length && spans.start[rank.groups[g]] <= time) return {lane, action: rank.groups[g]};
+    const {start, end} = rank.intervals, i = firstAbove(end.length, k => end[k], time);
+    return i < end.length && start[i] <= time ? {lane, interval: i} : null;
+  }
+
+  // Returns the messages that an action reads (input) and writes.
+  messagesOf(run, rank, action) {
+    const spans = run.spans, messages = [], end = rank.first + rank.spans;
+    for (const leaf of leavesOf(run, action)) {
+      const code = run.codes[spans.code[leaf]], direction = code.letters === 'F' || code.letters === 'R' ? 'F' : 'B';
+      for (let i = Math.max(rank.first, leaf - 400); i < Math.min(end, leaf + 400); ++i) {
+        const other = run.codes[spans.code[i]];
+        if (spans.microbatch[i] !== spans.microbatch[leaf] || other.stage !== code.stage || spans.link[i] < 0) continue;
+        if (other.receive && i < leaf && other.letters === 'RECV_' + direction) messages.push({send: spans.link[i], isInput: true});
+        if (other.send && i > leaf && other.letters === 'SEND_' + direction) messages.push({send: i, isInput: false});
+      }
+    }
+    return messages;
+  }
+
+  textOf(target) {
+    const {run, rank} = target.lane;
+    return target.action !== undefined ? this.actionText(run, rank, target.action, target.lane)
+      : this.intervalText(run, rank, target.interval, target.lane);
+  }
+
+  actionText(run, rank, action, lane) {
+    const spans = run.spans, span = ns => this.time(ns);
+    const lines = [`${groupName(run, action)} on ${rank.name}${rank.device ? ', ' + rank.device : ''}`,
+      `${span(spans.start[action])} to ${span(spans.end[action])} (${span(spans.end[action] - spans.start[action])})`];
+    lines.push(`weight version ${leavesOf(run, action).map(leaf => spans.version[leaf]).join(' and ')}`);
+    if (run.explained) lines.push(run.isCritical.has(action) ? 'on the critical path' : 'not on the critical path');
+    for (const {send, isInput} of this.messagesOf(run, rank, action)) {
+      const receive = spans.link[send];
+      lines.push(isInput ? `input ${spanName(run, send)} of rank ${spans.rank[send]}: ${span(spans.start[send])} to ${span(spans.end[receive])}`
+        : `output to rank ${spans.rank[receive]}: ${span(spans.start[send])} to ${span(spans.end[receive])}`);
+    }
+    const twin = this.twinOf(run, lane.number, action);
+    if (twin) {
+      const other = twin.run.spans, difference = ns => (ns > 0 ? '+' : '') + span(ns);
+      lines.push(`${twin.run.name}: ${span(other.start[twin.span])} to ${span(other.end[twin.span])}`,
+        `${twin.run.name} minus ${run.name}: start ${difference(other.start[twin.span] - spans.start[action])}, duration ` +
+        difference(other.end[twin.span] - other.start[twin.span] - spans.end[action] + spans.start[action]));
+    }
+    return lines.join('\n');
+  }
+
+  // Returns the same action in the other run of a comparison.
+  twinOf(run, rank, action) {
+    const other = this.runs.find(candidate => candidate !== run);
+    if (!other) return null;
+    const spans = run.spans, code = run.codes[spans.code[action]];
+    for (const span of other.ranks[rank].groups) {
+      const twin = other.codes[other.spans.code[span]];
+      if (twin.number === code.number && twin.stage === code.stage && other.spans.microbatch[span] === spans.microbatch[action] &&
+          other.spans.version[span] === spans.version[action]) return {run: other, span};
+    }
+    return null;
+  }
+
+  intervalText(run, rank, number, lane) {
+    const {start, end, group, info} = rank.intervals, time = ns => this.time(ns);
+    const before = group[number] < rank.groups.length ? `before ${groupName(run, rank.groups[group[number]])}` : 'at the end';
+    const lines = [`${rank.name} idle ${time(end[number] - start[number])} ${before}`];
+    const place = info[number];
+    if (place < 0) return lines.concat(`${time(start[number])} to ${time(end[number])}`).join('\n');
+    const chain = run.causes.chains[place], names = ['', ...this.data.causes.map(cause => cause.name)];
+    names[0] = this.data.phases[run.causes.phase[place]].name;
+    const computes = chain.filter(link => link.what === 0 && run.spans.rank[link.span] !== lane.number);
+    const awaited = computes.length ? computes[computes.length - 1] : null;
+    if (awaited) {
+      lines.push(`waits for ${groupName(run, awaited.span)} of rank ${run.spans.rank[awaited.span]} (until ${time(awaited.to)})`);
+      if (end[number] > awaited.to) lines.push(`and its message, ${time(end[number] - awaited.to)}`);
+    }
+    const parts = Object.entries(run.causes.parts[place]).sort((a, b) => b[1] - a[1]).map(([bit, ns]) =>
+      ns > 0 ? `${names[bit]} ${time(ns)}` : `less ${time(-ns)} of ${names[bit]}`);
+    lines.push(`because of ${parts.join(', ')}`);
+    if (chain.length > MOST_CHAIN_LINES) lines.push(`${chain.length - MOST_CHAIN_LINES} earlier steps, then`);
+    for (const link of chain.slice(-MOST_CHAIN_LINES)) lines.push(`${time(link.from)} to ${time(link.to)}: ` +
+      `${groupName(run, link.span)} ${CHAIN_WORDS[link.what]} ${run.spans.rank[link.span]}`);
+    const ready = run.causes.ready[place];
+    lines.push(ready < 0 ? 'nothing later in its list was ready' : `${groupName(run, ready)}, which is later in its list, was ready`);
+    return lines.join('\n');
+  }
+
+  hover(target, x, y) {
+    const same = target && this.hovered && target.lane === this.hovered.lane && target.action === this.hovered.action &&
+      target.interval === this.hovered.interval;
+    this.hovered = target;
+    this.tip.style.display = target ? 'block' : 'none';
+    if (target) {
+      if (!same) this.tip.textContent = this.textOf(target);
+      this.tip.style.left = Math.max(4, Math.min(x + 14, innerWidth - this.tip.offsetWidth - 8)) + 'px';
+      const below = y + 16, height = this.tip.offsetHeight;
+      this.tip.style.top = (below + height > innerHeight && y - height - 10 > 0 ? y - height - 10 : below) + 'px';
+    }
+    if (!same) this.redraw();
+  }
+
+  // --- search ---
+
+  find(text) {
+    const query = text.trim();
+    this.hits = [];
+    this.hit = -1;
+    this.found = '';
+    let match;
+    if ((match = query.match(/^rank\s*(\d+)$/i))) {
+      if (+match[1] < this.runs[0].ranks.length) { this.rank = +match[1]; this.found = `rank ${this.rank} is chosen`; }
+    } else if ((match = query.match(/^idle\s*>\s*([\d.]+)\s*(ns|us|ms|s)$/i))) {
+      const least = +match[1] * {ns: 1, us: 1e3, ms: 1e6, s: 1e9}[match[2].toLowerCase()];
+      this.hitIntervals((run, info, length) => length > least);
+    } else if ((match = query.match(/^cause:\s*(.+)$/i))) {
+      const name = match[1].toLowerCase(), phase = this.data.phases.findIndex(p => p.name === name);
+      const id = phase >= 0 ? 'phase' + phase : 'cause' + this.data.causes.findIndex(c => c.name === name);
+      this.hitIntervals((run, info) => info >= 0 && this.partOf(run, info, id) > 0);
+    } else if ((match = query.match(/^(\d+)([a-z_]+)(\d*)$/i))) {
+      const letters = match[2].toUpperCase(), stage = +match[1], microbatch = match[3] === '' ? -1 : +match[3];
+      for (const run of this.runs) {
+        for (let span = 0; span < run.count; ++span) {
+          const code = run.codes[run.spans.code[span]];
+          if (code.stage === stage && code.letters === letters && run.spans.microbatch[span] === microbatch)
+            this.hits.push({run, rank: run.spans.rank[span], from: run.spans.start[span], to: run.spans.end[span], name: spanName(run, span)});
+        }
+      }
+    }
+    this.hits.sort((a, b) => a.from - b.from);
+    if (this.hits.length > 0) this.nextHit(1);
+    else if (query && !this.found) this.found = 'nothing found';
+    this.redraw();
+  }
+
+  hitIntervals(matches) {
+    for (const run of this.runs) {
+      run.ranks.forEach((rank, number) => {
+        const {start, end, info} = rank.intervals;
+        for (let i = 0; i < start.length; ++i)
+          if (matches(run, info[i], end[i] - start[i]))
+            this.hits.push({run, rank: number, from: start[i], to: end[i], name: `idle ${this.time(end[i] - start[i])}`});
+      });
+    }
+  }
+
+  nextHit(step) {
+    if (this.hits.length === 0) return;
+    this.hit = (this.hit + step + this.hits.length) % this.hits.length;
+    const {run, rank, from, to, name} = this.hits[this.hit];
+    this.rank = rank;
+    this.found = `${this.hit + 1} of ${this.hits.length}: ${name} on rank ${rank}`;
+    const length = Math.min(this.to - this.from, Math.max(20 * (to - from), this.makespan / 1e4, LEAST_WINDOW));
+    const middle = (from + to) / 2;
+    this.show(middle - length / 2, middle + length / 2);
+    const lane = this.lanes.find(l => l.run === run && l.number === rank);
+    this.hovered = this.targetIn(lane, middle);
+  }
+
+  save() {
+    this.canvas.toBlob(blob => {
+      const link = element('a', {href: URL.createObjectURL(blob), download: 'timeline.png'});
+      link.click();
+      setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+    });
+  }
+
+  // --- events ---
+
+  listen() {
+    const place = event => {
+      const frame = this.canvas.getBoundingClientRect();
+      return [event.clientX - frame.left, event.clientY - frame.top];
+    };
+    this.canvas.addEventListener('wheel', event => {
+      event.preventDefault();
+      const amount = event.deltaY || event.deltaX;
+      if (event.shiftKey) this.pan(Math.sign(amount) * 0.1);
+      else this.zoom(Math.exp(Math.max(-1, Math.min(1, amount * (event.deltaMode ? 0.05 : 0.002)))), this.timeAt(place(event)[0]));
+    }, {passive: false});
+    this.canvas.addEventListener('pointerdown', event => {
+      active = this;
+      this.canvas.setPointerCapture(event.pointerId);
+      this.pointers.set(event.pointerId, place(event)[0]);
+      this.moved = 0;
+    });
+    this.canvas.addEventListener('pointermove', event => {
+      const [x, y] = place(event), before = this.pointers.get(event.pointerId);
+      if (before === undefined) { this.hover(this.targetAt(x, y), event.clientX, event.clientY); return; }
+      this.moved += Math.abs(x - before);
+      if (this.pointers.size === 1) {
+        const by = (before - x) / this.plot * (this.to - this.from);
+        this.show(this.from + by, this.to + by);
+      } else {
+        const [, other] = [...this.pointers].find(([id]) => id !== event.pointerId);
+        const was = Math.max(10, Math.abs(before - other)), is = Math.max(10, Math.abs(x - other));
+        this.zoom(was / is, this.timeAt((x + other) / 2));
+      }
+      this.pointers.set(event.pointerId, x);
+    });
+    const end = event => {
+      const [x, y] = place(event), wasDown = this.pointers.delete(event.pointerId);
+      if (!wasDown || this.moved > 4 || event.type === 'pointercancel') return;
+      const target = this.targetAt(x, y);
+      if (target) { this.rank = target.lane.number; this.writeAddress(); }
+      this.hover(target, event.clientX, event.clientY);
+      this.redraw();
+    };
+    this.canvas.addEventListener('pointerup', end);
+    this.canvas.addEventListener('pointercancel', end);
+    this.canvas.addEventListener('pointerleave', () => { if (this.pointers.size === 0) this.hover(null); });
+    this.canvas.addEventListener('dblclick', () => this.show(0, this.makespan));
+    const center = event => {
+      if (!(event.buttons & 1) && event.type !== 'pointerdown') return;
+      const frame = this.strip.getBoundingClientRect(), half = (this.to - this.from) / 2;
+      const at = (event.clientX - frame.left - this.left) / this.plot * this.makespan;
+      this.show(at - half, at + half);
+    };
+    this.strip.addEventListener('pointerdown', event => { this.strip.setPointerCapture(event.pointerId); center(event); });
+    this.strip.addEventListener('pointermove', center);
+    new ResizeObserver(() => { if (this.root.clientWidth !== this.width && this.root.clientWidth >= 120) this.resize(); }).observe(this.root);
+  }
+
+  key(event) {
+    const chooseRank = step => {
+      this.rank = Math.max(0, Math.min(this.runs[0].ranks.length - 1, this.rank + step));
+      this.redraw();
+      this.writeAddress();
+    };
+    const actions = {ArrowLeft: () => this.pan(-0.15), ArrowRight: () => this.pan(0.15), '+': () => this.zoom(0.5),
+      '=': () => this.zoom(0.5), '-': () => this.zoom(2), '0': () => this.show(0, this.makespan),
+      n: () => this.nextHit(1), p: () => this.nextHit(-1), c: () => this.toggle('path'), m: () => this.toggle('messages'),
+      s: () => this.toggle('collectives'), t: () => this.changeTheme(), '/': () => this.search.focus(), Escape: () => this.hover(null)};
+    // On the rest of the page these keys scroll.
+    if (document.activeElement === this.canvas)
+      Object.assign(actions, {ArrowUp: () => chooseRank(-1), ArrowDown: () => chooseRank(1)});
+    if (!actions[event.key]) return;
+    event.preventDefault();
+    actions[event.key]();
+  }
+
+  // Returns the actions as the data has them. Tests compare them with the timeline.
+  actions() {
+    return this.runs.map(run => Array.from({length: run.count}, (_, span) =>
+      [run.spans.rank[span], spanName(run, span), run.spans.start[span], run.spans.end[span]]));
+  }
+}
+
+const viewers = [];
+let active = null;
+
+async function start() {
+  for (const root of document.querySelectorAll('.viewer')) {
+    const packed = root.querySelector('script'), picture = root.querySelector('figure');
+    try {
+      const data = readRuns(await penstock.unpacked(packed.textContent));
+      picture.remove();
+      packed.remove();
+      viewers.push(new Viewer(root, data, viewers.length === 0));
+    } catch (error) {
+      root.prepend(element('p', {class: 'alarm'}, `The timeline cannot be shown: ${error.message}`));
+    }
+  }
+  active = viewers[0] || null;
+  return viewers;
+}
+
+penstock.start = start;
+addEventListener('keydown', event => {
+  const isText = /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName);
+  if (active && !isText && !event.ctrlKey && !event.metaKey && !event.altKey) active.key(event);
+});
+matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => {
+  for (const viewer of viewers) { viewer.recolour(); viewer.redraw(); }
+});
+for (const type of ['beforeprint', 'afterprint'])
+  addEventListener(type, () => { for (const viewer of viewers) { viewer.recolour(); viewer.draw(); } });
+})();

@@ -1,0 +1,211 @@
+#!/usr/bin/env python3
+"""Opens pages of penstock in headless Chromium, and checks that they show the run.
+
+    viewer_test.py PENSTOCK [--screenshots FOLDER]
+
+The test reads the actions back from the page and compares them with the JSON timeline. It points at an idle
+box and compares the text with that of `penstock explain`. It measures the size of the page, the time to the
+first picture and the time of a drawing. Exit status 77 means that the machine has no Chromium.
+"""
+
+import base64
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+LARGE = ["--schedule", "1f1b", "--pp-size", "64", "--num-microbatches", "512"]
+SMALL = ["--schedule", "1f1b", "--pp-size", "4", "--num-microbatches", "8", "--set",
+         "model.stages.forward=[1 ms, 1 ms, 1.5 ms, 1 ms]", "--set", "model.stages.backward=[2 ms, 2 ms, 3 ms, 2 ms]"]
+
+
+class Browser:
+    """A headless Chromium that takes commands of the DevTools protocol over two pipes."""
+
+    def __init__(self, chromium, folder):
+        to_browser, self.output = os.pipe()
+        self.input, from_browser = os.pipe()
+
+        def connect():  # the browser reads commands from descriptor 3 and writes answers to 4
+            commands, answers = os.dup(to_browser), os.dup(from_browser)
+            os.dup2(commands, 3)
+            os.dup2(answers, 4)
+
+        self.process = subprocess.Popen(
+            [chromium, "--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe",
+             f"--user-data-dir={folder}/profile", "about:blank"],
+            preexec_fn=connect, close_fds=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        os.close(to_browser)
+        os.close(from_browser)
+        self.pending = b""
+        self.number = 0
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+
+    def call(self, method, **parameters):
+        self.number += 1
+        message = {"id": self.number, "method": method, "params": parameters}
+        if getattr(self, "session", None):
+            message["sessionId"] = self.session
+        os.write(self.output, json.dumps(message).encode() + b"\0")
+        while True:
+            answer = self.read_message()
+            if answer.get("id") != self.number:
+                continue
+            if "error" in answer:
+                raise RuntimeError(f"{method}: {answer['error']}")
+            return answer["result"]
+
+    def read_message(self):
+        while b"\0" not in self.pending:
+            piece = os.read(self.input, 1 << 20)
+            if not piece:
+                raise RuntimeError("Chromium ended")
+            self.pending += piece
+        message, self.pending = self.pending.split(b"\0", 1)
+        return json.loads(message)
+
+    def open(self, page, hash_text=""):
+        self.call("Page.navigate", url="about:blank")
+        self.call("Page.navigate", url=pathlib.Path(page).resolve().as_uri() + hash_text)
+        self.evaluate("""new Promise(done => {
+          const wait = () => window.penstock || document.readyState === 'complete' ? done() : setTimeout(wait, 5);
+          wait();
+        })""")
+
+    def evaluate(self, expression):
+        answer = self.call("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
+        if "exceptionDetails" in answer:
+            raise RuntimeError(answer["exceptionDetails"].get("exception", {}).get("description", str(answer)))
+        return answer["result"].get("value")
+
+    def screenshot(self, file, width, height, dark=False, media=""):
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600)
+        self.call("Emulation.setEmulatedMedia", media=media,
+                  features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
+        self.evaluate("new Promise(done => setTimeout(done, 300))")
+        picture = self.call("Page.captureScreenshot", format="png")["data"]
+        pathlib.Path(file).write_bytes(base64.b64decode(picture))
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+
+
+def run(*command):
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def expect(condition, text):
+    if not condition:
+        raise AssertionError(text)
+
+
+def check_actions(browser, penstock, folder, arguments):
+    """Compares the actions that the page holds with those of the JSON timeline."""
+    page, timeline = f"{folder}/run.html", f"{folder}/run.json"
+    run(penstock, "simulate", *arguments, "--timeline", "-o", page, "-o", timeline)
+    browser.open(page)
+    shown = browser.evaluate("penstock.ready.then(viewers => viewers[0].actions()[0])")
+    wanted = [[span["rank"], span["action"], span["start_ns"], span["end_ns"]]
+              for span in json.loads(pathlib.Path(timeline).read_text())["timeline"]]
+    expect(len(shown) == len(wanted), f"{arguments}: the page has {len(shown)} actions, the timeline {len(wanted)}")
+    for got, expected in zip(shown, wanted):
+        expect(got == expected, f"{arguments}: the page has {got}, the timeline {expected}")
+    return page
+
+
+def check_hover(browser, penstock, folder):
+    """Points at the idle time before 0B0 of a small run, and compares the text with the explanation."""
+    page, why = f"{folder}/why.html", f"{folder}/why.json"
+    run(penstock, "explain", *SMALL, "-o", page, "-o", why)
+    explanation = json.loads(pathlib.Path(why).read_text())
+    wait = next(i for i in explanation["intervals"] if i["rank"] == 0 and i["before"] == "0B0")
+    browser.open(page)
+    browser.evaluate(f"""penstock.ready.then(([viewer]) => {{
+      viewer.canvas.scrollIntoView();
+      const frame = viewer.canvas.getBoundingClientRect(), lane = viewer.lanes[0];
+      viewer.canvas.dispatchEvent(new PointerEvent('pointermove', {{pointerId: 1,
+        clientX: frame.left + viewer.x({(wait["start_ns"] + wait["end_ns"]) / 2}),
+        clientY: frame.top + lane.top + viewer.laneHeight / 2}}));
+    }})""")
+    text = browser.evaluate("document.querySelector('.tip').textContent")
+    ms = lambda ns: f"{ns / 1e6:.3f} ms"
+    expect(text.startswith(f"rank 0 idle {ms(wait['end_ns'] - wait['start_ns'])} before 0B0\n"), text)
+    computes = [link for link in wait["chain"] if link["what"] == "compute" and link["rank"] != 0]
+    expect(f"waits for {computes[-1]['name']} of rank {computes[-1]['rank']} (until {ms(computes[-1]['to_ns'])})" in text, text)
+    for cause, ns in wait["causes"].items():
+        expect((f"{cause} {ms(ns)}" if ns > 0 else f"less {ms(-ns)} of {cause}") in text, f"{cause} {ns} in {text}")
+    for link in wait["chain"][-8:]:
+        expect(f"{ms(link['from_ns'])} to {ms(link['to_ns'])}: {link['name']}" in text, f"{link} in {text}")
+    buttons = browser.evaluate("[...document.querySelectorAll('.causes button')].map(button => button.textContent)")
+    expect("imbalance" in buttons and "fill" in buttons, f"causes that are buttons: {buttons}")
+    browser.evaluate("[...document.querySelectorAll('.causes button')].find(b => b.textContent === 'imbalance').click()")
+    expect(browser.evaluate("penstock.ready.then(([viewer]) => viewer.cause)") == "cause0", "a click chooses a cause")
+    return page
+
+
+def check_speed(browser, page, most_bytes):
+    """Checks the size of a page, its first picture, and 240 drawings from the whole run to single actions."""
+    size = os.path.getsize(page)
+    browser.open(page)
+    first = browser.evaluate("penstock.ready.then(() => performance.now())")
+    times = browser.evaluate("""penstock.ready.then(([viewer]) => {
+      const times = [], end = viewer.makespan;
+      for (let i = 0; i < 240; ++i) {
+        const length = end * Math.pow(1e-4, i % 60 / 60), from = (end - length) * (i / 240);
+        viewer.from = from;
+        viewer.to = from + length;
+        times.push(viewer.draw());
+      }
+      return times;
+    })""")
+    times.sort()
+    print(f"{size} bytes, first picture after {first:.0f} ms, drawing {times[120]:.1f} ms (median), {times[-1]:.1f} ms at worst")
+    expect(size <= most_bytes, f"the page has {size} bytes, more than {most_bytes}")
+    expect(first < 1000, f"the first picture came after {first:.0f} ms")
+    expect(times[120] < 16, f"half of the drawings took more than {times[120]:.1f} ms")
+
+
+def check_widths(browser, pages, folder):
+    """Checks that no page is wider than its screen, and saves pictures if a folder is given."""
+    for page in pages:
+        name = pathlib.Path(page).stem
+        browser.open(page)
+        for form, width, dark, media in [("light", 1240, False, ""), ("dark", 1240, True, ""), ("phone", 390, False, ""),
+                                         ("print", 800, True, "print")]:
+            file = f"{folder}/{name}-{form}.png"
+            browser.screenshot(file, width, 1000, dark, media)
+            wide = browser.evaluate("document.documentElement.scrollWidth")
+            expect(wide <= width, f"{name}, {form}: the page is {wide} pixels wide, its screen {width}")
+
+
+def main():
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    if chromium is None:
+        print("skipped: no chromium and no google-chrome in PATH")
+        return 77
+    penstock = sys.argv[1]
+    with tempfile.TemporaryDirectory() as folder:
+        pictures = sys.argv[3] if len(sys.argv) > 3 and sys.argv[2] == "--screenshots" else folder
+        browser = Browser(chromium, folder)
+        try:
+            for schedule in ["gpipe", "interleaved", "zb-h1", "dualpipe", "pipedream-2bw"]:
+                shape = ["--schedule", schedule, "--pp-size", "4", "--num-microbatches", "8"]
+                check_actions(browser, penstock, folder, shape)
+            small = check_hover(browser, penstock, folder)
+            check_widths(browser, [small], pictures)
+            large = check_actions(browser, penstock, folder, LARGE)
+            check_speed(browser, large, 100_000)
+            shutil.copy(large, f"{folder}/large.html")
+            check_widths(browser, [f"{folder}/large.html"], pictures)
+        finally:
+            browser.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
