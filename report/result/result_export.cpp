@@ -2,6 +2,7 @@
 
 #include "report/result/result_export.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -70,7 +71,8 @@ std::string ranks_to_csv(const Result& result) {
 }
 
 // Writes the trace event format of chrome://tracing and Perfetto. "X" events have a start and a duration in
-// microseconds. "M" events name processes and threads. "C" events give the bytes that a rank holds.
+// microseconds. "M" events name processes and threads. "C" events give the memory that a rank holds. "s" and
+// "f" events are the ends of an arrow from a SEND to its RECV.
 //
 //   process  rank 0
 //     thread compute       |F0|F1|  |B0|
@@ -84,6 +86,34 @@ namespace {
 
 constexpr std::size_t kLanesPerRow = 1000;
 constexpr std::array<std::string_view, 4> kRowNames = {"compute", "send", "receive", "collective"};
+
+/// The end of an arrow: the RECV of a message. Viewers draw an arrow only if its start comes first, so all
+/// ends are written after the spans.
+struct ArrowEnd {
+  std::int64_t message = 0;
+  std::int32_t rank = 0;
+  std::size_t tid = 0;
+  Ns time_ns = 0;
+};
+
+/// Returns a number that a SEND and its RECV share, and no other message of the program has. `stages` is
+/// larger than the number of every stage.
+std::int64_t message_of(const Action& transfer, std::int64_t stages) {
+  const bool sends = is_send(transfer.kind);
+  const std::int64_t from = sends ? transfer.stage : transfer.peer;
+  const std::int64_t to = sends ? transfer.peer : transfer.stage;
+  const bool is_forward =
+      transfer.kind == ActionKind::send_forward || transfer.kind == ActionKind::recv_forward;
+  return ((transfer.microbatch * stages + from) * stages + to) * 2 + (is_forward ? 0 : 1);
+}
+
+/// Returns a number that is larger than each stage of the timeline.
+std::int64_t stages_above(const Timeline& timeline) {
+  std::int64_t stages = 1;
+  for (const Span& span : timeline.spans)
+    stages = std::max({stages, std::int64_t{span.action.stage} + 1, std::int64_t{span.action.peer} + 1});
+  return stages;
+}
 
 std::string microseconds(Ns ns) { return fmt::format("{}.{:03}", ns / 1000, ns % 1000); }
 
@@ -117,6 +147,13 @@ class TraceText {
                     tid, order));
   }
 
+  /// Adds one end of an arrow ("s" or "f"). It belongs to the span of this thread at this time.
+  void add_arrow(std::string_view phase, const ArrowEnd& end) {
+    add(fmt::format(
+        R"({{"ph":"{}","name":"message","cat":"message","id":{},"pid":{},"tid":{},"ts":{},"bp":"e"}})", phase,
+        end.message, end.rank, end.tid, microseconds(end.time_ns)));
+  }
+
   void finish() {
     lines_.text() += "\n]}\n";
     lines_.flush();
@@ -144,8 +181,28 @@ void add_span(TraceText& trace, const Span& span, std::size_t tid) {
       microseconds(span.end_ns - span.start_ns), span_arguments(span.action)));
 }
 
+/// The arrows of a trace.
+struct Arrows {
+  std::int64_t stages = 1;  ///< larger than the number of every stage
+  std::vector<ArrowEnd> ends{};
+};
+
+/// Adds the start of the arrow of a SEND, or notes the end of the arrow of a RECV. The end lies in the last
+/// nanosecond of the RECV, so that it comes after the start.
+void add_arrow(TraceText& trace, const Span& span, std::size_t tid, Arrows& arrows) {
+  if (!is_transfer(span.action.kind)) return;
+  ArrowEnd end{.message = message_of(span.action, arrows.stages), .rank = span.rank, .tid = tid};
+  if (is_send(span.action.kind)) {
+    end.time_ns = span.start_ns;
+    trace.add_arrow("s", end);
+  } else {
+    end.time_ns = std::max(span.start_ns, span.end_ns - 1);
+    arrows.ends.push_back(end);
+  }
+}
+
 /// Adds the spans of one row of a rank. Each lane is a thread, which gets its name with its first span.
-void add_row(TraceText& trace, std::size_t row, Spans spans) {
+void add_row(TraceText& trace, std::size_t row, Spans spans, Arrows& arrows) {
   const std::vector<std::int32_t> lanes = lanes_of(spans);
   std::set<std::int32_t> named;
   for (std::size_t i = 0; i < spans.size() && trace.is_wanted(); ++i) {
@@ -156,14 +213,15 @@ void add_row(TraceText& trace, std::size_t row, Spans spans) {
       trace.add_order("thread_sort_index", spans[i].rank, tid, tid);
     }
     add_span(trace, spans[i], tid);
+    add_arrow(trace, spans[i], tid, arrows);
   }
 }
 
 /// Adds the spans of one rank, row by row.
-void add_rows(TraceText& trace, Spans of_rank) {
+void add_rows(TraceText& trace, Spans of_rank, Arrows& arrows) {
   std::array<std::vector<Span>, kRowNames.size()> rows;
   for (const Span& span : of_rank) rows[static_cast<std::size_t>(row_of(span.action.kind))].push_back(span);
-  for (std::size_t row = 0; row < rows.size(); ++row) add_row(trace, row, rows[row]);
+  for (std::size_t row = 0; row < rows.size(); ++row) add_row(trace, row, rows[row], arrows);
 }
 
 /// Adds the memory of a rank as a counter. Each value is valid until the next sample.
@@ -181,7 +239,9 @@ void add_memory(TraceText& trace, const RankReport& rank) {
                      shortest_number(shown_amount(sample.bytes[i], rank.memory.unit)));
     }
     if (series.empty()) return;
-    trace.add(fmt::format(R"({{"ph":"C","name":"memory bytes","pid":{},"ts":{},"args":{{{}}}}})", rank.rank,
+    const std::string_view name =
+        rank.memory.unit == MemoryUnit::bytes ? "memory (bytes)" : "memory (activations)";
+    trace.add(fmt::format(R"({{"ph":"C","name":"{}","pid":{},"ts":{},"args":{{{}}}}})", name, rank.rank,
                           microseconds(sample.time_ns), series));
   }
 }
@@ -195,7 +255,12 @@ void write_chrome_trace(const Result& result, const TextSink& sink) {
     trace.add_name("process_name", rank.rank, 0, fmt::format("rank {}{}", rank.rank, device));
     trace.add_order("process_sort_index", rank.rank, 0, static_cast<std::size_t>(rank.rank));
   }
-  for (const Spans of_rank : spans_by_rank(result.timeline)) add_rows(trace, of_rank);
+  Arrows arrows{.stages = stages_above(result.timeline)};
+  for (const Spans of_rank : spans_by_rank(result.timeline)) add_rows(trace, of_rank, arrows);
+  for (const ArrowEnd& end : arrows.ends) {
+    if (!trace.is_wanted()) break;
+    trace.add_arrow("f", end);
+  }
   for (const RankReport& rank : result.ranks) add_memory(trace, rank);
   trace.finish();
 }

@@ -1,7 +1,7 @@
 #pragma once
-// Writes a Result for other programs: as CSV (RFC 4180, with a heading and "
-// " line ends) for spreadsheets and scripts, and as a trace for Perfetto (ui.perfetto.dev) and
-// chrome://tracing. result_json.hpp has the form that Penstock reads again.
+// Writes a Result for other programs: as CSV (RFC 4180, with a heading and \n line ends) for spreadsheets and
+// scripts, and as a trace for Perfetto (ui.perfetto.dev) and chrome://tracing. result_json.hpp has the form
+// that Penstock reads again.
 
 #include <string>
 
@@ -22,7 +22,8 @@ std::string ranks_to_csv(const Result& result);
 /// Writes the trace in the JSON "Trace Event Format". Each rank is a process with the rows compute, send,
 /// receive and collective. Spans that overlap in time get further rows, for example "compute 2" for the
 /// second action of an overlapped pair. Times are in microseconds with three decimals, so that no nanosecond
-/// is lost. Memory is a counter with one series for each category.
+/// is lost. An arrow goes from each SEND to its RECV. The memory of a rank is a counter with one series for
+/// each category, in bytes, or in activations where the scenario states no sizes.
 void write_chrome_trace(const Result& result, const TextSink& sink);
 
 }  // namespace penstock

@@ -132,6 +132,56 @@ TEST(ChromeTrace, CountsMemoryByTheCategoriesInUse) {
             (Json{{"weights", Bytes{3} << 30}, {"optimizer_state", Bytes{6} << 30}, {"activations", 0}}));
 }
 
+/// Returns the span of the rank on which an arrow starts or ends: the one of this thread at this time.
+Json span_at(const std::vector<Json>& spans, const Json& arrow) {
+  const Ns at = nanoseconds(arrow["ts"]);
+  for (const Json& span : spans) {
+    const Ns start_ns = nanoseconds(span["ts"]);
+    const bool is_same_row = span["pid"] == arrow["pid"] && span["tid"] == arrow["tid"];
+    if (is_same_row && start_ns <= at && at < start_ns + nanoseconds(span["dur"])) return span;
+  }
+  return {{"name", "no span"}};
+}
+
+TEST(ChromeTrace, AnArrowGoesFromEachSendToItsReceive) {
+  const Result result = trace_sample();
+  const std::vector<Json> spans = events(result, "X");
+  std::map<std::int64_t, Json> begins;
+  for (const Json& begin : events(result, "s")) begins[begin["id"]] = begin;
+  const std::vector<Json> ends = events(result, "f");
+  // Four ranks exchange eight microbatches in both directions over three edges.
+  ASSERT_EQ(begins.size(), 48U);
+  ASSERT_EQ(ends.size(), 48U);
+  for (const Json& end : ends) {
+    const Json& begin = begins.at(end["id"]);
+    const Json sent = span_at(spans, begin);
+    const Json received = span_at(spans, end);
+    EXPECT_LT(nanoseconds(begin["ts"]), nanoseconds(end["ts"]));
+    EXPECT_EQ(end["bp"], "e") << "it ends in the span around it, not in the next one";
+    EXPECT_EQ(std::string(sent["cat"]).substr(0, 5), "SEND_");
+    EXPECT_EQ(std::string(received["cat"]), "RECV_" + std::string(sent["cat"]).substr(5));
+    EXPECT_EQ(received["args"]["microbatch"], sent["args"]["microbatch"]);
+    EXPECT_EQ(received["args"]["stage"], sent["args"]["peer_stage"]);
+    EXPECT_EQ(received["args"]["peer_stage"], sent["args"]["stage"]);
+  }
+}
+
+TEST(ChromeTrace, AnArrowEndsInALineBelowItsStart) {
+  // A message of one nanosecond starts and ends at one time. Viewers then go by the order of the lines.
+  const sample::Shape shape = {.ranks = 3, .microbatches = 4, .transfer_ns = 1};
+  const Result result = sample::result_of(sample::timeline_of(sample::one_f_one_b(shape), shape), shape);
+  const std::string trace = trace_of(result);
+  ASSERT_NE(trace.find(R"({"ph":"f")"), std::string::npos);
+  EXPECT_LT(trace.rfind(R"({"ph":"s")"), trace.find(R"({"ph":"f")"));
+}
+
+TEST(ChromeTrace, TheCounterOfMemoryNamesItsUnit) {
+  Result result = trace_sample();
+  EXPECT_EQ(events(result, "C")[0]["name"], "memory (bytes)");
+  for (RankReport& rank : result.ranks) rank.memory.unit = MemoryUnit::activations;
+  EXPECT_EQ(events(result, "C")[0]["name"], "memory (activations)");
+}
+
 TEST(ChromeTrace, AnEmptyResultIsAValidTrace) {
   EXPECT_EQ(Json::parse(trace_of({}))["traceEvents"], Json::array());
 }
