@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <iterator>
 #include <optional>
 #include <span>
@@ -26,6 +27,7 @@
 #include "cli/extensions.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
+#include "cli/terminal.hpp"
 #include "cli/typed_names.hpp"
 #include "cli/version.hpp"
 #include "text/escaping.hpp"
@@ -58,12 +60,63 @@ std::string wrapped(const std::string& text, std::size_t width) {
   return lines;
 }
 
-/// Wraps the help text so that it fits most terminals.
+/// Returns the text, in which paragraphs with a line of more than `width` characters are wrapped. Lines that
+/// begin with a blank, such as examples, stay as they are.
+std::string with_paragraphs_wrapped(const std::string& text, std::size_t width) {
+  std::string result;
+  std::string paragraph;
+  std::size_t longest = 0;
+  const auto end_paragraph = [&] {
+    if (longest > width) paragraph = wrapped(paragraph, width) + '\n';
+    result += paragraph;
+    paragraph.clear();
+    longest = 0;
+  };
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const bool is_prose = !line.empty() && line.front() != ' ';
+    if (!is_prose) end_paragraph();
+    (is_prose ? paragraph : result) += line + '\n';
+    if (is_prose) longest = std::max(longest, line.size());
+  }
+  end_paragraph();
+  return result.empty() ? result : result.substr(0, result.size() - 1);
+}
+
+/// The columns of a help text: the names of flags, and their descriptions.
+struct HelpColumns {
+  std::size_t names = 32;
+  std::size_t descriptions = 76;
+};
+
+/// Returns the columns for a terminal of this width. Without a width, lines have at most 108 characters.
+HelpColumns help_columns(std::optional<std::int32_t> terminal) {
+  constexpr std::size_t kLeast = 40;
+  constexpr std::size_t kMost = 120;  // longer lines are hard to read
+  if (!terminal) return {};
+  const std::size_t width = std::clamp<std::size_t>(static_cast<std::size_t>(*terminal), kLeast, kMost);
+  const std::size_t names = width < 90 ? 24 : 32;
+  return {.names = names, .descriptions = std::max<std::size_t>(width - names, 24) - 1};
+}
+
+/// Wraps the help texts for the terminal, or for a width that fits most terminals if there is none.
 void wrap_descriptions(CLI::App& root) {
-  constexpr std::size_t kWidth = 76;
-  for (CLI::App* app : root.get_subcommands({})) {
+  const auto terminal = terminal_columns();
+  const HelpColumns columns = help_columns(terminal);
+  const std::size_t line = columns.names + columns.descriptions;
+  std::vector<CLI::App*> apps = root.get_subcommands({});
+  if (terminal) {
+    root.footer(with_paragraphs_wrapped(root.get_footer(), line));
+    for (CLI::App* app : apps) {
+      app->description(wrapped(app->get_description(), columns.descriptions));
+      app->footer(with_paragraphs_wrapped(app->get_footer(), line));
+    }
+  }
+  root.get_formatter()->column_width(columns.names);
+  for (CLI::App* app : apps) {
+    app->get_formatter()->column_width(columns.names);
     for (CLI::Option* option : app->get_options())
-      option->description(wrapped(option->get_description(), kWidth));
+      option->description(wrapped(option->get_description(), columns.descriptions));
   }
 }
 
@@ -244,7 +297,6 @@ ExitCode print(std::string_view text) {
 void set_up(CLI::App& root) {
   root.set_version_flag("--version", version_text(), "print the version, the commit and the parts built in");
   root.set_help_flag("-h,--help", "print this help");
-  root.get_formatter()->column_width(32);
   root.require_subcommand(1);
   root.footer(std::string(kFooter));
 }
@@ -272,7 +324,10 @@ std::vector<Command> add_commands(CLI::App& root, const Invocation& invocation) 
           reproduce_command(root),
           runs_command(root),
           fit_command(root),
-          schedules_command(root)};
+          schedules_command(root),
+          init_command(root),
+          completion_command(root),
+          man_command(root)};
 }
 
 /// Parses the arguments. Returns nothing if a command should run. Otherwise help, version or an error was
@@ -286,7 +341,9 @@ std::optional<ExitCode> parse(CLI::App& root, Arguments typed) {
     if (const auto parsed = parse_arguments(root, typed); !parsed) return refuse(parsed.error().message);
   } catch (const CLI::CallForHelp&) {
     const std::string unknown = unknown_command_in_help(root, typed);
-    return unknown.empty() ? print(root.help()) : refuse(unknown);
+    if (!unknown.empty()) return refuse(unknown);
+    wrap_descriptions(root);
+    return print(root.help());
   } catch (const CLI::CallForVersion& version) {
     return print(version.what());
   }
@@ -321,7 +378,6 @@ ExitCode run_command_line(int argc, const char* const* argv, Extensions extensio
   CLI::App root("Predicts the time, memory and traffic of pipeline-parallel training schedules.", "penstock");
   set_up(root);
   const std::vector<Command> commands = add_commands(root, invocation);
-  wrap_descriptions(root);
   const auto typed = with_help_as_a_flag({argv, static_cast<std::size_t>(argc)});
   if (const auto answered = parse(root, typed)) return *answered;
   // CLI11's require_subcommand(1) guarantees exactly one command.

@@ -19,13 +19,16 @@
 #include "cli/subcommand.hpp"
 #include "scenarios/model/model.hpp"
 #include "scenarios/read/document_edits.hpp"
+#include "scenarios/read/load_architecture.hpp"
 #include "scenarios/read/quantities.hpp"
 #include "scenarios/read/scenario_text.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/shape.hpp"
+#include "schedules/rules/generators.hpp"
 #include "schedules/text/pytorch_csv.hpp"
 #include "sim/engines/engines.hpp"
 #include "text/nearest_name.hpp"
+#include "topology/device_types.hpp"
 
 namespace penstock {
 
@@ -40,15 +43,32 @@ void add_number(Subcommand app, const std::string& name, std::optional<std::int6
       .type_name("N");
 }
 
+/// Returns the names of all devices, for completion.
+std::vector<std::string_view> device_names() {
+  std::vector<std::string_view> names;
+  for (const DeviceType& device : device_types()) names.push_back(device.name);
+  return names;
+}
+
 }  // namespace
 
-void add_choice(Subcommand app, const std::string& name, std::string& value, const Choice& choice) {
+std::vector<std::string_view> schedule_names() {
+  std::vector<std::string_view> names;
+  for (const ScheduleInfo& schedule : schedule_table()) names.push_back(schedule.name);
+  return names;
+}
+
+Flag add_choice(Subcommand app, const std::string& name, std::string& value, const Choice& choice) {
   const auto fault = [words = choice.words](const std::string& text) -> std::string {
     if (std::ranges::find(words, text) != words.end()) return {};
     if (text.empty()) return fmt::format("expected {}, got nothing", fmt::join(words, ", "));
     return fmt::format("expected {}, got \"{}\"{}", fmt::join(words, ", "), text, did_you_mean(text, words));
   };
-  app.add_option(name, value, choice.help).check(fault).group(choice.group).type_name(choice.type_name);
+  return app.add_option(name, value, choice.help)
+      .check(fault)
+      .words(choice.words)
+      .group(choice.group)
+      .type_name(choice.type_name);
 }
 
 void add_input_file(Subcommand app, std::string& file) {
@@ -100,6 +120,7 @@ void add_shape_flags(Subcommand app, InputFlags& flags) {
   const std::string group = "Schedule (overrides the scenario)";
   app.add_option("--schedule", flags.schedule,
                  "name of the schedule, see `penstock schedules`; PyTorch's names too")
+      .words(schedule_names())
       .group(group)
       .type_name("NAME");
   add_number(app, "--pp-size", flags.pp_size, group, "K, ranks of the pipeline");
@@ -200,9 +221,14 @@ void add_prediction_flags(Subcommand app, PredictionFlags& flags) {
 void add_output_flags(Subcommand app, OutputFlags& flags, const std::string& suffixes) {
   const std::string group = "Output";
   app.add_flag("--json", flags.json, "print JSON instead of a table").group(group);
+  // The first suffix is the format that `-` prints.
+  const std::string first = suffixes.substr(0, suffixes.find_first_of(" ,"));
   app.add_option("-o,--output", flags.files,
-                 fmt::format("also write FILE, in the format of its suffix: {}; may be repeated", suffixes))
+                 fmt::format("also write FILE, in the format of its suffix: {}; may be repeated; FILE.gz is "
+                             "compressed; - prints {} in place of the answer, and -.SUFFIX that format",
+                             suffixes, first))
       .one_value_each()
+      .replaces("-", "-" + first)
       .group(group)
       .type_name("FILE");
   app.add_flag("--quiet", flags.quiet, "no notes and no progress on stderr").group(group);
@@ -239,8 +265,8 @@ class ModelFlagGroup {
  public:
   explicit ModelFlagGroup(Subcommand app) : app_(app) {}
 
-  void text(const std::string& name, std::string& value, const std::string& type, const std::string& help) {
-    app_.add_option(name, value, help).group(group_).type_name(type);
+  Flag text(const std::string& name, std::string& value, const std::string& type, const std::string& help) {
+    return app_.add_option(name, value, help).group(group_).type_name(type);
   }
   void number(const std::string& name, std::optional<std::int64_t>& value, const std::string& help) {
     app_.add_option(name, value, help).range(std::int64_t{1}, kMost).group(group_).type_name("N");
@@ -267,12 +293,16 @@ void add_memory_reserve_flag(Subcommand app, ModelFlags& flags) {
 
 void add_trained_model_flags(Subcommand app, ModelFlags& flags) {
   ModelFlagGroup group(app);
-  group.text("--model", flags.model, "FILE", "config.json of a transformer, as Hugging Face has it");
+  group
+      .text("--model", flags.model, "FILE",
+            "config.json of a transformer, as Hugging Face has it, or the name of a library model, such as "
+            "llama-3.1-70b")
+      .words(library_configs());
   group.texts("--ignore", flags.ignore, "KEY", "a key of it that has no price: leave it out, and say so");
   group.number("--sequence", flags.sequence, "tokens of a sample");
   group.number("--layers", flags.layers, "only the first N layers");
-  group.text("--device", flags.device, "NAME",
-             "a100-sxm, h100-sxm, h200-sxm, b200-sxm, gb200, b300 or gb300");
+  group.text("--device", flags.device, "NAME", "a100-sxm, h100-sxm, h200-sxm, b200-sxm, gb200, b300 or gb300")
+      .words(device_names());
   group.number("--nodes", flags.nodes, "nodes of these devices (default 1)");
   add_memory_reserve_flag(app, flags);
   group.text("--precision", flags.precision, "WORD", "of matrix products: bf16 (default), fp8 or fp4");

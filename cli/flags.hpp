@@ -21,7 +21,7 @@ namespace penstock {
 
 /// The flags of a model and its devices. If a value is empty or absent, the scenario's value applies.
 struct ModelFlags {
-  std::string model;  ///< The name of a config.json file.
+  std::string model;  ///< The name of a config.json file or of a model of the library.
   std::vector<std::string> ignore;
   std::optional<std::int64_t> sequence;
   std::optional<std::int64_t> layers;
@@ -126,7 +126,10 @@ template <EnumWithWords Enum>
 std::vector<std::string_view> enum_choices() {
   return {words_of<Enum>().begin(), words_of<Enum>().end()};
 }
-void add_choice(Subcommand app, const std::string& name, std::string& value, const Choice& choice);
+/// Returns the names of all schedules, for completion.
+std::vector<std::string_view> schedule_names();
+/// Declares a flag or a positional argument that takes one of the words.
+Flag add_choice(Subcommand app, const std::string& name, std::string& value, const Choice& choice);
 
 /// Declares the positional argument SCENARIO | PROGRAM.
 void add_input_file(Subcommand app, std::string& file);

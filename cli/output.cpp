@@ -26,6 +26,7 @@
 #include <fmt/ranges.h>
 #include <tl/expected.hpp>
 
+#include "cli/compression.hpp"
 #include "cli/flags.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output_file.hpp"
@@ -74,9 +75,16 @@ const OutputForm* form_of(std::string_view file, const std::vector<OutputForm>& 
   return best;
 }
 
+constexpr std::string_view kCompressed = ".gz";
+
+bool is_compressed(std::string_view file) { return file.ends_with(kCompressed); }
+
 }  // namespace
 
+bool names_standard_output(std::string_view file) { return file.starts_with("-."); }
+
 bool has_suffix(std::string_view file, std::string_view suffix) {
+  if (is_compressed(file)) file.remove_suffix(kCompressed.size());
   const std::string_view name = file.substr(file.rfind('/') + 1);
   const auto same = [](unsigned char a, unsigned char b) { return std::tolower(a) == std::tolower(b); };
   return name.size() > suffix.size() &&
@@ -111,6 +119,17 @@ tl::expected<void, UserError> check_output_files(const std::vector<std::string>&
                                    shown_name(file), fmt::join(suffixes, ", ")));
     }
     const FileArgument output = {"-o", file};
+    if (names_standard_output(file)) {
+      const auto same = std::ranges::find_if(others, [](const FileArgument& other) {
+        return other.name == "-o" && names_standard_output(other.file);
+      });
+      if (same != others.end()) {
+        return bad_input(fmt::format("-o {}: {} goes to standard output, too: leave one out",
+                                     shown_name(file), shown_name(words_of(*same))));
+      }
+      others.push_back(output);
+      continue;
+    }
     if (auto place = check_output_place(output, others); !place) return place;
     others.push_back(output);
   }
@@ -165,22 +184,34 @@ bool is_for_readers(const std::string& file) {
 }
 
 /// Returns the same blocks of text, with control characters escaped.
-TextInPieces shown_pieces(const TextInPieces& content) {
-  return [&content](const TextSink& sink) {
+TextInPieces shown_pieces(TextInPieces content) {
+  return [content = std::move(content)](const TextSink& sink) {
     content([&sink](std::string_view lines) { return sink(is_plain(lines) ? lines : shown_message(lines)); });
   };
+}
+
+/// Returns the bytes of a file in the format that its suffix determines. Error: the format cannot be made.
+tl::expected<TextInPieces, std::string> content_of(const std::string& file,
+                                                   const std::vector<OutputForm>& forms) {
+  const auto& content = form_of(file, forms)->content;
+  TextInPieces pieces;
+  if (const auto* known = std::get_if<TextInPieces>(&content)) {
+    pieces = *known;
+  } else {
+    auto whole = std::get<WholeText>(content)();
+    if (!whole) return tl::unexpected(std::move(whole.error()));
+    pieces = [text = *std::move(whole)](const TextSink& sink) { sink(text); };
+  }
+  if (is_for_readers(file)) pieces = shown_pieces(std::move(pieces));
+  return is_compressed(file) ? compressed(std::move(pieces)) : pieces;
 }
 
 /// Writes one file in the format that its suffix determines.
 tl::expected<void, UserError> write_form(const std::string& file, const std::vector<OutputForm>& forms) {
   try {
-    const auto& content = form_of(file, forms)->content;
-    const bool is_shown = is_for_readers(file);
-    if (const auto* pieces = std::get_if<TextInPieces>(&content))
-      return write_file(file, is_shown ? shown_pieces(*pieces) : *pieces);
-    const auto whole = std::get<WholeText>(content)();
-    if (!whole) return bad_input(fmt::format("-o {}: {}", shown_name(file), whole.error()));
-    return write_file(file, is_shown && !is_plain(*whole) ? shown_message(*whole) : *whole);
+    const auto content = content_of(file, forms);
+    if (!content) return bad_input(fmt::format("-o {}: {}", shown_name(file), content.error()));
+    return write_file(file, *content);
   } catch (const std::bad_alloc&) {
     return bad_input(fmt::format("-o {}: {}", shown_name(file), kTooLittleMemory));
   }
@@ -191,6 +222,7 @@ tl::expected<void, UserError> write_files(const OutputFlags& flags, const std::v
   std::vector<std::string> problems;
   ErrorKind kind = ErrorKind::bad_input;
   for (const std::string& file : flags.files) {
+    if (names_standard_output(file)) continue;
     const auto written = write_form(file, forms);
     if (written) {
       if (!flags.quiet) write_stderr(fmt::format("wrote {}", shown_name(file)));
@@ -228,6 +260,24 @@ tl::expected<void, UserError> print(const TextInPieces& text) {
   }
 }
 
+/// Prints a file of -o that means standard output. The lines are those of a file, and text that a CI runner
+/// would execute is escaped.
+tl::expected<void, UserError> print_form(const std::string& file, const std::vector<OutputForm>& forms) {
+  try {
+    const auto content = content_of(file, forms);
+    if (!content) return bad_input(fmt::format("-o {}: {}", shown_name(file), content.error()));
+    int error = 0;
+    (*content)([&](std::string_view piece) {
+      error = error_of_writing(
+          STDOUT_FILENO, is_compressed(file) ? std::string(piece) : without_commands(std::string(piece)));
+      return error == 0;
+    });
+    return outcome_of_printing(error);
+  } catch (const std::bad_alloc&) {
+    return cannot_write("standard output", kTooLittleMemory);
+  }
+}
+
 /// Shortens long words. A long word may be the whole content of a file. Such content must not appear in a
 /// public log.
 std::string with_words_cut(std::string_view text) {
@@ -255,7 +305,8 @@ tl::expected<void, UserError> write_answer(const OutputFlags& flags, const std::
                                            const TextInPieces& text) {
   // If a file fails, the answer is still printed, because its computation may have taken minutes.
   const auto files = write_files(flags, forms);
-  const auto printed = print(text);
+  const auto to_print = std::ranges::find_if(flags.files, names_standard_output);
+  const auto printed = to_print == flags.files.end() ? print(text) : print_form(*to_print, forms);
   return files ? printed : files;
 }
 

@@ -28,8 +28,12 @@ struct OutputForm {
   std::variant<WholeText, TextInPieces> content;
 };
 
-/// Returns true if the file name ends in `suffix`, ignoring case, and has at least one character before it.
+/// Returns true if the file name ends in `suffix`, ignoring case, and has at least one character before it. A
+/// `.gz` at the end of the name is left out first: "x.csv.gz" has the suffix ".csv".
 bool has_suffix(std::string_view file, std::string_view suffix);
+
+/// Returns true if the name of -o means standard output: it begins with "-.". The rest is the suffix.
+bool names_standard_output(std::string_view file);
 
 /// Checks the files of -o before the work. Returns an error if a file has none of the suffixes, cannot be
 /// written, or is in a folder that does not exist. Also returns an error if two outputs are the same file, or
@@ -50,8 +54,8 @@ tl::expected<void, UserError> write_file(const std::filesystem::path& file, std:
 tl::expected<void, UserError> write_file(const std::filesystem::path& file, const TextInPieces& content);
 
 /// Writes the files of -o first. For each file, writes a note to stderr, unless --quiet is given. Then prints
-/// the text on standard output, even if a file fails. Requires check_output_files(). The error lists all
-/// failures.
+/// the text on standard output, even if a file fails. If a name of -o means standard output, prints that
+/// format and not the text. Requires check_output_files(). The error lists all failures.
 tl::expected<void, UserError> write_answer(const OutputFlags& flags, const std::vector<OutputForm>& forms,
                                            const TextInPieces& text);
 tl::expected<void, UserError> write_answer(const OutputFlags& flags, const std::vector<OutputForm>& forms,

@@ -11,11 +11,13 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 #include <boost/algorithm/string/split.hpp>
 
@@ -73,6 +75,23 @@ Flag& Flag::excludes(const Flag& other) {
 
 Flag& Flag::check(const std::function<std::string(const std::string&)>& fault) {
   option_->check(CLI::Validator([fault](const std::string& text) { return fault(text); }, ""));
+  return *this;
+}
+
+// A check that refuses nothing carries the words in its name, because help texts do not show names of checks.
+Flag& Flag::words(const std::vector<std::string_view>& words) {
+  const auto accept = [](const std::string&) { return std::string(); };
+  option_->check(CLI::Validator(accept, "", fmt::format("{}{}", kWordsPrefix, fmt::join(words, " "))));
+  return *this;
+}
+
+Flag& Flag::replaces(const std::string& from, const std::string& to) {
+  option_->transform(CLI::Validator(
+      [from, to](std::string& text) {
+        if (text == from) text = to;
+        return std::string();
+      },
+      ""));
   return *this;
 }
 

@@ -1,10 +1,11 @@
 #pragma once
 // Handles with which subcommands declare their flags. CLI11 parses the arguments and prints the help. The
-// header of CLI11 takes longer to compile than any subcommand, so only two source files include it. The
+// header of CLI11 takes longer to compile than any subcommand, so only three source files include it. The
 // functions have the same names as in CLI11.
 
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace CLI {  // NOLINT(readability-identifier-naming): the library's name
@@ -13,6 +14,9 @@ class Option;
 }  // namespace CLI
 
 namespace penstock {
+
+/// The beginning of the name of a check that carries the words of a flag; see Flag::words().
+inline constexpr std::string_view kWordsPrefix = "words: ";
 
 /// A flag or a positional argument that is being declared. Each function changes the flag and returns it.
 class Flag {
@@ -31,6 +35,10 @@ class Flag {
   Flag& excludes(const Flag& other);
   /// Adds a check. `fault` returns an error message for a wrong value, and an empty text otherwise.
   Flag& check(const std::function<std::string(const std::string&)>& fault);
+  /// Lists words that a shell completes. Other values stay allowed, unless a check refuses them.
+  Flag& words(const std::vector<std::string_view>& words);
+  /// Makes the value `from` mean `to`.
+  Flag& replaces(const std::string& from, const std::string& to);
   /// Adds a check that the value is a decimal number in [least, most]. `Number` is int, std::int64_t or
   /// double, as in the flag's variable.
   template <typename Number>

@@ -49,6 +49,7 @@
 #include "report/result/sweep_table.hpp"
 #include "scenarios/read/document.hpp"
 #include "scenarios/read/load.hpp"
+#include "scenarios/read/load_architecture.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/channel.hpp"
 #include "sim/engines/engines.hpp"
@@ -248,8 +249,10 @@ Text scenario_text(const InputFlags& input) {
   for (const auto& keys : kFiles) {
     Node* const name = value_at(*document, keys);
     if (name == nullptr || name->kind != Node::Kind::scalar) continue;
-    if (auto file = check_read_again(name->text); !file) return tl::unexpected(file.error());
-    Text held = read_text_file(name->text, name->text);
+    if (!is_library_config(name->text, name->text)) {
+      if (auto file = check_read_again(name->text); !file) return tl::unexpected(file.error());
+    }
+    Text held = read_config_text(name->text, name->text);
     if (!held) return held;
     name->text = hash_of(*held);
   }

@@ -20,6 +20,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/flags.hpp"
 #include "cli/output.hpp"
 #include "report/print/palette.hpp"
 #include "text/numbers.hpp"
@@ -80,10 +81,14 @@ std::string time_left(std::chrono::steady_clock::duration taken, std::size_t don
 
 }  // namespace
 
+ProgressDisplay display_for(const OutputFlags& flags) {
+  return !flags.quiet && stderr_is_terminal() ? ProgressDisplay::on : ProgressDisplay::off;
+}
+
 ProgressBar::~ProgressBar() {
   // Exactly as many blanks are written as the line has characters. In a narrow terminal, more blanks would
   // start a new line.
-  if (shown_ > 0) fmt::print(stderr, "\r{:{}}\r", "", width_);
+  if (width_ > 0) fmt::print(stderr, "\r{:{}}\r", "", width_);
 }
 
 void ProgressBar::show(std::size_t done, std::size_t total) {
@@ -93,7 +98,7 @@ void ProgressBar::show(std::size_t done, std::size_t total) {
   // The bar only moves forward. The last call, with done == total, is always drawn.
   if (done < shown_ || (done < total && now - last_ < std::chrono::milliseconds(100))) return;
   constexpr std::size_t kWidth = 30;
-  if (shown_ == 0) {
+  if (width_ == 0) {
     first_ = done;
     began_ = now;
   }

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "cli/flags.hpp"
 #include "report/print/palette.hpp"
 
 namespace penstock {
@@ -40,6 +41,9 @@ TerminalColours wanted_colours(std::string_view when);
 // A progress bar on stderr for long work. It is drawn only on a terminal.
 
 enum class ProgressDisplay : std::uint8_t { off, on };
+
+/// Returns `on` if stderr is a terminal and the user has not asked for silence.
+ProgressDisplay display_for(const OutputFlags& flags);
 
 /// A bar that is drawn at most ten times a second. It shows the remaining time, computed from the rate so
 /// far. The destructor erases the line.

@@ -201,10 +201,14 @@ void gather(Gathered& all, const MeasurementPlan& plan, bool is_own_form, Measur
 /// Measures every size alone and busy, in each form of backward passes, in ascending order of size.
 OrRunError<Gathered> gathered_of(const Scenario& scenario, const Program& like,
                                  const std::vector<std::int64_t>& sizes, const CalibrationOptions& options,
-                                 const CalibrationRun& run, const BytesOfStages& bytes_of) {
+                                 const CalibrationRun& run, const BytesOfStages& bytes_of,
+                                 const CalibrationProgress& progress) {
   Gathered all;
   const NeededKinds needed = needed_kinds(like);
   const std::vector<BackwardForm> forms = forms_of(needed, options.kinds);
+  const std::size_t total = sizes.size() * 2 * forms.size();  // each size is measured under two loads
+  std::size_t done = 0;
+  if (progress) progress(done, total);
   for (const std::int64_t size : sizes) {
     for (const CalibrationLoad load : {CalibrationLoad::alone, CalibrationLoad::busy}) {
       for (const BackwardForm form : forms) {
@@ -213,6 +217,7 @@ OrRunError<Gathered> gathered_of(const Scenario& scenario, const Program& like,
         auto measured = measurement_of(scenario, like, plan, options, run, bytes_of);
         if (!measured) return tl::unexpected(std::move(measured.error()));
         gather(all, plan, form == forms.front(), *std::move(measured));
+        if (progress) progress(++done, total);
       }
     }
   }
@@ -290,7 +295,8 @@ double KindCalibration::duration_ns(CalibrationLoad load, std::int64_t micro_bat
 }
 
 tl::expected<Calibration, UserError> calibrate(const Scenario& scenario, const CalibrationOptions& options,
-                                               const CalibrationRun& run, const BytesOfStages& bytes_of) {
+                                               const CalibrationRun& run, const BytesOfStages& bytes_of,
+                                               const CalibrationProgress& progress) {
   const auto planned = with_planned_partition(scenario);
   if (!planned) return refused(planned.error());
   const auto reference = prepared_by(*planned);
@@ -304,7 +310,7 @@ tl::expected<Calibration, UserError> calibrate(const Scenario& scenario, const C
   if (!own) return tl::unexpected(own.error());
   const std::vector<StageBytes> bytes = bytes_of ? bytes_of(*own) : std::vector<StageBytes>{};
   if (!bytes.empty()) own->costs = with_stage_bytes(std::move(own->costs), own->program, bytes);
-  auto gathered = gathered_of(*planned, like, *sizes, options, run, bytes_of);
+  auto gathered = gathered_of(*planned, like, *sizes, options, run, bytes_of, progress);
   if (!gathered) return tl::unexpected(std::move(gathered.error()));
 
   Calibration calibration{.scenario = reference->name,

@@ -4,6 +4,7 @@
 // writes them to a file that a scenario can name.
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -145,12 +146,17 @@ struct Calibration {
   std::optional<ClusterSpec> cluster{};  ///< absent if the scenario lists its links one by one
 };
 
+/// A function that is told how many of the measurements are done: one for each size, load and form of the
+/// backward pass.
+using CalibrationProgress = std::function<void(std::size_t done, std::size_t total)>;
+
 /// Measures the stages and links of `scenario`, at every size, with the loads `alone` and `busy`. At the
 /// file's own microbatch size, the durations of the result are exact. The model has only one overhead for
 /// each stage, and B is always I + W. If this causes an error above 1 %, a note tells the user (formulas:
 /// calibrated_parts.cpp). Collectives are not measured. Fails if `run` fails, if prepare() rejects the
 /// scenario, or if there are fewer than three sizes.
 tl::expected<Calibration, UserError> calibrate(const Scenario& scenario, const CalibrationOptions& options,
-                                               const CalibrationRun& run, const BytesOfStages& bytes_of = {});
+                                               const CalibrationRun& run, const BytesOfStages& bytes_of = {},
+                                               const CalibrationProgress& progress = {});
 
 }  // namespace penstock

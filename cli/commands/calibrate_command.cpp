@@ -2,6 +2,7 @@
 // scenarios can use. With --from-log it measures nothing, and calibrate_logs.cpp does the work.
 
 #include <algorithm>
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,8 +27,10 @@
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
 #include "cli/subcommand.hpp"
+#include "cli/terminal.hpp"
 #include "report/result/result.hpp"
 #include "scenarios/prepare/experiment.hpp"
+#include "scenarios/read/scenario.hpp"
 
 namespace penstock {
 namespace {
@@ -84,6 +87,18 @@ tl::expected<CalibrationOptions, UserError> options_of(const CalibrateFlags& fla
       .load = enum_of_text<CalibrationLoad>(flags.load).value_or(CalibrationLoad::busy)};
 }
 
+/// Measures the scenario, and shows the progress on a terminal.
+tl::expected<Calibration, UserError> calibration_of(const Scenario& scenario,
+                                                    const CalibrationOptions& options,
+                                                    const CalibrateFlags& flags,
+                                                    const Extensions& extensions) {
+  ProgressBar bar(display_for(flags.output));
+  return calibrate(
+      scenario, options, [&](const Experiment& own) { return run_once(own, flags, extensions); },
+      [&](const Experiment& own) { return bytes_of_stages(own, extensions); },
+      [&](std::size_t done, std::size_t total) { bar.show(done, total); });
+}
+
 Outcome run_calibrate(const CalibrateFlags& flags, const Invocation& invocation) {
   if (!flags.logs.logs.empty()) return calibrate_from_logs(flags.logs, flags.input, flags.output);
   const std::vector<FileArgument> inputs = inputs_of(flags.logs, flags.input);
@@ -103,9 +118,7 @@ Outcome run_calibrate(const CalibrateFlags& flags, const Invocation& invocation)
   if (!experiment) return tl::unexpected(experiment.error());
   if (auto failure = hand_over("calibrate", flags.measuring.backend, *experiment, invocation))
     return tl::unexpected(*std::move(failure));
-  const auto calibration = calibrate(
-      *scenario, *options, [&](const Experiment& own) { return run_once(own, flags, invocation.extensions); },
-      [&](const Experiment& own) { return bytes_of_stages(own, invocation.extensions); });
+  const auto calibration = calibration_of(*scenario, *options, flags, invocation.extensions);
   if (!calibration) return tl::unexpected(calibration.error());
   const std::string table = calibration_to_table(*calibration);
   const std::string json = calibration_to_json(*calibration);

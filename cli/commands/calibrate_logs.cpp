@@ -34,6 +34,7 @@
 #include "report/print/table.hpp"
 #include "scenarios/model/model.hpp"
 #include "scenarios/read/document.hpp"
+#include "scenarios/read/load_architecture.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "sim/hold/logged_runs.hpp"
 #include "sim/hold/measured_runs.hpp"
@@ -57,7 +58,8 @@ struct LogCalibration {
   std::vector<LeftOutError> left_out{};
 };
 
-/// Returns the file of the model: that of --model, or that of the scenario's model.huggingface.
+/// Returns the file of the model, or its name in the library: that of --model, or that of the scenario's
+/// model.huggingface.
 tl::expected<std::filesystem::path, UserError> model_file(const InputFlags& input) {
   if (!input.model.model.empty()) return std::filesystem::path(input.model.model);
   const auto text = read_text_file(input.file, input.file);
@@ -68,7 +70,10 @@ tl::expected<std::filesystem::path, UserError> model_file(const InputFlags& inpu
       std::make_shared<const Source>(Source{.name = input.file, .directory = directory, .override_key = ""}));
   const Node* model = document ? document->find("model") : nullptr;
   const Node* file = model == nullptr ? nullptr : model->find("huggingface");
-  if (file != nullptr && file->kind == Node::Kind::scalar) return directory / file->text;
+  if (file != nullptr && file->kind == Node::Kind::scalar) {
+    const std::filesystem::path path = directory / file->text;
+    return is_library_config(path, file->text) ? std::filesystem::path(file->text) : path;
+  }
   return bad_input(
       fmt::format("{}: expected model.huggingface, which names a config.json, for a row of measured runs; "
                   "--model FILE names one, too",
@@ -165,7 +170,7 @@ tl::expected<double, std::string> usual_scatter() {
 
 tl::expected<LogCalibration, UserError> calibrated(std::vector<LoggedRun> logged) {
   LogCalibration answer{.logged = std::move(logged)};
-  const auto text_of = [](const std::string& model) { return read_text_file(model, model); };
+  const auto text_of = [](const std::string& model) { return read_config_text(model, model); };
   auto runs = parse_measured_runs(logged_runs_csv(answer.logged, "."), "the logs' row", text_of);
   if (!runs) return bad_input(runs.error());
   if (!runs->left_out.empty()) return bad_input("the logs' row:" + runs->left_out.front().why);

@@ -46,5 +46,10 @@ Command tune_command(CLI::App& root);
 Command largest_command(CLI::App& root);
 Command fit_command(CLI::App& root);
 Command model_command(CLI::App& root);
+Command init_command(CLI::App& root);
+/// Adds the `completion` command, which reads all commands of `root` when it runs. `root` must outlive it.
+/// The same applies to `man`.
+Command completion_command(CLI::App& root);
+Command man_command(CLI::App& root);
 
 }  // namespace penstock

@@ -355,7 +355,9 @@ Command model_command(CLI::App& root) {
                  "Count a model's parameters, layer by layer, and price its layers on a device.");
   const auto flags = std::make_shared<ModelQuestion>();
   const std::string group = "Model";
-  app.add_option("CONFIG", flags->request.config, "a config.json of Hugging Face")
+  app.add_option("CONFIG", flags->request.config,
+                 "a config.json of Hugging Face, or the name of a library model, such as llama-3.1-70b")
+      .words(library_configs())
       .required()
       .type_name("FILE");
   app.add_option("--ignore", flags->request.ignore,

@@ -354,7 +354,13 @@ Outcome run_reproduce(const ReproduceFlags& flags) {
   if (!experiments) return tl::unexpected(experiments.error());
   std::vector<Reproduced> all;
   all.reserve(experiments->size());
-  for (const Reproduction& experiment : *experiments) all.push_back({experiment, experiment.run()});
+  {
+    ProgressBar bar(display_for(flags.output));
+    for (const Reproduction& experiment : *experiments) {
+      bar.show(all.size(), experiments->size());
+      all.push_back({experiment, experiment.run()});
+    }
+  }
   const std::vector<OutputForm> forms = {{".txt", [&] { return reproductions_to_text(all); }},
                                          {".json", [&] { return reproductions_to_json(all); }},
                                          {".md", [&] { return reproductions_to_markdown(all); }}};

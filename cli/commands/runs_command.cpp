@@ -468,7 +468,7 @@ tl::expected<JudgedRuns, UserError> by_devices(const RunsFlags& flags) {
     if (!others) return bad_input(others.error());
     fitted_on = *std::move(others);
   }
-  ProgressBar bar(!flags.output.quiet && stderr_is_terminal() ? ProgressDisplay::on : ProgressDisplay::off);
+  ProgressBar bar(display_for(flags.output));
   std::atomic<std::size_t> done = 0;
   const auto one_done = [&] { bar.show(++done, judged.runs->runs.size() + fitted_on.runs.size()); };
   auto priced = price_runs(*judged.runs, one_done);
@@ -509,7 +509,7 @@ Outcome compare_with_best(const RunsFlags& flags) {
   const auto judged = by_devices(flags);
   if (!judged) return tl::unexpected(judged.error());
   const MeasuredRuns& runs = *judged->runs;
-  ProgressBar bar(!flags.output.quiet && stderr_is_terminal() ? ProgressDisplay::on : ProgressDisplay::off);
+  ProgressBar bar(display_for(flags.output));
   const auto rows = against_best(
       runs.runs, [&](std::size_t done, std::size_t all) { bar.show(done, all); }, flags.best_seconds);
   if (!rows) return bad_input(rows.error());

@@ -224,8 +224,7 @@ tl::expected<std::unique_ptr<SweepProgressFile>, UserError> opened_progress(cons
 /// Runs the points that are not known yet. After an interrupt, no further points are started.
 Sweep run_points(const Scenario& scenario, SweepGrid grid, const OutputFlags& output, SweepProgressFile* kept,
                  const InterruptNoted& interrupt) {
-  const bool draw = !output.quiet && stderr_is_terminal();
-  ProgressBar bar(draw ? ProgressDisplay::on : ProgressDisplay::off);
+  ProgressBar bar(display_for(output));
   grid.progress = [&bar](std::size_t done, std::size_t total) { bar.show(done, total); };
   if (kept != nullptr)
     grid.finished = [kept](std::size_t number, const SweepPoint& point) { kept->add(number, point); };
@@ -268,7 +267,9 @@ tl::expected<std::string, UserError> part_file(const SweepFlags& flags, const St
   const std::string whole = stated.stated_by == "--shard"
                                 ? ""
                                 : fmt::format(", or unset {} to make the whole sweep here", stated.stated_by);
-  if (flags.output.files.size() != 1 || !has_suffix(flags.output.files.front(), kPartSuffix)) {
+  // Points are appended to the file of a shard, which can therefore be neither compressed nor printed.
+  if (flags.output.files.size() != 1 || !flags.output.files.front().ends_with(kPartSuffix) ||
+      names_standard_output(flags.output.files.front())) {
     return bad_input(fmt::format(
         "{} goes into one file, which --merge reads: expected -o with a name such as part-{{shard}}.jsonl{}",
         who, whole));
@@ -397,6 +398,7 @@ Command sweep_command(CLI::App& root) {
   add_input_file(app, flags->input.file);
   const std::string group = "Grid (lists: 4 | 1,2,3 | 1..16 | 1,2,4..128; default: the scenario's own value)";
   app.add_words("--schedule", flags->schedules, "names of schedules, with commas between them")
+      .words(schedule_names())
       .group(group)
       .type_name("NAMES");
   app.add_option("--pp-size", flags->pp_sizes, "K, ranks of the pipeline").group(group).type_name("NUMBERS");

@@ -101,7 +101,7 @@ Outcome list_space(const TuneFlags& flags, const TuneRequest& request) {
 /// configuration so far, and a note says what is missing. Returns an error if no configuration was timed.
 tl::expected<TuneAnswer, UserError> answer_of(const TuneFlags& flags, TuneRequest request,
                                               const InterruptNoted& interrupt) {
-  ProgressBar bar(!flags.output.quiet && stderr_is_terminal() ? ProgressDisplay::on : ProgressDisplay::off);
+  ProgressBar bar(display_for(flags.output));
   TuneOptions options;
   options.top = static_cast<std::size_t>(flags.top);
   options.prune = !flags.exhaustive;

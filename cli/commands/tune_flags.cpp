@@ -190,6 +190,7 @@ void add_tune_flags(Subcommand app, TuneFlags& flags) {
   TuneChoiceFlags& choices = flags.choices;
   app.add_words("--schedule", choices.schedules,
                 "schedules to try, with commas between them (default 1f1b,interleaved,zb-h1,zb-v)")
+      .words(schedule_names())
       .group(group)
       .type_name("NAMES");
   list("--tensor-parallel", choices.tensor, "NUMBERS", "devices that share each layer");

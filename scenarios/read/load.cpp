@@ -28,6 +28,7 @@
 #include "scenarios/read/document.hpp"
 #include "scenarios/read/document_edits.hpp"
 #include "scenarios/read/input_hints.hpp"
+#include "scenarios/read/load_architecture.hpp"
 #include "scenarios/read/load_fitted.hpp"
 #include "scenarios/read/reader.hpp"
 #include "scenarios/read/scenario.hpp"
@@ -289,6 +290,7 @@ void name_file_whole(Node* node, std::span<const std::string_view> keys) {
     node = node->find(key);
   }
   if (node == nullptr || node->kind != Node::Kind::scalar) return;
+  if (is_library_config(named_file(*node).path, node->text)) return;
   node->text = std::filesystem::absolute(named_file(*node).path).lexically_normal().string();
 }
 

@@ -14,6 +14,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -22,6 +23,7 @@
 #include <tl/expected.hpp>
 
 #include "scenarios/architecture/architecture.hpp"
+#include "scenarios/host/library_texts.hpp"
 #include "scenarios/read/document.hpp"
 #include "scenarios/read/document_edits.hpp"
 #include "scenarios/read/huggingface.hpp"
@@ -323,14 +325,47 @@ std::vector<std::int64_t> read_sequences(const Node& node, std::string_view path
   return {tokens.begin(), tokens.end()};
 }
 
+std::vector<std::string_view> library_configs() {
+  std::vector<std::string_view> names;
+  for (const LibraryText& text : library_texts()) {
+    // Other texts of the library are YAML and CSV.
+    if (text.text.starts_with('{')) names.push_back(text.name);
+  }
+  return names;
+}
+
+bool is_library_config(const std::filesystem::path& path, std::string_view name) {
+  const std::vector<std::string_view> names = library_configs();
+  std::error_code ignored;
+  return std::ranges::find(names, name) != names.end() && !std::filesystem::exists(path, ignored);
+}
+
+tl::expected<std::string, std::string> read_config_text(const std::filesystem::path& path,
+                                                        const std::string& name) {
+  if (is_library_config(path, name))
+    return std::string(std::ranges::find(library_texts(), name, &LibraryText::name)->text);
+  auto text = read_text_file(path, name);
+  std::error_code ignored;
+  if (!text && !std::filesystem::exists(path, ignored)) {
+    const std::string stem = std::filesystem::path(name).filename().replace_extension().string();
+    // The ending of "llama-3.1-70b" is no suffix of a file, so both forms of the name are compared.
+    std::string hint = did_you_mean(name, library_configs());
+    if (hint.empty()) hint = did_you_mean(stem, library_configs());
+    text.error() += hint;
+  }
+  return text;
+}
+
 std::optional<ArchitecturePart> read_architecture(const MappingReader& model, Problem& problem) {
   const Node& node = *model.find("huggingface");
   if (node.kind != Node::Kind::scalar) {
     model.complain("huggingface", "expected the name of a config.json, got " + describe(node));
     return std::nullopt;
   }
-  const NamedFile file = named_file(node);
-  const auto text = read_text_file(file.path, file.name);
+  NamedFile file = named_file(node);
+  // A name in a scenario of another folder would otherwise be looked up with that folder before it.
+  if (is_library_config(file.path, node.text)) file.name = node.text;
+  const auto text = read_config_text(file.path, file.name);
   if (text) return part_of(*text, file, model, problem);
   model.complain("huggingface", text.error());
   return std::nullopt;
@@ -339,7 +374,7 @@ std::optional<ArchitecturePart> read_architecture(const MappingReader& model, Pr
 tl::expected<ArchitecturePart, std::string> load_architecture(const ArchitectureRequest& request) {
   const NamedFile file{.path = request.config, .name = request.config};
   const auto text = request.text ? tl::expected<std::string, std::string>(*request.text)
-                                 : read_text_file(file.path, file.name);
+                                 : read_config_text(file.path, file.name);
   if (!text) return tl::unexpected(text.error());
   Problem problem;
   const Node wishes = model_of(request);

@@ -3,6 +3,7 @@
 // Architecture (load_architecture.cpp), or layers of the analytic transformer (load_transformer.cpp).
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <span>
 #include <string>
@@ -29,6 +30,18 @@ struct ArchitecturePart {
   std::vector<std::string> ignored{};  ///< the keys that the user chose to ignore
   std::vector<std::string> notes{};
 };
+
+/// Returns the names of the configurations in scenarios/library/models, such as "llama-3.1-70b".
+std::vector<std::string_view> library_configs();
+
+/// Returns true if no file has this path and the library has a configuration with this name. A file has
+/// priority, so that a user can replace a configuration of the library.
+bool is_library_config(const std::filesystem::path& path, std::string_view name);
+
+/// Returns the text of the file at `path`, or of the library's configuration `name`. Error: there is neither.
+/// The message begins with the name, and if the name resembles one of the library, it says so.
+tl::expected<std::string, std::string> read_config_text(const std::filesystem::path& path,
+                                                        const std::string& name);
 
 /// Reads `model: {huggingface: FILE, sequence: S, layers: N, multi_token: N, ignore: [KEY, ..]}`. Returns
 /// nothing if a problem was noted. Problems: a file that cannot be read; sizes that are missing or do not

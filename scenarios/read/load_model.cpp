@@ -62,7 +62,9 @@ constexpr Key kOverheadKey{.name = "overhead",
                            .usual = "0"};
 constexpr Key kHuggingfaceKey{.name = "huggingface",
                               .kind = KeyKind::file,
-                              .meaning = "A config.json of Hugging Face.",
+                              .meaning =
+                                  "A config.json of Hugging Face, or the name of a model of the library, "
+                                  "such as llama-3.1-70b.",
                               .usual = "required"};
 constexpr Key kFittedKey{.name = "fitted",
                          .kind = KeyKind::file,

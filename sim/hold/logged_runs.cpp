@@ -28,6 +28,7 @@
 #include "scenarios/model/model.hpp"
 #include "scenarios/pricing/layer_split.hpp"
 #include "scenarios/pricing/workload.hpp"
+#include "scenarios/read/load_architecture.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "sim/hold/training_log.hpp"
 #include "text/escaping.hpp"
@@ -450,8 +451,8 @@ std::string logged_runs_csv(std::span<const LoggedRun> runs, const std::filesyst
     for (const std::string_view column : kColumns) {
       const auto found = run.cells.find(column);
       std::string cell = found == run.cells.end() ? "" : found->second;
-      // A model is a file, or the text of a config.json.
-      if (column == "model" && !cell.starts_with('{')) {
+      // A model is a file, the text of a config.json, or a name of the library.
+      if (column == "model" && !cell.starts_with('{') && !is_library_config(cell, cell)) {
         cell =
             std::filesystem::proximate(std::filesystem::absolute(cell), std::filesystem::absolute(directory))
                 .string();

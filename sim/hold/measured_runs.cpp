@@ -27,6 +27,7 @@
 #include <tl/expected.hpp>
 
 #include "scenarios/architecture/architecture.hpp"
+#include "scenarios/host/library_texts.hpp"
 #include "scenarios/model/model.hpp"
 #include "scenarios/pricing/chain_costs.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
@@ -37,7 +38,6 @@
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
-#include "sim/hold/library_texts.hpp"
 #include "text/csv_table.hpp"
 #include "text/numbers.hpp"
 #include "topology/device_types.hpp"
@@ -364,7 +364,8 @@ tl::expected<MeasuredRuns, std::string> read_measured_runs(const std::string& fi
   const std::filesystem::path directory = std::filesystem::path(file).parent_path();
   const auto text_of = [&](const std::string& model) {
     const std::filesystem::path path = model_file(directory, model);
-    return read_text_file(path, path.string());
+    return is_library_config(path, model) ? read_config_text(path, model)
+                                          : read_config_text(path, path.string());
   };
   return parse_measured_runs(*text, file, text_of, kernels_of);
 }

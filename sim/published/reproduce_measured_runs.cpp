@@ -18,8 +18,8 @@
 
 #include <fmt/format.h>
 
+#include "scenarios/host/library_texts.hpp"
 #include "schedules/ir/shape.hpp"
-#include "sim/hold/library_texts.hpp"
 #include "sim/hold/measured_runs.hpp"
 #include "sim/hold/predicted_runs.hpp"
 #include "sim/published/reproduce.hpp"

@@ -20,6 +20,7 @@
 #include <tl/expected.hpp>
 
 #include "report/result/result.hpp"
+#include "scenarios/host/library_texts.hpp"
 #include "scenarios/model/model.hpp"
 #include "scenarios/partition/partition.hpp"
 #include "scenarios/partition/pipedream_partition.hpp"
@@ -33,7 +34,6 @@
 #include "schedules/passes/lower.hpp"
 #include "schedules/rules/generators.hpp"
 #include "sim/choose/plan_search.hpp"
-#include "sim/hold/library_texts.hpp"
 #include "sim/runs/simulate.hpp"
 #include "topology/cluster.hpp"
 #include "topology/presets.hpp"
