@@ -306,6 +306,7 @@ std::vector<Command> add_commands(CLI::App& root, const Invocation& invocation) 
   return {simulate_command(root),
           sweep_command(root),
           explain_command(root),
+          autopsy_command(root),
           show_command(root),
           check_command(root),
           convert_command(root),

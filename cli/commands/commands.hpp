@@ -23,6 +23,7 @@ struct Command {
 
 Command schedules_command(CLI::App& root);
 Command explain_command(CLI::App& root);
+Command autopsy_command(CLI::App& root);
 Command show_command(CLI::App& root);
 Command check_command(CLI::App& root);
 Command simulate_command(CLI::App& root);

@@ -1,0 +1,201 @@
+// penstock autopsy: takes a recorded run apart. It reads what ran on all ranks, holds the lists against the
+// program that was meant, replays the run, explains its idle time and names what is to blame. It writes the
+// recorded costs as a scenario. Exit status 1: the lists are not those that were meant.
+// Tests: tests/cli/transcripts/autopsy.txt.
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <tl/expected.hpp>
+
+#include "cli/commands/commands.hpp"
+#include "cli/flags.hpp"
+#include "cli/input.hpp"
+#include "cli/outcome.hpp"
+#include "cli/output.hpp"
+#include "cli/subcommand.hpp"
+#include "cli/terminal.hpp"
+#include "report/print/text_sink.hpp"
+#include "scenarios/read/load.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/rules/generators.hpp"
+#include "schedules/text/program_text.hpp"
+#include "sim/autopsy/autopsy.hpp"
+#include "sim/autopsy/events_csv.hpp"
+#include "sim/autopsy/recording.hpp"
+#include "sim/autopsy/trace_file.hpp"
+
+namespace penstock {
+namespace {
+
+struct AutopsyFlags {
+  std::vector<std::string> files;
+  InputFlags meant;  // the schedule that was meant, and its shape
+  std::int64_t skip = 0;
+  std::int32_t samples = 32;
+  bool means = false;
+  OutputFlags output;
+};
+
+tl::expected<RecordedRows, UserError> recorded_rows(const std::vector<std::string>& files) {
+  RecordedRows all;
+  for (const std::string& file : files) {
+    const auto text = read_trace_file(file, file);
+    if (!text) return bad_input(text.error());
+    auto read = read_events(*text, file);
+    if (!read) return bad_input(read.error());
+    all.rows.insert(all.rows.end(), std::make_move_iterator(read->rows.begin()),
+                    std::make_move_iterator(read->rows.end()));
+    all.notes.insert(all.notes.end(), read->notes.begin(), read->notes.end());
+    if (all.rows.size() > kMostRecorded)
+      return bad_input(fmt::format("expected at most {} recorded actions, got more", kMostRecorded));
+  }
+  return all;
+}
+
+/// Reads the program that was meant from a file.
+tl::expected<MeantProgram, UserError> meant_file(const std::string& file) {
+  InputFlags input;
+  input.file = file;
+  auto scenario = load_input(input);
+  if (!scenario) return tl::unexpected(scenario.error());
+  return MeantProgram{.name = file, .program = *std::move(scenario->program)};
+}
+
+/// Makes the schedule that was meant. What the flags do not say of its shape is taken from the recording.
+tl::expected<MeantProgram, UserError> meant_schedule(InputFlags flags, const Recording& recording) {
+  if (names_program(flags.schedule)) return meant_file(flags.schedule);
+  if (!flags.pp_size) flags.pp_size = recording.ranks_of_copy();
+  if (!flags.num_microbatches) flags.num_microbatches = recording.microbatches / recording.copies;
+  const auto name = known_schedule(flags.schedule);
+  if (!name) return tl::unexpected(name.error());
+  const ScheduleInfo& schedule = *find_schedule(*name);
+  if (!flags.virtual_stages && takes_chunks(schedule))
+    flags.virtual_stages = std::max<std::int64_t>(1, recording.stages / *flags.pp_size);
+  auto scenario = scenario_of(flags, {});
+  if (!scenario) return tl::unexpected(scenario.error());
+  Shape shape = scenario->shape;
+  shape.microbatches = static_cast<std::int32_t>(*flags.num_microbatches);
+  auto program = generate(schedule.name, shape);
+  if (!program) return bad_input(program.error());
+  return MeantProgram{.name = std::string(schedule.name), .program = *std::move(program), .shape = shape};
+}
+
+tl::expected<Autopsy, UserError> autopsy_for(const AutopsyFlags& flags) {
+  auto rows = recorded_rows(flags.files);
+  if (!rows) return tl::unexpected(rows.error());
+  const std::string name =
+      flags.files.size() == 1 ? flags.files.front() : fmt::format("{} files", flags.files.size());
+  auto recording = recording_of(std::move(rows->rows), flags.skip);
+  if (!recording) return bad_input(fmt::format("{}: {}", name, recording.error()));
+  recording->notes.insert(recording->notes.begin(), rows->notes.begin(), rows->notes.end());
+  AutopsyOptions options{.means = flags.means, .samples = flags.samples};
+  if (!flags.meant.schedule.empty()) {
+    auto meant = meant_schedule(flags.meant, *recording);
+    if (!meant) return tl::unexpected(meant.error());
+    options.meant = *std::move(meant);
+  }
+  auto autopsy = autopsy_of(*std::move(recording), name, options);
+  if (!autopsy) return bad_input(fmt::format("{}: {}", name, autopsy.error()));
+  return *std::move(autopsy);
+}
+
+/// Writes the recorded lists beside a scenario that names them, because no schedule of the table has them.
+/// Returns the scenario with the name of that file.
+tl::expected<std::string, UserError> scenario_with_lists(const Autopsy& autopsy, const std::string& file) {
+  const auto place = autopsy.scenario.find(kListsFile);
+  if (place == std::string::npos) return autopsy.scenario;
+  const std::filesystem::path lists = std::filesystem::path(file).replace_extension(".psched");
+  if (auto written = write_file(lists, to_text(autopsy.program)); !written)
+    return tl::unexpected(written.error());
+  std::string text = autopsy.scenario;
+  return text.replace(place, std::string(kListsFile).size(), lists.filename().string());
+}
+
+Outcome run_autopsy(const AutopsyFlags& flags) {
+  std::vector<FileArgument> inputs;
+  for (const std::string& file : flags.files) inputs.push_back({"the input", file});
+  if (auto known = check_output_files(flags.output.files,
+                                      {".yaml", ".yml", ".json", ".csv", ".psched", ".txt"}, inputs);
+      !known)
+    return tl::unexpected(known.error());
+  const auto autopsy = autopsy_for(flags);
+  if (!autopsy) return tl::unexpected(autopsy.error());
+  std::string scenario = autopsy->scenario;
+  for (const std::string& file : flags.output.files) {
+    if (!has_suffix(file, ".yaml") && !has_suffix(file, ".yml")) continue;
+    auto text = scenario_with_lists(*autopsy, file);
+    if (!text) return tl::unexpected(text.error());
+    scenario = *std::move(text);
+  }
+  const auto json = [&](const TextSink& sink) { write_autopsy_json(*autopsy, sink); };
+  const std::vector<OutputForm> forms = {{".json", TextInPieces(json)},
+                                         {".yaml", [&] { return scenario; }},
+                                         {".yml", [&] { return scenario; }},
+                                         {".csv", [&] { return events_to_csv(autopsy->recording); }},
+                                         {".psched", [&] { return to_text(autopsy->program); }},
+                                         {".txt", [&] { return autopsy_to_text(*autopsy); }}};
+  const auto written = flags.output.json
+                           ? write_answer(flags.output, forms, TextInPieces(json))
+                           : write_answer(flags.output, forms, autopsy_to_text(*autopsy, table_width()));
+  if (!written) return tl::unexpected(written.error());
+  return autopsy->as_meant() ? ExitCode::ok : ExitCode::check_failed;
+}
+
+}  // namespace
+
+Command autopsy_command(CLI::App& root) {
+  Subcommand app(root, "autopsy", "Take a recorded run apart: what ran, why ranks waited, what is to blame.");
+  const auto flags = std::make_shared<AutopsyFlags>();
+  app.add_option("FILES", flags->files, "tables of events, one row an action; also compressed by gzip")
+      .required()
+      .type_name("FILE...");
+  const std::string group = "The program that was meant (its shape is taken from the record)";
+  app.add_option("--schedule", flags->meant.schedule,
+                 "name of a schedule, or a .psched or .csv file of lists")
+      .group(group)
+      .type_name("NAME | FILE");
+  for (const auto& [name, value, help] :
+       {std::tuple{"--pp-size", &flags->meant.pp_size, "K, ranks of one copy of the pipeline"},
+        std::tuple{"--num-microbatches", &flags->meant.num_microbatches, "M, microbatches of one copy"},
+        std::tuple{"--virtual-stages", &flags->meant.virtual_stages, "v, model chunks a rank"},
+        std::tuple{"--group-size", &flags->meant.group_size, "microbatches of one group"}}) {
+    app.add_option(name, *value, help)
+        .range(std::int64_t{1}, std::int64_t{1'048'576})
+        .group(group)
+        .type_name("N");
+  }
+  app.add_option("--skip", flags->skip, "leave out the first N steps, such as those that warm up (default 0)")
+      .range(std::int64_t{0}, std::int64_t{1'000'000'000})
+      .group("Record")
+      .type_name("N");
+  app.add_flag("--means", flags->means,
+               "write one mean a stage into the scenario, in place of every duration")
+      .group("Output");
+  app.add_option("--samples", flags->samples,
+                 "points between the ideal run and this run at which causes are found (default 32)")
+      .range(2, 4096)
+      .group("Output")
+      .type_name("N");
+  add_output_flags(app, flags->output, ".yaml .json .csv .psched .txt");
+  app.footer(
+      "Examples:\n"
+      "  penstock autopsy tests/sim/traces/slow-stage.csv --schedule 1f1b -o recorded.yaml\n"
+      "The .yaml is a scenario with the recorded costs; the .json is a measured result that compare, explain "
+      "and\n"
+      "diff read; the .csv has the recorded actions. A table of events has a header such as\n"
+      "  step,copy,rank,action,start_us,end_us\n"
+      "where step and copy may be left out. Exit status 1: the lists are not those that were meant.");
+  return {app, [flags] { return run_autopsy(*flags); }};
+}
+
+}  // namespace penstock

@@ -1,0 +1,293 @@
+// The steps of an autopsy are: compare the lists with the program that was meant, read each step in two ways,
+// replay it, explain the step with the median makespan, find what is to blame, and write the costs as a
+// scenario. Tests: tests/sim/autopsy_test.cpp.
+
+#include "sim/autopsy/autopsy.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <tl/expected.hpp>
+
+#include "report/result/metrics.hpp"
+#include "report/result/result.hpp"
+#include "schedules/check/validate.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/index.hpp"
+#include "schedules/ir/program.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/passes/lower.hpp"
+#include "schedules/rules/generators.hpp"
+#include "sim/autopsy/recorded_run.hpp"
+#include "sim/autopsy/recording.hpp"
+#include "sim/why/explain.hpp"
+
+namespace penstock {
+namespace {
+
+/// Returns the passes of a recorded list, with the numbers of the rank's own copy.
+std::vector<const RecordedAction*> recorded_passes(const std::vector<RecordedAction>& list) {
+  std::vector<const RecordedAction*> passes;
+  for (const RecordedAction& one : list) {
+    if (has_weight_version(one.action.kind)) passes.push_back(&one);
+  }
+  return passes;
+}
+
+std::vector<std::string> meant_passes(const std::vector<Action>& list) {
+  std::vector<std::string> passes;
+  for (const Action& action : list) {
+    if (has_weight_version(action.kind)) passes.push_back(to_text(action));
+  }
+  return passes;
+}
+
+/// Returns the first difference of each rank of a copy.
+std::vector<ListDifference> differences_of(const Recording& recording, const RecordedStep& step,
+                                           std::int32_t copy, const Program& meant) {
+  std::vector<ListDifference> differences;
+  for (std::int32_t rank = 0; rank < recording.ranks_of_copy(); ++rank) {
+    const std::size_t of_job = index(rank * recording.copies + copy);
+    const auto ran = recorded_passes(step.lists[of_job]);
+    const auto expected = meant_passes(meant.ranks[index(rank)]);
+    const std::size_t most = std::max(ran.size(), expected.size());
+    for (std::size_t i = 0; i < most; ++i) {
+      const std::string text = i < ran.size() ? text_in_copy(ran[i]->action, recording.copies) : "";
+      const std::string wanted = i < expected.size() ? expected[i] : "";
+      if (text == wanted) continue;
+      const Ns at = i < ran.size() ? ran[i]->start_ns : ran.empty() ? 0 : ran.back()->end_ns;
+      differences.push_back({.rank = recording.names[of_job],
+                             .position = static_cast<std::int32_t>(i),
+                             .ran = text,
+                             .meant = wanted,
+                             .start_ns = at});
+      break;
+    }
+  }
+  return differences;
+}
+
+/// Returns v, the number of stages on a rank, or nothing if ranks hold different numbers.
+std::optional<std::int32_t> chunks_of_recording(const Recording& recording) {
+  const std::int32_t ranks = recording.ranks_of_copy();
+  if (recording.stages % ranks != 0) return std::nullopt;
+  return recording.stages / ranks;
+}
+
+/// Returns the program of the whole job: the copies of the meant schedule, which may have STEPs.
+std::optional<Program> job_program(const Recording& recording, const MeantProgram& meant) {
+  if (!meant.shape) {
+    if (recording.copies > 1) return std::nullopt;
+    return meant.program;
+  }
+  Shape shape = *meant.shape;
+  shape.microbatches *= recording.copies;
+  shape.data_parallel = recording.copies;
+  if (recording.copies > 1) shape.replica_sync = ReplicaSync::off;
+  auto program = generate(meant.name, shape);
+  if (!program) return std::nullopt;
+  return *std::move(program);
+}
+
+bool has_lists_of(const RecordedStep& step, const Program& program) {
+  for (std::size_t rank = 0; rank < step.lists.size(); ++rank) {
+    const auto ran = recorded_passes(step.lists[rank]);
+    const auto listed = meant_passes(program.ranks[rank]);
+    if (!std::ranges::equal(ran, listed, {}, [](const RecordedAction* one) { return to_text(one->action); }))
+      return false;
+  }
+  return true;
+}
+
+/// Returns the lowered program of each step. Most steps have the lists of the schedule or of the step before.
+class LoweredSteps {
+ public:
+  LoweredSteps(const Recording& recording, std::optional<Program> job)
+      : recording_(recording), job_(std::move(job)) {}
+
+  tl::expected<const Program*, std::string> of(const RecordedStep& step) {
+    const bool is_job = job_ && has_lists_of(step, *job_);
+    Program program = is_job ? *job_ : program_of(recording_, step);
+    if (last_ != program || !lowered_) {
+      if (auto valid = validate(program); !valid)
+        return tl::unexpected(fmt::format("step {}: the recorded lists are not a valid program: {}",
+                                          step.number, valid.error()));
+      auto lowered = lower(program);
+      if (!lowered) return tl::unexpected(fmt::format("step {}: {}", step.number, lowered.error()));
+      last_ = std::move(program);
+      lowered_ = *std::move(lowered);
+    }
+    return &*lowered_;
+  }
+  /// Returns the compute lists of the latest step.
+  const Program& compute_lists() const { return last_; }
+
+ private:
+  const Recording& recording_;
+  std::optional<Program> job_;
+  Program last_;
+  std::optional<Program> lowered_;
+};
+
+/// All steps in both readings. A reading that contradicts a step is absent.
+struct ReadSteps {
+  std::vector<RecordedRun> ahead;
+  std::vector<RecordedRun> batched;
+  bool is_ahead_possible = true;
+  bool is_batched_possible = true;
+};
+
+Ns sum_of_unexplained(const std::vector<RecordedRun>& runs) {
+  return std::accumulate(runs.begin(), runs.end(), Ns{0},
+                         [](Ns sum, const RecordedRun& run) { return sum + run.unexplained_ns; });
+}
+
+/// Returns the number of the step with the median makespan.
+std::size_t median_step(const std::vector<RecordedRun>& runs) {
+  std::vector<std::size_t> order(runs.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return runs[i].timeline.makespan_ns; });
+  return order[(order.size() - 1) / 2];
+}
+
+/// Makes the measured result of a step.
+Result measured_result(const Autopsy& autopsy, const RecordedRun& run) {
+  const Program& program = run.caused.program;
+  const CostTable costs = uniform_costs(program, {});
+  RunFacts facts{.program = program,
+                 .costs = costs,
+                 .kind = ResultKind::measured,
+                 .scenario = autopsy.scenario,
+                 .engine = "recorded",
+                 .channels = run.caused.channels,
+                 .notes = autopsy.notes,
+                 .pipeline_size = autopsy.recording.ranks_of_copy()};
+  return summarize(run.timeline, std::move(facts));
+}
+
+void add_replays(std::vector<StepVerdict>& verdicts, const Recording& recording, const RecordedStep& step,
+                 const RecordedRun& run, std::size_t first) {
+  const CopyTimes measured = recorded_times(recording, step);
+  const CopyTimes replayed = replayed_times(recording, run, Replayed::as_recorded);
+  const CopyTimes without_gaps = replayed_times(recording, run, Replayed::without_gaps);
+  const CopyTimes means = replayed_times(recording, run, Replayed::with_stage_means);
+  for (std::size_t copy = 0; copy < measured.size(); ++copy) {
+    StepVerdict& verdict = verdicts[first + copy];
+    verdict.measured_ns = measured[copy];
+    verdict.replayed_ns = replayed[copy];
+    verdict.without_gaps_ns = without_gaps[copy];
+    verdict.stage_means_ns = means[copy];
+  }
+}
+
+double slowdown_of(const Recording& recording, const std::vector<RecordedRun>& runs) {
+  double measured = 0;
+  double even = 0;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    measured += static_cast<double>(std::ranges::max(recorded_times(recording, recording.steps[i])));
+    even +=
+        static_cast<double>(std::ranges::max(replayed_times(recording, runs[i], Replayed::with_kind_means)));
+  }
+  return even > 0 ? measured / even : 1;
+}
+
+}  // namespace
+
+bool Autopsy::as_meant() const {
+  return std::ranges::all_of(steps, [](const StepVerdict& step) { return step.as_meant.value_or(true); });
+}
+
+std::optional<MeantProgram> recognised_schedule(const Recording& recording) {
+  const auto chunks = chunks_of_recording(recording);
+  if (!chunks || recording.microbatches % recording.copies != 0) return std::nullopt;
+  for (const ScheduleInfo& schedule : schedule_table()) {
+    if (schedule.asynchronous) continue;
+    Shape shape{.stages = recording.ranks_of_copy(),
+                .microbatches = recording.microbatches / recording.copies};
+    if (takes_chunks(schedule)) shape.virtual_stages = *chunks;
+    if (chunks_of(schedule, shape) != *chunks || !check_shape(schedule.name, shape)) continue;
+    auto program = generate(schedule.name, shape);
+    if (!program || program->rank_count() != shape.stages) continue;
+    if (differences_of(recording, recording.steps.front(), 0, *program).empty()) {
+      return MeantProgram{.name = std::string(schedule.name), .program = *std::move(program), .shape = shape};
+    }
+  }
+  return std::nullopt;
+}
+
+tl::expected<Autopsy, std::string> autopsy_of(Recording recording, std::string name,
+                                              const AutopsyOptions& options) {
+  Autopsy autopsy{.name = std::move(name), .was_meant = options.meant.has_value(), .notes = recording.notes};
+  std::optional<MeantProgram> schedule = options.meant;
+  if (schedule && schedule->program.rank_count() != recording.ranks_of_copy()) {
+    return tl::unexpected(fmt::format("expected {} ranks, as {} has them, got {} in each copy",
+                                      schedule->program.rank_count(), schedule->name,
+                                      recording.ranks_of_copy()));
+  }
+  for (const RecordedStep& step : recording.steps) {
+    for (std::int32_t copy = 0; copy < recording.copies; ++copy) {
+      StepVerdict verdict{.step = step.number, .copy = recording.names[index(copy)].copy};
+      if (schedule) {
+        verdict.differences = differences_of(recording, step, copy, schedule->program);
+        verdict.as_meant = verdict.differences.empty();
+      }
+      autopsy.steps.push_back(std::move(verdict));
+    }
+  }
+  if (!schedule || !autopsy.as_meant()) schedule = recognised_schedule(recording);
+  if (schedule) autopsy.schedule = schedule->name;
+
+  ReadSteps read;
+  LoweredSteps lowered(recording, schedule ? job_program(recording, *schedule) : std::nullopt);
+  std::vector<Program> lists;
+  for (const RecordedStep& step : recording.steps) {
+    const auto program = lowered.of(step);
+    if (!program) return tl::unexpected(program.error());
+    if (auto run = recorded_run(step, **program, Waiting::ahead)) {
+      read.ahead.push_back(*std::move(run));
+    } else {
+      read.is_ahead_possible = false;
+    }
+    if (auto run = recorded_run(step, **program, Waiting::batched)) {
+      read.batched.push_back(*std::move(run));
+    } else {
+      read.is_batched_possible = false;
+    }
+    lists.push_back(lowered.compute_lists());
+  }
+  if (!read.is_ahead_possible && !read.is_batched_possible)
+    return tl::unexpected(std::string("the recorded lists hang, so they cannot be those of a run"));
+  const Ns ahead = sum_of_unexplained(read.ahead);
+  const Ns batched = sum_of_unexplained(read.batched);
+  const bool is_batched = read.is_batched_possible && (!read.is_ahead_possible || batched < ahead);
+  autopsy.waiting = is_batched ? Waiting::batched : Waiting::ahead;
+  std::vector<RecordedRun>& runs = is_batched ? read.batched : read.ahead;
+  const std::vector<RecordedRun>& others = is_batched ? read.ahead : read.batched;
+  const std::size_t explained_step = median_step(runs);
+  const RecordedRun& run = runs[explained_step];
+  autopsy.unexplained_ns = run.unexplained_ns;
+  if (others.size() == runs.size()) autopsy.other_unexplained_ns = others[explained_step].unexplained_ns;
+
+  for (std::size_t i = 0; i < runs.size(); ++i)
+    add_replays(autopsy.steps, recording, recording.steps[i], runs[i], i * index(recording.copies));
+  autopsy.slowdown = slowdown_of(recording, runs);
+  autopsy.explained_step = recording.steps[explained_step].number;
+  autopsy.program = lists[explained_step];
+  autopsy.why = explained(run.caused, {.samples = options.samples});
+  autopsy.why.name = autopsy.name;
+  autopsy.blame = blame_of(recording, runs, explained_step, options.samples);
+  autopsy.recording = std::move(recording);
+  autopsy.scenario = recorded_scenario(autopsy, runs, schedule, options.means);
+  autopsy.result = measured_result(autopsy, run);
+  return autopsy;
+}
+
+}  // namespace penstock

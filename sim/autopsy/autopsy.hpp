@@ -1,0 +1,116 @@
+#pragma once
+// Takes a recorded run apart: which program ran, whether it is the one that was meant, how ranks waited,
+// which costs the actions had, why ranks were idle, and which rank or stage is to blame.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <tl/expected.hpp>
+
+#include "report/print/text_sink.hpp"
+#include "report/result/result.hpp"
+#include "report/why/explanation.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/program.hpp"
+#include "schedules/ir/shape.hpp"
+#include "sim/autopsy/recorded_run.hpp"
+#include "sim/autopsy/recording.hpp"
+
+namespace penstock {
+
+/// The program that was meant to run on one copy of the pipeline.
+struct MeantProgram {
+  std::string name;              ///< name of the schedule, or of the file
+  Program program;               ///< compute lists of one copy
+  std::optional<Shape> shape{};  ///< the shape of a schedule that has a name; absent for a file
+};
+
+/// The first action of a rank that differs from the program that was meant.
+struct ListDifference {
+  RankName rank;
+  std::int32_t position = 0;  ///< number among the rank's compute actions, from 0
+  std::string ran;            ///< empty if the list ends there
+  std::string meant;          ///< empty if the meant list ends there
+  Ns start_ns = 0;            ///< start of the action that ran, or the end of the list
+};
+
+/// One copy of the pipeline in one step.
+struct StepVerdict {
+  std::int64_t step = 0;
+  std::int64_t copy = 0;
+  std::optional<bool> as_meant{};  ///< absent if no program was meant
+  std::vector<ListDifference> differences{};
+  Ns measured_ns = 0;
+  Ns replayed_ns = 0;
+  Ns without_gaps_ns = 0;
+  Ns stage_means_ns = 0;
+};
+
+/// A stage, a rank or an action that makes the run longer.
+struct Blame {
+  IdleCause cause = IdleCause::variation;
+  std::int64_t step = 0;  ///< the step of a single action, or the step that is explained
+  std::optional<RankName> rank{};
+  std::optional<std::int32_t> stage{};
+  std::optional<std::int32_t> microbatch{};
+  std::string action{};  ///< a single action that took longer than others of its kind
+  Ns ns = 0;             ///< part of the makespan; a mean over the steps, or of the action's own step
+  std::optional<Ns> without_ns{};  ///< makespan of the explained step without it
+  std::string detail{};            ///< for example "F 2.50, B 2.27 times its copies"
+};
+
+struct AutopsyOptions {
+  std::optional<MeantProgram> meant{};
+  bool means = false;  ///< true: the scenario has one mean a stage in place of every duration
+  std::int32_t samples = 32;
+};
+
+struct Autopsy {
+  std::string name{};      ///< the recorded files
+  std::string schedule{};  ///< name of the schedule whose lists ran; empty if none has them
+  bool was_meant = false;  ///< true if the user named the program that was meant
+  Recording recording{};
+  std::vector<StepVerdict> steps{};
+  Waiting waiting = Waiting::ahead;
+  Ns unexplained_ns = 0;                     ///< of the explained step, in the reading that was chosen
+  std::optional<Ns> other_unexplained_ns{};  ///< in the other reading; absent if the run contradicts it
+  double slowdown = 1;  ///< measured time over that of a run in which each action of a kind takes the mean
+  std::int64_t explained_step = 0;
+  Explanation why{};  ///< of the step with the median makespan
+  std::vector<Blame> blame{};
+  Program program{};       ///< lists of the explained step, without messages
+  Result result{};         ///< measured result of the explained step, with its timeline
+  std::string scenario{};  ///< text of a scenario with the recorded costs
+  std::vector<std::string> notes{};
+
+  bool as_meant() const;
+};
+
+/// Takes a recording apart. Error: the lists cannot have run in their order.
+tl::expected<Autopsy, std::string> autopsy_of(Recording recording, std::string name,
+                                              const AutopsyOptions& options);
+
+/// Returns the schedule of the table whose lists the first copy ran in the first step, or nothing.
+std::optional<MeantProgram> recognised_schedule(const Recording& recording);
+
+/// Finds the places that make the run longer, the largest part first.
+std::vector<Blame> blame_of(const Recording& recording, const std::vector<RecordedRun>& runs,
+                            std::size_t explained, std::int32_t samples);
+
+/// Returns the scenario with the recorded costs. `program_file` is the file of the lists, if no schedule of
+/// the table has them; it may be empty otherwise.
+std::string recorded_scenario(const Autopsy& autopsy, const std::vector<RecordedRun>& runs,
+                              const std::optional<MeantProgram>& schedule, bool means);
+
+/// Returns the autopsy as text. `width` is the longest line of a table in characters; 0 means no limit.
+std::string autopsy_to_text(const Autopsy& autopsy, std::size_t width = 0);
+/// Writes a measured result with the keys of the autopsy beside those of a result.
+void write_autopsy_json(const Autopsy& autopsy, const TextSink& sink);
+
+/// The name in a scenario of the file with the recorded lists. Whoever writes the scenario replaces it.
+inline constexpr const char* kListsFile = "recorded.psched";
+
+}  // namespace penstock

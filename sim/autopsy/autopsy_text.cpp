@@ -1,0 +1,157 @@
+// Writes an autopsy as text: what was recorded, whether it is the program that was meant, how ranks waited,
+// how well a replay fits, what is to blame, and the bill of the explained step. Tests:
+// tests/cli/transcripts/autopsy.txt.
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "report/print/table.hpp"
+#include "report/print/units.hpp"
+#include "report/why/explanation.hpp"
+#include "schedules/ir/action.hpp"
+#include "sim/autopsy/autopsy.hpp"
+#include "sim/autopsy/recorded_run.hpp"
+#include "sim/autopsy/recording.hpp"
+#include "text/escaping.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr std::size_t kMostDifferences = 16;
+
+std::string pipelines(std::int64_t count) { return format_count(count, "pipeline"); }
+
+/// Returns the name of a rank: "rank 3", or "rank 3 of copy 1" if there are copies.
+std::string rank_text(const Autopsy& autopsy, const RankName& name) {
+  if (autopsy.recording.copies == 1) return fmt::format("rank {}", name.rank);
+  return fmt::format("rank {} of copy {}", name.rank, name.copy);
+}
+
+std::string recorded_line(const Autopsy& autopsy) {
+  const Recording& recording = autopsy.recording;
+  return fmt::format("recorded    {} of {}: {}, {} and M = {} in each\n",
+                     format_count(std::ssize(recording.steps), "step"), pipelines(recording.copies),
+                     format_count(recording.ranks_of_copy(), "rank"), format_count(recording.stages, "stage"),
+                     recording.microbatches / recording.copies);
+}
+
+std::string program_line(const Autopsy& autopsy) {
+  if (!autopsy.was_meant) {
+    return autopsy.schedule.empty()
+               ? "program     of no schedule of the table; --schedule names the one that was meant\n"
+               : fmt::format("program     {}\n", autopsy.schedule);
+  }
+  const auto as_meant = std::ranges::count_if(
+      autopsy.steps, [](const StepVerdict& step) { return step.as_meant.value_or(false); });
+  return fmt::format("program     as meant in {} of {}\n", as_meant, pipelines(std::ssize(autopsy.steps)));
+}
+
+std::string waiting_line(const Autopsy& autopsy) {
+  const bool is_batched = autopsy.waiting == Waiting::batched;
+  std::string line = fmt::format("waiting     {}, which leaves {} unexplained in step {}",
+                                 is_batched ? "batched: ranks wait for all messages between two actions"
+                                            : "ahead: an action waits for its own messages only",
+                                 format_duration(autopsy.unexplained_ns), autopsy.explained_step);
+  const char* const other = is_batched ? "ahead" : "batched";
+  line += autopsy.other_unexplained_ns
+              ? fmt::format("; {} would leave {}", other, format_duration(*autopsy.other_unexplained_ns))
+              : fmt::format("; {} contradicts the record", other);
+  return line + '\n';
+}
+
+/// The mean and the largest difference of a replay from the measured times.
+struct ReplayError {
+  double mean = 0;
+  double worst = 0;
+};
+ReplayError replay_error(const Autopsy& autopsy, Ns StepVerdict::* replayed) {
+  ReplayError error;
+  for (const StepVerdict& step : autopsy.steps) {
+    if (step.measured_ns == 0) continue;
+    const double own = static_cast<double>(step.*replayed) / static_cast<double>(step.measured_ns) - 1;
+    error.mean += own / static_cast<double>(autopsy.steps.size());
+    if (std::abs(own) > std::abs(error.worst)) error.worst = own;
+  }
+  return error;
+}
+
+std::string replay_lines(const Autopsy& autopsy) {
+  const auto text = [&](Ns StepVerdict::* replayed) {
+    const ReplayError error = replay_error(autopsy, replayed);
+    return fmt::format("{:+.2f} %, worst {:+.2f} %", 100 * error.mean, 100 * error.worst);
+  };
+  return fmt::format(
+      "replay      {}; without host gaps {}; with stage means {}\n"
+      "slowdown    {:.2f} over a run in which every action of a kind takes its mean\n",
+      text(&StepVerdict::replayed_ns), text(&StepVerdict::without_gaps_ns),
+      text(&StepVerdict::stage_means_ns), autopsy.slowdown);
+}
+
+std::string differences_text(const Autopsy& autopsy) {
+  std::vector<std::string> lines;
+  std::size_t count = 0;
+  for (const StepVerdict& step : autopsy.steps) {
+    for (const ListDifference& difference : step.differences) {
+      if (++count > kMostDifferences) continue;
+      lines.push_back(fmt::format("  step {}, {}: action {} at {} is {}, and {} was meant", step.step,
+                                  rank_text(autopsy, difference.rank), difference.position,
+                                  format_duration(difference.start_ns),
+                                  difference.ran.empty() ? "missing" : difference.ran,
+                                  difference.meant.empty() ? "the end of the list" : difference.meant));
+    }
+  }
+  if (lines.empty()) return "";
+  std::string text = fmt::format("\nthe first difference of each rank\n{}\n", fmt::join(lines, "\n"));
+  if (count > kMostDifferences) text += fmt::format("  and {} more\n", count - kMostDifferences);
+  return text;
+}
+
+std::string blamed_text(const Autopsy& autopsy, const Blame& blame) {
+  std::vector<std::string> parts;
+  if (!blame.action.empty()) {
+    parts.push_back(fmt::format("{} of step {}", blame.action, blame.step));
+  } else if (blame.stage) {
+    parts.push_back(fmt::format("stage {}", *blame.stage));
+  }
+  const bool sends = blame.cause == IdleCause::latency || blame.cause == IdleCause::bandwidth;
+  if (blame.rank)
+    parts.push_back(fmt::format("{}{}", sends ? "messages of " : "", rank_text(autopsy, *blame.rank)));
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::string blame_text(const Autopsy& autopsy, std::size_t width) {
+  if (autopsy.blame.empty()) return "";
+  Table table{.columns = {"to blame", "because of", "part of the time", "without it", ""}, .rows = {}};
+  for (const Blame& blame : autopsy.blame) {
+    table.rows.push_back({text_cell(blamed_text(autopsy, blame)),
+                          text_cell(std::string(to_text(blame.cause))), duration_cell(blame.ns),
+                          blame.without_ns ? duration_cell(*blame.without_ns) : Cell{},
+                          text_cell(blame.detail)});
+  }
+  return "\n" + table_to_text(table, width);
+}
+
+}  // namespace
+
+std::string autopsy_to_text(const Autopsy& autopsy, std::size_t width) {
+  std::string text = recorded_line(autopsy) + program_line(autopsy) + waiting_line(autopsy) +
+                     replay_lines(autopsy) + differences_text(autopsy) + blame_text(autopsy, width);
+  text += fmt::format("\nstep {}, the median by its makespan\n", autopsy.explained_step);
+  text += explanation_to_text(autopsy.why, {}, width);
+  if (autopsy.recording.copies > 1) {
+    text += fmt::format("a rank of the table is {0} * R + C: rank R (from 0) of copy C (from 0)\n",
+                        autopsy.recording.copies);
+  }
+  for (const std::string& note : autopsy.notes) text += fmt::format("note: {}\n", shown_name(note));
+  return text;
+}
+
+}  // namespace penstock

@@ -1,0 +1,195 @@
+// Writes the recorded costs as a scenario: a duration for each stage and microbatch, which is the median over
+// the steps, the host's gaps as overhead, and the latency of messages. Tests: tests/sim/autopsy_test.cpp.
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "scenarios/read/quantities.hpp"
+#include "scenarios/read/scenario_text.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/index.hpp"
+#include "schedules/ir/shape.hpp"
+#include "sim/autopsy/autopsy.hpp"
+#include "sim/autopsy/recorded_run.hpp"
+#include "sim/autopsy/recording.hpp"
+#include "sim/why/cause_graph.hpp"
+
+namespace penstock {
+namespace {
+
+/// The durations of one kind of action, by stage and microbatch, over all steps.
+using Durations = std::map<std::pair<std::int32_t, std::int32_t>, std::vector<Ns>>;
+
+struct RecordedDurations {
+  std::map<ActionKind, Durations> of_kind;
+  std::map<std::int32_t, std::vector<Ns>> pairs;  // by stage
+};
+
+RecordedDurations durations_of(const Recording& recording) {
+  RecordedDurations durations;
+  for (const RecordedStep& step : recording.steps) {
+    for (const std::vector<RecordedAction>& list : step.lists) {
+      for (std::size_t i = 0; i < list.size(); ++i) {
+        const Action& action = list[i].action;
+        if (!has_weight_version(action.kind)) continue;
+        const Ns duration = list[i].end_ns - list[i].start_ns;
+        if (action.overlaps_next || (i > 0 && list[i - 1].action.overlaps_next)) {
+          durations.pairs[action.stage].push_back(duration);
+        } else {
+          durations.of_kind[action.kind][{action.stage, action.microbatch}].push_back(duration);
+        }
+      }
+    }
+  }
+  return durations;
+}
+
+Ns median_duration(std::vector<Ns> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  if (values.size() % 2 == 1) return *middle;
+  const Ns below = *std::max_element(values.begin(), middle);
+  return below + (*middle - below) / 2;
+}
+
+Ns mean_duration(const std::vector<Ns>& values) {
+  Ns sum = 0;
+  for (const Ns value : values) sum += value;
+  return values.empty() ? 0 : sum / std::ssize(values);
+}
+
+/// Returns the durations of a stage: one value, or a list with one for each microbatch. A microbatch that
+/// only occurs in overlapped pairs gets half of a pair.
+std::string stage_durations(const RecordedDurations& all, ActionKind kind, std::int32_t stage,
+                            std::int32_t microbatches, bool means) {
+  const auto found = all.of_kind.find(kind);
+  std::vector<Ns> known;
+  std::vector<std::optional<Ns>> list(index(microbatches));
+  for (std::int32_t m = 0; found != all.of_kind.end() && m < microbatches; ++m) {
+    const auto values = found->second.find({stage, m});
+    if (values == found->second.end()) continue;
+    list[index(m)] = median_duration(values->second);
+    known.insert(known.end(), values->second.begin(), values->second.end());
+  }
+  Ns mean = mean_duration(known);
+  if (known.empty()) {
+    const auto pairs = all.pairs.find(stage);
+    if (pairs != all.pairs.end()) mean = mean_duration(pairs->second) / 2;
+  }
+  const bool is_even = std::ranges::all_of(list, [&](const auto& one) { return one.value_or(mean) == mean; });
+  if (means || is_even) return duration_text(mean);
+  std::vector<std::string> texts;
+  texts.reserve(list.size());
+  for (const std::optional<Ns>& one : list) texts.push_back(duration_text(one.value_or(mean)));
+  return fmt::format("[{}]", fmt::join(texts, ", "));
+}
+
+std::string durations_key(const Recording& recording, const RecordedDurations& all, ActionKind kind,
+                          std::string_view key, bool means) {
+  std::vector<std::string> stages;
+  for (std::int32_t stage = 0; stage < recording.stages; ++stage)
+    stages.push_back(stage_durations(all, kind, stage, recording.microbatches, means));
+  return fmt::format("    {}: [{}]\n", key, fmt::join(stages, ", "));
+}
+
+/// Returns the mean time, by stage, from the latest cause of an action to its start.
+std::vector<Ns> host_gaps(const Recording& recording, const std::vector<RecordedRun>& runs) {
+  std::vector<std::vector<Ns>> gaps(index(recording.stages));
+  for (const RecordedRun& run : runs) {
+    const CauseGraph& graph = run.caused.graph;
+    for (CauseNode node = 0; node < graph.finish(); ++node) {
+      const bool begins = graph.first_input[node] == graph.first_input[node + 1];
+      if (graph.kinds[node] != NodeKind::compute || begins) continue;
+      const std::int32_t stage = run.caused.flat.actions[index(graph.subjects[node])].stage;
+      gaps[index(stage)].push_back(std::max<Ns>(0, run.caused.costs.lag[node]));
+    }
+  }
+  std::vector<Ns> means;
+  means.reserve(gaps.size());
+  for (const std::vector<Ns>& of_stage : gaps) means.push_back(mean_duration(of_stage));
+  return means;
+}
+
+/// Returns the latency of messages. If ranks wait for their messages together, it is the median. If they post
+/// them ahead, a RECV may end late, so it is the median over the pairs of ranks of the quickest message.
+Ns latency_of(const std::vector<RecordedRun>& runs, Waiting waiting) {
+  std::vector<Ns> all;
+  std::map<std::pair<std::int32_t, std::int32_t>, Ns> quickest;
+  for (const RecordedRun& run : runs) {
+    for (std::size_t id = 0; id < run.caused.flat.messages.size(); ++id) {
+      const Ns latency = run.caused.durations.latency[id];
+      all.push_back(latency);
+      const auto& message = run.caused.flat.messages[id];
+      const auto [entry, is_new] = quickest.try_emplace({message.from_rank, message.to_rank}, latency);
+      entry->second = std::min(entry->second, latency);
+    }
+  }
+  if (all.empty()) return 0;
+  if (waiting == Waiting::batched) return median_duration(std::move(all));
+  std::vector<Ns> of_pairs;
+  for (const auto& [pair, latency] : quickest) of_pairs.push_back(latency);
+  return median_duration(std::move(of_pairs));
+}
+
+std::string schedule_part(const Recording& recording, const std::optional<MeantProgram>& schedule) {
+  if (!schedule || !schedule->shape) return fmt::format("schedule: {{program: {}}}\n", kListsFile);
+  const Shape& shape = *schedule->shape;
+  std::string keys = fmt::format("name: {}, stages: {}, microbatches: {}", schedule->name, shape.stages,
+                                 recording.microbatches);
+  if (shape.virtual_stages > 1) keys += fmt::format(", virtual_stages: {}", shape.virtual_stages);
+  if (shape.group_size > 0) keys += fmt::format(", group_size: {}", shape.group_size);
+  if (recording.copies > 1) {
+    keys += fmt::format(", data_parallel: {}, replica_sync: false", recording.copies);
+  }
+  return fmt::format("schedule: {{{}}}\n", keys);
+}
+
+}  // namespace
+
+std::string recorded_scenario(const Autopsy& autopsy, const std::vector<RecordedRun>& runs,
+                              const std::optional<MeantProgram>& schedule, bool means) {
+  const Recording& recording = autopsy.recording;
+  const RecordedDurations all = durations_of(recording);
+  std::string text =
+      comment_to_yaml(fmt::format("Recorded costs of {}: {} over {} steps.", autopsy.name,
+                                  means ? "one mean a stage" : "medians", recording.steps.size()));
+  text += "model:\n  stages:\n";
+  text += durations_key(recording, all, ActionKind::forward, "forward", means);
+  if (all.of_kind.contains(ActionKind::backward_input)) {
+    text += durations_key(recording, all, ActionKind::backward_input, "backward_input", means);
+    text += durations_key(recording, all, ActionKind::backward_weight, "backward_weight", means);
+  } else {
+    text += durations_key(recording, all, ActionKind::backward, "backward", means);
+  }
+  if (!all.pairs.empty()) {
+    std::vector<std::string> pairs;
+    for (std::int32_t stage = 0; stage < recording.stages; ++stage) {
+      const auto found = all.pairs.find(stage);
+      pairs.push_back(duration_text(found == all.pairs.end() ? 0 : mean_duration(found->second)));
+    }
+    text += fmt::format("    overlapped_pair: [{}]\n", fmt::join(pairs, ", "));
+  }
+  const std::vector<Ns> gaps = host_gaps(recording, runs);
+  if (std::ranges::any_of(gaps, [](Ns gap) { return gap > 0; })) {
+    std::vector<std::string> texts;
+    for (const Ns gap : gaps) texts.push_back(duration_text(gap));
+    text += fmt::format("    overhead: [{}]\n", fmt::join(texts, ", "));
+  }
+  text += fmt::format("cluster: {{preset: uniform, devices: {}, latency: {}}}\n", recording.rank_count(),
+                      duration_text(latency_of(runs, autopsy.waiting)));
+  return text + schedule_part(recording, schedule);
+}
+
+}  // namespace penstock

@@ -1,0 +1,81 @@
+#pragma once
+// Defines a recording: what ran on each rank of a real run, and when. The readers (events_csv.hpp) make rows,
+// and recording_of() sorts them into steps, copies of the pipeline and lists.
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <tl/expected.hpp>
+
+#include "schedules/ir/action.hpp"
+
+namespace penstock {
+
+/// One recorded action or overlapped group. Numbers are those of the file.
+struct RecordedRow {
+  std::optional<std::int64_t> step{};  ///< absent: a repeated action begins the next step of its rank
+  std::optional<std::int64_t> copy{};  ///< copy of the pipeline; absent: found from the stages of the ranks
+  std::int64_t rank = 0;
+  std::vector<Action> actions{};
+  Ns start_ns = 0;
+  Ns end_ns = 0;
+};
+
+/// An action of a list with its times. The actions of an overlapped group have equal times.
+struct RecordedAction {
+  Action action;
+  Ns start_ns = 0;
+  Ns end_ns = 0;
+
+  friend bool operator==(const RecordedAction&, const RecordedAction&) = default;
+};
+
+/// One step: the list of each rank of the job, in the order of their starts. Times begin with the first
+/// compute action of the step.
+struct RecordedStep {
+  std::int64_t number = 0;
+  std::vector<std::vector<RecordedAction>> lists;
+
+  friend bool operator==(const RecordedStep&, const RecordedStep&) = default;
+};
+
+/// The name of a rank in the recorded files.
+struct RankName {
+  std::int64_t copy = 0;
+  std::int64_t rank = 0;
+
+  friend bool operator==(const RankName&, const RankName&) = default;
+};
+
+/// A recorded run. Copies of the pipeline are one job, as a schedule with data_parallel numbers it: copy c of
+/// rank r is rank r * copies + c of the job, and microbatch m of copy c is m * copies + c.
+struct Recording {
+  std::int32_t copies = 1;
+  std::int32_t stages = 0;
+  std::int32_t microbatches = 0;  ///< of all copies
+  std::vector<RankName> names{};  ///< by rank of the job
+  std::vector<RecordedStep> steps{};
+  bool has_transfers = false;  ///< true if SENDs or RECVs were recorded
+  std::vector<std::string> notes{};
+
+  std::int32_t rank_count() const { return static_cast<std::int32_t>(names.size()); }
+  std::int32_t ranks_of_copy() const { return rank_count() / copies; }
+};
+
+/// The largest number of rows that a recording may have, and of stages and microbatches that rows may name.
+inline constexpr std::size_t kMostRecorded = std::size_t{1} << 23U;
+inline constexpr std::int32_t kMostNumber = 1 << 20;
+
+/// Sorts rows into steps and lists. Leaves out the first `skip` steps, and steps that lack actions which
+/// other steps have; a note says so. Error: no step has a forward and a backward pass of each microbatch on
+/// each stage. The error names what is missing.
+tl::expected<Recording, std::string> recording_of(std::vector<RecordedRow> rows, std::int64_t skip);
+
+/// Returns the text of one action with the microbatch's number in its own copy, such as "3F5".
+std::string text_in_copy(const Action& action, std::int32_t copies);
+
+}  // namespace penstock

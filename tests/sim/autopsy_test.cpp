@@ -1,0 +1,369 @@
+// Autopsies of recorded runs. Predictions are written as tables of events and taken apart again: the program,
+// the times and the account must come back, and planted faults must be named. Traces of production pipelines
+// are checked where they are there.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "report/compare/compare.hpp"
+#include "report/print/text_sink.hpp"
+#include "report/result/result.hpp"
+#include "report/result/result_json.hpp"
+#include "report/timeline/timeline.hpp"
+#include "report/why/explanation.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/index.hpp"
+#include "schedules/rules/generators.hpp"
+#include "sim/autopsy/autopsy.hpp"
+#include "sim/autopsy/events_csv.hpp"
+#include "sim/autopsy/recorded_run.hpp"
+#include "sim/autopsy/recording.hpp"
+#include "sim/autopsy/trace_file.hpp"
+#include "sim/runs/simulate.hpp"
+#include "sim/why/explain.hpp"
+#include "tests/scenarios/read_scenario.hpp"
+#include "tests/test_files.hpp"
+
+namespace penstock {
+namespace {
+
+using ::testing::HasSubstr;
+
+/// Returns a table of events with the actions of a timeline. `keep` chooses the actions.
+std::string events_of(
+    const Timeline& timeline,
+    const std::function<bool(const Action&)>& keep = [](const Action&) { return true; }) {
+  std::string text = "rank,action,start_ns,end_ns\n";
+  for (std::size_t i = 0; i < timeline.spans.size(); ++i) {
+    const Span& span = timeline.spans[i];
+    if (!keep(span.action)) continue;
+    std::string action = to_text(span.action);
+    if (span.action.overlaps_next) {
+      while (timeline.spans[i].action.overlaps_next)
+        action += fmt::format(";{}", to_text(timeline.spans[++i].action));
+      action = fmt::format("({})OVERLAP_F_B", action);
+    }
+    text += fmt::format("{},{},{},{}\n", span.rank, action, span.start_ns, span.end_ns);
+  }
+  return text;
+}
+
+Recording recorded(std::string_view events, std::int64_t skip = 0) {
+  auto rows = read_events(events, "events.csv");
+  EXPECT_TRUE(rows) << rows.error();
+  auto recording = recording_of(rows ? std::move(rows->rows) : std::vector<RecordedRow>{}, skip);
+  EXPECT_TRUE(recording) << recording.error();
+  return recording.value_or(Recording{});
+}
+
+MeantProgram meant(const std::string& schedule, const Shape& shape) {
+  return {.name = schedule, .program = generate(schedule, shape).value(), .shape = shape};
+}
+
+Autopsy autopsied(std::string_view events, const AutopsyOptions& options = {}) {
+  auto autopsy = autopsy_of(recorded(events), "events.csv", options);
+  EXPECT_TRUE(autopsy) << autopsy.error();
+  return autopsy ? *std::move(autopsy) : Autopsy{};
+}
+
+Result simulated(const std::string& scenario) { return *simulate(prepared(scenario), {}); }
+
+/// Returns the mean times of the bill's lines, without lines of zero.
+std::map<std::string, Ns> bill_of(const Explanation& why) {
+  std::map<std::string, Ns> lines;
+  for (const BillLine& line : why.bill) {
+    if (line.idle_ns != 0) lines[line.cause] = line.idle_ns;
+  }
+  return lines;
+}
+
+constexpr std::string_view kCluster = "cluster: {preset: uniform, devices: 4, latency: 100 us}\n";
+
+struct RecordedCase {
+  std::string_view schedule;
+  std::string_view model;
+  std::string_view shape;
+};
+std::ostream& operator<<(std::ostream& out, const RecordedCase& one) { return out << one.schedule; }
+
+std::string scenario_of(const RecordedCase& one) {
+  return fmt::format("model: {{stages: {{{}}}}}\n{}schedule: {{name: {}, stages: 4, {}}}\n", one.model,
+                     kCluster, one.schedule, one.shape);
+}
+
+class RecordedPrediction : public ::testing::TestWithParam<RecordedCase> {};
+
+TEST_P(RecordedPrediction, ComesBackWithItsProgramTimesAndAccount) {
+  const std::string scenario = scenario_of(GetParam());
+  const Result result = simulated(scenario);
+  const Autopsy autopsy = autopsied(events_of(result.timeline));
+  EXPECT_EQ(autopsy.schedule, GetParam().schedule);
+  EXPECT_EQ(autopsy.waiting, Waiting::ahead);
+  EXPECT_EQ(autopsy.unexplained_ns, 0);
+  ASSERT_EQ(autopsy.steps.size(), 1U);
+  EXPECT_EQ(autopsy.steps[0].measured_ns, result.makespan_ns);
+  EXPECT_EQ(autopsy.steps[0].replayed_ns, result.makespan_ns);
+  EXPECT_EQ(autopsy.steps[0].without_gaps_ns, result.makespan_ns);
+  const auto run = caused_run(prepared(scenario));
+  ASSERT_TRUE(run);
+  EXPECT_EQ(bill_of(autopsy.why), bill_of(explained(*run)));
+}
+
+TEST_P(RecordedPrediction, IsPredictedAgainByItsScenario) {
+  const Result result = simulated(scenario_of(GetParam()));
+  const Autopsy autopsy = autopsied(events_of(result.timeline));
+  const Result again = simulated(autopsy.scenario);
+  EXPECT_EQ(again.makespan_ns, result.makespan_ns) << autopsy.scenario;
+  // compare takes the two results, since they are of one program.
+  const auto comparison = compare_results(again, autopsy.result, {});
+  EXPECT_TRUE(comparison) << comparison.error().message;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Schedules, RecordedPrediction,
+    ::testing::Values(
+        RecordedCase{"1f1b", "forward: [1 ms, 1 ms, 1.5 ms, 1 ms], backward: [2 ms, 2 ms, 3 ms, 2 ms]",
+                     "microbatches: 8"},
+        RecordedCase{"gpipe", "forward: [[1 ms, 2 ms], 1 ms, 1 ms, 1 ms], backward: 2 ms", "microbatches: 6"},
+        RecordedCase{"interleaved", "forward: 0.5 ms, backward: 1 ms", "microbatches: 8, virtual_stages: 2"},
+        RecordedCase{"zb-h1",
+                     "forward: [1 ms, 1 ms, 1 ms, 1.3 ms], backward_input: 1 ms, backward_weight: 1 ms",
+                     "microbatches: 8"}));
+
+TEST(Autopsy, TakesMessagesFromTheListsIfNoneAreRecorded) {
+  const Result result = simulated(
+      scenario_of({"1f1b", "forward: 1 ms, backward: [2 ms, 2 ms, 2 ms, 2.4 ms]", "microbatches: 8"}));
+  const Autopsy autopsy =
+      autopsied(events_of(result.timeline, [](const Action& action) { return is_compute(action.kind); }));
+  EXPECT_EQ(autopsy.schedule, "1f1b");
+  EXPECT_EQ(autopsy.steps[0].replayed_ns, result.makespan_ns);
+  EXPECT_EQ(simulated(autopsy.scenario).makespan_ns, result.makespan_ns) << autopsy.scenario;
+}
+
+//   rank 0   0F0 |0SEND_F0| 0F1 |0SEND_F1 0RECV_B0|.........| 0B0 |0RECV_B1|....| 0B1
+//   rank 1       |1RECV_F0| 1F0 1B0                |1SEND_B0 1RECV_F1| 1F1 1B1 |1SEND_B1|
+constexpr std::string_view kBatched =
+    "rank,action,start_us,end_us\n"
+    "0,0F0,0,10\n0,0SEND_F0,10,11\n0,0F1,11,21\n0,0SEND_F1,21,42\n0,0RECV_B0,21,42\n0,0B0,42,62\n"
+    "0,0RECV_B1,62,73\n0,0B1,73,93\n"
+    "1,1RECV_F0,0,11\n1,1F0,11,21\n1,1B0,21,41\n1,1SEND_B0,41,42\n1,1RECV_F1,41,42\n1,1F1,42,52\n1,1B1,52,"
+    "72\n"
+    "1,1SEND_B1,72,73\n";
+
+TEST(Autopsy, FindsThatRanksWaitForAllMessagesBetweenTwoActions) {
+  const Autopsy autopsy = autopsied(kBatched);
+  EXPECT_EQ(autopsy.waiting, Waiting::batched);
+  EXPECT_EQ(autopsy.unexplained_ns, 0);
+  // Ahead, 0F1 starts 1 us late, and 0SEND_F1 starts 20 us after 0F1 has ended.
+  ASSERT_TRUE(autopsy.other_unexplained_ns);
+  EXPECT_GT(*autopsy.other_unexplained_ns, 20'000);
+  EXPECT_EQ(autopsy.steps[0].replayed_ns, 93'000);
+  EXPECT_EQ(autopsy.schedule, "1f1b");
+}
+
+// --- planted faults
+// ---------------------------------------------------------------------------------------------
+
+TEST(Autopsy, BlamesASlowStage) {
+  const Result result = simulated(
+      scenario_of({"1f1b", "forward: [1 ms, 1 ms, 1.6 ms, 1 ms], backward: [2 ms, 2 ms, 3.2 ms, 2 ms]",
+                   "microbatches: 8"}));
+  const Autopsy autopsy = autopsied(events_of(result.timeline));
+  ASSERT_FALSE(autopsy.blame.empty());
+  EXPECT_EQ(autopsy.blame[0].cause, IdleCause::imbalance);
+  EXPECT_EQ(autopsy.blame[0].stage, 2);
+  EXPECT_THAT(autopsy.blame[0].detail, HasSubstr("F 1.600 ms where others take 1.000 ms"));
+}
+
+TEST(Autopsy, BlamesOneLateAction) {
+  Result result = simulated(scenario_of({"1f1b", "forward: 1 ms, backward: 2 ms", "microbatches: 8"}));
+  // 2B3 takes 15 ms longer, and everything that starts later is moved.
+  const auto late =
+      std::ranges::find(result.timeline.spans, "2B3", [](const Span& span) { return to_text(span.action); });
+  const Ns from = late->end_ns;
+  for (Span& span : result.timeline.spans) {
+    if (span.start_ns >= from) span.start_ns += 15'000'000;
+    if (span.end_ns >= from) span.end_ns += 15'000'000;
+  }
+  const Autopsy autopsy =
+      autopsied(events_of(result.timeline, [](const Action& action) { return is_compute(action.kind); }));
+  ASSERT_FALSE(autopsy.blame.empty());
+  EXPECT_EQ(autopsy.blame[0].cause, IdleCause::variation);
+  EXPECT_EQ(autopsy.blame[0].action, "2B3");
+  EXPECT_EQ(autopsy.blame[0].rank, (RankName{.copy = 0, .rank = 2}));
+  EXPECT_EQ(autopsy.blame[0].microbatch, 3);
+}
+
+TEST(Autopsy, BlamesARankThatIsSlowerThanItsCopies) {
+  // Microbatches 1, 3, 5, 7 run on the second copy, whose stage 1 takes twice as long.
+  const Result result = simulated(
+      "model: {stages: {forward: [1 ms, [1 ms, 2 ms]], backward: [2 ms, [2 ms, 4 ms]]}}\n"
+      "cluster: {preset: uniform, devices: 4, latency: 100 us}\n"
+      "schedule: {name: 1f1b, stages: 2, microbatches: 8, data_parallel: 2, replica_sync: false}\n");
+  const Autopsy autopsy = autopsied(events_of(result.timeline));
+  EXPECT_EQ(autopsy.recording.copies, 2);
+  EXPECT_EQ(autopsy.schedule, "1f1b");
+  ASSERT_FALSE(autopsy.blame.empty());
+  EXPECT_EQ(autopsy.blame[0].cause, IdleCause::slow_rank);
+  EXPECT_EQ(autopsy.blame[0].stage, 1);
+  EXPECT_EQ(autopsy.blame[0].rank, (RankName{.copy = 1, .rank = 3}));
+  EXPECT_THAT(autopsy.blame[0].detail, HasSubstr("F 2.00, B 2.00 times its copies"));
+  EXPECT_EQ(simulated(autopsy.scenario).makespan_ns, result.makespan_ns) << autopsy.scenario;
+}
+
+TEST(Autopsy, NamesTheFirstActionOfEachRankThatWasNotMeant) {
+  const Result result = simulated(scenario_of({"gpipe", "forward: 1 ms, backward: 2 ms", "microbatches: 4"}));
+  const AutopsyOptions options{.meant = meant("1f1b", {.stages = 4, .microbatches = 4})};
+  const Autopsy autopsy = autopsied(events_of(result.timeline), options);
+  EXPECT_FALSE(autopsy.as_meant());
+  EXPECT_EQ(autopsy.schedule, "gpipe");
+  ASSERT_EQ(autopsy.steps[0].differences.size(), 3U);  // K = M, so that rank 0 runs the same
+  const ListDifference& last = autopsy.steps[0].differences[2];
+  EXPECT_EQ(last.rank.rank, 3);
+  EXPECT_EQ(last.position, 1);
+  EXPECT_EQ(last.ran, "3F1");
+  EXPECT_EQ(last.meant, "3B0");
+}
+
+TEST(Autopsy, WritesListsOfNoScheduleAsAProgram) {
+  Result result = simulated(scenario_of({"1f1b", "forward: 1 ms, backward: 2 ms", "microbatches: 4"}));
+  const auto is = [](const char* name) {
+    return [name](const Span& span) { return to_text(span.action) == name; };
+  };
+  auto& spans = result.timeline.spans;
+  std::swap(std::ranges::find_if(spans, is("0F1"))->action, std::ranges::find_if(spans, is("0F2"))->action);
+  const Autopsy autopsy =
+      autopsied(events_of(result.timeline, [](const Action& action) { return is_compute(action.kind); }));
+  EXPECT_EQ(autopsy.schedule, "");
+  EXPECT_THAT(autopsy.scenario, HasSubstr(fmt::format("schedule: {{program: {}}}", kListsFile)));
+}
+
+// --- the record
+// -------------------------------------------------------------------------------------------------
+
+TEST(RecordedEvents, BeginAStepWhereAnActionComesAgain) {
+  const Recording recording = recorded(
+      "rank,kind,stage,microbatch,start_ms,duration_ms\n"
+      "0,F,0,0,0,1\n0,B,0,0,1,2\n0,F,0,0,10,1\n0,B,0,0,11,2\n0,F,0,0,20,1.5\n0,B,0,0,22,2\n");
+  ASSERT_EQ(recording.steps.size(), 3U);
+  EXPECT_EQ(recording.steps[2].lists[0][0].end_ns, 1'500'000);
+  EXPECT_EQ(recording.steps[2].lists[0][1].start_ns, 2'000'000);
+}
+
+TEST(RecordedEvents, AreWrittenAndReadAgain) {
+  const Recording recording = recorded(kBatched);
+  EXPECT_EQ(recorded(events_to_csv(recording)).steps, recording.steps);
+}
+
+TEST(RecordedEvents, LeaveOutStepsThatAreCut) {
+  const Recording recording = recorded(
+      "step,rank,action,start_us,end_us\n7,0,0F0,0,1\n7,0,0B0,1,2\n8,0,0F0,5,6\n8,0,0B0,6,7\n9,0,0F0,10,"
+      "11\n");
+  EXPECT_EQ(recording.steps.size(), 2U);
+  EXPECT_THAT(recording.notes,
+              ::testing::ElementsAre(HasSubstr("1 step left out, because actions are missing there: 9")));
+}
+
+std::string refused_record(std::string_view events) {
+  auto rows = read_events(events, "events.csv");
+  if (!rows) return rows.error();
+  const auto recording = recording_of(std::move(rows->rows), 0);
+  return recording ? "no error" : recording.error();
+}
+
+TEST(RecordedEvents, SayWhatIsWrongWithThem) {
+  EXPECT_THAT(refused_record("rank,action,begin,end\n0,0F0,1,2\n"),
+              HasSubstr("events.csv:1: expected the times in columns such as start_us and end_us"));
+  EXPECT_THAT(refused_record("rank,start_us,end_us\n0,1,2\n"), HasSubstr("expected a column \"action\""));
+  EXPECT_THAT(refused_record("rank,action,start_us,end_us\n0,0X0,1,2\n"),
+              HasSubstr("events.csv:2: expected an action such as 3F5"));
+  EXPECT_THAT(refused_record("rank,action,start_us,end_us\n0,0F0,5,2\n"),
+              HasSubstr("events.csv:2: expected an end that is not before the start"));
+  EXPECT_THAT(refused_record("rank,action,start_us,end_us\n0,0F0,nan,2\n"),
+              HasSubstr("start_us: expected a time"));
+  EXPECT_THAT(refused_record("rank,action,start_us,end_us\nx,0F0,1,2\n"),
+              HasSubstr("rank: expected a whole number"));
+  EXPECT_THAT(refused_record("rank,action,start_us,end_us\n0,0F0,1,2\n0,0B0,2,3\n1,1F0,1,2\n"),
+              HasSubstr("there is no 1B0 of copy 0: is the record of a rank missing?"));
+  EXPECT_THAT(refused_record("rank,action,start_us,end_us\n0,0F0,1,2\n0,999999F999999,2,3\n"),
+              HasSubstr("expected each of 1000000 microbatches"));
+  EXPECT_THAT(refused_record("rank,action,start_us,end_us\n"),
+              HasSubstr("expected recorded actions, got none"));
+}
+
+TEST(Autopsy, IsAMeasuredResultAsJson) {
+  const Autopsy autopsy = autopsied(kBatched);
+  const std::string text = whole_text([&](const TextSink& sink) { write_autopsy_json(autopsy, sink); });
+  const auto result = result_from_json(text, "autopsy.json");
+  ASSERT_TRUE(result) << result.error();
+  EXPECT_EQ(*result, autopsy.result);
+  EXPECT_EQ(result->kind, ResultKind::measured);
+  const auto document = nlohmann::json::parse(text);
+  EXPECT_EQ(document["steps"][0]["measured_ns"], 93'000);
+  EXPECT_EQ(document["waiting"]["batched_unexplained_ns"], 0);
+  EXPECT_EQ(document["scenario"], autopsy.scenario);
+}
+
+// --- production pipelines
+// ---------------------------------------------------------------------------------------
+
+struct ProductionCase {
+  std::string_view file;
+  std::size_t pipelines = 0;
+  double predicted = 0;  ///< largest error of the written scenario
+  IdleCause cause = IdleCause::imbalance;
+  std::int32_t stage = 0;
+  double seconds_ms = 0;
+  double slowdown = 0;
+};
+std::ostream& operator<<(std::ostream& out, const ProductionCase& one) { return out << one.file; }
+
+class Production : public ::testing::TestWithParam<ProductionCase> {};
+
+TEST_P(Production, IsReplayedPredictedAndExplained) {
+  const auto file = test::kReference / "traces" / GetParam().file;
+  if (!std::filesystem::exists(file)) GTEST_SKIP() << file << " is not there";
+  const auto text = read_trace_file(file, "trace");
+  ASSERT_TRUE(text) << text.error();
+  const Autopsy autopsy = autopsied(
+      *text, {.meant = meant("1f1b", {.stages = 4, .microbatches = GetParam().stage == 3 ? 4 : 32})});
+  EXPECT_EQ(autopsy.steps.size(), GetParam().pipelines);
+  EXPECT_TRUE(autopsy.as_meant());
+  EXPECT_EQ(autopsy.waiting, Waiting::batched);
+  for (const StepVerdict& step : autopsy.steps) {
+    const auto measured = static_cast<double>(step.measured_ns);
+    EXPECT_NEAR(static_cast<double>(step.replayed_ns) / measured, 1, 2e-4) << step.step;
+    EXPECT_NEAR(static_cast<double>(step.without_gaps_ns) / measured, 1, 3e-4) << step.step;
+  }
+  EXPECT_NEAR(autopsy.slowdown, GetParam().slowdown, 0.01);
+  EXPECT_EQ(autopsy.blame[0].cause, GetParam().cause);
+  EXPECT_EQ(autopsy.blame[0].stage, GetParam().stage);
+  EXPECT_NEAR(static_cast<double>(autopsy.blame[0].ns) / 1e6, GetParam().seconds_ms,
+              GetParam().seconds_ms * 0.03);
+  const Result again = simulated(autopsy.scenario);
+  EXPECT_NEAR(static_cast<double>(again.makespan_ns) / static_cast<double>(autopsy.result.makespan_ns), 1,
+              GetParam().predicted);
+}
+
+INSTANTIATE_TEST_SUITE_P(Traces, Production,
+                         ::testing::Values(ProductionCase{"production-pp4-m4.csv", 64, 0.0015,
+                                                          IdleCause::imbalance, 3, 394, 1.18},
+                                           ProductionCase{"production-pp4-m32.csv.gz", 8, 0.0018,
+                                                          IdleCause::slow_rank, 0, 24'000, 1.97}));
+
+}  // namespace
+}  // namespace penstock
