@@ -129,18 +129,22 @@ void add_copies_terms(std::vector<Term>& terms, const Workload& work, const Kern
   const auto exposed = [&](double seconds, double hidden) {
     return parallel.data_overlap ? std::max(0.0, seconds - hidden) : seconds;
   };
-  double gather_s = 0;
+  double hidden_gather_s = 0;
   if (parallel.sharding == 3) {
-    gather_s = copies_seconds(work, kernels, GroupOperation::all_gather, parameters, gathered_bytes(work));
+    const double gather_s =
+        copies_seconds(work, kernels, GroupOperation::all_gather, parameters, gathered_bytes(work));
+    const double exposed_again_s = exposed(gather_s, beside.backward_input);
+    hidden_gather_s = gather_s - exposed_again_s;
     terms.push_back({.name = std::string(kWeightsGathered),
                      .kind = TermKind::collective,
                      .forward = exposed(gather_s, beside.forward),
-                     .backward_input = exposed(gather_s, beside.backward_input)});
+                     .backward_input = exposed_again_s,
+                     .hidden_backward = hidden_gather_s});
   }
   const double scatter_s =
       copies_seconds(work, kernels, GroupOperation::reduce_scatter, parameters, work.gradient_bytes);
   // The gather already overlaps with a part of I. The link cannot run both exchanges at the same time.
-  const double left_s = beside.backward_weight + std::max(0.0, beside.backward_input - gather_s);
+  const double left_s = beside.backward() - hidden_gather_s;
   terms.push_back({.name = std::string(kGradientsScattered),
                    .kind = TermKind::collective,
                    .backward_weight = exposed(scatter_s, left_s)});
@@ -152,6 +156,7 @@ ShownCollectives shown_collectives(const std::vector<Term>& terms) {
     if (term.name == kWeightsGathered) {
       shown.gathered_s += term.forward;
       shown.gathered_again_s += term.backward_input;
+      shown.hidden_again_s += term.hidden_backward;
     }
     if (term.name == kGradientsScattered) shown.scattered_s += term.backward_weight;
   }

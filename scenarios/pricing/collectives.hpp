@@ -34,8 +34,8 @@ double gathered_bytes(const Workload& work);
 /// `held`. The copies divide it if the degree of sharding is at least `sharding`.
 DeviceParameters held_from(const Parallel& parallel, std::int32_t sharding, const DeviceParameters& held);
 
-/// The exposed seconds of the exchanges between copies in one microbatch. The times of F, I and W include
-/// these seconds.
+/// The exposed seconds of the exchanges between copies in one microbatch. Unless stated otherwise, the times
+/// of F, I and W include these seconds.
 struct ShownCollectives {
   /// The seconds of gathering weights in the forward pass.
   double gathered_s = 0;
@@ -43,14 +43,18 @@ struct ShownCollectives {
   double gathered_again_s = 0;
   /// The seconds of scattering gradients.
   double scattered_s = 0;
+  /// The seconds of gathering weights that computation of the backward pass hides. The times of F, I and W do
+  /// not include them. Meanwhile, the link cannot reduce gradients.
+  double hidden_again_s = 0;
   ShownCollectives& operator+=(const ShownCollectives& other) {
     gathered_s += other.gathered_s;
     gathered_again_s += other.gathered_again_s;
     scattered_s += other.scattered_s;
+    hidden_again_s += other.hidden_again_s;
     return *this;
   }
 };
-/// Returns the exposed exchanges of a layer. add_copies_terms() must have added them to `terms`.
+/// Returns the exchanges of a layer. add_copies_terms() must have added them to `terms`.
 ShownCollectives shown_collectives(const std::vector<Term>& terms);
 
 /// Adds the exposed part of the exchanges in each microbatch, which does not overlap with the `terms` of the

@@ -610,6 +610,7 @@ Term total_of(const std::vector<Term>& terms) {
     sum.forward += term.forward;
     sum.backward_input += term.backward_input;
     sum.backward_weight += term.backward_weight;
+    sum.hidden_backward += term.hidden_backward;
   }
   return sum;
 }

@@ -56,6 +56,8 @@ struct Term {
   double backward_input = 0;
   double backward_weight = 0;
   LayerPart part = LayerPart::attention;
+  /// The seconds of an exchange that computation of the backward pass hides. No other field contains them.
+  double hidden_backward = 0;
   double backward() const { return backward_input + backward_weight; }
 };
 

@@ -398,8 +398,9 @@ double LayerPrices::placeholder_bytes(const Kinds& kinds) const {
 //
 // With sharding 2 and 3, the scatter of the last microbatch is the reduction. With sharding 3, the gather of
 // the first microbatch is the gathering (collectives.cpp). The same formulas apply to them. Otherwise more
-// sharding would seem to make the step faster. The time that is already exposed in microbatches is not
-// counted again:
+// sharding would seem to make the step faster. With sharding 3, the backward pass also gathers weights. The
+// computation that hides this gathering does not hide the reduction, because both need the same link. The
+// time that is already exposed in microbatches is not counted again:
 //
 //   M (exposed in a microbatch)  +  max(0, exposed once a step - exposed in a microbatch)
 //

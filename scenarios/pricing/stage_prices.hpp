@@ -17,8 +17,9 @@
 
 namespace penstock {
 
-/// The seconds of computation for a microbatch, without waiting for exchanges between copies. The exchanges
-/// of a step can overlap with this computation.
+/// The seconds of computation for a microbatch that the exchanges of a step can overlap with. They include
+/// neither waits for exchanges between copies nor the computation that hides the gathering of weights in the
+/// backward pass.
 struct ComputeSeconds {
   double forward_s = 0;
   double backward_s = 0;
@@ -39,7 +40,8 @@ struct PassTimes {
 
   ComputeSeconds compute() const {
     return {.forward_s = forward_s - shown.gathered_s,
-            .backward_s = backward_input_s + backward_weight_s - shown.scattered_s - shown.gathered_again_s};
+            .backward_s = backward_input_s + backward_weight_s - shown.scattered_s - shown.gathered_again_s -
+                          shown.hidden_again_s};
   }
 };
 

@@ -171,6 +171,29 @@ TEST(WeightCopies, ShareOutMoreInNoLessTime) {
   }
 }
 
+/// Returns the seconds of a step of one microbatch on one rank.
+double step_s(const Workload& work) {
+  const StagePrice price = whole_model(work);
+  return price.forward_s + price.backward_input_s + price.backward_weight_s + reduced_s(work);
+}
+
+// In the backward pass the link gathers weights and reduces gradients one after the other, so the same
+// computation cannot hide both.
+TEST(WeightCopies, FasterProductsNeverMakeAStepLonger) {
+  for (const std::int64_t sequence : {512, 1024, 2048, 4096}) {
+    Workload work = eight_copies(3);
+    work.sequence = sequence;
+    work.parallel.data = 64;
+    double slower_s = step_s(work);
+    for (int i = 0; i < 10; ++i) {
+      work.device.sustained *= 0.95;
+      const double faster_s = step_s(work);
+      EXPECT_LE(faster_s, slower_s + 1e-12) << sequence << " tokens, factor " << work.device.sustained;
+      slower_s = faster_s;
+    }
+  }
+}
+
 // Each of the four devices of a tensor group stores all experts, because there is no expert parallelism.
 TEST(WeightCopies, OfExpertsMayBeATensorGroups) {
   Workload work = workload_on("h100", "mixtral-8x7b", 4096);

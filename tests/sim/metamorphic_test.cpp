@@ -3,9 +3,6 @@
 // from spaces of `tune`. Their orders are fixed and their layers are divided by count, so a shorter action
 // cannot make a step longer.
 //
-// With sharding 3 the reduction of a step hides behind computation beside which a gather already runs. Less
-// computation then hides less, so such a step may become longer, by a few per cent at most.
-//
 // PENSTOCK_METAMORPHIC=1500 sim_tests --gtest_filter='Metamorphic.*' draws 1500 pairs of each relation.
 
 #include <algorithm>
@@ -47,7 +44,6 @@ namespace {
 constexpr std::size_t kPairs = 80;
 /// Costs are rounded to nanoseconds, so a better configuration may seem longer by this part.
 constexpr double kRounding = 1e-6;
-constexpr double kOfFullSharding = 0.04;
 
 std::size_t pair_count() {
   const char* asked = std::getenv("PENSTOCK_METAMORPHIC");
@@ -235,9 +231,8 @@ std::vector<Relation> relations() {
 std::string violation_of(const Relation& relation, const Drawn& drawn, const Pair& pair) {
   const PredictedStep worse = predicted_step(pair.worse);
   const PredictedStep better = predicted_step(pair.better);
-  const double tolerance = drawn.configuration.sharding == 3 ? kOfFullSharding : kRounding;
   const bool is_longer = relation.in_time && static_cast<double>(better.step_ns) >
-                                                 (1 + tolerance) * static_cast<double>(worse.step_ns);
+                                                 (1 + kRounding) * static_cast<double>(worse.step_ns);
   const bool is_larger = relation.in_memory && better.peak_bytes > worse.peak_bytes;
   if (!is_longer && !is_larger) return {};
   return fmt::format("{}: {}: {:.6f} s, {} bytes -> {:.6f} s, {} bytes", relation.name, drawn.name(),
