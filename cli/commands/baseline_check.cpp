@@ -10,7 +10,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <ios>
@@ -34,6 +36,7 @@
 #include "report/print/units.hpp"
 #include "sim/hold/baseline.hpp"
 #include "text/escaping.hpp"
+#include "text/numbers.hpp"
 
 namespace penstock {
 
@@ -57,27 +60,32 @@ auto entry_of(const Baseline& baseline, const std::string& name) {
   return std::ranges::find(baseline.entries, name, &BaselineEntry::scenario);
 }
 
-/// Returns the entries that the user names, or all entries if no scenario is named.
-tl::expected<Baseline, UserError> chosen_entries(const Baseline& baseline, const BaselineFlags& flags,
-                                                 const std::vector<std::string>& scenarios) {
+/// Compares the entries that the user names, or all entries if no scenario is named. A scenario that is not
+/// in the baseline fails, and the others are still compared.
+tl::expected<std::vector<BaselineVerdict>, UserError> compared(const Baseline& baseline,
+                                                               const BaselineFlags& flags,
+                                                               const std::vector<std::string>& scenarios) {
   if (baseline.entries.empty()) {
     return bad_input(fmt::format(
         "{}: entries: expected at least one, got []; a check of nothing would always pass (--update with "
         "scenarios adds them)",
         flags.file));
   }
-  if (scenarios.empty()) return baseline;
-  Baseline chosen{.tolerance = baseline.tolerance, .entries = {}};
+  const fs::path directory = directory_of(flags.file);
+  if (scenarios.empty()) return compare(baseline, directory);
+  std::vector<BaselineVerdict> verdicts;
   for (const std::string& scenario : scenarios) {
-    const std::string name = entry_name(scenario, directory_of(flags.file));
+    const std::string name = entry_name(scenario, directory);
     const auto entry = entry_of(baseline, name);
     if (entry == baseline.entries.end()) {
-      return bad_input(
-          fmt::format("{}: is not in the baseline {}; add it with --update", scenario, flags.file));
+      const std::string error = fmt::format("is not in the baseline {}; add it with --update", flags.file);
+      verdicts.push_back({.scenario = name, .findings = {}, .error = error});
+      continue;
     }
-    chosen.entries.push_back(*entry);
+    const Baseline one{.tolerance = baseline.tolerance, .entries = {*entry}};
+    std::ranges::move(compare(one, directory), std::back_inserter(verdicts));
   }
-  return chosen;
+  return verdicts;
 }
 
 /// Returns the baseline to update. It is empty if the file does not exist yet.
@@ -150,22 +158,14 @@ Outcome compare_with_baseline(const BaselineFlags& flags, const std::vector<std:
   if (auto place = check_github_summary(); !place) return tl::unexpected(place.error());
   const auto baseline = read_baseline(flags.file);
   if (!baseline) return bad_input(baseline.error());
-  const auto chosen = chosen_entries(*baseline, flags, scenarios);
-  if (!chosen) return tl::unexpected(chosen.error());
-  const std::vector<BaselineVerdict> verdicts = compare(*chosen, directory_of(flags.file));
-  const std::vector<OutputForm> forms = {{".json", [&] { return verdicts_json(verdicts); }},
-                                         {".txt", [&] { return verdicts_text(verdicts); }},
-                                         {".md", [&] { return verdicts_markdown(verdicts); }}};
-  const std::string text = output.json ? verdicts_json(verdicts) : verdicts_text(verdicts);
-  // If one output fails, the others are still written, because the user needs the result of the comparison.
-  const auto in_junit =
-      flags.junit.empty() ? tl::expected<void, UserError>() : write_file(flags.junit, to_junit(verdicts));
-  const auto on_github = tell_github(verdicts, flags.file);
-  const auto answered = write_answer(output, forms, text);
-  for (const auto* place : {&in_junit, &on_github, &answered}) {
-    if (!*place) return tl::unexpected(place->error());
-  }
-  return std::ranges::any_of(verdicts, &BaselineVerdict::failed) ? ExitCode::check_failed : ExitCode::ok;
+  const auto verdicts = compared(*baseline, flags, scenarios);
+  if (!verdicts) return tl::unexpected(verdicts.error());
+  const std::vector<OutputForm> forms = {{".json", [&] { return verdicts_json(*verdicts); }},
+                                         {".txt", [&] { return verdicts_text(*verdicts); }},
+                                         {".md", [&] { return verdicts_markdown(*verdicts); }}};
+  const std::string text = output.json ? verdicts_json(*verdicts) : verdicts_text(*verdicts);
+  return report_verdicts(*verdicts, {.directory = directory_of(flags.file), .junit = flags.junit}, output,
+                         forms, text);
 }
 
 }  // namespace
@@ -173,6 +173,20 @@ Outcome compare_with_baseline(const BaselineFlags& flags, const std::vector<std:
 Outcome check_baseline(const BaselineFlags& flags, const std::vector<std::string>& scenarios,
                        const OutputFlags& output) {
   return flags.update ? update_baseline(flags, scenarios) : compare_with_baseline(flags, scenarios, output);
+}
+
+Outcome report_verdicts(const std::vector<BaselineVerdict>& verdicts, const VerdictPlaces& places,
+                        const OutputFlags& output, const std::vector<OutputForm>& forms,
+                        const std::string& text) {
+  // If one output fails, the others are still written, because the user needs the result of the comparison.
+  const auto in_junit =
+      places.junit.empty() ? tl::expected<void, UserError>() : write_file(places.junit, to_junit(verdicts));
+  const auto on_github = tell_github(verdicts, places);
+  const auto answered = write_answer(output, forms, text);
+  for (const auto* place : {&in_junit, &on_github, &answered}) {
+    if (!*place) return tl::unexpected(place->error());
+  }
+  return std::ranges::any_of(verdicts, &BaselineVerdict::failed) ? ExitCode::check_failed : ExitCode::ok;
 }
 
 // Prints verdicts in five forms. Two of them are for GitHub. Log lines "::error ...::" become annotations of
@@ -197,10 +211,11 @@ std::string_view word_of_update(const BaselineVerdict& verdict) {
   return verdict.findings.empty() ? "ok" : "changed";
 }
 
-std::string count_text(const std::vector<BaselineVerdict>& verdicts) {
+/// Returns how many verdicts are good: "2 of 3 within tolerance". `good` is the word for a good one.
+std::string count_text(const std::vector<BaselineVerdict>& verdicts, std::string_view good) {
   const auto failed = std::ranges::count_if(verdicts, &BaselineVerdict::failed);
-  return fmt::format("{} of {} within tolerance\n", verdicts.size() - static_cast<std::size_t>(failed),
-                     verdicts.size());
+  return fmt::format("{} of {} {}\n", verdicts.size() - static_cast<std::size_t>(failed), verdicts.size(),
+                     good);
 }
 
 /// Returns the error, the findings and the reasons as separate lines. Only the error may contain line breaks.
@@ -209,17 +224,26 @@ std::vector<std::string> lines_of(const BaselineVerdict& verdict) {
   if (verdict.error) lines.push_back(*verdict.error);
   for (const BaselineFinding& finding : verdict.findings) {
     lines.push_back(shown_name(fmt::format("{} {}: expected {}, is {}", finding.failed ? "FAIL" : "note",
-                                           finding.figure, finding.expected, finding.actual)));
+                                           shown_figure(finding.figure), finding.expected, finding.actual)));
   }
   for (const std::string& reason : verdict.reasons) lines.push_back(fmt::format("  {}", shown_name(reason)));
   for (const std::string& note : verdict.notes) lines.push_back(fmt::format("note: {}", shown_name(note)));
   return lines;
 }
 
+/// Returns the number if the figure has one, and the text otherwise. Whole numbers have no decimals.
+Json value_json(const std::optional<double>& number, const std::string& text) {
+  constexpr double kLargestExact = 9007199254740992;  // 2^53
+  if (!number) return text;
+  if (std::abs(*number) < kLargestExact && std::trunc(*number) == *number)
+    return static_cast<std::int64_t>(*number);
+  return *number;
+}
+
 Json json_of(const BaselineFinding& finding) {
   return {{"figure", finding.figure},
-          {"expected", finding.expected},
-          {"actual", finding.actual},
+          {"expected", value_json(finding.expected_number, finding.expected)},
+          {"actual", value_json(finding.actual_number, finding.actual)},
           {"failed", finding.failed}};
 }
 
@@ -237,7 +261,7 @@ std::string table_rows(const BaselineVerdict& verdict) {
     row("FAIL", "error", "", error);
   }
   for (const BaselineFinding& finding : verdict.findings)
-    row(finding.failed ? "FAIL" : "note", finding.figure, finding.expected, finding.actual);
+    row(finding.failed ? "FAIL" : "note", shown_figure(finding.figure), finding.expected, finding.actual);
   return rows;
 }
 
@@ -268,26 +292,66 @@ std::string escaped_command(std::string_view text, std::string_view special) {
   return escaped;
 }
 
-/// Returns "::error file=BASELINE,title=...::FINDINGS". GitHub shows this error at the first line of the
-/// baseline file.
-std::string annotation_of(const BaselineVerdict& verdict, const std::string& baseline) {
+/// A place in a file at which GitHub shows an annotation.
+struct AnnotatedPlace {
+  std::string file;
+  std::int64_t line = 1;
+};
+
+/// Returns the line that an error message names after the file: 7 for "a.yaml:7: ...".
+std::optional<std::int64_t> line_in_message(std::string_view message, std::string_view file) {
+  if (file.empty() || !message.starts_with(file)) return std::nullopt;
+  message.remove_prefix(file.size());
+  if (!message.starts_with(':')) return std::nullopt;
+  const std::string_view digits = message.substr(1, message.find_first_not_of("0123456789", 1) - 1);
+  return number_of_text<std::int64_t>(digits);
+}
+
+/// Returns the number of the first line with a word `schedule`, which is what a change of figures is usually
+/// about: "schedule: {...}" of a scenario, and "schedule NAME" of a program. Returns 1 if there is none.
+std::int64_t schedule_line(const fs::path& file) {
+  std::ifstream stream(file);
+  std::int64_t number = 1;
+  for (std::string line; std::getline(stream, line); ++number) {
+    const std::size_t begin = line.find_first_not_of(" \t{,\"");
+    if (begin != std::string::npos && line.compare(begin, 8, "schedule") == 0) return number;
+  }
+  return 1;
+}
+
+AnnotatedPlace place_of_verdict(const BaselineVerdict& verdict, const fs::path& directory) {
+  const fs::path file = directory / verdict.scenario;
+  AnnotatedPlace place{.file = file.lexically_normal().generic_string()};
+  if (verdict.error) {
+    place.line = line_in_message(*verdict.error, file.string()).value_or(1);
+  } else {
+    place.line = schedule_line(file);
+  }
+  return place;
+}
+
+/// Returns "::error file=SCENARIO,line=N,title=...::FINDINGS". GitHub shows this error at the line of the
+/// scenario that is at fault or that names its schedule.
+std::string annotation_of(const BaselineVerdict& verdict, const fs::path& directory) {
   const std::vector<std::string> lines = lines_of(verdict);
+  const AnnotatedPlace place = place_of_verdict(verdict, directory);
   std::string text;
   for (const std::string& line : lines) text += fmt::format("{}{}", text.empty() ? "" : "\n", line);
-  return fmt::format("::error file={},title={}::{}", escaped_command(baseline, kEscapedInProperty),
+  return fmt::format("::error file={},line={},title={}::{}", escaped_command(place.file, kEscapedInProperty),
+                     place.line,
                      escaped_command(fmt::format("penstock check: {}", verdict.scenario), kEscapedInProperty),
                      escaped_command(text, kEscapedInText));
 }
 
 }  // namespace
 
-std::string verdicts_text(const std::vector<BaselineVerdict>& verdicts) {
+std::string verdicts_text(const std::vector<BaselineVerdict>& verdicts, std::string_view good) {
   std::string text;
   for (const BaselineVerdict& verdict : verdicts) {
     text += fmt::format("{:<8} {}\n", word_of(verdict), shown_name(verdict.scenario));
     for (const std::string& line : lines_of(verdict)) text += fmt::format("    {}\n", line);
   }
-  return text + count_text(verdicts);
+  return text + count_text(verdicts, good);
 }
 
 std::string verdicts_json(const std::vector<BaselineVerdict>& verdicts) {
@@ -307,10 +371,10 @@ std::string verdicts_json(const std::vector<BaselineVerdict>& verdicts) {
   return document.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 
-std::string verdicts_markdown(const std::vector<BaselineVerdict>& verdicts) {
+std::string verdicts_markdown(const std::vector<BaselineVerdict>& verdicts, std::string_view good) {
   std::string rows;
   for (const BaselineVerdict& verdict : verdicts) rows += table_rows(verdict);
-  std::string text = fmt::format("### penstock check: {}", count_text(verdicts));
+  std::string text = fmt::format("### penstock check: {}", count_text(verdicts, good));
   if (rows.empty()) return text;
   text += fmt::format("\n| | scenario | figure | expected | is |\n|---|---|---|---|---|\n{}", rows);
   for (const BaselineVerdict& verdict : verdicts) text += folded_reasons(verdict);
@@ -324,8 +388,9 @@ std::string accepted_text(const std::vector<BaselineVerdict>& accepted) {
     if (word == "ok" && verdict.notes.empty()) continue;
     text += fmt::format("{:<8} {}\n", word, shown_name(verdict.scenario));
     for (const BaselineFinding& finding : verdict.findings) {
-      text += fmt::format("    accepted, {}: {}: {} -> {}\n", finding.failed ? "worse" : "not worse",
-                          finding.figure, shown_name(finding.expected), shown_name(finding.actual));
+      text +=
+          fmt::format("    accepted, {}: {}: {} -> {}\n", finding.failed ? "worse" : "not worse",
+                      shown_figure(finding.figure), shown_name(finding.expected), shown_name(finding.actual));
     }
     for (const std::string& reason : verdict.reasons) text += fmt::format("      {}\n", shown_name(reason));
     for (const std::string& note : verdict.notes) text += fmt::format("    note: {}\n", shown_name(note));
@@ -344,10 +409,10 @@ tl::expected<void, UserError> check_github_summary() {
 }
 
 tl::expected<void, UserError> tell_github(const std::vector<BaselineVerdict>& verdicts,
-                                          const std::string& baseline) {
+                                          const VerdictPlaces& places) {
   if (environment("GITHUB_ACTIONS") == "true") {
     for (const BaselineVerdict& verdict : verdicts) {
-      if (verdict.failed()) write_command(annotation_of(verdict, baseline));
+      if (verdict.failed()) write_command(annotation_of(verdict, places.directory));
     }
   }
   const std::string summary = environment(kSummary);
@@ -355,7 +420,7 @@ tl::expected<void, UserError> tell_github(const std::vector<BaselineVerdict>& ve
   std::ofstream file(summary,
                      // The text is appended, because other steps of the job may have written to the file.
                      std::ios::app);
-  if (file << verdicts_markdown(verdicts) << std::flush) return {};
+  if (file << verdicts_markdown(verdicts, places.good) << std::flush) return {};
   return bad_input(fmt::format("{}: cannot be written ({})", summary, kSummary));
 }
 

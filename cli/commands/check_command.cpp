@@ -1,12 +1,17 @@
-// penstock check: checks whether a program is valid, whether it can hang, and whether it is worse than its
-// baseline (baseline_check.hpp).
+// penstock check: checks whether programs are valid, whether they can hang, and whether they are worse than
+// their baseline (baseline_check.hpp).
 
+#include <algorithm>
+#include <iterator>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
 #include <tl/expected.hpp>
 
 #include "cli/commands/baseline_check.hpp"
@@ -17,10 +22,13 @@
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
 #include "cli/subcommand.hpp"
+#include "schedules/ir/channel.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/text/program_text.hpp"
 #include "schedules/text/pytorch_csv.hpp"
+#include "sim/hold/baseline.hpp"
 #include "sim/runs/memory_need.hpp"
+#include "text/escaping.hpp"
 
 namespace penstock {
 namespace {
@@ -37,9 +45,9 @@ struct CheckFlags {
 /// Returns the allowed suffixes of -o. If a suffix is that of a program file, -o writes the smallest failing
 /// program.
 std::vector<std::string_view> suffixes(const CheckFlags& flags) {
-  if (!flags.baseline.file.empty()) return {".json", ".txt", ".md"};
-  if (!flags.shown.smallest) return {".json", ".txt"};
-  return {".json", ".txt", ".psched", ".csv"};
+  const bool is_one_program = flags.baseline.file.empty() && flags.inputs.size() < 2;
+  if (!is_one_program || !flags.shown.smallest) return {".json", ".txt", ".md"};
+  return {".json", ".txt", ".md", ".psched", ".csv"};
 }
 
 using Text = tl::expected<std::string, std::string>;
@@ -51,6 +59,28 @@ Text smallest_program(const ChannelVerdict& verdict, Text (*write)(const Program
   return tl::unexpected(std::string("there is no failure that could be shrunk to a program"));
 }
 
+/// The word for a file that is valid and cannot hang, at the end of a text.
+constexpr std::string_view kPassed = "passed";
+
+/// Returns the verdict in the form that JUnit, Markdown and GitHub get. `name` is the name of the file.
+BaselineVerdict reported_verdict(const std::string& name,
+                                 const tl::expected<ChannelVerdict, UserError>& verdict) {
+  BaselineVerdict reported{.scenario = name, .findings = {}, .error = {}};
+  if (!verdict) {
+    reported.error = verdict.error().message;
+  } else if (!verdict->valid()) {
+    reported.findings = {{.figure = "valid", .expected = "true", .actual = "false", .failed = true}};
+    reported.reasons = {verdict->error};
+  } else if (const auto& hang = verdict->hang(verdict->channels.model)) {
+    const std::string figure = fmt::format("{} under {}", hang->cycle.empty() ? "messages cross" : "hangs",
+                                           to_text(verdict->channels.model));
+    reported.findings = {{.figure = figure, .expected = "false", .actual = "true", .failed = true}};
+    std::istringstream lines(hang->message);
+    for (std::string line; std::getline(lines, line);) reported.reasons.push_back(line);
+  }
+  return reported;
+}
+
 std::vector<OutputForm> forms_of(const ChannelVerdict& verdict, const VerdictOptions& shown) {
   return {{".json", [&] { return to_json(verdict, shown); }},
           {".txt", [&] { return to_text(verdict, shown); }},
@@ -60,30 +90,109 @@ std::vector<OutputForm> forms_of(const ChannelVerdict& verdict, const VerdictOpt
            [&] { return smallest_program(verdict, [](const Program& p) { return to_pytorch_csv(p); }); }}};
 }
 
-/// Checks one scenario or program. Returns exit code 1 if the program is invalid or hangs under the chosen
-/// channels.
-Outcome check_one(const CheckFlags& flags) {
-  InputFlags input = flags.input;
-  if (flags.inputs.size() > 1)
-    return bad_input("check: expected one scenario or program, or --baseline FILE for several");
-  if (!flags.inputs.empty()) input.file = flags.inputs.front();
-  if (flags.baseline.update || flags.baseline.programs || !flags.baseline.junit.empty()) {
-    return bad_input("check: --update, --programs and --junit need --baseline FILE");
-  }
+/// Returns the verdict about one scenario or program. Error: it cannot be read, or it is too large to check.
+tl::expected<ChannelVerdict, UserError> verdict_of_input(const InputFlags& input, const CheckFlags& flags) {
   const auto scenario = scenario_of(input, flags.channels);
   if (!scenario) return tl::unexpected(scenario.error());
   // This command computes no times, so notes about times are left out.
   write_reading_notes(*scenario, flags.output);
   if (auto refusal = check_refusal(*scenario)) return bad_input(*std::move(refusal));
   auto verdict = verdict_of(*scenario);
+  if (verdict && flags.shown.smallest && !verdict->passed()) verdict->smallest = smallest_failure(*scenario);
+  return verdict;
+}
+
+/// Checks one scenario or program. Returns exit code 1 if the program is invalid or hangs under the chosen
+/// channels.
+Outcome check_one(const CheckFlags& flags) {
+  InputFlags input = flags.input;
+  if (!flags.inputs.empty()) input.file = flags.inputs.front();
+  const auto verdict = verdict_of_input(input, flags);
   if (!verdict) return tl::unexpected(verdict.error());
-  if (flags.shown.smallest && !verdict->passed()) verdict->smallest = smallest_failure(*scenario);
   const std::string text =
       flags.output.json ? to_json(*verdict, flags.shown) : to_text(*verdict, flags.shown);
-  if (auto written = write_answer(flags.output, forms_of(*verdict, flags.shown), text); !written) {
-    return tl::unexpected(written.error());
+  const BaselineVerdict reported = reported_verdict(input.file.empty() ? verdict->name : input.file, verdict);
+  std::vector<OutputForm> forms = forms_of(*verdict, flags.shown);
+  forms.push_back({".md", [&] { return verdicts_markdown({reported}, kPassed); }});
+  return report_verdicts({reported}, {.junit = flags.baseline.junit, .good = kPassed}, flags.output, forms,
+                         text);
+}
+
+/// One of several files, and the verdict about it, or the reason why it could not be checked.
+struct CheckedFile {
+  std::string name;
+  tl::expected<ChannelVerdict, UserError> verdict;
+};
+
+/// Returns the verdict on a line, and below a verdict that is not good all that is known about it.
+std::string files_text(const std::vector<CheckedFile>& files, const VerdictOptions& shown,
+                       const std::vector<BaselineVerdict>& reported) {
+  std::string text;
+  for (const CheckedFile& file : files) {
+    const bool is_good = file.verdict && file.verdict->passed();
+    const std::string about =
+        file.verdict ? to_text(*file.verdict, shown) : file.verdict.error().message + "\n";
+    // The first line of a valid program begins with its name. With further findings, all lines are shown.
+    const bool is_short = is_good && !shown.smallest && !shown.versions;
+    if (is_short) {
+      text += fmt::format("{:<8} {}\n", "ok", about.substr(0, about.find('\n')));
+      continue;
+    }
+    text += fmt::format("{:<8} {}\n", is_good ? "ok" : "FAILED", shown_name(file.name));
+    std::istringstream lines(about);
+    for (std::string line; std::getline(lines, line);) text += line.empty() ? "\n" : "    " + line + "\n";
   }
-  return verdict->passed() ? ExitCode::ok : ExitCode::check_failed;
+  const auto failed = std::ranges::count_if(reported, &BaselineVerdict::failed);
+  return text + fmt::format("{} of {} {}\n", std::ssize(files) - failed, files.size(), kPassed);
+}
+
+/// Returns the JSON document of several files. Its entries are the documents of the single files.
+std::string files_json(const std::vector<CheckedFile>& files, const VerdictOptions& shown) {
+  nlohmann::ordered_json entries = nlohmann::ordered_json::array();
+  bool passed = true;
+  for (const CheckedFile& file : files) {
+    passed &= file.verdict && file.verdict->passed();
+    entries.push_back(file.verdict ? nlohmann::ordered_json::parse(to_json(*file.verdict, shown))
+                                   : nlohmann::ordered_json{{"schema_version", 1},
+                                                            {"kind", "check"},
+                                                            {"name", file.name},
+                                                            {"valid", nullptr},
+                                                            {"error", file.verdict.error().message}});
+  }
+  const nlohmann::ordered_json document = {
+      {"schema_version", 1}, {"kind", "checks"}, {"passed", passed}, {"entries", std::move(entries)}};
+  return document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + '\n';
+}
+
+/// Checks several scenarios and programs. A file that cannot be read fails, and the others are still checked.
+Outcome check_files(const CheckFlags& flags) {
+  if (flags.input != InputFlags{}) {
+    return bad_input(
+        "check: several files are checked as they are: leave the flags of schedule and model out, or name "
+        "one file");
+  }
+  std::vector<CheckedFile> files;
+  std::vector<BaselineVerdict> reported;
+  for (const std::string& name : flags.inputs) {
+    InputFlags input;
+    input.file = name;
+    files.push_back({.name = name, .verdict = verdict_of_input(input, flags)});
+    reported.push_back(reported_verdict(name, files.back().verdict));
+  }
+  const auto text = [&] { return files_text(files, flags.shown, reported); };
+  const auto json = [&] { return files_json(files, flags.shown); };
+  const std::vector<OutputForm> forms = {
+      {".json", json}, {".txt", text}, {".md", [&] { return verdicts_markdown(reported, kPassed); }}};
+  return report_verdicts(reported, {.junit = flags.baseline.junit, .good = kPassed}, flags.output, forms,
+                         flags.output.json ? json() : text());
+}
+
+/// Checks that each program is valid and cannot hang, without a baseline.
+Outcome check_without_baseline(const CheckFlags& flags) {
+  if (flags.baseline.update || flags.baseline.programs)
+    return bad_input("check: --update and --programs need --baseline FILE");
+  if (auto place = check_github_summary(); !place) return tl::unexpected(place.error());
+  return flags.inputs.size() > 1 ? check_files(flags) : check_one(flags);
 }
 
 /// Returns true if a flag describes a single experiment. A baseline has several.
@@ -106,7 +215,7 @@ tl::expected<void, UserError> check_outputs(const CheckFlags& flags) {
 
 Outcome run_check(const CheckFlags& flags) {
   if (auto known = check_outputs(flags); !known) return tl::unexpected(known.error());
-  if (flags.baseline.file.empty()) return check_one(flags);
+  if (flags.baseline.file.empty()) return check_without_baseline(flags);
   if (states_an_experiment(flags) || flags.shown.smallest || flags.shown.versions) {
     return bad_input(
         "check: --baseline compares files as they are: leave the flags of schedule, channels and findings "
@@ -124,7 +233,9 @@ Outcome run_check(const CheckFlags& flags) {
 Command check_command(CLI::App& root) {
   Subcommand app(root, "check", "Prove that a program is valid and cannot hang; compare with a baseline.");
   const auto flags = std::make_shared<CheckFlags>();
-  app.add_option("INPUT", flags->inputs, "a scenario or program; with --baseline any number, without it one")
+  app.add_option(
+         "INPUT", flags->inputs,
+         "scenarios or programs, any number; a file that cannot be read fails and does not end the check")
       .type_name("FILE");
   add_shape_flags(app, flags->input);
   add_search_flags(app, flags->input);
@@ -156,14 +267,15 @@ Command check_command(CLI::App& root) {
                "with --update: also store the programs and their longest paths, so that a failure says what "
                "changed and where")
       .group(group);
-  app.add_option("--junit", flags->baseline.junit, "also write the comparison as JUnit XML")
+  app.add_option("--junit", flags->baseline.junit, "also write the verdicts as JUnit XML")
       .group(group)
       .type_name("FILE");
-  add_output_flags(app, flags->output, ".json .txt, with --baseline .md, with --shrink .psched .csv");
+  add_output_flags(app, flags->output, ".json .txt .md, with --shrink .psched .csv");
   app.footer(
       "Examples:\n"
       "  penstock check --schedule zb-h1 --pp-size 4 --num-microbatches 8 --channel pair --shrink\n"
       "  penstock check --schedule pipedream-2bw --pp-size 4 --num-microbatches 8 --iterations 3 --versions\n"
+      "  penstock check scenarios/library/*.yaml --junit library.xml\n"
       "  penstock check scenarios/library/vgg16-cluster-a.yaml --baseline vgg16.json --update\n"
       "  penstock check --baseline vgg16.json --junit vgg16.xml");
   return {app, [flags] { return run_check(*flags); }};

@@ -14,10 +14,12 @@
 #include <cmath>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -97,6 +99,9 @@ std::optional<HeldPeak> peak_of(const Result& result) {
       .rank = fullest->rank, .action = memory.peak_action, .unit = memory.unit, .held = memory.at_peak};
 }
 
+/// A function that returns a figure with its unit, for people.
+using Shown = std::function<std::string(double)>;
+
 /// Collects the differences between the stored figures (`then`) and the current figures (`now`) of one entry.
 class Differences {
  public:
@@ -108,13 +113,12 @@ class Differences {
   }
 
   /// Compares two numbers that should be small. The check fails if now > then * (1 + tolerance).
-  void number(std::string figure, double then, double now, double tolerance) {
+  void number(std::string figure, double then, double now, double tolerance, const Shown& shown) {
     if (then == now) return;
     // A change from 0 cannot be stated in percent. Any increase from 0 fails.
     const double change = then == 0 ? 0 : now / then - 1;
     const std::string percent = then == 0 ? "" : fmt::format(" ({:+.4g} %)", 100 * change);
-    add(std::move(figure), shortest_number(then), shortest_number(now) + percent,
-        now > then * (1 + tolerance));
+    add_numbers(std::move(figure), then, now, shown, percent, now > then * (1 + tolerance));
   }
 
   /// Compares two ratios that should be small. The check fails if now > then + tolerance.
@@ -122,25 +126,40 @@ class Differences {
     // Allowed difference, because floating-point results differ between machines.
     constexpr double kRounding = 1e-12;
     if (std::abs(now - then) <= kRounding) return;
-    add(std::move(figure), shortest_number(then), shortest_number(now), now > then + tolerance + kRounding);
+    add_numbers(std::move(figure), then, now, format_percent, "", now > then + tolerance + kRounding);
   }
 
   /// Compares two rates that should be large. The check fails if now < then / (1 + tolerance).
-  void rate(std::string figure, double then, double now, double tolerance) {
+  void rate(std::string figure, double then, double now, double tolerance, const Shown& shown) {
     // The allowed relative difference, because floating-point results differ between machines.
     constexpr double kRounding = 1e-9;
     if (std::abs(now - then) <= kRounding * then) return;
-    add(std::move(figure), shortest_number(then), shortest_number(now),
-        now * (1 + tolerance) * (1 + kRounding) < then);
+    add_numbers(std::move(figure), then, now, shown, "", now * (1 + tolerance) * (1 + kRounding) < then);
   }
 
   void add(std::string figure, std::string expected, std::string actual, bool failed) {
-    findings_.push_back({std::move(figure), std::move(expected), std::move(actual), failed});
+    findings_.push_back({.figure = std::move(figure),
+                         .expected = std::move(expected),
+                         .actual = std::move(actual),
+                         .failed = failed});
   }
 
   std::vector<BaselineFinding> take() { return std::move(findings_); }
 
  private:
+  /// Adds two different numbers. If their texts are equal, exact numbers are shown.
+  void add_numbers(std::string figure, double then, double now, const Shown& shown, const std::string& change,
+                   bool failed) {
+    const bool is_exact = shown(then) == shown(now);
+    const auto text = [&](double value) { return is_exact ? shortest_number(value) : shown(value); };
+    findings_.push_back({.figure = std::move(figure),
+                         .expected = text(then),
+                         .actual = text(now) + change,
+                         .failed = failed,
+                         .expected_number = then,
+                         .actual_number = now});
+  }
+
   std::vector<BaselineFinding> findings_;
 };
 
@@ -158,10 +177,11 @@ void compare_hangs(Differences& differences, const BaselineFigures& expected, co
 
 void compare_rates(Differences& differences, const ReachedRates& then, const ReachedRates& now,
                    double tolerance) {
-  differences.rate("tokens_per_second", then.tokens_per_second, now.tokens_per_second, tolerance);
+  differences.rate("tokens_per_second", then.tokens_per_second, now.tokens_per_second, tolerance,
+                   format_rate);
   differences.rate("tokens_per_second_per_device", then.tokens_per_second_per_device,
-                   now.tokens_per_second_per_device, tolerance);
-  differences.rate("mfu", then.mfu, now.mfu, tolerance);
+                   now.tokens_per_second_per_device, tolerance, format_rate);
+  differences.rate("mfu", then.mfu, now.mfu, tolerance, format_percent);
 }
 
 void compare_runs(Differences& differences, const BaselineFigures& expected, const Measurement& now,
@@ -174,11 +194,14 @@ void compare_runs(Differences& differences, const BaselineFigures& expected, con
     differences.add("runs", "false", "true", false);
   } else {
     differences.number("makespan_ns", static_cast<double>(expected.run->makespan_ns),
-                       static_cast<double>(now.figures.run->makespan_ns), tolerance.makespan);
+                       static_cast<double>(now.figures.run->makespan_ns), tolerance.makespan,
+                       [](double ns) { return format_duration(std::llround(ns)); });
     differences.ratio("idle_over_total", expected.run->idle_over_total, now.figures.run->idle_over_total,
                       tolerance.bubble);
     differences.number("peak_bytes", expected.run->peak_bytes, now.figures.run->peak_bytes,
-                       tolerance.peak_bytes);
+                       tolerance.peak_bytes, [unit = now.memory_unit](double amount) {
+                         return format_memory(amount_of_shown(amount, unit), unit);
+                       });
     if (expected.run->rates && now.figures.run->rates)
       compare_rates(differences, *expected.run->rates, *now.figures.run->rates, tolerance.makespan);
   }
@@ -245,6 +268,13 @@ SimulateOptions simulate_options() {
 
 }  // namespace
 
+std::string_view shown_figure(std::string_view figure) {
+  if (figure == "makespan_ns") return "makespan";
+  if (figure == "idle_over_total") return "bubble";
+  if (figure == "peak_bytes") return "peak memory";
+  return figure;
+}
+
 bool BaselineVerdict::failed() const {
   return error.has_value() || std::ranges::any_of(findings, &BaselineFinding::failed);
 }
@@ -279,6 +309,7 @@ tl::expected<Measurement, std::string> measure(const std::filesystem::path& scen
     return now;
   }
   now.figures.run = run_figures(*result);
+  now.memory_unit = memory_unit(*result);
   if (!now.run) return now;
   if (const auto caused = caused_run(*experiment); caused) {
     const Explanation why = explained(*caused, {.chains = false, .alone = false});
@@ -336,6 +367,7 @@ tl::expected<Baseline, std::string> updated(const Baseline& baseline,
     // Only a valid program is stored, because later programs are compared with it.
     entry.held = entry.figures->valid ? std::move(measurement->run) : std::nullopt;
     entry.notes = std::move(measurement->notes);
+    entry.memory_unit = measurement->memory_unit;
   }
   return now;
 }
@@ -352,7 +384,9 @@ std::vector<BaselineVerdict> accepted_by(const Baseline& before, const Baseline&
     BaselineVerdict verdict{.scenario = entry.scenario, .findings = {}, .error = {}, .notes = entry.notes};
     verdict.findings =
         // The tolerance is 0, so that the result contains every difference that the update accepts.
-        findings_of(*then->figures, {.figures = *entry.figures, .problem = {}}, BaselineTolerance{});
+        findings_of(*then->figures,
+                    {.figures = *entry.figures, .problem = {}, .memory_unit = entry.memory_unit},
+                    BaselineTolerance{});
     if (then->held && entry.held && !verdict.findings.empty())
       verdict.reasons = explanation_of(*then->held, *entry.held);
     verdicts.push_back(std::move(verdict));
@@ -368,8 +402,8 @@ namespace {
 std::string lines_of(const BaselineVerdict& verdict) {
   std::string lines;
   for (const BaselineFinding& finding : verdict.findings) {
-    lines += fmt::format("{}: {}: expected {}, is {}\n", finding.failed ? "FAIL" : "note", finding.figure,
-                         finding.expected, finding.actual);
+    lines += fmt::format("{}: {}: expected {}, is {}\n", finding.failed ? "FAIL" : "note",
+                         shown_figure(finding.figure), finding.expected, finding.actual);
   }
   for (const std::string& reason : verdict.reasons) lines += reason + '\n';
   return lines;
@@ -378,7 +412,8 @@ std::string lines_of(const BaselineVerdict& verdict) {
 /// Returns a description of the first failed finding.
 std::string summary_of(const BaselineVerdict& verdict) {
   const auto failed = std::ranges::find_if(verdict.findings, &BaselineFinding::failed);
-  return fmt::format("{}: expected {}, is {}", failed->figure, failed->expected, failed->actual);
+  return fmt::format("{}: expected {}, is {}", shown_figure(failed->figure), failed->expected,
+                     failed->actual);
 }
 
 void add_case(pugi::xml_node suite, const BaselineVerdict& verdict) {

@@ -14,6 +14,8 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
+#include <tuple>
 #include <vector>
 
 #include <tl/expected.hpp>
@@ -121,8 +123,14 @@ struct BaselineEntry {
   std::optional<HeldRun> held{};  ///< absent if Baseline::holds_programs is false or the program is invalid
   /// Notes about a program file from updated(); the baseline file has none.
   std::vector<std::string> notes{};
+  /// The unit of the peak, from updated(); the baseline file has none.
+  MemoryUnit memory_unit = MemoryUnit::bytes;
 
-  friend bool operator==(const BaselineEntry&, const BaselineEntry&) = default;
+  /// Compares all but the unit, so that an entry equals itself after it was written and read.
+  friend bool operator==(const BaselineEntry& one, const BaselineEntry& other) {
+    return std::tie(one.scenario, one.figures, one.held, one.notes) ==
+           std::tie(other.scenario, other.figures, other.held, other.notes);
+  }
 };
 
 struct Baseline {
@@ -133,15 +141,21 @@ struct Baseline {
   friend bool operator==(const Baseline&, const Baseline&) = default;
 };
 
-/// One difference between the stored and the current figures, as text for users.
+/// One difference between the stored and the current figures. Texts are for people ("33.000 ms"), numbers for
+/// programs (33000000).
 struct BaselineFinding {
   std::string figure;  ///< for example "makespan_ns" or "hangs under pair"
   std::string expected;
   std::string actual;
   bool failed = false;  ///< false for an improvement, and for a difference within the tolerance
+  std::optional<double> expected_number{};  ///< absent if the figure is no number
+  std::optional<double> actual_number{};
 
   friend bool operator==(const BaselineFinding&, const BaselineFinding&) = default;
 };
+
+/// Returns the words for a figure in texts: "makespan" for "makespan_ns". Most figures have no other words.
+std::string_view shown_figure(std::string_view figure);
 
 /// The result of the comparison of one entry. `findings` is empty if no figure has changed.
 struct BaselineVerdict {
@@ -166,7 +180,8 @@ struct Measurement {
   /// Present if RunHeld::yes was passed. For an invalid program file, it has only the text of the program.
   /// For an invalid program of a scenario, it is absent.
   std::optional<HeldRun> run{};
-  std::vector<std::string> notes{};  ///< repairs and assumptions from reading a program file
+  std::vector<std::string> notes{};            ///< repairs and assumptions from reading a program file
+  MemoryUnit memory_unit = MemoryUnit::bytes;  ///< unit of the peak
 };
 
 /// Says whether a measurement stores the data that explain it. These data need a graph of every action.

@@ -263,17 +263,44 @@ TEST(BaselineOutput, ANameIsNoSecondAnnotation) {
   const std::string_view hostile = "x\n::error::y\r\n::stop-commands::z\033[2J##[error]%0A::error file=a,b::";
   for (const BaselineVerdict& verdict : verdicts_of(hostile)) {
     testing::internal::CaptureStderr();
-    EXPECT_TRUE(tell_github({verdict}, std::string(hostile)));
+    EXPECT_TRUE(tell_github({verdict}, {}));
     const std::string said = testing::internal::GetCapturedStderr();
     EXPECT_EQ(lines(said), 1) << said;
     EXPECT_TRUE(said.starts_with("::error file=x%0A%3A%3Aerror%3A%3Ay%0D%0A") && said.ends_with('\n'))
         << said;
-    EXPECT_THAT(said, HasSubstr("%250A%3A%3Aerror file=a%2Cb%3A%3A,title=penstock check%3A x%0A"));
+    EXPECT_THAT(said, HasSubstr("%250A%3A%3Aerror file=a%2Cb%3A%3A,line=1,title=penstock check%3A x%0A"));
     // The properties end at the first "::" after the one that begins the line.
     const std::string_view properties = std::string_view(said).substr(0, said.find("::", 2));
     EXPECT_TRUE(properties.ends_with("file=a%2Cb%3A%3A")) << properties;
     for (const char* mark : {"\033", "\r"}) EXPECT_THAT(said, Not(HasSubstr(mark)));
   }
+}
+
+/// Returns the annotation of a verdict about a scenario in `folder`.
+std::string annotation(const BaselineVerdict& verdict, const std::filesystem::path& folder) {
+  const GithubJob job;
+  testing::internal::CaptureStderr();
+  EXPECT_TRUE(tell_github({verdict}, {.directory = folder}));
+  return testing::internal::GetCapturedStderr();
+}
+
+TEST(BaselineOutput, AnAnnotationPointsAtTheLineOfTheSchedule) {
+  const ScratchFolder folder;
+  folder.write("a.yaml",
+               "# what it is\ncluster: {preset: uniform, devices: 4}\nschedule: {name: 1f1b, stages: 4}\n");
+  const BaselineVerdict worse{
+      .scenario = "a.yaml", .findings = {{"makespan_ns", "1 ms", "2 ms", true}}, .error = {}};
+  const std::string file = (folder.path() / "a.yaml").string();
+  EXPECT_THAT(annotation(worse, folder.path()),
+              HasSubstr("::error file=" + file + ",line=3,title=penstock check%3A a.yaml::"));
+  EXPECT_THAT(annotation(worse, folder.path()), HasSubstr("FAIL makespan: expected 1 ms, is 2 ms"));
+}
+
+TEST(BaselineOutput, AnAnnotationOfAFileThatCannotBeReadPointsAtItsFault) {
+  const std::string file = "schedules/../b.yaml";
+  const BaselineVerdict wrong{
+      .scenario = "../b.yaml", .findings = {}, .error = file + ":7:3: model.stagse: unknown"};
+  EXPECT_THAT(annotation(wrong, "schedules"), HasSubstr("::error file=b.yaml,line=7,title="));
 }
 
 }  // namespace

@@ -104,11 +104,12 @@ TEST_F(BaselineTest, AWorseScheduleFails) {
   write("a.yaml", kNaive);
   const BaselineVerdict verdict = verdict_on(baseline);
   EXPECT_TRUE(verdict.failed());
-  EXPECT_THAT(verdict.findings,
-              ElementsAre(Field(&BaselineFinding::figure, "digest"),
-                          BaselineFinding{"makespan_ns", "33000000", "96000000 (+190.9 %)", true},
-                          BaselineFinding{"idle_over_total", "0.2727272727272727", "0.75", true},
-                          BaselineFinding{"peak_bytes", "4", "1 (-75 %)", false}));
+  EXPECT_THAT(
+      verdict.findings,
+      ElementsAre(Field(&BaselineFinding::figure, "digest"),
+                  BaselineFinding{"makespan_ns", "33.000 ms", "96.000 ms (+190.9 %)", true, 33e6, 96e6},
+                  BaselineFinding{"idle_over_total", "27.27 %", "75.00 %", true, 0.2727272727272727, 0.75},
+                  BaselineFinding{"peak_bytes", "4 activations", "1 activation (-75 %)", false, 4, 1}));
 }
 
 // The rates are those of a model on named devices. On a slower device, the rates decrease by the same factor
@@ -146,7 +147,7 @@ TEST_F(BaselineTest, ABetterScheduleIsReportedAndPasses) {
   const BaselineVerdict verdict = verdict_on(baseline);
   EXPECT_FALSE(verdict.failed());
   EXPECT_EQ(verdict.findings.at(1),
-            (BaselineFinding{"makespan_ns", "33000000", "27000000 (-18.18 %)", false}));
+            (BaselineFinding{"makespan_ns", "33.000 ms", "27.000 ms (-18.18 %)", false, 33e6, 27e6}));
 }
 
 TEST_F(BaselineTest, AFigureWithinItsToleranceIsReportedAndPasses) {
@@ -174,7 +175,8 @@ TEST_F(BaselineTest, APeakFromNothingFailsWithoutAPercentage) {
   write("a.yaml", kOneFOneB);
   Baseline baseline = baseline_of({"a.yaml"});
   baseline.entries.at(0).figures->run->peak_bytes = 0;
-  EXPECT_THAT(verdict_on(baseline).findings, ElementsAre(BaselineFinding{"peak_bytes", "0", "4", true}));
+  EXPECT_THAT(verdict_on(baseline).findings,
+              ElementsAre(BaselineFinding{"peak_bytes", "0 activations", "4 activations", true, 0, 4}));
 }
 
 TEST_F(BaselineTest, AnotherProgramIsReportedAndFailsOnlyWhereTheDigestIsHeld) {
@@ -416,9 +418,10 @@ TEST_F(BaselineTest, AnUpdateSaysWhatItAcceptsBetterAndWorse) {
   write("b.yaml", kOneFOneB);
   const auto accepted = accepted_by(before, baseline_of({"a.yaml", "b.yaml"}));
   ASSERT_EQ(accepted.size(), 2U);
+  EXPECT_THAT(accepted[0].findings, Contains(BaselineFinding{"makespan_ns", "33.000 ms",
+                                                             "96.000 ms (+190.9 %)", true, 33e6, 96e6}));
   EXPECT_THAT(accepted[0].findings,
-              Contains(BaselineFinding{"makespan_ns", "33000000", "96000000 (+190.9 %)", true}));
-  EXPECT_THAT(accepted[0].findings, Contains(BaselineFinding{"peak_bytes", "4", "1 (-75 %)", false}));
+              Contains(BaselineFinding{"peak_bytes", "4 activations", "1 activation (-75 %)", false, 4, 1}));
   EXPECT_EQ(accepted[1].error, "is new");
 }
 
