@@ -6,9 +6,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -50,6 +53,15 @@ std::vector<std::string_view> device_names() {
   return names;
 }
 
+/// Returns a check that a text is one of the words.
+std::function<std::string(const std::string&)> one_of(std::vector<std::string_view> words) {
+  return [words = std::move(words)](const std::string& text) -> std::string {
+    if (std::ranges::find(words, text) != words.end()) return {};
+    if (text.empty()) return fmt::format("expected {}, got nothing", fmt::join(words, ", "));
+    return fmt::format("expected {}, got \"{}\"{}", fmt::join(words, ", "), text, did_you_mean(text, words));
+  };
+}
+
 }  // namespace
 
 std::vector<std::string_view> schedule_names() {
@@ -59,13 +71,8 @@ std::vector<std::string_view> schedule_names() {
 }
 
 Flag add_choice(Subcommand app, const std::string& name, std::string& value, const Choice& choice) {
-  const auto fault = [words = choice.words](const std::string& text) -> std::string {
-    if (std::ranges::find(words, text) != words.end()) return {};
-    if (text.empty()) return fmt::format("expected {}, got nothing", fmt::join(words, ", "));
-    return fmt::format("expected {}, got \"{}\"{}", fmt::join(words, ", "), text, did_you_mean(text, words));
-  };
   return app.add_option(name, value, choice.help)
-      .check(fault)
+      .check(one_of(choice.words))
       .words(choice.words)
       .group(choice.group)
       .type_name(choice.type_name);
@@ -177,7 +184,10 @@ void add_channel_flags(Subcommand app, ChannelFlags& flags) {
            "(default: the scenario's, directed)",
        .group = group,
        .type_name = "MODEL"});
-  app.add_flag("--blocking", flags.blocking, "program order waits for each transfer (default: it never does)")
+  app.add_flag("--blocking", flags.blocking,
+               "program order waits for each transfer (default: it never does); =batched: for all transfers "
+               "between two compute actions together")
+      .check(one_of(enum_choices<Blocking>()))
       .group(group);
   add_number(app, "--capacity", flags.capacity, group,
              "a receive waits until the message N before it has been consumed (default: unlimited)");
@@ -243,7 +253,7 @@ tl::expected<ChannelOptions, UserError> with_flags(ChannelOptions channels, cons
     channels.launch_order |= launch_order;
   }
   channels.model = enum_of_text<ChannelModel>(flags.channel).value_or(channels.model);
-  channels.blocking |= flags.blocking;  // the flag has no value, so it can switch blocking only on
+  channels.blocking = enum_of_text<Blocking>(flags.blocking).value_or(channels.blocking);
   channels.capacity = flags.capacity.value_or(channels.capacity);
   if (!flags.eager.empty()) {
     const auto bytes = parse_bytes(flags.eager);

@@ -85,7 +85,7 @@ struct ChannelFlags {
   /// The transport whose settings are applied before the flags below; empty if none is given.
   std::string transport;
   std::string channel;
-  bool blocking = false;
+  std::string blocking;  ///< A word of Blocking; empty if not given.
   std::optional<std::int64_t> capacity;
   std::string eager;
 

@@ -155,6 +155,10 @@ Flag Subcommand::add_flag(const std::string& names, bool& value, const std::stri
   return Flag(*app_->add_flag(names, value, help));
 }
 
+Flag Subcommand::add_flag(const std::string& names, std::string& value, const std::string& help) {
+  return Flag(*app_->add_flag(names, value, help));
+}
+
 void Subcommand::footer(const std::string& text) { app_->footer(text); }
 
 bool Subcommand::parsed() const { return app_->parsed(); }

@@ -63,6 +63,8 @@ class Subcommand {
   /// Adds a flag that takes words separated by commas. The flag may be repeated. An empty word is an error.
   Flag add_words(const std::string& names, std::vector<std::string>& words, const std::string& help);
   Flag add_flag(const std::string& names, bool& value, const std::string& help);
+  /// Adds a flag that stands for the value "true", but also takes another value after "=".
+  Flag add_flag(const std::string& names, std::string& value, const std::string& help);
   /// Sets the text at the end of the help.
   void footer(const std::string& text);
   /// Returns true if the user named this subcommand.

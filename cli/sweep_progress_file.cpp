@@ -295,7 +295,7 @@ Json flags_json(const InputFlags& flags) {
 
 Json channels_json(const ChannelOptions& channels) {
   const auto& [model, blocking, capacity, eager_bytes, launch_order] = channels;
-  return {to_text(model), blocking, capacity, eager_bytes, launch_order};
+  return {to_text(model), to_text(blocking), capacity, eager_bytes, launch_order};
 }
 
 Json batch_json(const Batch& batch) {

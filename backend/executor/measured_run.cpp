@@ -223,7 +223,8 @@ tl::expected<ChannelOptions, std::string> declared_channels(const ChannelOptions
   };
   // A prediction uses the channel options of the scenario. A run without these options would not be
   // comparable, so it is rejected.
-  if (asked.blocking) return refused("blocking channels");
+  if (asked.blocking == Blocking::each) return refused("blocking channels");
+  if (asked.blocking == Blocking::batched) return refused("groups of transfers (blocking: batched)");
   if (asked.capacity != declared.capacity) return refused("bounded channels (capacity)");
   if (asked.eager_bytes != declared.eager_bytes) return refused("eager messages");
   return declared;

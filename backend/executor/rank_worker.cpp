@@ -1,6 +1,6 @@
 // Runs the actions of one rank in the order of its list. A compute action waits for its own RECVs and
 // collectives. The worker gives an output to the transport as soon as the action that made it has ended.
-// Unless channels are blocking, a SEND or RECV itself never waits.
+// A SEND or RECV itself never waits, unless channels are blocking or batched.
 //
 //     1RECV_F0    1F0                    1SEND_F0        1RECV_F1    1F1
 //     expect()    wait(), take(),        nothing: was    expect()    wait() ...
@@ -47,7 +47,7 @@ RankWorker::RankWorker(const Execution& execution, std::int32_t rank, ProgramTim
       progress_(progress),
       neighbours_(stage_neighbours(execution.program)),
       plan_(plan_of(execution.flat, rank)),
-      blocking_(execution.transport.channels().blocking) {
+      waits_(execution.transport.channels().waits()) {
   if (execution.queues.empty()) return;
   ahead_.emplace(flat_, rank, *execution.queues[index(rank)], progress,
                  [&transport = execution.transport] { transport.check(); });
@@ -61,6 +61,8 @@ void RankWorker::run(const std::stop_token& stop) {
     if (flat_.ops[index(position)] == FlatOp::compute) {
       run_group(position, stop);
       position = flat_.group_end(position);
+    } else if (flat_.is_grouped(position)) {
+      position = pass_group(position);
     } else {
       pass(position++);
     }
@@ -91,13 +93,12 @@ void RankWorker::pass(std::int32_t position) {
     case FlatOp::leaf:
       break;
     case FlatOp::send:
-      // If channels do not block, the worker has already sent the message directly after the action that
-      // produced it.
-      if (blocking_) pass_send(position);
+      // Outside of groups, the worker has already sent the message directly after the action that produced
+      // it.
+      if (flat_.is_grouped(position)) post_send(message);
       break;
     case FlatOp::recv:
       execution_.transport.expect(message);
-      if (blocking_) wait_for(message);
       break;
     case FlatOp::collective:
       pass_collective(position);
@@ -118,11 +119,23 @@ void RankWorker::pass(std::int32_t position) {
   }
 }
 
-void RankWorker::pass_send(std::int32_t position) {
-  const std::int32_t message = flat_.message[index(position)];
+/// Posts all messages of a group of transfers, then waits for all of them. Returns the position after the
+/// group.
+std::int32_t RankWorker::pass_group(std::int32_t first) {
+  const std::int32_t end = flat_.transfer_group_end(first);
+  for (std::int32_t position = first; position < end; ++position) pass(position);
+  for (std::int32_t position = first; position < end; ++position) {
+    const FlatOp op = flat_.ops[index(position)];
+    if (op != FlatOp::send && op != FlatOp::recv) continue;
+    stand_at(position, kNone);
+    wait_for(flat_.message[index(position)]);
+  }
+  return end;
+}
+
+void RankWorker::post_send(std::int32_t message) {
   auto made = outbox_.extract(message);
   execution_.transport.send(message, made.empty() ? nullptr : std::move(made.mapped()));
-  wait_for(message);
 }
 
 void RankWorker::pass_collective(std::int32_t position) {
@@ -152,7 +165,7 @@ void RankWorker::run_group(std::int32_t position, const std::stop_token& stop) {
   if (ahead_) ahead_->end();
   for (std::int32_t leaf = position; leaf < end; ++leaf) stamp(leaf, start_ns, end_ns);
   // The outputs are sent after the end is recorded, so that the action's time does not include the sending.
-  if (!blocking_) send_outputs();
+  if (!waits_) send_outputs();
   // The inputs have been used, so messages that wait for the buffers of these inputs may start.
   execution_.transport.release(position);
   for (std::int32_t leaf = position; leaf < end; ++leaf) drop_versions(leaf);

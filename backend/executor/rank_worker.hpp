@@ -72,7 +72,8 @@ class RankWorker {
   /// Puts each output of `action` into the outbox, or into the inbox if the receiving stage is on this rank.
   void hand_on(const Action& action, Flow flow, std::vector<Payload> outputs);
   void send_outputs();
-  void pass_send(std::int32_t position);
+  std::int32_t pass_group(std::int32_t first);
+  void post_send(std::int32_t message);
   void pass_collective(std::int32_t position);
   void finish_gathers();
   void drop_versions(std::int32_t position);
@@ -89,7 +90,7 @@ class RankWorker {
   Progress& progress_;
   StageNeighbours neighbours_;
   RankPlan plan_;
-  bool blocking_;
+  bool waits_;                              // true if the rank waits for its transfers
   std::optional<LaunchAhead> ahead_;        // absent if this thread runs the compute actions itself
   std::map<StageMessage, Payload> inbox_;   // inputs of this rank's later compute actions
   std::map<std::int32_t, Payload> outbox_;  // outputs that are not sent yet, by message number

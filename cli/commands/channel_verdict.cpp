@@ -52,18 +52,34 @@ std::string_view verdict_word(const std::optional<Hang>& hang) {
 ///     directed  safe          hangs     <- chosen
 Table model_table(const ChannelVerdict& verdict) {
   Table table;
-  table.columns = {"channel", "issued ahead", "blocking", ""};
+  const bool is_batched = verdict.channels.blocking == Blocking::batched;
+  table.columns = {"channel", "issued ahead", "blocking"};
+  if (is_batched) table.columns.emplace_back("batched");
+  table.columns.emplace_back("");
   for (const ModelVerdict& row : verdict.models) {
+    std::vector<Cell> cells = {{std::string(to_text(row.model)), std::nullopt},
+                               {std::string(verdict_word(row.ahead)), std::nullopt},
+                               {std::string(verdict_word(row.blocking)), std::nullopt}};
+    if (is_batched) cells.push_back({std::string(verdict_word(row.batched)), std::nullopt});
     const bool chosen = row.model == verdict.channels.model;
-    const std::string_view mark = !chosen                     ? ""
-                                  : verdict.channels.blocking ? "<- chosen, blocking"
-                                                              : "<- chosen";
-    table.rows.push_back({{std::string(to_text(row.model)), std::nullopt},
-                          {std::string(verdict_word(row.ahead)), std::nullopt},
-                          {std::string(verdict_word(row.blocking)), std::nullopt},
-                          {std::string(mark), std::nullopt}});
+    cells.push_back(
+        {chosen ? fmt::format("<- chosen{}", blocking_suffix(verdict.channels.blocking)) : "", std::nullopt});
+    table.rows.push_back(std::move(cells));
   }
   return table;
+}
+
+/// Returns the flag with which the weakest channel is safe, such as " with --blocking".
+std::string_view flag_text(Blocking blocking) {
+  switch (blocking) {
+    case Blocking::none:
+      return "";
+    case Blocking::each:
+      return " with --blocking";
+    case Blocking::batched:
+      return " with --blocking=batched";
+  }
+  return "";
 }
 
 /// Returns the hang or the crossing that the text explains. It is the one under the chosen model. If there is
@@ -79,7 +95,7 @@ const Hang* explained(const ChannelVerdict& verdict) {
 /// Returns a sentence that says whether the program hangs or has crossed messages under the chosen channels.
 std::string verdict_in_words(const ChannelVerdict& verdict) {
   const std::string channels = fmt::format("{} channels{}{}", to_text(verdict.channels.model),
-                                           verdict.channels.blocking ? ", blocking" : "",
+                                           blocking_suffix(verdict.channels.blocking),
                                            verdict.channels.launch_order ? ", in launch order" : "");
   const auto& hang = verdict.hang(verdict.channels.model);
   if (!hang) return fmt::format("valid, does not hang under {}", channels);
@@ -173,14 +189,22 @@ std::string smallest_to_text(const ChannelVerdict& verdict) {
   if (!verdict.valid())
     return "\nno smaller program was found: write it to a file first (`penstock convert`)\n";
   return fmt::format("\nnothing to shrink: it is valid and does not hang under {} channels{}\n",
-                     to_text(verdict.channels.model), verdict.channels.blocking ? ", blocking" : "");
+                     to_text(verdict.channels.model), blocking_suffix(verdict.channels.blocking));
 }
 
 }  // namespace
 
 const std::optional<Hang>& ChannelVerdict::hang(ChannelModel model) const {
   const ModelVerdict& row = models[static_cast<std::size_t>(model)];
-  return channels.blocking ? row.blocking : row.ahead;
+  switch (channels.blocking) {
+    case Blocking::none:
+      return row.ahead;
+    case Blocking::each:
+      return row.blocking;
+    case Blocking::batched:
+      return row.batched;
+  }
+  return row.ahead;
 }
 
 std::optional<ChannelModel> ChannelVerdict::weakest_safe() const {
@@ -200,16 +224,21 @@ ChannelVerdict check_channels(const Experiment& experiment) {
                          .microbatches = experiment.program.microbatches,
                          .digest = digest(experiment.program),
                          .versions = weight_versions(experiment.program)};
-  // All ten combinations are checked, because users of a hanging program want to know which of them are safe.
+  // All combinations are checked, because users of a hanging program want to know which of them are safe. The
+  // column of batched transfers is only shown if the user chose them.
+  const bool is_batched = experiment.channels.blocking == Blocking::batched;
   for (const ChannelModel model : kChannelModels) {
-    const auto find = [&](bool blocking) {
+    const auto find = [&](Blocking blocking) {
       ChannelOptions options = experiment.channels;
       options.model = model;
       options.blocking = blocking;
       return find_hang(experiment.program, options, experiment.costs);
     };
     verdict.models[static_cast<std::size_t>(model)] = {
-        .model = model, .ahead = find(false), .blocking = find(true)};
+        .model = model,
+        .ahead = find(Blocking::none),
+        .blocking = find(Blocking::each),
+        .batched = is_batched ? find(Blocking::batched) : std::nullopt};
   }
   return verdict;
 }
@@ -229,12 +258,11 @@ std::string to_text(const ChannelVerdict& verdict, const VerdictOptions& options
   const std::string smallest = options.smallest ? smallest_to_text(verdict) : "";
   if (!verdict.valid()) return fmt::format("invalid: {}\n{}", verdict.error, smallest);
   const auto weakest = verdict.weakest_safe();
-  std::string text =
-      fmt::format("{}: {} ({}, ranks {}, stages {}, microbatches {})\n\n{}\nweakest safe channel{}: {}\n",
-                  shown_name(verdict.name), verdict_in_words(verdict), verdict.schedule, verdict.ranks,
-                  verdict.stages, verdict.microbatches, table_to_text(model_table(verdict)),
-                  verdict.channels.blocking ? " with --blocking" : "",
-                  weakest ? to_text(*weakest) : no_safe_channel(verdict));
+  std::string text = fmt::format(
+      "{}: {} ({}, ranks {}, stages {}, microbatches {})\n\n{}\nweakest safe channel{}: {}\n",
+      shown_name(verdict.name), verdict_in_words(verdict), verdict.schedule, verdict.ranks, verdict.stages,
+      verdict.microbatches, table_to_text(model_table(verdict)), flag_text(verdict.channels.blocking),
+      weakest ? to_text(*weakest) : no_safe_channel(verdict));
   if (const Hang* hang = explained(verdict)) text += fmt::format("\n{}\n", in_words(*hang, verdict.passed()));
   return text + versions_to_text(verdict, options) + smallest;
 }
@@ -356,7 +384,9 @@ std::string to_json(const ChannelVerdict& verdict, const VerdictOptions& options
       {"schema_version", 1}, {"kind", "check"}, {"name", verdict.name}, {"valid", verdict.valid()}};
   const auto& hang = verdict.hang(verdict.channels.model);
   document["channel"] = to_text(verdict.channels.model);
-  document["blocking"] = verdict.channels.blocking;
+  document["blocking"] = verdict.channels.blocking == Blocking::batched
+                             ? Json(to_text(Blocking::batched))
+                             : Json(verdict.channels.blocking == Blocking::each);
   if (verdict.channels.launch_order) document["launch_order"] = true;
   add_models(document, verdict);
   document["cycle"] = cycle_json(hang ? hang->cycle : std::vector<WaitFor>{});

@@ -37,12 +37,13 @@ std::optional<SmallestFailure> smallest_failure(const Scenario& scenario);
 /// Returns a text for the terminal: the size of the program, its actions, and the reason why it fails.
 std::string to_text(const SmallestFailure& failure);
 
-/// The result of the channel check under one model. `ahead` is the hang if transfers are issued ahead, and
-/// `blocking` is the hang if transfers are blocking.
+/// The result of the channel check under one model: the hang if transfers are issued ahead, if they are
+/// blocking, and if they are batched. The last one is only found if the user chose batched transfers.
 struct ModelVerdict {
   ChannelModel model = ChannelModel::directed;
   std::optional<Hang> ahead;
   std::optional<Hang> blocking;
+  std::optional<Hang> batched;
 };
 
 /// The findings about one program. If the program is invalid, only `name`, `error` and `channels` are set.

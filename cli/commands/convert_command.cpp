@@ -114,7 +114,7 @@ tl::expected<Program, UserError> program_of(const ConvertFlags& flags) {
     }
   }
   if (!flags.lower && !flags.defer_receives) return program;
-  auto lowered = lower(*program);
+  auto lowered = lower(*program, scenario->channels);
   if (!lowered) return user_error(ErrorKind::check_failed, lowered.error());
   if (!flags.defer_receives) return *std::move(lowered);
   return defer_receives(*lowered, scenario->channels, unit_costs(*lowered));

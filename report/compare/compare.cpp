@@ -17,6 +17,7 @@
 #include <iterator>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -29,6 +30,7 @@
 #include "report/timeline/spans.hpp"
 #include "report/timeline/timeline.hpp"
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/channel.hpp"
 
 namespace penstock {
 namespace {
@@ -44,8 +46,11 @@ constexpr std::array kComparedKinds = {
 std::string text_of(const TransferReport& transfers) {
   const std::string capacity =
       transfers.capacity == 0 ? "unlimited capacity" : fmt::format("capacity {}", transfers.capacity);
+  const std::string_view waiting = transfers.blocking == Blocking::none   ? "not blocking"
+                                   : transfers.blocking == Blocking::each ? "blocking"
+                                                                          : "batched";
   return fmt::format(
-      "{}, {}, {}", transfers.blocking ? "blocking" : "not blocking", capacity,
+      "{}, {}, {}", waiting, capacity,
       transfers.eager_bytes == 0 ? "none eager" : fmt::format("eager below {} B", transfers.eager_bytes));
 }
 

@@ -23,6 +23,7 @@
 #include "report/print/units.hpp"
 #include "report/timeline/timeline.hpp"
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/channel.hpp"
 #include "text/enum_words.hpp"  // IWYU pragma: export
 
 namespace penstock {
@@ -342,8 +343,8 @@ inline constexpr auto kEnumWords<LinkSharing> = std::to_array<EnumWord<LinkShari
 
 /// The properties of transfers that change times, besides the channel model.
 struct TransferReport {
-  /// True if the program waits for each transfer at the transfer's position in the list.
-  bool blocking = false;
+  /// The transfers for which a rank waits before it continues in its list.
+  Blocking blocking = Blocking::none;
   /// The number of messages that may wait in a channel. 0 means unlimited.
   std::int64_t capacity = 0;
   /// The eager size in bytes. Smaller messages start without the receiver.

@@ -21,6 +21,7 @@
 #include "report/result/figure_rows.hpp"
 #include "report/result/result.hpp"
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/channel.hpp"
 #include "text/escaping.hpp"
 
 namespace penstock {
@@ -105,7 +106,8 @@ std::string origin_text(const Result& result) {
   if (!result.engine.empty()) text += fmt::format(" by {}", result.engine);
   if (!result.channel.empty()) text += fmt::format(", channel model {}", result.channel);
   const TransferReport& transfers = result.transfers;
-  if (transfers.blocking) text += ", blocking transfers";
+  if (transfers.blocking == Blocking::each) text += ", blocking transfers";
+  if (transfers.blocking == Blocking::batched) text += ", batched transfers";
   if (transfers.capacity > 0) text += fmt::format(", capacity {}", transfers.capacity);
   if (transfers.eager_bytes > 0) text += fmt::format(", eager below {}", format_bytes(transfers.eager_bytes));
   return text;

@@ -26,6 +26,7 @@
 #include "report/result/result.hpp"
 #include "report/timeline/timeline.hpp"
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/channel.hpp"
 
 namespace penstock {
 namespace {
@@ -164,7 +165,9 @@ std::string document_text(const Result& result, const ResultJsonOptions& options
                          {"flops_per_sample", model->flops_per_sample}};
     document["devices"] = model->devices;
   }
-  if (result.transfers.blocking) document["blocking"] = true;
+  if (result.transfers.blocking == Blocking::each) document["blocking"] = true;
+  if (result.transfers.blocking == Blocking::batched)
+    document["blocking"] = to_text(result.transfers.blocking);
   if (result.transfers.capacity > 0) document["capacity"] = result.transfers.capacity;
   if (result.transfers.eager_bytes > 0) document["eager_bytes"] = result.transfers.eager_bytes;
   if (result.link_sharing != LinkSharing::none) document["link_sharing"] = to_text(result.link_sharing);

@@ -23,6 +23,7 @@
 #include "report/result/result_json.hpp"
 #include "report/timeline/timeline.hpp"
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/channel.hpp"
 #include "schedules/text/action_reader.hpp"
 
 namespace penstock {
@@ -115,6 +116,16 @@ class ObjectReader {
     if (!has(key)) return false;
     if (!value_->at(key).is_boolean()) expected(key, "true or false");
     return value_->at(key) == true;
+  }
+
+  /// Reads true, false or "batched".
+  Blocking blocking_if_any(const char* key) const {
+    if (!has(key)) return Blocking::none;
+    const SortedJson& value = value_->at(key);
+    if (value.is_boolean()) return value == true ? Blocking::each : Blocking::none;
+    if (value == to_text(Blocking::batched)) return Blocking::batched;
+    expected(key, "true, false or \"batched\"");
+    return Blocking::none;
   }
 
   ObjectReader object(const char* key) const { return {member(key), child(key), *fault_}; }
@@ -322,7 +333,7 @@ Result read_result(const ObjectReader& document) {
   result.scenario = document.text_if_any("scenario");
   result.engine = document.text_if_any("engine");
   result.channel = document.text_if_any("channel");
-  result.transfers = {.blocking = document.flag_if_any("blocking"),
+  result.transfers = {.blocking = document.blocking_if_any("blocking"),
                       .capacity = document.count_or_null("capacity").value_or(0),
                       .eager_bytes = document.count_or_null("eager_bytes").value_or(0)};
   result.link_sharing = read_link_sharing(document);

@@ -128,7 +128,8 @@ Prepared prepared(const Preparation& begun, ProgramForm form) {
                             input(resolve(settled.scenario, begun.in_force, std::move(placed.program))));
   Program program = std::move(resolved.program);
   if (!as_loops && is_lowered_early(settled.scenario, form)) {
-    PENSTOCK_ASSIGN_OR_RETURN(program, lowered_program(std::move(program), settled.scenario.model));
+    PENSTOCK_ASSIGN_OR_RETURN(
+        program, lowered_program(std::move(program), settled.scenario.model, settled.scenario.channels));
   }
   PENSTOCK_ASSIGN_OR_RETURN(Experiment experiment,
                             input(priced_experiment(settled, resolved, std::move(program))));
@@ -205,7 +206,7 @@ Prepared lowered(Experiment experiment) {
     return in_file(file, UserError{.kind = ErrorKind::check_failed, .message = reason});
   };
   if (auto valid = validate(experiment.program); !valid) return tl::unexpected(invalid(valid.error()));
-  auto program = lower(experiment.program);
+  auto program = lower(experiment.program, experiment.channels);
   if (!program) return tl::unexpected(invalid(program.error()));
   experiment.program = *std::move(program);
   return experiment;

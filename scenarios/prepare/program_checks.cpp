@@ -20,6 +20,7 @@
 #include "schedules/check/user_error.hpp"
 #include "schedules/check/validate.hpp"
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/channel.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/passes/lower.hpp"
@@ -60,7 +61,8 @@ bool has_edges(const Model& model) {
   return figures != nullptr && !figures->edges.empty();
 }
 
-tl::expected<Program, UserError> lowered_program(Program compute, const Model& model) {
+tl::expected<Program, UserError> lowered_program(Program compute, const Model& model,
+                                                 const ChannelOptions& channels) {
   const auto program = with_model_edges(std::move(compute), model);
   if (!program) return bad_input(program.error());
   // An invalid program is a failed check (exit code 1). Wrong edges are bad input (above).
@@ -68,7 +70,7 @@ tl::expected<Program, UserError> lowered_program(Program compute, const Model& m
     return UserError{.kind = ErrorKind::check_failed, .message = reason};
   };
   if (auto valid = validate(*program); !valid) return tl::unexpected(invalid(valid.error()));
-  return lower(*program).map_error(invalid);
+  return lower(*program, channels).map_error(invalid);
 }
 
 // --- byte range ------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@
 
 #include "scenarios/model/model.hpp"
 #include "schedules/check/user_error.hpp"
+#include "schedules/ir/channel.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
 #include "topology/cluster.hpp"
@@ -19,10 +20,11 @@ namespace penstock {
 /// stages.
 bool has_edges(const Model& model);
 
-/// Adds the model's edges to the program `compute`, validates it and lowers it. Requires a program of compute
-/// actions. Errors: edges that contradict the program or name a missing stage; an invalid program. The error
-/// messages do not name a file.
-tl::expected<Program, UserError> lowered_program(Program compute, const Model& model);
+/// Adds the model's edges to the program `compute`, validates it and lowers it for the channels. Requires a
+/// program of compute actions. Errors: edges that contradict the program or name a missing stage; an invalid
+/// program. The error messages do not name a file.
+tl::expected<Program, UserError> lowered_program(Program compute, const Model& model,
+                                                 const ChannelOptions& channels);
 
 // --- byte range ------------------------------------------------------------------------------------------
 

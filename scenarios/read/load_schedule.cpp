@@ -53,6 +53,9 @@ constexpr Range kSeeds{.least = 0, .most = std::numeric_limits<std::int64_t>::ma
 constexpr std::string_view kLayerSplitSchema =
     R"({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "integer", "minimum": 0}}]})";
 
+constexpr std::string_view kBlockingSchema =
+    R"({"enum": [true, false, "true", "on", "yes", "false", "off", "no", "batched"]})";
+
 /// Returns an entry for a key of `schedule:` that sets a value of the shape.
 template <auto member>
 consteval Field<SchedulePart> of_shape(Key key) {
@@ -182,10 +185,14 @@ constexpr auto kScheduleFields = std::to_array<Field<SchedulePart>>({
                                          .kind = KeyKind::word,
                                          .meaning = "The messages that queue behind each other.",
                                          .usual = "directed, or the program's own"}),
-    of_channels<&ChannelOptions::blocking>({.name = "blocking",
-                                            .kind = KeyKind::flag,
-                                            .meaning = "The order of the list waits for each message.",
-                                            .usual = "false"}),
+    unbound<SchedulePart>({.name = "blocking",
+                           .kind = KeyKind::other,
+                           .meaning =
+                               "true: the order of the list waits for each message. batched: the messages "
+                               "between two compute actions are posted together, and it waits for all.",
+                           .usual = "false",
+                           .form = "true, false or batched",
+                           .schema = kBlockingSchema}),
     of_channels<&ChannelOptions::capacity>(
         {.name = "capacity",
          .kind = KeyKind::count,
@@ -275,6 +282,14 @@ std::vector<std::int32_t> read_warmup(const MappingReader& reader) {
   // next.
   for (std::int32_t& depth : depths) --depth;
   return depths;
+}
+
+/// Reads `blocking`, which is a flag or the word batched.
+Blocking read_blocking(const MappingReader& reader) {
+  if (!reader.has("blocking")) return Blocking::none;
+  const auto word = reader.word("blocking");
+  if (word == to_text(Blocking::batched)) return Blocking::batched;
+  return reader.flag("blocking").value_or(false) ? Blocking::each : Blocking::none;
 }
 
 SearchEffort read_effort(const MappingReader& reader) {
@@ -367,6 +382,7 @@ SchedulePart read_program_part(const MappingReader& reader, Problem& problem) {
   // A program file states the channel model for which it was checked.
   if (part.program) part.channels.model = part.program->channel;
   read_fields(reader, kScheduleFields, part);
+  part.channels.blocking = read_blocking(reader);
   return part;
 }
 
@@ -394,6 +410,7 @@ SchedulePart read_schedule(const Node& node, Problem& problem) {
   SchedulePart part;
   part.name = read_name(reader);
   read_fields(reader, kScheduleFields, part);
+  part.channels.blocking = read_blocking(reader);
   part.shape.warmup = read_warmup(reader);
   read_recomputation(reader, part.shape);
   if (!reader.flag("replica_sync").value_or(true)) part.shape.replica_sync = ReplicaSync::off;

@@ -177,7 +177,7 @@ std::string channels_text(const ChannelOptions& channels) {
   const ChannelOptions usual;
   std::string text;
   if (channels.model != usual.model) text += fmt::format("  channel: {}\n", to_text(channels.model));
-  if (channels.blocking) text += "  blocking: true\n";
+  if (channels.waits()) text += fmt::format("  blocking: {}\n", to_text(channels.blocking));
   if (channels.capacity != usual.capacity) text += fmt::format("  capacity: {}\n", channels.capacity);
   if (channels.eager_bytes != usual.eager_bytes) text += fmt::format("  eager: {} B\n", channels.eager_bytes);
   if (channels.launch_order) text += "  launch_order: true\n";

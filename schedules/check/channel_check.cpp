@@ -68,12 +68,45 @@ class WaitGraph {
     const std::int32_t rank = flat_.rank_of(position);
     const std::int32_t cursor = stalled_.cursor[index(rank)];
     // The rank has not reached this position yet, so it waits for the cursor.
-    if (position > cursor) return {cursor};
+    if (!is_reached(position, cursor)) return {cursor};
+    std::vector<std::int32_t> waits = own_waits(rank, position);
+    if (position == cursor && flat_.is_grouped(position)) add_group(position, waits);
+    return waits;
+  }
+
+  std::vector<std::int32_t> stalled_positions() const {
+    std::vector<std::int32_t> found;
+    for (std::size_t rank = 0; rank < stalled_.cursor.size(); ++rank) {
+      if (stalled_.cursor[rank] < flat_.rank_begin[rank + 1]) found.push_back(stalled_.cursor[rank]);
+    }
+    return found;
+  }
+
+ private:
+  /// Returns true if the rank has reached the position. A rank that stands at a group of transfers has
+  /// reached all positions of the group.
+  bool is_reached(std::int32_t position, std::int32_t cursor) const {
+    return position <= cursor ||
+           (flat_.is_grouped(position) && flat_.transfer_group[index(position)] == cursor);
+  }
+
+  /// Adds the other transfers of the group at `first` that have not started. The rank waits for all of them.
+  void add_group(std::int32_t first, std::vector<std::int32_t>& waits) const {
+    for (std::int32_t p = first + 1; p < flat_.transfer_group_end(first); ++p) {
+      const bool is_transfer = flat_.ops[index(p)] == FlatOp::send || flat_.ops[index(p)] == FlatOp::recv;
+      if (is_transfer && !passed(flat_.message[index(p)])) waits.push_back(p);
+    }
+  }
+
+  /// Returns the positions that a reached position itself waits for.
+  std::vector<std::int32_t> own_waits(std::int32_t rank, std::int32_t position) const {
     switch (flat_.ops[index(position)]) {
       case FlatOp::compute:
         return missing_messages(position);
       case FlatOp::send:
       case FlatOp::recv:
+        // The first transfer of a group may have started while others have not.
+        if (passed(flat_.message[index(position)])) return {};
         return transfer_waits(rank, position);
       case FlatOp::collective:
       case FlatOp::barrier:
@@ -86,15 +119,6 @@ class WaitGraph {
     return {};
   }
 
-  std::vector<std::int32_t> stalled_positions() const {
-    std::vector<std::int32_t> found;
-    for (std::size_t rank = 0; rank < stalled_.cursor.size(); ++rank) {
-      if (stalled_.cursor[rank] < flat_.rank_begin[rank + 1]) found.push_back(stalled_.cursor[rank]);
-    }
-    return found;
-  }
-
- private:
   /// Returns true if the message, collective or barrier could start.
   bool passed(std::int32_t id) const { return stalled_.pending[index(id)] == 0; }
 
@@ -151,7 +175,7 @@ class WaitGraph {
     }
     std::vector<std::int32_t> late;
     for (std::int32_t m = flat_.messages[index(id)].first; m != kNone; m = flat_.next_member[index(m)]) {
-      const bool behind = m > stalled_.cursor[index(flat_.rank_of(m))];
+      const bool behind = !is_reached(m, stalled_.cursor[index(flat_.rank_of(m))]);
       if (behind || blocked_collective(m)) late.push_back(m);
     }
     return late;

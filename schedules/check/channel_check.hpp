@@ -70,9 +70,9 @@ Hang hang_of(const FlatProgram& flat, const WalkState& stalled, const ChannelOpt
 // NCCL_LAUNCH_ORDER_IMPLICIT=1. Such a hang is possible even if the program cannot hang on its channels.
 
 /// Returns the hang of a program under launch order, or nothing if it does not hang. Also returns nothing if
-/// channels.launch_order is false or the channels are blocking. A rank launches a RECV or collective at its
-/// position in the list. It launches a SEND after the SEND's producer has ended and all earlier transfers in
-/// its queue are launched.
+/// channels.launch_order is false or ranks wait for their transfers. A rank launches a RECV or collective at
+/// its position in the list. It launches a SEND after the SEND's producer has ended and all earlier transfers
+/// in its queue are launched.
 ///
 /// A launch starts when three conditions hold. All earlier launches of its rank have started. All earlier
 /// transfers of its queue, or collectives of its group, have ended. The data that it sends is ready. A

@@ -49,6 +49,9 @@ struct RankScan {
   std::int32_t last_collective = kNone;
   std::int32_t head = kNone;    // the last group of compute actions
   std::int32_t newest = kNone;  // this group, or a barrier after it
+  // The group of transfers that is open, and its last transfer so far. kNone if no group is open.
+  std::int32_t open_group = kNone;
+  std::int32_t last_grouped = kNone;
 };
 
 /// The last UNSHARD, or the last REDUCE_GRAD, of one stage while a list is read.
@@ -120,7 +123,8 @@ class Flattener {
     steps_.assign(index(program_.stage_count()), 0);
     of_group_.resize(2 * index(program_.stage_count()));
     collectives_.resize(2 * index(program_.stage_count()));
-    tails_.resize(queue_count(channels_.model, flat_.rank_count, edges_.size()));
+    tails_.resize(queue_count(channels_, flat_.rank_count, edges_.size()));
+    if (channels_.waits()) flat_.transfer_group.assign(total, kNone);
   }
 
   // --- lists ------------------------------------------------------------------------------------
@@ -139,11 +143,14 @@ class Flattener {
         scan.newest = push(FlatOp::barrier);
         join_collective(scan.newest, barriers_, scan.barriers_seen++);
       }
+      scan.open_group = kNone;  // a group ends with its iteration
       const Action* before = nullptr;
       for (const Action& action : list) {
         flat_.actions.push_back(action);
         if (iteration > 0) flat_.actions.back() = of_iteration(action, iteration, units_, steps_);
-        place(scan, push(op_of(action, before)));
+        const std::int32_t position = push(op_of(action, before));
+        if (channels_.waits()) put_in_group(scan, position);
+        place(scan, position);
         before = &action;
       }
     }
@@ -153,6 +160,21 @@ class Flattener {
   std::int32_t push(FlatOp op) {
     flat_.ops.push_back(op);
     return flat_.position_count() - 1;
+  }
+
+  /// Adds a transfer to the open group, or opens one. A compute action closes the group. Collectives and
+  /// RESHARDs belong to a group if transfers of the group are on both sides of them.
+  void put_in_group(RankScan& scan, std::int32_t position) {
+    const FlatOp op = flat_.ops[index(position)];
+    if (op == FlatOp::compute || op == FlatOp::leaf) scan.open_group = kNone;
+    if (op != FlatOp::send && op != FlatOp::recv) return;
+    if (channels_.blocking == Blocking::each || scan.open_group == kNone) {
+      scan.open_group = position;
+      scan.last_grouped = position - 1;
+    }
+    const auto group = flat_.transfer_group.begin();
+    std::fill(group + scan.last_grouped + 1, group + position + 1, scan.open_group);
+    scan.last_grouped = position;
   }
 
   void count_steps(const std::vector<Action>& list, std::int32_t by) {
@@ -255,7 +277,7 @@ class Flattener {
     }
     const bool waits_its_turn = sends || !transfer.eager;
     if (waits_its_turn) ++transfer.pending;  // counts the event that the rank reaches this end
-    enqueue(queue_on(scan.rank, transfer, edge, what.flow), id, sends, waits_its_turn);
+    enqueue(queue_of(channels_, end_on(scan.rank, transfer, edge, what.flow)), id, sends, waits_its_turn);
   }
 
   /// Returns the RECV of the message that `receive` gets instead of its own, if messages cross. The list of
@@ -356,12 +378,12 @@ class Flattener {
 
   // --- queues -----------------------------------------------------------------------------------
 
-  std::size_t queue_on(std::int32_t rank, const FlatMessage& transfer, std::size_t edge, Flow flow) const {
+  static MessageEnd end_on(std::int32_t rank, const FlatMessage& transfer, std::size_t edge, Flow flow) {
     const bool sends = transfer.from_rank == rank;
-    return queue_of(channels_.model, {.peer_rank = sends ? transfer.to_rank : transfer.from_rank,
-                                      .sends = sends,
-                                      .flow = flow,
-                                      .edge = edge});
+    return {.peer_rank = sends ? transfer.to_rank : transfer.from_rank,
+            .sends = sends,
+            .flow = flow,
+            .edge = edge};
   }
 
   /// Appends a message to a queue of the rank. At the receiver, an eager message does not wait in the queue,
@@ -397,7 +419,9 @@ class Flattener {
         if (flat_.ops[index(p)] != FlatOp::recv) continue;
         const StageMessage what = message_of(flat_.actions[index(p)]);
         const FlatMessage& transfer = flat_.messages[index(flat_.message[index(p)])];
-        const std::size_t queue = queue_on(rank, transfer, edges_.of(edge_of(what)), what.flow);
+        // The capacity is that of the whole queue, also if messages of a group pass side by side in it.
+        const std::size_t queue =
+            queue_of(channels_.model, end_on(rank, transfer, edges_.of(edge_of(what)), what.flow));
         if (recvs[queue].empty()) used_queues_.push_back(queue);
         recvs[queue].push_back(p);
         limit(recvs[queue]);

@@ -77,6 +77,11 @@ struct FlatProgram {
   /// The first message that waits for the capacity that a compute position frees. Empty if capacity is not
   /// limited.
   std::vector<std::int32_t> released_by_consumer;
+  /// The groups of transfers. A rank posts all transfers of a group together when it reaches the first one,
+  /// and continues when all of them have ended. The entry of a position is the first position of its group,
+  /// or kNone if it is in no group. A group may contain collectives and RESHARDs between its transfers.
+  /// Empty if ranks wait for no transfers.
+  std::vector<std::int32_t> transfer_group;
   /// True if the host needs time to launch actions or may launch only a limited number ahead. `most_ahead` is
   /// the largest number of compute actions that a host launches ahead; 0 means no limit.
   bool has_launches = false;
@@ -87,6 +92,16 @@ struct FlatProgram {
   std::int32_t group_end(std::int32_t position) const {
     std::int32_t end = position + 1;
     while (end < position_count() && ops[static_cast<std::size_t>(end)] == FlatOp::leaf) ++end;
+    return end;
+  }
+  /// Returns true if the position belongs to a group of transfers.
+  bool is_grouped(std::int32_t position) const {
+    return !transfer_group.empty() && transfer_group[static_cast<std::size_t>(position)] != kNone;
+  }
+  /// Returns the position after the group of transfers whose first position is `first`.
+  std::int32_t transfer_group_end(std::int32_t first) const {
+    std::int32_t end = first + 1;
+    while (end < position_count() && transfer_group[static_cast<std::size_t>(end)] == first) ++end;
     return end;
   }
   /// Finds the rank of a position by binary search.

@@ -290,7 +290,7 @@ class LaunchWalk {
 }  // namespace
 
 std::optional<Hang> find_launch_hang(const FlatProgram& flat, const ChannelOptions& channels) {
-  if (!channels.launch_order || channels.blocking) return std::nullopt;
+  if (!channels.launch_order || channels.waits()) return std::nullopt;
   LaunchWalk walk(flat);
   if (walk.ends()) return std::nullopt;
   return hang_of_cycle(

@@ -52,7 +52,8 @@ struct WalkDurations {
 /// have ended. A transfer starts when its producer has ended and it is first in its queue at both ends. It
 /// occupies both queues for `hold` and arrives `latency` later. A collective starts when its last member has
 /// reached it in program order. It occupies the collective queues of its members. With `blocking`, a rank
-/// also waits for the end of each of its transfers, and a transfer starts when both ranks have reached it.
+/// also waits for the end of each of its transfers, or of each group of transfers. A transfer starts when
+/// both ranks have reached it or its group.
 ///
 /// If the program has launches, an action starts only after the hosts of its ranks have launched it. A host
 /// launches actions in list order. It launches a compute action only after the compute action `most_ahead`

@@ -112,7 +112,7 @@ std::string name(const FlatProgram& flat, std::int32_t position) {
 }
 
 std::string describe(const ChannelOptions& channels) {
-  return fmt::format("{} channels{}{}{}", to_text(channels.model), channels.blocking ? ", blocking" : "",
+  return fmt::format("{} channels{}{}{}", to_text(channels.model), blocking_suffix(channels.blocking),
                      channels.capacity > 0 ? fmt::format(", capacity {}", channels.capacity) : "",
                      channels.launch_order ? ", in launch order" : "");
 }

@@ -68,17 +68,19 @@ struct WalkState {
 ///       The message waits for nothing more. Calls come in the order of the last causes, before any call that
 ///       depends on the message and before any further compute().
 ///   void wait(std::int32_t rank, std::int32_t message);
-///       The rank continues in its list when the message has ended.
+///       The rank continues in its list when the message has ended. Called for each message of a group of
+///       transfers, and for a barrier.
 ///   void launch(std::int32_t rank, std::int32_t position);
-///       The rank's host launches a group of compute actions, a SEND, a RECV or a collective, in list order.
-///       Only called if the program has launches, directly before the position's compute() or raise().
+///       The rank's host launches a group of compute actions, a SEND, a RECV, a group of transfers or a
+///       collective, in list order. Only called if the program has launches, directly before the position's
+///       compute() or raise(). A group of transfers is launched at its first position.
 template <class Sink>
 class ListWalk {
  public:
   /// The program and the sink must outlive the walk.
   ListWalk(const FlatProgram& flat, const ChannelOptions& channels, Sink& sink)
       : flat_(flat),
-        blocking_(channels.blocking),
+        has_groups_(!flat.transfer_group.empty()),
         some_eager_(channels.eager_bytes > 0),
         is_large_(flat.position_count() > 500'000),
         sink_(sink) {
@@ -166,12 +168,15 @@ class ListWalk {
         sink_.pass(rank, position);
         return kNone;
       case FlatOp::send:
-        return reach_send(rank, position);
+        if (has_groups_ && flat_.is_grouped(position)) return reach_group(rank, position);
+        reach_send(rank, position);
+        return kNone;
       case FlatOp::recv:
-        return reach_recv(rank, position);
+        if (has_groups_ && flat_.is_grouped(position)) return reach_group(rank, position);
+        reach_recv(rank, position);
+        return kNone;
       case FlatOp::collective:
-        launch(rank, position);
-        raise(flat_.message[index(position)], launched({.kind = CauseKind::clock, .rank = rank}));
+        reach_collective(rank, position);
         return kNone;
       case FlatOp::barrier:
         return reach_barrier(rank, position);
@@ -201,34 +206,69 @@ class ListWalk {
       raise(message, {.kind = CauseKind::clock, .rank = rank});
   }
 
+  void reach_send(std::int32_t rank, std::int32_t position) {
+    const std::int32_t message = flat_.message[index(position)];
+    launch(rank, position);
+    const std::int32_t producer = flat_.messages[index(message)].producer;
+    if (producer == kNone) {
+      raise(message, launched({.rank = rank}));
+    } else {
+      raise(message, launched({.kind = CauseKind::producer, .rank = rank, .which = producer}));
+    }
+  }
+
+  void reach_recv(std::int32_t rank, std::int32_t position) {
+    const std::int32_t message = flat_.message[index(position)];
+    launch(rank, position);
+    if (waits_its_turn(message)) raise(message, launched({.rank = rank}));
+  }
+
+  void reach_collective(std::int32_t rank, std::int32_t position) {
+    launch(rank, position);
+    raise(flat_.message[index(position)], launched({.kind = CauseKind::clock, .rank = rank}));
+  }
+
+  /// Returns true if the message starts only after its receiver has posted the RECV.
+  bool waits_its_turn(std::int32_t message) const {
+    return !some_eager_ || !flat_.messages[index(message)].eager;
+  }
+
   // When a waiting rank is woken, it reaches the same position again. stands_at_ prevents a second report of
   // this position.
 
-  std::int32_t reach_send(std::int32_t rank, std::int32_t position) {
-    const std::int32_t message = flat_.message[index(position)];
-    if (stands_at_[index(rank)] != message) {
-      launch(rank, position);
-      const std::int32_t producer = flat_.messages[index(message)].producer;
-      if (blocking_) {
-        raise(message, launched({.kind = CauseKind::clock, .rank = rank}));
-      } else if (producer == kNone) {
-        raise(message, launched({.rank = rank}));
-      } else {
-        raise(message, launched({.kind = CauseKind::producer, .rank = rank, .which = producer}));
-      }
+  /// Posts a group of transfers, and waits for all of them.
+  std::int32_t reach_group(std::int32_t rank, std::int32_t& position) {
+    const std::int32_t end = flat_.transfer_group_end(position);
+    const bool stands_here = stands_at_[index(rank)] != kNone && state_.cursor[index(rank)] == position;
+    if (!stands_here) post_group(rank, position, end);
+    for (std::int32_t p = position; p < end; ++p) {
+      if (is_transfer_at(p) && !started(flat_.message[index(p)])) return flat_.message[index(p)];
     }
-    return blocking_ ? wait_for(rank, message) : kNone;
+    for (std::int32_t p = position; p < end; ++p) {
+      if (is_transfer_at(p)) sink_.wait(rank, flat_.message[index(p)]);
+    }
+    position = end - 1;
+    return kNone;
   }
 
-  std::int32_t reach_recv(std::int32_t rank, std::int32_t position) {
-    const std::int32_t message = flat_.message[index(position)];
-    const bool first_time = stands_at_[index(rank)] != message;
-    const bool waits_its_turn = !some_eager_ || !flat_.messages[index(message)].eager;
-    if (first_time) launch(rank, position);
-    if (first_time && waits_its_turn) {
-      raise(message, launched({.kind = blocking_ ? CauseKind::clock : CauseKind::listed, .rank = rank}));
+  void post_group(std::int32_t rank, std::int32_t begin, std::int32_t end) {
+    launch(rank, begin);
+    for (std::int32_t p = begin; p < end; ++p) {
+      const std::int32_t message = flat_.message[index(p)];
+      if (!is_transfer_at(p)) continue;
+      if (flat_.ops[index(p)] == FlatOp::send || waits_its_turn(message))
+        raise(message, launched({.kind = CauseKind::clock, .rank = rank}));
     }
-    return blocking_ ? wait_for(rank, message) : kNone;
+    // The rank does not wait for the collectives between the transfers, so it reaches them at the same time.
+    for (std::int32_t p = begin; p < end; ++p) {
+      if (flat_.ops[index(p)] == FlatOp::collective) reach_collective(rank, p);
+      if (flat_.ops[index(p)] == FlatOp::reshard) sink_.pass(rank, p);
+    }
+  }
+
+  bool is_transfer_at(std::int32_t position) const {
+    const FlatOp op = flat_.ops[index(position)];
+    return op == FlatOp::send || op == FlatOp::recv;
   }
 
   std::int32_t reach_barrier(std::int32_t rank, std::int32_t position) {
@@ -275,7 +315,7 @@ class ListWalk {
       return;
     }
     wake(message.to_rank, id);
-    if (blocking_) wake(message.from_rank, id);
+    if (has_groups_) wake(message.from_rank, id);
     // The receiver's queue must come first. The sender's queue still shows when this message left it, until
     // the next message of that queue starts.
     if (message.next_at_receiver != kNone)
@@ -306,7 +346,7 @@ class ListWalk {
   }
 
   const FlatProgram& flat_;
-  bool blocking_;
+  bool has_groups_;  // true if ranks wait for transfers
   bool some_eager_;  // true if the channels allow eager messages
   bool is_large_;    // true if the program is too large for a processor's cache
   Sink& sink_;

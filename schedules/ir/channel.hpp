@@ -33,11 +33,35 @@ inline constexpr auto kEnumWords<ChannelModel> =
 inline constexpr std::array kChannelModels = {ChannelModel::rank, ChannelModel::pair, ChannelModel::direction,
                                               ChannelModel::directed, ChannelModel::boundary};
 
+/// The transfers for which a rank waits before it continues in its list.
+enum class Blocking : std::uint8_t {
+  none,     // the rank waits for no transfer; a compute action waits for its own RECVs
+  each,     // the rank waits for each SEND and RECV, one after the other
+  batched,  // the rank posts all SENDs and RECVs between two compute actions together, and waits for them all
+};
+template <>
+inline constexpr auto kEnumWords<Blocking> = std::to_array<EnumWord<Blocking>>(
+    {{Blocking::none, "false"}, {Blocking::each, "true"}, {Blocking::batched, "batched"}});
+
+/// Returns the text that follows the name of a channel model: ", blocking" or ", batched". Returns an empty
+/// text if ranks wait for no transfer.
+constexpr std::string_view blocking_suffix(Blocking blocking) {
+  switch (blocking) {
+    case Blocking::none:
+      return "";
+    case Blocking::each:
+      return ", blocking";
+    case Blocking::batched:
+      return ", batched";
+  }
+  return "";
+}
+
 /// The properties of a transport that influence the order and the times of messages.
 struct ChannelOptions {
   ChannelModel model = ChannelModel::directed;
-  /// True if a rank waits for each transfer to end before it continues in its list.
-  bool blocking = false;
+  /// The transfers for which a rank waits before it continues in its list.
+  Blocking blocking = Blocking::none;
   /// The number of messages that a queue can hold; 0 means unlimited. With capacity c, RECV k waits for RECV
   /// k - c: the F, B or I that reads its message must have ended.
   std::int64_t capacity = 0;
@@ -45,8 +69,11 @@ struct ChannelOptions {
   std::int64_t eager_bytes = 0;
   /// True if all transfers of a rank, over all its queues, start in the order in which the rank launched them
   /// (NCCL_LAUNCH_ORDER_IMPLICIT=1). This can make a program hang, but it does not change the times. It has
-  /// no effect on blocking channels, because there a rank has only one transfer at a time.
+  /// no effect if a rank waits for its transfers, because then it launches no later transfer meanwhile.
   bool launch_order = false;
+
+  /// Returns true if a rank waits for its transfers, one after the other or in groups.
+  constexpr bool waits() const { return blocking != Blocking::none; }
 
   friend bool operator==(const ChannelOptions&, const ChannelOptions&) = default;
 };

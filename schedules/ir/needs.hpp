@@ -15,6 +15,7 @@
 //
 // Predicates of a kind alone (makes_weight_gradient, ...) are in action.hpp.
 
+#include <algorithm>
 #include <array>
 #include <compare>
 #include <cstddef>
@@ -230,6 +231,30 @@ constexpr std::size_t queue_of(ChannelModel model, const MessageEnd& end) {
       return 2 * end.edge + static_cast<std::size_t>(end.flow);
   }
   return 0;
+}
+
+// If transfers are batched, a rank reaches a group only after its earlier groups have ended. Only messages of
+// the same group can then meet in a queue. They pass side by side, except those from one rank to another,
+// which share a link and follow each other:
+//
+//   `pair`, one group   SEND_F to rank 1    RECV_B from rank 1    both directions at the same time
+//                       SEND_F to rank 1    SEND_B to rank 1      one after the other
+
+/// Returns the largest number of queues that one rank of a program can have under `channels`.
+constexpr std::size_t queue_count(const ChannelOptions& channels, std::int32_t ranks, std::size_t edges) {
+  if (channels.blocking != Blocking::batched) return queue_count(channels.model, ranks, edges);
+  if (channels.model == ChannelModel::direction) return 2 * queue_count(ChannelModel::directed, ranks, edges);
+  return std::max(queue_count(ChannelModel::directed, ranks, edges),
+                  queue_count(ChannelModel::boundary, ranks, edges));
+}
+
+/// Returns the number of the end's queue on its rank, below queue_count() for the same channels.
+constexpr std::size_t queue_of(const ChannelOptions& channels, const MessageEnd& end) {
+  const bool is_split = channels.blocking == Blocking::batched && channels.model != ChannelModel::boundary;
+  if (!is_split) return queue_of(channels.model, end);
+  const std::size_t queue = queue_of(ChannelModel::directed, end);
+  // Activations and gradients have separate queues in this model.
+  return channels.model == ChannelModel::direction ? 2 * queue + static_cast<std::size_t>(end.flow) : queue;
 }
 
 }  // namespace penstock

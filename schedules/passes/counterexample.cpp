@@ -80,8 +80,8 @@ std::string relief_of(const Program& lowered, const ChannelOptions& channels, co
     }
   }
   ChannelOptions ahead = channels;
-  ahead.blocking = false;
-  if (channels.blocking && helps(ahead)) relief.emplace_back("no blocking");
+  ahead.blocking = Blocking::none;
+  if (channels.waits() && helps(ahead)) relief.emplace_back("no blocking");
   ChannelOptions roomy = channels;
   roomy.capacity = 0;
   if (channels.capacity > 0 && helps(roomy)) relief.emplace_back("unlimited capacity");

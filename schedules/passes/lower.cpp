@@ -295,6 +295,16 @@ std::vector<WaitFor> obstacles(const Program& candidate, const ChannelOptions& c
 
 }  // namespace
 
+tl::expected<Program, std::string> lower(const Program& program, const ChannelOptions& channels) {
+  auto lowered = lower(program);
+  if (!lowered || channels.blocking != Blocking::batched || is_lowered(program)) return lowered;
+  // The sizes of messages may be unknown. Lists that do not hang without eager messages do not hang with
+  // them.
+  ChannelOptions strict = channels;
+  strict.eager_bytes = 0;
+  return defer_receives(*lowered, strict, unit_costs(*lowered));
+}
+
 Program defer_receives(const Program& lowered, const ChannelOptions& channels, const CostTable& costs) {
   Deferred deferred;
   for (const auto& list : lowered.ranks) {

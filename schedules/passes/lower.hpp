@@ -32,6 +32,11 @@ namespace penstock {
 /// collective. Such a program cannot hang under `directed` channels.
 tl::expected<Program, std::string> lower(const Program& program);
 
+/// Like lower(program), but places the RECVs where runtimes with these channels post them. If transfers are
+/// batched, each RECV is directly before the compute action that needs it (defer_receives()). A program that
+/// already has its messages is returned unchanged.
+tl::expected<Program, std::string> lower(const Program& program, const ChannelOptions& channels);
+
 // Computes the digest of a lowered program without its lowered lists.
 
 /// Returns digest(lower(...)) of a program with the lists `lists`, which hold compute actions and collectives

@@ -70,7 +70,7 @@ Generated constructed(const Scenario& scenario, std::int32_t microbatches) {
 /// Lowers the program and compiles it. This is needed if channels block or have a capacity, or if the host
 /// launches actions.
 tl::expected<TunedProgram, std::string> walked(const Scenario& scenario, const Program& program) {
-  auto lowered = lower(program);
+  auto lowered = lower(program, scenario.channels);
   if (!lowered) return tl::unexpected(lowered.error());
   const CostTable costs{.stages = std::vector<StageCost>(index(program.stage_count())),
                         .edges = std::vector<EdgeCost>(stage_edges(program).size()),

@@ -225,7 +225,7 @@ PlanTrials::Layout* PlanTrials::layout_of(const PlanChoice& choice, const Scenar
   // An empty entry means that the program cannot run. The entry remains empty if a step below fails.
   // Schedules generate valid programs, so programs are not validated here. Tests compare the rate of every
   // trial with that of simulate().
-  auto lowered = lower(experiment->program);
+  auto lowered = lower(experiment->program, experiment->channels);
   if (!lowered) return nullptr;
   experiment->program = *std::move(lowered);
   FlatProgram flat =

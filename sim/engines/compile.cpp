@@ -46,7 +46,6 @@ class TapeWriter {
  public:
   TapeWriter(const FlatProgram& flat, const ChannelOptions& channels, const MicrobatchGroups& groups)
       : flat_(flat),
-        blocking_(channels.blocking),
         some_eager_(channels.eager_bytes > 0),
         trash_(static_cast<Register>(flat.rank_count)),
         messages_(flat.messages.size()),
@@ -55,7 +54,7 @@ class TapeWriter {
     tape_.groups = groups;
     tape_.rank_count = flat.rank_count;
     tape_.last = trash_ + 1;
-    find_ways(channels.model, groups);
+    find_ways(channels, groups);
     if (!flat.next_member.empty()) count_collectives();
     for (std::int32_t rank = 0; flat.has_launches && rank < flat.rank_count; ++rank) make_host(rank);
     // Each position that takes time needs one instruction. Messages that wait for several causes need more,
@@ -160,8 +159,8 @@ class TapeWriter {
 
   /// Numbers the routes of messages in the order of their first messages, and adds a link class for each
   /// route to the tape.
-  void find_ways(ChannelModel model, const MicrobatchGroups& groups) {
-    MessageWays ways(model, groups, 2 * index(flat_.rank_count));
+  void find_ways(const ChannelOptions& channels, const MicrobatchGroups& groups) {
+    MessageWays ways(channels, groups, 2 * index(flat_.rank_count));
     link_of_.resize(flat_.messages.size(), 0);
     const auto first = static_cast<std::uint32_t>(tape_.links.size());
     for (std::size_t id = 0; id < flat_.messages.size(); ++id) {
@@ -173,10 +172,11 @@ class TapeWriter {
                                         message.eager);
       link_of_[id] = first + way;
       if (message.eager && message.next_at_receiver != kNone) ways.queue_eager(way);
-      // With blocking channels, both ranks wait for the message at its position in their lists, which reads
-      // its arrival twice more.
-      messages_[id].uses = (message.awaited ? 1 : 0) + (blocking_ ? 2 : 0);
-      if (message.late && !blocking_) ++late_sends_[message.producer].count;
+      // A rank that waits for the message in a group of transfers reads its arrival once more.
+      const bool sender_waits = flat_.is_grouped(message.first);
+      messages_[id].uses =
+          (message.awaited ? 1 : 0) + (sender_waits ? 1 : 0) + (flat_.is_grouped(message.recv) ? 1 : 0);
+      if (message.late && !sender_waits) ++late_sends_[message.producer].count;
     }
     WayRegisters registers = std::move(ways).in_registers(tape_.last + 1);
     tape_.register_count = tape_.last + 1 + registers.queue_count;
@@ -390,7 +390,6 @@ class TapeWriter {
   }
 
   const FlatProgram& flat_;
-  bool blocking_;
   bool some_eager_;  // true if messages may be eager
   Register trash_;   // register that is written but never read
   std::vector<Message> messages_;

@@ -142,8 +142,9 @@ void note_instructions(const Tape& tape, const TapeCosts& costs, const FlatProgr
 
 /// Stores in `times` the times of a rank's positions that have no instruction. A leaf gets the times of its
 /// group. A RESHARD takes no time and happens at the rank's current time.
-void note_passed(const FlatProgram& flat, std::int32_t rank, bool blocking, ProgramTimes& times) {
+void note_passed(const FlatProgram& flat, std::int32_t rank, ProgramTimes& times) {
   Ns clock = 0;
+  Ns end_of_group = 0;  // the latest end of the transfers in the current group
   const std::size_t end = index(flat.rank_begin[index(rank) + 1]);
   for (std::size_t p = index(flat.rank_begin[index(rank)]); p < end; ++p) {
     switch (flat.ops[p]) {
@@ -160,10 +161,12 @@ void note_passed(const FlatProgram& flat, std::int32_t rank, bool blocking, Prog
         break;
       case FlatOp::send:
       case FlatOp::recv:
-        // With blocking channels, the rank waits for this message here, so a later RESHARD comes after its
-        // end.
-        if (!blocking) break;
-        [[fallthrough]];
+        // The rank waits for a group at its end, so a RESHARD after the group comes after all its messages.
+        if (!flat.is_grouped(static_cast<std::int32_t>(p))) break;
+        end_of_group = std::max(end_of_group, times.message_end[index(flat.message[p])]);
+        if (p + 1 == end || flat.transfer_group[p + 1] != flat.transfer_group[p])
+          clock = std::max(clock, end_of_group);
+        break;
       case FlatOp::barrier:
         clock = std::max(clock, times.message_end[index(flat.message[p])]);
         break;
@@ -233,12 +236,10 @@ std::vector<InstructionTimes> instruction_times(const Tape& tape, const TapeCost
   return times;
 }
 
-ProgramTimes times_of(const Tape& tape, const TapeCosts& costs, const FlatProgram& flat,
-                      const ChannelOptions& channels) {
+ProgramTimes times_of(const Tape& tape, const TapeCosts& costs, const FlatProgram& flat) {
   ProgramTimes times = empty_times(flat);
   note_instructions(tape, costs, flat, times);
-  for (std::int32_t rank = 0; rank < flat.rank_count; ++rank)
-    note_passed(flat, rank, channels.blocking, times);
+  for (std::int32_t rank = 0; rank < flat.rank_count; ++rank) note_passed(flat, rank, times);
   return times;
 }
 

@@ -72,8 +72,7 @@ std::vector<InstructionTimes> instruction_times(const Tape& tape, const TapeCost
 
 /// Returns the start and the end of each action and message. They equal the times of walk(). `tape` must be
 /// compiled from `flat` and `channels`.
-ProgramTimes times_of(const Tape& tape, const TapeCosts& costs, const FlatProgram& flat,
-                      const ChannelOptions& channels);
+ProgramTimes times_of(const Tape& tape, const TapeCosts& costs, const FlatProgram& flat);
 
 /// The compute times of one rank in a pass.
 struct ComputeTimes {

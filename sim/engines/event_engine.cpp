@@ -38,7 +38,7 @@ namespace {
 constexpr Ns kUnknown = -1;
 
 /// A position of a rank's list that the event engine processes. Leaves are not steps, and transfers are steps
-/// only if channels block.
+/// only if they are in a group. The steps of a group of transfers are contiguous.
 struct EventStep {
   Ns duration_ns = 0;  // duration of a compute action
   Ns start_ns = 0;
@@ -72,17 +72,17 @@ struct EventState {
 };
 
 /// Returns the state before the first event. The flow classes are numbers that `network` assigns.
-EventState event_state(const FlatProgram& flat, const WalkDurations& durations, bool blocking,
-                       FlowNetwork& network);
+EventState event_state(const FlatProgram& flat, const WalkDurations& durations, FlowNetwork& network);
 
 /// Returns the times of all actions and messages after a run.
 ProgramTimes times_of(const EventState& state, const FlatProgram& flat);
 
 /// Returns true for positions that advance() must process. The later actions of an overlapped group (leaves)
-/// run with the first action of the group. A transfer that does not block starts at the end of a compute
-/// action (first_send), or at the start of the run.
-bool is_step(FlatOp op, bool blocking) {
-  return op != FlatOp::leaf && (blocking || (op != FlatOp::send && op != FlatOp::recv));
+/// run with the first action of the group. A transfer outside of groups starts at the end of a compute action
+/// (first_send), or at the start of the run.
+bool is_step(const FlatProgram& flat, std::int32_t position) {
+  const FlatOp op = flat.ops[index(position)];
+  return op != FlatOp::leaf && (flat.is_grouped(position) || (op != FlatOp::send && op != FlatOp::recv));
 }
 
 EventStep step_of(const FlatProgram& flat, const WalkDurations& durations, std::int32_t position) {
@@ -109,32 +109,31 @@ EventMessage message_of(const FlatMessage& message, Ns latency_ns, FlowNetwork& 
           .to_rank = message.to_rank};
 }
 
-/// Links the transfers to the compute actions that produce them.
+/// Links the transfers outside of groups to the compute actions that produce them.
 void join_sends(EventState& state, const FlatProgram& flat) {
   std::vector<std::int32_t> first_send(flat.ops.size(), kNone);
   for (std::size_t id = 0; id < flat.messages.size(); ++id) {
     const std::int32_t producer = flat.messages[id].producer;
-    if (producer == kNone) continue;
+    if (producer == kNone || flat.is_grouped(flat.messages[id].first)) continue;
     state.messages[id].next_send = std::exchange(first_send[index(producer)], static_cast<std::int32_t>(id));
   }
   for (EventStep& step : state.steps) step.first_send = first_send[index(step.position)];
 }
 
-EventState event_state(const FlatProgram& flat, const WalkDurations& durations, bool blocking,
-                       FlowNetwork& network) {
+EventState event_state(const FlatProgram& flat, const WalkDurations& durations, FlowNetwork& network) {
   EventState state;
   state.steps.reserve(flat.ops.size());
   for (std::int32_t rank = 0; rank < flat.rank_count; ++rank) {
     state.rank_begin.push_back(static_cast<std::int32_t>(state.steps.size()));
     for (std::int32_t p = flat.rank_begin[index(rank)]; p < flat.rank_begin[index(rank) + 1]; ++p) {
-      if (is_step(flat.ops[index(p)], blocking)) state.steps.push_back(step_of(flat, durations, p));
+      if (is_step(flat, p)) state.steps.push_back(step_of(flat, durations, p));
     }
   }
   state.rank_begin.push_back(static_cast<std::int32_t>(state.steps.size()));
   state.messages.reserve(flat.messages.size());
   for (std::size_t id = 0; id < flat.messages.size(); ++id)
     state.messages.push_back(message_of(flat.messages[id], durations.latency[id], network));
-  if (!blocking) join_sends(state, flat);
+  join_sends(state, flat);
   return state;
 }
 
@@ -181,11 +180,12 @@ class EventSimulator {
  public:
   EventSimulator(const Experiment& experiment, const FlatProgram& flat, const WalkDurations& durations)
       : flat_(flat),
-        blocking_(experiment.channels.blocking),
+        has_groups_(!flat.transfer_group.empty()),
         network_(experiment.cluster),
-        state_(event_state(flat, durations, blocking_, network_)),
+        state_(event_state(flat, durations, network_)),
         cursor_(state_.rank_begin.begin(), state_.rank_begin.end() - 1),
         stands_at_(index(flat.rank_count), kNone),
+        posted_(index(flat.rank_count), kNone),
         rings_(experiment),
         launch_ns_(durations.launch) {
     if (flat.has_launches) post_launches();
@@ -193,7 +193,7 @@ class EventSimulator {
 
   /// Returns the times, or nothing if the program hangs.
   std::optional<ProgramTimes> run() {
-    if (!blocking_) post_transfers();
+    post_transfers();
     for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) advance(rank);
     for (std::int32_t rank = 0; flat_.has_launches && rank < flat_.rank_count; ++rank) go_on(rank);
     while (take_next()) {
@@ -205,15 +205,16 @@ class EventSimulator {
  private:
   EventMessage& message(std::int32_t id) { return state_.messages[index(id)]; }
 
-  /// Posts the RECVs of all transfers, because all RECVs are posted at the start. A SEND is posted when its
-  /// producer ends.
+  /// Posts the RECVs outside of groups, because they are all posted at the start. A SEND is posted when its
+  /// producer ends. The transfers of a group are posted when the rank reaches the group.
   void post_transfers() {
     for (std::size_t id = 0; id < flat_.messages.size(); ++id) {
       const FlatMessage& transfer = flat_.messages[id];
       if (transfer.recv == kNone) continue;
       // A SEND without a producer is posted at the start. An eager message does not wait for its RECV.
-      if (transfer.producer == kNone) settle(static_cast<std::int32_t>(id));
-      if (!transfer.eager) settle(static_cast<std::int32_t>(id));
+      if (transfer.producer == kNone && !flat_.is_grouped(transfer.first))
+        settle(static_cast<std::int32_t>(id));
+      if (!transfer.eager && !flat_.is_grouped(transfer.recv)) settle(static_cast<std::int32_t>(id));
     }
   }
 
@@ -286,11 +287,8 @@ class EventSimulator {
   /// Starts the host's next launch if it may start.
   void go_on(std::int32_t rank) {
     Host& host = hosts_[index(rank)];
-    const auto is_launched = [](FlatOp op) {
-      return op != FlatOp::leaf && op != FlatOp::reshard && op != FlatOp::barrier;
-    };
     const std::int32_t end = flat_.rank_begin[index(rank) + 1];
-    while (host.at < end && !is_launched(flat_.ops[index(host.at)])) ++host.at;
+    while (host.at < end && !is_launched_alone(host.at)) ++host.at;
     if (host.at == end) return;
     // If the host is `most_ahead` compute actions ahead of the device, it waits until end_compute() calls
     // this function again. Otherwise the launch takes time, and launch() increments `at` at its end.
@@ -299,10 +297,25 @@ class EventSimulator {
     if (!host.stands) events_.push({now_ + launch_ns_, sequence_++, flat_.rank_count + rank});
   }
 
+  /// Returns true if the host launches the action at a position. A group of transfers is launched at its
+  /// first position.
+  bool is_launched_alone(std::int32_t position) const {
+    const FlatOp op = flat_.ops[index(position)];
+    if (op == FlatOp::leaf || op == FlatOp::reshard || op == FlatOp::barrier) return false;
+    return op == FlatOp::collective || !flat_.is_grouped(position) ||
+           flat_.transfer_group[index(position)] == position;
+  }
+
   void launch(std::int32_t rank) {
     Host& host = hosts_[index(rank)];
     const std::int32_t position = host.at++;
-    if (launch_lets_start(position)) settle(flat_.message[index(position)]);
+    const bool opens_group = flat_.ops[index(position)] != FlatOp::collective && flat_.is_grouped(position);
+    const std::int32_t end = opens_group ? flat_.transfer_group_end(position) : position + 1;
+    for (std::int32_t p = position; p < end; ++p) {
+      // Collectives between the transfers of a group have launches of their own.
+      if (opens_group && flat_.ops[index(p)] == FlatOp::collective) continue;
+      if (launch_lets_start(p)) settle(flat_.message[index(p)]);
+    }
     if (flat_.ops[index(position)] == FlatOp::compute) {
       ++host.launched;
       if (std::exchange(host.is_awaited, false)) advance(rank);
@@ -327,7 +340,11 @@ class EventSimulator {
     for (; cursor < state_.rank_begin[index(rank) + 1]; ++cursor) {
       EventStep& step = state_.steps[index(cursor)];
       if (step.op == FlatOp::compute) return begin_compute(rank, step);
-      if (!pass(rank, step)) return;
+      if (has_groups_ && flat_.is_grouped(step.position)) {
+        if (!pass_group(rank, cursor)) return;
+      } else if (!pass(rank, step)) {
+        return;
+      }
     }
   }
 
@@ -352,7 +369,40 @@ class EventSimulator {
     schedule_end(start + step.duration_ns, rank);
   }
 
-  /// Passes a step that is not a compute action. Returns false if the rank must wait at it.
+  /// Passes the group of transfers whose first step is `cursor`, and leaves `cursor` at its last step.
+  /// Returns false if the rank must wait in the group.
+  bool pass_group(std::int32_t rank, std::int32_t& cursor) {
+    const std::int32_t group = state_.steps[index(cursor)].position;
+    std::int32_t end = cursor + 1;
+    while (end < state_.rank_begin[index(rank) + 1] &&
+           flat_.transfer_group[index(state_.steps[index(end)].position)] == group) {
+      ++end;
+    }
+    // If the rank already waits in this group, the group has been posted.
+    if (std::exchange(posted_[index(rank)], group) != group) post_group(cursor, end);
+    for (std::int32_t s = cursor; s < end; ++s) {
+      const EventStep& step = state_.steps[index(s)];
+      if (step.op != FlatOp::send && step.op != FlatOp::recv) continue;
+      stands_at_[index(rank)] = step.message;
+      if (message(step.message).end_ns == kUnknown) return false;
+    }
+    cursor = end - 1;
+    return true;
+  }
+
+  void post_group(std::int32_t begin, std::int32_t end) {
+    for (std::int32_t s = begin; s < end; ++s) {
+      EventStep& step = state_.steps[index(s)];
+      if (step.op == FlatOp::reshard) {
+        step.start_ns = now_;
+        continue;
+      }
+      if (step.op != FlatOp::recv || !flat_.messages[index(step.message)].eager) settle(step.message);
+    }
+  }
+
+  /// Passes a step that is neither a compute action nor a transfer. Returns false if the rank must wait at
+  /// it.
   bool pass(std::int32_t rank, EventStep& step) {
     if (step.op == FlatOp::reshard) {
       step.start_ns = now_;
@@ -361,8 +411,7 @@ class EventSimulator {
     // If the rank has already waited at this step, settle() has already been called for the rank's end of the
     // message.
     const bool again = stands_at_[index(rank)] == step.message;
-    const bool needs_this_end = step.op != FlatOp::recv || !flat_.messages[index(step.message)].eager;
-    if (!again && needs_this_end) settle(step.message);
+    if (!again) settle(step.message);
     if (step.op == FlatOp::collective) return true;
     stands_at_[index(rank)] = step.message;
     return message(step.message).end_ns != kUnknown;
@@ -449,10 +498,11 @@ class EventSimulator {
     if (ended.next_at_receiver != kNone) settle(ended.next_at_receiver);
   }
 
-  /// Sets the arrival of a transfer. If channels do not block, only compute actions wait for the transfer.
-  /// They can compute their starts from an arrival in the future, so no event is needed.
+  /// Sets the arrival of a transfer. Outside of groups, only compute actions wait for the transfer. They can
+  /// compute their starts from an arrival in the future, so no event is needed.
   void end_transfer(std::int32_t id, Ns arrival) {
-    if (blocking_) {
+    if (has_groups_ && (flat_.is_grouped(flat_.messages[index(id)].first) ||
+                        flat_.is_grouped(flat_.messages[index(id)].recv))) {
       schedule_arrival(arrival, id);
       return;
     }
@@ -481,7 +531,7 @@ class EventSimulator {
   }
 
   const FlatProgram& flat_;
-  bool blocking_;
+  bool has_groups_;  // true if ranks wait for transfers
   FlowNetwork network_;
   EventState state_;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
@@ -489,6 +539,7 @@ class EventSimulator {
   Ns now_ = 0;
   std::vector<std::int32_t> cursor_;     // for each rank, the step that is next or is being computed
   std::vector<std::int32_t> stands_at_;  // for each rank, the message that it waits for, or kNone
+  std::vector<std::int32_t> posted_;  // for each rank, the group of transfers that it posted last, or kNone
   CollectiveRings rings_;
   std::unordered_map<std::int32_t, std::size_t> phase_of_;  // phase of each collective in progress; key:
                                                             // message

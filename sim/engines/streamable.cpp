@@ -89,7 +89,8 @@ bool has_bytes(const EdgeCost& edge) { return edge.activation > 0 || edge.gradie
 std::optional<std::string> not_streamed(const Experiment& experiment, std::span<const ActionLoops> lists) {
   const Program& program = experiment.program;
   const ChannelOptions& channels = experiment.channels;
-  if (channels.blocking) return "blocking channels";
+  if (channels.blocking == Blocking::each) return "blocking channels";
+  if (channels.blocking == Blocking::batched) return "transfers in groups";
   if (channels.capacity > 0) return "channels of a capacity";
   if (channels.eager_bytes > 0) return "eager messages";
   if (channels.launch_order) return "a launch order";

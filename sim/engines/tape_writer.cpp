@@ -89,8 +89,8 @@ std::uint32_t TapeClasses::link_of_further(Register a) {
 // eager messages, this queue has its own register. The eager messages do not wait for the messages that the
 // rank sends.
 
-MessageWays::MessageWays(ChannelModel model, const MicrobatchGroups& groups, std::size_t ways)
-    : model_(model), groups_(groups) {
+MessageWays::MessageWays(const ChannelOptions& channels, const MicrobatchGroups& groups, std::size_t ways)
+    : channels_(channels), groups_(groups) {
   transfers_.reserve(ways);
   ways_.reserve(ways);
   queues_.reserve(2 * ways);
@@ -121,7 +121,7 @@ void MessageWays::add_way(const TransferClass& message, bool eager) {
 
 std::uint32_t MessageWays::queue_at(std::int32_t rank, const MessageEnd& end) {
   const auto [queue, is_new] = queue_numbers_.of(
-      {static_cast<std::uint32_t>(rank), static_cast<std::uint32_t>(queue_of(model_, end))});
+      {static_cast<std::uint32_t>(rank), static_cast<std::uint32_t>(queue_of(channels_, end))});
   if (is_new) queues_.push_back({.stands_for = queue});
   return queue;
 }

@@ -205,7 +205,7 @@ struct WayRegisters {
 class MessageWays {
  public:
   /// Creates an object without routes. `ways` is the expected number of routes.
-  MessageWays(ChannelModel model, const MicrobatchGroups& groups, std::size_t ways);
+  MessageWays(const ChannelOptions& channels, const MicrobatchGroups& groups, std::size_t ways);
 
   /// Returns the number of the message's route in constant time.
   std::uint32_t of(const TransferClass& message, bool eager) {
@@ -257,7 +257,7 @@ class MessageWays {
   void pair_queues();
   void note(std::uint32_t queue, std::uint32_t across);
 
-  ChannelModel model_;
+  ChannelOptions channels_;
   MicrobatchGroups groups_;
   std::vector<TransferClass> transfers_;
   std::vector<Way> ways_;

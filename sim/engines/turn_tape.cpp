@@ -153,7 +153,7 @@ class TurnTapeWriter {
         handed_(handed),
         trash_(static_cast<Register>(program.rank_count())),
         link_of_edge_(handed.way_count(), kSeveralLinks),
-        ways_(model, groups, handed.way_count()),
+        ways_(ChannelOptions{.model = model}, groups, handed.way_count()),
         ends_(program.rank_count()),
         classes_(groups, program.rank_count(), tape()) {
     tape().groups = groups;
@@ -374,7 +374,7 @@ class TurnTapeWriter {
 
 std::optional<TurnTape> compile_turns(const Program& program, const ChannelOptions& channels,
                                       const MicrobatchGroups& groups) {
-  const bool is_plain = !channels.blocking && channels.capacity == 0 && channels.eager_bytes == 0;
+  const bool is_plain = !channels.waits() && channels.capacity == 0 && channels.eager_bytes == 0;
   if (!is_plain || program.iterations > 1) return std::nullopt;
   ListHeads lists(program);
   HandedRegisters handed(program);

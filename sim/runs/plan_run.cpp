@@ -109,7 +109,8 @@ Reason against_turns(PlanFacts& facts) {
   if (auto reason = against_lists(facts)) return reason;
   if (experiment.pipeline_size == 0) return "a program file";
   if (program.iterations > 1) return "iterations of a pass";
-  if (channels.blocking) return "blocking channels";
+  if (channels.blocking == Blocking::each) return "blocking channels";
+  if (channels.blocking == Blocking::batched) return "transfers in groups";
   if (channels.launch_order) return "a launch order";
   if (channels.capacity > 0) return "channels of a capacity";
   if (channels.eager_bytes > 0) return "eager messages";

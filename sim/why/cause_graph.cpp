@@ -94,10 +94,15 @@ class GraphWriter {
   void wait(std::int32_t rank, std::int32_t message) {
     std::vector<Moment>& clock = clocks_[index(rank)];
     // A message that the rank's clock has started ends after the clock's earlier moments. The receiver does
-    // not start an eager message.
+    // not start an eager message. The ends of other messages of the same group stay in the clock.
     const FlatMessage& what = flat_.messages[index(message)];
-    if (!what.eager || what.from_rank == rank) clock.clear();
-    clock.push_back(end_of(graph_.of_message[index(message)]));
+    const CauseNode node = graph_.of_message[index(message)];
+    const auto inputs =
+        std::span(graph_.inputs)
+            .subspan(graph_.first_input[node], graph_.first_input[node + 1] - graph_.first_input[node]);
+    if (!what.eager || what.from_rank == rank)
+      std::erase_if(clock, [&](Moment moment) { return std::ranges::binary_search(inputs, moment); });
+    clock.push_back(end_of(node));
   }
 
   void launch(std::int32_t rank, std::int32_t position) {

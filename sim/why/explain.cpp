@@ -83,7 +83,7 @@ std::vector<BillLine> rule_lines(const CausedRun& run, const CostTable& costs) {
   Program program = run.program;
   ChannelOptions channels = run.channels;
   const bool has_barrier = program.barrier && program.iterations > 1;
-  if (!has_barrier && !channels.blocking && channels.capacity == 0) return lines;
+  if (!has_barrier && !channels.waits() && channels.capacity == 0) return lines;
   Ns with = ideal_makespan(run, program, channels, costs);
   const auto take_away = [&](const char* rule) {
     const Ns without = ideal_makespan(run, program, channels, costs);
@@ -94,8 +94,8 @@ std::vector<BillLine> rule_lines(const CausedRun& run, const CostTable& costs) {
     program.barrier = false;
     take_away("barrier");
   }
-  if (channels.blocking) {
-    channels.blocking = false;
+  if (channels.waits()) {
+    channels.blocking = Blocking::none;
     take_away("blocking");
   }
   if (channels.capacity > 0) {

@@ -271,12 +271,14 @@ TEST(Numbers, EveryChannelModelCarriesThem) {
   int ran = 0;
   for (const ChannelModel model : kChannelModels) {
     for (const ChannelOptions& channels :
-         {ChannelOptions{.model = model}, ChannelOptions{.model = model, .blocking = true},
+         {ChannelOptions{.model = model}, ChannelOptions{.model = model, .blocking = Blocking::each},
+          ChannelOptions{.model = model, .blocking = Blocking::batched},
           ChannelOptions{.model = model, .capacity = 1}, ChannelOptions{.model = model, .eager_bytes = 64}}) {
       for (const char* name : {"gpipe", "1f1b", "interleaved", "zb-h1"}) {
-        const Program program = lowered(*generate(name, {.stages = 4, .microbatches = 8}));
+        const Program program = *lower(*generate(name, {.stages = 4, .microbatches = 8}), channels);
         if (find_hang(program, channels, free_costs(program, 8))) continue;
-        SCOPED_TRACE(testing::Message() << name << " " << to_text(model) << channels.blocking);
+        SCOPED_TRACE(testing::Message()
+                     << name << " " << to_text(model) << blocking_suffix(channels.blocking));
         expect_exact(program, on_all_ranks(program, echo::train_by_minibatch(program.stage_count(), 8, 1)),
                      channels, 8);
         ++ran;

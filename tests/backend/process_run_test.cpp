@@ -94,7 +94,7 @@ TEST(ProcessRun, WhatSocketsCannotDoIsRefused) {
     const auto result = run_on_processes(experiment, free_links, {}, OccupyFamily(experiment, {}), {});
     return !result && result.error().kind == ErrorKind::check_failed ? result.error().message : "accepted";
   };
-  EXPECT_EQ(refusal_of({.blocking = true}),
+  EXPECT_EQ(refusal_of({.blocking = Blocking::each}),
             "the sockets transport has no blocking channels; leave that out, or take cpu-thread");
   EXPECT_EQ(refusal_of({.capacity = 2}),
             "the sockets transport has no bounded channels (capacity); leave that out, or take cpu-thread");

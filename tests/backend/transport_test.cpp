@@ -156,7 +156,7 @@ TEST(ThreadLinks, BlockingRanksWaitForEachTransfer) {
   Experiment experiment = two_stages(0);
   const Timeline ahead = timed(experiment);
   EXPECT_LT(span_of(ahead, "0F1").start_ns, span_of(ahead, "0SEND_F0").end_ns);
-  experiment.channels.blocking = true;
+  experiment.channels.blocking = Blocking::each;
   ASSERT_FALSE(find_hang(experiment.program, experiment.channels, experiment.costs));
   const Timeline blocked = timed(experiment);
   EXPECT_GE(span_of(blocked, "0F1").start_ns, span_of(blocked, "0SEND_F0").end_ns);

@@ -70,7 +70,7 @@ TEST(CudaLocal, WhatCopiesOnStreamsCannotDoIsRefused) {
     const auto result = run(experiment);
     return !result && result.error().kind == ErrorKind::check_failed ? result.error().message : "accepted";
   };
-  EXPECT_EQ(refusal_of({.blocking = true}),
+  EXPECT_EQ(refusal_of({.blocking = Blocking::each}),
             "the cuda-streams transport has no blocking channels; leave that out, or take cpu-thread");
   EXPECT_EQ(
       refusal_of({.capacity = 2}),

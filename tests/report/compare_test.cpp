@@ -199,7 +199,7 @@ TEST(Compare, OtherProgramsAndOtherChannelsAreRefused) {
 
 TEST(Compare, OtherRulesOfTransfersAreRefused) {
   Result other = kMeasured;
-  other.transfers = {.blocking = true, .capacity = 2, .eager_bytes = 4096};
+  other.transfers = {.blocking = Blocking::each, .capacity = 2, .eager_bytes = 4096};
   EXPECT_EQ(compare_results(kPredicted, other, {}).error().message,
             "the results have different rules of transfers: not blocking, unlimited capacity, none eager in "
             "the prediction, blocking, capacity 2, eager below 4096 B in the measurement; predict again with "

@@ -188,7 +188,7 @@ Result result_of(const Timeline& timeline, const Shape& shape) {
   result.scenario = "vgg16.yaml";
   result.engine = "cpu-thread";
   result.channel = "pair";
-  result.transfers = {.blocking = true, .capacity = 2, .eager_bytes = 4096};
+  result.transfers = {.blocking = Blocking::each, .capacity = 2, .eager_bytes = 4096};
   result.makespan_ns = timeline.makespan_ns;
   result.program = {.schedule = "1f1b",
                     .ranks = shape.ranks,

@@ -254,7 +254,8 @@ TEST(LoadSchedule, TakesTheChannels) {
       read_scenario("schedule: {name: gpipe, channel: pair, blocking: yes, capacity: 2, eager: 64 KiB}");
   EXPECT_EQ(
       scenario.channels,
-      (ChannelOptions{.model = ChannelModel::pair, .blocking = true, .capacity = 2, .eager_bytes = 65536}));
+      (ChannelOptions{
+          .model = ChannelModel::pair, .blocking = Blocking::each, .capacity = 2, .eager_bytes = 65536}));
   EXPECT_EQ(read_scenario("schedule: {name: gpipe, capacity: unlimited}").channels, ChannelOptions{});
 }
 

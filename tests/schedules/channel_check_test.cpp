@@ -44,7 +44,7 @@ Program naively_lowered_1f1b() {
   return *program;
 }
 
-std::vector<std::string> hanging_models(const Program& program, bool blocking) {
+std::vector<std::string> hanging_models(const Program& program, Blocking blocking) {
   std::vector<std::string> models;
   for (const ChannelModel model : kChannelModels) {
     if (find_hang(program, {.model = model, .blocking = blocking}, unit_costs(program)))
@@ -54,7 +54,7 @@ std::vector<std::string> hanging_models(const Program& program, bool blocking) {
 }
 
 TEST(ChannelCheck, NaivelyLowered1F1BHangsWhereSendsAndReceivesShareAQueue) {
-  EXPECT_THAT(hanging_models(naively_lowered_1f1b(), false), testing::ElementsAre("rank", "pair"));
+  EXPECT_THAT(hanging_models(naively_lowered_1f1b(), Blocking::none), testing::ElementsAre("rank", "pair"));
 }
 
 TEST(ChannelCheck, BlockingSendsHangEverywhere) {
@@ -71,7 +71,7 @@ TEST(ChannelCheck, OurLoweringHangsNowhere) {
 TEST(ChannelCheck, TheWeakestSafeChannelOfTheNaiveOneIsADirectionOfItsOwn) {
   const Program program = naively_lowered_1f1b();
   EXPECT_EQ(weakest_safe_channel(program, {}, unit_costs(program)), ChannelModel::direction);
-  EXPECT_EQ(weakest_safe_channel(program, {.blocking = true}, unit_costs(program)), std::nullopt);
+  EXPECT_EQ(weakest_safe_channel(program, {.blocking = Blocking::each}, unit_costs(program)), std::nullopt);
 }
 
 TEST(ChannelCheck, NamesTheShortestCycleByRankPositionAndAction) {
@@ -107,7 +107,7 @@ TEST(ChannelCheck, AStalledWalkIsExplainedAsItIs) {
 
 TEST(ChannelCheck, NobodyWaitsForALaterActionOfItsOwnRank) {
   for (const ChannelModel model : kChannelModels) {
-    for (const bool blocking : {false, true}) {
+    for (const Blocking blocking : {Blocking::none, Blocking::each, Blocking::batched}) {
       const Program program = naively_lowered_1f1b();
       const auto hang = find_hang(program, {.model = model, .blocking = blocking}, unit_costs(program));
       if (!hang) continue;
@@ -201,7 +201,7 @@ TEST(ChannelCheck, CollectivesTakePartInTheCheck) {
 
 TEST(ChannelCheck, OneRankNeverHangs) {
   const Program program = *lower(*generate("gpipe", {.stages = 1, .microbatches = 4}));
-  EXPECT_EQ(weakest_safe_channel(program, {.blocking = true, .capacity = 1}, unit_costs(program)),
+  EXPECT_EQ(weakest_safe_channel(program, {.blocking = Blocking::each, .capacity = 1}, unit_costs(program)),
             ChannelModel::rank);
 }
 
@@ -232,7 +232,7 @@ TEST(ChannelCheck, AgreesWithAllPublishedVerdicts) {
     ASSERT_TRUE(program) << program.error();
     for (const auto& [key, verdict] : test_case.at("verdict").items()) {
       const std::string model = key.substr(0, key.find('/'));
-      const bool blocking = key.ends_with("/sync");
+      const Blocking blocking = key.ends_with("/sync") ? Blocking::each : Blocking::none;
       const bool hangs = find_hang(*program, {.model = model_of_reference(model), .blocking = blocking},
                                    unit_costs(*program))
                              .has_value();

@@ -136,7 +136,7 @@ TEST_P(Conformance, NeverHangsAfterLoweringUnderAnyChannelModel) {
     const auto valid = validate(*lowered);
     EXPECT_TRUE(valid) << valid.error();
     for (const ChannelModel model : kChannelModels) {
-      for (const bool blocking : {false, true}) {
+      for (const Blocking blocking : {Blocking::none, Blocking::each, Blocking::batched}) {
         const auto hang = find_hang(*lowered, {.model = model, .blocking = blocking}, unit_costs(*lowered));
         EXPECT_FALSE(hang) << hang->message;
       }

@@ -365,7 +365,7 @@ TEST(Counterexample, OfAnyFaultFailsAlikeAndIsMinimal) {
     const Program program = random_program();
     const ChannelOptions channels{
         .model = *rc::gen::elementOf(std::vector(kChannelModels.begin(), kChannelModels.end())),
-        .blocking = *rc::gen::arbitrary<bool>()};
+        .blocking = *rc::gen::element(Blocking::none, Blocking::each)};
     const CostTable costs = unit_costs(program);
     const auto fault = fault_of(program, channels, costs);
     RC_PRE(fault.has_value());

@@ -127,8 +127,8 @@ TEST(LaunchOrder, AddsNothingToBlockingChannels) {
       "blocking.psched");
   ASSERT_TRUE(program) << program.error();
   EXPECT_TRUE(hang_of(*program, kOrdered));
-  EXPECT_FALSE(hang_of(*program, {.blocking = true}));
-  EXPECT_FALSE(hang_of(*program, {.blocking = true, .launch_order = true}));
+  EXPECT_FALSE(hang_of(*program, {.blocking = Blocking::each}));
+  EXPECT_FALSE(hang_of(*program, {.blocking = Blocking::each, .launch_order = true}));
 }
 
 TEST(LaunchOrder, NoScheduleOfTheTableHangs) {
@@ -191,7 +191,7 @@ TEST(DeferReceives, SavesTheWaitOfBlockingReceivesPostedTooEarly) {
   const Program early = receives_first();
   const CostTable costs = uniform_costs(early, {.forward_ns = 10, .backward_ns = 20});
   Experiment experiment = experiment_of(early, costs, uniform_links(2, 1e9, 5));
-  experiment.channels.blocking = true;
+  experiment.channels.blocking = Blocking::each;
   const Ns before = makespan_ns(experiment);
   experiment.program = defer_receives(early, experiment.channels, costs);
   EXPECT_LT(makespan_ns(experiment), before);
@@ -217,7 +217,7 @@ TEST(DeferReceives, HangsNowhereAndStaysValidForEverySchedule) {
       ++taken;
       const Program lowered = *lower(*program);
       for (const ChannelModel model : kChannelModels) {
-        for (const bool blocking : {false, true}) {
+        for (const Blocking blocking : {Blocking::none, Blocking::each, Blocking::batched}) {
           const ChannelOptions channels = {.model = model, .blocking = blocking};
           const Program late = defer_receives(lowered, channels, unit_costs(lowered));
           SCOPED_TRACE(testing::Message() << schedule.name << " K=" << stages << " " << to_text(model));

@@ -99,7 +99,8 @@ TEST(PipelineReplicas, AreValidAndHangNowhere) {
       const auto lowered = lower(*program);
       ASSERT_TRUE(lowered) << lowered.error();
       for (const ChannelModel model : kChannelModels) {
-        const auto hang = find_hang(*lowered, {.model = model, .blocking = true}, unit_costs(*lowered));
+        const auto hang =
+            find_hang(*lowered, {.model = model, .blocking = Blocking::each}, unit_costs(*lowered));
         EXPECT_FALSE(hang) << hang->message;
       }
     }

@@ -80,7 +80,7 @@ void expect_sound(const std::string& schedule, const Shape& shape) {
   ASSERT_TRUE(lowered) << lowered.error();
   const CostTable costs = shape.costs.value_or(unit_costs(*program));
   for (const ChannelModel model : kChannelModels) {
-    const auto hang = find_hang(*lowered, {.model = model, .blocking = true}, costs);
+    const auto hang = find_hang(*lowered, {.model = model, .blocking = Blocking::each}, costs);
     EXPECT_FALSE(hang) << hang->message;
   }
   expect_claim_holds(*find_schedule(schedule), shape, experiment_of(*program, costs, free_links(*program)));

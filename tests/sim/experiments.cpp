@@ -128,7 +128,8 @@ namespace {
 
 class RandomProgram {
  public:
-  explicit RandomProgram(std::uint32_t seed, const RandomSizes& most = {}) : random_(seed), most_(most) {}
+  explicit RandomProgram(std::uint32_t seed, const RandomSizes& most = {})
+      : waiting_(seed % 2 == 0 ? Blocking::batched : Blocking::each), random_(seed), most_(most) {}
 
   Experiment experiment() {
     for (;;) {
@@ -294,11 +295,12 @@ class RandomProgram {
 
   ChannelOptions channels() {
     return {.model = kChannelModels[static_cast<std::size_t>(pick(0, 4))],
-            .blocking = chance(20),
+            .blocking = chance(20) ? waiting_ : Blocking::none,
             .capacity = chance(30) ? pick(1, 3) : 0,
             .eager_bytes = chance(30) ? pick(1, 50) : 0};
   }
 
+  Blocking waiting_;  // the way in which ranks wait for transfers, if they do
   std::mt19937 random_;
   RandomSizes most_;
 };

@@ -122,11 +122,12 @@ TEST(Figures, NeedNoTimelineOnAnyGeneratorAndChannel) {
       Experiment experiment =
           experiment_of(*program, heavy_costs(*program), uniform_links(program->rank_count(), 1e9, 7));
       for (const ChannelModel model : kChannelModels) {
-        for (const bool blocking : {false, true}) {
-          experiment.channels = {.model = model, .blocking = blocking, .capacity = blocking ? 0 : 1};
+        for (const Blocking blocking : {Blocking::none, Blocking::each, Blocking::batched}) {
+          experiment.channels = {
+              .model = model, .blocking = blocking, .capacity = blocking == Blocking::none ? 1 : 0};
           if (find_hang(experiment.program, experiment.channels, experiment.costs)) continue;
           SCOPED_TRACE(testing::Message() << schedule.name << " M=" << microbatches << " " << to_text(model)
-                                          << (blocking ? " blocking" : ""));
+                                          << blocking_suffix(blocking));
           expect_figures(experiment, Engine::critical_path);
           ASSERT_FALSE(HasFailure());
           ++compared;

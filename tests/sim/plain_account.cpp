@@ -152,6 +152,8 @@ class PlainAccount {
 
   /// Returns the instants after which a rank continues at position `p` of its list.
   std::vector<Instant> clock(std::int32_t p, std::int32_t rank) {
+    // A rank reaches all positions of a group of transfers when it reaches the first one.
+    if (flat_.is_grouped(p)) p = flat_.transfer_group[index(p)];
     if (p == flat_.rank_begin[index(rank)]) return {};
     const std::int32_t before = p - 1;
     const std::int32_t id = flat_.message[index(before)];
@@ -162,14 +164,7 @@ class PlainAccount {
         return {message_end(id)};
       case FlatOp::send:
       case FlatOp::recv:
-        if (channels_.blocking) {
-          // The rank has brought the message to its start, unless it receives an eager one.
-          const bool started_here =
-              !flat_.messages[index(id)].eager || flat_.ops[index(before)] == FlatOp::send;
-          std::vector<Instant> after = started_here ? std::vector<Instant>{} : clock(before, rank);
-          after.push_back(message_end(id));
-          return after;
-        }
+        if (channels_.waits()) return after_group(flat_.transfer_group[index(before)], rank);
         break;
       case FlatOp::leaf:
       case FlatOp::collective:
@@ -177,6 +172,23 @@ class PlainAccount {
         break;
     }
     return clock(before, rank);
+  }
+
+  /// Returns the instants after which a rank continues behind a group of transfers.
+  std::vector<Instant> after_group(std::int32_t first, std::int32_t rank) {
+    std::vector<Instant> after;
+    bool started_here = false;
+    for (std::int32_t p = first; p < flat_.transfer_group_end(first); ++p) {
+      const FlatOp op = flat_.ops[index(p)];
+      if (op != FlatOp::send && op != FlatOp::recv) continue;
+      const std::int32_t id = flat_.message[index(p)];
+      // The rank has brought the message to its start, unless it receives an eager one.
+      started_here = started_here || op == FlatOp::send || !flat_.messages[index(id)].eager;
+      after.push_back(message_end(id));
+    }
+    if (started_here) return after;
+    for (const Instant& instant : clock(first, rank)) after.push_back(instant);
+    return after;
   }
 
   Instant end(std::int32_t p) {
@@ -195,8 +207,12 @@ class PlainAccount {
     if (const auto known = launches_.find(p); known != launches_.end()) return known->second;
     const auto is_launched = [&](std::int32_t q) {
       const FlatOp op = flat_.ops[index(q)];
+      const bool is_transfer = op == FlatOp::send || op == FlatOp::recv;
+      if (is_transfer && flat_.is_grouped(q)) return flat_.transfer_group[index(q)] == q;
       return op != FlatOp::leaf && op != FlatOp::reshard && op != FlatOp::barrier;
     };
+    const bool is_transfer = flat_.ops[index(p)] == FlatOp::send || flat_.ops[index(p)] == FlatOp::recv;
+    if (is_transfer && !is_launched(p)) return launched(flat_.transfer_group[index(p)]);
     std::vector<Instant> inputs;
     const std::int32_t begin = flat_.rank_begin[index(rank_of_[index(p)])];
     std::int32_t before = p - 1;
@@ -235,7 +251,7 @@ class PlainAccount {
       for (const std::int32_t other : earlier) inputs.push_back(message_end(other));
       return starts_of_messages_[id] = latest(inputs);
     }
-    if (channels_.blocking) {
+    if (channels_.waits()) {
       add_clock(message.first);
       if (!message.eager) add_clock(message.recv);
     } else if (message.producer != kNone) {
@@ -276,7 +292,7 @@ class PlainAccount {
   bool is_awaited(std::int32_t id) const {
     const FlatMessage& message = flat_.messages[index(id)];
     const bool is_barrier = message.recv == kNone && flat_.ops[index(message.first)] == FlatOp::barrier;
-    if (is_barrier || (message.recv != kNone && channels_.blocking)) return true;
+    if (is_barrier || (message.recv != kNone && channels_.waits())) return true;
     for (std::int32_t p = 0; p < flat_.position_count(); ++p) {
       if (flat_.ops[index(p)] == FlatOp::collective && flat_.message[index(p)] == id &&
           flat_.next_collective[index(p)] != kNone) {

@@ -23,6 +23,7 @@ struct Item {
   std::int32_t position = 0;  // position in the rank's list over all iterations
   std::int32_t iteration = 0;
   std::int32_t group = 0;  // position of the first leaf of its overlapped group
+  std::int32_t batch = 0;  // position of the first transfer of its group of transfers, or its own position
   Action action;
   Ns launched = 0;  // end of the launch by the rank's host
   Ns start = 0;
@@ -57,9 +58,14 @@ class Reference {
     const auto& list = p_.ranks[static_cast<std::size_t>(rank)];
     std::int32_t position = 0;
     for (std::int32_t iteration = 0; iteration < p_.iterations; ++iteration) {
+      const std::size_t first = items_.size();
       for (std::size_t i = 0; i < list.size(); ++i, ++position) {
-        Item item{
-            .rank = rank, .position = position, .iteration = iteration, .group = position, .action = list[i]};
+        Item item{.rank = rank,
+                  .position = position,
+                  .iteration = iteration,
+                  .group = position,
+                  .batch = position,
+                  .action = list[i]};
         if (i > 0 && list[i - 1].overlaps_next) item.group = items_.back().group;
         if (item.action.microbatch != kNoMicrobatch) item.action.microbatch += iteration * p_.unit_count();
         if (is_compute(item.action.kind) && item.action.kind != ActionKind::step) {
@@ -70,6 +76,19 @@ class Reference {
         }
         items_.push_back(item);
       }
+      if (e_.channels.blocking == Blocking::batched) find_batches(first);
+    }
+  }
+
+  /// Finds the groups of transfers among the items from `first` on: all transfers between two compute
+  /// actions, and what stands between these transfers.
+  void find_batches(std::size_t first) {
+    std::size_t last = items_.size();  // the latest transfer of the open group; none if it is the end
+    for (std::size_t i = first; i < items_.size(); ++i) {
+      if (is_compute(items_[i].action.kind)) last = items_.size();
+      if (!is_transfer(items_[i].action.kind)) continue;
+      for (std::size_t member = last; member < i; ++member) items_[member + 1].batch = items_[last].batch;
+      last = i;
     }
   }
 
@@ -88,6 +107,7 @@ class Reference {
   /// Returns the end of the launch of `item`. The launch waits for all launches before it in the list. A
   /// compute action also waits for the end of the compute action that is `most_ahead` before it.
   Ns launched(const Item& item) const {
+    if (is_transfer(item.action.kind) && item.batch != item.position) return first_of_batch(item).launched;
     if (!is_launched(item)) return 0;
     Ns begin = 0;
     std::vector<Ns> ends;  // ends of the compute actions before `item`
@@ -103,7 +123,14 @@ class Reference {
   }
 
   static bool is_launched(const Item& item) {
+    if (is_transfer(item.action.kind)) return item.batch == item.position;
     return item.action.kind != ActionKind::reshard && item.group == item.position;
+  }
+
+  /// Returns the first transfer of the group of transfers to which `item` belongs.
+  const Item& first_of_batch(const Item& item) const {
+    return *std::ranges::find_if(
+        items_, [&](const Item& other) { return other.rank == item.rank && other.position == item.batch; });
   }
 
   /// Returns the end of the launch of the group to which `item` belongs.
@@ -128,13 +155,14 @@ class Reference {
 
   /// Returns the earliest start by program order. `item` waits for all compute actions before it on the rank.
   /// With a barrier, it also waits for those of all ranks in earlier iterations. With blocking transfers, it
-  /// also waits for the transfers before it.
+  /// also waits for the transfers before it, but not for those of its own group.
   Ns after_program_order(const Item& item) const {
     Ns start = 0;
+    const std::int32_t reached = std::min(item.group, item.batch);
     for (const Item& other : items_) {
       const bool counts =
-          is_compute(other.action.kind) || (e_.channels.blocking && is_transfer(other.action.kind));
-      const bool earlier = other.rank == item.rank && other.position < item.group;
+          is_compute(other.action.kind) || (e_.channels.waits() && is_transfer(other.action.kind));
+      const bool earlier = other.rank == item.rank && other.position < reached;
       const bool behind_barrier =
           p_.barrier && other.iteration < item.iteration && is_compute(other.action.kind);
       if ((counts && earlier) || behind_barrier) start = std::max(start, other.end);
@@ -193,7 +221,7 @@ class Reference {
     const bool eager = transfer_bytes(e_.costs, edges_, send.action) < e_.channels.eager_bytes;
     start = std::max(start, after_queue(send));
     if (!eager) start = std::max({start, recv.launched, after_queue(recv), after_capacity(recv)});
-    if (e_.channels.blocking) {
+    if (e_.channels.waits()) {
       start = std::max(start, after_program_order(send));
       if (!eager) start = std::max(start, after_program_order(recv));
     }
@@ -215,11 +243,19 @@ class Reference {
     Ns start = 0;
     for (const Item& other : items_) {
       if (other.rank == end.rank && other.position < end.position && is_transfer(other.action.kind) &&
-          same_queue(other, end)) {
+          same_queue(other, end) && !passes_beside(other, end)) {
         start = std::max(start, other.released);
       }
     }
     return start;
+  }
+
+  /// Returns true if two transfers of one group do not delay each other in their queue, because they go to or
+  /// come from different ranks, or in opposite directions. Under `boundary` all messages of a queue follow
+  /// each other.
+  bool passes_beside(const Item& a, const Item& b) const {
+    if (a.batch != b.batch || e_.channels.model == ChannelModel::boundary) return false;
+    return peer_rank(a) != peer_rank(b) || is_send(a.action.kind) != is_send(b.action.kind);
   }
 
   bool same_queue(const Item& a, const Item& b) const {

@@ -85,12 +85,12 @@ TEST(SteadyState, TheTapeOfOnePassSaysWhatManyPassesSay) {
       Experiment experiment = uneven(std::string(schedule.name), shape);
       if (experiment.program.update == UpdateRule::microbatch) continue;
       for (const ChannelModel model : kChannelModels) {
-        for (const bool blocking : {false, true}) {
+        for (const Blocking blocking : {Blocking::none, Blocking::each, Blocking::batched}) {
           experiment.channels = {.model = model, .blocking = blocking};
           if (find_hang(experiment.program, experiment.channels, experiment.costs)) continue;
           for (const bool barrier : {false, true}) {
             SCOPED_TRACE(testing::Message() << schedule.name << " K=" << shape.stages << " " << to_text(model)
-                                            << (blocking ? " blocking" : "") << (barrier ? " barrier" : ""));
+                                            << blocking_suffix(blocking) << (barrier ? " barrier" : ""));
             experiment.program.barrier = barrier;
             const auto expected = period_of_timelines(experiment);
             EXPECT_EQ(steady_period(experiment, Engine::critical_path), expected);

@@ -196,7 +196,7 @@ TEST(Stream, RefusesWhatItDoesNotKnow) {
   Shape repeated = shape;
   repeated.iterations = 2;
   EXPECT_EQ(refusal(shape, {}), "streamed");
-  EXPECT_EQ(refusal(shape, {.blocking = true}), "blocking channels");
+  EXPECT_EQ(refusal(shape, {.blocking = Blocking::each}), "blocking channels");
   EXPECT_EQ(refusal(shape, {.capacity = 2}), "channels of a capacity");
   EXPECT_EQ(refusal(shape, {.eager_bytes = 2}), "eager messages");
   EXPECT_EQ(refusal(recomputed, {}), "recomputation");

@@ -44,7 +44,7 @@ bool agrees(const Experiment& experiment) {
   EXPECT_EQ(tape.has_value(), expected.has_value());
   if (!tape || !expected) return false;
   const TapeCosts costs = tape_costs(*tape, experiment);
-  const ProgramTimes times = times_of(*tape, costs, flat, experiment.channels);
+  const ProgramTimes times = times_of(*tape, costs, flat);
   EXPECT_EQ(times.start, expected->start);
   EXPECT_EQ(times.end, expected->end);
   EXPECT_EQ(times.message_start, expected->message_start);
@@ -56,7 +56,7 @@ bool agrees(const Experiment& experiment) {
 std::vector<ChannelOptions> all_channels() {
   std::vector<ChannelOptions> all;
   for (const ChannelModel model : kChannelModels) {
-    for (const bool blocking : {false, true}) {
+    for (const Blocking blocking : {Blocking::none, Blocking::each, Blocking::batched}) {
       for (const std::int64_t capacity : {0, 1}) {
         for (const std::int64_t eager : {0, 5})
           all.push_back({.model = model, .blocking = blocking, .capacity = capacity, .eager_bytes = eager});
@@ -99,7 +99,7 @@ TEST(Tape, EqualsTheWalkOnEveryGeneratorUnderEveryChannel) {
         for (const ChannelOptions& channels : all_channels()) {
           SCOPED_TRACE(testing::Message()
                        << schedule.name << " K=" << stages << " M=" << microbatches << " "
-                       << to_text(channels.model) << (channels.blocking ? " blocking" : "") << " capacity "
+                       << to_text(channels.model) << blocking_suffix(channels.blocking) << " capacity "
                        << channels.capacity << " eager " << channels.eager_bytes);
           experiment.channels = channels;
           compared += agrees(experiment) ? 1 : 0;
@@ -151,8 +151,9 @@ TEST(Tape, EqualsTheWalkOnRandomPrograms) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Experiment experiment = random_experiment(seed);
     EXPECT_TRUE(agrees(experiment));
-    for (const ChannelOptions& channels : {ChannelOptions{.model = ChannelModel::rank, .capacity = 1},
-                                           ChannelOptions{.model = ChannelModel::pair, .blocking = true}}) {
+    for (const ChannelOptions& channels :
+         {ChannelOptions{.model = ChannelModel::rank, .capacity = 1},
+          ChannelOptions{.model = ChannelModel::pair, .blocking = Blocking::each}}) {
       experiment.channels = channels;
       hanging += agrees(experiment) ? 0 : 1;
     }

@@ -214,7 +214,7 @@ TEST(Tuning, SelectiveRecomputationIsListedOnlyIfNoneIsNot) {
 /// actions.
 TEST(Tuning, FiguresAreThoseOfSimulateWhereTurnsDoNotTell) {
   TuneRequest blocking = tune_request(kTunedLlama, 16);
-  blocking.base.channels.blocking = true;
+  blocking.base.channels.blocking = Blocking::each;
   TuneRequest launching = tune_request(kTunedLlama, 16);
   launching.base.launch.overhead_ns = 30'000;
   TuneRequest overlapping = tune_request(kTunedLlama, 16);

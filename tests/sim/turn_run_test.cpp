@@ -166,7 +166,7 @@ TEST(TurnTape, AMessageRidesOnItsProducersInstruction) {
 TEST(TurnTape, LeavesToListsWhatDoesNotFollowFromTurns) {
   Program program = *generate("1f1b", {.stages = 2, .microbatches = 4});
   EXPECT_TRUE(compile_turns(program, {}));
-  EXPECT_FALSE(compile_turns(program, {.blocking = true}));
+  EXPECT_FALSE(compile_turns(program, {.blocking = Blocking::each}));
   EXPECT_FALSE(compile_turns(program, {.capacity = 1}));
   EXPECT_FALSE(compile_turns(program, {.eager_bytes = 5}));
   program.iterations = 2;

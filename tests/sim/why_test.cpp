@@ -378,7 +378,7 @@ std::uint32_t number_of_programs(std::uint32_t without) {
 std::string described(const Experiment& experiment) {
   const ChannelOptions& channels = experiment.channels;
   return fmt::format("{}{} capacity {} eager {}\n{}", to_text(channels.model),
-                     channels.blocking ? " blocking" : "", channels.capacity, channels.eager_bytes,
+                     blocking_suffix(channels.blocking), channels.capacity, channels.eager_bytes,
                      to_text(experiment.program));
 }
 

@@ -1,0 +1,201 @@
+// Tests transfers that a rank posts together (`blocking: batched`): times by hand, the place of RECVs in the
+// lists of rules, and hangs. engines_test.cpp compares the engines with the reference on such programs.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "report/timeline/timeline.hpp"
+#include "schedules/check/channel_check.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/channel.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/program.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/passes/lower.hpp"
+#include "schedules/rules/generators.hpp"
+#include "schedules/text/program_text.hpp"
+#include "sim/engines/engines.hpp"
+#include "tests/schedules/shapes.hpp"
+#include "tests/sim/experiments.hpp"
+
+namespace penstock {
+namespace {
+
+constexpr ChannelOptions kBatched{.blocking = Blocking::batched};
+
+Program parsed(const std::string& lists) {
+  const auto program = parse_program(
+      "penstock program 1\nschedule custom\nmicrobatches 2\nstage 0: rank 0\nstage 1: rank 1\n" + lists,
+      "lists.psched");
+  EXPECT_TRUE(program) << program.error();
+  return *program;
+}
+
+/// F takes 10 and B takes 20. A message holds its channel for 5 and travels for `latency` more.
+Experiment experiment(const Program& program, const ChannelOptions& channels, Ns latency) {
+  CostTable costs = uniform_costs(program, {.forward_ns = 10, .backward_ns = 20});
+  for (EdgeCost& edge : costs.edges) edge = {.activation = 5, .gradient = 5};
+  Experiment made = experiment_of(program, costs, uniform_links(program.rank_count(), 1e9, latency));
+  made.channels = channels;
+  return made;
+}
+
+/// Returns the starts and ends of the compute actions and SENDs of a run, such as "0F0 0..10".
+std::vector<std::string> spans_of(const Timeline& timeline) {
+  std::vector<std::string> spans;
+  for (const Span& span : timeline.spans) {
+    if (is_recv(span.action.kind) || span.action.kind == ActionKind::step) continue;
+    spans.push_back(to_text(span.action) + " " + std::to_string(span.start_ns) + ".." +
+                    std::to_string(span.end_ns));
+  }
+  return spans;
+}
+
+// Rank 0 posts 0SEND_F1 and 0RECV_B0 at 25, when 0F1 has ended. Rank 1 posts 1SEND_B0 and 1RECV_F1 at 45,
+// when 1B0 has ended. So 0SEND_F1 starts at 45, although its receiver could compute without it.
+//
+//   rank 0  F0|SEND_F0|F1 (SEND_F1, RECV_B0)...............      B0====
+//   rank 1    |RECV_F0|F0- B0====(SEND_B0, RECV_F1)              F1--
+TEST(TransferGroups, StartWhenBothRanksHaveReachedThem) {
+  const Program program = parsed(
+      "rank 0: 0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0 0RECV_B1 0B1 0STEP\n"
+      "rank 1: 1RECV_F0 1F0 1B0 1SEND_B0 1RECV_F1 1F1 1B1 1SEND_B1 1STEP\n");
+  const std::vector<std::string> expected = {
+      "0F0 0..10",  "0SEND_F0 10..16", "0F1 16..26",      "0SEND_F1 46..52", "0B0 52..72", "0B1 88..108",
+      "1F0 16..26", "1B0 26..46",      "1SEND_B0 46..52", "1F1 52..62",      "1B1 62..82", "1SEND_B1 82..88"};
+  for (const ChannelModel model : kChannelModels) {
+    const ChannelOptions channels{.model = model, .blocking = Blocking::batched};
+    const auto tape = critical_path(experiment(program, channels, 1));
+    ASSERT_TRUE(tape) << tape.error().message;
+    EXPECT_EQ(spans_of(*tape), expected) << to_text(model);
+    const auto events = event_simulation(experiment(program, channels, 1));
+    ASSERT_TRUE(events) << events.error().message;
+    EXPECT_EQ(spans_of(*events), expected) << to_text(model);
+  }
+}
+
+// The messages from rank 0 to rank 1 follow each other, and the gradient passes beside them.
+TEST(TransferGroups, MessagesFromOneRankToAnotherFollowEachOther) {
+  const Program program =
+      parsed("rank 0: 0F0 0F1 0SEND_F0 0SEND_F1 0STEP\nrank 1: 1RECV_F0 1RECV_F1 1F0 1F1 1STEP\n");
+  const auto timeline = critical_path(experiment(program, kBatched, 1));
+  ASSERT_TRUE(timeline) << timeline.error().message;
+  EXPECT_EQ(spans_of(*timeline), (std::vector<std::string>{"0F0 0..10", "0F1 10..20", "0SEND_F0 20..26",
+                                                           "0SEND_F1 25..31", "1F0 31..41", "1F1 41..51"}));
+}
+
+// 64 MB at 25 GB/s take 2.56 ms. In the steady state a microbatch takes two groups of two messages, one in
+// each direction. The figures were computed by hand and by another simulator.
+TEST(TransferGroups, ATextbook1F1BTakesAsLongAsByHand) {
+  const ChannelOptions channels = kBatched;
+  const Program program = *lower(*generate("1f1b", {.stages = 8, .microbatches = 32}), channels);
+  CostTable costs = uniform_costs(program, {.forward_ns = 10'000'000, .backward_ns = 20'000'000});
+  for (EdgeCost& edge : costs.edges) edge = {.activation = 64'000'000, .gradient = 64'000'000};
+  Experiment made = experiment_of(program, costs, uniform_links(8, 25e9, 10'000));
+  made.channels = channels;
+  EXPECT_EQ(makespan_ns(made), 1'362'750'000);
+  made.cluster = uniform_links(8, 25e9, 0);
+  EXPECT_EQ(makespan_ns(made), 1'362'000'000);
+}
+
+// Each rank sends before it receives. With single messages both wait for each other.
+TEST(TransferGroups, TheOrderInsideAGroupCannotHang) {
+  const Program program = parsed(
+      "rank 0: 0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0 0RECV_B1 0B1 0STEP\n"
+      "rank 1: 1RECV_F0 1F0 1B0 1SEND_B0 1RECV_F1 1F1 1B1 1SEND_B1 1STEP\n");
+  for (const ChannelModel model : kChannelModels) {
+    EXPECT_TRUE(find_hang(program, {.model = model, .blocking = Blocking::each}, unit_costs(program)));
+    EXPECT_FALSE(find_hang(program, {.model = model, .blocking = Blocking::batched}, unit_costs(program)));
+  }
+}
+
+// Rank 0 waits for the gradient of microbatch 0 together with its SEND of microbatch 1. Rank 1 receives
+// microbatch 1 only after it has sent that gradient, but it computes the gradient after it needs
+// microbatch 1.
+TEST(TransferGroups, AHangNamesTheMembersForWhichARankWaits) {
+  const Program program = parsed(
+      "rank 0: 0F0 0SEND_F0 0RECV_B0 0F1 0SEND_F1 0B0 0RECV_B1 0B1 0STEP\n"
+      "rank 1: 1RECV_F0 1F0 1RECV_F1 1F1 1B0 1SEND_B0 1B1 1SEND_B1 1STEP\n");
+  const std::optional<Hang> hang = find_hang(program, kBatched, unit_costs(program));
+  ASSERT_TRUE(hang);
+  EXPECT_EQ(hang->message,
+            "hangs under directed channels, batched; each of these waits for the next, the last for the "
+            "first:\n"
+            "  rank 0, position 1: 0SEND_F0 waits for 0RECV_B0 on rank 0, position 2\n"
+            "  rank 0, position 2: 0RECV_B0 waits for 1SEND_B0 on rank 1, position 5\n"
+            "  rank 1, position 5: 1SEND_B0 waits for 1RECV_F1 on rank 1, position 2\n"
+            "  rank 1, position 2: 1RECV_F1 waits for 0SEND_F1 on rank 0, position 4\n"
+            "  rank 0, position 4: 0SEND_F1 waits for 0SEND_F0 on rank 0, position 1");
+}
+
+// The collective is reached with the group, and does not divide it: 0SEND_F0 and 0RECV_B0 start together.
+TEST(TransferGroups, ACollectiveDoesNotDivideAGroup) {
+  const Program program = parsed(
+      "rank 0: 0F0 0SEND_F0 0REDUCE_GRAD 0RECV_B0 0B0 0STEP\n"
+      "rank 1: 1RECV_F0 1SEND_B0 1F0 1STEP\n");
+  const auto timeline = critical_path(experiment(program, kBatched, 1));
+  ASSERT_TRUE(timeline) << timeline.error().message;
+  EXPECT_EQ(spans_of(*timeline),
+            (std::vector<std::string>{"0F0 0..10", "0SEND_F0 10..16", "0REDUCE_GRAD 10..10", "0B0 16..36",
+                                      "1SEND_B0 10..16", "1F0 16..26"}));
+}
+
+// L is a launch of 4: F0, the group and B0 of rank 0 are launched at 4, 8 and 12.
+TEST(TransferGroups, AreLaunchedOnce) {
+  const Program program = parsed(
+      "rank 0: 0F0 0SEND_F0 0SEND_F1 0RECV_B0 0B0 0STEP\nrank 1: 1RECV_F0 1RECV_F1 1SEND_B0 1F0 1STEP\n");
+  Experiment launching = experiment(program, kBatched, 0);
+  launching.costs.launch.overhead_ns = 20;
+  const std::vector<std::string> expected = {"0F0 20..30", "0SEND_F0 40..45", "0SEND_F1 45..50",
+                                             "0B0 60..80", "1SEND_B0 40..45", "1F0 50..60"};
+  EXPECT_EQ(spans_of(*critical_path(launching)), expected);
+  EXPECT_EQ(spans_of(*event_simulation(launching)), expected);
+}
+
+/// Returns the RECVs that are not directly before the group of compute actions that needs them. Other RECVs
+/// of the same group may be between.
+std::size_t early_receives(const Program& program) {
+  std::size_t early = 0;
+  for (const std::vector<Action>& list : program.ranks) {
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      if (!is_recv(list[i].kind)) continue;
+      std::size_t next = i + 1;
+      while (next < list.size() && is_recv(list[next].kind)) ++next;
+      bool is_next = false;
+      for (std::size_t leaf = next; next < list.size() && leaf < group_end(list, next); ++leaf)
+        is_next |= list[leaf].stage == list[i].stage && list[leaf].microbatch == list[i].microbatch;
+      early += is_next ? 0 : 1;
+    }
+  }
+  return early;
+}
+
+TEST(TransferGroups, ListsOfRulesReceiveDirectlyBeforeTheConsumerAndNeverHang) {
+  for (const ScheduleInfo& schedule : schedule_table()) {
+    std::size_t receives_early = 0;
+    for (const std::int32_t stages : {2, 4}) {
+      const auto program = generate(
+          schedule.name, {.stages = stages, .microbatches = 8, .virtual_stages = chunks_to_try(schedule)});
+      if (!program) continue;
+      for (const ChannelModel model : kChannelModels) {
+        const ChannelOptions channels{.model = model, .blocking = Blocking::batched};
+        const auto lowered = lower(*program, channels);
+        ASSERT_TRUE(lowered) << schedule.name << ": " << lowered.error();
+        EXPECT_FALSE(find_hang(*lowered, channels, unit_costs(*lowered))) << schedule.name;
+        receives_early += early_receives(*lowered);
+      }
+    }
+    if (schedule.name == "1f1b" || schedule.name == "gpipe" || schedule.name == "zb-h1") {
+      EXPECT_EQ(receives_early, 0) << schedule.name;
+    }
+    RecordProperty(std::string(schedule.name), static_cast<int>(receives_early));
+  }
+}
+
+}  // namespace
+}  // namespace penstock
