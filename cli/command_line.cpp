@@ -314,6 +314,7 @@ std::vector<Command> add_commands(CLI::App& root, const Invocation& invocation) 
           tune_command(root),
           largest_command(root),
           model_command(root),
+          import_command(root),
           run_command(root, invocation),
           calibrate_command(root, invocation),
           validate_command(root, invocation),

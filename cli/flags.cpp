@@ -273,7 +273,8 @@ namespace {
 /// Declares the flags of one group in the help text.
 class ModelFlagGroup {
  public:
-  explicit ModelFlagGroup(Subcommand app) : app_(app) {}
+  explicit ModelFlagGroup(Subcommand app, std::string group = "Model and devices (override the scenario)")
+      : app_(app), group_(std::move(group)) {}
 
   Flag text(const std::string& name, std::string& value, const std::string& type, const std::string& help) {
     return app_.add_option(name, value, help).group(group_).type_name(type);
@@ -290,7 +291,7 @@ class ModelFlagGroup {
  private:
   static constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
   Subcommand app_;
-  std::string group_ = "Model and devices (override the scenario)";
+  std::string group_;
 };
 
 }  // namespace
@@ -318,9 +319,23 @@ void add_trained_model_flags(Subcommand app, ModelFlags& flags) {
   group.text("--precision", flags.precision, "WORD", "of matrix products: bf16 (default), fp8 or fp4");
 }
 
+void add_import_flags(Subcommand app, ModelFlags& flags) {
+  ModelFlagGroup group(app, "What the configuration does not state");
+  group.text(
+      "--device", flags.device, "NAME",
+      "a100-sxm, h100-sxm, h200-sxm, b200-sxm, gb200, b300 or gb300; without it a layer takes F = 1 ms");
+  group.number("--devices", flags.devices, "how many of them the run has");
+  group.text("--model", flags.model, "FILE",
+             "config.json of a transformer, as Hugging Face has it, or a name such as llama-3.1-8b");
+  group.number("--layers", flags.layers, "only the first N layers");
+  group.texts("--ignore", flags.ignore, "KEY", "a refused key: leave it out, and say so");
+}
+
 void add_model_flags(Subcommand app, ModelFlags& flags) {
   add_trained_model_flags(app, flags);
   ModelFlagGroup group(app);
+  group.number("--devices", flags.devices,
+               "devices of the run, if the input is the configuration of another program");
   group.number("--tensor-parallel", flags.tensor_parallel, "devices that share each layer (default 1)");
   group.number("--context-parallel", flags.context_parallel, "devices that share each sequence (default 1)");
   group.number("--expert-parallel", flags.expert_parallel,

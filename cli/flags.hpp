@@ -27,6 +27,7 @@ struct ModelFlags {
   std::optional<std::int64_t> layers;
   std::string device;
   std::optional<std::int64_t> nodes;
+  std::optional<std::int64_t> devices;  ///< Only for the configuration of another program.
   std::optional<std::int64_t> tensor_parallel;
   std::optional<std::int64_t> context_parallel;
   std::optional<std::int64_t> expert_parallel;
@@ -46,6 +47,10 @@ void add_trained_model_flags(Subcommand app, ModelFlags& flags);
 /// Declares all flags of add_trained_model_flags(), the flags of parallelism from --tensor-parallel to
 /// --layer-split, and --recompute.
 void add_model_flags(Subcommand app, ModelFlags& flags);
+
+/// Declares the flags of what a configuration of another program may not state: --device, --devices, --model,
+/// --layers and --ignore.
+void add_import_flags(Subcommand app, ModelFlags& flags);
 
 /// Returns one scenario override for each flag that was given. Error messages name the flag.
 std::vector<Override> overrides_of(const ModelFlags& flags);

@@ -4,10 +4,14 @@
 
 #include "cli/input.hpp"
 
+#include <algorithm>
 #include <cstdint>
+#include <filesystem>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -18,6 +22,7 @@
 
 #include "cli/flags.hpp"
 #include "cli/outcome.hpp"
+#include "scenarios/import/imported.hpp"
 #include "scenarios/model/model.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/read/document.hpp"
@@ -164,12 +169,85 @@ tl::expected<std::vector<Override>, UserError> scenario_overrides(const InputFla
   return overrides;
 }
 
+tl::expected<ImportInput, UserError> import_input(const std::string& name) {
+  // A name without a suffix or a folder that is no file is taken for a recipe, so that the error lists
+  // recipes.
+  std::error_code ignored;
+  const bool is_recipe = name != kStandardInput && name.find_first_of("./") == std::string::npos &&
+                         !std::filesystem::exists(name, ignored);
+  if (is_recipe) return ImportInput{.name = name, .text = ""};
+  auto text = read_text_file(name, name);
+  if (!text) return bad_input(text.error());
+  return ImportInput{.name = name, .text = *std::move(text)};
+}
+
+tl::expected<ImportRequest, UserError> import_request(std::vector<ImportInput> inputs,
+                                                      const ModelFlags& flags,
+                                                      const std::vector<std::string>& settings) {
+  auto stated = overrides_of(settings);
+  if (!stated) return tl::unexpected(stated.error());
+  return ImportRequest{.inputs = std::move(inputs),
+                       .device = flags.device,
+                       .devices = flags.devices,
+                       .nodes = flags.nodes,
+                       .model = flags.model,
+                       .layers = flags.layers,
+                       .ignore = flags.ignore,
+                       .stated = *std::move(stated)};
+}
+
+namespace {
+
+/// Imports the configuration of another program. Flags that the importer does not take are applied to the
+/// scenario that it makes.
+tl::expected<Scenario, UserError> imported_scenario(const InputFlags& flags, ImportInput input) {
+  InputFlags rest = flags;
+  rest.model.device.clear();
+  rest.model.model.clear();
+  rest.model.ignore.clear();
+  rest.model.nodes.reset();
+  rest.model.devices.reset();
+  rest.model.layers.reset();
+  // Sizes that the configuration does not state must be known before the scenario is written.
+  const auto states_size = [](const std::string& setting) {
+    return setting.starts_with("model.transformer.");
+  };
+  std::vector<std::string> sizes;
+  std::ranges::copy_if(rest.settings, std::back_inserter(sizes), states_size);
+  std::erase_if(rest.settings, states_size);
+  const auto request = import_request({std::move(input)}, flags.model, sizes);
+  if (!request) return tl::unexpected(request.error());
+  const auto imported = import_configuration(*request);
+  if (!imported) return bad_input(imported.error());
+  const auto overrides = scenario_overrides(rest);
+  if (!overrides) return tl::unexpected(overrides.error());
+  auto scenario = parse_scenario(imported->yaml, flags.file + " (imported)", "", *overrides);
+  if (!scenario) return bad_input(scenario.error());
+  scenario->file = flags.file;
+  std::vector<std::string> notes = {
+      fmt::format("{}; `penstock import {}` lists them", import_summary(*imported), flags.file)};
+  notes.insert(notes.end(), imported->notes.begin(), imported->notes.end());
+  scenario->notes.insert(scenario->notes.begin(), notes.begin(), notes.end());
+  return *std::move(scenario);
+}
+
+}  // namespace
+
 tl::expected<Scenario, UserError> load_input(const InputFlags& flags) {
   const auto overrides = scenario_overrides(flags);
   if (!overrides) return tl::unexpected(overrides.error());
   auto scenario = flags.file.empty() ? parse_scenario("{}", "", "", *overrides)
                                      : load_scenario_or_program(flags.file, *overrides);
-  if (!scenario) return bad_input(scenario.error());
+  if (!scenario) {
+    // A configuration of another program is never a valid scenario, so it is looked for only after an error.
+    auto input = import_input(flags.file);
+    if (input && !recognised_importer(input->name, input->text).empty())
+      return imported_scenario(flags, *std::move(input));
+    return bad_input(scenario.error());
+  }
+  if (flags.model.devices)
+    return bad_input(
+        "--devices goes with the configuration of another program; write --nodes N for a scenario");
   return *std::move(scenario);
 }
 

@@ -7,6 +7,7 @@
 
 #include "cli/flags.hpp"
 #include "cli/outcome.hpp"
+#include "scenarios/import/imported.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/read/document_edits.hpp"
 #include "scenarios/read/scenario.hpp"
@@ -19,8 +20,17 @@ std::vector<FileArgument> inputs_of(const InputFlags& flags);
 /// Returns the overrides of --set and of the model's flags, in the order in which they apply.
 tl::expected<std::vector<Override>, UserError> scenario_overrides(const InputFlags& flags);
 
-/// Loads the scenario or program of `flags.file`, and applies only --set. If there is no file, returns the
-/// default scenario.
+/// Reads an input of `penstock import`: a file, "-" for standard input, or the name of a recipe.
+tl::expected<ImportInput, UserError> import_input(const std::string& name);
+
+/// Returns the request to import `inputs` with what the flags state beside them. `settings` has one KEY=VALUE
+/// for each --set.
+tl::expected<ImportRequest, UserError> import_request(std::vector<ImportInput> inputs,
+                                                      const ModelFlags& flags,
+                                                      const std::vector<std::string>& settings);
+
+/// Loads the scenario or program of `flags.file`, and applies only --set. A configuration of another program
+/// is imported, and a note says so. If there is no file, returns the default scenario.
 tl::expected<Scenario, UserError> load_input(const InputFlags& flags);
 
 /// Returns the scenario of load_input() with all other flags applied. Returns an error for an unknown

@@ -52,5 +52,6 @@ Command init_command(CLI::App& root);
 /// The same applies to `man`.
 Command completion_command(CLI::App& root);
 Command man_command(CLI::App& root);
+Command import_command(CLI::App& root);
 
 }  // namespace penstock

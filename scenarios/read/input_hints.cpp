@@ -6,8 +6,8 @@
 //   text       not YAML: the first line is a section or `key = value` (TOML), a command or an option (shell)
 //   document   YAML or JSON with the keys of another program's configuration
 //
-// The messages name Penstock's flags for the same figures. typed_names.hpp in cli/ has the flags of other
-// programs.
+// The messages name `penstock import`, or Penstock's flags for the same figures. typed_names.hpp in cli/ has
+// the flags of other programs.
 
 #include "scenarios/read/input_hints.hpp"
 
@@ -55,6 +55,8 @@ constexpr std::array<FileBeginning, 10> kFileBeginnings = {
 
 constexpr std::string_view kTaken =
     "a scenario is YAML or JSON with the parts model, cluster, schedule and training";
+
+constexpr std::string_view kImport = "`penstock import FILE -o scenario.yaml` makes a scenario of it";
 
 std::string_view trimmed_line(std::string_view line) {
   const std::size_t first = std::min(line.find_first_not_of(" \t\r"), line.size());
@@ -136,28 +138,21 @@ bool is_of_python(std::string_view line) {
 struct Configuration {
   std::string_view program;
   std::array<std::string_view, 5>
-      telling;             ///< keys that identify the program (one is enough); unused entries are empty
-  std::string_view flags;  ///< Penstock's flags for the figures of the configuration
+      telling;  ///< keys that identify the program (one is enough); unused entries are empty
+  /// Penstock's flags for the figures of the configuration; empty if `penstock import` reads it
+  std::string_view flags;
 };
 
 constexpr std::array<Configuration, 8> kConfigurations = {{
     {.program = "DeepSpeed",
      .telling = {"train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps",
                  "zero_optimization", ""},
-     .flags = "--schedule 1f1b --pp-size (pipeline.stages) --num-microbatches (gradient_accumulation_steps) "
-              "--micro-batch-size (train_micro_batch_size_per_gpu) --sharding (zero_optimization.stage)"},
-    {.program = "nanotron",
-     .telling = {"tokens", "parallelism", "data_stages", "", ""},
-     .flags =
-         "--schedule (parallelism.pp_engine) --pp-size (parallelism.pp) --data-parallel (parallelism.dp) "
-         "--tensor-parallel (parallelism.tp) --micro-batch-size (tokens.micro_batch_size) "
-         "--num-microbatches (tokens.batch_accumulation_per_replica) --sharding (optimizer.zero_stage)"},
+     .flags = ""},
+    {.program = "nanotron", .telling = {"tokens", "parallelism", "data_stages", "", ""}, .flags = ""},
     {.program = "Megatron",
      .telling = {"MODEL_ARGS", "ENV_VARS", "pipeline_model_parallel_size", "tensor_model_parallel_size",
                  "num_layers_per_virtual_pipeline_stage"},
-     .flags = "--schedule 1f1b or interleaved, and Megatron's own names, which are taken as flags: "
-              "--pipeline-model-parallel-size --tensor-model-parallel-size --micro-batch-size "
-              "--global-batch-size --seq-length --num-layers"},
+     .flags = ""},
     {.program = "NeMo",
      .telling = {"trainer", "exp_manager", "", "", ""},
      .flags = "--schedule 1f1b or interleaved, --pipeline-model-parallel-size --tensor-model-parallel-size "
@@ -176,17 +171,16 @@ constexpr std::array<Configuration, 8> kConfigurations = {{
      .flags =
          "--schedule NAME --pp-size K --micro-batch-size (per_device_train_batch_size) --num-microbatches "
          "(gradient_accumulation_steps)"},
-    {.program = "torchtitan",
-     .telling = {"activation_checkpoint", "job", "", "", ""},
-     .flags = "torchtitan's own names, which are taken: --parallelism.pipeline_parallel_degree "
-              "--parallelism.pipeline_parallel_schedule --parallelism.pipeline_parallel_microbatch_size "
-              "--training.seq_len"},
+    {.program = "torchtitan", .telling = {"activation_checkpoint", "job", "", "", ""}, .flags = ""},
 }};
 
 /// Returns the message about a configuration. `form` names its format, such as "TOML, ".
 std::string of_configuration(const Configuration& configuration, std::string_view form = "") {
-  return fmt::format("this is {}a configuration of {}, and {}; give its figures as flags: {}", form,
-                     configuration.program, kTaken, configuration.flags);
+  const std::string what =
+      fmt::format("this is {}a configuration of {}, and {}; ", form, configuration.program, kTaken);
+  return what + (configuration.flags.empty()
+                     ? std::string(kImport)
+                     : fmt::format("give its figures as flags: {}", configuration.flags));
 }
 
 bool has_key(const Node& document, std::string_view key) {
@@ -202,22 +196,31 @@ std::string_view binary_form(std::string_view bytes) {
   return bytes.find('\0') == std::string_view::npos ? std::string_view{} : "a binary file";
 }
 
-std::string foreign_text(std::string_view text) {
+TextForm text_form(std::string_view text) {
   const std::string_view first = first_statement(text);
   const std::string_view opening = text.substr(0, text.find('\n'));
   const bool is_script = opening.starts_with("#!");
   if (is_of_python(first) || (is_script && opening.find("python") != std::string_view::npos))
-    return fmt::format("this is a program in Python, and {}", kTaken);
-  if (is_script || is_of_shell(first) || text.starts_with("#SBATCH")) {
-    return fmt::format(
-        "this is a shell script, and {}; give the arguments that it has as flags: --schedule 1f1b or "
-        "interleaved, and "
-        "Megatron's own names, which are taken: --pipeline-model-parallel-size --tensor-model-parallel-size "
-        "--micro-batch-size --global-batch-size --seq-length --num-layers",
-        kTaken);
+    return TextForm::python;
+  // YAML may have Megatron's flags as keys: "--num-layers: 32".
+  const bool is_yaml_key = first.substr(0, first.find(' ')).ends_with(':');
+  if (is_script || text.starts_with("#SBATCH") || (!is_yaml_key && is_of_shell(first)))
+    return TextForm::shell;
+  const bool begins_like_toml = is_section(first) || !assigned_key(first).empty();
+  return begins_like_toml && has_assignment(text) ? TextForm::toml : TextForm::other;
+}
+
+std::string foreign_text(std::string_view text) {
+  switch (text_form(text)) {
+    case TextForm::other:
+      return "";
+    case TextForm::python:
+      return fmt::format("this is a program in Python, and {}", kTaken);
+    case TextForm::shell:
+      return fmt::format("this is a shell script, and {}; {}", kTaken, kImport);
+    case TextForm::toml:
+      break;
   }
-  if (!is_section(first) && assigned_key(first).empty()) return "";
-  if (!has_assignment(text)) return "";
   if (text.find("pipeline_parallel_") != std::string_view::npos ||
       text.find("[parallelism]") != std::string_view::npos)
     return of_configuration(kConfigurations.back(), "TOML, ");

@@ -2,6 +2,7 @@
 // Hints for input that Penstock does not accept: files of other programs, and unknown device names. A hint
 // says what the user gave and what to give instead.
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -12,6 +13,17 @@ namespace penstock {
 /// Returns a description of a file that is not text, such as "a file that gzip has compressed; unpack it
 /// first". Returns an empty text if the file is text.
 std::string_view binary_form(std::string_view bytes);
+
+/// The language of a text, as its first statement shows it.
+enum class TextForm : std::uint8_t {
+  other,  // YAML, JSON, a program of Penstock, or anything else
+  shell,  // a shell script, or flags of a command
+  toml,
+  python,
+};
+
+/// Returns the language of a text.
+TextForm text_form(std::string_view text);
 
 /// Returns a sentence about a text that is TOML, a shell script or Python. Returns an empty text for all
 /// other texts.

@@ -701,6 +701,14 @@ constexpr std::array<LaunchAssumption, 17> kAssumptions = {{
           says_nothing}},
 }};
 
+/// Returns comments with the keys of the scenario that no argument expresses. `penstock import` reads them,
+/// so that an imported plan has the price of the emitted one.
+std::vector<std::string> key_comments(Launcher launcher, const LaunchedRun& run) {
+  const Framework own = launcher == Launcher::megatron ? Framework::megatron_te : Framework::torchtitan;
+  if (run.work.framework == own) return {};
+  return {fmt::format("penstock: training.framework={}", to_text(run.work.framework))};
+}
+
 const LauncherAnswer& answer_of(Launcher launcher, const LaunchAssumption& assumption) {
   return launcher == Launcher::megatron ? assumption.megatron : assumption.torchtitan;
 }
@@ -734,6 +742,7 @@ std::string launch_arguments(Launcher launcher, const TuneRequest& request,
   for (const std::string& comment :
        launcher == Launcher::megatron ? megatron_comments(run) : torchtitan_comments(run))
     text += fmt::format("# {}\n", comment);
+  for (const std::string& comment : key_comments(launcher, run)) text += fmt::format("# {}\n", comment);
   return text + fmt::format("  {}\n", fmt::join(arguments, " \\\n  "));
 }
 

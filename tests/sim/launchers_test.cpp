@@ -222,6 +222,7 @@ TEST(Launchers, TellMegatronOfTheOverlapsThatArePriced) {
 TEST(Launchers, TellTorchtitanToShardWithoutReshardingInAPipeline) {
   EXPECT_EQ(launched(dense(Launcher::torchtitan)),
             R"(# torchtitan v0.2.1, on 32 devices
+# penstock: training.framework=megatron-te
   --parallelism.tensor_parallel_degree 2 \
   --parallelism.enable_async_tensor_parallel --compile.enable \
   --parallelism.context_parallel_degree 2 --parallelism.context_parallel_rotate_method alltoall \

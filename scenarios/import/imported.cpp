@@ -1,0 +1,408 @@
+// Imports a configuration in these steps: recognise the text by its shape, collect its settings, let the
+// importer fill a Plan, and write the plan as a scenario.
+//
+//     text               shape                                   importer
+//     shell, flags       --parallelism. among the flags          torchtitan, otherwise Megatron-LM
+//     TOML               a section                               torchtitan
+//     YAML, JSON         keys that only one program has          row of kShapes
+//     no text            the name of a recipe                    Megatron Bridge
+//
+// tests/scenarios/import_test.cpp has an example of each.
+
+#include "scenarios/import/imported.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <tl/expected.hpp>
+
+#include "scenarios/import/importers.hpp"
+#include "scenarios/import/known_models.hpp"
+#include "scenarios/import/plan.hpp"
+#include "scenarios/import/settings.hpp"
+#include "scenarios/import/shell.hpp"
+#include "scenarios/import/toml.hpp"
+#include "scenarios/read/document.hpp"
+#include "scenarios/read/document_edits.hpp"
+#include "scenarios/read/input_hints.hpp"
+#include "scenarios/read/load_architecture.hpp"
+#include "text/nearest_name.hpp"
+#include "text/numbers.hpp"
+#include "topology/device_types.hpp"
+
+namespace penstock {
+
+namespace {
+
+/// The program that a configuration belongs to.
+enum class Origin : std::uint8_t {
+  none,
+  megatron,
+  torchtitan,
+  deepspeed,
+  nanotron,
+  simumax,
+  calculon,
+  primus,
+  bridge
+};
+
+/// Keys that identify the program of a document. All keys of `needed` must exist, at any depth up to two.
+struct OriginShape {
+  Origin origin = Origin::none;
+  std::array<std::string_view, 3> needed{};
+};
+
+constexpr auto kShapes = std::to_array<OriginShape>({
+    {Origin::primus, {"modules.pre_trainer"}},
+    {Origin::megatron, {"MODEL_ARGS"}},
+    {Origin::megatron, {"tensor_model_parallel_size"}},
+    {Origin::megatron, {"pipeline_model_parallel_size"}},
+    {Origin::megatron, {"model.tensor_model_parallel_size", "train"}},
+    {Origin::megatron, {"language_model.num_layers"}},
+    {Origin::megatron, {"num_layers", "hidden_size", "num_attention_heads"}},
+    {Origin::deepspeed, {"train_batch_size"}},
+    {Origin::deepspeed, {"train_micro_batch_size_per_gpu"}},
+    {Origin::deepspeed, {"zero_optimization"}},
+    {Origin::nanotron, {"parallelism", "tokens"}},
+    {Origin::nanotron, {"parallelism.dp", "parallelism.pp"}},
+    {Origin::simumax, {"tp_size", "pp_size"}},
+    {Origin::simumax, {"micro_batch_num"}},
+    {Origin::simumax, {"layer_num", "head_num"}},
+    {Origin::calculon, {"tensor_par", "pipeline_par"}},
+    {Origin::calculon, {"num_blocks", "attn_heads"}},
+    {Origin::calculon, {"matrix", "vector", "networks"}},
+});
+
+/// How messages call an importer.
+std::string_view title_of(Origin origin) {
+  switch (origin) {
+    case Origin::megatron:
+      return "Megatron-LM's arguments";
+    case Origin::torchtitan:
+      return "torchtitan's settings";
+    case Origin::deepspeed:
+      return "DeepSpeed's configuration";
+    case Origin::nanotron:
+      return "nanotron's configuration";
+    case Origin::simumax:
+      return "SimuMax's configuration";
+    case Origin::calculon:
+      return "calculon's configuration";
+    case Origin::primus:
+      return "Primus' experiment";
+    case Origin::bridge:
+      return "a recipe of Megatron Bridge";
+    case Origin::none:
+      break;
+  }
+  return "";
+}
+
+/// Returns true if the mapping has the key. Parts of a nested key are separated by points.
+bool has_key(const Node& document, std::string_view key) {
+  if (key.empty() || document.find(key) != nullptr) return true;
+  const std::size_t point = key.find('.');
+  if (point == std::string_view::npos) return false;
+  const Node* inner = document.find(key.substr(0, point));
+  return inner != nullptr && inner->kind == Node::Kind::mapping && has_key(*inner, key.substr(point + 1));
+}
+
+Origin origin_of(const Node& document) {
+  if (document.kind != Node::Kind::mapping) return Origin::none;
+  // A config.json of Hugging Face has some of these keys, too. It is a model and not a run.
+  if (has_key(document, "architectures") || has_key(document, "transformers_version")) return Origin::none;
+  for (const OriginShape& shape : kShapes) {
+    const auto is_there = [&](std::string_view key) { return has_key(document, key); };
+    if (std::ranges::all_of(shape.needed, is_there)) return shape.origin;
+  }
+  const auto is_flag = [](const Node::Entry& entry) { return entry.key.text.starts_with("--"); };
+  return std::ranges::any_of(document.entries, is_flag) ? Origin::megatron : Origin::none;
+}
+
+tl::expected<Node, std::string> document_of(const ImportInput& input) {
+  return parse_document(input.text, std::make_shared<const Source>(
+                                        Source{.name = input.name, .directory = {}, .override_key = ""}));
+}
+
+/// The settings of all inputs and the program that they belong to.
+struct Collected {
+  Origin origin = Origin::none;
+  Settings settings;
+  Plan plan;
+};
+
+/// Reads the lines that the emitter writes above its flags: the number of devices, and keys of the scenario
+/// that no flag can express.
+void read_emitted_comments(std::string_view text, Plan& plan) {
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    constexpr std::string_view kKey = "# penstock: ";
+    if (line.starts_with("# Megatron-LM core_v") || line.starts_with("# torchtitan v")) {
+      const std::size_t mark = line.find(", on ");
+      if (mark == std::string_view::npos) continue;
+      plan.devices = leading_number<std::int64_t>(line.substr(mark + 5)).value;
+    } else if (line.starts_with(kKey)) {
+      const std::string_view key = line.substr(kKey.size());
+      const std::size_t equals = key.find('=');
+      if (equals != std::string_view::npos)
+        plan.set(std::string(key.substr(0, equals)), std::string(key.substr(equals + 1)));
+    }
+  }
+}
+
+void collect_shell(const ImportInput& input, Collected& collected) {
+  read_emitted_comments(input.text, collected.plan);
+  const ShellCommand command = read_shell(input.text);
+  for (const ImportedKey& resource : command.resources) collected.settings.add(resource.key, resource.value);
+  add_flags(collected.settings, command.words);
+  for (const std::string& note : command.notes) collected.plan.notes.push_back(input.name + ": " + note);
+  const auto is_torch = [](const std::string& word) { return word.starts_with("--parallelism."); };
+  collected.origin = std::ranges::any_of(command.words, is_torch) ? Origin::torchtitan : Origin::megatron;
+}
+
+/// Returns the value of Primus' "${NAME:default}", which a run takes from the environment if it is set there.
+std::string primus_value(std::string text) {
+  const std::size_t begin = text.find("${");
+  if (begin == std::string::npos) return text;
+  const std::size_t end = text.find('}', begin);
+  const std::size_t colon = text.find(':', begin);
+  if (end == std::string::npos || colon == std::string::npos || colon > end) return text;
+  return text.substr(0, begin) + text.substr(colon + 1, end - colon - 1) + text.substr(end + 1);
+}
+
+void resolve_primus_values(Node& node) {
+  if (node.kind == Node::Kind::scalar) node.text = primus_value(std::move(node.text));
+  for (Node& item : node.items) resolve_primus_values(item);
+  for (Node::Entry& entry : node.entries) resolve_primus_values(entry.value);
+}
+
+/// Reads an experiment of Primus. It names a model and a framework, whose names its overrides have.
+void collect_primus(Node document, Collected& collected) {
+  resolve_primus_values(document);
+  collected.settings.add_document(document);
+  constexpr std::string_view kTrainer = "modules.pre_trainer.";
+  if (const auto model = collected.settings.word(fmt::format("{}model", kTrainer), "model.transformer")) {
+    if (!set_known_model(collected.plan, *model)) {
+      collected.plan.notes.push_back(
+          fmt::format("the sizes of {} are not known here; known are {}", *model, known_model_names()));
+      collected.settings.ignore(fmt::format("{}model", kTrainer),
+                                "the sizes of the model are not known here");
+    }
+  }
+  const std::string framework =
+      collected.settings.word(fmt::format("{}framework", kTrainer), "training.framework")
+          .value_or("megatron");
+  collected.origin = framework == "torchtitan" ? Origin::torchtitan : Origin::megatron;
+  if (framework != "torchtitan" && framework != "megatron") {
+    collected.settings.refuse(fmt::format("{}framework", kTrainer), "megatron and torchtitan have importers");
+    return;
+  }
+  if (collected.origin == Origin::torchtitan)
+    collected.settings.rename(fmt::format("{}overrides.", kTrainer), "");
+}
+
+tl::expected<void, std::string> collect_document(const ImportInput& input, Collected& collected) {
+  auto document = document_of(input);
+  if (!document) return tl::unexpected(document.error());
+  const Origin origin = origin_of(*document);
+  if (origin == Origin::none) {
+    return tl::unexpected(fmt::format(
+        "{}: no importer knows these keys; expected arguments of Megatron-LM, settings of torchtitan, a "
+        "configuration of DeepSpeed, nanotron, SimuMax, calculon or Primus, or the name of a recipe of "
+        "Megatron "
+        "Bridge",
+        input.name));
+  }
+  if (collected.origin != Origin::none && collected.origin != origin) {
+    return tl::unexpected(
+        fmt::format("{}: this is {}, and the file before it is {}; give the files of one program", input.name,
+                    title_of(origin), title_of(collected.origin)));
+  }
+  collected.origin = origin;
+  if (origin == Origin::primus) {
+    collect_primus(*std::move(document), collected);
+    return {};
+  }
+  collected.settings.add_document(*document);
+  return {};
+}
+
+tl::expected<void, std::string> collect(const ImportInput& input, Collected& collected) {
+  if (input.text.empty()) {
+    if (add_bridge_recipe(collected.settings, collected.plan, input.name)) {
+      collected.origin = Origin::bridge;
+      return {};
+    }
+    return tl::unexpected(fmt::format(
+        "{}: expected a file or a recipe of Megatron Bridge, which are {}, each followed by _pretrain_config",
+        input.name, fmt::join(bridge_recipe_names(), ", ")));
+  }
+  switch (text_form(input.text)) {
+    case TextForm::shell:
+      collect_shell(input, collected);
+      return {};
+    case TextForm::toml: {
+      collected.origin = Origin::torchtitan;
+      const auto added = add_toml(collected.settings, input.text);
+      if (!added) return tl::unexpected(fmt::format("{}:{}", input.name, added.error()));
+      return {};
+    }
+    case TextForm::python:
+      return tl::unexpected(
+          fmt::format("{}: this is a program in Python, which is not run; print the configuration that it "
+                      "makes as YAML or JSON",
+                      input.name));
+    case TextForm::other:
+      return collect_document(input, collected);
+  }
+  return {};
+}
+
+/// Reads the model that the user states: a file, or the name of a known model.
+tl::expected<std::string, std::string> take_stated_model(const ImportRequest& request, Importing& importing) {
+  if (request.model.empty()) {
+    if (request.layers) {
+      importing.plan.set("model.layers", *request.layers);
+      importing.stated_layers = request.layers;
+    }
+    return std::string();
+  }
+  importing.has_model = true;
+  std::error_code ignored;
+  if (!std::filesystem::exists(request.model, ignored) && set_known_model(importing.plan, request.model)) {
+    if (request.layers) importing.plan.set("model.layers", *request.layers);
+    importing.stated_layers = importing.plan.number("model.layers");
+    return std::string();
+  }
+  const auto part =
+      load_architecture({.config = request.model, .ignore = request.ignore, .layers = request.layers});
+  if (!part) return tl::unexpected(part.error());
+  importing.stated_layers = static_cast<std::int64_t>(part->architecture.layers.size());
+  if (request.layers) importing.plan.set("model.layers", *request.layers);
+  return request.model;
+}
+
+void run_importer(Origin origin, Importing& importing) {
+  switch (origin) {
+    case Origin::megatron:
+    case Origin::primus:
+    case Origin::bridge:
+      importing.settings.compare_last_parts();
+      return import_megatron(importing);
+    case Origin::torchtitan:
+      return import_torchtitan(importing);
+    case Origin::deepspeed:
+      return import_deepspeed(importing);
+    case Origin::nanotron:
+      return import_nanotron(importing);
+    case Origin::simumax:
+      return import_simumax(importing);
+    case Origin::calculon:
+      return import_calculon(importing);
+    case Origin::none:
+      return;
+  }
+}
+
+/// Returns the devices that the user states by --devices or --nodes.
+std::optional<std::int64_t> stated_devices(const ImportRequest& request, const Plan& plan) {
+  if (request.devices || !request.nodes) return request.devices;
+  const DeviceType* type = request.device.empty() ? nullptr : find_device_type(request.device);
+  const std::int64_t of_node = plan.devices_per_node.value_or(type == nullptr ? 8 : type->devices_per_node);
+  return *request.nodes * of_node;
+}
+
+/// Returns a message with all refused keys, or an empty text.
+std::string refusal_of(const std::vector<ImportedKey>& keys, const std::vector<std::string>& refusals) {
+  std::vector<std::string> lines;
+  for (const ImportedKey& key : keys) {
+    if (key.fate == Fate::refused) lines.push_back(fmt::format("{} {}: {}", key.key, key.value, key.text));
+  }
+  const bool has_keys = !lines.empty();
+  lines.insert(lines.end(), refusals.begin(), refusals.end());
+  if (lines.empty()) return "";
+  return fmt::format("refused, because the prediction would be wrong{}:\n  {}",
+                     has_keys ? " (--ignore KEY leaves a key out)" : "", fmt::join(lines, "\n  "));
+}
+
+}  // namespace
+
+std::string recognised_importer(std::string_view name, std::string_view text) {
+  if (text.empty()) {
+    Settings settings;
+    Plan plan;
+    return std::string(add_bridge_recipe(settings, plan, name) ? title_of(Origin::bridge) : "");
+  }
+  switch (text_form(text)) {
+    case TextForm::shell:
+      return std::string(title_of(
+          text.find("--parallelism.") == std::string_view::npos ? Origin::megatron : Origin::torchtitan));
+    case TextForm::toml:
+      return std::string(title_of(Origin::torchtitan));
+    case TextForm::python:
+      return "";
+    case TextForm::other:
+      break;
+  }
+  const auto document = document_of({.name = std::string(name), .text = std::string(text)});
+  return document ? std::string(title_of(origin_of(*document))) : std::string();
+}
+
+tl::expected<Imported, std::string> import_configuration(const ImportRequest& request) {
+  Collected collected;
+  std::vector<std::string> names;
+  for (const ImportInput& input : request.inputs) {
+    if (auto added = collect(input, collected); !added) return tl::unexpected(added.error());
+    names.push_back(input.name);
+  }
+  const std::string name = fmt::format("{}", fmt::join(names, ", "));
+  Importing importing{.settings = collected.settings, .plan = collected.plan};
+  const auto stated_keys = collected.plan.keys;
+  const auto model_file = take_stated_model(request, importing);
+  if (!model_file) return tl::unexpected(model_file.error());
+  run_importer(collected.origin, importing);
+  Plan& plan = collected.plan;
+  // Lines that the emitter wrote count more than what an importer concludes from flags.
+  for (const auto& [key, value] : stated_keys) {
+    if (!key.starts_with("model.")) plan.set(key, value);
+  }
+  for (const Override& change : request.stated) {
+    constexpr std::string_view kSizes = "model.transformer.";
+    plan.set(change.key.starts_with(kSizes) ? "model." + change.key.substr(kSizes.size()) : change.key,
+             change.value);
+  }
+  if (const auto devices = stated_devices(request, plan)) plan.devices = devices;
+  Imported imported{.importer = std::string(title_of(collected.origin)),
+                    .yaml = "",
+                    .keys = collected.settings.report(request.ignore),
+                    .notes = {}};
+  if (const std::string refusal = refusal_of(imported.keys, plan.refusals); !refusal.empty())
+    return tl::unexpected(fmt::format("{}: {}", name, refusal));
+  auto scenario = scenario_of_plan(std::move(plan), {.device = request.device, .model = *model_file});
+  if (!scenario) return tl::unexpected(fmt::format("{}: {}", name, scenario.error()));
+  imported.yaml = std::move(scenario->yaml);
+  imported.notes = std::move(scenario->notes);
+  return imported;
+}
+
+std::string import_summary(const Imported& imported) {
+  const auto count = [&](Fate fate) { return std::ranges::count(imported.keys, fate, &ImportedKey::fate); };
+  return fmt::format("read as {}: {} keys taken, {} ignored", imported.importer, count(Fate::taken),
+                     count(Fate::ignored));
+}
+
+}  // namespace penstock

@@ -1,0 +1,57 @@
+#pragma once
+// Reads configurations of other programs as scenarios: arguments of Megatron-LM, torchtitan's TOML and flags,
+// DeepSpeed's JSON, nanotron's and Primus' YAML, recipes of Megatron Bridge, SimuMax and calculon.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <tl/expected.hpp>
+
+#include "scenarios/import/settings.hpp"
+#include "scenarios/read/document_edits.hpp"
+
+namespace penstock {
+
+/// One text to import, and its name for messages.
+struct ImportInput {
+  std::string name;  ///< the file, "-" or "--"
+  std::string text;
+};
+
+/// A configuration, and what the user states beside it.
+struct ImportRequest {
+  /// The parts of one configuration. SimuMax and calculon have a file for the model and one for the run.
+  std::vector<ImportInput> inputs{};
+  std::string device{};                   ///< the name of an accelerator; empty if it is not stated
+  std::optional<std::int64_t> devices{};  ///< the number of devices
+  std::optional<std::int64_t> nodes{};    ///< the number of servers, if `devices` is not stated
+  std::string model{};                    ///< a config.json, or the name of a known model
+  std::optional<std::int64_t> layers{};   ///< the first layers of the model; all if it is not stated
+  std::vector<std::string> ignore{};      ///< refused keys that the user wants to leave out
+  /// Keys that the configuration does not state. Those of model.transformer count as sizes of the model.
+  std::vector<Override> stated{};
+};
+
+/// An imported configuration.
+struct Imported {
+  std::string importer;            ///< the importer that read it, such as "Megatron-LM arguments"
+  std::string yaml;                ///< the scenario; empty if a key is refused
+  std::vector<ImportedKey> keys;   ///< all keys of the configuration
+  std::vector<std::string> notes;  ///< assumptions, and flags that state what the configuration does not
+};
+
+/// Returns the importer that reads the text, such as "torchtitan's TOML", or an empty text if it is not the
+/// configuration of another program. `name` is the text's file; the name of a recipe has no text.
+std::string recognised_importer(std::string_view name, std::string_view text);
+
+/// Reads a configuration. Errors: a text that cannot be parsed or recognised; a refused key, with all refused
+/// keys and their reasons; numbers that do not divide.
+tl::expected<Imported, std::string> import_configuration(const ImportRequest& request);
+
+/// Returns how many keys were taken and ignored, in one sentence.
+std::string import_summary(const Imported& imported);
+
+}  // namespace penstock

@@ -1,0 +1,516 @@
+// Reads configurations of DeepSpeed, nanotron, SimuMax and calculon, and has what all importers share.
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "scenarios/import/importers.hpp"
+#include "scenarios/import/plan.hpp"
+#include "scenarios/import/settings.hpp"
+#include "text/numbers.hpp"
+
+namespace penstock {
+
+// --- shared by all importers ------------------------------------------------------------------------------
+
+void copy_rows(Importing& importing, std::span<const CopiedRow> rows) {
+  for (const CopiedRow& row : rows) {
+    // Sizes of the model that --model states are not those of the configuration, except for the sequence.
+    const bool is_size = row.target.starts_with("model.");
+    const bool is_sequence = row.target == "model.sequence" || row.target == "model.multi_token";
+    if (importing.has_model && is_size && !is_sequence) {
+      importing.settings.ignore(row.name, "--model states the model");
+      continue;
+    }
+    const std::string target =
+        is_size ? fmt::format("model.transformer.{}", row.target.substr(6)) : std::string(row.target);
+    switch (row.kind) {
+      case CopiedRow::Kind::number:
+        if (const auto value = importing.settings.number(row.name, target)) {
+          importing.plan.set(std::string(row.target), *value);
+        }
+        break;
+      case CopiedRow::Kind::word:
+        if (const auto value = importing.settings.word(row.name, target))
+          importing.plan.set(std::string(row.target), *value);
+        break;
+      case CopiedRow::Kind::on:
+        if (importing.settings.is_on(row.name, target)) importing.plan.set(std::string(row.target), "true");
+        break;
+    }
+  }
+}
+
+std::vector<std::int64_t> even_layers(std::int64_t layers, std::int64_t stages) {
+  if (layers % stages != 0) return {};
+  return std::vector<std::int64_t>(static_cast<std::size_t>(stages), layers / stages);
+}
+
+std::string list_yaml(const std::vector<std::int64_t>& numbers) {
+  return fmt::format("[{}]", fmt::join(numbers, ", "));
+}
+
+void take_launcher(Importing& importing) {
+  Settings& settings = importing.settings;
+  const auto first_of = [&](std::span<const std::string_view> names,
+                            std::string_view target) -> std::optional<std::int64_t> {
+    for (const std::string_view name : names) {
+      const std::string* value = settings.find(name);
+      // "gpu:8" and "h100:8" state a kind of device before the number.
+      const auto number =
+          value == nullptr
+              ? std::nullopt
+              : number_of_text<std::int64_t>(std::string_view(*value).substr(value->rfind(':') + 1));
+      if (!number || *number < 1) continue;
+      settings.take(name, target);
+      return number;
+    }
+    return std::nullopt;
+  };
+  constexpr auto kOfNode =
+      std::to_array<std::string_view>({"nproc_per_node", "num_gpus", "#SBATCH --gpus-per-node",
+                                       "#SBATCH --gres", "#SBATCH --ntasks-per-node"});
+  constexpr auto kNodes =
+      std::to_array<std::string_view>({"nnodes", "num_nodes", "#SBATCH --nodes", "#SBATCH -N"});
+  constexpr auto kAll = std::to_array<std::string_view>({"world_size", "num_gpus_total"});
+  const auto of_node = first_of(kOfNode, "cluster.devices_per_node");
+  const auto nodes = first_of(kNodes, "cluster.nodes");
+  const auto all = first_of(kAll, "cluster.nodes");
+  constexpr auto kBatchSystem =
+      std::to_array<SettledRow>({{"#SBATCH*", Fate::ignored, "concerns the batch system"}});
+  settings.settle(kBatchSystem);
+  if (importing.plan.devices) return;
+  if (of_node) importing.plan.devices_per_node = of_node;
+  if (all) {
+    importing.plan.devices = all;
+  } else if (of_node && nodes) {
+    importing.plan.devices = *of_node * *nodes;
+  } else if (of_node && !settings.has("nnodes")) {
+    importing.plan.devices = of_node;
+  } else if (nodes && *nodes > 1) {
+    constexpr std::int64_t kUsual = 8;
+    importing.plan.devices = *nodes * kUsual;
+    importing.plan.notes.push_back(
+        fmt::format("the devices of a node are not stated: {} are taken; give --devices N", kUsual));
+  }
+}
+
+namespace {
+
+using Kind = CopiedRow::Kind;
+
+/// Cuts the layers evenly among the stages. If they do not divide, the first stages have one layer more.
+void cut_nearly_evenly(Plan& plan, std::int64_t layers) {
+  const std::int64_t stages = plan.stages * plan.chunks;
+  if (stages == 1) return;
+  for (std::int64_t stage = 0; stage < stages; ++stage)
+    plan.layers.push_back(layers / stages + (stage < layers % stages ? 1 : 0));
+  plan.layer_split = layers % stages == 0 ? "even" : list_yaml(plan.layers);
+}
+
+// --- DeepSpeed --------------------------------------------------------------------------------------------
+
+constexpr auto kDeepSpeedSettled = std::to_array<SettledRow>({
+    {"zero_optimization.offload_optimizer.device zero_optimization.offload_param.device "
+     "zero_optimization.cpu_offload zero_optimization.cpu_offload_params",
+     Fate::refused, "moves memory to the host, which has no price here"},
+    {"zero_optimization.*", Fate::ignored, "does not change how often data is exchanged"},
+    {"optimizer.* scheduler.* gradient_clipping fp16.* bf16.* bfloat16.* amp.* prescale_gradients "
+     "gradient_predivide_factor zero_allow_untested_optimizer zero_force_ds_cpu_optimizer seed",
+     Fate::ignored, "concerns what is learned, not how long it takes"},
+    {"steps_per_print wall_clock_breakdown dump_state tensorboard.* wandb.* csv_monitor.* comet.* "
+     "flops_profiler.* "
+     "comms_logger.* monitor_config.* checkpoint.* autotuning.* data_types.* elasticity.* nebula.* "
+     "memory_breakdown "
+     "load_universal_checkpoint graph_harvesting compile.* aio.* hybrid_engine.* timers.* data_efficiency.*",
+     Fate::ignored, "concerns logs, checkpoints and measurements"},
+    {"activation_checkpointing.partition_activations activation_checkpointing.cpu_checkpointing",
+     Fate::refused, "divides or moves checkpoints, which has no price here"},
+    {"activation_checkpointing.*", Fate::ignored,
+     "says how checkpoints are stored; the model says which layers have them"},
+    {"pipeline.seed_layers pipeline.activation_checkpoint_interval pipeline.*", Fate::ignored,
+     "does not change the schedule"},
+    {"sparse_attention.* compression_training.* progressive_layer_drop.* curriculum_learning.*",
+     Fate::refused, "changes the computation of a layer, which has no price here"},
+    {"communication_data_type sparse_gradients disable_allgather train_iters", Fate::ignored,
+     "gradients are exchanged in 4 bytes; set training.gradient_bytes: 2 to change that"},
+});
+
+void take_deepspeed_batch(Importing& importing) {
+  Settings& settings = importing.settings;
+  Plan& plan = importing.plan;
+  const auto size = [&](std::string_view name, std::string_view target) -> std::optional<std::int64_t> {
+    const std::string* value = settings.find(name);
+    if (value == nullptr) return std::nullopt;
+    if (*value == "auto") {
+      settings.ignore(name, "auto: the trainer chooses it; give --set or edit the file");
+      return std::nullopt;
+    }
+    return settings.number(name, target);
+  };
+  plan.global_batch_size = size("train_batch_size", "training.global_batch_size");
+  plan.micro_batch_size = size("train_micro_batch_size_per_gpu", "training.micro_batch_size");
+  plan.microbatches = size("gradient_accumulation_steps", "schedule.microbatches");
+  // With the whole batch alone DeepSpeed accumulates nothing.
+  if (plan.global_batch_size && !plan.micro_batch_size && !plan.microbatches) plan.microbatches = 1;
+}
+
+// --- nanotron ---------------------------------------------------------------------------------------------
+
+constexpr auto kNanotronCopied = std::to_array<CopiedRow>({
+    {"model.model_config.num_hidden_layers", "model.layers"},
+    {"model.model_config.hidden_size", "model.hidden"},
+    {"model.model_config.num_attention_heads", "model.heads"},
+    {"model.model_config.num_key_value_heads", "model.kv_heads"},
+    {"model.model_config.intermediate_size", "model.feed_forward"},
+    {"model.model_config.vocab_size", "model.vocabulary"},
+    {"model.model_config.head_dim", "model.head_dim"},
+    {"model.model_config.num_experts", "model.experts"},
+    {"model.model_config.moe_num_experts", "model.experts"},
+    {"model.model_config.moe_config.num_experts", "model.experts"},
+    {"model.model_config.num_experts_per_tok", "model.experts_per_token"},
+    {"model.model_config.num_experts_per_token", "model.experts_per_token"},
+    {"model.model_config.moe_config.top_k", "model.experts_per_token"},
+    {"model.model_config.moe_config.moe_intermediate_size", "model.expert_feed_forward"},
+    {"tokens.sequence_length", "model.sequence"},
+    {"parallelism.tp_linear_async_communication", "parallel.tensor_overlap", Kind::on},
+});
+
+constexpr auto kNanotronSettled = std::to_array<SettledRow>({
+    {"checkpoints.* general.* logging.* lighteval.* profiler.* s3_upload.* metrics_logging.* data_stages "
+     "data_stages.* "
+     "kill_switch_path experiment_logger.* slurm.* metrics.*",
+     Fate::ignored, "concerns data, logs and checkpoints"},
+    {"tokenizer.* data.*", Fate::ignored, "concerns data and the tokenizer"},
+    {"optimizer.optimizer_factory.* optimizer.learning_rate_scheduler.* optimizer.weight_decay "
+     "optimizer.clip_grad "
+     "optimizer.weight_decay_exclude_named_params optimizer.finetuning* model.init_method.* "
+     "tokens.train_steps "
+     "tokens.limit_* tokens.val_check_interval",
+     Fate::ignored, "concerns what is learned, not how long it takes"},
+    {"model.model_config.* model.ddp_bucket_cap_mb model.make_vocab_size_divisible_by model.dtype",
+     Fate::ignored, "does not change the time or the memory of a step"},
+    {"parallelism.tp_recompute_allgather parallelism.moe_layer_recompute "
+     "parallelism.expert_tensor_parallel_size",
+     Fate::ignored, "does not change the time or the memory of a step here"},
+});
+
+/// Cuts the layers as nanotron's build_model() does. Blocks go to one stage until their weights exceed its
+/// share. A block counts with the weights of its products, the head with those of the vocabulary, and the
+/// embedding with none.
+std::vector<std::int64_t> nanotron_layers(const Plan& plan) {
+  const auto layers = plan.number("model.layers");
+  const auto hidden = plan.number("model.hidden");
+  if (!layers || !hidden || plan.stages == 1) return {};
+  const std::int64_t feed_forward = plan.number("model.feed_forward").value_or(4 * *hidden);
+  const double of_layer = static_cast<double>(*hidden) * static_cast<double>(4 * *hidden + 3 * feed_forward);
+  const double of_head =
+      static_cast<double>(*hidden) * static_cast<double>(plan.number("model.vocabulary").value_or(0));
+  const double all = static_cast<double>(*layers) * of_layer + of_head;
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(plan.stages), 0);
+  std::size_t stage = 0;
+  for (std::int64_t layer = 1; layer <= *layers; ++layer) {
+    ++counts[stage];
+    const double share = all * static_cast<double>(stage + 1) / static_cast<double>(plan.stages);
+    if (static_cast<double>(layer) * of_layer > share && stage + 1 < counts.size()) ++stage;
+  }
+  return counts;
+}
+
+// --- SimuMax ----------------------------------------------------------------------------------------------
+
+constexpr auto kSimumaxCopied = std::to_array<CopiedRow>({
+    {"layer_num", "model.layers"},
+    {"hidden_size", "model.hidden"},
+    {"head_num", "model.heads"},
+    {"kv_head_num", "model.kv_heads"},
+    {"head_size", "model.head_dim"},
+    {"intermediate_size", "model.feed_forward"},
+    {"vocab_size", "model.vocabulary"},
+    {"topk", "model.experts_per_token"},
+    {"moe_ffn_hidden_size", "model.expert_feed_forward"},
+    {"dense_layers", "model.dense_layers"},
+    {"seq_len", "model.sequence"},
+});
+
+constexpr auto kSimumaxSettled = std::to_array<SettledRow>({
+    {"q_lora_rank kv_lora_rank qk_head_dim qk_pos_emb_head_dim v_head_dim sliding_window* window* "
+     "attention_type",
+     Fate::refused, "describes a part of the model that model.transformer lacks; give --model config.json"},
+    {"megatron_recompute megatron_recompute_modules recompute_* attn_recompute mla_rms_recompute "
+     "mlp_recompute "
+     "mlp_rms_recompute moe_act_recompute",
+     Fate::refused, "SimuMax recomputes other parts of a layer than Megatron-LM; state training.recompute"},
+    {"model_name model_type dtype enable_dropout use_fused_* use_math_sdp use_flash_sdp use_fp32_accum_grad "
+     "no_sync "
+     "skip_ckpt_micro_batch_num mem_factor use_accm_weight fp8 group_linear_mode attention_sparse_ratio "
+     "cross_dp_net pp_net tp_net dp_net ep_net etp_net order_of_paralielism optimizer_style cache_* "
+     "dispatch_probs "
+     "make_vocab_size_divisible_by padded_vocab_size group_gemm_col_ratio offload_groupgemm_col_inputs "
+     "group_size moe_pad* "
+     "capacity moe_capacity_factor test_mode net cp_size cp_*",
+     Fate::ignored, "does not change the time or the memory of a step here"},
+});
+
+// --- calculon ---------------------------------------------------------------------------------------------
+
+constexpr auto kCalculonCopied = std::to_array<CopiedRow>({
+    {"num_blocks", "model.layers"},
+    {"hidden", "model.hidden"},
+    {"attn_heads", "model.heads"},
+    {"attn_size", "model.head_dim"},
+    {"feedforward", "model.feed_forward"},
+    {"seq_size", "model.sequence"},
+});
+
+constexpr auto kCalculonSettled = std::to_array<SettledRow>({
+    {"weight_offload activations_offload optimizer_offload", Fate::refused,
+     "moves memory to the host, which has no price here"},
+    {"tensor_par_net pipeline_par_net data_par_net", Fate::ignored,
+     "the devices of a node use NVLink, others the network"},
+    {"name datatype fused_activation seq_par_ag_redo", Fate::ignored,
+     "does not change the time of a step here"},
+    {"matrix.* vector.* mem1.* mem2.* processing_mode networks", Fate::ignored,
+     "describes a machine; give --device NAME, or keys of cluster in the scenario"},
+});
+
+}  // namespace
+
+void import_deepspeed(Importing& importing) {
+  Settings& settings = importing.settings;
+  Plan& plan = importing.plan;
+  take_launcher(importing);
+  plan.stages = settings.number("pipeline.stages", "schedule.stages").value_or(1);
+  for (const std::string_view name : {"tensor_parallel.autotp_size", "tensor_parallel.tp_size"}) {
+    if (const auto tensor = settings.number(name, "parallel.tensor", 0); tensor && *tensor > 0)
+      plan.tensor = *tensor;
+  }
+  take_deepspeed_batch(importing);
+  const std::int64_t sharding =
+      settings.number("zero_optimization.stage", "schedule.sharding", 0).value_or(0);
+  if (sharding > 1 && plan.stages > 1) {
+    settings.refuse("zero_optimization.stage",
+                    "DeepSpeed refuses it too: ZeRO-2 and ZeRO-3 do not go with a pipeline");
+  } else if (sharding <= 3) {
+    plan.set("schedule.sharding", sharding);
+    plan.set("parallel.distributed_optimizer", sharding > 0 ? "true" : "false");
+  } else {
+    settings.refuse("zero_optimization.stage", "expected 0 to 3");
+  }
+  const std::string* overlap = settings.find("zero_optimization.overlap_comm");
+  if (overlap != nullptr) {
+    plan.set("parallel.data_overlap", is_off_value(*overlap) ? "false" : "true");
+    settings.take("zero_optimization.overlap_comm", "parallel.data_overlap");
+  }
+  const auto interval = settings.number("pipeline.activation_checkpoint_interval", "training.recompute", 0);
+  if (interval && *interval > 0) {
+    plan.recomputes_fully = true;
+    plan.set("training.recompute", *interval == 1 ? "full" : fmt::format("{{uniform: {}}}", *interval));
+  }
+  if (const auto rule = settings.word("pipeline.partition", "schedule.layer_split")) {
+    if (*rule == "uniform" || *rule == "best") {
+      if (*rule == "uniform") plan.layer_split = "even";
+    } else {
+      settings.ignore("pipeline.partition", "layers are cut as the scenario's schedule.layer_split says");
+    }
+  }
+  const bool bf16 = settings.is_on("bf16.enabled", "training.precision") ||
+                    settings.is_on("bfloat16.enabled", "training.precision");
+  const bool fp16 =
+      settings.is_on("fp16.enabled", "training.precision: bf16, whose sizes and rates are the same");
+  if (bf16 || fp16) plan.set("training.precision", "bf16");
+  plan.schedule = "1f1b";
+  const auto layers = importing.layers();
+  if (layers && plan.stages > 1 && plan.layer_split == "even") cut_nearly_evenly(plan, *layers);
+  settings.settle(kDeepSpeedSettled);
+}
+
+void import_nanotron(Importing& importing) {
+  Settings& settings = importing.settings;
+  Plan& plan = importing.plan;
+  plan.tensor = settings.number("parallelism.tp", "parallel.tensor").value_or(1);
+  plan.stages = settings.number("parallelism.pp", "schedule.stages").value_or(1);
+  plan.copies = settings.number("parallelism.dp", "parallel.data");
+  plan.context = settings.number("parallelism.context_parallel_size", "parallel.context").value_or(1);
+  plan.micro_batch_size = settings.number("tokens.micro_batch_size", "training.micro_batch_size");
+  plan.microbatches =
+      settings.number("tokens.batch_accumulation_per_replica", "schedule.microbatches").value_or(1);
+  plan.set("parallel.tensor_overlap", plan.tensor == 1 ? "true" : "false");
+  copy_rows(importing, kNanotronCopied);
+  if (plan.find("model.hidden") != nullptr) {
+    plan.set("model.gated", "true");
+    plan.set("model.tied", settings.is_on("model.model_config.tie_word_embeddings", "model.transformer.tied")
+                               ? "true"
+                               : "false");
+  }
+  const std::string engine = settings.word("parallelism.pp_engine", "schedule.name").value_or("1f1b");
+  plan.schedule = engine == "afab" ? "gpipe" : "1f1b";
+  if (engine != "afab" && engine != "1f1b")
+    settings.refuse("parallelism.pp_engine", "nanotron's engines are 1f1b and afab");
+  const std::string mode =
+      settings.word("parallelism.tp_mode", "parallel.sequence_parallel").value_or("ALL_REDUCE");
+  plan.set("parallel.sequence_parallel", mode == "REDUCE_SCATTER" || plan.tensor == 1 ? "true" : "false");
+  if (const auto expert = settings.number("parallelism.expert_parallel_size", "parallel.expert");
+      expert && *expert > 1)
+    plan.set("parallel.expert", *expert);
+  const std::int64_t sharding =
+      settings.number("optimizer.zero_stage", "parallel.distributed_optimizer", 0).value_or(0);
+  plan.set("parallel.distributed_optimizer", sharding > 0 ? "true" : "false");
+  if (sharding > 1) settings.refuse("optimizer.zero_stage", "nanotron has 0 and 1");
+  if (const std::string* sum = settings.find("optimizer.accumulate_grad_in_fp32")) {
+    plan.set("training.gradient_bytes", is_off_value(*sum) ? "2" : "4");
+    settings.take("optimizer.accumulate_grad_in_fp32", "training.gradient_bytes");
+  }
+  if (settings.is_on("parallelism.recompute_layer", "training.recompute")) {
+    plan.recomputes_fully = true;
+    plan.set("training.recompute", "full");
+  }
+  plan.set("training.precision", "bf16");
+  plan.layers = nanotron_layers(plan);
+  if (!plan.layers.empty()) plan.layer_split = list_yaml(plan.layers);
+  settings.settle(kNanotronSettled);
+}
+
+void import_simumax(Importing& importing) {
+  Settings& settings = importing.settings;
+  Plan& plan = importing.plan;
+  plan.tensor = settings.number("tp_size", "parallel.tensor").value_or(1);
+  plan.stages = settings.number("pp_size", "schedule.stages").value_or(1);
+  plan.chunks = settings.number("interleaving_size", "schedule.virtual_stages").value_or(1);
+  if (plan.stages == 1) plan.chunks = 1;
+  if (const auto context = settings.number("cp_size", "parallel.context")) plan.context = *context;
+  plan.devices = settings.number("world_size", "cluster.nodes");
+  plan.micro_batch_size = settings.number("micro_batch_size", "training.micro_batch_size");
+  plan.microbatches = settings.number("micro_batch_num", "schedule.microbatches");
+  copy_rows(importing, kSimumaxCopied);
+  if (!importing.has_model) {
+    const auto experts = settings.number("expert_num", "model.transformer.experts");
+    if (experts && *experts > 1) {
+      plan.set("model.experts", *experts);
+      if (plan.find("model.experts_per_token") == nullptr) plan.set("model.experts_per_token", "2");
+    } else {
+      for (const std::string_view key :
+           {"model.experts_per_token", "model.expert_feed_forward", "model.dense_layers"})
+        plan.remove(key);
+    }
+    if (plan.find("model.hidden") != nullptr)
+      plan.set("model.gated", settings.is_on("use_swiglu", "model.transformer.gated") ? "true" : "false");
+  }
+  const std::string* sequence = settings.find("enable_sequence_parallel");
+  const bool is_whole = sequence != nullptr && is_off_value(*sequence);
+  settings.take("enable_sequence_parallel", "parallel.sequence_parallel");
+  plan.set("parallel.sequence_parallel", is_whole && plan.tensor > 1 ? "false" : "true");
+  plan.set("parallel.tensor_overlap", plan.tensor == 1 ? "true" : "false");
+  if (const auto expert = settings.number("ep_size", "parallel.expert"); expert && *expert > 1)
+    plan.set("parallel.expert", *expert);
+  if (const auto of_expert = settings.number("etp_size", "parallel.expert"); of_expert && *of_expert > 1)
+    settings.refuse("etp_size", "experts are whole on their devices here");
+  settings.take("moe_dispatcher_policy", "parallel.expert_dispatch: alltoall");
+  const std::int64_t sharding = settings.number("zero_state", "schedule.sharding", 0).value_or(0);
+  plan.set("parallel.distributed_optimizer", sharding > 0 ? "true" : "false");
+  if (sharding > 1) plan.set("schedule.sharding", sharding);
+  const auto first = settings.number("num_layers_in_first_pipeline_stage", "schedule.layer_split");
+  const auto last = settings.number("num_layers_in_last_pipeline_stage", "schedule.layer_split");
+  if (const auto layers = importing.layers()) {
+    if (!first && !last) {
+      cut_nearly_evenly(plan, *layers);
+    } else {
+      const std::int64_t others = plan.stages - (first ? 1 : 0) - (last ? 1 : 0);
+      const std::int64_t rest = *layers - first.value_or(0) - last.value_or(0);
+      if (plan.chunks > 1 || (others == 0 ? rest != 0 : rest % others != 0)) {
+        plan.refusals.push_back(fmt::format("{} layers do not divide into {} stages", rest, others));
+      } else {
+        for (std::int64_t stage = 0; stage < plan.stages; ++stage) {
+          const bool is_last = stage + 1 == plan.stages;
+          plan.layers.push_back(stage == 0 && first ? *first : is_last && last ? *last : rest / others);
+        }
+        plan.layer_split = list_yaml(plan.layers);
+      }
+    }
+  }
+  const bool recomputes = settings.is_on("enable_recompute", "training.recompute");
+  const std::string granularity = settings.word("recompute_granularity", "training.recompute").value_or("");
+  const auto count = settings.number("recompute_layer_num", "training.recompute", 0);
+  if (recomputes && granularity == "full_block") {
+    plan.recomputes_fully = true;
+    plan.set("training.recompute", count && *count > 0 ? fmt::format("{{full: {}}}", *count) : "full");
+  } else if (recomputes && granularity == "sdp_only") {
+    plan.set("training.recompute", "selective");
+  } else if (recomputes && !granularity.empty()) {
+    settings.refuse("recompute_granularity",
+                    "full_block and sdp_only have a price; state training.recompute");
+  } else {
+    settings.ignore("recompute_granularity", "enable_recompute is off");
+    settings.ignore("recompute_layer_num", "enable_recompute is off");
+    if (!recomputes) {
+      constexpr auto kOff =
+          std::to_array<SettledRow>({{"attn_recompute mla_rms_recompute mlp_recompute mlp_rms_recompute "
+                                      "recompute_* megatron_recompute*",
+                                      Fate::ignored, "enable_recompute is off"}});
+      settings.settle(kOff);
+    }
+  }
+  settings.word("dtype", "training.precision");
+  plan.set("training.precision", settings.is_on("fp8", "training.precision") ? "fp8" : "bf16");
+  plan.schedule = plan.chunks > 1 ? "interleaved" : "1f1b";
+  settings.settle(kSimumaxSettled);
+}
+
+void import_calculon(Importing& importing) {
+  Settings& settings = importing.settings;
+  Plan& plan = importing.plan;
+  plan.devices = settings.number("num_procs", "cluster.nodes");
+  plan.tensor = settings.number("tensor_par", "parallel.tensor").value_or(1);
+  plan.stages = settings.number("pipeline_par", "schedule.stages").value_or(1);
+  plan.copies = settings.number("data_par", "parallel.data");
+  plan.chunks = settings.number("pipeline_interleaving", "schedule.virtual_stages").value_or(1);
+  if (plan.stages == 1) plan.chunks = 1;
+  plan.schedule = plan.chunks > 1 ? "interleaved" : "1f1b";
+  plan.micro_batch_size = settings.number("microbatch_size", "training.micro_batch_size");
+  plan.global_batch_size = settings.number("batch_size", "training.global_batch_size");
+  copy_rows(importing, kCalculonCopied);
+  if (plan.find("model.hidden") != nullptr && plan.find("model.vocabulary") == nullptr) {
+    constexpr std::int64_t kOfGpt = 51200;
+    plan.set("model.vocabulary", kOfGpt);
+    plan.notes.push_back(fmt::format(
+        "calculon has no vocabulary: {} entries are taken, as in the models of its paper", kOfGpt));
+  }
+  const std::string recompute = settings.word("activation_recompute", "training.recompute").value_or("none");
+  plan.recomputes_fully = recompute == "full";
+  if (recompute == "attn_only" || recompute == "partial") {
+    plan.set("training.recompute", "selective");
+  } else if (recompute == "none" || recompute == "full") {
+    plan.set("training.recompute", recompute);
+  } else {
+    settings.refuse("activation_recompute", "expected none, attn_only or full");
+  }
+  if (const auto kind = settings.word("attention_type", "model.transformer.kv_heads");
+      kind && *kind == "multiquery")
+    plan.set("model.kv_heads", "1");
+  const std::string exchange =
+      settings.word("tensor_par_comm_type", "parallel.sequence_parallel").value_or("ar");
+  plan.set("parallel.sequence_parallel", exchange != "ar" || plan.tensor == 1 ? "true" : "false");
+  const std::string overlap = settings.word("tensor_par_overlap", "parallel.tensor_overlap").value_or("none");
+  plan.set("parallel.tensor_overlap", overlap != "none" || plan.tensor == 1 ? "true" : "false");
+  plan.set("parallel.data_overlap",
+           settings.is_on("data_par_overlap", "parallel.data_overlap") ? "true" : "false");
+  plan.set("parallel.distributed_optimizer",
+           settings.is_on("optimizer_sharding", "parallel.distributed_optimizer") ? "true" : "false");
+  const std::string* training = settings.find("training");
+  settings.take("training", "schedule.name");
+  if (training != nullptr && is_off_value(*training))
+    settings.refuse("training", "inference has no price here");
+  if (const auto layers = importing.layers()) cut_nearly_evenly(plan, *layers);
+  settings.settle(kCalculonSettled);
+}
+
+}  // namespace penstock

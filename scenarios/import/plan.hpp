@@ -1,0 +1,70 @@
+#pragma once
+// The meaning of an imported configuration: keys of a scenario, and figures that several of them depend on.
+// An importer fills a Plan. scenario_of_plan() completes it and writes the scenario.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <tl/expected.hpp>
+
+namespace penstock {
+
+/// A configuration in the terms of a scenario.
+struct Plan {
+  /// Keys of the scenario with their values as YAML, such as {"parallel.tensor", "2"}. Sizes of the model are
+  /// keys of model.transformer: {"model.hidden", "4096"}.
+  std::vector<std::pair<std::string, std::string>> keys{};
+
+  std::int64_t tensor = 1;
+  std::int64_t context = 1;
+  std::int64_t stages = 1;
+  std::int64_t chunks = 1;
+  std::string schedule = "1f1b";
+  /// The number of devices of one server, if the configuration states it.
+  std::optional<std::int64_t> devices_per_node{};
+  std::optional<std::int64_t> devices{};
+  std::optional<std::int64_t> copies{};
+  std::optional<std::int64_t> micro_batch_size{};
+  std::optional<std::int64_t> global_batch_size{};
+  /// The number of microbatches that one copy of the pipeline runs in a step.
+  std::optional<std::int64_t> microbatches{};
+  /// The layers of each stage, in the model's order, as the framework cuts them; empty if they are not known.
+  std::vector<std::int64_t> layers{};
+  /// The value of schedule.layer_split; empty if it is not stated.
+  std::string layer_split{};
+  bool recomputes_fully = false;
+  std::vector<std::string> notes{};
+  /// Errors that no single key causes, such as a number of stages that the framework itself refuses.
+  std::vector<std::string> refusals{};
+
+  /// Sets a key, or replaces its value.
+  void set(std::string key, std::string value);
+  void set(std::string key, std::int64_t value) { set(std::move(key), std::to_string(value)); }
+  /// Returns the value of a key, or null.
+  const std::string* find(std::string_view key) const;
+  std::optional<std::int64_t> number(std::string_view key) const;
+  void remove(std::string_view key);
+};
+
+/// What the user states beside the configuration.
+struct PlanChoices {
+  std::string device{};  ///< the name of an accelerator; empty if it is not stated
+  std::string model{};   ///< the file of a config.json; empty if it is not stated
+};
+
+/// The text of a scenario, and remarks about what it assumes.
+struct WrittenScenario {
+  std::string yaml;
+  std::vector<std::string> notes;
+};
+
+/// Completes the numbers of devices, copies and microbatches, and writes the scenario. Without a device or
+/// the sizes of a model, the scenario has times of 1 ms a layer or a stage, and a note names the missing
+/// flags. Errors: an unknown device, or numbers that do not divide.
+tl::expected<WrittenScenario, std::string> scenario_of_plan(Plan plan, const PlanChoices& choices);
+
+}  // namespace penstock

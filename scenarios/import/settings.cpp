@@ -1,0 +1,234 @@
+// Keeps the keys of a configuration and the decision about each of them.
+
+#include "scenarios/import/settings.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "scenarios/read/document.hpp"
+#include "text/nearest_name.hpp"
+#include "text/numbers.hpp"
+
+namespace penstock {
+
+namespace {
+
+template <std::size_t count>
+bool is_one_of(std::string_view value, const std::array<std::string_view, count>& words) {
+  const std::string plain = plain_name(value);
+  return std::ranges::find(words, std::string_view(plain)) != words.end();
+}
+
+/// Returns the text of a list, with its items separated by blanks.
+std::string list_text(const Node& list) {
+  std::string text;
+  for (const Node& item : list.items) {
+    if (!text.empty()) text += ' ';
+    text += item.kind == Node::Kind::list ? list_text(item) : item.text;
+  }
+  return text;
+}
+
+/// Returns a whole number that may be written as a decimal, such as 4.0 or 1e6.
+std::optional<std::int64_t> whole_of(std::string_view text) {
+  if (const auto whole = number_of_text<std::int64_t>(text)) return whole;
+  constexpr double kMost = 9e15;  // every smaller whole number has an exact double
+  const auto decimal = finite_number(text);
+  if (!decimal || *decimal != std::floor(*decimal) || std::abs(*decimal) > kMost) return std::nullopt;
+  return static_cast<std::int64_t>(*decimal);
+}
+
+/// Returns the reason why a value is not a number. If the value contains a variable that a script does not
+/// set, the reason names it.
+std::string number_fault(std::string_view value, std::int64_t least) {
+  const std::size_t begin = value.find("${");
+  if (begin != std::string_view::npos) {
+    const std::string_view name = value.substr(begin + 2, value.find('}', begin) - begin - 2);
+    return fmt::format("depends on {}, which the file does not set; write {}=NUMBER at the top of the file",
+                       name, name);
+  }
+  if (value == "auto")
+    return "the value is chosen when the run starts; replace auto by the number that the run uses";
+  return fmt::format("expected a whole number from {} on, got \"{}\"", least, value);
+}
+
+}  // namespace
+
+bool is_null_value(std::string_view value) {
+  // The word none is a value of some settings, such as activation_checkpoint.mode, and None is Python's null.
+  constexpr auto kWords = std::to_array<std::string_view>({"", "null", "None", "~"});
+  return std::ranges::find(kWords, value) != kWords.end();
+}
+
+bool is_off_value(std::string_view value) {
+  constexpr auto kWords = std::to_array<std::string_view>({"false", "no", "off", "0", "none"});
+  return is_null_value(value) || is_one_of(value, kWords);
+}
+
+void Settings::add(std::string key, std::string value) {
+  std::string plain = plain_name(key);
+  for (Entry& earlier : entries_) {
+    if (earlier.plain != plain) continue;
+    earlier.plain.clear();
+    earlier.key.fate = Fate::ignored;
+    earlier.key.text = "the file states it again later";
+    earlier.is_settled = true;
+  }
+  Entry entry{.key = {.key = std::move(key), .value = std::move(value), .fate = Fate::ignored, .text = ""},
+              .plain = std::move(plain)};
+  if (is_null_value(entry.key.value)) {
+    entry.key.text = "has no value";
+    entry.is_settled = true;
+  }
+  entries_.push_back(std::move(entry));
+}
+
+void Settings::add_document(const Node& node, const std::string& prefix) {
+  switch (node.kind) {
+    case Node::Kind::mapping:
+      for (const Node::Entry& entry : node.entries)
+        add_document(entry.value, prefix.empty() ? entry.key.text : prefix + "." + entry.key.text);
+      return;
+    case Node::Kind::list: {
+      const auto is_mapping = [](const Node& item) { return item.kind == Node::Kind::mapping; };
+      if (std::ranges::none_of(node.items, is_mapping)) {
+        add(prefix, list_text(node));
+        return;
+      }
+      for (std::size_t i = 0; i < node.items.size(); ++i)
+        add_document(node.items[i], fmt::format("{}.{}", prefix, i));
+      return;
+    }
+    case Node::Kind::scalar:
+    case Node::Kind::nothing:
+      add(prefix, node.text);
+      return;
+  }
+}
+
+void Settings::compare_last_parts() {
+  std::vector<Entry> entries;
+  entries.swap(entries_);
+  for (Entry& entry : entries) {
+    const std::size_t point = entry.key.key.rfind('.');
+    const std::string last = entry.key.key.substr(point == std::string::npos ? 0 : point + 1);
+    if (entry.is_settled) {
+      entries_.push_back(std::move(entry));
+      continue;
+    }
+    add(last, std::move(entry.key.value));
+    entries_.back().key.key = std::move(entry.key.key);
+  }
+}
+
+void Settings::rename(std::string_view from, std::string_view to) {
+  const std::string before = plain_name(from);
+  for (Entry& entry : entries_) {
+    if (entry.plain.starts_with(before)) entry.plain = plain_name(to) + entry.plain.substr(before.size());
+  }
+}
+
+const std::string* Settings::find(std::string_view name) const {
+  const std::string plain = plain_name(name);
+  const auto found = std::ranges::find(entries_, plain, &Entry::plain);
+  return found == entries_.end() || is_null_value(found->key.value) ? nullptr : &found->key.value;
+}
+
+Settings::Entry* Settings::entry_of(std::string_view name) {
+  const std::string plain = plain_name(name);
+  const auto found = std::ranges::find(entries_, plain, &Entry::plain);
+  return found == entries_.end() ? nullptr : &*found;
+}
+
+void Settings::decide(std::string_view name, Fate fate, std::string_view text) {
+  Entry* entry = entry_of(name);
+  if (entry == nullptr || is_null_value(entry->key.value)) return;
+  entry->key.fate = fate;
+  entry->key.text = text;
+  entry->is_settled = true;
+}
+
+void Settings::take(std::string_view name, std::string_view target) { decide(name, Fate::taken, target); }
+
+void Settings::ignore(std::string_view name, std::string_view reason) { decide(name, Fate::ignored, reason); }
+
+void Settings::refuse(std::string_view name, std::string_view reason) { decide(name, Fate::refused, reason); }
+
+std::optional<std::string> Settings::word(std::string_view name, std::string_view target) {
+  const std::string* value = find(name);
+  if (value == nullptr) return std::nullopt;
+  take(name, target);
+  return *value;
+}
+
+std::optional<std::int64_t> Settings::number(std::string_view name, std::string_view target,
+                                             std::int64_t least) {
+  const std::string* value = find(name);
+  if (value == nullptr) return std::nullopt;
+  const auto number = whole_of(*value);
+  if (!number || *number < least) {
+    refuse(name, number_fault(*value, least));
+    return std::nullopt;
+  }
+  take(name, target);
+  return number;
+}
+
+bool Settings::is_on(std::string_view name, std::string_view target) {
+  const std::string* value = find(name);
+  if (value == nullptr) return false;
+  const bool is_off = is_off_value(*value);
+  decide(name, is_off ? Fate::ignored : Fate::taken, is_off ? std::string_view("switched off") : target);
+  return !is_off;
+}
+
+void Settings::settle(std::span<const SettledRow> rows) {
+  const auto settle_entry = [&](Entry& entry) {
+    for (const SettledRow& row : rows) {
+      for (std::string_view rest = row.names; !rest.empty();) {
+        const std::string_view name = rest.substr(0, rest.find(' '));
+        rest.remove_prefix(std::min(name.size() + 1, rest.size()));
+        if (name.empty()) continue;
+        const bool is_prefix = name.ends_with('*');
+        const std::string plain = plain_name(is_prefix ? name.substr(0, name.size() - 1) : name);
+        if (is_prefix ? !entry.plain.starts_with(plain) : entry.plain != plain) continue;
+        const bool is_off = row.fate == Fate::refused && is_off_value(entry.key.value);
+        entry.key.fate = is_off ? Fate::ignored : row.fate;
+        entry.key.text = is_off ? std::string_view("switched off") : row.reason;
+        entry.is_settled = true;
+        return;
+      }
+    }
+  };
+  for (Entry& entry : entries_) {
+    if (!entry.is_settled) settle_entry(entry);
+  }
+}
+
+std::vector<ImportedKey> Settings::report(std::span<const std::string> left_out) const {
+  std::vector<ImportedKey> keys;
+  for (const Entry& entry : entries_) {
+    ImportedKey key = entry.key;
+    if (!entry.is_settled) key.text = "unknown";
+    const auto is_named = [&](const std::string& name) { return plain_name(name) == plain_name(key.key); };
+    if (key.fate == Fate::refused && std::ranges::any_of(left_out, is_named)) {
+      key.fate = Fate::ignored;
+      key.text = "left out by --ignore: " + key.text;
+    }
+    keys.push_back(std::move(key));
+  }
+  return keys;
+}
+
+}  // namespace penstock

@@ -1,0 +1,790 @@
+// Evaluates as much of a shell script as the arguments of a training run need:
+//
+//     NUM_NODES=${SLURM_NNODES:-4}                    NUM_NODES  -> 4
+//     MODEL_ARGS=( --num-layers 32 --bf16 )           an array
+//     if [[ $TYPE == "8b" ]]; then ... fi             decided if TYPE is known
+//     torchrun ${MODEL_ARGS[@]} --nnodes $NUM_NODES   the command with most flags
+//
+// Nothing is run, so $(command) has no value. A name without a value stays as ${NAME}, and the importer that
+// needs the value refuses it by name. tests/scenarios/import_test.cpp holds these rules.
+
+#include "scenarios/import/shell.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "scenarios/import/settings.hpp"
+#include "text/numbers.hpp"
+
+namespace penstock {
+
+namespace {
+
+using Words = std::vector<std::string>;
+
+bool is_name_letter(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
+bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+
+/// A statement of the script, without comments and continuations.
+struct Statement {
+  std::string text;
+  int line = 1;
+};
+
+/// Divides a script into statements. A statement ends at the end of a line or at ';', outside of quotes and
+/// parentheses.
+class StatementReader {
+ public:
+  explicit StatementReader(std::string_view text) : text_(text) {}
+
+  std::vector<Statement> statements() {
+    while (at_ < text_.size()) step();
+    end_statement();
+    return std::move(statements_);
+  }
+
+ private:
+  char next(std::size_t ahead = 1) const { return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\n'; }
+
+  void step() {
+    const char c = text_[at_];
+    if (c == '\n') ++line_;
+    if (c == '\\' && next() == '\r' && next(2) == '\n') ++at_;
+    if (c == '\\' && quote_ != '\'') return step_escape();
+    if (quote_ != '\0') {
+      if (c == quote_) quote_ = '\0';
+      return keep(c);
+    }
+    if (c == '\'' || c == '"') {
+      quote_ = c;
+      return keep(c);
+    }
+    const bool begins_word = current_.empty() || is_blank(current_.back()) || current_.back() == '(';
+    if (c == '#' && begins_word) {
+      while (at_ < text_.size() && text_[at_] != '\n') ++at_;
+      return;
+    }
+    if (c == '(' || c == '{') depth_ += c == '(' || (!current_.empty() && current_.back() == '$') ? 1 : 0;
+    if (c == '{' && !current_.empty() && current_.back() == '$') braces_.push_back(depth_);
+    if (c == ')' && depth_ > 0) --depth_;
+    if (c == '}' && !braces_.empty() && braces_.back() == depth_) {
+      braces_.pop_back();
+      --depth_;
+    }
+    if ((c == '\n' || c == ';') && depth_ == 0) {
+      ++at_;
+      return end_statement();
+    }
+    keep(c == '\n' ? ' ' : c);
+  }
+
+  /// Reads a backslash. At the end of a line it continues the line.
+  void step_escape() {
+    if (next() == '\n') {
+      ++line_;
+      at_ += 2;
+      current_ += ' ';
+      return;
+    }
+    current_ += '\\';
+    ++at_;
+    if (at_ < text_.size()) keep(text_[at_]);
+  }
+
+  void keep(char c) {
+    if (current_.empty()) {
+      if (is_blank(c)) {
+        ++at_;
+        return;
+      }
+      begun_ = line_;
+    }
+    current_ += c;
+    ++at_;
+  }
+
+  void end_statement() {
+    while (!current_.empty() && is_blank(current_.back())) current_.pop_back();
+    if (!current_.empty()) statements_.push_back({.text = std::move(current_), .line = begun_});
+    current_.clear();
+    depth_ = 0;
+    braces_.clear();
+  }
+
+  std::string_view text_;
+  std::size_t at_ = 0;
+  int line_ = 1;
+  int begun_ = 1;
+  int depth_ = 0;
+  std::vector<int> braces_;
+  char quote_ = '\0';
+  std::string current_;
+  std::vector<Statement> statements_;
+};
+
+/// Computes $((...)): whole numbers, + - * / % and parentheses. Names must already be replaced.
+class Arithmetic {
+ public:
+  explicit Arithmetic(std::string_view text) : text_(text) {}
+
+  std::optional<std::int64_t> value() {
+    const auto result = sum();
+    skip();
+    return at_ == text_.size() ? result : std::nullopt;
+  }
+
+ private:
+  void skip() {
+    while (at_ < text_.size() && is_blank(text_[at_])) ++at_;
+  }
+  bool takes(char c) {
+    skip();
+    if (at_ == text_.size() || text_[at_] != c) return false;
+    ++at_;
+    return true;
+  }
+  std::optional<std::int64_t> sum() {
+    auto total = product();
+    while (total) {
+      const bool adds = takes('+');
+      if (!adds && !takes('-')) break;
+      const auto term = product();
+      if (!term) return std::nullopt;
+      total = adds ? *total + *term : *total - *term;
+    }
+    return total;
+  }
+  std::optional<std::int64_t> product() {
+    auto total = factor();
+    while (total) {
+      const char sign = takes('*') ? '*' : takes('/') ? '/' : takes('%') ? '%' : '\0';
+      if (sign == '\0') break;
+      const auto term = factor();
+      if (!term || (sign != '*' && *term == 0)) return std::nullopt;
+      total = sign == '*' ? *total * *term : sign == '/' ? *total / *term : *total % *term;
+    }
+    return total;
+  }
+  std::optional<std::int64_t> factor() {
+    if (takes('(')) {
+      const auto inner = sum();
+      return takes(')') ? inner : std::nullopt;
+    }
+    if (takes('-')) {
+      const auto inner = factor();
+      return inner ? std::optional(-*inner) : std::nullopt;
+    }
+    skip();
+    const auto number = leading_number<std::int64_t>(text_.substr(at_));
+    at_ += number.spelling.size();
+    constexpr std::int64_t kMost = 1'000'000'000;  // products of a few such numbers fit
+    return number.value && *number.value <= kMost ? number.value : std::nullopt;
+  }
+
+  std::string_view text_;
+  std::size_t at_ = 0;
+};
+
+/// The variables of a script and the commands that it would run.
+class ShellRun {
+ public:
+  explicit ShellRun(std::string_view text) : statements_(StatementReader(text).statements()) {}
+
+  ShellCommand command() {
+    for (const Statement& statement : statements_) {
+      line_ = statement.line;
+      run(statement.text);
+    }
+    result_.words = best_;
+    return std::move(result_);
+  }
+
+ private:
+  enum class Truth : std::uint8_t { no, yes, unknown };
+  /// An `if` that is open: whether its present branch runs, and whether an earlier branch did.
+  struct Branch {
+    Truth runs = Truth::yes;
+    Truth has_run = Truth::no;
+    std::string condition{};  ///< the text of the condition; empty for a loop
+    int line = 0;             ///< the line of the condition
+  };
+
+  Truth running() const {
+    Truth all = Truth::yes;
+    for (const Branch& branch : branches_) {
+      if (branch.runs == Truth::no) return Truth::no;
+      if (branch.runs == Truth::unknown) all = Truth::unknown;
+    }
+    return all;
+  }
+
+  /// Notes the conditions that decide whether this statement runs, and that cannot be decided.
+  void note_conditions() {
+    for (const Branch& branch : branches_) {
+      if (branch.runs == Truth::unknown && !branch.condition.empty())
+        note_at(branch.line, "the condition cannot be decided: " + branch.condition);
+    }
+  }
+
+  void note(std::string_view text) { note_at(line_, text); }
+
+  void note_at(int line, std::string_view text) {
+    std::string noted = fmt::format("line {}: {}", line, text);
+    if (std::ranges::find(result_.notes, noted) == result_.notes.end())
+      result_.notes.push_back(std::move(noted));
+  }
+
+  // --- control flow ---
+
+  /// Removes `word` from the beginning of a statement, and returns whether it was there.
+  static bool takes_word(std::string& text, std::string_view word) {
+    if (!text.starts_with(word)) return false;
+    if (text.size() > word.size() && !is_blank(text[word.size()])) return false;
+    text.erase(0, word.size());
+    text.erase(0, text.find_first_not_of(" \t\n"));
+    return true;
+  }
+
+  void begin_branch(const std::string& condition) {
+    Branch branch;
+    branch.runs = running() == Truth::no ? Truth::no : truth_of(condition);
+    branch.has_run = branch.runs;
+    branch.condition = condition;
+    branch.line = line_;
+    branches_.push_back(std::move(branch));
+  }
+
+  /// Enters the next branch of the innermost `if`.
+  void next_branch(Truth condition) {
+    if (branches_.empty()) return;
+    Branch& branch = branches_.back();
+    if (branch.has_run == Truth::yes) condition = Truth::no;
+    if (branch.has_run == Truth::unknown && condition == Truth::yes) condition = Truth::unknown;
+    branch.runs = condition;
+    if (condition != Truth::no && branch.has_run != Truth::yes) branch.has_run = condition;
+  }
+
+  void run(std::string text) {
+    if (text == "fi" || text == "done" || text == "esac") {
+      if (!branches_.empty()) branches_.pop_back();
+      return;
+    }
+    if (takes_word(text, "if")) return begin_branch(text);
+    if (takes_word(text, "elif")) return next_branch(truth_of(text));
+    if (takes_word(text, "else")) {
+      next_branch(Truth::yes);
+      if (!text.empty()) run(std::move(text));
+      return;
+    }
+    for (const std::string_view loop : {"for", "while", "until", "case", "select"}) {
+      if (!takes_word(text, loop)) continue;
+      note(fmt::format("{} is not evaluated, so variables that it sets have no value", loop));
+      branches_.push_back({.runs = running() == Truth::no ? Truth::no : Truth::unknown,
+                           .has_run = Truth::yes,
+                           .condition = {},
+                           .line = line_});
+      if (loop == "for") set_unknown(text.substr(0, text.find(' ')));
+      return;
+    }
+    if (takes_word(text, "then") || takes_word(text, "do") || takes_word(text, "{")) {
+      if (!text.empty()) run(std::move(text));
+      return;
+    }
+    if (text.empty() || text == "}" || running() == Truth::no) return;
+    run_list(text);
+  }
+
+  /// Runs commands that && and || join. A test decides whether the next command runs.
+  void run_list(const std::string& text) {
+    Truth runs = Truth::yes;
+    for (const auto& [part, joined_by] : parts_of(text)) {
+      if (joined_by == "||")
+        runs = runs == Truth::unknown ? runs : runs == Truth::yes ? Truth::no : Truth::yes;
+      if (is_test(part)) {
+        if (runs == Truth::yes) runs = truth_of(part);
+        continue;
+      }
+      if (runs == Truth::no) {
+        runs = Truth::yes;  // the command before || is taken to succeed
+        continue;
+      }
+      if (runs == Truth::unknown)
+        branches_.push_back({.runs = runs, .has_run = runs, .condition = text, .line = line_});
+      run_simple(part);
+      if (runs == Truth::unknown) branches_.pop_back();
+      if (joined_by == "||") runs = Truth::yes;
+    }
+  }
+
+  static bool is_test(std::string_view text) {
+    return text.starts_with("[ ") || text.starts_with("[[ ") || text.starts_with("test ") ||
+           text.starts_with("! ");
+  }
+
+  /// Divides a text at && and || outside of quotes and parentheses. Each part has the operator before it.
+  static std::vector<std::pair<std::string, std::string>> parts_of(std::string_view text) {
+    std::vector<std::pair<std::string, std::string>> parts = {{"", ""}};
+    char quote = '\0';
+    int depth = 0;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      const char c = text[i];
+      if (quote != '\0') {
+        if (c == quote) quote = '\0';
+      } else if (c == '"' || c == '\'') {
+        quote = c;
+      } else if (c == '(') {
+        ++depth;
+      } else if (c == ')') {
+        --depth;
+      } else if (depth == 0 && (text.substr(i, 2) == "&&" || text.substr(i, 2) == "||")) {
+        // Inside of [[ ]] the operators belong to one test, which test_value() divides itself.
+        parts.emplace_back("", std::string(text.substr(i, 2)));
+        ++i;
+        continue;
+      }
+      if (parts.back().first.empty() && is_blank(c)) continue;
+      parts.back().first += c;
+    }
+    for (auto& [part, joined_by] : parts) {
+      while (!part.empty() && is_blank(part.back())) part.pop_back();
+    }
+    return parts;
+  }
+
+  // --- conditions ---
+
+  Truth truth_of(const std::string& condition) {
+    Truth all = Truth::yes;
+    bool is_first = true;
+    for (auto [part, joined_by] : parts_of(condition)) {
+      const Truth one = truth_of_test(part);
+      if (is_first) {
+        all = one;
+      } else if (joined_by == "&&") {
+        all = all == Truth::no || one == Truth::no ? Truth::no : all == Truth::yes ? one : Truth::unknown;
+      } else {
+        all = all == Truth::yes || one == Truth::yes ? Truth::yes : all == Truth::no ? one : Truth::unknown;
+      }
+      is_first = false;
+    }
+    return all;
+  }
+
+  Truth truth_of_test(std::string text) {
+    for (const std::string_view bracket : {"[[", "[", "test", "]]", "]"}) takes_word(text, bracket);
+    const bool negates = takes_word(text, "!");
+    Words raw = raw_words(text);
+    std::erase_if(raw, [](const std::string& word) {
+      return word == "[" || word == "[[" || word == "]" || word == "]]";
+    });
+    std::vector<std::optional<std::string>> values;
+    for (const std::string& word : raw) values.push_back(tested_text(word));
+    const Truth truth = test_value(values);
+    if (!negates || truth == Truth::unknown) return truth;
+    return truth == Truth::yes ? Truth::no : Truth::yes;
+  }
+
+  static Truth truth(bool value) { return value ? Truth::yes : Truth::no; }
+
+  static Truth test_value(const std::vector<std::optional<std::string>>& values) {
+    if (std::ranges::any_of(values, [](const auto& value) { return !value; })) return Truth::unknown;
+    if (values.size() == 1) return truth(!values[0]->empty());
+    if (values.size() == 2) {
+      if (*values[0] == "-z") return truth(values[1]->empty());
+      if (*values[0] == "-n") return truth(!values[1]->empty());
+      return Truth::unknown;
+    }
+    if (values.size() != 3) return Truth::unknown;
+    const std::string& sign = *values[1];
+    if (sign == "=" || sign == "==") return truth(*values[0] == *values[2]);
+    if (sign == "!=") return truth(*values[0] != *values[2]);
+    const auto left = number_of_text<std::int64_t>(*values[0]);
+    const auto right = number_of_text<std::int64_t>(*values[2]);
+    if (!left || !right) return Truth::unknown;
+    if (sign == "-eq") return truth(*left == *right);
+    if (sign == "-ne") return truth(*left != *right);
+    if (sign == "-gt") return truth(*left > *right);
+    if (sign == "-ge") return truth(*left >= *right);
+    if (sign == "-lt") return truth(*left < *right);
+    if (sign == "-le") return truth(*left <= *right);
+    return Truth::unknown;
+  }
+
+  /// Returns the text that a test sees. A name that the script never sets is empty. A name whose value cannot
+  /// be known makes the test unknown.
+  std::optional<std::string> tested_text(const std::string& word) {
+    tests_ = true;
+    met_unknown_ = false;
+    const Words words = expanded(word);
+    tests_ = false;
+    if (met_unknown_) return std::nullopt;
+    return words.empty() ? std::string() : words.front();
+  }
+
+  // --- commands ---
+
+  void run_simple(const std::string& text) {
+    Words raw = raw_words(text);
+    for (const std::string_view keyword : {"export", "local", "declare", "readonly", "typeset"}) {
+      if (raw.empty() || raw.front() != keyword) continue;
+      raw.erase(raw.begin());
+      std::erase_if(raw, [](const std::string& word) { return word.starts_with('-'); });
+    }
+    std::size_t begin = 0;
+    while (begin < raw.size() && assign(raw[begin])) ++begin;
+    if (begin == raw.size()) return;
+    if (raw[begin] == "source" || raw[begin] == ".") {
+      note("another file is not read: " + text);
+      return;
+    }
+    Words words;
+    for (std::size_t i = begin; i < raw.size(); ++i) {
+      for (std::string& word : expanded(raw[i])) add_word(words, std::move(word));
+    }
+    const auto flags = [](const Words& all) {
+      return std::ranges::count_if(all, [](const std::string& word) { return word.starts_with("--"); });
+    };
+    if (flags(words) > flags(best_)) best_ = std::move(words);
+  }
+
+  /// Adds a word. A word in quotes that holds several flags ("--lr 1 --bf16") is divided.
+  void add_word(Words& words, std::string word) {
+    const bool has_flags = word.starts_with("--") || word.find(" --") != std::string::npos;
+    const bool has_blanks = std::ranges::any_of(word, is_blank);
+    if (!has_flags || !has_blanks) {
+      words.push_back(std::move(word));
+      return;
+    }
+    for (const std::string& part : raw_words(word)) {
+      for (std::string& inner : expanded(part)) words.push_back(std::move(inner));
+    }
+  }
+
+  /// Sets a variable if the word is an assignment: NAME=VALUE, NAME+=VALUE or NAME=( ... ).
+  bool assign(const std::string& word) {
+    std::size_t end = 0;
+    while (end < word.size() && is_name_letter(word[end])) ++end;
+    if (end == 0 || end == word.size() || std::isdigit(static_cast<unsigned char>(word[0])) != 0)
+      return false;
+    const bool adds = word.substr(end, 2) == "+=";
+    if (!adds && word[end] != '=') return false;
+    const std::string name = word.substr(0, end);
+    const std::string value = word.substr(end + (adds ? 2 : 1));
+    const bool is_array = value.starts_with('(');
+    Words values = is_array ? array_items(value) : Words{joined(expanded(value))};
+    if (running() == Truth::unknown) note_conditions();
+    if (running() == Truth::unknown && !is_array) {
+      set_unknown(name);
+      return true;
+    }
+    unknown_.erase(name);
+    Words& variable = variables_[name];
+    if (!adds) {
+      variable = std::move(values);
+    } else if (is_array) {
+      for (std::string& item : values) variable.push_back(std::move(item));
+    } else {
+      if (variable.empty()) variable.emplace_back();
+      variable.front() += values.front();
+    }
+    return true;
+  }
+
+  Words array_items(const std::string& value) {
+    Words items;
+    std::string inside = value.substr(1, value.size() - (value.ends_with(')') ? 2 : 1));
+    for (const std::string& word : raw_words(inside)) {
+      for (std::string& item : expanded(word)) add_word(items, std::move(item));
+    }
+    return items;
+  }
+
+  void set_unknown(const std::string& name) {
+    variables_.erase(name);
+    unknown_.insert(name);
+  }
+
+  static std::string joined(const Words& words) {
+    std::string text;
+    for (const std::string& word : words) {
+      if (!text.empty()) text += ' ';
+      text += word;
+    }
+    return text;
+  }
+
+  // --- words ---
+
+  /// Divides a text into words at blanks outside of quotes and parentheses. Quotes stay in the words.
+  static Words raw_words(std::string_view text) {
+    Words words;
+    std::string word;
+    char quote = '\0';
+    int depth = 0;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      const char c = text[i];
+      if (c == '\\' && quote != '\'' && i + 1 < text.size()) {
+        word += c;
+        word += text[++i];
+        continue;
+      }
+      if (quote != '\0') {
+        if (c == quote) quote = '\0';
+      } else if (c == '"' || c == '\'' || c == '`') {
+        quote = c;
+      } else if (c == '(' || (c == '{' && word.ends_with('$'))) {
+        ++depth;
+      } else if ((c == ')' || c == '}') && depth > 0) {
+        --depth;
+      } else if (is_blank(c) && depth == 0) {
+        if (!word.empty()) words.push_back(std::move(word));
+        word.clear();
+        continue;
+      }
+      word += c;
+    }
+    if (!word.empty()) words.push_back(std::move(word));
+    return words;
+  }
+
+  /// Replaces variables and removes quotes. A variable outside of quotes may become several words or none.
+  Words expanded(std::string_view word) {
+    Words words = {""};
+    bool has_text = false;
+    char quote = '\0';
+    for (std::size_t i = 0; i < word.size();) {
+      const char c = word[i];
+      if (c == '\'' && quote != '"') {
+        quote = quote == '\0' ? '\'' : '\0';
+        has_text = true;
+        ++i;
+      } else if (c == '"' && quote != '\'') {
+        quote = quote == '\0' ? '"' : '\0';
+        has_text = true;
+        ++i;
+      } else if (c == '\\' && quote != '\'' && i + 1 < word.size()) {
+        words.back() += word[i + 1];
+        i += 2;
+      } else if (c == '`' && quote != '\'') {
+        i = std::min(word.find('`', i + 1), word.size() - 1) + 1;
+        words.back() += unknown_text("a command in backquotes");
+      } else if (c == '$' && quote != '\'' && i + 1 < word.size()) {
+        add_values(words, dollar_values(word, i), quote == '"');
+      } else {
+        words.back() += c;
+        ++i;
+      }
+    }
+    if (words.size() == 1 && words.front().empty() && !has_text) words.clear();
+    return words;
+  }
+
+  /// Appends the values of a variable to the last word. Outside of quotes they are divided at blanks.
+  static void add_values(Words& words, const Words& values, bool is_quoted) {
+    Words pieces;
+    for (const std::string& value : values) {
+      if (is_quoted) {
+        pieces.push_back(value);
+        continue;
+      }
+      for (std::string& piece : raw_words(value)) pieces.push_back(std::move(piece));
+    }
+    if (pieces.empty()) return;
+    words.back() += pieces.front();
+    words.insert(words.end(), pieces.begin() + 1, pieces.end());
+  }
+
+  std::string unknown_text(const std::string& name) {
+    met_unknown_ = true;
+    return "${" + name + "}";
+  }
+
+  Words value_of(const std::string& name) {
+    const auto found = variables_.find(name);
+    if (found != variables_.end()) return found->second;
+    if (tests_ && !unknown_.contains(name)) return {""};
+    // A script that is run without arguments has empty $1, $2, .., and options follow no such value.
+    if (name == "@" || name == "*") return {};
+    return {unknown_text(name)};
+  }
+
+  /// Reads $NAME, ${...}, $(...) or $((...)) at word[at], and moves `at` behind it.
+  Words dollar_values(std::string_view word, std::size_t& at) {
+    const char opening = word[at + 1];
+    if (opening == '(') {
+      const std::size_t begin = at;
+      int depth = 0;
+      for (++at; at < word.size(); ++at) {
+        if (word[at] == '(') ++depth;
+        if (word[at] == ')' && --depth == 0) break;
+      }
+      at = std::min(at + 1, word.size());
+      const std::string_view inside = word.substr(begin + 2, at - begin - 3);
+      if (!inside.starts_with('(')) return {unknown_text(fmt::format("({})", inside))};
+      return {computed(inside.substr(1, inside.size() - 2))};
+    }
+    if (opening == '{') {
+      const std::size_t begin = at + 2;
+      int depth = 0;
+      for (++at; at < word.size(); ++at) {
+        if (word[at] == '{') ++depth;
+        if (word[at] == '}' && --depth == 0) break;
+      }
+      const std::string_view inside = word.substr(begin, at - begin);
+      at = std::min(at + 1, word.size());
+      return braced_values(inside);
+    }
+    std::size_t end = at + 1;
+    if (std::isdigit(static_cast<unsigned char>(opening)) != 0 || opening == '@' || opening == '*') {
+      ++end;
+    } else {
+      while (end < word.size() && is_name_letter(word[end])) ++end;
+    }
+    const std::string name(word.substr(at + 1, end - at - 1));
+    at = end;
+    return name.empty() ? Words{"$"} : value_of(name);
+  }
+
+  /// Returns the values of ${NAME}, ${NAME:-default}, ${NAME-default}, ${NAME:=default} and ${NAME[@]}.
+  Words braced_values(std::string_view inside) {
+    std::size_t end = 0;
+    while (end < inside.size() && is_name_letter(inside[end])) ++end;
+    const std::string name(inside.substr(0, end));
+    std::string_view rest = inside.substr(end);
+    if (rest.starts_with("[@]") || rest.starts_with("[*]")) return value_of(name);
+    if (rest.empty()) return value_of(name);
+    const bool has_colon = rest.starts_with(':');
+    if (has_colon) rest.remove_prefix(1);
+    const auto found = variables_.find(name);
+    const bool is_set = found != variables_.end() && !(has_colon && joined(found->second).empty());
+    if (rest.starts_with('-') || rest.starts_with('=')) {
+      if (is_set) return found->second;
+      const Words fallback = expanded(rest.substr(1));
+      if (rest.starts_with('=')) variables_[name] = {joined(fallback)};
+      return {joined(fallback)};
+    }
+    if (rest.starts_with('+')) return is_set ? expanded(rest.substr(1)) : Words{""};
+    return {unknown_text(std::string(inside))};
+  }
+
+  /// Computes $((...)). Names may stand with or without '$'.
+  std::string computed(std::string_view text) {
+    std::string numbers;
+    for (std::size_t i = 0; i < text.size();) {
+      if (text[i] == '$') {
+        numbers += joined(dollar_values(text, i));
+      } else if (std::isalpha(static_cast<unsigned char>(text[i])) != 0 || text[i] == '_') {
+        std::size_t end = i;
+        while (end < text.size() && is_name_letter(text[end])) ++end;
+        numbers += joined(value_of(std::string(text.substr(i, end - i))));
+        i = end;
+      } else {
+        numbers += text[i++];
+      }
+    }
+    const std::size_t open = numbers.find("${");
+    if (open != std::string::npos) return numbers.substr(open, numbers.find('}', open) + 1 - open);
+    const auto value = Arithmetic(numbers).value();
+    return value ? fmt::format("{}", *value) : unknown_text(fmt::format("(({}))", text));
+  }
+
+  std::vector<Statement> statements_;
+  std::map<std::string, Words> variables_;
+  std::set<std::string> unknown_;
+  std::vector<Branch> branches_;
+  Words best_;
+  ShellCommand result_;
+  int line_ = 1;
+  bool tests_ = false;
+  bool met_unknown_ = false;
+};
+
+/// Returns the words of a line, divided at blanks.
+std::vector<std::string_view> words_of_line(std::string_view line) {
+  std::vector<std::string_view> words;
+  while (!line.empty()) {
+    line.remove_prefix(std::min(line.find_first_not_of(" \t\r"), line.size()));
+    const std::string_view word = line.substr(0, line.find_first_of(" \t\r"));
+    if (word.starts_with('#')) break;
+    if (!word.empty()) words.push_back(word);
+    line.remove_prefix(word.size());
+  }
+  return words;
+}
+
+/// Returns the resources of lines such as "#SBATCH --nodes=4 -p batch".
+std::vector<ImportedKey> batch_resources(std::string_view text) {
+  std::vector<ImportedKey> resources;
+  constexpr std::string_view kMark = "#SBATCH";
+  while (!text.empty()) {
+    std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    if (!line.starts_with(kMark)) continue;
+    for (const std::string_view word : words_of_line(line.substr(kMark.size()))) {
+      if (!word.starts_with('-')) {
+        if (!resources.empty()) resources.back().value = word;
+        continue;
+      }
+      const std::size_t end = std::min(word.find('='), word.size());
+      const std::string_view value = word.substr(std::min(end + 1, word.size()));
+      resources.push_back({.key = fmt::format("#SBATCH {}", word.substr(0, end)),
+                           .value = value.empty() ? "true" : std::string(value),
+                           .fate = Fate::ignored,
+                           .text = ""});
+    }
+  }
+  return resources;
+}
+
+bool names_program_file(std::string_view word) { return word.ends_with(".py") || word.ends_with(".sh"); }
+
+}  // namespace
+
+ShellCommand read_shell(std::string_view text) {
+  ShellCommand command = ShellRun(text).command();
+  command.resources = batch_resources(text);
+  return command;
+}
+
+void add_flags(Settings& settings, const std::vector<std::string>& words) {
+  std::string key;
+  std::string value;
+  bool has_key = false;
+  const auto end_flag = [&] {
+    if (has_key) settings.add(key, value.empty() ? "true" : value);
+    has_key = false;
+    value.clear();
+  };
+  for (const std::string& word : words) {
+    if (word.starts_with("--") && word.size() > 2) {
+      end_flag();
+      const std::size_t equals = word.find('=');
+      key = word.substr(0, equals);
+      has_key = true;
+      if (equals == std::string::npos) continue;
+      value = word.substr(equals + 1);
+      settings.add(key, value.empty() ? "null" : value);
+      has_key = false;
+      value.clear();
+    } else if (names_program_file(word) || word == "2>&1" || word == "|" || word == "&") {
+      end_flag();
+    } else if (has_key) {
+      value += value.empty() ? word : " " + word;
+    }
+  }
+  end_flag();
+}
+
+}  // namespace penstock

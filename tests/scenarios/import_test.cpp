@@ -1,0 +1,423 @@
+// Tests that configurations of other programs become the scenarios that they mean. Each test shows the
+// configuration and the keys that matter.
+
+#include "scenarios/import/imported.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "scenarios/import/settings.hpp"
+#include "scenarios/import/shell.hpp"
+#include "scenarios/model/model.hpp"
+#include "scenarios/pricing/layer_split.hpp"
+#include "scenarios/read/load.hpp"
+#include "scenarios/read/scenario.hpp"
+
+namespace penstock {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+ImportRequest request_of(std::string_view text, std::string name = "run") {
+  return {.inputs = {{.name = std::move(name), .text = std::string(text)}}};
+}
+
+/// Returns the imported configuration. An error fails the test.
+Imported imported(const ImportRequest& request) {
+  return import_configuration(request)
+      .map_error([](const std::string& error) {
+        ADD_FAILURE() << error;
+        return error;
+      })
+      .value_or(Imported{});
+}
+
+/// Returns the error of a configuration that cannot be imported.
+std::string import_error(const ImportRequest& request) {
+  const auto result = import_configuration(request);
+  return result ? "imported:\n" + result->yaml : result.error();
+}
+
+/// Returns the scenario of a configuration. It must be one that Penstock reads.
+Scenario scenario_of(const ImportRequest& request) {
+  return parse_scenario(imported(request).yaml, "imported.yaml", "")
+      .map_error([](const std::string& error) {
+        ADD_FAILURE() << error;
+        return error;
+      })
+      .value_or(Scenario{});
+}
+
+/// Returns the scenario on H100s.
+Scenario priced(ImportRequest request, std::int64_t devices) {
+  request.device = "h100-sxm";
+  request.devices = devices;
+  return scenario_of(request);
+}
+
+const Workload& work_of(const Scenario& scenario) { return std::get<DeviceModel>(scenario.model).work; }
+
+/// Returns the decision about a key and its text, such as "ignored: unknown".
+std::string fate_of(const Imported& result, std::string_view key) {
+  const auto found = std::ranges::find(result.keys, key, &ImportedKey::key);
+  return found == result.keys.end() ? "absent" : std::string(to_text(found->fate)) + ": " + found->text;
+}
+
+// --- Megatron-LM ------------------------------------------------------------------------------------------
+
+constexpr std::string_view kMegatronScript = R"(#!/bin/bash
+# A comment with --num-layers 99
+GPUS_PER_NODE=8
+NNODES=${SLURM_NNODES:-4}
+TP=2
+MODEL_ARGS=(
+    --num-layers 22
+    --hidden-size 4096   # width
+    --ffn-hidden-size 11008
+    --num-attention-heads 32
+    --group-query-attention --num-query-groups 8
+    --seq-length 4096
+    #--seq-length 8192 \
+    --swiglu --normalization RMSNorm --disable-bias-linear
+    --position-embedding-type rope
+    --untie-embeddings-and-output-weights
+    --vocab-size 64000
+)
+if [[ "$TP" == "2" ]]; then
+    EXTRA="--sequence-parallel --tp-comm-overlap"
+else
+    EXTRA="--lr 1"
+fi
+torchrun --nproc_per_node $GPUS_PER_NODE --nnodes $NNODES pretrain_gpt.py \
+    ${MODEL_ARGS[@]} $EXTRA \
+    --tensor-model-parallel-size $TP --pipeline-model-parallel-size 4 \
+    --decoder-first-pipeline-num-layers 4 --decoder-last-pipeline-num-layers 4 \
+    --use-distributed-optimizer --overlap-grad-reduce \
+    --micro-batch-size 1 --global-batch-size $((TP * 64)) \
+    --recompute-granularity full --recompute-method uniform --recompute-num-layers 1 \
+    --lr 1.0e-5 --my-own-flag 3 --bf16
+)";
+
+TEST(MegatronImport, ReadsAScriptWithArraysVariablesAndConditions) {
+  const ImportRequest request = request_of(kMegatronScript, "train.sh");
+  ImportRequest on_device = request;
+  on_device.device = "h100-sxm";
+  const Scenario scenario = scenario_of(on_device);
+  EXPECT_EQ(scenario.schedule, "1f1b");
+  EXPECT_EQ(scenario.shape.stages, 4);
+  EXPECT_EQ(work_of(scenario).parallel.tensor, 2);
+  EXPECT_EQ(std::get<DeviceModel>(scenario.model).copies, 4);
+  EXPECT_EQ(std::get<DeviceModel>(scenario.model).devices, 32);
+  EXPECT_EQ(scenario.batch.micro_batch_size, 1);
+  EXPECT_EQ(scenario.batch.global_batch_size, 128);
+  EXPECT_THAT(std::get<DeviceModel>(scenario.model).split.counts, ElementsAre(4, 7, 7, 4));
+  EXPECT_EQ(work_of(scenario).recompute, LayerRecompute::full);
+  EXPECT_EQ(work_of(scenario).parallel.sharding, 1);
+  EXPECT_TRUE(work_of(scenario).parallel.sequence_parallel);
+  EXPECT_TRUE(work_of(scenario).parallel.tensor_overlap);
+  EXPECT_EQ(work_of(scenario).model.kv_heads, 8);
+  EXPECT_FALSE(work_of(scenario).model.layer_norm);
+  EXPECT_EQ(work_of(scenario).sequence, 4096);
+}
+
+TEST(MegatronImport, ListsEveryKeyAsTakenOrIgnored) {
+  const Imported result = imported(request_of(kMegatronScript));
+  EXPECT_EQ(fate_of(result, "--num-layers"), "taken: model.transformer.layers");
+  EXPECT_EQ(fate_of(result, "--nnodes"), "taken: cluster.nodes");
+  EXPECT_EQ(fate_of(result, "--lr"), "ignored: concerns what is learned, not how long it takes");
+  EXPECT_EQ(fate_of(result, "--my-own-flag"), "ignored: unknown");
+  EXPECT_EQ(result.keys.size(), 31U);
+}
+
+TEST(MegatronImport, GivesLayersTimesWhereNoDeviceIsStated) {
+  const Imported result = imported(request_of(kMegatronScript));
+  EXPECT_THAT(result.yaml,
+              HasSubstr("forward: [4 ms, 7 ms, 7 ms, 4 ms]\n    backward: [12 ms, 21 ms, 21 ms, 12 ms]"));
+  EXPECT_THAT(result.yaml, HasSubstr("data_parallel: 4"));
+  EXPECT_THAT(result.yaml, HasSubstr("microbatches: 128"));
+  EXPECT_THAT(result.notes, testing::Contains(HasSubstr("the device is not stated: give --device NAME")));
+}
+
+TEST(MegatronImport, CutsLayersWithEmbeddingAndLossInTheirPlace) {
+  const ImportRequest request = request_of(R"(MODEL_ARGS:
+  --num-layers: 14
+  --hidden-size: 1024
+  --num-attention-heads: 16
+  --seq-length: 2048
+  --vocab-size: 32000
+  --micro-batch-size: 2
+  --global-batch-size: 64
+  --pipeline-model-parallel-size: 4
+  --num-layers-per-virtual-pipeline-stage: 2
+  --account-for-embedding-in-pipeline-split: true
+  --account-for-loss-in-pipeline-split: true
+  --sequence-parallel: false
+  --bf16: true
+)");
+  EXPECT_THAT(imported(request).yaml, HasSubstr("forward: [1 ms, 2 ms, 2 ms, 2 ms, 2 ms, 2 ms, 2 ms, 1 ms]"));
+  const Scenario scenario = priced(request, 8);
+  EXPECT_EQ(scenario.schedule, "interleaved");
+  EXPECT_EQ(scenario.shape.virtual_stages, 2);
+  EXPECT_EQ(std::get<DeviceModel>(scenario.model).copies, 2);
+  EXPECT_EQ(std::get<DeviceModel>(scenario.model).split.rule, LayerSplit::Rule::ends_one_less);
+}
+
+TEST(MegatronImport, ReadsALayoutAndExperts) {
+  const Scenario scenario = priced(
+      request_of(
+          "--num-layers 6 --hidden-size 2048 --num-attention-heads 16 --seq-length 4096 --vocab-size 32000 "
+          "--num-experts 8 --moe-router-topk 2 --moe-ffn-hidden-size 768 "
+          "--moe-shared-expert-intermediate-size 1536 --moe-layer-freq ([0]*2+[1]*4) "
+          "--expert-model-parallel-size 4 --moe-token-dispatcher-type flex --moe-enable-deepep "
+          "--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout \"Et|tt|tt|tL\" "
+          "--micro-batch-size 1 --global-batch-size 16 --bf16"),
+      8);
+  EXPECT_EQ(scenario.shape.virtual_stages, 2);
+  EXPECT_THAT(std::get<DeviceModel>(scenario.model).split.counts, ElementsAre(1, 2, 2, 1));
+  const Workload& work = work_of(scenario);
+  EXPECT_EQ(work.model.experts->count, 8);
+  EXPECT_EQ(work.model.experts->inner, 768);
+  EXPECT_EQ(work.model.experts->shared_inner, 1536);
+  EXPECT_EQ(std::ranges::count_if(work.model.layers, &LayerKind::has_experts), 4);
+  EXPECT_EQ(work.parallel.expert, 4);
+  EXPECT_EQ(work.parallel.expert_dispatch, ExpertDispatch::deepep);
+}
+
+TEST(MegatronImport, RefusesWhatWouldBeWrongWithoutIt) {
+  constexpr std::string_view kFlags =
+      "--num-layers 10 --pipeline-model-parallel-size 2 --micro-batch-size 1 --global-batch-size 8 ";
+  EXPECT_THAT(import_error(request_of(std::string(kFlags) + "--cpu-offloading")),
+              HasSubstr("--cpu-offloading true: moves memory to the host, which has no price here"));
+  EXPECT_THAT(import_error(request_of(std::string(kFlags) + "--multi-latent-attention")),
+              HasSubstr("give --model config.json"));
+  EXPECT_THAT(
+      import_error(request_of("--num-layers 10 --pipeline-model-parallel-size 4 --micro-batch-size 1")),
+      HasSubstr("Megatron-LM refuses it too: 10 layers do not divide into 4 x 1 stages"));
+  EXPECT_THAT(import_error(request_of("LAYERS=$1\npretrain.py --num-layers $LAYERS --micro-batch-size 1")),
+              HasSubstr("--num-layers ${1}: depends on 1, which the file does not set"));
+  ImportRequest ignoring = request_of(std::string(kFlags) + "--cpu-offloading");
+  ignoring.ignore = {"--cpu-offloading"};
+  EXPECT_THAT(fate_of(imported(ignoring), "--cpu-offloading"), HasSubstr("ignored: left out by --ignore"));
+}
+
+TEST(MegatronImport, AsksForNumbersThatDoNotFit) {
+  ImportRequest request = request_of(
+      "--num-layers 8 --pipeline-model-parallel-size 4 --micro-batch-size 1 --global-batch-size 8");
+  request.devices = 6;
+  EXPECT_THAT(import_error(request),
+              HasSubstr("expected a number of devices that is a multiple of tensor 1 x "
+                        "context 1 x stages 4 = 4, got 6"));
+  request.devices = 12;
+  EXPECT_THAT(import_error(request),
+              HasSubstr("expected a global batch that is a multiple of microbatch 1 x copies 3, got 8"));
+}
+
+// --- the shell --------------------------------------------------------------------------------------------
+
+TEST(Shell, DividesQuotedTextsThatHoldSeveralFlags) {
+  const ShellCommand command = read_shell(
+      "ARGS=\"--num-layers 2 \\\n  --lr 1\"\nARGS+=\" --bf16\"\nrun_cmd=\"python train.py $ARGS\"\n"
+      "srun sh -c \"${run_cmd}\"\n");
+  EXPECT_THAT(command.words, ElementsAre("srun", "sh", "-c", "python", "train.py", "--num-layers", "2",
+                                         "--lr", "1", "--bf16"));
+}
+
+TEST(Shell, NamesWhatItCannotDecide) {
+  const ShellCommand command =
+      read_shell("if [ \"$(hostname)\" = a ]; then\n  N=4\nelse\n  N=8\nfi\ntrain.py --n $N --m ${M:-3}\n");
+  EXPECT_THAT(command.words, ElementsAre("train.py", "--n", "${N}", "--m", "3"));
+  EXPECT_THAT(command.notes, testing::Contains(HasSubstr("line 1: the condition cannot be decided")));
+}
+
+TEST(Shell, TakesTheBranchThatRuns) {
+  const ShellCommand command = read_shell(
+      "S=70b\nif [ $S = 8b ]; then L=32; elif [ $S = 70b ] && [ -z \"$UNSET\" ]; then L=80; else L=1; fi\n"
+      "[ -n \"$UNSET\" ] && L=2\ntrain.py --num-layers $L\n");
+  EXPECT_THAT(command.words, ElementsAre("train.py", "--num-layers", "80"));
+}
+
+// --- torchtitan -------------------------------------------------------------------------------------------
+
+constexpr std::string_view kToml = R"([model]
+name = "llama3"
+flavor = "8B"
+[training]
+local_batch_size = 16
+seq_len = 8192
+[parallelism]
+data_parallel_shard_degree = 2
+pipeline_parallel_degree = 4
+pipeline_parallel_schedule = "Interleaved1F1B"
+pipeline_parallel_microbatch_size = 1
+pipeline_parallel_layers_per_stage = 3
+[activation_checkpoint]
+mode = "none"
+)";
+
+std::string with(std::string text, std::string_view from, std::string_view to) {
+  text.replace(text.find(from), from.size(), to);
+  return text;
+}
+
+TEST(TorchtitanImport, CutsLayersAsTorchtitanDoes) {
+  const Imported unpriced = imported(request_of(kToml));
+  EXPECT_THAT(unpriced.yaml,
+              HasSubstr("forward: [2 ms, 3 ms, 3 ms, 3 ms, 3 ms, 3 ms, 3 ms, 3 ms, 3 ms, 3 ms, 2 ms, 1 ms]"));
+  EXPECT_THAT(unpriced.yaml, HasSubstr("virtual_stages: 3"));
+  const Scenario scenario = priced(request_of(kToml), 8);
+  EXPECT_EQ(scenario.schedule, "interleaved");
+  EXPECT_EQ(scenario.shape.virtual_stages, 3);
+  EXPECT_EQ(scenario.shape.gather, Gather::step);
+  EXPECT_EQ(scenario.shape.sharding, 3);
+  EXPECT_EQ(scenario.batch.global_batch_size, 32);
+  EXPECT_EQ(work_of(scenario).framework, Framework::torchtitan);
+  EXPECT_EQ(work_of(scenario).model.vocabulary, 128256);
+}
+
+TEST(TorchtitanImport, RefusesStagesThatTorchtitanRefusesInTheSameWordsForFlags) {
+  const std::string refusal =
+      "torchtitan refuses it too: 32 layers, 2 for the embedding and the head, and 4 a stage make 9 stages; "
+      "9 "
+      "stages are no multiple of the 4 ranks";
+  EXPECT_THAT(import_error(request_of(with(std::string(kToml), "per_stage = 3", "per_stage = 4"))),
+              HasSubstr(refusal));
+  EXPECT_THAT(import_error(request_of("--model.name llama3 --model.flavor 8B "
+                                      "--parallelism.pipeline_parallel_degree 4 "
+                                      "--parallelism.pipeline_parallel_schedule Interleaved1F1B "
+                                      "--parallelism.pipeline_parallel_layers_per_stage 4")),
+              HasSubstr(refusal));
+}
+
+TEST(TorchtitanImport, ReportsASyntaxErrorWithItsLine) {
+  EXPECT_THAT(import_error(request_of("[model]\nname = \n", "a.toml")), HasSubstr("a.toml:2:"));
+}
+
+// --- others -----------------------------------------------------------------------------------------------
+
+TEST(DeepSpeedImport, FindsTheCopiesFromTheBatches) {
+  const Imported result = imported(request_of(
+      R"({"train_batch_size": 96, "train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 24,
+          "zero_optimization": {"stage": 1}, "pipeline": {"stages": 4}, "steps_per_print": 10})"));
+  EXPECT_THAT(result.yaml, HasSubstr("stages: 4"));
+  EXPECT_THAT(result.yaml, HasSubstr("data_parallel: 2"));
+  EXPECT_THAT(result.yaml, HasSubstr("microbatches: 48"));
+  EXPECT_THAT(result.yaml, HasSubstr("sharding: 1"));
+  EXPECT_EQ(fate_of(result, "steps_per_print"), "ignored: concerns logs, checkpoints and measurements");
+  EXPECT_THAT(import_error(request_of(R"({"train_batch_size": 8, "zero_optimization": {"stage": 3,
+                                          "offload_param": {"device": "cpu"}}})")),
+              HasSubstr("zero_optimization.offload_param.device cpu: moves memory to the host"));
+}
+
+TEST(NanotronImport, CutsBlocksByTheirWeights) {
+  const Scenario scenario = priced(
+      request_of(
+          R"(model: {model_config: {hidden_size: 2048, intermediate_size: 5632, num_attention_heads: 16,
+  num_hidden_layers: 22, num_key_value_heads: 4, vocab_size: 50304, tie_word_embeddings: false}}
+parallelism: {dp: 2, pp: 4, tp: 2, pp_engine: 1f1b, tp_mode: REDUCE_SCATTER}
+tokens: {micro_batch_size: 2, batch_accumulation_per_replica: 8, sequence_length: 4096}
+optimizer: {zero_stage: 1}
+)"),
+      16);
+  EXPECT_THAT(std::get<DeviceModel>(scenario.model).split.counts, ElementsAre(7, 6, 6, 3));
+  EXPECT_EQ(scenario.batch.global_batch_size, 32);
+  EXPECT_EQ(work_of(scenario).parallel.tensor, 2);
+  EXPECT_TRUE(work_of(scenario).parallel.sequence_parallel);
+  EXPECT_EQ(work_of(scenario).parallel.sharding, 1);
+}
+
+TEST(PrimusImport, TakesTheNamedModelAndItsOverrides) {
+  const Scenario scenario = priced(request_of(R"(work_group: ${PRIMUS_TEAM:amd}
+modules:
+  pre_trainer:
+    framework: megatron
+    model: llama3.1_8B.yaml
+    overrides:
+      micro_batch_size: 2
+      global_batch_size: 64
+      seq_length: 8192
+      pipeline_model_parallel_size: ${PP:2}
+      use_distributed_optimizer: true
+      recompute_granularity: null
+)"),
+                                   8);
+  EXPECT_EQ(scenario.shape.stages, 2);
+  EXPECT_EQ(std::get<DeviceModel>(scenario.model).copies, 4);
+  EXPECT_EQ(work_of(scenario).model.hidden, 4096);
+  EXPECT_EQ(work_of(scenario).recompute, LayerRecompute::none);
+}
+
+TEST(BridgeImport, KnowsRecipesByTheirNames) {
+  const Scenario scenario = priced(request_of("", "llama3_70b_pretrain_config"), 64);
+  EXPECT_EQ(scenario.schedule, "interleaved");
+  EXPECT_EQ(scenario.shape.stages, 4);
+  EXPECT_EQ(scenario.shape.virtual_stages, 5);
+  EXPECT_EQ(work_of(scenario).parallel.context, 2);
+  EXPECT_EQ(scenario.batch.global_batch_size, 512);
+  const Imported renamed = imported(request_of("", "llama3_8b_pretrain_16gpu_h100_bf16_16k_config"));
+  EXPECT_THAT(renamed.notes, Not(testing::Contains(HasSubstr("the number of devices is not stated"))));
+  EXPECT_THAT(import_error(request_of("", "no_such_file")),
+              HasSubstr("expected a file or a recipe of Megatron Bridge"));
+}
+
+TEST(SimuMaxImport, JoinsTheFilesOfStrategyAndModel) {
+  ImportRequest request;
+  request.inputs = {
+      {.name = "strategy.json",
+       .text =
+           R"({"seq_len": 4096, "micro_batch_size": 1, "micro_batch_num": 8, "world_size": 8, "tp_size": 1,
+                   "pp_size": 2, "ep_size": 1, "interleaving_size": 1, "zero_state": 1, "enable_recompute": true,
+                   "recompute_granularity": "full_block", "recompute_layer_num": 2})"},
+      {.name = "model.json",
+       .text = R"({"hidden_size": 4096, "head_num": 32, "kv_head_num": 8, "head_size": 128,
+                   "intermediate_size": 14336, "layer_num": 33, "vocab_size": 128256, "use_swiglu": true})"}};
+  const Scenario scenario = priced(request, 8);
+  EXPECT_EQ(std::get<DeviceModel>(scenario.model).copies, 4);
+  EXPECT_EQ(scenario.batch.global_batch_size, 32);
+  EXPECT_THAT(std::get<DeviceModel>(scenario.model).split.counts, ElementsAre(17, 16));
+  EXPECT_EQ(work_of(scenario).recomputed_layers.count, 2);
+}
+
+TEST(CalculonImport, JoinsTheFilesOfExecutionAndApplication) {
+  ImportRequest request;
+  request.inputs = {
+      {.name = "execution.json",
+       .text = R"({"num_procs": 64, "tensor_par": 8, "pipeline_par": 8, "data_par": 1, "batch_size": 64,
+                   "microbatch_size": 1, "activation_recompute": "attn_only", "pipeline_interleaving": 3,
+                   "optimizer_sharding": false, "tensor_par_comm_type": "rs_ag", "tensor_par_overlap": "none",
+                   "data_par_overlap": false, "weight_offload": false, "training": true})"},
+      {.name = "gpt3.json",
+       .text =
+           R"({"hidden": 12288, "feedforward": 49152, "seq_size": 2048, "attn_heads": 96, "attn_size": 128,
+                   "num_blocks": 96})"}};
+  const Scenario scenario = priced(request, 64);
+  EXPECT_EQ(scenario.schedule, "interleaved");
+  EXPECT_EQ(scenario.shape.virtual_stages, 3);
+  EXPECT_EQ(work_of(scenario).recompute, LayerRecompute::selective);
+  EXPECT_EQ(work_of(scenario).parallel.sharding, 0);
+  EXPECT_FALSE(work_of(scenario).parallel.tensor_overlap);
+}
+
+TEST(RecognisedImporter, KnowsConfigurationsByTheirShapeAndNoScenario) {
+  EXPECT_EQ(recognised_importer("a", kMegatronScript), "Megatron-LM's arguments");
+  EXPECT_EQ(recognised_importer("a", "--num-layers: 3\n"), "Megatron-LM's arguments");
+  EXPECT_EQ(recognised_importer("a", kToml), "torchtitan's settings");
+  EXPECT_EQ(recognised_importer("a", "--parallelism.pipeline_parallel_degree 4"), "torchtitan's settings");
+  EXPECT_EQ(recognised_importer("a", R"({"zero_optimization": {"stage": 1}})"), "DeepSpeed's configuration");
+  EXPECT_EQ(recognised_importer("a", "model: {stages: {forward: 1 ms}}\nschedule: 1f1b\n"), "");
+  EXPECT_EQ(recognised_importer("a", R"({"architectures": ["Llama"], "num_layers": 3, "hidden_size": 1,
+                                         "num_attention_heads": 1})"),
+            "");
+}
+
+}  // namespace
+}  // namespace penstock
