@@ -48,6 +48,7 @@
 #include "schedules/text/program_text.hpp"
 #include "schedules/text/pytorch_csv.hpp"
 #include "sim/runs/simulate.hpp"
+#include "sim/why/explain.hpp"
 
 namespace nb = nanobind;
 

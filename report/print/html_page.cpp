@@ -1,6 +1,6 @@
 // The frame of every page. Style sheet and scripts are inside the file, so that the page works without a
-// network. The scripts show timelines, sort tables and filter table rows; report/web has them as files.
-// Without scripts, everything can still be read. Tested by html_report_test.cpp.
+// network. The scripts show timelines, sort and fold tables and filter table rows; report/web has them as
+// files. Without scripts, everything can still be read. Tested by html_report_test.cpp.
 
 #include "report/print/html_page.hpp"
 
@@ -16,7 +16,7 @@ namespace penstock {
 
 std::string html_page(const HtmlPage& page) {
   std::string style(web_text("page.css"));
-  std::string scripts(web_text("sort.js"));
+  std::string scripts(web_text("tables.js"));
   std::string body = page.body;
   if (page.has_filters) scripts += web_text("filter.js");
   if (page.has_viewer) {

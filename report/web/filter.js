@@ -8,6 +8,7 @@ for (const input of document.querySelectorAll('input.filter')) {
     return column < 0 ? cells.some(cell => cell.includes(word)) : cells[column] === value;
   };
   input.addEventListener('input', () => {
+    table.classList.toggle('filtered', input.value.trim() !== '');
     const words = input.value.toLowerCase().split(/\s+/).filter(word => word);
     for (const row of table.tBodies[0].rows) {
       const cells = [...row.cells].map(cell => cell.textContent.trim().toLowerCase());

@@ -1,7 +1,8 @@
 // Unpacks the script of viewers and starts it. A page carries the script and the runs in a compressed form.
 window.penstock = {
   unpacked: async text => {
-    const bytes = Uint8Array.from(atob(text), letter => letter.charCodeAt(0));
+    const letters = atob(text), bytes = new Uint8Array(letters.length);
+    for (let i = 0; i < letters.length; ++i) bytes[i] = letters.charCodeAt(i);
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('deflate-raw'));
     return new Uint8Array(await new Response(stream).arrayBuffer());
   },

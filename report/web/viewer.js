@@ -8,8 +8,8 @@
 (() => {
 'use strict';
 
-const AXIS = 22, LEAST_BOX = 4, LEAST_WINDOW = 20, MOST_MESSAGES = 1500, MOST_CHAIN_LINES = 8;
-const LATENCY = 3, LAUNCH = 5;  // numbers of ChainKind in report/why/explanation.hpp
+const AXIS = 22, LEAST_BOX = 4, LEAST_WINDOW = 20, MOST_MESSAGES = 1500, MOST_SVG_BOXES = 20000, MOST_CHAIN_LINES = 8;
+const COMPUTE = 0, LATENCY = 3, COLLECTIVE = 4, LAUNCH = 5;  // numbers of ChainKind in report/why/explanation.hpp
 const CHAIN_WORDS = ['computes on rank', 'is sent by rank', 'is sent before it in its channel by rank',
   'is on its way from rank', 'runs on the ranks of its stage, such as rank', 'is launched on rank'];
 
@@ -59,7 +59,8 @@ function readSpans(run, data, columns) {
     released: new Float64Array(count).fill(-1), link: new Int32Array(count).fill(-1)};
   run.codes = [];
   run.count = count;
-  const received = [], sends = [];
+  const {code: codeColumn, microbatch: microbatchColumn, version, start: startColumn, duration: durationColumn, link: linkColumn} = columns;
+  const {start: starts, end: ends} = spans, received = [], sends = [];
   let i = 0;
   run.ranks.forEach((rank, number) => {
     rank.first = i;
@@ -71,34 +72,34 @@ function readSpans(run, data, columns) {
     const groups = [], sent = [], collectives = [];
     let group = -1;
     for (const end = i + rank.spans; i < end; ++i) {
-      const local = columns.code.next(), code = run.codes[base + local], before = last[local];
+      const local = codeColumn.next(), code = run.codes[base + local], before = last[local];
       spans.rank[i] = number;
       spans.code[i] = base + local;
-      if (code.microbatch) spans.microbatch[i] = before.microbatch += columns.microbatch.signed() + 1;
-      spans.version[i] = before.version += columns.version.signed();
-      const link = code.receive ? columns.link.next() : 0;
-      const start = columns.start.signed(), duration = columns.duration.signed();
+      if (code.microbatch) spans.microbatch[i] = before.microbatch += microbatchColumn.signed() + 1;
+      spans.version[i] = before.version += version.signed();
+      const link = code.receive ? linkColumn.next() : 0;
+      const start = startColumn.signed(), duration = durationColumn.signed();
       if (link > 0) {
         before.link += link % 2 ? (link - 1) / 2 : -link / 2;
         spans.link[i] = before.link;
-        spans.start[i] = start;
-        spans.end[i] = duration;
+        starts[i] = start;
+        ends[i] = duration;
         received.push(i);
         continue;
       }
       const opens = group < 0 || !(code.compute && run.codes[spans.code[group]].pair);
-      spans.start[i] = start + (group < 0 ? 0 : opens ? spans.end[group] : spans.start[group]);
-      spans.end[i] = spans.start[i] + (before.duration += duration);
+      starts[i] = start + (group < 0 ? 0 : opens ? ends[group] : starts[group]);
+      ends[i] = starts[i] + (before.duration += duration);
       if (code.send) {
         before.hold += columns.release.signed();
-        if (before.hold >= 0) spans.released[i] = spans.start[i] + before.hold;
+        if (before.hold >= 0) spans.released[i] = starts[i] + before.hold;
         sends.push(i);
         sent.push(i);
       }
       if (code.compute) {
         if (opens) groups.push(i);
         group = i;
-      } else if (!code.send && !code.receive && spans.end[i] > spans.start[i]) {
+      } else if (!code.send && !code.receive && ends[i] > starts[i]) {
         collectives.push(i);
       }
     }
@@ -120,74 +121,88 @@ function readSpans(run, data, columns) {
 }
 
 function sorted(list, spans) {
-  return Int32Array.from(list).sort((a, b) => spans.start[a] - spans.start[b] || a - b);
+  const isSorted = list.every((span, i) => i === 0 || spans.start[list[i - 1]] <= spans.start[span]);
+  return isSorted ? Int32Array.from(list) : Int32Array.from(list).sort((a, b) => spans.start[a] - spans.start[b] || a - b);
 }
 
 // Idle intervals are the gaps between groups. The data has only their causes, so that a run without causes has
-// intervals, too. An interval's `info` is its place in the tables of causes, or -1.
+// intervals, too. An interval's `info` is its place in the tables of causes, or -1. The parts of an interval are
+// those from partFirst[info] to partFirst[info + 1]. Part 0 is the ideal run's, and part c + 1 that of cause c.
 function readIntervals(run, columns) {
-  const spans = run.spans, tables = run.causes = {phase: [], parts: [], ready: [], chains: []};
-  let linked = 0;
-  const chain = from => {
-    const links = [];
-    let expected = from;
-    for (let left = columns.chainLength.next(); left > 0; --left) {
-      const what = columns.chainWhat.next(), span = linked += columns.chainSpan.signed();
-      if (what === LATENCY) expected = Math.max(spans.start[span], spans.released[span]);
-      else if (what !== LAUNCH) expected = Math.max(spans.start[span], from);
-      const begin = expected + columns.chainFrom.signed();
-      if (links.length > 0) links[links.length - 1].to = begin;
-      links.push({what, span, from: begin, to: 0});
-      expected = what === LATENCY || what === 0 || what === 4 ? spans.end[span]
-        : what === LAUNCH ? begin : Math.max(begin, spans.released[span]);
-    }
-    return links;
-  };
+  const spans = run.spans, tables = run.causes = {phase: [], from: [], to: [], ready: [], partFirst: [0], part: [], time: []};
   run.ranks.forEach((rank, number) => {
-    const intervals = rank.intervals = {start: [], end: [], group: [], info: []};
-    const causes = new Map();
-    if (run.explained) {
-      let group = 0;
-      for (let left = run.intervals[number]; left > 0; --left) {
-        group += columns.intervalAt.signed();
-        const info = tables.phase.length, bits = columns.intervalMask.next();
-        tables.phase.push(bits % 3);
-        const parts = {}, from = groupEnd(run, rank, group - 1);
-        const length = (group < rank.groups.length ? spans.start[rank.groups[group]] : run.makespan) - from;
-        let rest = length, last = -1;
-        for (let bit = 0, mask = Math.floor(bits / 3); mask > 0; ++bit, mask >>= 1) {
-          if (mask % 2 === 0) continue;
-          if (last >= 0) rest -= parts[last] = columns.intervalPart.signed();
-          last = bit;
-        }
-        if (last >= 0) parts[last] = rest;
-        tables.parts.push(parts);
+    const intervals = rank.intervals = {start: [], end: [], group: [], info: []}, count = rank.groups.length;
+    let left = run.explained ? run.intervals[number] : 0, explained = left > 0 ? columns.intervalAt.signed() : -1;
+    for (let group = 0, from = 0; group <= count; ++group) {
+      const to = group < count ? spans.start[rank.groups[group]] : run.makespan;
+      let info = -1;
+      if (group === explained) {
+        info = tables.phase.length;
+        readParts(tables, columns, from, to);
         const ready = columns.ready.next();
-        tables.ready.push(ready > 0 ? ready + (group < rank.groups.length ? rank.groups[group] : 0) : -1);
-        const links = chain(from);
-        if (links.length > 0) links[links.length - 1].to = from + length;
-        tables.chains.push(links);
-        causes.set(group, info);
+        tables.ready.push(ready > 0 ? ready + (group < count ? rank.groups[group] : 0) : -1);
+        explained = --left > 0 ? explained + columns.intervalAt.signed() : -1;
       }
-    }
-    for (let group = 0; group <= rank.groups.length; ++group) {
-      const from = groupEnd(run, rank, group - 1);
-      const to = group < rank.groups.length ? spans.start[rank.groups[group]] : run.makespan;
-      const isLeftOut = run.leftOut && from < run.leftOut[1] && to > run.leftOut[0];
-      if (to <= from || isLeftOut) continue;
-      intervals.start.push(from);
-      intervals.end.push(to);
-      intervals.group.push(group);
-      intervals.info.push(causes.has(group) ? causes.get(group) : -1);
+      if (to > from && !(run.leftOut && from < run.leftOut[1] && to > run.leftOut[0])) {
+        intervals.start.push(from);
+        intervals.end.push(to);
+        intervals.group.push(group);
+        intervals.info.push(info);
+      }
+      if (group < count) from = spans.end[rank.groups[group]];
     }
   });
-  run.critical = run.explained ? chain(0) : [];
-  if (run.critical.length > 0) run.critical[run.critical.length - 1].to = run.makespan;
+  run.chainColumns = run.explained ? columns : null;
+}
+
+function readParts(tables, columns, from, to) {
+  const bits = columns.intervalMask.next();
+  tables.phase.push(bits % 3);
+  tables.from.push(from);
+  tables.to.push(to);
+  let rest = to - from, last = -1;
+  for (let bit = 0, mask = Math.floor(bits / 3); mask > 0; ++bit, mask >>= 1) {
+    if (mask % 2 === 0) continue;
+    if (last >= 0) {
+      const time = columns.intervalPart.signed();
+      rest -= time;
+      tables.time.push(time);
+    }
+    tables.part.push(bit);
+    last = bit;
+  }
+  if (last >= 0) tables.time.push(rest);
+  tables.partFirst.push(tables.part.length);
+}
+
+// Reads the chains of all intervals and the critical path. They are read when they are first needed, so that the
+// first picture need not wait for them.
+function readChains(run) {
+  if (run.chains) return;
+  run.chains = [];
+  run.critical = [];
+  if (run.chainColumns) {
+    const {from, to} = run.causes, state = {linked: 0};
+    for (let info = 0; info < from.length; ++info) run.chains.push(readChain(run, state, from[info], to[info]));
+    run.critical = readChain(run, state, 0, run.makespan);
+  }
   run.isCritical = new Set(run.critical.map(link => link.span));
 }
 
-function groupEnd(run, rank, group) {
-  return group < 0 ? 0 : run.spans.end[rank.groups[group]];
+function readChain(run, state, from, to) {
+  const spans = run.spans, columns = run.chainColumns, links = [];
+  let expected = from;
+  for (let left = columns.chainLength.next(); left > 0; --left) {
+    const what = columns.chainWhat.next(), span = state.linked += columns.chainSpan.signed();
+    if (what === LATENCY) expected = Math.max(spans.start[span], spans.released[span]);
+    else if (what !== LAUNCH) expected = Math.max(spans.start[span], from);
+    const begin = expected + columns.chainFrom.signed();
+    if (links.length > 0) links[links.length - 1].to = begin;
+    links.push({what, span, from: begin, to});
+    expected = what === LATENCY || what === COMPUTE || what === COLLECTIVE ? spans.end[span]
+      : what === LAUNCH ? begin : Math.max(begin, spans.released[span]);
+  }
+  return links;
 }
 
 function readMemory(memory, columns) {
@@ -257,7 +272,8 @@ function element(name, attributes = {}, ...children) {
 class Viewer {
   constructor(root, data, isFirst) {
     Object.assign(this, {root, data, isFirst, runs: data.runs, colourBy: 'kind', cause: null, hits: [], hit: -1,
-      shown: {path: false, messages: true, collectives: true}, hovered: null, pointers: new Map(), rank: 0});
+      shown: {path: false, messages: true, collectives: true}, hovered: null, pointers: new Map(), rank: 0,
+      leastBox: LEAST_BOX});
     this.makespan = Math.max(...this.runs.map(run => run.makespan), 1);
     this.from = 0;
     this.to = this.makespan;
@@ -316,7 +332,7 @@ class Viewer {
     this.choice = choice;
     this.toggles = {};
     for (const [name, text, key] of [['path', 'critical path', 'c'], ['messages', 'messages', 'm'], ['collectives', 'collectives', 's']]) {
-      const exists = name === 'path' ? this.runs.some(run => run.critical.length)
+      const exists = name === 'path' ? this.runs.some(run => run.explained)
         : this.runs.some(run => run.ranks.some(rank => (name === 'messages' ? rank.sent : rank.collectives).length));
       if (exists) this.toggles[name] = button(text, `Show or hide (${key})`, () => this.toggle(name));
     }
@@ -324,7 +340,8 @@ class Viewer {
       'Find an action, a rank, or idle time: 5F17, rank 3, idle>1ms, cause:queue', title: '5F17, rank 3, idle>1ms, cause:queue'}));
     this.search.addEventListener('input', () => this.find(this.search.value));
     this.search.addEventListener('keydown', event => { if (event.key === 'Enter') this.nextHit(event.shiftKey ? -1 : 1); });
-    button('PNG', 'Save the picture as it is shown', () => this.save());
+    button('PNG', 'Save the picture as it is shown', () => this.canvas.toBlob(blob => this.save(blob, 'timeline.png')));
+    button('SVG', 'Save the lanes as they are shown, as boxes', () => this.saveSvg());
     button('light / dark', 'Change between light and dark (t)', () => this.changeTheme());
     this.status = this.root.appendChild(element('div', {class: 'status', 'aria-live': 'polite'}));
     this.updateToggles();
@@ -392,25 +409,27 @@ class Viewer {
   // Returns the colour of an interval, or null if it has the colour of idle time.
   intervalColour(run, info) {
     if (info < 0 || (this.cause === null && this.colourBy !== 'cause')) return null;
-    const parts = run.causes.parts[info], phases = this.data.phases.length;
-    let bit = -1, most = 0;
+    const {partFirst, part, time} = run.causes, phases = this.data.phases.length;
+    let bit = -1, most = 0, sum = 0;
+    for (let i = partFirst[info]; i < partFirst[info + 1]; ++i) {
+      sum += Math.max(0, time[i]);
+      if (time[i] > most) { most = time[i]; bit = part[i]; }
+    }
     if (this.cause === null) {
-      for (const part in parts) if (parts[part] > most) { most = parts[part]; bit = +part; }
       if (bit < 0) return null;
       return this.intervalColours[bit === 0 ? run.causes.phase[info] : phases + bit - 1];
     }
     const amount = this.partOf(run, info, this.cause);
     if (amount <= 0) return null;
-    let sum = 0;
-    for (const part in parts) sum += Math.max(0, parts[part]);
     const number = +this.cause.slice(5), colour = this.intervalColours[this.cause.startsWith('phase') ? number : phases + number];
     return mixed(this.idle, colour, 0.35 + 0.65 * Math.min(1, amount / sum));
   }
 
   partOf(run, info, cause) {
-    const number = +cause.slice(5), parts = run.causes.parts[info];
-    if (cause.startsWith('phase')) return run.causes.phase[info] === number ? parts[0] || 0 : 0;
-    return parts[number + 1] || 0;
+    const number = +cause.slice(5), isPhase = cause.startsWith('phase'), {partFirst, part, time} = run.causes;
+    if (isPhase && run.causes.phase[info] !== number) return 0;
+    for (let i = partFirst[info]; i < partFirst[info + 1]; ++i) if (part[i] === (isPhase ? 0 : number + 1)) return time[i];
+    return 0;
   }
 
   drawLegend(dimmed) {
@@ -418,7 +437,7 @@ class Viewer {
     if (dimmed) {
       for (const entry of [...this.data.phases, ...this.data.causes]) {
         const id = (this.data.phases.includes(entry) ? 'phase' + this.data.phases.indexOf(entry) : 'cause' + this.data.causes.indexOf(entry));
-        const occurs = this.runs.some(run => run.causes.parts.some((parts, info) => this.partOf(run, info, id) > 0));
+        const occurs = this.runs.some(run => run.causes.phase.some((phase, info) => this.partOf(run, info, id) > 0));
         if (occurs && (this.cause === null || this.cause === id)) entries.push([entry.name, entry.colour]);
       }
     } else if (this.colourBy === 'stage') {
@@ -563,7 +582,7 @@ class Viewer {
     this.drawNames(context);
     if (this.shown.collectives) this.drawCollectives(context);
     this.messagesShown = this.shown.messages ? this.drawMessages(context) : 0;
-    if (this.shown.path) for (const run of this.runs) this.drawChain(context, run, run.critical, '#d00000');
+    if (this.shown.path) for (const run of this.runs) { readChains(run); this.drawChain(context, run, run.critical, '#d00000'); }
     this.drawHovered(context);
     this.drawLeftOut(context);
     context.restore();
@@ -601,10 +620,10 @@ class Viewer {
     if (this.cause !== null || this.colourBy === 'cause') this.gatherIdle(lane, scale);
     for (let g = firstAbove(groups.length, i => spans.end[groups[i]], this.from); g < groups.length; ++g) {
       const span = groups[g], start = spans.start[span];
-      if (start >= this.to) break;
+      if (start > this.to) break;  // an optimizer step at the end of the run is visible
       const code = run.codes[spans.code[span]], width = (spans.end[span] - start) * scale, x = this.left + (start - this.from) * scale;
       if (code.letters === 'STEP' && width < 2) { this.marks.push(x, lane.top); continue; }
-      if (width < LEAST_BOX) {
+      if (width < this.leastBox) {
         const second = code.pair ? run.codes[spans.code[span + 1]] : code;
         const colour = second === code ? code.rgb : mixed(code.rgb, second.rgb, 0.5);
         this.add((x - this.left) * this.ratio, (x - this.left + width) * this.ratio, colour);
@@ -631,7 +650,7 @@ class Viewer {
       const colour = this.intervalColour(run, info[i]);
       if (!colour) continue;
       const x = this.left + (start[i] - this.from) * scale, width = (end[i] - start[i]) * scale;
-      if (width < LEAST_BOX) this.add((x - this.left) * this.ratio, (x - this.left + width) * this.ratio, colour);
+      if (width < this.leastBox) this.add((x - this.left) * this.ratio, (x - this.left + width) * this.ratio, colour);
       else this.box(css(colour), x, lane.top, width, this.laneHeight);
     }
   }
@@ -705,7 +724,7 @@ class Viewer {
       const from = this.x(link.from), to = this.x(link.to), y = this.middle(run, run.spans.rank[link.span]) + 0.35 * this.laneHeight;
       if (to < this.left - 50 || from > this.left + this.plot + 50) { isOpen = false; continue; }
       if (isOpen) context.lineTo(from, y); else context.moveTo(from, y);
-      if (link.what === 0 || link.what >= 4) context.lineTo(to, y);
+      if (link.what === COMPUTE || link.what >= COLLECTIVE) context.lineTo(to, y);
       isOpen = true;
     }
     for (const [width, style] of [[4, css(this.page)], [2, colour]]) {
@@ -731,7 +750,7 @@ class Viewer {
       start = rank.intervals.start[target.interval];
       end = rank.intervals.end[target.interval];
       const info = rank.intervals.info[target.interval];
-      if (info >= 0) this.drawChain(context, run, run.causes.chains[info], '#d00000');
+      if (info >= 0) { readChains(run); this.drawChain(context, run, run.chains[info], '#d00000'); }
     }
     context.lineWidth = 1.5;
     context.strokeStyle = this.ink;
@@ -911,6 +930,7 @@ class Viewer {
     const lines = [`${groupName(run, action)} on ${rank.name}${rank.device ? ', ' + rank.device : ''}`,
       `${span(spans.start[action])} to ${span(spans.end[action])} (${span(spans.end[action] - spans.start[action])})`];
     lines.push(`weight version ${leavesOf(run, action).map(leaf => spans.version[leaf]).join(' and ')}`);
+    readChains(run);
     if (run.explained) lines.push(run.isCritical.has(action) ? 'on the critical path' : 'not on the critical path');
     for (const {send, isInput} of this.messagesOf(run, rank, action)) {
       const receive = spans.link[send];
@@ -946,15 +966,18 @@ class Viewer {
     const lines = [`${rank.name} idle ${time(end[number] - start[number])} ${before}`];
     const place = info[number];
     if (place < 0) return lines.concat(`${time(start[number])} to ${time(end[number])}`).join('\n');
-    const chain = run.causes.chains[place], names = ['', ...this.data.causes.map(cause => cause.name)];
+    readChains(run);
+    const chain = run.chains[place], names = ['', ...this.data.causes.map(cause => cause.name)];
     names[0] = this.data.phases[run.causes.phase[place]].name;
-    const computes = chain.filter(link => link.what === 0 && run.spans.rank[link.span] !== lane.number);
+    const computes = chain.filter(link => link.what === COMPUTE && run.spans.rank[link.span] !== lane.number);
     const awaited = computes.length ? computes[computes.length - 1] : null;
     if (awaited) {
       lines.push(`waits for ${groupName(run, awaited.span)} of rank ${run.spans.rank[awaited.span]} (until ${time(awaited.to)})`);
       if (end[number] > awaited.to) lines.push(`and its message, ${time(end[number] - awaited.to)}`);
     }
-    const parts = Object.entries(run.causes.parts[place]).sort((a, b) => b[1] - a[1]).map(([bit, ns]) =>
+    const {partFirst, part, time: times} = run.causes, found = [];
+    for (let i = partFirst[place]; i < partFirst[place + 1]; ++i) found.push([part[i], times[i]]);
+    const parts = found.sort((a, b) => b[1] - a[1]).map(([bit, ns]) =>
       ns > 0 ? `${names[bit]} ${time(ns)}` : `less ${time(-ns)} of ${names[bit]}`);
     lines.push(`because of ${parts.join(', ')}`);
     if (chain.length > MOST_CHAIN_LINES) lines.push(`${chain.length - MOST_CHAIN_LINES} earlier steps, then`);
@@ -1036,12 +1059,44 @@ class Viewer {
     this.hovered = this.targetIn(lane, middle);
   }
 
-  save() {
-    this.canvas.toBlob(blob => {
-      const link = element('a', {href: URL.createObjectURL(blob), download: 'timeline.png'});
-      link.click();
-      setTimeout(() => URL.revokeObjectURL(link.href), 1000);
-    });
+  save(blob, name) {
+    const link = element('a', {href: URL.createObjectURL(blob), download: name});
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  }
+
+  saveSvg() {
+    const text = this.svg();
+    if (text) this.save(new Blob([text], {type: 'image/svg+xml'}), 'timeline.svg');
+    this.found = text ? '' : `zoom in: an SVG has at most ${MOST_SVG_BOXES} boxes`;
+    this.updateStatus();
+  }
+
+  // Returns the lanes as an SVG picture, in which also narrow actions are boxes. Returns nothing if there are too many.
+  svg() {
+    this.boxes = new Map();
+    this.names = [];
+    this.marks = [];
+    this.leastBox = 0;
+    this.lanes.forEach((lane, row) => this.gatherLane(lane, row));
+    this.leastBox = LEAST_BOX;
+    const count = [...this.boxes.values()].reduce((sum, list) => sum + list.length / 4, 0);
+    if (count > MOST_SVG_BOXES) return '';
+    const escaped = text => text.replace(/[&<>"]/g, letter => `&#${letter.charCodeAt(0)};`), n = number => +number.toFixed(2);
+    const rectangle = (x, y, width, height, fill) => `<rect x="${n(x)}" y="${n(y)}" width="${n(width)}" height="${n(height)}" fill="${fill}"/>\n`;
+    let out = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${n(this.width)} ${n(this.height)}" font-family="Helvetica, Arial, sans-serif" font-size="11">\n` +
+      rectangle(0, 0, this.width, this.height, css(this.page));
+    for (const lane of this.lanes) {
+      out += rectangle(this.left, lane.top, this.plot, this.laneHeight, css(this.idle)) +
+        `<text x="${this.left - 6}" y="${n(lane.top + this.laneHeight / 2 + 4)}" text-anchor="end" fill="${this.ink}">${escaped(lane.label)}</text>\n`;
+    }
+    out += `<clipPath id="plot"><rect x="${this.left}" y="0" width="${n(this.plot)}" height="${n(this.height)}"/></clipPath>\n<g clip-path="url(#plot)">\n`;
+    for (const [colour, list] of this.boxes)
+      for (let i = 0; i < list.length; i += 4) out += rectangle(list[i], list[i + 1], list[i + 2], list[i + 3], colour);
+    for (let i = 0; i < this.marks.length; i += 2) out += rectangle(this.marks[i] - 0.75, this.marks[i + 1], 1.5, this.laneHeight, this.ink);
+    for (const [text, x, y, ink] of this.names)
+      out += `<text x="${n(x)}" y="${n(y + 4)}" text-anchor="middle" fill="${ink}">${escaped(text)}</text>\n`;
+    return out + `</g>\n<text x="${this.left}" y="${n(this.height - 6)}" fill="${this.ink}">${this.time(this.from)} to ${this.time(this.to)}</text>\n</svg>\n`;
   }
 
   // --- events ---

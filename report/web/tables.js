@@ -1,5 +1,6 @@
-// Sorts table rows by a click on a column's head. It compares the data-value of cells. If cells have none, it
-// compares the words and numbers of their text. Empty cells are always last.
+// Sorts and folds tables. A click on a column's head sorts the rows. It compares the data-value of cells; if cells have
+// none, it compares the words and numbers of their text. Empty cells are always last. Of a table with more than fifty
+// rows the first fifty are shown, and a button shows the others.
 for (const table of document.querySelectorAll('table.figures')) {
   const body = table.tBodies[0];
   const key = (row, column) => {
@@ -19,4 +20,21 @@ for (const table of document.querySelectorAll('table.figures')) {
       return x === '' || y === '' ? order(x, y) : sign * order(x, y);
     }));
   }));
+}
+
+const shownRows = 50;
+for (const table of document.querySelectorAll('table.figures')) {
+  const count = table.tBodies[0].rows.length;
+  if (count <= shownRows) continue;
+  const button = document.createElement('button');
+  button.type = 'button';
+  button.className = 'unfold';
+  const fold = isFolded => {
+    table.classList.toggle('folded', isFolded);
+    button.textContent = isFolded ? `show all ${count} rows` : `show the first ${shownRows} rows`;
+    button.setAttribute('aria-expanded', !isFolded);
+  };
+  button.addEventListener('click', () => fold(!table.classList.contains('folded')));
+  fold(true);
+  table.after(button);
 }
