@@ -1,5 +1,6 @@
 #include "cli/compression.hpp"
 
+#include <zconf.h>
 #include <zlib.h>
 
 #include <array>

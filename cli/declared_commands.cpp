@@ -104,9 +104,10 @@ std::string quoted_for_fish(std::string_view text) { return "'" + with_escapes(t
 /// Returns the description of a value for zsh: "FILE:_files", "NAME:(a b)" or "N: ".
 std::string zsh_value(const DeclaredFlag& flag) {
   const std::string type = with_escapes(flag.type, ":", "\\");
-  if (flag.takes_file() && !flag.words.empty())
+  if (flag.takes_file() && !flag.words.empty()) {
     return fmt::format(":{}:{{_alternative 'files:file:_files' 'words:name:({})'}}", type,
                        fmt::join(flag.words, " "));
+  }
   if (flag.takes_file()) return fmt::format(":{}:_files", type);
   if (!flag.words.empty()) return fmt::format(":{}:({})", type, fmt::join(flag.words, " "));
   return fmt::format(":{}: ", type);

@@ -63,6 +63,7 @@ Outcome run_man(CLI::App& root, const ManFlags& flags) {
   const auto found = std::ranges::find(commands, flags.command, &DeclaredCommand::name);
   if (found == commands.end()) {
     std::vector<std::string_view> names;
+    names.reserve(commands.size());
     for (const DeclaredCommand& command : commands) names.emplace_back(command.name);
     return bad_input(fmt::format("man: expected the name of a command, got \"{}\"{}", flags.command,
                                  did_you_mean(flags.command, names)));

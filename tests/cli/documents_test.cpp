@@ -163,6 +163,14 @@ TEST(Documents, NameTheVersionThatTheProgramHas) {
   const std::string version = said.substr(0, said.find('\n')).substr(std::string("penstock ").size());
   EXPECT_THAT(page_text(kCheckout / "CHANGELOG.md"), HasSubstr("\n## [" + version + "]"));
   EXPECT_THAT(page_text(kCheckout / "CITATION.cff"), HasSubstr("\nversion: " + version + "\n"));
+  EXPECT_THAT(page_text(kCheckout / "python/pyproject.toml"), HasSubstr("\nversion = \"" + version + "\"\n"));
+}
+
+TEST(Documents, NameTheLicenseThatTheProgramHas) {
+  EXPECT_THAT(page_text(kCheckout / "LICENSE"),
+              HasSubstr("Apache License\n                           Version 2.0"));
+  EXPECT_THAT(page_text(kCheckout / "CITATION.cff"), HasSubstr("\nlicense: Apache-2.0\n"));
+  EXPECT_THAT(page_text(kCheckout / "python/pyproject.toml"), HasSubstr("\"Apache-2.0\""));
 }
 
 TEST(Documents, EveryFolderOfSourcesHasAPage) {
