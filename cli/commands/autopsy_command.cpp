@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -26,11 +27,17 @@
 #include "report/print/text_sink.hpp"
 #include "scenarios/read/load.hpp"
 #include "scenarios/read/scenario.hpp"
+#include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
+#include "schedules/passes/lower.hpp"
 #include "schedules/rules/generators.hpp"
 #include "schedules/text/program_text.hpp"
 #include "sim/autopsy/autopsy.hpp"
 #include "sim/autopsy/events_csv.hpp"
+#include "sim/autopsy/flight_recorder.hpp"
+#include "sim/autopsy/hang.hpp"
+#include "sim/autopsy/kineto.hpp"
+#include "sim/autopsy/primus.hpp"
 #include "sim/autopsy/recording.hpp"
 #include "sim/autopsy/trace_file.hpp"
 
@@ -46,20 +53,62 @@ struct AutopsyFlags {
   OutputFlags output;
 };
 
-tl::expected<RecordedRows, UserError> recorded_rows(const std::vector<std::string>& files) {
-  RecordedRows all;
+/// What the files hold.
+struct Record {
+  RecordedRows actions;
+  /// The use of the GPU of each rank, from traces of a profiler.
+  std::vector<std::pair<std::int64_t, GpuWindow>> windows;
+  std::vector<RankDump> posts;  ///< from the flight recorder
+};
+
+void append(RecordedRows& all, RecordedRows more) {
+  all.rows.insert(all.rows.end(), std::make_move_iterator(more.rows.begin()),
+                  std::make_move_iterator(more.rows.end()));
+  all.notes.insert(all.notes.end(), more.notes.begin(), more.notes.end());
+}
+
+/// Reads all files. The content of a file says which form it has.
+tl::expected<Record, UserError> recorded_files(const std::vector<std::string>& files) {
+  Record record;
+  std::vector<RankTrace> traces;
+  std::vector<NamedText> dumps;
   for (const std::string& file : files) {
-    const auto text = read_trace_file(file, file);
+    auto text = read_trace_file(file, file);
     if (!text) return bad_input(text.error());
-    auto read = read_events(*text, file);
-    if (!read) return bad_input(read.error());
-    all.rows.insert(all.rows.end(), std::make_move_iterator(read->rows.begin()),
-                    std::make_move_iterator(read->rows.end()));
-    all.notes.insert(all.notes.end(), read->notes.begin(), read->notes.end());
-    if (all.rows.size() > kMostRecorded)
+    if (is_kineto(*text)) {
+      auto trace = read_kineto(*text, file);
+      if (!trace) return bad_input(trace.error());
+      if (trace->gpu) record.windows.emplace_back(trace->rank, *trace->gpu);
+      traces.push_back(*std::move(trace));
+    } else if (!has_suffix(file, ".csv") && !has_suffix(file, ".csv.gz") && text->size() > kLargestDump) {
+      return bad_input(
+          fmt::format("{}: expected a dump of at most 128 MiB, got {} bytes", file, text->size()));
+    } else if (is_flight_recorder(*text)) {
+      auto dump = read_flight_recorder(*text, file);
+      if (!dump) return bad_input(dump.error());
+      record.posts.push_back(*std::move(dump));
+    } else if (is_primus(*text)) {
+      dumps.push_back({file, *std::move(text)});
+    } else {
+      auto read = read_events(*text, file);
+      if (!read) return bad_input(read.error());
+      append(record.actions, *std::move(read));
+    }
+    if (record.actions.rows.size() > kMostRecorded)
       return bad_input(fmt::format("expected at most {} recorded actions, got more", kMostRecorded));
   }
-  return all;
+  if (!dumps.empty()) {
+    auto read = read_primus(dumps);
+    if (!read) return bad_input(read.error());
+    append(record.actions, *std::move(read));
+  }
+  if (traces.empty()) return record;
+  auto joined = joined_traces(std::move(traces));
+  // A trace of one rank may show nothing but how its GPU was used.
+  if (!joined && record.windows.empty()) return bad_input(joined.error());
+  if (joined) append(record.actions, *std::move(joined));
+  for (const auto& [rank, window] : record.windows) record.actions.notes.push_back(gpu_text(rank, window));
+  return record;
 }
 
 /// Reads the program that was meant from a file.
@@ -90,14 +139,12 @@ tl::expected<MeantProgram, UserError> meant_schedule(InputFlags flags, const Rec
   return MeantProgram{.name = std::string(schedule.name), .program = *std::move(program), .shape = shape};
 }
 
-tl::expected<Autopsy, UserError> autopsy_for(const AutopsyFlags& flags) {
-  auto rows = recorded_rows(flags.files);
-  if (!rows) return tl::unexpected(rows.error());
+tl::expected<Autopsy, UserError> autopsy_for(const AutopsyFlags& flags, RecordedRows actions) {
   const std::string name =
       flags.files.size() == 1 ? flags.files.front() : fmt::format("{} files", flags.files.size());
-  auto recording = recording_of(std::move(rows->rows), flags.skip);
+  auto recording = recording_of(std::move(actions.rows), flags.skip);
   if (!recording) return bad_input(fmt::format("{}: {}", name, recording.error()));
-  recording->notes.insert(recording->notes.begin(), rows->notes.begin(), rows->notes.end());
+  recording->notes.insert(recording->notes.begin(), actions.notes.begin(), actions.notes.end());
   AutopsyOptions options{.means = flags.means, .samples = flags.samples};
   if (!flags.meant.schedule.empty()) {
     auto meant = meant_schedule(flags.meant, *recording);
@@ -121,6 +168,42 @@ tl::expected<std::string, UserError> scenario_with_lists(const Autopsy& autopsy,
   return text.replace(place, std::string(kListsFile).size(), lists.filename().string());
 }
 
+/// Finds out why a pipeline hangs, and prints it.
+Outcome run_hang(const AutopsyFlags& flags, const Record& record) {
+  if (flags.meant.schedule.empty())
+    return bad_input("the dumps name no actions: give --schedule and --num-microbatches, or a file of lists");
+  std::optional<Program> program;
+  if (names_program(flags.meant.schedule)) {
+    auto meant = meant_file(flags.meant.schedule);
+    if (!meant) return tl::unexpected(meant.error());
+    program = std::move(meant->program);
+  } else {
+    InputFlags input = flags.meant;
+    if (!input.num_microbatches)
+      return bad_input(
+          "the dumps do not say how many microbatches a step has: give "
+          "--num-microbatches");
+    if (!input.pp_size) input.pp_size = ranks_of_dumps(record.posts);
+    auto scenario = scenario_of(input, {});
+    if (!scenario) return tl::unexpected(scenario.error());
+    Shape shape = scenario->shape;
+    shape.microbatches = static_cast<std::int32_t>(*input.num_microbatches);
+    auto generated = generate(scenario->schedule, shape);
+    if (!generated) return bad_input(generated.error());
+    program = *std::move(generated);
+  }
+  const auto lowered = lower(*program);
+  if (!lowered) return user_error(ErrorKind::check_failed, lowered.error());
+  const auto verdict = find_recorded_hang(record.posts, *lowered);
+  if (!verdict) return bad_input(verdict.error());
+  const std::vector<OutputForm> forms = {{".json", [&] { return hang_to_json(*verdict); }},
+                                         {".txt", [&] { return to_text(*verdict); }}};
+  const auto written =
+      write_answer(flags.output, forms, flags.output.json ? hang_to_json(*verdict) : to_text(*verdict));
+  if (!written) return tl::unexpected(written.error());
+  return *verdict ? ExitCode::check_failed : ExitCode::ok;
+}
+
 Outcome run_autopsy(const AutopsyFlags& flags) {
   std::vector<FileArgument> inputs;
   for (const std::string& file : flags.files) inputs.push_back({"the input", file});
@@ -128,7 +211,20 @@ Outcome run_autopsy(const AutopsyFlags& flags) {
                                       {".yaml", ".yml", ".json", ".csv", ".psched", ".txt"}, inputs);
       !known)
     return tl::unexpected(known.error());
-  const auto autopsy = autopsy_for(flags);
+  auto record = recorded_files(flags.files);
+  if (!record) return tl::unexpected(record.error());
+  if (!record->posts.empty()) {
+    if (!record->actions.rows.empty())
+      return bad_input("expected either recorded actions or dumps of the flight recorder, got both");
+    return run_hang(flags, *record);
+  }
+  if (record->actions.rows.empty() && !record->windows.empty()) {
+    std::string text;
+    for (const auto& [rank, window] : record->windows) text += gpu_text(rank, window) + '\n';
+    if (auto written = write_stdout(text); !written) return tl::unexpected(written.error());
+    return ExitCode::ok;
+  }
+  const auto autopsy = autopsy_for(flags, std::move(record->actions));
   if (!autopsy) return tl::unexpected(autopsy.error());
   std::string scenario = autopsy->scenario;
   for (const std::string& file : flags.output.files) {
@@ -156,7 +252,9 @@ Outcome run_autopsy(const AutopsyFlags& flags) {
 Command autopsy_command(CLI::App& root) {
   Subcommand app(root, "autopsy", "Take a recorded run apart: what ran, why ranks waited, what is to blame.");
   const auto flags = std::make_shared<AutopsyFlags>();
-  app.add_option("FILES", flags->files, "tables of events, one row an action; also compressed by gzip")
+  app.add_option("FILES", flags->files,
+                 "tables of events, traces of PyTorch's profiler, dumps of Primus or of PyTorch's flight "
+                 "recorder; also compressed by gzip")
       .required()
       .type_name("FILE...");
   const std::string group = "The program that was meant (its shape is taken from the record)";
@@ -190,11 +288,14 @@ Command autopsy_command(CLI::App& root) {
   app.footer(
       "Examples:\n"
       "  penstock autopsy tests/sim/traces/slow-stage.csv --schedule 1f1b -o recorded.yaml\n"
+      "  penstock autopsy tests/sim/traces/trace_rank_0.json tests/sim/traces/trace_rank_1.json\n"
       "The .yaml is a scenario with the recorded costs; the .json is a measured result that compare, explain "
       "and\n"
       "diff read; the .csv has the recorded actions. A table of events has a header such as\n"
       "  step,copy,rank,action,start_us,end_us\n"
-      "where step and copy may be left out. Exit status 1: the lists are not those that were meant.");
+      "where step and copy may be left out. Exit status 1: the lists are not those that were meant, or the "
+      "dumps of the\n"
+      "flight recorder show a hang. --json of dumps: {\"hang\": {rank, action, iteration, kind}}.");
   return {app, [flags] { return run_autopsy(*flags); }};
 }
 

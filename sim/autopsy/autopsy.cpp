@@ -169,7 +169,8 @@ Result measured_result(const Autopsy& autopsy, const RecordedRun& run) {
                  .engine = "recorded",
                  .channels = run.caused.channels,
                  .notes = autopsy.notes,
-                 .pipeline_size = autopsy.recording.ranks_of_copy()};
+                 .pipeline_size = autopsy.recording.ranks_of_copy(),
+                 .clock_error_ns = autopsy.recording.clock_error_ns};
   return summarize(run.timeline, std::move(facts));
 }
 

@@ -136,7 +136,7 @@ std::string blame_text(const Autopsy& autopsy, std::size_t width) {
                           blame.without_ns ? duration_cell(*blame.without_ns) : Cell{},
                           text_cell(blame.detail)});
   }
-  return "\n" + table_to_text(table, width);
+  return fmt::format("\n{}", table_to_text(table, width));
 }
 
 }  // namespace

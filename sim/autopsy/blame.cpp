@@ -56,10 +56,6 @@ const Action& action_of(const CausedRun& run, CauseNode node) {
   return run.flat.actions[index(run.graph.subjects[node])];
 }
 
-bool computes(const CausedRun& run, CauseNode node) {
-  return run.graph.kinds[node] == NodeKind::compute || run.graph.kinds[node] == NodeKind::step;
-}
-
 Place place_of_cost(const CausedRun& run, CauseNode node, IdleCause cause, std::size_t step) {
   Place place{.cause = cause};
   const std::int32_t rank = run.graph.ranks[node];

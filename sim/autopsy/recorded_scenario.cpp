@@ -81,7 +81,7 @@ std::string stage_durations(const RecordedDurations& all, ActionKind kind, std::
     const auto values = found->second.find({stage, m});
     if (values == found->second.end()) continue;
     list[index(m)] = median_duration(values->second);
-    known.insert(known.end(), values->second.begin(), values->second.end());
+    known.push_back(*list[index(m)]);
   }
   Ns mean = mean_duration(known);
   if (known.empty()) {

@@ -27,6 +27,7 @@
 #include "report/print/units.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/index.hpp"
+#include "sim/autopsy/clocks.hpp"
 
 namespace penstock {
 namespace {
@@ -221,9 +222,11 @@ tl::expected<Recording, std::string> recording_of(std::vector<RecordedRow> rows,
   if (rows.empty()) return tl::unexpected(std::string("expected recorded actions, got none"));
   number_steps(rows);
   find_copies(rows);
+  AlignedClocks clocks = align_clocks(rows);
   auto names = named_ranks(rows);
   if (!names) return tl::unexpected(names.error());
-  Recording recording{.names = *std::move(names)};
+  Recording recording{
+      .names = *std::move(names), .clock_error_ns = clocks.error_ns, .notes = std::move(clocks.notes)};
   std::set<std::int64_t> copy_numbers;
   std::map<std::pair<std::int64_t, std::int64_t>, std::size_t> rank_of;
   for (std::size_t rank = 0; rank < recording.names.size(); ++rank) {

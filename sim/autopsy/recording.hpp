@@ -59,7 +59,8 @@ struct Recording {
   std::int32_t microbatches = 0;  ///< of all copies
   std::vector<RankName> names{};  ///< by rank of the job
   std::vector<RecordedStep> steps{};
-  bool has_transfers = false;  ///< true if SENDs or RECVs were recorded
+  std::optional<Ns> clock_error_ns{};  ///< present if clocks were put together
+  bool has_transfers = false;          ///< true if SENDs or RECVs were recorded
   std::vector<std::string> notes{};
 
   std::int32_t rank_count() const { return static_cast<std::int32_t>(names.size()); }

@@ -1,0 +1,60 @@
+#pragma once
+// Reads traces of PyTorch's profiler (Kineto), one file a rank.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <tl/expected.hpp>
+
+#include "schedules/ir/action.hpp"
+#include "sim/autopsy/events_csv.hpp"
+
+namespace penstock {
+
+/// A block of operators of a rank without ranges of actions: one forward or backward pass.
+struct TraceBlock {
+  bool is_backward = false;
+  Ns start_ns = 0;
+  Ns end_ns = 0;
+  std::vector<std::int64_t>
+      sequence_numbers{};  ///< of its operators; a backward pass shares them with its forward
+};
+
+/// How the time of a GPU divides. The three parts add up to the window.
+struct GpuWindow {
+  Ns window_ns = 0;         ///< from the first to the last kernel
+  Ns compute_ns = 0;        ///< at least one kernel computes
+  Ns exposed_ns = 0;        ///< a kernel communicates and none computes
+  Ns idle_ns = 0;           ///< no kernel runs
+  Ns communication_ns = 0;  ///< a kernel communicates
+};
+
+/// What one trace has.
+struct RankTrace {
+  std::int64_t rank = 0;
+  std::vector<RecordedRow> rows;   ///< actions of the ranges "PP:0F0"; empty if the trace has none
+  std::vector<TraceBlock> blocks;  ///< used if there are no ranges
+  std::optional<GpuWindow> gpu{};
+};
+
+/// Returns a line that says how the GPU of a rank was used.
+std::string gpu_text(std::int64_t rank, const GpuWindow& window);
+
+/// Returns true if a text is a trace of a profiler.
+bool is_kineto(std::string_view text);
+
+/// Reads the trace of one rank. The rank is that of `distributedInfo`, or the number behind "rank" in the
+/// name of the file. The error is "FILE: expected ..., got ...".
+tl::expected<RankTrace, std::string> read_kineto(std::string_view text, std::string_view file);
+
+/// Joins the traces of all ranks. Blocks become actions: rank r holds stage r, and a backward pass is that of
+/// the forward pass with the same sequence numbers.
+tl::expected<RecordedRows, std::string> joined_traces(std::vector<RankTrace> traces);
+
+/// Returns the rank that stands behind "rank" in the name of a file, such as 3 in "trace_rank_3.json.gz".
+std::optional<std::int64_t> rank_in_name(std::string_view file);
+
+}  // namespace penstock

@@ -1,0 +1,46 @@
+#pragma once
+// The events of a profiler's trace that are used: ranges of actions, operators of the host, calls that launch
+// kernels, and kernels.
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "schedules/ir/action.hpp"
+#include "sim/autopsy/kineto.hpp"
+
+namespace penstock {
+
+struct TraceEvent {
+  Ns start_ns = 0;
+  Ns end_ns = 0;
+  std::int64_t thread = -1;
+  std::int64_t correlation = -1;  ///< joins a kernel with the call that launched it; -1 if absent
+  std::int64_t sequence = -1;     ///< joins an operator with its backward pass; -1 if absent
+  bool communicates = false;
+  bool receives = false;
+  bool is_backward = false;
+};
+
+/// A range of the host with the name of an action or an overlapped group.
+struct ActionRange {
+  TraceEvent event;
+  std::vector<Action> actions;
+};
+
+struct TraceEvents {
+  std::vector<ActionRange> ranges;
+  std::vector<std::pair<TraceEvent, std::int64_t>> steps;  ///< "ProfilerStep#3" with its number
+  std::vector<TraceEvent> operators;
+  std::vector<TraceEvent> launches;
+  std::vector<TraceEvent> kernels;
+};
+
+/// Adds a time to the times of all events.
+void move_times(TraceEvents& events, Ns by_ns);
+
+/// Finds the blocks of forward and backward operators between communication. If the operators launched
+/// kernels, a block runs from its first to its last kernel.
+std::vector<TraceBlock> blocks_of(TraceEvents& events);
+
+}  // namespace penstock
