@@ -400,8 +400,8 @@ Command model_command(CLI::App& root) {
   add_output_flags(app, flags->output, ".json .txt");
   app.footer(
       "Examples:\n"
-      "  penstock model scenarios/library/models/llama-3.1-8b.json\n"
-      "  penstock model scenarios/library/models/llama-3.1-70b.json --sequence 8192 --device h100-sxm "
+      "  penstock model llama-3.1-8b\n"
+      "  penstock model llama-3.1-70b --sequence 8192 --device h100-sxm "
       "--tensor-parallel 8\n"
       "  penstock model scenarios/library/models/mixtral-8x7b.json --sequence 8192 --json | jq "
       ".active_parameters");

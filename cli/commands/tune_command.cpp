@@ -189,9 +189,9 @@ Command tune_command(CLI::App& root) {
   add_tune_flags(app, *flags);
   app.footer(
       "Examples:\n"
-      "  penstock tune --model scenarios/library/models/llama-3.1-8b.json --device h100-sxm --sequence 8192 "
+      "  penstock tune --model llama-3.1-8b --device h100-sxm --sequence 8192 "
       "--global-batch-size 128\n"
-      "  penstock tune --model scenarios/library/models/llama-3.1-70b.json --device h100-sxm --nodes 8 "
+      "  penstock tune --model llama-3.1-70b --device h100-sxm --nodes 8 "
       "--sequence 8192 --global-batch-size 256 --schedule 1f1b,interleaved --emit megatron\n"
       "  penstock tune scenarios/library/llama-70b-h100.yaml --memory-limit 72GiB -o best.yaml -o tune.html");
   return {app, [flags] { return run_tune(*flags); }};
