@@ -14,6 +14,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 #include <tl/expected.hpp>
 
@@ -356,7 +357,8 @@ Command model_command(CLI::App& root) {
   const auto flags = std::make_shared<ModelQuestion>();
   const std::string group = "Model";
   app.add_option("CONFIG", flags->request.config,
-                 "a config.json of Hugging Face, or the name of a library model, such as llama-3.1-70b")
+                 fmt::format("a config.json of Hugging Face, or a model of the library: {}",
+                             fmt::join(library_configs(), ", ")))
       .words(library_configs())
       .required()
       .type_name("FILE");
