@@ -135,6 +135,8 @@ void add_shape_flags(Subcommand app, InputFlags& flags) {
   add_number(app, "--virtual-stages", flags.virtual_stages, group,
              "v, model chunks a rank (default 1, of interleaved schedules 2)");
   add_schedule_option_flags(app, flags);
+  app.add_flag("--forward-only", flags.forward_only, "stages run only forwards, as in evaluation and prefill")
+      .group(group);
   add_choice(
       app, "--dialect", flags.dialect,
       {.words = enum_choices<CsvDialect>(),

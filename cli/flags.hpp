@@ -72,7 +72,8 @@ struct InputFlags {
   std::optional<std::int64_t> passes;  ///< The limit of passes of a schedule that searches its order.
   std::optional<std::int64_t> seed;
   std::optional<double> budget_seconds;
-  std::string dialect;  ///< The dialect of a .csv program; empty if not given.
+  bool forward_only = false;  ///< True if stages run no backwards.
+  std::string dialect;        ///< The dialect of a .csv program; empty if not given.
   std::optional<std::int64_t> micro_batch_size;
   std::optional<std::int64_t> global_batch_size;
   std::optional<std::int64_t> iterations;

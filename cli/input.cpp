@@ -165,6 +165,8 @@ tl::expected<std::vector<Override>, UserError> scenario_overrides(const InputFla
     }
     overrides->push_back({.key = "schedule.dialect", .value = flags.dialect});
   }
+  if (flags.forward_only)
+    overrides->push_back({.key = "schedule.forward_only", .value = "true", .flag = "--forward-only"});
   for (Override& change : overrides_of(flags.model)) overrides->push_back(std::move(change));
   return overrides;
 }

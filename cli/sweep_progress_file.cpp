@@ -271,7 +271,7 @@ Json or_null(const std::optional<Value>& value) {
 /// text.
 Json flags_json(const InputFlags& flags) {
   const auto& [file, settings, schedule, pp_size, num_microbatches, virtual_stages, group_size, slices,
-               data_parallel, buckets, sharding, gather, passes, seed, budget_seconds, dialect,
+               data_parallel, buckets, sharding, gather, passes, seed, budget_seconds, forward_only, dialect,
                micro_batch_size, global_batch_size, iterations, unit, model] = flags;
   return {schedule,
           or_null(pp_size),
@@ -286,6 +286,7 @@ Json flags_json(const InputFlags& flags) {
           or_null(passes),
           or_null(seed),
           or_null(budget_seconds),
+          forward_only,
           dialect,
           or_null(micro_batch_size),
           or_null(global_batch_size),

@@ -123,6 +123,7 @@ CostTable with_stage_bytes(CostTable costs, const Program& program, const std::v
     costs.edges.push_back({.activation = bytes[static_cast<std::size_t>(edge.from)].activation,
                            .gradient = bytes[static_cast<std::size_t>(edge.to)].gradient});
   }
+  leave_out_backwards(costs, program);
   return costs;
 }
 

@@ -15,6 +15,7 @@ namespace penstock {
 enum class Kept : std::uint8_t {
   activations,  // all tensors that B, I and W need
   input,        // only the stage's input, because an R recomputes the rest before the backward pass
+  nothing,      // no tensor, because the stage has no backward pass
 };
 
 /// The arguments of one compute action. Microbatch numbers and weight versions continue over iterations.

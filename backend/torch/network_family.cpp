@@ -21,6 +21,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/randn_like.h>
+#include <fmt/format.h>
 #include <tl/expected.hpp>
 
 #include "backend/calibration/calibration_samples.hpp"
@@ -184,10 +185,31 @@ class NetworkFamily : public ModuleFamily {
   TensorCodec codec_;
 };
 
+/// Returns the first stage whose backward lacks a gradient that a network needs, or nothing. A stage computes
+/// the loss only if it feeds no other stage, and its gradients go to all stages that feed it or to none.
+std::optional<std::int32_t> stage_without_gradient(const Program& program) {
+  const StageNeighbours neighbours = stage_neighbours(program);
+  for (std::int32_t stage = 0; stage < program.stage_count(); ++stage) {
+    const auto at = static_cast<std::size_t>(stage);
+    if (program.placement.stages[at].is_forward_only()) continue;
+    const std::vector<std::int32_t>& takers = neighbours.gradient_takers[at];
+    const bool gives_some = !takers.empty() && takers != neighbours.predecessors[at];
+    if (neighbours.gradient_givers[at] != neighbours.successors[at] || gives_some) return stage;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 tl::expected<std::unique_ptr<ModuleFamily>, std::string> network_family(const Experiment& experiment) {
   using Family = tl::expected<std::unique_ptr<ModuleFamily>, std::string>;
+  if (const auto stage = stage_without_gradient(experiment.program)) {
+    return tl::unexpected(
+        fmt::format("a network cannot train stage {}: it needs a gradient from each stage that it feeds, and "
+                    "gives one to "
+                    "all stages that feed it or to none; leave model.network out, or change the edges",
+                    *stage));
+  }
   return made_network(experiment.network->spec, [&]() -> Family {
     auto cut = cut_network(experiment);
     if (!cut) return tl::unexpected(std::move(cut.error()));

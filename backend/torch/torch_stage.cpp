@@ -168,6 +168,10 @@ std::vector<Payload> TorchStage::forward(const ComputeCall& call, std::vector<Pa
     outputs.reserve(call.outputs);
     for (std::size_t i = 0; i < call.outputs; ++i) outputs.push_back(payload_of(output));
     report(to_text(call.action));
+    if (call.kept == Kept::nothing) {
+      forget(microbatch);
+      report("");
+    }
     return outputs;
   });
 }

@@ -91,13 +91,14 @@ void add_traffic(RankMeter& meter, Spans spans, const RunFacts& facts, const Edg
   }
 }
 
-/// Returns the number of samples between two updates of the input stage.
+/// Returns the number of samples between two updates of the first stage that has updates.
 double samples_per_update(const Program& program, double samples_per_microbatch) {
   std::int64_t steps = 0;
   // All replicas are updated together, so it is enough to count the STEPs of one replica.
-  const std::vector<std::int32_t>& holders = program.placement.stages.front().ranks;
+  const std::int32_t stage = first_trained_stage(program).value_or(0);
+  const std::vector<std::int32_t>& holders = program.placement.stages[index(stage)].ranks;
   for (const Action& action : program.ranks[static_cast<std::size_t>(holders.front())]) {
-    if (action.kind == ActionKind::step && action.stage == 0) ++steps;
+    if (action.kind == ActionKind::step && action.stage == stage) ++steps;
   }
   // Without a STEP the whole iteration counts as one update.
   if (steps == 0) return program.microbatches * samples_per_microbatch;
@@ -177,7 +178,7 @@ RankFigures compute_times_of(Spans spans) {
 }
 
 RankFigures figures_of(Spans spans, const RunFacts& facts, const EdgeNumbers& edges) {
-  RankMeter meter;
+  RankMeter meter(facts.program);
   Arrivals arrivals(facts.program.recompute);
   std::vector<Action> group;
   for (std::size_t i = 0; i < spans.size(); ++i) {

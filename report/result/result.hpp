@@ -24,6 +24,7 @@
 #include "report/timeline/timeline.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
+#include "schedules/ir/program.hpp"
 #include "text/enum_words.hpp"  // IWYU pragma: export
 
 namespace penstock {
@@ -36,7 +37,7 @@ struct MeteredFigures {
   /// way.
   Ns exposed_communication_ns = 0;
   /// The largest number of activations alive at once. An activation lives from the start of F to the end of B
-  /// (or W).
+  /// (or W). In a stage without backwards it lives to the end of F.
   std::int64_t peak_live_activations = 0;
   /// The bytes of the rank's SENDs, plus its part of each collective in a ring.
   Bytes sent_bytes = 0;
@@ -112,6 +113,13 @@ class OpenMicrobatches {
 
 class RankMeter {
  public:
+  /// Makes a meter of a rank of the program, which must outlive it. In a stage that runs only forwards, an
+  /// activation lives until the end of its F, unless the program says that it is held.
+  explicit RankMeter(const Program& program)
+      : forward_only_(has_forward_only_stage(program) ? &program.placement : nullptr) {}
+  /// Makes a meter for times alone.
+  RankMeter() = default;
+
   /// Adds a compute action, or an overlapped group as one action. If the rank was idle before,
   /// `covered_ns(from, to)` is called. It returns the part of this time in which a message or collective was
   /// under way and the action waited for it.
@@ -173,9 +181,15 @@ class RankMeter {
     if (action.kind == ActionKind::forward) live_.begin(action, now_ns);
   }
   void end(const Action& action, Ns now_ns) {
-    if (makes_weight_gradient(action.kind)) live_.end(action, now_ns);
+    if (makes_weight_gradient(action.kind) || ends_with_forward(action)) live_.end(action, now_ns);
   }
 
+  bool ends_with_forward(const Action& action) const {
+    return forward_only_ != nullptr && action.kind == ActionKind::forward &&
+           forward_only_->stages[static_cast<std::size_t>(action.stage)].passes == Passes::forward;
+  }
+
+  const Placement* forward_only_ = nullptr;  // null if all stages run backwards
   MeteredFigures figures_;
   OpenMicrobatches live_;  // The activations that are alive.
   bool has_computed_ = false;

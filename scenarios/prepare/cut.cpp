@@ -21,6 +21,7 @@
 #include "scenarios/prepare/planned_scenario.hpp"
 #include "scenarios/pricing/workload.hpp"
 #include "scenarios/read/scenario.hpp"
+#include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
 #include "topology/size_arithmetic.hpp"
 
@@ -53,8 +54,9 @@ Copy on_devices(const Scenario& stated, const DeviceModel& model) {
   // waits for this norm before its update.
   copy.scenario.shape.sharding.reset();
   copy.scenario.shape.gather = Gather::microbatch;
-  copy.scenario.shape.barrier = true;
-  if (copy.scenario.program) copy.scenario.program->barrier = true;
+  const bool has_updates = !copy.work->is_forward_only();
+  copy.scenario.shape.barrier |= has_updates;
+  if (copy.scenario.program) copy.scenario.program->barrier |= has_updates;
   return copy;
 }
 
@@ -102,6 +104,14 @@ Fault schedule_fault(const Shape& shape) {
         "parallel.data_overlap says; leave it out");
   }
   return std::nullopt;
+}
+
+/// Returns the passes of all stages. A program in which only some stages run backwards is priced like one
+/// with backwards.
+Passes passes_of(const Scenario& scenario) {
+  if (!scenario.program) return scenario.shape.passes;
+  return is_forward_only(*scenario.program) ? scenario.program->placement.stages.front().passes
+                                            : Passes::both;
 }
 
 /// Returns the number of ranks. Virtual stages need no ranks of their own. A program file states its own
@@ -164,6 +174,8 @@ tl::expected<Workload, std::string> device_workload(const Scenario& scenario, co
   if (const Fault fault = schedule_fault(scenario.shape)) return tl::unexpected(*fault);
   if (const Fault fault = settle_sharding(work.parallel, model, scenario.shape.sharding))
     return tl::unexpected(*fault);
+  if (const Passes passes = passes_of(scenario); passes != Passes::both)
+    work = forward_only(std::move(work), passes);
   if (const Fault fault = fault_of(work)) return tl::unexpected(*fault);
   return work;
 }

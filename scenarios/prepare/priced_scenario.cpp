@@ -124,6 +124,22 @@ std::string devices_note(const Workload& work) {
       parallel.devices_per_rank());
 }
 
+/// Returns a note on all optional settings of forward passes alone, with the values that were used.
+std::string forward_prices_note(const LayerSplit& split, const Workload& work) {
+  const Parallel& parallel = work.parallel;
+  return fmt::format(
+      "priced for forward passes alone, with sequence {}, precision {}, framework {}, layer_split {}, "
+      "sequence_parallel {}, tensor_overlap {}, weights {}, sustained {}, collectives {}, action_overhead "
+      "{:.4g} ms; there are no gradients, no optimizer state and no reduction, and {}",
+      work.sequence, to_text(work.precision), to_text(work.framework), to_text(split),
+      on_or_off(parallel.sequence_parallel), on_or_off(parallel.tensor_overlap),
+      parallel.sharding == 3 ? fmt::format("shared among copies (gather {})", to_text(parallel.gather))
+                             : "whole on each copy",
+      sustained_factor(work), work.device.collectives, work.action_seconds * 1e3,
+      work.passes == Passes::forward_kv ? "keys and values of all microbatches are held"
+                                        : "no activation is kept");
+}
+
 /// Returns a note on all optional settings, with the values that were used.
 std::string prices_note(const LayerSplit& split, const Workload& work) {
   const Parallel& parallel = work.parallel;
@@ -177,7 +193,9 @@ std::vector<std::string> device_notes(const Workload& work, const LayerSplit& sp
       .rule = rule_in_force(split, std::ssize(work.model.layers), static_cast<std::int32_t>(layers.size())),
       .counts = split.counts,
       .predictions = split.predictions};
-  std::vector<std::string> notes = {devices_note(work), prices_note(in_force, work)};
+  std::vector<std::string> notes = {devices_note(work), work.is_forward_only()
+                                                            ? forward_prices_note(in_force, work)
+                                                            : prices_note(in_force, work)};
   if (in_force.rule == LayerSplit::Rule::balanced) notes.push_back(layers_note(split, work, layers));
   if (const std::int64_t predictions = prediction_count(split);
       predictions > 0 && work.model.multi_token == 0) {
@@ -294,8 +312,7 @@ TrainedModel trained_on(const Workload& work, const std::vector<std::int64_t>& s
   std::int64_t tokens = 0;
   for (std::size_t i = 0; i < most; ++i) {
     tokens += sequences[i % count];
-    trained.flops_per_sample +=
-        flops_per_sample(work.model, sequences[i % count]) / static_cast<double>(most);
+    trained.flops_per_sample += operations_of_sample(work, sequences[i % count]) / static_cast<double>(most);
   }
   trained.tokens_per_sample = tokens / static_cast<std::int64_t>(most);
   return trained;

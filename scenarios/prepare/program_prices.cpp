@@ -108,6 +108,7 @@ tl::expected<CostTable, std::string> scaled_table(const std::vector<UnscaledStag
     costs.edges.push_back({.activation = scale(from.activation), .gradient = scale(from.gradient)});
   }
   if (scale.overflowed()) return tl::unexpected(scale.overflow());
+  leave_out_backwards(costs, program);
   return costs;
 }
 

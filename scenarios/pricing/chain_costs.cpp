@@ -142,7 +142,8 @@ tl::expected<CostTable, std::string> copy_costs(const Workload& work, const Kern
                                                 std::span<const std::int32_t> rank_of_stage,
                                                 std::int64_t microbatches) {
   const std::vector<StagePrice> prices = price_stages(work, kernels, layers, rank_of_stage);
-  const RankStep step = longest_step(work, kernels, prices, rank_of_stage);
+  const RankStep step =
+      work.is_forward_only() ? RankStep{} : longest_step(work, kernels, prices, rank_of_stage);
   if (const auto fault = chain_fault(prices, step, microbatches)) return tl::unexpected(*fault);
   return chain_costs(prices, rank_of_stage, step, microbatches);
 }

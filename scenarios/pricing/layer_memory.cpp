@@ -381,6 +381,37 @@ double layer_transient_bytes(const Workload& given, const LayerKind& kind) {
   return bytes + of_score * stored_scores(work, kind) + recomputed_at_once(given, kind);
 }
 
+double forward_bytes(const Workload& work, const LayerKind& kind) {
+  // The output of the layer exists beside everything that the layer would keep for its backward.
+  const double output =
+      kValueBytes * work.tokens() * as_double(work.model.hidden) / sequence_ways(work.parallel);
+  return kept_bytes(work, kind) + output;
+}
+
+double cached_bytes(const Workload& given, const LayerKind& kind) {
+  const LayerWorkload sized(given, kind);
+  const Workload& work = *sized;
+  const Architecture& model = work.model;
+  const double t = work.parallel.tensor;
+  double bytes = 0;
+  if (kind.has_recurrence) {
+    // The state of a sequence replaces the keys and values of its tokens. Kernels hold it in 4 bytes.
+    const RecurrentMixer& recurrence = *model.recurrence;
+    bytes += 4 * as_double(work.micro_batch_size) *
+             as_double(recurrence.value_heads * recurrence.key_dim * recurrence.value_dim) / t;
+  }
+  if (!kind.has_attention) return bytes;
+  const std::int64_t seen = kind.window > 0 ? std::min(work.sequence, kind.window) : work.sequence;
+  const double tokens = as_double(work.micro_batch_size) * as_double(seen) / work.parallel.context;
+  if (kind.has_indexer) bytes += kValueBytes * tokens * as_double(model.indexer->head_dim);
+  // All heads share the narrow keys and values of latent attention, so each device holds all of them.
+  if (model.latent)
+    return bytes + kValueBytes * tokens * as_double(model.latent->kv_rank + model.latent->rotary_dim);
+  const std::int64_t of_head = model.head_dim + (model.shares_values ? 0 : model.head_value_dim());
+  const double heads = std::max(1.0, as_double(model.kv_heads) / t);
+  return bytes + kValueBytes * tokens * heads * as_double(of_head);
+}
+
 double recomputed_at_once(const Workload& work, const LayerKind& kind) {
   Workload without = work;
   without.recompute = LayerRecompute::none;
@@ -395,6 +426,9 @@ double head_transient_bytes(const Workload& work) {
   const double vocabulary = padded_vocabulary(work);
   // In addition to its share, each device of a tensor group holds the whole input and its gradient.
   const double logit_bytes = traits_of(work.framework).logit_bytes;
+  if (work.is_forward_only()) {
+    return (logit_bytes * tokens * vocabulary + 4 * tokens * hidden) / t + (t > 1 ? 2 * tokens * hidden : 0);
+  }
   return (logit_bytes * tokens * vocabulary + 2 * vocabulary * hidden + 8 * tokens * hidden) / t +
          (t > 1 ? 4 * tokens * hidden : 0);
 }

@@ -64,6 +64,12 @@ double placeholder_bytes(const WeightShapes& shapes);
 
 /// Returns the bytes that the kernels of a layer hold only while they run.
 double layer_transient_bytes(const Workload& given, const LayerKind& kind);
+/// Returns the bytes that a layer needs at most while it runs forward without a backward to follow. They are
+/// the activations that training would keep, and the output.
+double forward_bytes(const Workload& work, const LayerKind& kind);
+/// Returns the bytes that later tokens of the same sequences need of a layer: keys and values, or the states
+/// of a recurrence.
+double cached_bytes(const Workload& work, const LayerKind& kind);
 /// Returns the part of layer_transient_bytes() that consists of recomputed activations.
 double recomputed_at_once(const Workload& work, const LayerKind& kind);
 /// Returns the bytes that the head needs only while it runs: the logits, their gradient, the gradient of the

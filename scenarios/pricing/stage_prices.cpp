@@ -23,6 +23,7 @@
 #include "scenarios/pricing/pair_walk.hpp"
 #include "scenarios/pricing/workload.hpp"
 #include "schedules/ir/index.hpp"
+#include "schedules/ir/program.hpp"
 #include "topology/device_types.hpp"
 
 namespace penstock {
@@ -286,8 +287,10 @@ std::vector<StagePrice> price_stages(const Workload& work, const KernelTables& k
 
 namespace {
 
-PassTimes times_of(const std::vector<Term>& terms) {
+PassTimes times_of(const Workload& work, const std::vector<Term>& terms) {
   const Term sum = total_of(terms);
+  if (work.is_forward_only())
+    return {.forward_s = sum.forward, .shown = {.gathered_s = shown_collectives(terms).gathered_s}};
   return {.forward_s = sum.forward,
           .backward_input_s = sum.backward_input,
           .backward_weight_s = sum.backward_weight,
@@ -297,7 +300,15 @@ PassTimes times_of(const std::vector<Term>& terms) {
 LayerPrice price_of(const Workload& work, const KernelTables& kernels, const LayerKind& kind) {
   const DeviceParameters parameters = layer_device_parameters(work, kind);
   const std::vector<Term> terms = layer_terms(work, kernels, kind);
-  return {.times = times_of(terms),
+  if (work.is_forward_only()) {
+    return {.times = times_of(work, terms),
+            .passes = passes_of(terms),
+            .kept_bytes = work.passes == Passes::forward_kv ? cached_bytes(work, kind) : 0,
+            .transient_bytes = forward_bytes(work, kind) + whole_layer_bytes(work, parameters),
+            .next_weight_bytes = whole_weight_bytes(work, parameters),
+            .parameters = parameters};
+  }
+  return {.times = times_of(work, terms),
           .passes = passes_of(terms),
           .kept_bytes = kept_bytes(work, kind),
           .released_by_input = released_by_input(work, kind),
@@ -312,7 +323,7 @@ LayerPrice price_of(const Workload& work, const KernelTables& kernels, const Lay
 /// weights are gathered.
 EmbeddingPrice embedding_of(const Workload& work, const KernelTables& kernels) {
   const DeviceParameters parameters = embedding_device_parameters(work);
-  return {.times = times_of(embedding_terms(work, kernels)),
+  return {.times = times_of(work, embedding_terms(work, kernels)),
           .transient_bytes = whole_layer_bytes(work, parameters),
           .next_weight_bytes = whole_weight_bytes(work, parameters),
           .parameters = parameters};
@@ -321,7 +332,7 @@ EmbeddingPrice embedding_of(const Workload& work, const KernelTables& kernels) {
 HeadPrice head_of(const Workload& work, const KernelTables& kernels) {
   const DeviceParameters alone = head_device_parameters(work, false);
   const std::vector<Term> terms = head_terms(work, kernels);
-  HeadPrice head{.times = times_of(terms),
+  HeadPrice head{.times = times_of(work, terms),
                  .passes = passes_of(terms),
                  .transient_bytes = head_transient_bytes(work) + whole_layer_bytes(work, alone),
                  .next_weight_bytes = whole_weight_bytes(work, alone),
@@ -329,7 +340,7 @@ HeadPrice head_of(const Workload& work, const KernelTables& kernels) {
                  .beside_embedding = head_device_parameters(work, true)};
   if (work.model.multi_token == 0) return head;
   const LayerKind kind = prediction_kind(work.model);
-  const LayerPrice one{.times = times_of(prediction_terms(work, kernels)),
+  const LayerPrice one{.times = times_of(work, prediction_terms(work, kernels)),
                        .kept_bytes = kept_bytes(work, kind),
                        .released_by_input = released_by_input(work, kind),
                        .recomputed_bytes = recomputed_bytes(work, kind),
@@ -359,7 +370,7 @@ LayerPrices::LayerPrices(const Workload& work, const KernelTables& kernels)
     if (known.size() == kMostLayerKinds)
       throw std::logic_error("a model of more kinds of layers than are priced");
     known.push_back(kind);
-    const bool holds_placeholders = traits_of(work.framework).holds_placeholders;
+    const bool holds_placeholders = traits_of(work.framework).holds_placeholders && !work.is_forward_only();
     kinds_.push_back({.price = price_of(work, kernels, kind),
                       .shapes = holds_placeholders ? weight_shapes(work, kind) : WeightShapes{}});
     if (plain) plain_.push_back(price_of(*plain, kernels, kind));

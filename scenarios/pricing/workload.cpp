@@ -20,6 +20,7 @@
 #include "scenarios/architecture/architecture.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/kernel_times.hpp"
+#include "schedules/ir/program.hpp"
 #include "topology/device_types.hpp"
 
 namespace penstock {
@@ -430,10 +431,28 @@ std::optional<std::string> fault_of(const Workload& work) {
 // The model FLOP utilization (Chowdhery et al., PaLM, appendix B) uses the model's own operations without
 // recomputation, and the devices of all copies.
 
+double operations_of_sample(const Workload& work, std::int64_t sequence) {
+  // A backward pass has twice the operations of a forward pass (flops_per_sample()).
+  const double all = flops_per_sample(work.model, sequence);
+  return work.is_forward_only() ? all / 3 : all;
+}
+
+Workload forward_only(Workload work, Passes passes) {
+  work.passes = passes;
+  work.recompute = LayerRecompute::none;
+  work.recomputed_layers = {};
+  work.gradient_bytes = work.optimizer_bytes = 0;
+  work.deferred_head = false;
+  work.model.multi_token = 0;
+  work.predictions.clear();
+  if (work.parallel.sharding < 3) work.parallel.sharding = 0;
+  return work;
+}
+
 TrainedModel trained_by(const Workload& work) {
   return {.parameters = parameters(work.model),
           .active_parameters = active_parameters(work.model),
-          .flops_per_sample = flops_per_sample(work.model, work.sequence),
+          .flops_per_sample = operations_of_sample(work, work.sequence),
           .tokens_per_sample = work.sequence,
           .devices = device_count(work.parallel, work.ranks),
           .copies = work.parallel.data,

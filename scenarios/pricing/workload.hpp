@@ -16,6 +16,7 @@
 #include "scenarios/architecture/architecture.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/kernel_times.hpp"
+#include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
 #include "text/enum_words.hpp"  // IWYU pragma: export
 #include "topology/device_types.hpp"
@@ -286,6 +287,8 @@ struct Workload {
   /// The number of multi-token-prediction layers of each model stage; empty if all are on the last stage.
   std::vector<std::int64_t> predictions{};
   Framework framework = Framework::megatron_te;
+  /// The passes of each microbatch. Without backwards there are no gradients, no optimizer and no reduction.
+  Passes passes = Passes::both;
   /// The seconds that each F, B, I and W takes in addition to its kernels: calls of messages, and the switch
   /// between chunks and microbatches.
   double action_seconds = 0;
@@ -294,6 +297,7 @@ struct Workload {
 
   friend bool operator==(const Workload&, const Workload&) = default;
 
+  bool is_forward_only() const { return passes != Passes::both; }
   /// Returns the number of tokens of a microbatch on one device of a rank.
   double tokens() const { return static_cast<double>(micro_batch_size * sequence) / parallel.context; }
 };
@@ -343,6 +347,12 @@ struct TrainedModel {
   friend bool operator==(const TrainedModel&, const TrainedModel&) = default;
 };
 
+/// Returns the operations of one sample with this number of tokens: those of its passes.
+double operations_of_sample(const Workload& work, std::int64_t sequence);
+/// Returns the workload of the forward passes alone. It has no recomputation, no gradients and no optimizer
+/// state. Its copies share weights if they did so before, but no other state. Layers of multi-token
+/// prediction exist only in training.
+Workload forward_only(Workload work, Passes passes);
 /// Returns the figures of a workload. Requires that all its degrees are set.
 TrainedModel trained_by(const Workload& work);
 

@@ -28,6 +28,7 @@
 #include "scenarios/read/scenario.hpp"
 #include "scenarios/read/schema.hpp"
 #include "schedules/ir/program.hpp"
+#include "schedules/text/program_text.hpp"
 
 namespace penstock {
 namespace {
@@ -73,9 +74,17 @@ constexpr Key kFittedKey{.name = "fitted",
 
 // --- stages ---------------------------------------------------------------------------------------------
 
-/// Reads an edge. It must go from a lower to a higher stage, because stages are numbered in the order of
-/// their forward passes.
+/// Reads an edge: [0, 1], or the text 0>1! or 0<1! for an edge with one flow. It must go from a lower to a
+/// higher stage, because stages are numbered in the order of their forward passes.
 StageEdge read_edge(const Node& node, const std::string& path, Problem& problem) {
+  if (node.kind == Node::Kind::scalar) {
+    const auto edge = parse_edge(node.text);
+    if (edge && edge->from < edge->to) return *edge;
+    problem.note(node, path,
+                 edge ? fmt::format("expected an edge from a stage to a later one, got \"{}\"", node.text)
+                      : edge.error());
+    return {};
+  }
   std::vector<std::int32_t> ends;
   for (const Node& item : node.items) {
     const auto end = integer_of(item, {.least = 0});
@@ -99,7 +108,8 @@ std::vector<StageEdge> read_edges(const MappingReader& stages, Problem& problem)
   for (std::size_t i = 0; i < list->items.size(); ++i) {
     const std::string path = fmt::format("{}.{}", stages.path_of("edges"), i);
     const StageEdge edge = read_edge(list->items[i], path, problem);
-    if (std::ranges::find(edges, edge) != edges.end()) {
+    const auto same = [&](const StageEdge& other) { return other.joins_same(edge); };
+    if (std::ranges::any_of(edges, same)) {
       problem.note(list->items[i], path, fmt::format("the edge [{}, {}] is given twice", edge.from, edge.to));
     }
     edges.push_back(edge);
@@ -182,10 +192,12 @@ constexpr auto kStageFields = std::to_array<Field<StageFigures>>({
     unbound<StageFigures>(
         {.name = "edges",
          .kind = KeyKind::other,
-         .meaning = "Edges from a stage to a later one.",
+         .meaning =
+             "Edges from a stage to a later one. `0>1!` carries only activations, `0<1!` only gradients.",
          .usual = "a chain",
-         .form = "`[[0, 1], [0, 2]]`",
-         .schema = R"({"type": "array", "items": {"type": "array", "items": {"type": "integer"}}})"}),
+         .form = "`[[0, 1], [0, 2], \"1>2!\"]`",
+         .schema =
+             R"({"type": "array", "items": {"anyOf": [{"type": "array", "items": {"type": "integer"}}, {"type": "string"}]}})"}),
 });
 constexpr auto kStageKeys = keys_of(kStageFields);
 

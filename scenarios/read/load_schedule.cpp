@@ -165,6 +165,15 @@ constexpr auto kScheduleFields = std::to_array<Field<SchedulePart>>({
          .meaning =
              "Copies of the pipeline that share the M microbatches; copy i of rank r is rank r * copies + i.",
          .usual = "1"}),
+    unbound<SchedulePart>(
+        {.name = "forward_only",
+         .kind = KeyKind::other,
+         .meaning =
+             "Stages run only forwards (evaluation, prefill): no gradients, no updates. kv: what each F "
+             "keeps is held until the run ends.",
+         .usual = "false, or the program's own",
+         .form = "true, false or kv",
+         .schema = R"({"enum": [true, false, "true", "false", "kv"]})"}),
     unbound<SchedulePart>({.name = "dialect",
                            .kind = KeyKind::word,
                            .meaning = "The release of PyTorch whose spelling the .csv has.",
@@ -256,8 +265,8 @@ constexpr auto kScheduleFields = std::to_array<Field<SchedulePart>>({
 
 constexpr auto kScheduleKeys = keys_of(kScheduleFields);
 
-constexpr std::array<Word, 7> kProgramKeys = {"channel",      "blocking", "capacity", "eager",
-                                              "launch_order", "program",  "dialect"};
+constexpr std::array<Word, 8> kProgramKeys = {"channel",      "blocking", "capacity", "eager",
+                                              "launch_order", "program",  "dialect",  "forward_only"};
 
 /// Reads the checkpoint and its timing. The key `recompute` alone also enables checkpoints.
 void read_recomputation(const MappingReader& reader, Shape& shape) {
@@ -348,6 +357,7 @@ std::optional<ImportedCsv> read_program(const MappingReader& reader, Problem& pr
                     fmt::format("goes with a .csv of PyTorch, not with \"{}\"; leave it out", *name));
     return std::nullopt;
   }
+  const Passes passes = reader.choice<Passes>("forward_only").value_or(Passes::both);
   const auto text = read_text_file(file.path, file.name);
   if (!text) {
     reader.complain("program", text.error());
@@ -355,11 +365,14 @@ std::optional<ImportedCsv> read_program(const MappingReader& reader, Problem& pr
   }
   const bool is_csv = is_standard_input ? !text->starts_with(kProgramHeader) : names_csv;
   // A .csv may need corrections before it is a program. The notes list them.
-  auto imported = is_csv ? import_pytorch_csv(*text, file.name, dialect.value_or(CsvDialect::torch_2_6))
-                         : parse_program(*text, file.name).map([](Program program) {
-                             return ImportedCsv{.program = std::move(program), .notes = {}};
-                           });
+  auto imported = is_csv
+                      ? import_pytorch_csv(*text, file.name, dialect.value_or(CsvDialect::torch_2_6), passes)
+                      : parse_program(*text, file.name).map([](Program program) {
+                          return ImportedCsv{.program = std::move(program), .notes = {}};
+                        });
   if (!imported) problem.note(imported.error());
+  // A file of lists may state its passes itself.
+  if (imported && passes != Passes::both) set_passes(imported->program, passes);
   return imported ? std::optional(*std::move(imported)) : std::nullopt;
 }
 
@@ -371,7 +384,8 @@ SchedulePart read_program_part(const MappingReader& reader, Problem& problem) {
       reader.complain(
           entry.key.text,
           fmt::format("does not go with schedule.program, which states it itself; beside "
-                      "program there may be dialect, channel, blocking, capacity, eager, launch_order"));
+                      "program there may be dialect, forward_only, channel, blocking, capacity, eager, "
+                      "launch_order"));
     }
   }
   SchedulePart part;
@@ -415,6 +429,7 @@ SchedulePart read_schedule(const Node& node, Problem& problem) {
   read_recomputation(reader, part.shape);
   if (!reader.flag("replica_sync").value_or(true)) part.shape.replica_sync = ReplicaSync::off;
   part.shape.sharding = read_sharding(reader);
+  part.shape.passes = reader.choice<Passes>("forward_only").value_or(Passes::both);
   part.shape.effort = read_effort(reader);
   part.layer_split = read_layer_split(reader);
   part.states_chunks = reader.has("virtual_stages");
@@ -425,7 +440,8 @@ std::vector<KeyGroup> schedule_keys() {
   return {{.path = "schedule",
            .about =
                "A schedule of the table with its options, of which each schedule takes its own, or a file of "
-               "lists. Beside `program` only `dialect`, `channel`, `blocking`, `capacity`, `eager` and "
+               "lists. Beside `program` only `dialect`, `forward_only`, `channel`, `blocking`, `capacity`, "
+               "`eager` and "
                "`launch_order` may stand.\n\n"
                "`sharding` adds the gathers (UNSHARD): behind the STEPs under 1 and 2, around the uses under "
                "3; REDUCE_GRAD is then a reduce-scatter. It goes with schedules that have one update a "

@@ -27,6 +27,7 @@
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
+#include "schedules/text/program_text.hpp"
 #include "topology/cluster.hpp"
 #include "topology/presets.hpp"
 
@@ -309,7 +310,11 @@ std::string stages_to_yaml(const StageFigures& figures, std::int64_t batch) {
   if (figures.edges.empty()) return text;
   std::vector<std::string> edges;
   edges.reserve(figures.edges.size());
-  for (const StageEdge& edge : figures.edges) edges.push_back(fmt::format("[{}, {}]", edge.from, edge.to));
+  for (const StageEdge& edge : figures.edges) {
+    const bool both = edge.flows == EdgeFlows::both;
+    edges.push_back(both ? fmt::format("[{}, {}]", edge.from, edge.to)
+                         : fmt::format("\"{}\"", to_text(edge)));
+  }
   return text + fmt::format("    edges: [{}]\n", fmt::join(edges, ", "));
 }
 

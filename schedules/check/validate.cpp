@@ -22,6 +22,8 @@
 
 #include "schedules/check/validate_parts.hpp"
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/index.hpp"
+#include "schedules/ir/needs.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/text/program_text.hpp"
 
@@ -95,30 +97,46 @@ Checked check_edges(const Program& program) {
     }
   }
   if (!std::ranges::is_sorted(program.edges)) return broken("the stage edges must be sorted");
-  if (const auto twice = std::ranges::adjacent_find(program.edges); twice != program.edges.end()) {
+  const auto twice = std::ranges::adjacent_find(program.edges, &StageEdge::joins_same);
+  if (twice != program.edges.end()) {
     return broken("edge {}>{} is given twice, delete one of the two", twice->from, twice->to);
+  }
+  for (const StageEdge& edge : program.edges) {
+    if (edge.flows != EdgeFlows::gradient || carries(program.placement, edge, Flow::gradient)) continue;
+    return broken("edge {0}<{1}! carries only gradients, but stage {2} runs only forwards; delete the edge",
+                  edge.from, edge.to,
+                  program.placement.stages[index(edge.from)].is_forward_only() ? edge.from : edge.to);
   }
   return {};
 }
 
-/// Removes stages without entering edges as long as there are any. If stages remain, they contain a cycle.
-Checked check_acyclic(const Program& program) {
-  const StageNeighbours neighbours = stage_neighbours(program);
-  std::vector<std::size_t> entering;
+/// Removes stages that wait for no other stage, as long as there are any. `next` has the stages that wait for
+/// each stage. If stages remain, they wait for each other.
+Checked check_acyclic(const std::vector<std::vector<std::int32_t>>& next) {
+  std::vector<std::size_t> awaited(next.size(), 0);
+  for (const std::vector<std::int32_t>& stages : next) {
+    for (const std::int32_t stage : stages) ++awaited[index(stage)];
+  }
   std::vector<std::int32_t> free_stages;
-  for (std::int32_t stage = 0; stage < program.stage_count(); ++stage) {
-    entering.push_back(neighbours.predecessors[static_cast<std::size_t>(stage)].size());
-    if (entering.back() == 0) free_stages.push_back(stage);
+  for (std::int32_t stage = 0; stage < std::ssize(next); ++stage) {
+    if (awaited[index(stage)] == 0) free_stages.push_back(stage);
   }
   for (std::size_t i = 0; i < free_stages.size(); ++i) {
-    for (const std::int32_t next : neighbours.successors[static_cast<std::size_t>(free_stages[i])]) {
-      if (--entering[static_cast<std::size_t>(next)] == 0) free_stages.push_back(next);
+    for (const std::int32_t stage : next[index(free_stages[i])]) {
+      if (--awaited[index(stage)] == 0) free_stages.push_back(stage);
     }
   }
-  if (free_stages.size() == entering.size()) return {};
-  const auto waiting = std::ranges::find_if(entering, [](std::size_t count) { return count > 0; });
+  if (free_stages.size() == awaited.size()) return {};
+  const auto waiting = std::ranges::find_if(awaited, [](std::size_t count) { return count > 0; });
   return broken("the stage edges form a cycle that stage {} waits for, must have none",
-                waiting - entering.begin());
+                waiting - awaited.begin());
+}
+
+/// Checks that neither the activations nor the gradients of the edges form a cycle.
+Checked check_acyclic(const Program& program) {
+  const StageNeighbours neighbours = stage_neighbours(program);
+  Checked activations = check_acyclic(neighbours.successors);
+  return activations ? check_acyclic(neighbours.gradient_takers) : activations;
 }
 
 }  // namespace
@@ -165,6 +183,13 @@ tl::expected<void, std::string> validate(const Program& program) {
 
 namespace {
 
+/// Returns true for the actions of a stage that runs only forwards: F, the messages of activations, and the
+/// gathers of its weights.
+bool runs_in_forward_only(const Action& action) {
+  if (is_transfer(action.kind)) return flow_of(action.kind) == Flow::activation;
+  return action.kind == ActionKind::forward || gathers_or_drops(action.kind);
+}
+
 /// Returns the fault in the action's own numbers, or nothing if there is none. The next functions return
 /// their faults in the same way.
 std::optional<std::string> broken_number(const Program& program, const Action& action) {
@@ -174,6 +199,9 @@ std::optional<std::string> broken_number(const Program& program, const Action& a
   const bool in_units = action.microbatch >= 0 && action.microbatch < program.unit_count();
   if (has_microbatch(action.kind) && !in_units) {
     return fmt::format("names microbatch {}, must be 0 to {}", action.microbatch, program.unit_count() - 1);
+  }
+  if (program.placement.stages[index(action.stage)].is_forward_only() && !runs_in_forward_only(action)) {
+    return fmt::format("belongs to stage {}, which runs only forwards, must not exist", action.stage);
   }
   if (!has_microbatch(action.kind) && action.microbatch != kNoMicrobatch) {
     return fmt::format("carries microbatch {}, must carry none", action.microbatch);

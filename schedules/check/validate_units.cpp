@@ -85,6 +85,17 @@ tl::unexpected<std::string> report_missing(const Program& program, ActionKind ki
 
 constexpr std::string_view kForwardRule = "every stage must run each microbatch's F once";
 constexpr std::string_view kBackwardRule = "every F must have a B, or an I and a W";
+constexpr std::string_view kForwardOnlyHint =
+    "every F must have a B, or an I and a W; a program without backward passes (evaluation, prefill) says "
+    "so: "
+    "`forward_only` in the header of a .psched, `schedule.forward_only: true` in a scenario, or "
+    "--forward-only";
+
+bool has_backward(const Program& program) {
+  return std::ranges::any_of(program.ranks, [](const std::vector<Action>& actions) {
+    return std::ranges::any_of(actions, [](const Action& action) { return is_backward(action.kind); });
+  });
+}
 
 /// Checks the number of forwards before the table is made. A program may state far more microbatches than its
 /// lists have, and the table must not be larger than the lists.
@@ -122,10 +133,12 @@ Checked fill(UnitTable& table, const Program& program, std::int32_t rank) {
   return {};
 }
 
-/// Checks that a unit has an F, and either a B or both an I and a W. R is optional.
+/// Checks that a unit has an F, and either a B or both an I and a W. R is optional. A stage that runs only
+/// forwards needs only the F, and check_actions() has refused all others.
 Checked check_complete(const Program& program, std::int32_t stage, std::int32_t unit, const Positions& at) {
   if (at.forward == UnitTable::kAbsent)
     return report_missing(program, ActionKind::forward, stage, unit, kForwardRule);
+  if (program.placement.stages[index(stage)].is_forward_only()) return {};
   const bool input = at.backward_input != UnitTable::kAbsent;
   const bool weight = at.backward_weight != UnitTable::kAbsent;
   if (at.backward == UnitTable::kAbsent) {
@@ -135,7 +148,8 @@ Checked check_complete(const Program& program, std::int32_t stage, std::int32_t 
     ActionKind missing = ActionKind::backward;
     if (input) missing = ActionKind::backward_weight;
     if (weight) missing = ActionKind::backward_input;
-    return report_missing(program, missing, stage, unit, kBackwardRule);
+    const std::string_view rule = has_backward(program) ? kBackwardRule : kForwardOnlyHint;
+    return report_missing(program, missing, stage, unit, rule);
   }
   if (!input && !weight) return {};
   const auto extra = input ? ActionKind::backward_input : ActionKind::backward_weight;
@@ -161,6 +175,7 @@ Checked check_after(const Program& program, const Placed& early, const Placed& l
 /// Checks the order F, then B or I, then W. R must come between F and B or I.
 Checked check_stage_order(const Program& program, const UnitTable& table, std::int32_t stage,
                           std::int32_t unit) {
+  if (program.placement.stages[index(stage)].is_forward_only()) return {};
   const Positions& at = table.at(stage, unit);
   const auto placed = [&](ActionKind kind, std::int32_t position) {
     return Placed{.action = compute_action(kind, stage, unit), .position = position};
@@ -185,9 +200,12 @@ Checked check_local_edge(const Program& program, const UnitTable& table, const S
                          std::int32_t unit) {
   if (program.placement.rank_of(edge.from, unit) != program.placement.rank_of(edge.to, unit)) return {};
   const auto worker = [&](std::int32_t stage, Flow flow) { return table.worker(stage, unit, flow); };
-  Checked order =
-      check_after(program, worker(edge.from, Flow::activation), worker(edge.to, Flow::activation));
-  if (!order) return order;
+  if (carries(program.placement, edge, Flow::activation)) {
+    Checked order =
+        check_after(program, worker(edge.from, Flow::activation), worker(edge.to, Flow::activation));
+    if (!order) return order;
+  }
+  if (!carries(program.placement, edge, Flow::gradient)) return {};
   return check_after(program, worker(edge.to, Flow::gradient), worker(edge.from, Flow::gradient));
 }
 
@@ -329,10 +347,16 @@ Checked TransferCheck::collect(std::int32_t rank) {
     const StageEdge edge = edge_of(action);
     // check_edges() has checked that the edges are sorted.
     const auto found = std::lower_bound(edges_.begin(), edges_.end(), edge);
-    if (found == edges_.end() || *found != edge) {
+    if (found == edges_.end() || !found->joins_same(edge)) {
       return broken_at(program_, rank, position, action,
                        fmt::format("belongs to a stage edge {}>{}, must belong to one that the program has",
                                    edge.from, edge.to));
+    }
+    if (!carries(program_.placement, *found, flow_of(action.kind))) {
+      return broken_at(
+          program_, rank, position, action,
+          fmt::format("belongs to the stage edge {}>{}, which carries no {}; delete the message", edge.from,
+                      edge.to, flow_of(action.kind) == Flow::activation ? "activation" : "gradient"));
     }
     if (program_.placement.rank_of(action.peer, action.microbatch) == rank) {
       return broken_at(
@@ -357,7 +381,9 @@ Checked TransferCheck::collect(std::int32_t rank) {
 /// Checks that a message between ranks has one SEND and one RECV. The SEND must come after its producer, and
 /// the RECV before its consumer. check_order() checks edges inside a rank.
 Checked TransferCheck::check_message(std::size_t edge, Flow flow, std::int32_t unit) {
-  auto [from, to] = edges_[edge];
+  std::int32_t from = edges_[edge].from;
+  std::int32_t to = edges_[edge].to;
+  if (!carries(program_.placement, edges_[edge], flow)) return {};
   if (program_.placement.rank_of(from, unit) == program_.placement.rank_of(to, unit)) return {};
   if (flow == Flow::gradient) std::swap(from, to);
   const StageMessage message{.flow = flow, .from = from, .to = to, .microbatch = unit};

@@ -10,11 +10,13 @@
 #include <cstdint>
 #include <span>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/index.hpp"
 #include "schedules/ir/needs.hpp"
 #include "schedules/ir/program.hpp"
 
@@ -89,6 +91,38 @@ Bytes transfer_bytes(const CostTable& costs, const EdgeNumbers& edges, const Act
   const EdgeCost& cost =
       (is_mean ? costs.edges : costs.of_unit(transfer.microbatch).edges)[edges.of(transfer)];
   return flow_of(transfer.kind) == Flow::activation ? cost.activation : cost.gradient;
+}
+
+void leave_out_backwards(CostTable& costs, const Program& program) {
+  for (std::size_t stage = 0; stage < costs.stages.size(); ++stage) {
+    const Passes passes = program.placement.stages[stage].passes;
+    if (passes == Passes::both) continue;
+    StageCost& cost = costs.stages[stage];
+    if (passes == Passes::forward) cost.transient += std::exchange(cost.kept, 0);
+    cost.released_by_input = cost.recomputed = cost.recomputed_at_once = 0;
+    cost.gradients = cost.optimizer_state = 0;
+  }
+  const std::vector<StageEdge> edges = stage_edges(program);
+  for (std::size_t edge = 0; edge < costs.edges.size(); ++edge) {
+    if (!carries(program.placement, edges[edge], Flow::activation)) costs.edges[edge].activation = 0;
+    if (!carries(program.placement, edges[edge], Flow::gradient)) costs.edges[edge].gradient = 0;
+  }
+}
+
+bool holds_local_activations(const Program& program, const CostTable& costs) {
+  if (!has_forward_only_stage(program)) return false;
+  const auto& stages = program.placement.stages;
+  std::size_t number = 0;
+  for (const StageEdge& edge : stage_edges(program)) {
+    const EdgeCost& cost = costs.edges[number++];
+    const std::vector<std::int32_t>& to = stages[index(edge.to)].ranks;
+    const bool stays = std::ranges::any_of(stages[index(edge.from)].ranks, [&](std::int32_t rank) {
+      return std::ranges::find(to, rank) != to.end();
+    });
+    const bool counts = cost.activation > 0 || costs.microbatches_differ();
+    if (stages[index(edge.from)].is_forward_only() && stays && counts) return true;
+  }
+  return false;
 }
 
 Bytes collective_bytes(const CostTable& costs, const Action& collective) {

@@ -159,6 +159,15 @@ class TransferSizes {
 
 /// Returns the buffer size of an UNSHARD (the stage's weights) or a REDUCE_GRAD (the stage's gradients).
 Bytes collective_bytes(const CostTable& costs, const Action& collective);
+/// Adapts the costs to stages and edges without backwards. A stage that runs only forwards has no gradients
+/// and no optimizer state. While an F runs, it needs the bytes that it would keep for a backward; with
+/// forward_kv they stay until the run ends. A flow that an edge does not carry has no bytes. Programs without
+/// such stages and edges retain their costs.
+void leave_out_backwards(CostTable& costs, const Program& program);
+/// Returns true if a stage that runs only forwards gives an activation with bytes to a stage on the same
+/// rank. No message moves it, so the rank holds it from the end of one F to the end of the other.
+bool holds_local_activations(const Program& program, const CostTable& costs);
+
 /// Returns the bytes that each member of a collective sends in a ring of n ranks, rounded up. It receives
 /// equally many bytes. An all-reduce of gradients (sharding 0) sends 2(n-1)/n of the buffer. A reduce-scatter
 /// of gradients or an all-gather of weights sends (n-1)/n of the buffer.

@@ -11,6 +11,7 @@
 
 #include "schedules/ir/digest.hpp"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
@@ -84,6 +85,10 @@ class WordHash {
   std::size_t used_ = 0;
 };
 
+/// The words before the passes of all stages, and before the flows of all edges.
+constexpr std::uint32_t kPassesFollow = 0xffff'ffff;
+constexpr std::uint32_t kFlowsFollow = 0xffff'fffe;
+
 /// Adds every field of Program except its placement and its lists. If a field were missing here, two programs
 /// that differ only in this field would have the same digest.
 void add_head(WordHash& hash, const Program& program) {
@@ -108,6 +113,19 @@ void add_placement(WordHash& hash, const Program& program) {
   for (const StageEdge& edge : program.edges) {
     hash.add(std::int64_t{edge.from});
     hash.add(std::int64_t{edge.to});
+  }
+  // Passes and flows are added only if a program states them, so that other programs retain their digests.
+  // The next word would otherwise be the number of ranks, which is never one of these marks.
+  if (has_forward_only_stage(program)) {
+    hash.add(kPassesFollow);
+    for (const StagePlacement& stage : program.placement.stages)
+      hash.add(static_cast<std::uint32_t>(stage.passes));
+  }
+  const bool has_one_way_edge =
+      std::ranges::any_of(program.edges, [](const StageEdge& edge) { return edge.flows != EdgeFlows::both; });
+  if (has_one_way_edge) {
+    hash.add(kFlowsFollow);
+    for (const StageEdge& edge : program.edges) hash.add(static_cast<std::uint32_t>(edge.flows));
   }
 }
 

@@ -52,16 +52,24 @@ constexpr std::optional<Flow> output_of(ActionKind kind) {
   return makes_input_gradient(kind) ? std::optional(Flow::gradient) : std::nullopt;
 }
 
+/// Returns true if microbatches send data of this flow over the edge. A gradient needs a backward at both
+/// ends.
+inline bool carries(const Placement& placement, const StageEdge& edge, Flow flow) {
+  if (flow == Flow::activation) return edge.flows != EdgeFlows::gradient;
+  return edge.flows != EdgeFlows::activation && !placement.stages[index(edge.from)].is_forward_only() &&
+         !placement.stages[index(edge.to)].is_forward_only();
+}
+
 /// Returns the stages that send data of this flow to `stage`, in ascending order.
 inline const std::vector<std::int32_t>& givers_of(const StageNeighbours& neighbours, std::int32_t stage,
                                                   Flow flow) {
-  const auto& givers = flow == Flow::activation ? neighbours.predecessors : neighbours.successors;
+  const auto& givers = flow == Flow::activation ? neighbours.predecessors : neighbours.gradient_givers;
   return givers[index(stage)];
 }
 /// Returns the stages that receive data of this flow from `stage`, in ascending order.
 inline const std::vector<std::int32_t>& takers_of(const StageNeighbours& neighbours, std::int32_t stage,
                                                   Flow flow) {
-  const auto& takers = flow == Flow::activation ? neighbours.successors : neighbours.predecessors;
+  const auto& takers = flow == Flow::activation ? neighbours.successors : neighbours.gradient_takers;
   return takers[index(stage)];
 }
 

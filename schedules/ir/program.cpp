@@ -7,12 +7,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
+#include <optional>
 #include <stdexcept>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/index.hpp"
 #include "schedules/ir/needs.hpp"
 
 namespace penstock {
@@ -42,13 +44,39 @@ std::vector<StageEdge> stage_edges(const Program& program) {
 
 StageNeighbours stage_neighbours(const Program& program) {
   StageNeighbours neighbours;
-  neighbours.predecessors.resize(program.placement.stages.size());
-  neighbours.successors.resize(program.placement.stages.size());
-  for (const StageEdge& edge : stage_edges(program)) {  // edges are sorted, so both lists are ascending
-    neighbours.predecessors[static_cast<std::size_t>(edge.to)].push_back(edge.from);
-    neighbours.successors[static_cast<std::size_t>(edge.from)].push_back(edge.to);
+  for (auto* lists : {&neighbours.predecessors, &neighbours.successors, &neighbours.gradient_givers,
+                      &neighbours.gradient_takers})
+    lists->resize(program.placement.stages.size());
+  for (const StageEdge& edge : stage_edges(program)) {  // edges are sorted, so all lists are ascending
+    if (carries(program.placement, edge, Flow::activation)) {
+      neighbours.predecessors[index(edge.to)].push_back(edge.from);
+      neighbours.successors[index(edge.from)].push_back(edge.to);
+    }
+    if (carries(program.placement, edge, Flow::gradient)) {
+      neighbours.gradient_givers[index(edge.from)].push_back(edge.to);
+      neighbours.gradient_takers[index(edge.to)].push_back(edge.from);
+    }
   }
   return neighbours;
+}
+
+bool has_forward_only_stage(const Program& program) {
+  return std::ranges::any_of(program.placement.stages, &StagePlacement::is_forward_only);
+}
+
+bool is_forward_only(const Program& program) {
+  return std::ranges::all_of(program.placement.stages, &StagePlacement::is_forward_only);
+}
+
+void set_passes(Program& program, Passes passes) {
+  for (StagePlacement& stage : program.placement.stages) stage.passes = passes;
+}
+
+std::optional<std::int32_t> first_trained_stage(const Program& program) {
+  const auto& stages = program.placement.stages;
+  const auto found = std::ranges::find(stages, Passes::both, &StagePlacement::passes);
+  if (found == stages.end()) return std::nullopt;
+  return static_cast<std::int32_t>(found - stages.begin());
 }
 
 namespace {
@@ -114,9 +142,10 @@ std::int32_t microbatches_of_minibatch(const Program& program) {
   // Each replica has STEPs only for its own microbatches, so the STEPs of one rank are not enough to compute
   // the number.
   if (program.update == UpdateRule::microbatch) return 1;
-  // All stages have equally many STEPs, so the STEPs of stage 0 are enough. Without any STEP, an iteration is
-  // one minibatch.
-  const std::int32_t steps = steps_per_pass(program, program.placement.stages.front().ranks.front()).front();
+  // All stages with backwards have equally many STEPs, so the STEPs of the first one are enough. Without any
+  // STEP, an iteration is one minibatch.
+  const std::size_t stage = index(first_trained_stage(program).value_or(0));
+  const std::int32_t steps = steps_per_pass(program, program.placement.stages[stage].ranks.front())[stage];
   return program.microbatches / std::max(1, steps);
 }
 

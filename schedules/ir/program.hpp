@@ -7,6 +7,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -19,11 +20,26 @@
 
 namespace penstock {
 
+/// The passes that a stage runs for each microbatch.
+enum class Passes : std::uint8_t {
+  both,        // forward and backward
+  forward,     // only F; the rank retains nothing for a backward
+  forward_kv,  // only F; what F keeps, such as keys and values of attention, is held until the run ends
+};
+
+/// The words of `schedule.forward_only` in scenarios.
+template <>
+inline constexpr auto kEnumWords<Passes> = std::to_array<EnumWord<Passes>>(
+    {{Passes::both, "false"}, {Passes::forward, "true"}, {Passes::forward_kv, "kv"}});
+
 /// The ranks that hold one stage. Replica i of the stage is on ranks[i]. Replica route[m mod route.size()]
 /// runs microbatch m.
 struct StagePlacement {
   std::vector<std::int32_t> ranks;
   std::vector<std::int32_t> route{0};
+  Passes passes = Passes::both;
+
+  bool is_forward_only() const { return passes != Passes::both; }
 
   friend bool operator==(const StagePlacement&, const StagePlacement&) = default;
 };
@@ -52,11 +68,23 @@ struct Placement {
   friend bool operator==(const Placement&, const Placement&) = default;
 };
 
+/// The data that microbatches send over an edge, as far as the program states it. Edges of stages that run
+/// only forwards carry no gradient either (carries() in needs.hpp).
+enum class EdgeFlows : std::uint8_t {
+  both,        // text: 0>1
+  activation,  // only activations, text: 0>1!
+  gradient,    // only gradients, text: 0<1!
+};
+
 /// An edge between two stages. Activations go from stage `from` to stage `to`. Gradients go in the opposite
 /// direction.
 struct StageEdge {
   std::int32_t from = 0;
   std::int32_t to = 0;
+  EdgeFlows flows = EdgeFlows::both;
+
+  /// Returns true if the other edge connects the same stages in the same direction.
+  constexpr bool joins_same(const StageEdge& other) const { return from == other.from && to == other.to; }
 
   friend auto operator<=>(const StageEdge&, const StageEdge&) = default;
 };
@@ -119,11 +147,15 @@ struct Program {
 /// the field `edges` is empty.
 std::vector<StageEdge> stage_edges(const Program& program);
 
-/// The stages that send activations to each stage (`predecessors`) and the stages that receive them
-/// (`successors`). Both are in ascending order.
+/// The stages with which each stage exchanges data. All lists are in ascending order.
 struct StageNeighbours {
+  /// The stages that send activations to each stage, and the stages to which it sends them.
   std::vector<std::vector<std::int32_t>> predecessors;
   std::vector<std::vector<std::int32_t>> successors;
+  /// The stages that send gradients to each stage, and the stages to which it sends them. These are the
+  /// successors and the predecessors, unless some edge has only one flow.
+  std::vector<std::vector<std::int32_t>> gradient_givers;
+  std::vector<std::vector<std::int32_t>> gradient_takers;
 };
 /// Returns the neighbours of each stage.
 StageNeighbours stage_neighbours(const Program& program);
@@ -132,6 +164,15 @@ StageNeighbours stage_neighbours(const Program& program);
 inline bool is_shared(const Program& program, std::int32_t stage) {
   return program.placement.stages[index(stage)].ranks.size() > 1;
 }
+
+/// Returns true if some stage runs only forwards.
+bool has_forward_only_stage(const Program& program);
+/// Returns true if all stages run only forwards. Such a program has no gradients and no STEPs.
+bool is_forward_only(const Program& program);
+/// Sets the passes of all stages.
+void set_passes(Program& program, Passes passes);
+/// Returns the lowest stage that also runs backwards, or nothing if there is none.
+std::optional<std::int32_t> first_trained_stage(const Program& program);
 
 /// Returns true if any list holds a SEND or RECV.
 bool has_transfers(const Program& program);

@@ -33,10 +33,12 @@ Program program_of(std::string schedule, const Shape& shape) {
   return program;
 }
 
-/// Calls `add(rank, step)` for each STEP of each rank, in ascending order of stages.
+/// Calls `add(rank, step)` for each STEP of each rank, in ascending order of stages. Stages that run only
+/// forwards have none.
 template <class Add>
 void for_each_step(const Program& program, const Add& add) {
   for (std::int32_t stage = 0; stage < program.stage_count(); ++stage) {
+    if (program.placement.stages[static_cast<std::size_t>(stage)].is_forward_only()) continue;
     for (const std::int32_t rank : program.placement.stages[static_cast<std::size_t>(stage)].ranks)
       add(rank, whole_stage(ActionKind::step, stage));
   }
@@ -109,6 +111,33 @@ Program spelled_out(RolledProgram rolled, const Shape& shape) {
   Program program = unrolled(std::move(rolled));
   insert_recompute(program, shape);
   return program;
+}
+
+Program forward_half(Program program, Passes passes) {
+  set_passes(program, passes);
+  for (std::vector<Action>& list : program.ranks) {
+    std::erase_if(list, [](const Action& action) { return action.kind != ActionKind::forward; });
+    for (Action& action : list) action.overlaps_next = false;
+  }
+  return program;
+}
+
+RolledProgram forward_half(RolledProgram rolled, Passes passes) {
+  set_passes(rolled.program, passes);
+  for (ActionLoops& list : rolled.lists) {
+    ActionLoops half;
+    for (RunLoop loop : list.loops()) {
+      for (ActionRun& run : loop.runs) {
+        std::erase_if(run.pattern,
+                      [](const PatternAction& here) { return here.action.kind != ActionKind::forward; });
+        for (PatternAction& here : run.pattern) here.action.overlaps_next = false;
+      }
+      std::erase_if(loop.runs, [](const ActionRun& run) { return run.pattern.empty(); });
+      if (!loop.runs.empty()) half.append(std::move(loop));
+    }
+    list = std::move(half);
+  }
+  return rolled;
 }
 
 void insert_recompute(Program& program, const Shape& shape) {

@@ -54,6 +54,11 @@ RolledProgram with_empty_loops(Program program);
 /// requires, because rules do not write them in loops.
 Program spelled_out(RolledProgram rolled, const Shape& shape);
 
+/// Returns the forward passes of a compute program, in their order, with these passes for all stages. The
+/// lists lose all other actions. An overlapped pair becomes its forward.
+Program forward_half(Program program, Passes passes);
+RolledProgram forward_half(RolledProgram rolled, Passes passes);
+
 /// Inserts an R before the backward pass of every microbatch that shape.checkpoint recomputes.
 void insert_recompute(Program& program, const Shape& shape);
 

@@ -162,6 +162,8 @@ struct Shape {
   std::optional<std::int32_t> sharding{};
   /// How often the ranks of a stage exchange sharded weights and gradients.
   Gather gather = Gather::microbatch;
+  /// The passes of all stages. Without backwards, the program is the forward half of the schedule.
+  Passes passes = Passes::both;
   /// True if each F and B of the steady state are an overlapped pair, so that the exchange of experts in one
   /// runs beside the computation of the other. A scenario states it as `parallel.expert_overlap`.
   bool expert_overlap = false;

@@ -21,6 +21,7 @@
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/index.hpp"
+#include "schedules/ir/needs.hpp"
 #include "schedules/ir/program.hpp"
 
 namespace penstock {
@@ -85,20 +86,31 @@ struct Gap {
   std::int32_t renumbered(std::int32_t other) const { return other > stage ? other - 1 : other; }
 };
 
-/// Returns the gap that remains after a stage is removed. If the stage has several predecessors or
-/// successors, they are not tied, because their messages do not correspond one to one.
+/// Returns the gap that remains after a stage is removed. The stages around it are not tied if their messages
+/// do not correspond one to one: if the stage has several predecessors or successors, or if its two edges and
+/// the new one carry different flows.
 Gap gap_at(const Program& program, std::int32_t stage) {
   Gap gap{.stage = stage};
   if (!edges_in_range(program)) return gap;
-  const StageNeighbours neighbours = stage_neighbours(program);
-  const auto& before = neighbours.predecessors[index(stage)];
-  const auto& behind = neighbours.successors[index(stage)];
+  std::vector<StageEdge> before;
+  std::vector<StageEdge> behind;
+  bool joined = false;
+  for (const StageEdge& edge : stage_edges(program)) {
+    if (edge.to == stage) before.push_back(edge);
+    if (edge.from == stage) behind.push_back(edge);
+  }
   if (before.size() != 1 || behind.size() != 1) return gap;
-  gap.before = before.front();
-  gap.behind = behind.front();
+  gap.before = before.front().from;
+  gap.behind = behind.front().to;
+  const StageEdge tie{.from = gap.before, .to = gap.behind};
   // If the two stages already have an edge, a second edge would be invalid.
-  gap.tied = std::ranges::find(program.edges, StageEdge{.from = gap.before, .to = gap.behind}) ==
-             program.edges.end();
+  for (const StageEdge& edge : program.edges) joined |= edge.joins_same(tie);
+  const auto like_tie = [&](const StageEdge& edge, Flow flow) {
+    return carries(program.placement, edge, flow) == carries(program.placement, tie, flow);
+  };
+  gap.tied = !joined;
+  for (const Flow flow : {Flow::activation, Flow::gradient})
+    gap.tied &= like_tie(before.front(), flow) && like_tie(behind.front(), flow);
   return gap;
 }
 
@@ -108,7 +120,7 @@ std::vector<StageEdge> edges_around(const Program& program, const Gap& gap) {
   std::vector<StageEdge> edges;
   for (const StageEdge& edge : program.edges) {
     if (edge.from == gap.stage || edge.to == gap.stage) continue;
-    edges.push_back({.from = gap.renumbered(edge.from), .to = gap.renumbered(edge.to)});
+    edges.push_back({.from = gap.renumbered(edge.from), .to = gap.renumbered(edge.to), .flows = edge.flows});
   }
   // A program without stated edges is a chain. Without the stage it is still a chain.
   if (gap.tied && !program.edges.empty()) {
@@ -132,7 +144,7 @@ CostTable costs_around(const Excerpt& whole, const Gap& gap, const Program& rest
       tied.activation = std::max(tied.activation, cost.activation);
       tied.gradient = std::max(tied.gradient, cost.gradient);
     } else {
-      kept[{.from = gap.renumbered(edge.from), .to = gap.renumbered(edge.to)}] = cost;
+      kept[{.from = gap.renumbered(edge.from), .to = gap.renumbered(edge.to), .flows = edge.flows}] = cost;
     }
   }
   CostTable costs{.stages = whole.costs.stages, .edges = {}};

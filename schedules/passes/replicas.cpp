@@ -93,7 +93,7 @@ std::int32_t shared_unit(std::int32_t unit, std::int32_t copy, std::int32_t copi
 }
 
 StagePlacement replicated(const StagePlacement& stage, std::int32_t copies, std::int32_t slices) {
-  StagePlacement all{.ranks = {}, .route = {}};
+  StagePlacement all{.ranks = {}, .route = {}, .passes = stage.passes};
   for (const std::int32_t rank : stage.ranks) {
     // The copies of a rank are adjacent: rank r becomes the ranks from r x copies on.
     for (std::int32_t copy = 0; copy < copies; ++copy) all.ranks.push_back(rank * copies + copy);
@@ -222,7 +222,7 @@ std::vector<StageEdge> split_edges(const Program& program, const BucketPlaces& b
   edges.reserve(program.edges.size() + static_cast<std::size_t>(buckets.total()));
   // A stage sends from its last bucket to the first bucket of the next stage.
   for (const StageEdge& edge : program.edges)
-    edges.push_back({.from = buckets.last(edge.from), .to = buckets.first(edge.to)});
+    edges.push_back({.from = buckets.last(edge.from), .to = buckets.first(edge.to), .flows = edge.flows});
   for (std::int32_t stage = 0; stage < program.stage_count(); ++stage) {
     for (std::int32_t bucket = buckets.first(stage); bucket < buckets.last(stage); ++bucket)
       edges.push_back({.from = bucket, .to = bucket + 1});

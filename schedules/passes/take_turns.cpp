@@ -161,6 +161,7 @@ const ActionWay* ActionWays::add_ways(const Placement& placement, std::span<cons
   const ActionWay* const first = ways_.data() + ways_.size();
   for (const std::uint32_t edge : numbers) {
     const StageEdge& ends = edges_.edges()[edge];
+    if (!carries(placement, ends, flow)) continue;
     const std::int32_t other = ends.from == stage ? ends.to : ends.from;
     const std::vector<std::int32_t>& ranks = placement.stages[index(other)].ranks;
     ways_.push_back({.number = 2 * edge + static_cast<std::uint32_t>(flow),

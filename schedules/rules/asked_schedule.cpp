@@ -19,6 +19,7 @@
 #include <fmt/ranges.h>
 #include <tl/expected.hpp>
 
+#include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
 
@@ -141,6 +142,10 @@ tl::expected<void, std::string> check_counts(const ScheduleInfo& schedule, const
 /// such pairs.
 tl::expected<void, std::string> check_expert_overlap(const ScheduleInfo& schedule, const Shape& shape) {
   if (!shape.expert_overlap) return {};
+  if (shape.passes != Passes::both) {
+    return tl::unexpected(std::string(
+        "parallel.expert_overlap: a program of forward passes alone has no pairs of F and B; leave it out"));
+  }
   if (shape.checkpoint != Checkpoint::never) {
     return tl::unexpected(std::string(
         "parallel.expert_overlap: a pair of F and B has no place for R; leave schedule.checkpoint out"));
@@ -152,6 +157,40 @@ tl::expected<void, std::string> check_expert_overlap(const ScheduleInfo& schedul
       fmt::format("parallel.expert_overlap: {} on {} ranks has no pairs of F and B that can overlap; take "
                   "interleaved, dualpipe, dualpipe-v, or 1f1b on one rank",
                   name, shape.stages));
+}
+
+/// Returns the names of the schedules whose forward passes alone are an order, as text for a message.
+std::string names_with_forward_half() {
+  std::vector<std::string_view> names;
+  for (const ScheduleInfo& schedule : schedule_table()) {
+    if (schedule.has_forward_half) names.push_back(schedule.name);
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+/// Rejects a program without backwards if the schedule is an order of backward passes, or if an option is
+/// about backward passes or updates.
+tl::expected<void, std::string> check_forward_only(const ScheduleInfo& schedule, const Shape& shape) {
+  if (shape.passes == Passes::both) return {};
+  const auto refused = [](std::string why) { return tl::unexpected("forward_only: " + std::move(why)); };
+  if (!schedule.has_forward_half) {
+    return refused(
+        fmt::format("{} orders backward passes, and says nothing about a program without them; take "
+                    "one of {}",
+                    schedule.name, names_with_forward_half()));
+  }
+  if (shape.checkpoint != Checkpoint::never)
+    return refused("there is no backward pass to recompute for; leave checkpoint and recompute out");
+  if (shape.update != UpdateRule::minibatch)
+    return refused("there is no update of weights; leave `update` out");
+  if (!shape.buckets.empty())
+    return refused("there are no gradients to reduce in buckets; leave buckets out");
+  if (const std::int32_t sharding = shape.sharding.value_or(0); sharding == 1 || sharding == 2) {
+    return refused(fmt::format(
+        "sharding {} shares {} out, which are not there; take 3, which shares the weights, or leave it out",
+        sharding, sharding == 1 ? "the optimizer's state" : "gradients"));
+  }
+  return {};
 }
 
 /// Rejects options that the schedule does not have. With several copies of the pipeline, `replica_sync` and
@@ -209,7 +248,9 @@ bool takes_chunks(const ScheduleInfo& schedule) {
   return schedule.chunks == 0 && takes_option(schedule, "virtual_stages");
 }
 
-double compute_actions_of(const Shape& shape) { return stages_of(shape) * units_of(shape) * 2; }
+double compute_actions_of(const Shape& shape) {
+  return stages_of(shape) * units_of(shape) * (shape.passes == Passes::both ? 2 : 1);
+}
 
 tl::expected<void, std::string> check_possible_size(const Shape& shape) {
   constexpr double kMostActions = 1LL << 40;
@@ -242,6 +283,7 @@ tl::expected<void, std::string> check_stored_size(const Shape& shape) {
 tl::expected<void, std::string> check_given(const ScheduleInfo& schedule, const Shape& shape) {
   return check_options(schedule, shape)
       .and_then([&] { return check_expert_overlap(schedule, shape); })
+      .and_then([&] { return check_forward_only(schedule, shape); })
       .and_then([&] { return check_copies(schedule, shape); })
       .and_then([&] { return check_counts(schedule, shape); });
 }

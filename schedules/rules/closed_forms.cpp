@@ -20,6 +20,7 @@
 #include <optional>
 #include <string_view>
 
+#include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
 
@@ -105,6 +106,7 @@ const ClosedForm* find_closed_form(std::string_view schedule) {
 }
 
 std::optional<double> closed_form_bubble(const ScheduleInfo& schedule, const Shape& shape) {
+  if (shape.passes != Passes::both) return std::nullopt;  // the formulas count backwards
   const ClosedForm* form = find_closed_form(schedule.name);
   if (form == nullptr || !is_plain(shape)) return std::nullopt;
   Shape pipeline = shape;  // Only one copy is counted, because all copies are equal.

@@ -15,6 +15,7 @@
 
 #include "schedules/ir/action_loops.hpp"
 #include "schedules/ir/program.hpp"
+#include "schedules/ir/program_parts.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/passes/replicas.hpp"
 #include "schedules/passes/sharding.hpp"
@@ -39,8 +40,10 @@ namespace {
 
 GeneratedWithNotes answer_of(const ScheduleInfo& schedule, const Shape& shape) {
   if (schedule.generate_with_notes != nullptr) return schedule.generate_with_notes(shape);
-  return schedule.generate(shape).map(
-      [](Program program) { return ProgramWithNotes{.program = std::move(program), .notes = {}}; });
+  return schedule.generate(shape).map([&](Program program) {
+    if (shape.passes != Passes::both) program = forward_half(std::move(program), shape.passes);
+    return ProgramWithNotes{.program = std::move(program), .notes = {}};
+  });
 }
 
 Generated with_passes(Program program, const Shape& shape) {
@@ -106,6 +109,11 @@ std::int32_t chunks_of(const ScheduleInfo& schedule, const Shape& shape) {
 }
 
 std::int64_t claimed_peak(const ScheduleInfo& schedule, const Shape& shape, std::int32_t rank) {
+  // Without backwards, an activation lives while its F runs. The outputs of all F that are kept (forward_kv)
+  // live until the end.
+  if (shape.passes == Passes::forward) return 1;
+  if (shape.passes == Passes::forward_kv)
+    return std::int64_t{shape.microbatches / shape.data_parallel} * shape.slices * chunks_of(schedule, shape);
   // The copies of a rank have consecutive numbers (replicas.hpp).
   return schedule.peak_activations(of_one_copy(schedule, shape), rank / shape.data_parallel);
 }
@@ -127,7 +135,9 @@ GeneratedLoops generate_loops(std::string_view name, const Shape& shape) {
   const auto asked = asked_schedule(name, shape);
   if (!asked) return tl::unexpected(asked.error());
   if (asked->schedule->declare != nullptr && !has_passes_over_it(shape))
-    return asked->schedule->declare(asked->shape);
+    return asked->schedule->declare(asked->shape).map([&](RolledProgram rolled) {
+      return shape.passes == Passes::both ? std::move(rolled) : forward_half(std::move(rolled), shape.passes);
+    });
   return generate(name, shape).map([](Program program) { return rolled(std::move(program)); });
 }
 

@@ -48,6 +48,8 @@ struct ScheduleInfo {
   std::int32_t default_chunks = 1;
   /// True if the rule reads Shape::costs and Shape::transfer_ns.
   bool weighs_costs = false;
+  /// True if the forward passes of the rule alone are an order that a pipeline without backwards runs.
+  bool has_forward_half = false;
   /// Checks the rule's own conditions on K, v and M. Null if the rule has none.
   ShapeCheck (*takes)(const Shape&) = nullptr;
   /// Returns the program for a shape, or an error that explains why there is none.
@@ -83,7 +85,8 @@ std::int32_t chunks_of(const ScheduleInfo& schedule, const Shape& shape);
 /// Returns an upper bound on the activations that a rank stores at once, in the program of generate().
 std::int64_t claimed_peak(const ScheduleInfo& schedule, const Shape& shape, std::int32_t rank);
 
-/// Generates the schedule `name` for `shape`. Then it copies the pipeline data_parallel times
+/// Generates the schedule `name` for `shape`, or only its forward passes if the shape says so. Then it
+/// copies the pipeline data_parallel times
 /// (replicas.hpp), cuts its stages into buckets (replicas.hpp) and shards them (sharding.hpp).
 ///
 /// Fails if the name is unknown; the message suggests a similar one. Fails if the schedule does not have one

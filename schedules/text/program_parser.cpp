@@ -48,9 +48,9 @@ class ProgramParser {
     std::string_view word;
     Done (ProgramParser::*read)(TextCursor&);
   };
-  /// only the first 11 keywords are limited to one line in a file
-  static constexpr std::size_t kOnceOnly = 11;
-  static const std::array<Keyword, 13> kKeywords;
+  /// only the first 12 keywords are limited to one line in a file
+  static constexpr std::size_t kOnceOnly = 12;
+  static const std::array<Keyword, 14> kKeywords;
 
   Done read_line(std::string_view line);
   Done read_keyword(TextCursor& line);
@@ -70,11 +70,13 @@ class ProgramParser {
   Done read_recompute(TextCursor& line);
   Done read_sharding(TextCursor& line);
   Done read_channel(TextCursor& line);
+  Done read_forward_only(TextCursor& line);
   Done read_edges(TextCursor& line);
   Done read_stage(TextCursor& line);
   Done read_rank(TextCursor& line);
 
   static tl::expected<std::int32_t, TextFault> read_count(TextCursor& line);
+  static Passes read_forward_passes(TextCursor& line);
   static Done read_numbered(TextCursor& line, std::string_view what, std::size_t next);
   static tl::expected<std::vector<std::int32_t>, TextFault> read_numbers(TextCursor& line,
                                                                          std::string_view what);
@@ -86,10 +88,12 @@ class ProgramParser {
   /// number of the line with each of these keywords; 0 if absent
   std::array<std::size_t, kOnceOnly> first_lines_{};
   std::vector<std::size_t> stage_lines_;
+  /// the passes of all stages, stated by `forward_only`
+  Passes passes_ = Passes::both;
   Program program_;
 };
 
-constexpr std::array<ProgramParser::Keyword, 13> ProgramParser::kKeywords = {{
+constexpr std::array<ProgramParser::Keyword, 14> ProgramParser::kKeywords = {{
     {"schedule", &ProgramParser::read_schedule},
     {"microbatches", &ProgramParser::read_microbatches},
     {"iterations", &ProgramParser::read_iterations},
@@ -100,6 +104,7 @@ constexpr std::array<ProgramParser::Keyword, 13> ProgramParser::kKeywords = {{
     {"recompute", &ProgramParser::read_recompute},
     {"sharding", &ProgramParser::read_sharding},
     {"channel", &ProgramParser::read_channel},
+    {"forward_only", &ProgramParser::read_forward_only},
     {"edges", &ProgramParser::read_edges},
     {"stage", &ProgramParser::read_stage},
     {"rank", &ProgramParser::read_rank},
@@ -110,6 +115,24 @@ std::string_view without_comment(std::string_view line) {
   line = line.substr(0, line.find('#'));
   const std::size_t last = line.find_last_not_of(" \t\r");
   return line.substr(0, last == std::string_view::npos ? 0 : last + 1);
+}
+
+/// Reads an edge: 0>1, or with one flow only, 0>1! (activations) or 0<1! (gradients).
+tl::expected<StageEdge, TextFault> read_edge(TextCursor& line) {
+  const auto from = line.take_number("an edge such as 0>1");
+  if (!from) return tl::unexpected(from.error());
+  const bool only_gradients = line.take('<');
+  if (!only_gradients && !line.take('>'))
+    return line.fault(fmt::format("`>` after stage {} of an edge", *from));
+  const auto to = line.take_number("the stage at which the edge ends");
+  if (!to) return tl::unexpected(to.error());
+  const bool one_way = line.take('!');
+  if (only_gradients && !one_way) {
+    return line.fault(
+        fmt::format("`!` after {0}<{1} ({0}<{1}! carries only gradients, {0}>{1} both flows)", *from, *to));
+  }
+  const EdgeFlows of_one = only_gradients ? EdgeFlows::gradient : EdgeFlows::activation;
+  return StageEdge{.from = *from, .to = *to, .flows = one_way ? of_one : EdgeFlows::both};
 }
 
 /// Reads one of `words`. For any other word, the error message lists all of `words`.
@@ -146,6 +169,7 @@ tl::expected<Program, std::string> ProgramParser::parse(std::string_view text) {
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   if (auto complete = check_complete(); !complete) return tl::unexpected(std::move(complete.error()));
+  if (passes_ != Passes::both) set_passes(program_, passes_);
   return std::move(program_);
 }
 
@@ -246,15 +270,26 @@ Done ProgramParser::read_channel(TextCursor& line) {
   return read_choice<ChannelModel>(line).map([this](ChannelModel model) { program_.channel = model; });
 }
 
+/// Reads what follows `forward_only`, or `forward` of a stage: nothing, or the word kv.
+Passes ProgramParser::read_forward_passes(TextCursor& line) {
+  line.skip_blanks();
+  TextCursor ahead = line;
+  if (ahead.take_letters() != "kv") return Passes::forward;
+  line = ahead;
+  return Passes::forward_kv;
+}
+
+Done ProgramParser::read_forward_only(TextCursor& line) {
+  passes_ = read_forward_passes(line);
+  return {};
+}
+
 Done ProgramParser::read_edges(TextCursor& line) {
   line.skip_blanks();
   while (!line.done()) {
-    const auto from = line.take_number("an edge such as 0>1");
-    if (!from) return tl::unexpected(from.error());
-    if (!line.take('>')) return line.fault(fmt::format("`>` after stage {} of an edge", *from));
-    const auto to = line.take_number("the stage at which the edge ends");
-    if (!to) return tl::unexpected(to.error());
-    program_.edges.push_back({.from = *from, .to = *to});
+    const auto edge = read_edge(line);
+    if (!edge) return tl::unexpected(edge.error());
+    program_.edges.push_back(*edge);
     if (line.peek() != ' ' && !line.done()) return line.fault("a blank between two edges");
     line.skip_blanks();
   }
@@ -308,12 +343,19 @@ Done ProgramParser::read_stage(TextCursor& line) {
   }
   if (Done number = read_numbered(line, "stage", program_.placement.stages.size()); !number) return number;
   line.skip_blanks();
-  const TextCursor before = line;
-  const std::string_view word = line.take_letters();
+  TextCursor before = line;
+  std::string_view word = line.take_letters();
+  Passes passes = Passes::both;
+  if (word == "forward") {
+    passes = read_forward_passes(line);
+    line.skip_blanks();
+    before = line;
+    word = line.take_letters();
+  }
   if (word != "rank" && word != "ranks") return before.fault("`rank` or `ranks`");
   auto ranks = read_numbers(line, "a rank number");
   if (!ranks) return tl::unexpected(std::move(ranks.error()));
-  StagePlacement stage{.ranks = std::move(*ranks)};
+  StagePlacement stage{.ranks = std::move(*ranks), .passes = passes};
   const TextCursor route_begin = line;
   if (!line.done() && line.take_letters() != "route")
     return route_begin.fault("`route` or the end of the line");
@@ -374,6 +416,14 @@ tl::expected<void, std::string> ProgramParser::check_complete() const {
 }
 
 }  // namespace
+
+tl::expected<StageEdge, std::string> parse_edge(std::string_view text) {
+  TextCursor cursor(text);
+  const auto edge = read_edge(cursor);
+  if (!edge) return tl::unexpected(edge.error().message);
+  if (!cursor.done()) return tl::unexpected(cursor.fault("the end of the edge").value().message);
+  return *edge;
+}
 
 tl::expected<Program, std::string> parse_program(std::string_view text, std::string_view file) {
   return ProgramParser(file).parse(without_byte_order_mark(text));

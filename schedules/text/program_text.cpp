@@ -25,6 +25,14 @@ namespace penstock {
 
 namespace {
 
+/// Returns the passes of the program's stages if all have the same, and otherwise Passes::both.
+Passes common_passes(const Program& program) {
+  const std::vector<StagePlacement>& stages = program.placement.stages;
+  const bool differ = std::ranges::any_of(
+      stages, [&](const StagePlacement& stage) { return stage.passes != stages.front().passes; });
+  return stages.empty() || differ ? Passes::both : stages.front().passes;
+}
+
 /// Writes the text form of a program. Each line begins with its line break, so a setting that is left out
 /// leaves no empty line.
 class ProgramWriter {
@@ -40,10 +48,12 @@ class ProgramWriter {
   void add_actions(const std::vector<Action>& actions);
   void add_action(const Action& action);
 
+  Passes common_ = Passes::both;  // the passes of all stages, if all have the same
   std::string text_;
 };
 
 std::string ProgramWriter::write(const Program& program) {
+  common_ = common_passes(program);
   add(kProgramHeader);
   add_options(program);
   add_edges(program.edges);
@@ -101,6 +111,10 @@ void ProgramWriter::add_options(const Program& program) {
     add("\nchannel ");
     add(to_text(program.channel));
   }
+  if (common_ != Passes::both) {
+    add("\nforward_only");
+    if (common_ == Passes::forward_kv) add(" kv");
+  }
 }
 
 void ProgramWriter::add_edges(const std::vector<StageEdge>& edges) {
@@ -108,14 +122,16 @@ void ProgramWriter::add_edges(const std::vector<StageEdge>& edges) {
   add("\nedges");
   for (const StageEdge& edge : edges) {
     add(" ");
-    add(edge.from);
-    add(">");
-    add(edge.to);
+    add(to_text(edge));
   }
 }
 
+/// Writes a stage. Its passes are left out if all stages have the same, because the header then states them.
 void ProgramWriter::add_stage(const StagePlacement& stage) {
-  add(stage.ranks.size() == 1 ? ": rank" : ": ranks");
+  add(":");
+  if (stage.is_forward_only() && stage.passes != common_)
+    add(stage.passes == Passes::forward_kv ? " forward kv" : " forward");
+  add(stage.ranks.size() == 1 ? " rank" : " ranks");
   for (const std::int32_t rank : stage.ranks) {
     add(" ");
     add(rank);
@@ -159,6 +175,11 @@ void ProgramWriter::add_action(const Action& action) {
 }
 
 }  // namespace
+
+std::string to_text(const StageEdge& edge) {
+  return fmt::format("{}{}{}{}", edge.from, edge.flows == EdgeFlows::gradient ? '<' : '>', edge.to,
+                     edge.flows == EdgeFlows::both ? "" : "!");
+}
 
 std::string to_text(const Program& program) { return ProgramWriter().write(program); }
 

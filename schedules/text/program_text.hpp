@@ -36,6 +36,10 @@ namespace penstock {
 /// Returns the text of `program` with all its fields. Equal programs give equal texts. If `program` is valid,
 /// parse_program() reads an equal program from the text.
 std::string to_text(const Program& program);
+/// Returns the text form of an edge: "0>1", "0>1!" if it carries only activations, "0<1!" if only gradients.
+std::string to_text(const StageEdge& edge);
+/// Reads the text form of an edge. The error says what was expected and what was found.
+tl::expected<StageEdge, std::string> parse_edge(std::string_view text);
 
 /// Reads a program. `file` is the name that error messages show. The function checks only the text, and
 /// validate.hpp checks the program. The error has the form "FILE:LINE:COLUMN: expected ..., got ...".

@@ -241,6 +241,8 @@ std::optional<std::string> inexpressible(const Program& program) {
   chain.placement = program.placement;
   if (!program.edges.empty() && program.edges != stage_edges(chain))
     return "the stage edges must form a chain";
+  if (has_forward_only_stage(program) && !is_forward_only(program))
+    return "some stages run only forwards, and all or none must";
   if (program.slices != 1)
     return fmt::format("microbatches have {} slices and must have one", program.slices);
   if (program.iterations != 1)
@@ -302,7 +304,7 @@ std::string row_of(const std::vector<Action>& actions) {
 }  // namespace
 
 tl::expected<ImportedCsv, std::string> import_pytorch_csv(std::string_view text, std::string_view file,
-                                                          CsvDialect dialect) {
+                                                          CsvDialect dialect, Passes passes) {
   auto rows = read_rows(without_byte_order_mark(text), file, dialect);
   if (!rows) return Failure(std::move(rows.error()));
   auto placement = placement_of(*rows, file);
@@ -318,6 +320,7 @@ tl::expected<ImportedCsv, std::string> import_pytorch_csv(std::string_view text,
   program.microbatches = *microbatches;
   program.placement = std::move(*placement);
   program.ranks = std::move(rows->ranks);
+  set_passes(program, passes);
   append_steps(program);
   return imported;
 }

@@ -60,21 +60,24 @@ struct ImportedCsv {
 /// contain all values of a program, so these values are derived:
 ///  - stages: each stage is on the rank of its actions, and the edges form a chain;
 ///  - microbatches: M is the number of forwards of stage 0;
-///  - the optimizer: one STEP for each stage of a rank at the end of its row, in ascending order;
+///  - the optimizer: one STEP for each stage of a rank at the end of its row, in ascending order, unless
+///    `passes` says that the stages run only forwards, which the file cannot say;
 ///  - the schedule's name: "custom".
 /// It corrects one known fault: torch 2.11 numbers the last rank's forwards of 1F1B from 1.
 /// Errors: "FILE:LINE: rank R: CELL: ...".
 tl::expected<ImportedCsv, std::string> import_pytorch_csv(std::string_view text, std::string_view file,
-                                                          CsvDialect dialect = CsvDialect::torch_2_6);
+                                                          CsvDialect dialect = CsvDialect::torch_2_6,
+                                                          Passes passes = Passes::both);
 
 /// Returns the program of import_pytorch_csv() without the notes.
 tl::expected<Program, std::string> parse_pytorch_csv(std::string_view text, std::string_view file,
                                                      CsvDialect dialect = CsvDialect::torch_2_6);
 
 /// Returns the CSV of `program`. It has no idle cells, and its lines end in LF. STEP actions, sharding and
-/// the channel model are left out. Fails if the form cannot express a property of the program: R, replicas,
-/// weight versions, edges other than a chain, slices, iterations, or another update rule. Also fails if the
-/// dialect is older and has no word for an action.
+/// the channel model are left out, and so is the statement that all stages run only forwards. Fails if the
+/// form cannot express a property of the program: R, replicas, weight versions, edges other than a chain,
+/// only some stages with backwards, slices, iterations, or another update rule. Also fails if the dialect is
+/// older and has no word for an action.
 tl::expected<std::string, std::string> to_pytorch_csv(const Program& program,
                                                       CsvDialect dialect = CsvDialect::torch_2_6);
 

@@ -98,6 +98,7 @@ std::optional<std::string> not_streamed(const Experiment& experiment, std::span<
   if (program.sharding > 0) return "sharded stages";
   if (program.iterations > 1) return "iterations of a pass";
   if (experiment.costs.microbatches_differ()) return "microbatches that differ";
+  if (holds_local_activations(program, experiment.costs)) return "outputs that a rank holds for itself";
   if (any_action(lists, [](const Action& action) { return action.kind == ActionKind::recompute; }))
     return "recomputation";
   if (any_action(lists, [](const Action& action) { return gathers_or_drops(action.kind); }))

@@ -74,6 +74,7 @@ class StreamedWalk {
         held_stages_(program_, heads_),
         jumps_(jumps) {
     for (std::int32_t stage = 0; stage < program_.stage_count(); ++stage) price(stage);
+    for (RankState& rank : ranks_) rank.meter = RankMeter(program_);
     if constexpr (kWithFigures) {
       find_senders();
       open_accounts();

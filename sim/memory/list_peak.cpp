@@ -46,7 +46,7 @@ std::optional<std::vector<Bytes>> list_peaks(const Program& program, const CostT
 
 bool is_held_by_actions(const Program& program, const CostTable& costs) {
   return program.update == UpdateRule::minibatch && !program.mixed_versions && program.sharding == 0 &&
-         program.iterations == 1 && !costs.microbatches_differ();
+         program.iterations == 1 && !costs.microbatches_differ() && !holds_local_activations(program, costs);
 }
 
 bool follows_from_lists(const Program& program, const CostTable& costs) {

@@ -52,7 +52,8 @@ class RankHoldings {
         costs_(experiment.costs),
         edges_(edges),
         sizes_(experiment.costs, edges),
-        neighbours_(neighbours) {
+        neighbours_(neighbours),
+        has_forward_only_stage_(has_forward_only_stage(experiment.program)) {
     holdings_.reserve(spans.size());
     find_passages();
   }
@@ -249,6 +250,20 @@ class RankHoldings {
     hold_between(MemoryCategory::activations, recomputed, passage.backward, passage.last);
   }
 
+  /// Holds the outputs of an F without a backward for stages on the same rank. A stage with backwards keeps
+  /// its output itself, and a message to another rank has buffers.
+  void hold_local_outputs(std::int32_t position) {
+    const Action& forward = span(position).action;
+    for (const std::int32_t taker : takers_of(neighbours_, forward.stage, Flow::activation)) {
+      const StageMessage output{
+          .flow = Flow::activation, .from = forward.stage, .to = taker, .microbatch = forward.microbatch};
+      const std::int32_t consumer = passages_.at(taker, forward.microbatch).forward;
+      if (consumer == kNoPosition) continue;
+      hold(MemoryCategory::activations, transfer_bytes(costs_, edges_, send_of(output)),
+           span(position).end_ns, position, span(consumer).end_ns, consumer);
+    }
+  }
+
   // --- buffers and transients ---------------------------------------------------------------------------
 
   void hold_for_action(std::int32_t position) {
@@ -260,6 +275,8 @@ class RankHoldings {
       hold_between(MemoryCategory::transient, transient, position, position);
       if (here.action.kind == ActionKind::forward) {
         hold_activations(passage_of(here.action));
+        if (has_forward_only_stage_ && program_.placement.stages[index(here.action.stage)].is_forward_only())
+          hold_local_outputs(position);
       }
     }
   }
@@ -289,6 +306,7 @@ class RankHoldings {
   const EdgeNumbers& edges_;
   TransferSizes sizes_;
   const StageNeighbours& neighbours_;
+  bool has_forward_only_stage_;
   // Positions of all spans except messages, sorted by stage. The vector is empty until positions_of() fills
   // it.
   std::vector<std::int32_t> by_stage_;

@@ -27,8 +27,9 @@ struct ActionHolding {
 };
 
 /// Returns true if ListHoldings counts all bytes of the ranks except message buffers. In such a program, each
-/// STEP releases the weight version that it replaces, all microbatches have equal costs, and nothing is
-/// sharded. `program` must be a compute program, and `costs` the costs of its stages.
+/// STEP releases the weight version that it replaces, all microbatches have equal costs, nothing is sharded,
+/// and no rank holds outputs of forwards for itself (holds_local_activations()). `program` must be a compute
+/// program, and `costs` the costs of its stages.
 bool is_held_by_actions(const Program& program, const CostTable& costs);
 /// Returns true if is_held_by_actions() is true and all compute actions take time. Then the peaks without
 /// message buffers depend only on the order of the lists.

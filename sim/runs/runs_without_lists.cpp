@@ -59,15 +59,16 @@ void name_devices(std::vector<RankFigures>& ranks, const Experiment& experiment)
   }
 }
 
-/// Returns the number of STEPs of the first replica of stage 0. Samples per update are computed from it,
-/// because a program of loops has no lists in which to count STEPs.
+/// Returns the number of STEPs of the first replica of the first stage that has updates. Samples per update
+/// are computed from it, because a program of loops has no lists in which to count STEPs.
 std::int64_t steps_of_input_stage(const Experiment& experiment) {
-  const std::int32_t rank = experiment.program.placement.stages.front().ranks.front();
+  const std::int32_t stage = first_trained_stage(experiment.program).value_or(0);
+  const std::int32_t rank = experiment.program.placement.stages[index(stage)].ranks.front();
   std::int64_t steps = 0;
   for (const RunLoop& loop : experiment.loops[index(rank)].loops()) {
     for (const ActionRun& run : loop.runs) {
       for (const PatternAction& here : run.pattern) {
-        const bool counts = here.action.kind == ActionKind::step && here.action.stage == 0;
+        const bool counts = here.action.kind == ActionKind::step && here.action.stage == stage;
         if (counts) steps += std::int64_t{loop.count} * run.count;
       }
     }

@@ -87,6 +87,7 @@ std::vector<Payload> EchoModule::forward(const ComputeCall& call, std::vector<Pa
     held.x.reset();
     held.y = 0;
   }
+  if (call.kept == Kept::nothing) held_.erase(call.action.microbatch);
   return outputs;
 }
 

@@ -17,6 +17,7 @@
 #include "scenarios/read/load.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/program.hpp"
 #include "tests/test_files.hpp"
 
 namespace penstock {
@@ -70,6 +71,32 @@ TEST(DeviceScenario, StagesAreEvenButForTheEnds) {
   // An edge carries 2 T h / t bytes.
   EXPECT_EQ(experiment.costs.edges.front().activation, 2 * 8192 * 8192 / 8);
   for (const StageCost& stage : stages) EXPECT_EQ(stage.step_ns, stages.front().step_ns) << "in lock-step";
+}
+
+// Evaluation and prefill have no gradients, no optimizer and no barrier for the norm of the gradients. The
+// forward passes take as long as in training.
+TEST(DeviceScenario, ForwardPassesAloneHaveNoGradientsAndNoUpdates) {
+  const Experiment trained = experiment_of(kLlama);
+  const Experiment forward = experiment_of(kLlama, {{.key = "schedule.forward_only", .value = "true"}});
+  EXPECT_TRUE(is_forward_only(forward.program));
+  EXPECT_FALSE(forward.program.barrier);
+  EXPECT_TRUE(trained.program.barrier);
+  for (std::size_t stage = 0; stage < 4; ++stage) {
+    const StageCost& cost = forward.costs.stages[stage];
+    const StageCost& before = trained.costs.stages[stage];
+    EXPECT_EQ(cost.forward_ns, before.forward_ns);
+    EXPECT_EQ(cost.weights, before.weights);
+    EXPECT_EQ(cost.step_ns, 0);
+    EXPECT_EQ(cost.gradients + cost.optimizer_state + cost.kept, 0);
+    EXPECT_LT(cost.transient, before.kept / 10) << "one of twenty layers is held while it runs";
+  }
+  EXPECT_EQ(forward.costs.edges.front().activation, trained.costs.edges.front().activation);
+  EXPECT_EQ(forward.costs.edges.front().gradient, 0);
+  EXPECT_DOUBLE_EQ(forward.trained->flops_per_sample, trained.trained->flops_per_sample / 3);
+  EXPECT_THAT(forward.notes, testing::Contains(testing::HasSubstr("priced for forward passes alone")));
+  // Keys and values of 8 heads on 8 devices, in 20 layers: 2 x 128 values of 2 bytes for each of 8192 tokens.
+  const Experiment prefill = experiment_of(kLlama, {{.key = "schedule.forward_only", .value = "kv"}});
+  EXPECT_EQ(prefill.costs.stages[1].kept, 20LL * 2 * 128 * 2 * 8192);
 }
 
 TEST(DeviceScenario, AMicrobatchIsPricedNotScaled) {

@@ -291,6 +291,20 @@ schedule: {name: gpipe, microbatches: 2}
   EXPECT_EQ(experiment.costs.edges[1], (EdgeCost{.activation = 1, .gradient = 1}));
 }
 
+TEST(Prepare, AnEdgeMayCarryOneFlow) {
+  const Experiment experiment = prepared(R"(
+model: {stages: {forward: 1 ms, backward: 2 ms, activation: 4 B, edges: [[0, 1], "0>2!", "1<2!"]}}
+schedule: {name: gpipe, stages: 3, microbatches: 1}
+)");
+  EXPECT_EQ(experiment.program.edges,
+            (std::vector<StageEdge>{{.from = 0, .to = 1},
+                                    {.from = 0, .to = 2, .flows = EdgeFlows::activation},
+                                    {.from = 1, .to = 2, .flows = EdgeFlows::gradient}}));
+  EXPECT_EQ(experiment.costs.edges, (std::vector<EdgeCost>{{.activation = 4, .gradient = 4},
+                                                           {.activation = 4, .gradient = 0},
+                                                           {.activation = 0, .gradient = 4}}));
+}
+
 TEST(Prepare, ReplicasNeedOneDeviceEach) {
   const std::string text =
       "cluster: {devices: 2}\nschedule: {name: 1f1b-rr, replicas: [2, 1], microbatches: 4}";

@@ -16,6 +16,7 @@
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/mixed_bits.hpp"
+#include "schedules/ir/needs.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/passes/lower.hpp"
@@ -152,7 +153,8 @@ class RandomProgram {
     const std::int32_t stages = pick(1, most_.stages);
     for (std::int32_t stage = 0; stage < stages; ++stage)
       program.placement.stages.push_back(placement(program));
-    if (chance(30)) add_edges(program, stages);
+    if (most_.one_way || chance(30)) add_edges(program, stages);
+    if (most_.one_way) leave_flows_out(program);
     emit_in_random_order(program);
     overlap_some(program);
     append_collectives_and_steps(program);
@@ -184,6 +186,19 @@ class RandomProgram {
     }
   }
 
+  /// Makes some stages run only forwards, and leaves a flow of some edges out.
+  void leave_flows_out(Program& program) {
+    const bool whole = chance(25);
+    for (StagePlacement& stage : program.placement.stages) {
+      if (whole || chance(30)) stage.passes = chance(30) ? Passes::forward_kv : Passes::forward;
+    }
+    for (StageEdge& edge : program.edges) {
+      const bool is_trained = carries(program.placement, edge, Flow::gradient);
+      if (chance(20)) edge.flows = EdgeFlows::activation;
+      if (is_trained && chance(20)) edge.flows = EdgeFlows::gradient;
+    }
+  }
+
   /// Adds all compute actions to the lists, one random ready action after the other.
   void emit_in_random_order(Program& program) {
     const StageNeighbours neighbours = stage_neighbours(program);
@@ -207,10 +222,13 @@ class RandomProgram {
           };
           const auto stage = static_cast<std::int32_t>(s);
           const auto unit = static_cast<std::int32_t>(m);
-          const bool gradient_there = f[s][m] && all(neighbours.successors[s], b);
+          const bool trains = !program.placement.stages[s].is_forward_only();
+          const bool gradient_there = f[s][m] && all(neighbours.gradient_givers[s], b);
           if (!f[s][m]) {
             if (all(neighbours.predecessors[s], f))
               ready.push_back({.kind = ActionKind::forward, .stage = stage, .microbatch = unit});
+          } else if (!trains) {
+            continue;
           } else if (recompute[s][m] && !recomputed[s][m]) {
             if (program.recompute == RecomputeTiming::early || gradient_there)
               ready.push_back({.kind = ActionKind::recompute, .stage = stage, .microbatch = unit});
@@ -252,11 +270,12 @@ class RandomProgram {
     for (std::int32_t stage = 0; stage < program.stage_count(); ++stage) {
       const bool reduce = chance(60);
       const bool unshard = chance(20);
+      const bool trains = !program.placement.stages[static_cast<std::size_t>(stage)].is_forward_only();
       for (const std::int32_t rank : program.placement.stages[static_cast<std::size_t>(stage)].ranks) {
         auto& list = program.ranks[static_cast<std::size_t>(rank)];
         if (unshard) list.insert(list.begin(), {.kind = ActionKind::unshard, .stage = stage});
-        if (reduce) list.push_back({.kind = ActionKind::reduce_grad, .stage = stage});
-        list.push_back({.kind = ActionKind::step, .stage = stage});
+        if (reduce && trains) list.push_back({.kind = ActionKind::reduce_grad, .stage = stage});
+        if (trains) list.push_back({.kind = ActionKind::step, .stage = stage});
         if (unshard) list.push_back({.kind = ActionKind::reshard, .stage = stage});
       }
     }
@@ -308,6 +327,10 @@ class RandomProgram {
 }  // namespace
 
 Experiment random_experiment(std::uint32_t seed) { return RandomProgram(seed).experiment(); }
+
+Experiment random_one_way_experiment(std::uint32_t seed) {
+  return RandomProgram(seed, {.one_way = true}).experiment();
+}
 
 Program random_compute_program(std::uint32_t seed, const RandomSizes& most) {
   return RandomProgram(seed, most).program();

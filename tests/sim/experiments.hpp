@@ -49,12 +49,15 @@ Ns makespan_ns(const Experiment& experiment);
 /// backwards, recomputation, overlapped pairs, collectives, iterations, positions of SENDs, channel options
 /// and costs. The cluster is uniform. Equal seeds give equal experiments.
 Experiment random_experiment(std::uint32_t seed);
+/// Returns a random experiment in which some stages run only forwards and some edges carry only one flow.
+Experiment random_one_way_experiment(std::uint32_t seed);
 
 /// The largest sizes of a random program. Each size is random, from 1 to this number.
 struct RandomSizes {
   std::int32_t ranks = 4;
   std::int32_t stages = 5;
   std::int32_t microbatches = 4;
+  bool one_way = false;  ///< true: some stages run only forwards, and some edges carry only one flow
 };
 
 /// Returns a random compute program, as random_experiment() uses. Some of these programs cannot be executed.
