@@ -3,7 +3,11 @@
 // messages are placed around them.
 
 #include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -29,6 +33,7 @@
 #include "schedules/passes/pytorch_passes.hpp"
 #include "schedules/text/program_text.hpp"
 #include "schedules/text/pytorch_csv.hpp"
+#include "text/numbers.hpp"
 
 namespace penstock {
 namespace {
@@ -40,6 +45,8 @@ struct ConvertFlags {
   std::string dialect = "torch-2.6";  // the dialect of CSV files to write
   bool lower = false;
   bool fsdp = false;
+  std::optional<std::int64_t> max_active_stages;
+  std::vector<std::string> lookahead;  // full, auto, or a number for each rank
   bool without_reduce_grad = false;
   bool defer_receives = false;
   ChannelFlags channels;
@@ -67,6 +74,31 @@ Program without_transfers(Program lowered) {
     std::erase_if(actions, [](const Action& action) { return is_transfer(action.kind); });
   }
   return lowered;
+}
+
+/// Returns the policy of --fsdp. Error: a lookahead that is not a word, or has a wrong number of entries.
+tl::expected<UnshardOptions, UserError> unshard_options(const ConvertFlags& flags, std::int32_t ranks) {
+  UnshardOptions options;
+  // The flag's check limits the number to 31 bits.
+  if (flags.max_active_stages)
+    options.max_active_stages = static_cast<std::int32_t>(*flags.max_active_stages);
+  const std::vector<std::string>& words = flags.lookahead;
+  if (words.empty() || (words.size() == 1 && words.front() == "full")) return options;
+  if (words.size() == 1 && words.front() == "auto") {
+    options.lookahead = automatic_lookahead(ranks, options.max_active_stages);
+    return options;
+  }
+  if (std::ssize(words) != ranks) {
+    return bad_input(
+        fmt::format("--lookahead: expected full, auto, or {} numbers, one for each rank, got {} word{}",
+                    ranks, words.size(), words.size() == 1 ? "" : "s"));
+  }
+  for (const std::string& word : words) {
+    const auto number = whole_number(word, {.least = 1, .most = options.max_active_stages});
+    if (!number) return bad_input("--lookahead: " + number.error());
+    options.lookahead.push_back(static_cast<std::int32_t>(*number));
+  }
+  return options;
 }
 
 /// Returns the program before any pass. The program of a file is returned unchanged. The program of a
@@ -99,12 +131,18 @@ tl::expected<Program, UserError> program_of(const ConvertFlags& flags) {
                      program->stage_count())},
         flags.output);
   }
+  if (!flags.fsdp && (flags.max_active_stages || !flags.lookahead.empty())) {
+    return bad_input(fmt::format("{} says how --fsdp gathers: expected --fsdp as well",
+                                 flags.max_active_stages ? "--max-active-stages" : "--lookahead"));
+  }
   if (flags.fsdp) {
     // The program already has gathers or messages, so it is too late for this pass.
     if (is_sharded(*program) || has_transfers(*program)) {
       return bad_input("--fsdp comes first: expected a program without SEND, RECV, UNSHARD and RESHARD");
     }
-    program = insert_reduce_grad(insert_unshard_reshard(*program));
+    const auto options = unshard_options(flags, program->rank_count());
+    if (!options) return tl::unexpected(options.error());
+    program = insert_reduce_grad(insert_unshard_reshard(*program, *options));
     if (auto runs = validate(*program).and_then([&] { return lower(*program); }); !runs) {
       return user_error(
           ErrorKind::check_failed,
@@ -245,6 +283,17 @@ Command convert_command(CLI::App& root) {
       .group("Passes");
   app.add_flag("--fsdp", flags->fsdp, "with UNSHARD, RESHARD and REDUCE_GRAD as PyTorch inserts them")
       .group("Passes");
+  app.add_option("--max-active-stages", flags->max_active_stages,
+                 "with --fsdp: stages of a rank that stay gathered (default 3)")
+      .range(std::int64_t{1}, std::int64_t{std::numeric_limits<std::int32_t>::max()})
+      .group("Passes")
+      .type_name("N");
+  app.add_words(
+         "--lookahead", flags->lookahead,
+         "with --fsdp: next stages that are gathered, full (all that stay; default), auto, or a number "
+         "for each rank")
+      .group("Passes")
+      .type_name("WORDS");
   app.add_flag(
          "--without-reduce-grad", flags->without_reduce_grad,
          "a lowered .csv as torch before 2.10 loads it, which averages gradients over the microbatches by "

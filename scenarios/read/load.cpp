@@ -38,6 +38,7 @@
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
 #include "schedules/text/program_text.hpp"
+#include "schedules/text/pytorch_csv.hpp"
 
 namespace penstock {
 
@@ -388,7 +389,7 @@ bool names_program(std::string_view file) {
 }
 
 bool is_program_text(std::string_view text) {
-  if (text.starts_with(kProgramHeader)) return true;
+  if (text.starts_with(kProgramHeader) || is_printed_schedule(text)) return true;
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   return first != std::string_view::npos && text[first] != '{' && text.find(':') == std::string_view::npos;
 }

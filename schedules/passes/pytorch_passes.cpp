@@ -35,11 +35,11 @@ bool uses_weights(const Action& action) { return has_weight_version(action.kind)
 /// rank will run again. The window is the beginning of `upcoming_`.
 class UnshardPass {
  public:
-  UnshardPass(const std::vector<Action>& actions, std::size_t max_active);
+  UnshardPass(const std::vector<Action>& actions, std::size_t max_active, std::size_t lookahead);
   std::vector<Action> run();
 
  private:
-  std::vector<std::int32_t> window() const;
+  std::vector<std::int32_t> window(std::size_t size) const;
   std::vector<std::int32_t> needed(const Action& next) const;
   bool waits_for_reduction(std::int32_t stage) const;
   void drop_all_but(const std::vector<std::int32_t>& stages);
@@ -47,6 +47,7 @@ class UnshardPass {
 
   const std::vector<Action>& actions_;
   std::size_t max_active_;
+  std::size_t lookahead_;
   /// The position at which the same stage is used next, for each position.
   std::vector<std::size_t> next_use_;
   /// The position at which the action's group begins, for each position.
@@ -59,8 +60,11 @@ class UnshardPass {
   std::vector<Action> result_;
 };
 
-UnshardPass::UnshardPass(const std::vector<Action>& actions, std::size_t max_active)
-    : actions_(actions), max_active_(max_active), next_use_(actions.size(), actions.size()) {
+UnshardPass::UnshardPass(const std::vector<Action>& actions, std::size_t max_active, std::size_t lookahead)
+    : actions_(actions),
+      max_active_(max_active),
+      lookahead_(lookahead),
+      next_use_(actions.size(), actions.size()) {
   for (std::size_t begin = 0; begin < actions.size(); begin = group_end(actions, begin)) {
     group_.insert(group_.end(), group_end(actions, begin) - begin, begin);
   }
@@ -80,9 +84,9 @@ std::vector<Action> UnshardPass::run() {
     const std::size_t end = group_end(actions_, begin);
     // Stages are dropped before others are gathered, because dropping frees memory.
     if (is_compute(actions_[begin].kind)) drop_all_but(needed(actions_[begin]));
-    // The whole window is gathered, not only the stages of this group, so that gathers run while earlier
-    // stages compute.
-    if (uses_weights(actions_[begin])) gather(window());
+    // The beginning of the window is gathered, not only the stages of this group, so that gathers run while
+    // earlier stages compute.
+    if (uses_weights(actions_[begin])) gather(window(lookahead_));
     for (; begin < end; ++begin) {
       result_.push_back(actions_[begin]);
       const std::int32_t stage = actions_[begin].stage;
@@ -100,18 +104,18 @@ std::vector<Action> UnshardPass::run() {
 /// Returns the stages that must be gathered before the action. STEP updates the shards, so weights that were
 /// gathered before are outdated.
 std::vector<std::int32_t> UnshardPass::needed(const Action& next) const {
-  std::vector<std::int32_t> stages = window();
+  std::vector<std::int32_t> stages = window(max_active_);
   if (next.kind == ActionKind::step) std::erase(stages, next.stage);
   return stages;
 }
 
-/// Returns the stages of the window. The window never divides a group, so its last group can make it larger
-/// than max_active_.
-std::vector<std::int32_t> UnshardPass::window() const {
+/// Returns the next stages, usually `size` of them. A window never divides a group, so its last group can
+/// make it larger.
+std::vector<std::int32_t> UnshardPass::window(std::size_t size) const {
   std::vector<std::int32_t> stages;
   std::size_t last_group = 0;
   for (const auto& [position, stage] : upcoming_) {
-    if (stages.size() >= max_active_ && group_[position] != last_group) break;
+    if (stages.size() >= size && group_[position] != last_group) break;
     last_group = group_[position];
     stages.push_back(stage);
   }
@@ -192,11 +196,23 @@ std::vector<Action> with_reduce_grad(const std::vector<Action>& actions) {
 
 }  // namespace
 
-Program insert_unshard_reshard(const Program& program, int max_active_stages) {
+std::vector<std::int32_t> automatic_lookahead(std::int32_t ranks, std::int32_t max_active_stages) {
+  std::vector<std::int32_t> lookahead;
+  for (std::int32_t rank = 0; rank < ranks; ++rank)
+    lookahead.push_back(std::min(rank + 2, max_active_stages));
+  return lookahead;
+}
+
+Program insert_unshard_reshard(const Program& program, const UnshardOptions& options) {
   Program result = program;
   result.sharding = 3;
-  for (std::vector<Action>& actions : result.ranks) {
-    actions = UnshardPass(actions, static_cast<std::size_t>(max_active_stages)).run();
+  for (std::size_t rank = 0; rank < result.ranks.size(); ++rank) {
+    std::vector<Action>& actions = result.ranks[rank];
+    const std::int32_t lookahead =
+        options.lookahead.empty() ? options.max_active_stages : options.lookahead[rank];
+    actions = UnshardPass(actions, static_cast<std::size_t>(options.max_active_stages),
+                          static_cast<std::size_t>(lookahead))
+                  .run();
   }
   return result;
 }

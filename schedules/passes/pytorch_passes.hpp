@@ -4,20 +4,37 @@
 // for action. They run before lower(); insert_reduce_grad() may also run after it. sharding.hpp has
 // Penstock's own placement.
 
+#include <cstdint>
+#include <vector>
+
 #include "schedules/ir/program.hpp"
 
 namespace penstock {
+
+/// The policy for gathers of insert_unshard_reshard().
+struct UnshardOptions {
+  /// The number of different stages that stay gathered on a rank, at least 1.
+  std::int32_t max_active_stages = 3;
+  /// The number of different stages, from the next action on, that each rank has asked for (torch's
+  /// unshard_lookahead), each from 1 to max_active_stages. Empty means max_active_stages ("full").
+  std::vector<std::int32_t> lookahead{};
+};
+
+/// Returns the lookahead that torch calls "auto": r + 2 for rank r, and at most max_active_stages. The later
+/// a rank is, the longer it waits for its first activation, so that more gathers can overlap.
+std::vector<std::int32_t> automatic_lookahead(std::int32_t ranks, std::int32_t max_active_stages);
 
 /// Inserts UNSHARD and RESHARD. Before each F, B, I, W or R, exactly the next `max_active_stages` different
 /// stages in the rank's list are gathered. If an overlapped group crosses this limit, more stages are
 /// gathered. All other gathered stages are dropped first, in ascending order. After its last use, a stage is
 /// dropped only after its REDUCE_GRAD, if the list has one. STEP updates the sharded weights, so its stage is
-/// gathered again. If the limit covers all stages, no stage is gathered twice.
+/// gathered again. If the limit covers all stages, no stage is gathered twice. A shorter lookahead only moves
+/// UNSHARDs closer to the action that needs them.
 ///
 /// The result has `sharding` 3. Each rank is processed separately. A replica without any microbatch of a
 /// stage gathers nothing. validate() rejects such a program, because an UNSHARD needs all replicas. Requires
-/// max_active_stages >= 1 and a program without UNSHARD and RESHARD.
-Program insert_unshard_reshard(const Program& program, int max_active_stages = 3);
+/// max_active_stages >= 1, a lookahead for each rank or none, and a program without UNSHARD and RESHARD.
+Program insert_unshard_reshard(const Program& program, const UnshardOptions& options = {});
 
 /// Inserts a REDUCE_GRAD for each stage of a rank and each of its STEPs. The position is directly after the
 /// last B or W of the stage before this STEP. In a list without STEP, it is after the last B or W of the

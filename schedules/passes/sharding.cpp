@@ -381,7 +381,7 @@ tl::expected<Program, std::string> shard_stages(const Program& program, const Sh
     result = exchange_each_microbatch(program, sharding);
   } else if (sharding == 3) {
     // If the window covers all stages, gathered weights remain until their last use.
-    result = insert_unshard_reshard(program, program.stage_count());
+    result = insert_unshard_reshard(program, {.max_active_stages = program.stage_count()});
   }
   if (!result) return result;
   result->sharding = sharding;

@@ -133,7 +133,8 @@ std::optional<CsvDialect> csv_dialect_of_text(std::string_view text) {
 }
 
 tl::expected<std::vector<Action>, std::string> read_csv_cell(std::string_view cell, CsvDialect dialect) {
-  if (cell.empty()) return std::vector<Action>{};
+  // str() of an idle step is None, and some scripts write it into the file.
+  if (cell.empty() || cell == "None") return std::vector<Action>{};
   auto actions = dialect == CsvDialect::torch_2_6 ? read_actions(cell, {.form = ActionForm::pytorch})
                                                   : read_old(cell, dialect);
   if (!actions) return tl::unexpected(std::move(actions.error().message));

@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -96,8 +97,51 @@ std::optional<std::string> lonely_weight(const Rows& rows) {
       to_text(*weight));
 }
 
+/// Returns the lines of a text without their line ends.
+std::vector<std::string_view> lines_of(std::string_view text) {
+  std::vector<std::string_view> lines;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    lines.push_back(text.substr(0, end));
+    if (lines.back().ends_with('\r')) lines.back().remove_suffix(1);
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return lines;
+}
+
+constexpr std::string_view kFirstLabel = "Rank 0";
+
+/// Reads a table that torch prints. The labels have the width of their columns, so they show where the cells
+/// begin. A row of cells becomes a list of cells of each rank:
+///
+///          Rank 0  Rank 1
+///   Step 0: 0F0               ->   0F0,0F1,...
+///   Step 1: 0F1     1F0            ,1F0,...
+std::vector<CsvRow> printed_rows(std::string_view text) {
+  constexpr std::string_view kErrorMark = "<-- ERROR HERE";
+  const std::vector<std::string_view> lines = lines_of(text);
+  const auto labels = std::ranges::find_if(
+      lines, [](std::string_view line) { return without_blanks(line).starts_with(kFirstLabel); });
+  std::vector<std::size_t> begins;
+  for (std::size_t at = labels->find("Rank "); at != std::string_view::npos;
+       at = labels->find("Rank ", at + 1))
+    begins.push_back(at);
+  std::vector<CsvRow> rows(begins.size(),
+                           {.line = static_cast<std::size_t>(labels - lines.begin()) + 1, .cells = {}});
+  for (auto line = std::next(labels); line != lines.end(); ++line) {
+    if (!without_blanks(*line).starts_with("Step ")) continue;
+    const std::string_view cells = line->substr(0, line->find(kErrorMark));
+    for (std::size_t rank = 0; rank < begins.size() && begins[rank] < cells.size(); ++rank) {
+      const std::size_t end = rank + 1 < begins.size() ? begins[rank + 1] : cells.size();
+      rows[rank].cells.emplace_back(cells.substr(begins[rank], end - begins[rank]));
+    }
+  }
+  return rows;
+}
+
 tl::expected<Rows, std::string> read_rows(std::string_view text, std::string_view file, CsvDialect dialect) {
-  const auto table = csv_rows(text);
+  const tl::expected<std::vector<CsvRow>, CsvFault> table =
+      is_printed_schedule(text) ? printed_rows(text) : csv_rows(text);
   if (!table) return Failure(fmt::format("{}:{}: {}", file, table.error().line, table.error().message));
   if (table->empty()) {
     return Failure(
@@ -302,6 +346,18 @@ std::string row_of(const std::vector<Action>& actions) {
 }
 
 }  // namespace
+
+bool is_printed_schedule(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const std::string line = without_blanks(text.substr(0, end));
+    if (line.starts_with(kFirstLabel)) return true;
+    // Older releases print a title of equals signs above the labels.
+    if (!line.empty() && !line.starts_with('=')) return false;
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return false;
+}
 
 tl::expected<ImportedCsv, std::string> import_pytorch_csv(std::string_view text, std::string_view file,
                                                           CsvDialect dialect, Passes passes) {

@@ -34,7 +34,8 @@ inline constexpr auto kEnumWords<CsvDialect> =
 /// Returns the dialect with a name such as "torch-2.5" or "2.5", or nothing if there is none.
 std::optional<CsvDialect> csv_dialect_of_text(std::string_view text);
 
-/// Returns the actions of a cell, or none if the cell is empty. Requires a cell without blanks around it. In
+/// Returns the actions of a cell, or none if the cell is empty or None. Requires a cell without blanks around
+/// it. In
 /// older dialects each B is returned as I, and halved_backwards() corrects this for the whole file. The error
 /// says what was expected and what was found.
 tl::expected<std::vector<Action>, std::string> read_csv_cell(std::string_view cell, CsvDialect dialect);
@@ -46,6 +47,10 @@ std::vector<std::vector<Action>> halved_backwards(std::vector<std::vector<Action
 /// says why the dialect has no word for the action. Requires a dialect before torch_2_6.
 tl::expected<std::string, std::string> old_csv_cell(const Action& action, CsvDialect dialect, bool halves);
 
+/// Returns true if the text is a table that torch prints of a schedule (_format_pipeline_order): a column for
+/// each rank, below a line of labels that begins with "Rank 0".
+bool is_printed_schedule(std::string_view text);
+
 /// A program from a CSV file, and one sentence for each correction that the reader has made.
 struct ImportedCsv {
   Program program;
@@ -56,7 +61,8 @@ struct ImportedCsv {
 
 /// Reads three forms of PyTorch: "compute_only" (F, B, I, W and blank cells for idle steps), "compute_comms",
 /// and "compute_comms" with FSDP's UNSHARD, RESHARD and REDUCE_GRAD. Cells have the syntax of Python's csv
-/// module: line ends are LF or CRLF, and cells may be quoted. A byte order mark is skipped. The file does not
+/// module: line ends are LF or CRLF, and cells may be quoted. A byte order mark is skipped. A text that
+/// is_printed_schedule() is read, too. The file does not
 /// contain all values of a program, so these values are derived:
 ///  - stages: each stage is on the rank of its actions, and the edges form a chain;
 ///  - microbatches: M is the number of forwards of stage 0;

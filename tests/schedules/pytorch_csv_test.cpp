@@ -58,6 +58,32 @@ const std::vector<std::string> kDumps = {
 )",
 };
 
+// str() of a list of actions has None for an idle step.
+TEST(PyTorchCsv, ReadsNoneAsAnIdleStep) {
+  EXPECT_EQ(parsed("0F0,0F1,None,None,0B0, None ,0B1\nNone,1F0,1B0,1F1,1B1\n"),
+            parsed("0F0,0F1,,,0B0,,0B1\n,1F0,1B0,1F1,1B1\n"));
+}
+
+// The table of torch.distributed.pipelining, as _format_pipeline_order prints it.
+TEST(PyTorchCsv, ReadsATableThatTorchPrints) {
+  const Program expected = parsed("0F0,0F1,,0B0,,0B1\n,1F0,1B0,1F1,1B1,\n");
+  const std::string table =
+      "        Rank 0 Rank 1\n"
+      "Step 0: 0F0           \n"
+      "Step 1: 0F1    1F0    \n"
+      "Step 2:        1B0     <-- ERROR HERE\n"
+      "Step 3: 0B0    1F1    \n"
+      "Step 4:        1B1    \n"
+      "Step 5: 0B1           \n";
+  EXPECT_TRUE(is_printed_schedule(table));
+  EXPECT_EQ(parsed(table), expected);
+  EXPECT_EQ(parsed("=========== ALL_RANK_ACTIONS ===========\n" + table), expected);
+  EXPECT_FALSE(is_printed_schedule("0F0,0B0\n"));
+  const auto broken = parse_pytorch_csv("        Rank 0 \nStep 0: 0Q0    \n", "log.csv");
+  ASSERT_FALSE(broken);
+  EXPECT_TRUE(broken.error().starts_with("log.csv:1: rank 0: `0Q0`: ")) << broken.error();
+}
+
 TEST(PyTorchCsv, DumpsComeBackCellForCell) {
   for (const std::string& dump : kDumps) {
     const Program program = parsed(dump);

@@ -249,8 +249,8 @@ std::string list_of(const Program& program) {
   return text.substr(at, text.find('\n', at) - at);
 }
 
-std::string unsharded(const std::string& list, int max_active_stages = 3) {
-  return list_of(insert_unshard_reshard(one_rank(list), max_active_stages));
+std::string unsharded(const std::string& list, const UnshardOptions& options = {}) {
+  return list_of(insert_unshard_reshard(one_rank(list), options));
 }
 std::string reduced(const std::string& list) { return list_of(insert_reduce_grad(one_rank(list))); }
 std::string merged(const std::string& list) { return list_of(merge_backward(one_rank(list))); }
@@ -279,11 +279,49 @@ TEST(Unshard, MoreActiveStagesNeedFewerGathers) {
   const auto interleaved = generate("interleaved", shape);
   ASSERT_TRUE(interleaved) << interleaved.error();
   const Action unshard{.kind = ActionKind::unshard, .stage = 15};
-  const auto gathers = [&](int max_active_stages) {
-    return std::ranges::count(insert_unshard_reshard(*interleaved, max_active_stages).ranks[3], unshard);
+  const auto gathers = [&](std::int32_t max_active_stages) {
+    const Program program = insert_unshard_reshard(*interleaved, {.max_active_stages = max_active_stages});
+    return std::ranges::count(program.ranks[3], unshard);
   };
   EXPECT_EQ(gathers(3), 4);
   EXPECT_EQ(gathers(4), 1);
+}
+
+// From pytorch, pull request 196706: the lookahead moves UNSHARDs and nothing else. With 1, each gather is
+// directly before its stage.
+TEST(Unshard, AShorterLookaheadGathersLater) {
+  const std::string list = "0F0 1F0 2F0 3F0 3B0 2B0 1B0 0B0";
+  EXPECT_EQ(
+      unsharded(list, {.lookahead = {1}}),
+      "0UNSHARD 0F0 0RESHARD 1UNSHARD 1F0 2UNSHARD 2F0 3UNSHARD 3F0 3B0 3RESHARD 2B0 2RESHARD 1B0 1RESHARD "
+      "0UNSHARD 0B0 0RESHARD");
+  EXPECT_EQ(
+      unsharded(list, {.lookahead = {2}}),
+      "0UNSHARD 1UNSHARD 0F0 0RESHARD 2UNSHARD 1F0 3UNSHARD 2F0 3F0 3B0 3RESHARD 2B0 2RESHARD 0UNSHARD 1B0 "
+      "1RESHARD 0B0 0RESHARD");
+  EXPECT_EQ(unsharded(list, {.lookahead = {3}}), unsharded(list));
+  EXPECT_EQ(automatic_lookahead(4, 3), (std::vector<std::int32_t>{2, 3, 3, 3}));
+}
+
+TEST(Unshard, ALookaheadChangesNeitherDropsNorTheNumberOfGathers) {
+  const auto program = generate("interleaved", {.stages = 4, .microbatches = 8, .virtual_stages = 4});
+  const auto without_gathers = [](Program sharded) {
+    for (std::vector<Action>& list : sharded.ranks)
+      std::erase_if(list, [](const Action& action) { return action.kind == ActionKind::unshard; });
+    return sharded;
+  };
+  const auto gathers = [](const Program& sharded, std::size_t rank) {
+    return std::ranges::count(sharded.ranks[rank], ActionKind::unshard, &Action::kind);
+  };
+  const Program full = insert_unshard_reshard(*program);
+  for (const std::vector<std::int32_t>& lookahead :
+       {std::vector{1, 1, 1, 1}, std::vector{2, 2, 2, 2}, std::vector{1, 2, 3, 1}}) {
+    const Program staggered = insert_unshard_reshard(*program, {.lookahead = lookahead});
+    EXPECT_EQ(without_gathers(staggered), without_gathers(full));
+    for (std::size_t rank = 0; rank < 4; ++rank) EXPECT_EQ(gathers(staggered, rank), gathers(full, rank));
+    const auto valid = validate(insert_reduce_grad(staggered));
+    EXPECT_TRUE(valid) << valid.error();
+  }
 }
 
 TEST(Unshard, DropsNoStageBeforeItsGradientsAreReduced) {
@@ -294,13 +332,13 @@ TEST(Unshard, DropsNoStageBeforeItsGradientsAreReduced) {
 }
 
 TEST(Unshard, OneStageAtATimeDropsBeforeItGathers) {
-  EXPECT_EQ(unsharded("0F0 1F0 1B0 0B0", 1),
+  EXPECT_EQ(unsharded("0F0 1F0 1B0 0B0", {.max_active_stages = 1}),
             "0UNSHARD 0F0 0RESHARD 1UNSHARD 1F0 1B0 1RESHARD 0UNSHARD 0B0 0RESHARD");
 }
 
 TEST(Unshard, AnOverlappedGroupIsGatheredAsAWhole) {
   EXPECT_EQ(
-      unsharded("0F0 (1F0;2B0)OVERLAP_F_B 0B0", 1),
+      unsharded("0F0 (1F0;2B0)OVERLAP_F_B 0B0", {.max_active_stages = 1}),
       "0UNSHARD 0F0 0RESHARD 1UNSHARD 2UNSHARD (1F0;2B0)OVERLAP_F_B 1RESHARD 2RESHARD 0UNSHARD 0B0 0RESHARD");
 }
 
