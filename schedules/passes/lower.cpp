@@ -1,7 +1,7 @@
 // Inserts the messages into a compute program. take_turns.hpp decides the order of all actions and calls a
 // sink for each of them. This file has two sinks: one writes lists for lower(), and one stores short words
 // for lowered_digest(). The last part of the file moves RECVs of a lowered program. Tested by
-// take_turns_test.cpp, digest_test.cpp and defer_receives_test.cpp.
+// take_turns_test.cpp, digest_test.cpp and launch_order_test.cpp.
 
 #include "schedules/passes/lower.hpp"
 
@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -20,6 +21,7 @@
 #include "schedules/check/channel_check.hpp"
 #include "schedules/check/crossed_messages.hpp"
 #include "schedules/check/flat_program.hpp"
+#include "schedules/check/rendezvous_walk.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/action_loops.hpp"
 #include "schedules/ir/channel.hpp"
@@ -295,16 +297,6 @@ std::vector<WaitFor> obstacles(const Program& candidate, const ChannelOptions& c
 
 }  // namespace
 
-tl::expected<Program, std::string> lower(const Program& program, const ChannelOptions& channels) {
-  auto lowered = lower(program);
-  if (!lowered || channels.blocking != Blocking::batched || is_lowered(program)) return lowered;
-  // The sizes of messages may be unknown. Lists that do not hang without eager messages do not hang with
-  // them.
-  ChannelOptions strict = channels;
-  strict.eager_bytes = 0;
-  return defer_receives(*lowered, strict, unit_costs(*lowered));
-}
-
 Program defer_receives(const Program& lowered, const ChannelOptions& channels, const CostTable& costs) {
   Deferred deferred;
   for (const auto& list : lowered.ranks) {
@@ -317,6 +309,271 @@ Program defer_receives(const Program& lowered, const ChannelOptions& channels, c
     if (in_the_way.empty()) return candidate;
     if (!put_back(deferred, lowered, in_the_way)) return lowered;
   }
+}
+
+// If transfers are batched, a rank stands in a group until all its messages have ended. A RECV directly
+// before its consumer may then be too late, because its sender stands in a group as well:
+//
+//   rank 0   2F1 (2SEND_F1) 0F2 (2RECV_B0) 2B0      rank 0 waits for 3RECV_F1, and rank 1 for 2RECV_B0
+//   rank 1   3B0 (3SEND_B0 3RECV_F1) 3F1
+//
+//   rank 0   2F1 (2SEND_F1 2RECV_B0) 0F2 2B0        what rank 0 posts instead, as Megatron-LM does
+//
+// So the lists are walked. Where all ranks stand, each SEND that has no RECV yet gets it in the group in
+// which its receiver stands. Tested by transfer_groups_test.cpp of tests/sim/.
+
+namespace {
+
+bool has_several_stages(const std::vector<Action>& list) {
+  return std::ranges::any_of(list, [&](const Action& action) { return action.stage != list.front().stage; });
+}
+
+/// The compute actions that run without transfers between them.
+enum class Blocks : std::uint8_t {
+  single,  // each one alone
+  pairs,   // an F and the B or I after it, as in Megatron-LM's interleaved schedule
+};
+
+/// Writes the lists of a lowered program anew, with each RECV as late as batched transfers allow.
+class BatchedReceives {
+ public:
+  /// Keeps a reference to the program, which must outlive this object.
+  BatchedReceives(const Program& lowered, Blocks blocks)
+      : program_(lowered),
+        blocks_(blocks),
+        edges_(lowered),
+        units_(index(lowered.unit_count())),
+        ranks_(lowered.ranks.size()) {
+    messages_.resize(2 * edges_.size() * units_);
+    first_input_.assign(2 * index(lowered.stage_count()) * units_, kNone);
+    std::map<std::pair<std::int32_t, std::int32_t>, std::int32_t> newest;
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+      for (const Action& action : lowered.ranks[rank]) note(action, static_cast<std::int32_t>(rank), newest);
+    }
+  }
+
+  /// Returns the lists, or nothing if some ranks wait for each other.
+  std::optional<std::vector<std::vector<Action>>> run() && {
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) wake(static_cast<std::int32_t>(rank));
+    do {
+      while (!awake_.empty()) {
+        const std::int32_t rank = awake_.back();
+        awake_.pop_back();
+        advance(rank);
+      }
+    } while (receive_early());
+    std::vector<std::vector<Action>> lists;
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+      if (!ranks_[rank].open.empty() || ranks_[rank].position < program_.ranks[rank].size())
+        return std::nullopt;
+      lists.push_back(std::move(ranks_[rank].list));
+    }
+    return lists;
+  }
+
+ private:
+  struct Message {
+    std::int32_t from_rank = kNone;
+    std::int32_t to_rank = kNone;
+    std::int32_t before = kNone;      // the SEND before it from the same rank to the same rank
+    std::int32_t next_input = kNone;  // the next message with the same consumer
+    bool sent = false;
+    bool received = false;
+  };
+  struct Rank {
+    std::size_t position = 0;        // in the rank's lowered list
+    bool stands = false;             // true if the rank has posted everything before `position`
+    std::vector<std::int32_t> open;  // the messages of the group in which it stands
+    std::vector<Action> held;        // the SENDs of the block that has run
+    std::vector<Action> list;
+  };
+
+  std::int32_t id_of(const Action& transfer) const {
+    const StageMessage what = message_of(transfer);
+    const std::size_t route = 2 * edges_.of(edge_of(what)) + static_cast<std::size_t>(what.flow);
+    return static_cast<std::int32_t>(route * units_ + index(what.microbatch));
+  }
+  Message& message(std::int32_t id) { return messages_[index(id)]; }
+  std::int32_t& input(std::int32_t stage, std::int32_t unit, Flow flow) {
+    return first_input_[2 * (index(stage) * units_ + index(unit)) + static_cast<std::size_t>(flow)];
+  }
+
+  void note(const Action& action, std::int32_t rank,
+            std::map<std::pair<std::int32_t, std::int32_t>, std::int32_t>& newest) {
+    if (!is_transfer(action.kind)) return;
+    const std::int32_t id = id_of(action);
+    if (is_recv(action.kind)) {
+      message(id).to_rank = rank;
+      message(id).next_input =
+          std::exchange(input(action.stage, action.microbatch, flow_of(action.kind)), id);
+      return;
+    }
+    message(id).from_rank = rank;
+    const std::int32_t to_rank = program_.placement.rank_of(action.peer, action.microbatch);
+    message(id).before = std::exchange(newest.try_emplace({rank, to_rank}, kNone).first->second, id);
+  }
+
+  void wake(std::int32_t rank) { awake_.push_back(rank); }
+
+  /// Goes on in the list of a rank until it stands in a group whose other ends are not posted.
+  void advance(std::int32_t rank) {
+    Rank& here = ranks_[index(rank)];
+    const std::vector<Action>& own = program_.ranks[index(rank)];
+    for (;;) {
+      if (!here.stands) post(rank);
+      here.stands = true;
+      std::erase_if(here.open, [&](std::int32_t id) { return message(id).sent && message(id).received; });
+      if (!here.open.empty() || here.position == own.size()) return;
+      here.stands = false;
+      run_block(here, own);
+    }
+  }
+
+  /// Returns the position after the compute actions that run without transfers between them.
+  std::size_t block_end(const std::vector<Action>& own, std::size_t position) const {
+    const std::size_t end = group_end(own, position);
+    if (blocks_ == Blocks::single || own[position].kind != ActionKind::forward) return end;
+    std::size_t next = end;
+    while (next < own.size() && !is_compute(own[next].kind)) ++next;
+    return next < own.size() && makes_input_gradient(own[next].kind) ? group_end(own, next) : end;
+  }
+
+  /// Moves a block of compute actions to the new list. Its SENDs are posted after it.
+  void run_block(Rank& here, const std::vector<Action>& own) {
+    for (const std::size_t end = block_end(own, here.position); here.position < end; ++here.position) {
+      const Action& action = own[here.position];
+      if (is_send(action.kind)) here.held.push_back(action);
+      if (!is_transfer(action.kind)) here.list.push_back(action);
+    }
+  }
+
+  void send(Rank& here, const Action& action) {
+    const std::int32_t id = id_of(action);
+    here.list.push_back(action);
+    here.open.push_back(id);
+    message(id).sent = true;
+    if (message(id).received) wake(message(id).to_rank);
+  }
+
+  /// Posts the SENDs up to the next block of compute actions, and the RECVs that this block needs.
+  void post(std::int32_t rank) {
+    Rank& here = ranks_[index(rank)];
+    const std::vector<Action>& own = program_.ranks[index(rank)];
+    for (const Action& action : here.held) send(here, action);
+    here.held.clear();
+    for (; here.position < own.size() && !is_compute(own[here.position].kind); ++here.position) {
+      const Action& action = own[here.position];
+      if (is_send(action.kind)) send(here, action);
+      if (!is_transfer(action.kind)) here.list.push_back(action);
+    }
+    if (here.position == own.size()) return;
+    for (std::size_t leaf = here.position; leaf < block_end(own, here.position); ++leaf) {
+      const auto flow = input_of(own[leaf].kind, program_.recompute);
+      if (!flow) continue;
+      std::int32_t id = input(own[leaf].stage, own[leaf].microbatch, *flow);
+      for (; id != kNone; id = message(id).next_input) receive(id);
+    }
+  }
+
+  /// Posts the RECV of a message, after the RECVs of the messages that are sent before it between the same
+  /// ranks. The k-th SEND meets the k-th RECV.
+  void receive(std::int32_t id) {
+    std::vector<std::int32_t> missing;
+    for (; id != kNone && !message(id).received; id = message(id).before) missing.push_back(id);
+    for (; !missing.empty(); missing.pop_back()) {
+      Message& next = message(missing.back());
+      next.received = true;
+      Rank& receiver = ranks_[index(next.to_rank)];
+      receiver.open.push_back(missing.back());
+      receiver.list.push_back(recv_at(missing.back()));
+      if (next.sent) wake(next.from_rank);
+    }
+  }
+
+  Action recv_at(std::int32_t id) const {
+    const std::size_t route = index(id) / units_;
+    const StageEdge& edge = edges_.edges()[route / 2];
+    const bool along = route % 2 == 0;
+    return recv_of({.flow = along ? Flow::activation : Flow::gradient,
+                    .from = along ? edge.from : edge.to,
+                    .to = along ? edge.to : edge.from,
+                    .microbatch = static_cast<std::int32_t>(index(id) % units_)});
+  }
+
+  /// Posts the RECVs for all SENDs for which ranks stand. Returns false if there are none.
+  bool receive_early() {
+    std::vector<std::int32_t> early;
+    for (const Rank& rank : ranks_) {
+      for (const std::int32_t id : rank.open) {
+        if (message(id).sent && !message(id).received) early.push_back(id);
+      }
+    }
+    for (const std::int32_t id : early) {
+      receive(id);
+      wake(message(id).to_rank);
+    }
+    return !early.empty();
+  }
+
+  const Program& program_;
+  Blocks blocks_;
+  EdgeNumbers edges_;
+  std::size_t units_;
+  std::vector<Message> messages_;          // by edge, flow and unit
+  std::vector<std::int32_t> first_input_;  // by stage, unit and flow: the first message with this consumer
+  std::vector<Rank> ranks_;
+  std::vector<std::int32_t> awake_;
+};
+
+}  // namespace
+
+namespace {
+
+/// Returns how long the program takes if F, I, W and R take 1, B takes 2, and messages take no time. Returns
+/// nothing if it hangs.
+std::optional<Ns> unit_makespan(const Program& lowered, const ChannelOptions& channels) {
+  const FlatProgram flat = flatten(lowered, unit_costs(lowered),
+                                   {.channels = channels, .iterations = std::min(lowered.iterations, 2)});
+  WalkDurations durations;
+  durations.compute.assign(flat.ops.size(), 0);
+  for (std::int32_t p = 0; p < flat.position_count(); ++p) {
+    if (flat.ops[index(p)] != FlatOp::compute) continue;
+    for (std::int32_t leaf = p; leaf < flat.group_end(p); ++leaf) {
+      const ActionKind kind = flat.actions[index(leaf)].kind;
+      durations.compute[index(p)] += kind == ActionKind::backward ? 2 : (kind == ActionKind::step ? 0 : 1);
+    }
+  }
+  const auto times = walk(flat, durations, channels);
+  return times ? std::optional(last_end(*times)) : std::nullopt;
+}
+
+}  // namespace
+
+tl::expected<Program, std::string> lower(const Program& program, const ChannelOptions& channels) {
+  auto lowered = lower(program);
+  if (!lowered || channels.blocking != Blocking::batched || is_lowered(program)) return lowered;
+  // The sizes of messages may be unknown here, but lists that do not hang without eager messages do not hang
+  // with them.
+  ChannelOptions strict = channels;
+  strict.eager_bytes = 0;
+  std::optional<Program> best;
+  std::optional<Ns> shortest;
+  const auto try_blocks = [&](Blocks blocks) {
+    auto lists = BatchedReceives(*lowered, blocks).run();
+    if (!lists) return;
+    Program late = without_lists(*lowered);
+    late.ranks = *std::move(lists);
+    const std::optional<Ns> takes = unit_makespan(late, strict);
+    if (!takes || (shortest && *takes >= *shortest)) return;
+    shortest = takes;
+    best = std::move(late);
+  };
+  try_blocks(Blocks::single);
+  // Ranks with several stages may be in step, so that all of them run an F or a B at the same time. A rank
+  // with one stage runs an F while its neighbours run a B.
+  if (std::ranges::any_of(lowered->ranks, has_several_stages)) try_blocks(Blocks::pairs);
+  // Collectives or a limited capacity may need RECVs at their early positions, which cannot hang.
+  return best ? *std::move(best) : *std::move(lowered);
 }
 
 }  // namespace penstock

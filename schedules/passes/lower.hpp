@@ -33,8 +33,10 @@ namespace penstock {
 tl::expected<Program, std::string> lower(const Program& program);
 
 /// Like lower(program), but places the RECVs where runtimes with these channels post them. If transfers are
-/// batched, each RECV is directly before the compute action that needs it (defer_receives()). A program that
-/// already has its messages is returned unchanged.
+/// batched, each RECV is directly before the compute action that needs it, or earlier if that would hang. A
+/// rank with several stages may instead run an F and the B after it without transfers between them, if this
+/// is quicker with unit times: Megatron-LM's interleaved schedule does so. A program that already has its
+/// messages is returned unchanged.
 tl::expected<Program, std::string> lower(const Program& program, const ChannelOptions& channels);
 
 // Computes the digest of a lowered program without its lowered lists.
