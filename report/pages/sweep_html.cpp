@@ -1,11 +1,12 @@
-// The page of a Sweep. It shows the best configurations, then two charts and a map of K and M for each
-// schedule, then the omitted points, and then all points. result_html.cpp makes the page of one Result.
-// Tested by
+// The page of a Sweep. It names the fastest configuration that fits and shows what each schedule gains with
+// more memory. Then it shows the best configurations, two charts and a map of K and M for each schedule, then
+// the omitted points, and then all points. result_html.cpp makes the page of one Result. Tested by
 // html_report_test.cpp.
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -247,10 +248,87 @@ std::string left_out_html(const Sweep& sweep, SweepStatus status, std::string_vi
   return fmt::format("<h2>{}</h2>\n<div class=\"scroll\">\n{}</div>\n", heading, table_to_html(table));
 }
 
+/// Returns the name of a point: "zb-h1 with K = 4 and M = 8".
+std::string point_text(const SweepRow& row) {
+  return fmt::format("{} with {} and M = {}", row.schedule,
+                     label_of({row.stages, row.virtual_stages, row.micro_batch_size.value_or(0)}),
+                     row.microbatches);
+}
+
+/// Returns how the memory of a point differs from that of another one: "and needs as much memory".
+std::string memory_difference(const SweepRow& row, const SweepRow& other) {
+  const Bytes more = row.peak_bytes - other.peak_bytes;
+  if (more == 0) return "needs as much memory";
+  return fmt::format("needs {} {}", format_memory(more > 0 ? more : -more, row.memory_unit),
+                     more > 0 ? "more" : "less");
+}
+
+/// Returns the fastest point that fits, and how much faster it is than the best points of the other
+/// schedules.
+std::string answer_html(const std::vector<SweepRow>& best) {
+  const SweepRow& first =
+      *std::ranges::min_element(best, [](const SweepRow& a, const SweepRow& b) { return ranks_above(a, b); });
+  std::string html = fmt::format(
+      "<p class=\"answer\"><strong>{}</strong> is the fastest configuration that fits: {} samples/s. Its "
+      "fullest "
+      "rank needs {}.</p>\n",
+      xml_escaped(point_text(first)), format_rate(ranking_rate(first)),
+      format_memory(first.peak_bytes, first.memory_unit));
+  for (const SweepRow& other : best) {
+    const double ratio = ranking_rate(first) / ranking_rate(other);
+    // A point with a steady rate ranks above one that has only the rate of its run, which may be higher.
+    if (&other == &first || !(ratio >= 1) || !std::isfinite(ratio)) continue;
+    const std::string faster =
+        ratio > 1 ? fmt::format("{} faster than", format_percent(ratio - 1)) : "as fast as";
+    html += fmt::format("<p>It is {} {}, and {}.</p>\n", faster, xml_escaped(point_text(other)),
+                        memory_difference(first, other));
+  }
+  return html;
+}
+
+/// Returns the points of a schedule that fit and that no other of its points beats in both rate and memory,
+/// ordered by memory.
+Rows front_of(Rows rows) {
+  std::erase_if(rows, [](const SweepRow* row) { return row->status != SweepStatus::ok; });
+  std::ranges::stable_sort(rows, [](const SweepRow* a, const SweepRow* b) {
+    return a->peak_bytes != b->peak_bytes ? a->peak_bytes < b->peak_bytes : ranks_above(*a, *b);
+  });
+  Rows front;
+  for (const SweepRow* row : rows) {
+    if (front.empty() || ranking_rate(*row) > ranking_rate(*front.back())) front.push_back(row);
+  }
+  return front;
+}
+
+/// Returns a chart with a curve for each schedule: what its best points gain with more memory.
+std::string front_html(const Sweep& sweep) {
+  constexpr double kGibibyte = 1024.0 * 1024 * 1024;
+  const std::vector<std::string> schedules = schedules_of(sweep);
+  const bool in_bytes = !sweep.rows.empty() && sweep.rows.front().memory_unit == MemoryUnit::bytes;
+  Chart chart;
+  chart.title = "Throughput and memory";
+  chart.y_label = "samples/s of the points that no point of their schedule beats in both";
+  chart.x_label = in_bytes ? "GiB on the fullest rank" : "activations on the fullest rank";
+  chart.width = 800;
+  std::size_t index = 0;
+  std::size_t points = 0;
+  for (const std::string& schedule : schedules) {
+    ChartCurve curve = {.label = schedule, .colour = curve_colour(index++, schedules.size()), .dots = true};
+    for (const SweepRow* row : front_of(rows_of(sweep, schedule))) {
+      const double amount = shown_amount(row->peak_bytes, row->memory_unit);
+      curve.points.push_back({.x = in_bytes ? amount / kGibibyte : amount, .y = ranking_rate(*row)});
+    }
+    points += curve.points.size();
+    if (!curve.points.empty()) chart.curves.push_back(std::move(curve));
+  }
+  return points < 2 ? "" : chart_to_svg(chart);
+}
+
 std::string best_html(const Sweep& sweep) {
   const std::vector<SweepRow> best = best_per_schedule(sweep);
   if (best.empty()) return "<p class=\"alarm\">No configuration ran and fits into memory.</p>\n";
-  return "<h2>Best of each schedule</h2>\n<p class=\"note\">By steady samples/s; by those of the run where "
+  return answer_html(best) + front_html(sweep) +
+         "<h2>Best of each schedule</h2>\n<p class=\"note\">By steady samples/s; by those of the run where "
          "there is no "
          "steady figure.</p>\n<div class=\"scroll\">\n" +
          table_to_html(sweep_rows(best)) + "</div>\n";
@@ -261,9 +339,9 @@ std::string best_html(const Sweep& sweep) {
 std::string sweep_to_html(const Sweep& sweep) {
   HtmlPage page;
   page.title = sweep.title.empty() ? "Sweep" : sweep.title;
+  page.body = best_html(sweep);
   for (const std::string& note : sweep.notes)
     page.body += fmt::format("<p class=\"note\">Note: {}</p>\n", xml_escaped(note));
-  page.body += best_html(sweep);
   for (const std::string& schedule : schedules_of(sweep)) page.body += schedule_section(sweep, schedule);
   page.body += left_out_html(sweep, SweepStatus::out_of_memory, "What does not fit into memory");
   page.body += left_out_html(sweep, SweepStatus::failed, "What failed");

@@ -89,10 +89,28 @@ TEST(ResultHtml, SaysWhichRankIsOutOfMemory) {
             std::string::npos);
 }
 
+TEST(SweepHtml, BeginsWithTheFastestConfigurationThatFits) {
+  Sweep sweep = sample::small_sweep();
+  sweep.rows[0].peak_bytes = sweep.rows[5].peak_bytes = Bytes{3} << 30;  // gpipe, K = 1
+  sweep.rows[9].throughput.steady_samples_per_second = 400;              // 1f1b, K = 2, M = 4
+  const std::string page = sweep_to_html(sweep);
+  EXPECT_NE(
+      page.find(
+          "<strong>1f1b with K = 2, b = 1 and M = 4</strong> is the fastest configuration that fits: "
+          "400.000 samples/s. Its fullest rank needs 1.00 GiB.</p>\n"
+          "<p>It is 20.00 % faster than gpipe with K = 1, b = 1 and M = 1, and needs 2.00 GiB less.</p>"),
+      std::string::npos);
+  // Both schedules are in the chart of throughput and memory. gpipe with K = 1 needs more memory and is
+  // faster.
+  const std::string chart = page.substr(page.find("Throughput and memory"));
+  EXPECT_LT(chart.find("<title>gpipe, 3: 333.333</title>"), chart.find("</svg>"));
+  EXPECT_LT(chart.find("<title>1f1b, 1: 400</title>"), chart.find("</svg>"));
+}
+
 TEST(SweepHtml, HasTwoChartsAndAMapASchedule) {
   const std::string page = sweep_to_html(sample::small_sweep());
   expect_self_contained(page);
-  EXPECT_EQ(occurrences(page, "<svg "), 4U);
+  EXPECT_EQ(occurrences(page, "<svg "), 1U + 4U);
   EXPECT_EQ(occurrences(page, "<table class=\"fit\">"), 2U);
   EXPECT_EQ(occurrences(page, "class=\"best\""), 4U);  // in both schedules, two points are equally good
   EXPECT_EQ(occurrences(page, "stroke-dasharray"), 2U);

@@ -105,6 +105,11 @@ def run(*command):
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
+def source(path):
+    """Returns the path of a file of the source tree."""
+    return str(pathlib.Path(__file__).resolve().parent.parent.parent / path)
+
+
 def expect(condition, text):
     if not condition:
         raise AssertionError(text)
@@ -279,7 +284,10 @@ def main():
             check_folding(browser, large, 64)
             varied = check_actions(browser, penstock, folder, [varied_scenario(folder)], "varied")
             check_speed(browser, varied, 2_000_000)
-            check_widths(browser, [small, twins, large], pictures)
+            sweep, tune = f"{folder}/sweep.html", f"{folder}/tune.html"
+            run(penstock, "sweep", "--schedule", "gpipe,1f1b,zb-h1", "--pp-size", "2..8", "--num-microbatches", "8,16,32", "-o", sweep)
+            run(penstock, "tune", source("scenarios/library/llama-70b-h100.yaml"), "--schedule", "1f1b", "-o", tune)
+            check_widths(browser, [small, twins, large, sweep, tune], pictures)
         finally:
             browser.close()
     return 0
