@@ -173,6 +173,13 @@ tl::expected<std::optional<Result>, UserError> measure(const Experiment& experim
   const FlatProgram flat =
       flatten(experiment.program, experiment.costs,
               {.channels = runner.channels, .iterations = experiment.program.iterations});
+  // Only the transport between threads posts transfers together. The others would send them one by one.
+  if (!flat.transfer_group.empty() && !runner.posts_groups) {
+    return user_error(ErrorKind::bad_input,
+                      fmt::format("the {} transport does not post the groups of transfers (GROUP) that the "
+                                  "lists have; take cpu-thread, or lists without groups",
+                                  runner.transport));
+  }
   if (auto refusal = runner.refusal ? runner.refusal(flat) : std::nullopt)
     return user_error(ErrorKind::bad_input, *std::move(refusal));
   // The link times are computed here, because each transport numbers the messages of a flat program in its

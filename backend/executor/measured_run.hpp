@@ -77,6 +77,7 @@ struct Runner {
   /// Returns why this machine has too few resources for the run, or nothing. It is called before anything
   /// starts. May be unset.
   std::function<std::optional<std::string>(const FlatProgram&)> refusal{};
+  bool posts_groups = false;  ///< true if the transport posts the transfers of a group together
 };
 
 /// Runs the experiment's program several times. The timeline and all figures come from the run with the

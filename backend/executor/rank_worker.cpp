@@ -46,8 +46,7 @@ RankWorker::RankWorker(const Execution& execution, std::int32_t rank, ProgramTim
       times_(times),
       progress_(progress),
       neighbours_(stage_neighbours(execution.program)),
-      plan_(plan_of(execution.flat, rank)),
-      waits_(execution.transport.channels().waits()) {
+      plan_(plan_of(execution.flat, rank)) {
   if (execution.queues.empty()) return;
   ahead_.emplace(flat_, rank, *execution.queues[index(rank)], progress,
                  [&transport = execution.transport] { transport.check(); });
@@ -165,7 +164,7 @@ void RankWorker::run_group(std::int32_t position, const std::stop_token& stop) {
   if (ahead_) ahead_->end();
   for (std::int32_t leaf = position; leaf < end; ++leaf) stamp(leaf, start_ns, end_ns);
   // The outputs are sent after the end is recorded, so that the action's time does not include the sending.
-  if (!waits_) send_outputs();
+  send_outputs();
   // The inputs have been used, so messages that wait for the buffers of these inputs may start.
   execution_.transport.release(position);
   for (std::int32_t leaf = position; leaf < end; ++leaf) drop_versions(leaf);
@@ -268,10 +267,15 @@ void RankWorker::hand_on(const Action& action, Flow flow, std::vector<Payload> o
   }
 }
 
-/// Sends all outputs of a group together, because its actions end together.
+/// Sends all outputs of a group together, because its actions end together. The SENDs in groups of transfers
+/// are sent by pass_group().
 void RankWorker::send_outputs() {
-  for (auto& [message, payload] : outbox_) execution_.transport.send(message, std::move(payload));
-  outbox_.clear();
+  for (auto entry = outbox_.begin(); entry != outbox_.end();) {
+    const auto here = entry++;
+    if (flat_.is_grouped(flat_.messages[index(here->first)].first)) continue;
+    execution_.transport.send(here->first, std::move(here->second));
+    outbox_.erase(here);
+  }
 }
 
 // --- bookkeeping ----------------------------------------------------------------------------------

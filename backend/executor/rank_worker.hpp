@@ -90,7 +90,6 @@ class RankWorker {
   Progress& progress_;
   StageNeighbours neighbours_;
   RankPlan plan_;
-  bool waits_;                              // true if the rank waits for its transfers
   std::optional<LaunchAhead> ahead_;        // absent if this thread runs the compute actions itself
   std::map<StageMessage, Payload> inbox_;   // inputs of this rank's later compute actions
   std::map<std::int32_t, Payload> outbox_;  // outputs that are not sent yet, by message number

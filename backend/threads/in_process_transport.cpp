@@ -38,12 +38,12 @@ InProcessTransport::InProcessTransport(const FlatProgram& flat, const ChannelOpt
       changed_(index(flat.rank_count)),
       states_(flat.messages.size()) {
   for (std::size_t id = 0; id < states_.size(); ++id) states_[id].pending = flat.messages[id].pending;
-  if (channels.waits()) return;
-  // If channels do not block, each RECV is ready from the start, so this event is recorded now. Eager
-  // messages do not wait for their RECV.
+  // A RECV outside of groups is ready from the start, so this event is recorded now. Eager messages do not
+  // wait for their RECV.
   for (std::size_t id = 0; id < states_.size(); ++id) {
     const FlatMessage& message = flat.messages[id];
-    if (message.recv != kNone && !message.eager) satisfy(static_cast<std::int32_t>(id), 0);
+    if (message.recv != kNone && !message.eager && !flat.is_grouped(message.recv))
+      satisfy(static_cast<std::int32_t>(id), 0);
   }
 }
 
@@ -54,7 +54,7 @@ void InProcessTransport::send(std::int32_t message, Payload payload) {
 }
 
 void InProcessTransport::expect(std::int32_t message) {
-  if (!channels_.waits()) return;
+  if (!flat_.is_grouped(flat_.messages[index(message)].recv)) return;
   const std::scoped_lock lock(mutex_);
   if (!flat_.messages[index(message)].eager) satisfy(message, clock_.now_ns());
 }
@@ -138,8 +138,8 @@ void InProcessTransport::start(std::int32_t message) {
     return;
   }
   wake(flat.to_rank);
-  // A rank waits for its own SEND only if channels are blocking or batched.
-  if (channels_.waits()) wake(flat.from_rank);
+  // A rank waits for its own SEND only in a group of transfers.
+  if (flat_.is_grouped(flat.first)) wake(flat.from_rank);
   // The queues are free after `hold`, because the latency does not occupy a queue.
   if (flat.next_at_sender != kNone) satisfy(flat.next_at_sender, released);
   if (flat.next_at_receiver != kNone) satisfy(flat.next_at_receiver, released);

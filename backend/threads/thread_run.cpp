@@ -73,7 +73,8 @@ tl::expected<Result, UserError> run_on_threads(const Experiment& experiment, con
                          .transport = kThreadTransport,
                          .channels = thread_channels(experiment.channels),
                          .execute = all,
-                         .refusal = refusal});
+                         .refusal = refusal,
+                         .posts_groups = true});
   if (!result) return tl::unexpected(std::move(result.error()));
   return **std::move(result);
 }

@@ -27,6 +27,7 @@
 #include "scenarios/read/scenario.hpp"
 #include "schedules/check/validate.hpp"
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/channel.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/passes/lower.hpp"
@@ -49,6 +50,7 @@ struct ConvertFlags {
   std::vector<std::string> lookahead;  // full, auto, or a number for each rank
   bool without_reduce_grad = false;
   bool defer_receives = false;
+  std::string group;  // a word of Posting; empty if no groups are asked for
   ChannelFlags channels;
 };
 
@@ -115,8 +117,8 @@ tl::expected<Program, UserError> untransformed(const Scenario& scenario) {
   return without_transfers(std::move(experiment->program));
 }
 
-/// Returns the program after all requested passes. --defer-receives also lowers the program, because it moves
-/// RECVs.
+/// Returns the program after all requested passes. --defer-receives and --group also lower the program,
+/// because they change where messages are posted.
 tl::expected<Program, UserError> program_of(const ConvertFlags& flags) {
   const auto scenario = scenario_of(flags.input, flags.channels);
   if (!scenario) return tl::unexpected(scenario.error());
@@ -151,11 +153,14 @@ tl::expected<Program, UserError> program_of(const ConvertFlags& flags) {
                       runs.error()));
     }
   }
-  if (!flags.lower && !flags.defer_receives) return program;
-  auto lowered = lower(*program, scenario->channels);
+  const auto posting = enum_of_text<Posting>(flags.group);
+  if (!flags.lower && !flags.defer_receives && !posting) return program;
+  ChannelOptions channels = scenario->channels;
+  if (posting) channels.blocking = Blocking::batched;
+  auto lowered = lower(*program, channels);
   if (!lowered) return user_error(ErrorKind::check_failed, lowered.error());
-  if (!flags.defer_receives) return *std::move(lowered);
-  return defer_receives(*lowered, scenario->channels, unit_costs(*lowered));
+  if (flags.defer_receives) lowered = defer_receives(*lowered, channels, unit_costs(*lowered));
+  return posting ? group_transfers(*std::move(lowered), *posting) : *std::move(lowered);
 }
 
 /// Returns JSON that contains the program's text and its shape.
@@ -172,7 +177,7 @@ std::string program_json(const Program& program, std::string_view format, const 
 }
 
 bool has_messages(const Program& program, const ConvertFlags& flags) {
-  return flags.lower || flags.defer_receives || has_transfers(program);
+  return flags.lower || flags.defer_receives || !flags.group.empty() || has_transfers(program);
 }
 
 /// Returns true if the CSV needs REDUCE_GRAD. If a file contains messages, PyTorch reduces gradients only at
@@ -304,6 +309,13 @@ Command convert_command(CLI::App& root) {
   app.add_flag("--defer-receives", flags->defer_receives,
                "lowered, with each RECV as late as the channels below allow without a hang")
       .group("Passes");
+  add_choice(
+      app, "--group", flags->group,
+      {.words = enum_choices<Posting>(),
+       .help = "lowered, with groups of transfers: megatron, those that Megatron-LM posts together, or "
+               "batched, all between two actions",
+       .group = "Passes",
+       .type_name = "WHICH"});
   add_channel_flags(app, flags->channels);
   add_transport_flag(app, flags->channels);
   add_choice(app, "--format", flags->format,
@@ -323,6 +335,7 @@ Command convert_command(CLI::App& root) {
       "  penstock convert --schedule interleaved --pp-size 4 --num-microbatches 8 --virtual-stages 2 -o "
       "plan.csv\n"
       "  penstock convert plan.csv --lower\n"
+      "  penstock convert --schedule 1f1b --pp-size 4 --num-microbatches 8 --group megatron -o posts.psched\n"
       "  penstock convert plan.csv --defer-receives --channel pair -o late.psched\n"
       "  penstock convert --schedule zb-h1 --pp-size 4 --num-microbatches 8 --output-dialect torch-2.5 -o "
       "old.csv\n"

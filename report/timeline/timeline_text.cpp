@@ -366,15 +366,19 @@ std::optional<std::int64_t> columns_for_every_action(const Timeline& timeline, s
 
 namespace {
 
-/// Returns the entries of one list. An overlapped pair is one entry. If the list ends before the second
-/// action of a pair, the first action is one entry.
+/// Returns the entries of one list. A group is one entry. If the list ends before the second action of a
+/// group, the first action is one entry.
 std::vector<std::string> entries(const std::vector<Action>& actions) {
   std::vector<std::string> texts;
   for (std::size_t i = 0; i < actions.size(); ++i) {
-    const bool pair = actions[i].overlaps_next && i + 1 < actions.size();
-    texts.push_back(pair ? fmt::format("({};{})OVERLAP_F_B", to_text(actions[i]), to_text(actions[i + 1]))
-                         : to_text(actions[i]));
-    if (pair) ++i;
+    std::string text = to_text(actions[i]);
+    const std::size_t end = group_end(actions, i);
+    if (end > i + 1) {
+      for (++i; i < end; ++i) text += ";" + to_text(actions[i]);
+      --i;
+      text = fmt::format("({}){}", text, group_word(actions[i].kind));
+    }
+    texts.push_back(std::move(text));
   }
   return texts;
 }

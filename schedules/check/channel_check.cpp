@@ -25,6 +25,7 @@
 
 #include "schedules/check/crossed_messages.hpp"
 #include "schedules/check/flat_program.hpp"
+#include "schedules/check/queue_followers.hpp"
 #include "schedules/check/wait_cycle.hpp"
 #include "schedules/check/walk.hpp"
 #include "schedules/ir/action.hpp"
@@ -44,7 +45,8 @@ namespace {
 ///   A > B: A waits for B     0B0 > 0RECV_B0 > 1SEND_B0 > 1F1 > 1RECV_F1 > 0SEND_F1 > 0B0
 class WaitGraph {
  public:
-  WaitGraph(const FlatProgram& flat, const WalkState& stalled) : flat_(flat), stalled_(stalled) {
+  WaitGraph(const FlatProgram& flat, const WalkState& stalled, const ChannelOptions& channels)
+      : flat_(flat), stalled_(stalled) {
     for (std::size_t id = 0; id < flat.messages.size(); ++id) {
       const FlatMessage& message = flat.messages[id];
       // Only a message that could not start can delay another one.
@@ -56,6 +58,9 @@ class WaitGraph {
       if (message.next_at_receiver != kNone) {
         before_.emplace(std::pair(message.to_rank, message.next_at_receiver), before);
       }
+      if (message.recv == kNone || !has_followers(flat, channels)) continue;
+      note_followers(channels.model, message.from_rank, message.first);
+      note_followers(channels.model, message.to_rank, message.recv);
     }
     for (std::int32_t p = 0; p < static_cast<std::int32_t>(flat.released_by_consumer.size()); ++p) {
       std::int32_t id = flat.released_by_consumer[index(p)];
@@ -88,6 +93,13 @@ class WaitGraph {
   bool is_reached(std::int32_t position, std::int32_t cursor) const {
     return position <= cursor ||
            (flat_.is_grouped(position) && flat_.transfer_group[index(position)] == cursor);
+  }
+
+  void note_followers(ChannelModel model, std::int32_t rank, std::int32_t position) {
+    const std::int32_t end = flat_.rank_begin[index(rank) + 1];
+    for_each_follower(flat_, model, position, end, [&](std::int32_t follower) {
+      before_.emplace(std::pair(rank, flat_.message[index(follower)]), flat_.message[index(position)]);
+    });
   }
 
   /// Adds the other transfers of the group at `first` that have not started. The rank waits for all of them.
@@ -238,7 +250,7 @@ std::string crossed_in_words(const std::vector<CrossedMessage>& crossed, Channel
 }  // namespace
 
 Hang hang_of(const FlatProgram& flat, const WalkState& stalled, const ChannelOptions& channels) {
-  const WaitGraph graph(flat, stalled);
+  const WaitGraph graph(flat, stalled, channels);
   return hang_of_cycle(
       flat, graph.stalled_positions(), [&](std::int32_t position) { return graph.waits_for(position); },
       channels);

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "schedules/check/crossed_messages.hpp"
+#include "schedules/check/queue_followers.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/cost_table.hpp"
@@ -35,8 +36,8 @@ namespace {
 /// action.
 FlatOp op_of(const Action& action, const Action* before) {
   // The first action of a group represents the whole group.
-  if (before != nullptr && before->overlaps_next) return FlatOp::leaf;
-  if (is_compute(action.kind)) return FlatOp::compute;
+  if (is_compute(action.kind))
+    return before != nullptr && before->overlaps_next ? FlatOp::leaf : FlatOp::compute;
   if (is_send(action.kind)) return FlatOp::send;
   if (is_recv(action.kind)) return FlatOp::recv;
   return is_collective(action.kind) ? FlatOp::collective : FlatOp::reshard;
@@ -48,7 +49,7 @@ struct RankScan {
   std::size_t barriers_seen = 0;
   std::int32_t last_collective = kNone;
   std::int32_t head = kNone;    // the last group of compute actions
-  std::int32_t newest = kNone;  // this group, or a barrier after it
+  std::int32_t newest = kNone;  // this group, or a barrier or a group of transfers after it
   // The group of transfers that is open, and its last transfer so far. kNone if no group is open.
   std::int32_t open_group = kNone;
   std::int32_t last_grouped = kNone;
@@ -78,6 +79,14 @@ struct FifoTail {
   bool last_sends = false;         // true if this rank sends `last`
 };
 
+/// Returns true if a list states a group of transfers.
+bool lists_transfer_groups(const Program& program) {
+  return std::ranges::any_of(program.ranks, [](const std::vector<Action>& list) {
+    return std::ranges::any_of(
+        list, [](const Action& action) { return action.overlaps_next && is_transfer(action.kind); });
+  });
+}
+
 class Flattener {
  public:
   Flattener(const Program& program, const CostTable& costs, const FlattenOptions& options)
@@ -91,6 +100,10 @@ class Flattener {
     flat_.rank_count = program.rank_count();
     flat_.has_launches = !costs.launch.is_free();
     flat_.most_ahead = costs.launch.most_ahead;
+    has_groups_ = channels_.waits() || lists_transfer_groups(program);
+    // If ranks wait for all transfers, only messages of one group meet in a queue (needs.hpp).
+    queues_ = channels_;
+    if (has_groups_ && channels_.waits()) queues_.blocking = Blocking::batched;
     for (const CrossedMessage& one : options.crossed)
       met_.emplace(message_of(one.receive), recv_of(message_of(one.send)));
   }
@@ -101,6 +114,7 @@ class Flattener {
     flat_.rank_begin.push_back(flat_.position_count());
     // Queues are limited last, because each RECV must already be joined with the action that reads it.
     if (channels_.capacity > 0) limit_queues();
+    if (has_followers(flat_, channels_)) count_followers();
     return std::move(flat_);
   }
 
@@ -123,8 +137,8 @@ class Flattener {
     steps_.assign(index(program_.stage_count()), 0);
     of_group_.resize(2 * index(program_.stage_count()));
     collectives_.resize(2 * index(program_.stage_count()));
-    tails_.resize(queue_count(channels_, flat_.rank_count, edges_.size()));
-    if (channels_.waits()) flat_.transfer_group.assign(total, kNone);
+    tails_.resize(queue_count(queues_, flat_.rank_count, edges_.size()));
+    if (has_groups_) flat_.transfer_group.assign(total, kNone);
   }
 
   // --- lists ------------------------------------------------------------------------------------
@@ -149,7 +163,7 @@ class Flattener {
         flat_.actions.push_back(action);
         if (iteration > 0) flat_.actions.back() = of_iteration(action, iteration, units_, steps_);
         const std::int32_t position = push(op_of(action, before));
-        if (channels_.waits()) put_in_group(scan, position);
+        if (has_groups_) put_in_group(scan, position, before);
         place(scan, position);
         before = &action;
       }
@@ -164,17 +178,24 @@ class Flattener {
 
   /// Adds a transfer to the open group, or opens one. A compute action closes the group. Collectives and
   /// RESHARDs belong to a group if transfers of the group are on both sides of them.
-  void put_in_group(RankScan& scan, std::int32_t position) {
+  /// A group that the list states stays as it is. `before` is the previous action of the list, or null.
+  void put_in_group(RankScan& scan, std::int32_t position, const Action* before) {
     const FlatOp op = flat_.ops[index(position)];
     if (op == FlatOp::compute || op == FlatOp::leaf) scan.open_group = kNone;
     if (op != FlatOp::send && op != FlatOp::recv) return;
-    if (channels_.blocking == Blocking::each || scan.open_group == kNone) {
+    const bool goes_on = flat_.actions[index(position)].overlaps_next;
+    const bool continues = before != nullptr && before->overlaps_next;
+    const bool is_stated = goes_on || continues;
+    if (!is_stated && !channels_.waits()) return;
+    if (!continues && (is_stated || channels_.blocking == Blocking::each || scan.open_group == kNone)) {
       scan.open_group = position;
       scan.last_grouped = position - 1;
     }
     const auto group = flat_.transfer_group.begin();
     std::fill(group + scan.last_grouped + 1, group + position + 1, scan.open_group);
     scan.last_grouped = position;
+    scan.newest = position;  // the rank waits here, so a SEND after it is later than its producer's end
+    if (is_stated && !goes_on) scan.open_group = kNone;
   }
 
   void count_steps(const std::vector<Action>& list, std::int32_t by) {
@@ -276,8 +297,9 @@ class Flattener {
       flat_.next_wait[index(position)] = std::exchange(at_stage.recvs, position);
     }
     const bool waits_its_turn = sends || !transfer.eager;
-    if (waits_its_turn) ++transfer.pending;  // counts the event that the rank reaches this end
-    enqueue(queue_of(channels_, end_on(scan.rank, transfer, edge, what.flow)), id, sends, waits_its_turn);
+    if (waits_its_turn) ++transfer.pending;       // counts the event that the rank reaches this end
+    if (has_followers(flat_, channels_)) return;  // count_followers() finds the order in queues
+    enqueue(queue_of(queues_, end_on(scan.rank, transfer, edge, what.flow)), id, sends, waits_its_turn);
   }
 
   /// Returns the RECV of the message that `receive` gets instead of its own, if messages cross. The list of
@@ -410,6 +432,19 @@ class Flattener {
     tail.last_sends = sends;
   }
 
+  /// Adds the waits in queues in which messages of one group pass side by side.
+  void count_followers() {
+    for (std::size_t rank = 0; rank + 1 < flat_.rank_begin.size(); ++rank) {
+      const std::int32_t end = flat_.rank_begin[rank + 1];
+      for (std::int32_t p = flat_.rank_begin[rank]; p < end; ++p) {
+        if (flat_.ops[index(p)] != FlatOp::send && flat_.ops[index(p)] != FlatOp::recv) continue;
+        for_each_follower(flat_, channels_.model, p, end, [&](std::int32_t follower) {
+          ++flat_.messages[index(flat_.message[index(follower)])].pending;
+        });
+      }
+    }
+  }
+
   /// Adds the waits that a limited capacity causes. It reads the RECVs of each queue again, in list order.
   void limit_queues() {
     flat_.released_by_consumer.assign(flat_.ops.size(), kNone);
@@ -468,6 +503,8 @@ class Flattener {
   const Program& program_;
   const CostTable& costs_;
   ChannelOptions channels_;
+  ChannelOptions queues_;    // the options that number the queues
+  bool has_groups_ = false;  // true if ranks wait for transfers
   std::int32_t iterations_;
   EdgeNumbers edges_;
   std::int32_t units_;

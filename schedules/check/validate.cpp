@@ -231,19 +231,24 @@ std::optional<std::string> wrong_rank(const Program& program, const Action& acti
                      fmt::join(program.placement.stages[static_cast<std::size_t>(action.stage)].ranks, ", "));
 }
 
-/// Returns a fault if a group holds an action that is not allowed there. All actions of a group start and end
-/// together on the compute queue. Messages, collectives and STEPs run between actions, so a group must not
-/// hold them.
+/// Returns a fault if a group holds an action that is not allowed there. The actions of an overlapped group
+/// start and end together on the compute queue. The SENDs and RECVs of a group of transfers are posted
+/// together. Collectives and STEPs run between actions, so no group may hold them.
 std::optional<std::string> broken_group(const std::vector<Action>& actions, std::size_t position) {
   const bool last = position + 1 == actions.size();
   const bool grouped =
       actions[position].overlaps_next || (position > 0 && actions[position - 1].overlaps_next);
   if (actions[position].overlaps_next && last)
-    return "overlaps the action after it, but it is the list's last";
-  if (grouped && !has_weight_version(actions[position].kind)) {
-    return "is in an overlapped group, which must hold F, B, I, W or R only";
-  }
-  return std::nullopt;
+    return is_transfer(actions[position].kind)
+               ? "is in a group with the action after it, but it is the list's last"
+               : "overlaps the action after it, but it is the list's last";
+  if (!grouped) return std::nullopt;
+  const ActionKind kind = actions[position].kind;
+  const bool beside_compute =
+      (actions[position].overlaps_next && !is_transfer(actions[position + 1].kind)) ||
+      (position > 0 && actions[position - 1].overlaps_next && !is_transfer(actions[position - 1].kind));
+  if (has_weight_version(kind) || (is_transfer(kind) && !beside_compute)) return std::nullopt;
+  return "is in an overlapped group, which must hold F, B, I, W or R only";
 }
 
 /// The state of one stage while a rank's list is read.

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "schedules/check/flat_program.hpp"
+#include "schedules/check/queue_followers.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/index.hpp"
 
@@ -81,6 +82,8 @@ class ListWalk {
   ListWalk(const FlatProgram& flat, const ChannelOptions& channels, Sink& sink)
       : flat_(flat),
         has_groups_(!flat.transfer_group.empty()),
+        has_followers_(has_followers(flat, channels)),
+        model_(channels.model),
         some_eager_(channels.eager_bytes > 0),
         is_large_(flat.position_count() > 500'000),
         sink_(sink) {
@@ -316,12 +319,24 @@ class ListWalk {
     }
     wake(message.to_rank, id);
     if (has_groups_) wake(message.from_rank, id);
+    if (has_followers_) {
+      follow(id, message.to_rank, message.recv);
+      follow(id, message.from_rank, message.first);
+      return;
+    }
     // The receiver's queue must come first. The sender's queue still shows when this message left it, until
     // the next message of that queue starts.
     if (message.next_at_receiver != kNone)
       raise(message.next_at_receiver, {.kind = CauseKind::release, .rank = message.to_rank, .which = id});
     if (message.next_at_sender != kNone)
       raise(message.next_at_sender, {.kind = CauseKind::release, .rank = message.from_rank, .which = id});
+  }
+
+  /// Brings the messages that wait for this end of message `id` in a queue one step closer to their start.
+  void follow(std::int32_t id, std::int32_t rank, std::int32_t position) {
+    for_each_follower(flat_, model_, position, flat_.rank_begin[index(rank) + 1], [&](std::int32_t follower) {
+      raise(flat_.message[index(follower)], {.kind = CauseKind::release, .rank = rank, .which = id});
+    });
   }
 
   /// Wakes the members of a collective or barrier that has started. Brings the next collective of each member
@@ -346,7 +361,9 @@ class ListWalk {
   }
 
   const FlatProgram& flat_;
-  bool has_groups_;  // true if ranks wait for transfers
+  bool has_groups_;     // true if ranks wait for transfers
+  bool has_followers_;  // true if messages of one group pass side by side in a queue
+  ChannelModel model_;
   bool some_eager_;  // true if the channels allow eager messages
   bool is_large_;    // true if the program is too large for a processor's cache
   Sink& sink_;

@@ -41,7 +41,9 @@ inline constexpr std::int32_t kNoMicrobatch = -1;
 inline constexpr std::int32_t kNoPeer = -1;
 
 /// One instruction: a kind, a stage and a microbatch. An overlapped pair `(0F5;3B2)OVERLAP_F_B` is stored as
-/// two neighbouring actions, and the first has `overlaps_next`. Both actions start and end together.
+/// two neighbouring actions, and the first has `overlaps_next`. Both actions start and end together. The flag
+/// also joins the SENDs and RECVs of a group of transfers `(0SEND_F1;0RECV_B0)GROUP`, which are posted
+/// together.
 struct Action {
   ActionKind kind = ActionKind::forward;
   bool overlaps_next = false;
@@ -112,6 +114,16 @@ constexpr bool opens_group(std::span<const Action> list, std::size_t position) {
 constexpr std::size_t group_end(std::span<const Action> list, std::size_t position) {
   while (list[position].overlaps_next && position + 1 < list.size()) ++position;
   return position + 1;
+}
+
+/// Returns the word after the group of an action in text, such as "(0F5;3B2)OVERLAP_F_B" or
+/// "(0SEND_F1;0RECV_B0)GROUP".
+constexpr std::string_view group_word(ActionKind kind) { return is_transfer(kind) ? "GROUP" : "OVERLAP_F_B"; }
+
+/// Returns true if the action at `position` belongs to a group of transfers that the list states.
+constexpr bool is_grouped_transfer(std::span<const Action> list, std::size_t position) {
+  return is_transfer(list[position].kind) &&
+         (list[position].overlaps_next || (position > 0 && list[position - 1].overlaps_next));
 }
 
 /// Returns the text of an action: stage, letters and microbatch, such as "0F3", "1SEND_F3" or "0STEP". The

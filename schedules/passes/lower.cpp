@@ -301,7 +301,9 @@ Program defer_receives(const Program& lowered, const ChannelOptions& channels, c
   Deferred deferred;
   for (const auto& list : lowered.ranks) {
     auto& of_rank = deferred.emplace_back();
-    for (const Action& action : list) of_rank.push_back(is_recv(action.kind));
+    // A RECV of a stated group stays in its group.
+    for (std::size_t i = 0; i < list.size(); ++i)
+      of_rank.push_back(is_recv(list[i].kind) && !is_grouped_transfer(list, i));
   }
   for (;;) {
     Program candidate = with_deferred(lowered, deferred);
@@ -574,6 +576,40 @@ tl::expected<Program, std::string> lower(const Program& program, const ChannelOp
   if (std::ranges::any_of(lowered->ranks, has_several_stages)) try_blocks(Blocks::pairs);
   // Collectives or a limited capacity may need RECVs at their early positions, which cannot hang.
   return best ? *std::move(best) : *std::move(lowered);
+}
+
+// Transfers between the same two actions become groups:
+//
+//   rank 1   1F1 1SEND_F1 1RECV_B0 1B0   ->   1F1 (1SEND_F1;1RECV_B0)GROUP 1B0
+//
+// Tested by transfer_groups_test.cpp of tests/sim/.
+
+namespace {
+
+/// Returns true if Megatron-LM posts the transfers of `run` together.
+bool is_posted_together(std::span<const Action> run, bool has_one_stage) {
+  if (run.size() < 2) return false;
+  const auto carries = [&](Flow flow) {
+    return std::ranges::any_of(run, [flow](const Action& action) { return flow_of(action.kind) == flow; });
+  };
+  return !has_one_stage || (carries(Flow::activation) && carries(Flow::gradient));
+}
+
+}  // namespace
+
+Program group_transfers(Program lowered, Posting posting) {
+  for (std::vector<Action>& list : lowered.ranks) {
+    const bool several = has_several_stages(list);
+    for (std::size_t begin = 0; begin < list.size(); ++begin) {
+      std::size_t end = begin;
+      while (end < list.size() && is_transfer(list[end].kind)) ++end;
+      const auto run = std::span(list).subspan(begin, end - begin);
+      const bool joins = posting == Posting::batched || is_posted_together(run, !several);
+      for (std::size_t i = 0; joins && i + 1 < run.size(); ++i) run[i].overlaps_next = true;
+      begin = end;
+    }
+  }
+  return lowered;
 }
 
 }  // namespace penstock

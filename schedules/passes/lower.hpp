@@ -5,6 +5,7 @@
 //   rank 0   0F0 0F1 0B0 0B1        0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0 0RECV_B1 0B1
 //   rank 1   1F0 1B0 1F1 1B1   ->   1RECV_F0 1F0 1RECV_F1 1B0 1SEND_B0 1F1 1B1 1SEND_B1
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,6 +16,7 @@
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
+#include "text/enum_words.hpp"
 
 namespace penstock {
 
@@ -48,6 +50,23 @@ tl::expected<Program, std::string> lower(const Program& program, const ChannelOp
 std::optional<std::string> lowered_digest(const Program& program, std::span<const ActionLoops> lists);
 
 // A pass that posts each RECV of a lowered program as late as possible.
+
+/// The transfers of a lowered program that are joined into groups.
+enum class Posting : std::uint8_t {
+  batched,   // all SENDs and RECVs between two other actions
+  megatron,  // those that Megatron-LM posts together
+};
+template <>
+inline constexpr auto kEnumWords<Posting> =
+    std::to_array<EnumWord<Posting>>({{Posting::batched, "batched"}, {Posting::megatron, "megatron"}});
+
+/// Returns the program with groups of transfers. Requires a lowered program without groups, with RECVs where
+/// lower() places them if transfers are batched.
+///
+/// Megatron-LM with one stage a rank posts an activation together with a gradient
+/// (send_forward_recv_backward and send_backward_recv_forward), and two activations or two gradients one
+/// after the other. With several stages a rank it posts all together.
+Program group_transfers(Program lowered, Posting posting);
 
 /// Returns the program with each RECV directly before the compute action that needs it. A RECV stays at its
 /// position if its move would contribute to a hang under `channels`. The result therefore hangs only if

@@ -1,6 +1,6 @@
 // Reads a list of actions, in Penstock's form or in PyTorch's form:
 //
-//   cell   := action | "(" action (";" action)+ ")OVERLAP_F_B"
+//   cell   := action | "(" action (";" action)+ ")OVERLAP_F_B" | "(" transfer (";" transfer)+ ")GROUP"
 //   action := stage letters microbatch? ((">" | "<") peer)? ("@" version)?
 //
 // csv_dialect.cpp reads the notation of older PyTorch releases. Tested by program_text_test.cpp and
@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -27,7 +28,6 @@
 namespace penstock {
 namespace {
 
-constexpr std::string_view kOverlap = "OVERLAP_F_B";
 constexpr int kActionKinds = static_cast<int>(ActionKind::step) + 1;
 
 using Done = tl::expected<void, TextFault>;
@@ -81,13 +81,18 @@ Done ActionReader::read_group() {
     actions_.back().overlaps_next = true;
     cursor_.skip_blanks();
   } while (cursor_.take(';'));
-  if (actions_.size() - first < 2) return cursor_.fault("`;` and a second action to overlap with");
+  if (actions_.size() - first < 2) return cursor_.fault("`;` and a second action of the group");
   if (!cursor_.take(')')) return cursor_.fault("`;` or `)`");
   actions_.back().overlaps_next = false;
   // The error must show the whole word, so this copy stores the position before the word.
   TextCursor after = cursor_;
-  if (cursor_.take_letters() != kOverlap) return after.fault("`OVERLAP_F_B` after the group");
-  return {};
+  // validate() refuses a group of transfers and compute actions.
+  const auto computes = std::find_if(actions_.begin() + static_cast<std::ptrdiff_t>(first), actions_.end(),
+                                     [](const Action& action) { return !is_transfer(action.kind); });
+  const ActionKind kind = computes == actions_.end() ? actions_.back().kind : computes->kind;
+  if (cursor_.take_letters() == group_word(kind)) return {};
+  return after.fault(is_transfer(kind) ? "`GROUP` after a group of SENDs and RECVs"
+                                       : "`OVERLAP_F_B` after a group of compute actions");
 }
 
 Done ActionReader::read_action() {

@@ -165,7 +165,7 @@ tl::expected<std::string, std::string> old_csv_cell(const Action& action, CsvDia
     return tl::unexpected(fmt::format("{} has {} only", to_text(dialect), known_words(dialect)));
   }
   if (action.overlaps_next)
-    return tl::unexpected(fmt::format("{} has no overlapped pairs", to_text(dialect)));
+    return tl::unexpected(fmt::format("{} has no overlapped pairs and no groups", to_text(dialect)));
   if (dialect == CsvDialect::torch_2_4) {
     return fmt::format("{}{}_s{}", *word, action.microbatch, action.stage);
   }

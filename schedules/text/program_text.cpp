@@ -47,6 +47,7 @@ class ProgramWriter {
   void add_stage(const StagePlacement& stage);
   void add_actions(const std::vector<Action>& actions);
   void add_action(const Action& action);
+  void add_group_end(const Action& last);
 
   Passes common_ = Passes::both;  // the passes of all stages, if all have the same
   std::string text_;
@@ -154,10 +155,16 @@ void ProgramWriter::add_actions(const std::vector<Action>& actions) {
       add(action.overlaps_next ? " (" : " ");
     }
     add_action(action);
-    if (in_group && !action.overlaps_next) add(")OVERLAP_F_B");
+    if (in_group && !action.overlaps_next) add_group_end(action);
     in_group = action.overlaps_next;
   }
-  if (in_group) add(")OVERLAP_F_B");  // a group without its last action is invalid, but the text must show it
+  if (in_group)
+    add_group_end(actions.back());  // a group without its last action is invalid, but the text must show it
+}
+
+void ProgramWriter::add_group_end(const Action& last) {
+  add(")");
+  add(group_word(last.kind));
 }
 
 void ProgramWriter::add_action(const Action& action) {

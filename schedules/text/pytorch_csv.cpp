@@ -325,7 +325,7 @@ std::string old_row_of(const std::vector<Action>& actions, CsvDialect dialect, b
   return fmt::format("{}", fmt::join(cells, ","));
 }
 
-/// Returns a rank's list as one line of the newest dialect. Each overlapped group is one cell.
+/// Returns a rank's list as one line of the newest dialect. Each group is one cell.
 std::string row_of(const std::vector<Action>& actions) {
   std::string row;
   bool in_group = false;
@@ -339,7 +339,7 @@ std::string row_of(const std::vector<Action>& actions) {
       row += action.overlaps_next ? "(" : "";
     }
     row += to_text(action);
-    if (in_group && !action.overlaps_next) row += ")OVERLAP_F_B";
+    if (in_group && !action.overlaps_next) row += fmt::format("){}", group_word(action.kind));
     in_group = action.overlaps_next;
   }
   return row;

@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "schedules/check/flat_program.hpp"
+#include "schedules/check/queue_followers.hpp"
 #include "schedules/check/walk.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/index.hpp"
@@ -46,7 +47,7 @@ class TapeWriter {
  public:
   TapeWriter(const FlatProgram& flat, const ChannelOptions& channels, const MicrobatchGroups& groups)
       : flat_(flat),
-        some_eager_(channels.eager_bytes > 0),
+        waits_outside_(channels.eager_bytes > 0 || has_followers(flat, channels)),
         trash_(static_cast<Register>(flat.rank_count)),
         messages_(flat.messages.size()),
         newest_(index(flat.rank_count), kNone),
@@ -54,7 +55,11 @@ class TapeWriter {
     tape_.groups = groups;
     tape_.rank_count = flat.rank_count;
     tape_.last = trash_ + 1;
-    find_ways(channels, groups);
+    // Messages that pass side by side in one queue need registers of their own.
+    ChannelOptions queues = channels;
+    if (!flat.transfer_group.empty()) queues.blocking = Blocking::batched;
+    find_ways(queues, groups);
+    if (has_followers(flat, channels)) senders_.add_other();
     if (!flat.next_member.empty()) count_collectives();
     for (std::int32_t rank = 0; flat.has_launches && rank < flat.rank_count; ++rank) make_host(rank);
     // Each position that takes time needs one instruction. Messages that wait for several causes need more,
@@ -98,8 +103,9 @@ class TapeWriter {
     if (cause.launched) gather(id, hosts_[index(cause.rank)].clock);
     if (last && has_source(cause)) return;  // start() reads the last cause
     // The message's own instruction reads the queues that the message passes, and SENDs and RECVs in the list
-    // take no time. Only a message behind an eager message waits for a queue that it does not pass itself.
-    if (!has_source(cause) && !some_eager_) return;
+    // take no time. Only a message behind an eager message, or behind a message that passes beside it, waits
+    // for a register that it does not pass itself.
+    if (!has_source(cause) && !waits_outside_) return;
     const Source source = has_source(cause) ? source_of(cause) : Source{.at = release_outside(id, cause)};
     if (source.at == kNoRegister) return;
     gather(id, source.at);
@@ -261,16 +267,16 @@ class TapeWriter {
     return {};
   }
 
-  /// Returns the register with the time at which an eager message leaves, if message `id` waits behind it at
-  /// the receiver. Returns kNoRegister if `id` passes the same queue itself. The value changes later, so the
+  /// Returns the register with the time at which another message leaves a queue, if message `id` waits behind
+  /// it there. Returns kNoRegister if `id` passes the same register itself. The value changes later, so the
   /// caller must read it at once.
   Register release_outside(std::int32_t id, const Cause& cause) const {
     if (cause.kind != CauseKind::release) return kNoRegister;
     const FlatMessage& before = flat_.messages[index(cause.which)];
-    if (!before.eager || cause.rank != before.to_rank) return kNoRegister;
     const bool sends = flat_.messages[index(id)].from_rank == cause.rank;
     const Register passed = sends ? link_of(id).c : link_of(id).e;
-    const Register left = link_of(cause.which).c;
+    const LinkClass& link = link_of(cause.which);
+    const Register left = before.from_rank == cause.rank || before.eager ? link.c : link.e;
     return passed == left ? kNoRegister : left;
   }
 
@@ -390,8 +396,8 @@ class TapeWriter {
   }
 
   const FlatProgram& flat_;
-  bool some_eager_;  // true if messages may be eager
-  Register trash_;   // register that is written but never read
+  bool waits_outside_;  // true if a message may wait for a queue register that it does not pass itself
+  Register trash_;      // register that is written but never read
   std::vector<Message> messages_;
   std::vector<std::uint32_t> link_of_;  // link class of each message
   std::vector<std::int32_t> newest_;  // for each rank, the compute position whose end is its clock, or kNone

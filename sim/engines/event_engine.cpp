@@ -22,6 +22,7 @@
 #include "scenarios/prepare/experiment.hpp"
 #include "schedules/check/channel_check.hpp"
 #include "schedules/check/flat_program.hpp"
+#include "schedules/check/queue_followers.hpp"
 #include "schedules/check/rendezvous_walk.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/index.hpp"
@@ -181,6 +182,8 @@ class EventSimulator {
   EventSimulator(const Experiment& experiment, const FlatProgram& flat, const WalkDurations& durations)
       : flat_(flat),
         has_groups_(!flat.transfer_group.empty()),
+        has_followers_(has_followers(flat, experiment.channels)),
+        model_(experiment.channels.model),
         network_(experiment.cluster),
         state_(event_state(flat, durations, network_)),
         cursor_(state_.rank_begin.begin(), state_.rank_begin.end() - 1),
@@ -494,8 +497,20 @@ class EventSimulator {
       return;
     }
     end_transfer(id, now_ + ended.latency_ns);
+    if (has_followers_) return settle_followers(flat_.messages[index(id)]);
     if (ended.next_at_sender != kNone) settle(ended.next_at_sender);
     if (ended.next_at_receiver != kNone) settle(ended.next_at_receiver);
+  }
+
+  /// Settles the messages that wait for a message in a queue in which messages pass side by side.
+  void settle_followers(const FlatMessage& left) {
+    const auto settle_all = [&](std::int32_t rank, std::int32_t position) {
+      const std::int32_t end = flat_.rank_begin[index(rank) + 1];
+      for_each_follower(flat_, model_, position, end,
+                        [&](std::int32_t follower) { settle(flat_.message[index(follower)]); });
+    };
+    settle_all(left.from_rank, left.first);
+    settle_all(left.to_rank, left.recv);
   }
 
   /// Sets the arrival of a transfer. Outside of groups, only compute actions wait for the transfer. They can
@@ -531,7 +546,9 @@ class EventSimulator {
   }
 
   const FlatProgram& flat_;
-  bool has_groups_;  // true if ranks wait for transfers
+  bool has_groups_;     // true if ranks wait for transfers
+  bool has_followers_;  // true if messages of one group pass side by side in a queue
+  ChannelModel model_;
   FlowNetwork network_;
   EventState state_;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;

@@ -25,6 +25,7 @@
 #include "report/timeline/timeline.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "schedules/check/flat_program.hpp"
+#include "schedules/check/queue_followers.hpp"
 #include "schedules/check/rendezvous_walk.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
@@ -90,6 +91,8 @@ bool is_repeated_by_tape(const Experiment& experiment, const FlatProgram& one_pa
   const bool has_collectives = !one_pass.next_member.empty();
   // A host may launch actions of the next pass in advance.
   if (one_pass.has_launches) return false;
+  // Messages of the next pass may wait for several queue registers that the tape does not connect.
+  if (has_followers(one_pass, experiment.channels)) return false;
   return !has_collectives && experiment.channels.capacity == 0 && experiment.channels.eager_bytes == 0;
 }
 

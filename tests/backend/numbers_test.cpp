@@ -25,6 +25,7 @@
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
+#include "schedules/passes/lower.hpp"
 #include "schedules/rules/generators.hpp"
 #include "schedules/text/program_text.hpp"
 #include "tests/backend/echo_module.hpp"
@@ -265,6 +266,21 @@ TEST(Numbers, BarriersSeparateIterations) {
     if (span.action.microbatch >= 4) first_of_second = std::min(first_of_second, span.start_ns);
   }
   EXPECT_LE(last_of_first, first_of_second);
+}
+
+TEST(Numbers, StatedGroupsOfTransfersCarryThem) {
+  for (const char* name : {"1f1b", "interleaved"}) {
+    const Program program =
+        *lower(*generate(name, {.stages = 4, .microbatches = 8}), {.blocking = Blocking::batched});
+    for (const Posting posting : {Posting::batched, Posting::megatron}) {
+      for (const Blocking blocking : {Blocking::none, Blocking::each}) {
+        SCOPED_TRACE(testing::Message() << name << " " << to_text(posting) << " " << to_text(blocking));
+        expect_exact(group_transfers(program, posting),
+                     on_all_ranks(program, echo::train_by_minibatch(program.stage_count(), 8, 1)),
+                     {.blocking = blocking}, 8);
+      }
+    }
+  }
 }
 
 TEST(Numbers, EveryChannelModelCarriesThem) {

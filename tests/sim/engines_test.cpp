@@ -183,6 +183,34 @@ TEST(Engines, AgreeOnRandomProgramsWithGroupsOfTransfers) {
   EXPECT_GT(compared, programs / 2);
 }
 
+/// Joins some neighbouring transfers of the lists to groups.
+void group_some(Program& program, std::uint32_t seed) {
+  for (std::vector<Action>& list : program.ranks) {
+    for (std::size_t i = 0; i + 1 < list.size(); ++i) {
+      seed = seed * 1664525 + 1013904223;
+      list[i].overlaps_next |=
+          is_transfer(list[i].kind) && is_transfer(list[i + 1].kind) && (seed >> 16) % 2 == 0;
+    }
+  }
+}
+
+// Lists state groups; the other transfers are issued ahead, or ranks wait for them, too.
+TEST(Engines, AgreeOnRandomProgramsWithStatedGroups) {
+  const char* const given = std::getenv("PENSTOCK_PROGRAMS");
+  const std::uint64_t programs = given == nullptr ? 1500 : std::stoul(given);
+  std::uint64_t compared = 0;
+  for (std::uint32_t seed = 1; seed <= programs; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Experiment experiment = random_experiment(seed);
+    group_some(experiment.program, seed);
+    if (find_hang(experiment.program, experiment.channels, experiment.costs)) continue;
+    expect_agreement(experiment);
+    if (HasFailure()) return;
+    ++compared;
+  }
+  EXPECT_GT(compared, programs / 2);
+}
+
 TEST(Engines, AHangIsReportedByBoth) {
   // Each rank sends before it receives, and each pair of ranks has one queue.
   const auto program = parse_program(

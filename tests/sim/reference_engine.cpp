@@ -24,6 +24,7 @@ struct Item {
   std::int32_t iteration = 0;
   std::int32_t group = 0;  // position of the first leaf of its overlapped group
   std::int32_t batch = 0;  // position of the first transfer of its group of transfers, or its own position
+  bool stated = false;     // true if the list states the group of transfers
   Action action;
   Ns launched = 0;  // end of the launch by the rank's host
   Ns start = 0;
@@ -76,21 +77,29 @@ class Reference {
         }
         items_.push_back(item);
       }
-      if (e_.channels.blocking == Blocking::batched) find_batches(first);
+      find_batches(first);
     }
   }
 
-  /// Finds the groups of transfers among the items from `first` on: all transfers between two compute
-  /// actions, and what stands between these transfers.
+  /// Finds the groups of transfers among the items from `first` on. If transfers are batched, all transfers
+  /// between two compute actions are a group, with what stands between them. A group of the list stays alone.
   void find_batches(std::size_t first) {
     std::size_t last = items_.size();  // the latest transfer of the open group; none if it is the end
     for (std::size_t i = first; i < items_.size(); ++i) {
-      if (is_compute(items_[i].action.kind)) last = items_.size();
-      if (!is_transfer(items_[i].action.kind)) continue;
-      for (std::size_t member = last; member < i; ++member) items_[member + 1].batch = items_[last].batch;
-      last = i;
+      Item& item = items_[i];
+      if (is_compute(item.action.kind)) last = items_.size();
+      if (!is_transfer(item.action.kind)) continue;
+      const bool continues = i > first && items_[i - 1].action.overlaps_next;
+      item.stated = continues || item.action.overlaps_next;
+      const bool joins = continues || (!item.stated && e_.channels.blocking == Blocking::batched);
+      for (std::size_t member = last; joins && member < i; ++member)
+        items_[member + 1].batch = items_[last].batch;
+      last = item.stated && !item.action.overlaps_next ? items_.size() : i;
     }
   }
+
+  /// Returns true if the rank waits for the transfer in its program order.
+  bool waits_in_order(const Item& transfer) const { return e_.channels.waits() || transfer.stated; }
 
   /// Computes the times of one action from those of all others. Returns true if they have changed.
   bool update(Item& item) {
@@ -161,7 +170,7 @@ class Reference {
     const std::int32_t reached = std::min(item.group, item.batch);
     for (const Item& other : items_) {
       const bool counts =
-          is_compute(other.action.kind) || (e_.channels.waits() && is_transfer(other.action.kind));
+          is_compute(other.action.kind) || (is_transfer(other.action.kind) && waits_in_order(other));
       const bool earlier = other.rank == item.rank && other.position < reached;
       const bool behind_barrier =
           p_.barrier && other.iteration < item.iteration && is_compute(other.action.kind);
@@ -221,10 +230,8 @@ class Reference {
     const bool eager = transfer_bytes(e_.costs, edges_, send.action) < e_.channels.eager_bytes;
     start = std::max(start, after_queue(send));
     if (!eager) start = std::max({start, recv.launched, after_queue(recv), after_capacity(recv)});
-    if (e_.channels.waits()) {
-      start = std::max(start, after_program_order(send));
-      if (!eager) start = std::max(start, after_program_order(recv));
-    }
+    if (waits_in_order(send)) start = std::max(start, after_program_order(send));
+    if (waits_in_order(recv) && !eager) start = std::max(start, after_program_order(recv));
     return start;
   }
 

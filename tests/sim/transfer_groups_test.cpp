@@ -1,5 +1,6 @@
-// Tests transfers that a rank posts together (`blocking: batched`): times by hand, the place of RECVs in the
-// lists of rules, and hangs. engines_test.cpp compares the engines with the reference on such programs.
+// Tests transfers that a rank posts together, because channels are batched or lists state groups: times by
+// hand, the place of RECVs in the lists of rules, and hangs. engines_test.cpp compares the engines with the
+// reference on such programs.
 
 #include <cstddef>
 #include <cstdint>
@@ -206,6 +207,52 @@ TEST(TransferGroups, ListsOfRulesReceiveDirectlyBeforeTheConsumerAndNeverHang) {
       EXPECT_EQ(receives_early, 0) << schedule.name;
     }
     RecordProperty(std::string(schedule.name), static_cast<int>(receives_early));
+  }
+}
+
+// The lists of a 1F1B with two ranks. As single messages they hang with one queue for each pair of ranks.
+TEST(TransferGroups, AStatedGroupIsOneEntryOfItsQueues) {
+  const Program single = parsed(
+      "rank 0: 0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0 0RECV_B1 0B1 0STEP\n"
+      "rank 1: 1RECV_F0 1F0 1B0 1SEND_B0 1RECV_F1 1F1 1B1 1SEND_B1 1STEP\n");
+  const Program grouped = parsed(
+      "rank 0: 0F0 0SEND_F0 0F1 (0SEND_F1;0RECV_B0)GROUP 0B0 0RECV_B1 0B1 0STEP\n"
+      "rank 1: 1RECV_F0 1F0 1B0 (1SEND_B0;1RECV_F1)GROUP 1F1 1B1 1SEND_B1 1STEP\n");
+  EXPECT_TRUE(find_hang(single, {.model = ChannelModel::pair}, unit_costs(single)));
+  for (const ChannelModel model : kChannelModels) {
+    for (const Blocking blocking : {Blocking::none, Blocking::each, Blocking::batched}) {
+      const ChannelOptions channels{.model = model, .blocking = blocking};
+      EXPECT_FALSE(find_hang(grouped, channels, unit_costs(grouped)));
+      EXPECT_EQ(makespan_ns(experiment(grouped, channels, 1)), 108) << to_text(model);
+    }
+  }
+}
+
+TEST(TransferGroups, MegatronPostsAnActivationTogetherWithAGradient) {
+  const Program program = *lower(*generate("1f1b", {.stages = 3, .microbatches = 3}), kBatched);
+  const std::string text = to_text(group_transfers(program, Posting::megatron));
+  EXPECT_EQ(
+      text.substr(text.find("rank 0:")),
+      "rank 0: 0F0 0SEND_F0 0F1 0SEND_F1 0F2 (0SEND_F2;0RECV_B0)GROUP 0B0 0RECV_B1 0B1 0RECV_B2 0B2 0STEP\n"
+      "rank 1: 1RECV_F0 1F0 1SEND_F0 1RECV_F1 1F1 (1SEND_F1;1RECV_B0)GROUP 1B0 (1SEND_B0;1RECV_F2)GROUP 1F2 "
+      "(1SEND_F2;1RECV_B1)GROUP 1B1 1SEND_B1 1RECV_B2 1B2 1SEND_B2 1STEP\n"
+      "rank 2: 2RECV_F0 2F0 2B0 (2SEND_B0;2RECV_F1)GROUP 2F1 2B1 (2SEND_B1;2RECV_F2)GROUP 2F2 2B2 2SEND_B2 "
+      "2STEP\n");
+  EXPECT_EQ(*parse_program(text, "posts.psched"), group_transfers(program, Posting::megatron));
+}
+
+// Both forms of a list with groups take as long as batched transfers without stated groups.
+TEST(TransferGroups, ATextbook1F1BWithStatedGroupsTakesAsLong) {
+  const Program program = *lower(*generate("1f1b", {.stages = 8, .microbatches = 32}), kBatched);
+  CostTable costs = uniform_costs(program, {.forward_ns = 10'000'000, .backward_ns = 20'000'000});
+  for (EdgeCost& edge : costs.edges) edge = {.activation = 64'000'000, .gradient = 64'000'000};
+  for (const Posting posting : {Posting::batched, Posting::megatron}) {
+    for (const Blocking blocking : {Blocking::none, Blocking::each}) {
+      Experiment made =
+          experiment_of(group_transfers(program, posting), costs, uniform_links(8, 25e9, 10'000));
+      made.channels.blocking = blocking;
+      EXPECT_EQ(makespan_ns(made), 1'362'750'000) << to_text(posting) << " " << to_text(blocking);
+    }
   }
 }
 
