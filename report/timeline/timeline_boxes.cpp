@@ -244,8 +244,8 @@ std::string tooltip_of(const Span& span) {
 }
 
 // Writes the elements of a timeline, with positions in pixels. A box has a fill, a tooltip, and its number if
-// it is wide enough. A merged box is hatched and has the mean colour of its actions, weighted by time. Marks
-// have the same width at any zoom. Numbers are in a separate group, because a zoom must not stretch them.
+// it is wide enough. A merged box is hatched and has the mean colour of its actions, weighted by time.
+// Numbers are in a separate group behind the boxes, so that no box covers them.
 
 namespace {
 
