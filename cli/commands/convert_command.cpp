@@ -236,6 +236,12 @@ Text printed(const Program& program, const ConvertFlags& flags) {
 /// adds messages itself. If it loaded a lowered file, each message would be sent twice.
 std::string loader_note(const Program& program, const ConvertFlags& flags) {
   constexpr std::string_view kComplete = "_load_csv(FILE, format=\"compute_comms\")";
+  if (!flags.group.empty()) {
+    return fmt::format(
+        "this .csv has groups of transfers (GROUP), which PyTorch does not read; with --lower in place of "
+        "--group it is for {}",
+        kComplete);
+  }
   if (has_messages(program, flags)) {
     return fmt::format(
         "this .csv has its messages: PyTorch loads it by {}; torchtitan's pipeline_parallel_schedule_csv "

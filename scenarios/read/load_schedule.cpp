@@ -21,6 +21,7 @@
 #include "scenarios/read/load.hpp"
 #include "scenarios/read/reader.hpp"
 #include "scenarios/read/schema.hpp"
+#include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
@@ -301,6 +302,14 @@ Blocking read_blocking(const MappingReader& reader) {
   return reader.flag("blocking").value_or(false) ? Blocking::each : Blocking::none;
 }
 
+/// Returns true if a list states a group of transfers.
+bool states_groups(const Program& program) {
+  return std::ranges::any_of(program.ranks, [](const std::vector<Action>& list) {
+    return std::ranges::any_of(
+        list, [](const Action& action) { return action.overlaps_next && is_transfer(action.kind); });
+  });
+}
+
 SearchEffort read_effort(const MappingReader& reader) {
   SearchEffort effort;
   const auto passes = reader.integer("passes");
@@ -397,6 +406,11 @@ SchedulePart read_program_part(const MappingReader& reader, Problem& problem) {
   if (part.program) part.channels.model = part.program->channel;
   read_fields(reader, kScheduleFields, part);
   part.channels.blocking = read_blocking(reader);
+  if (part.channels.launch_order && part.program && states_groups(*part.program)) {
+    reader.complain("launch_order",
+                    "does not go with groups of transfers (GROUP) in the lists, which are launched together; "
+                    "leave it out");
+  }
   return part;
 }
 
