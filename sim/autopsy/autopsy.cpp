@@ -5,6 +5,7 @@
 #include "sim/autopsy/autopsy.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
@@ -113,20 +114,25 @@ class LoweredSteps {
   LoweredSteps(const Recording& recording, std::optional<Program> job)
       : recording_(recording), job_(std::move(job)) {}
 
-  tl::expected<const Program*, std::string> of(const RecordedStep& step) {
+  /// Lowers the lists of a step. lowered() has them afterwards.
+  tl::expected<void, std::string> read(const RecordedStep& step) {
     const bool is_job = job_ && has_lists_of(step, *job_);
     Program program = is_job ? *job_ : program_of(recording_, step);
-    if (last_ != program || !lowered_) {
-      if (auto valid = validate(program); !valid)
-        return tl::unexpected(fmt::format("step {}: the recorded lists are not a valid program: {}",
-                                          step.number, valid.error()));
-      auto lowered = lower(program);
-      if (!lowered) return tl::unexpected(fmt::format("step {}: {}", step.number, lowered.error()));
-      last_ = std::move(program);
-      lowered_ = *std::move(lowered);
+    if (last_ == program && lowered_[0]) return {};
+    if (auto valid = validate(program); !valid) {
+      return tl::unexpected(
+          fmt::format("step {}: the recorded lists are not a valid program: {}", step.number, valid.error()));
     }
-    return &*lowered_;
+    for (const Waiting waiting : {Waiting::ahead, Waiting::batched}) {
+      auto lowered = lower(program, channels_of(waiting));
+      if (!lowered) return tl::unexpected(fmt::format("step {}: {}", step.number, lowered.error()));
+      lowered_[static_cast<std::size_t>(waiting)] = *std::move(lowered);
+    }
+    last_ = std::move(program);
+    return {};
   }
+  /// Returns the lists of the latest step with their messages, for the channels of a reading.
+  const Program& lowered(Waiting waiting) const { return *lowered_[static_cast<std::size_t>(waiting)]; }
   /// Returns the compute lists of the latest step.
   const Program& compute_lists() const { return last_; }
 
@@ -134,7 +140,7 @@ class LoweredSteps {
   const Recording& recording_;
   std::optional<Program> job_;
   Program last_;
-  std::optional<Program> lowered_;
+  std::array<std::optional<Program>, 2> lowered_;
 };
 
 /// All steps in both readings. A reading that contradicts a step is absent.
@@ -250,14 +256,13 @@ tl::expected<Autopsy, std::string> autopsy_of(Recording recording, std::string n
   LoweredSteps lowered(recording, schedule ? job_program(recording, *schedule) : std::nullopt);
   std::vector<Program> lists;
   for (const RecordedStep& step : recording.steps) {
-    const auto program = lowered.of(step);
-    if (!program) return tl::unexpected(program.error());
-    if (auto run = recorded_run(step, **program, Waiting::ahead)) {
+    if (auto lists_read = lowered.read(step); !lists_read) return tl::unexpected(lists_read.error());
+    if (auto run = recorded_run(step, lowered.lowered(Waiting::ahead), Waiting::ahead)) {
       read.ahead.push_back(*std::move(run));
     } else {
       read.is_ahead_possible = false;
     }
-    if (auto run = recorded_run(step, **program, Waiting::batched)) {
+    if (auto run = recorded_run(step, lowered.lowered(Waiting::batched), Waiting::batched)) {
       read.batched.push_back(*std::move(run));
     } else {
       read.is_batched_possible = false;

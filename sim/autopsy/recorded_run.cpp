@@ -1,5 +1,5 @@
-// Joins a recorded step with the lowered program that ran. In the reading `ahead` the graph is that of the
-// list walk. In the reading `batched` a rank posts its messages together:
+// Joins a recorded step with the lowered program that ran. The graph is that of the list walk, with channels
+// of the reading. In the reading `batched` a rank posts its messages together:
 //
 //   rank 0   0F1 |0SEND_F1 0RECV_B0|.......| 0B0     a message starts when both of its groups are posted,
 //   rank 1       1F0 |1SEND_B0 1RECV_F1| 1F1         and an action waits for all messages of its group
@@ -25,6 +25,7 @@
 #include "report/timeline/timeline.hpp"
 #include "schedules/check/flat_program.hpp"
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/channel.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/index.hpp"
 #include "schedules/ir/program.hpp"
@@ -58,98 +59,6 @@ std::vector<std::vector<std::int32_t>> compute_groups_of(const FlatProgram& flat
   return groups;
 }
 
-/// Builds the graph of the reading `batched`.
-class BatchedGraph {
- public:
-  BatchedGraph(const FlatProgram& flat, const std::vector<std::vector<std::int32_t>>& groups,
-               const Posts& posts)
-      : flat_(flat), groups_(groups), posts_(posts), next_(groups.size(), 0), posted_(groups.size()) {
-    graph_.of_position.assign(flat.ops.size(), kNoCauseNode);
-    graph_.of_message.assign(flat.messages.size(), kNoCauseNode);
-    graph_.first_input.push_back(0);
-    for (std::size_t rank = 0; rank < groups.size(); ++rank) posted_[rank].resize(groups[rank].size() + 1);
-    for (std::size_t id = 0; id < flat.messages.size(); ++id) {
-      const FlatMessage& message = flat.messages[id];
-      posted_[index(message.from_rank)][index(posts.at_sender[id])].push_back(id);
-      posted_[index(message.to_rank)][index(posts.at_receiver[id])].push_back(id);
-    }
-  }
-
-  std::optional<CauseGraph> build() && {
-    bool moves = true;
-    while (moves) {
-      moves = false;
-      for (std::size_t rank = 0; rank < groups_.size(); ++rank) {
-        while (run_group(rank)) moves = true;
-      }
-    }
-    for (std::size_t rank = 0; rank < groups_.size(); ++rank) {
-      if (next_[rank] <= groups_[rank].size()) return std::nullopt;
-    }
-    for (std::size_t rank = 0; rank < groups_.size(); ++rank) add_clock(rank, groups_[rank].size());
-    for (const std::vector<std::vector<std::size_t>>& of_rank : posted_) {
-      for (const std::size_t id : of_rank.back()) graph_.inputs.push_back(end_of(graph_.of_message[id]));
-    }
-    close(NodeKind::finish, kNone, kNone);
-    return std::move(graph_);
-  }
-
- private:
-  /// Runs the next group of a rank, after the messages in front of it. The messages behind the last group are
-  /// a group without actions. Returns false if a message cannot start.
-  bool run_group(std::size_t rank) {
-    const std::size_t next = next_[rank];
-    if (next > groups_[rank].size()) return false;
-    for (const std::size_t id : posted_[rank][next]) {
-      if (graph_.of_message[id] == kNoCauseNode && !start(id)) return false;
-    }
-    ++next_[rank];
-    if (next == groups_[rank].size()) return true;
-    add_clock(rank, next);
-    for (const std::size_t id : posted_[rank][next]) graph_.inputs.push_back(end_of(graph_.of_message[id]));
-    const std::int32_t position = groups_[rank][next];
-    const bool steps = flat_.actions[index(position)].kind == ActionKind::step;
-    graph_.of_position[index(position)] =
-        close(steps ? NodeKind::step : NodeKind::compute, position, static_cast<std::int32_t>(rank));
-    return true;
-  }
-
-  bool start(std::size_t id) {
-    const FlatMessage& message = flat_.messages[id];
-    const std::size_t at_sender = index(posts_.at_sender[id]);
-    const std::size_t at_receiver = index(posts_.at_receiver[id]);
-    if (next_[index(message.from_rank)] < at_sender || next_[index(message.to_rank)] < at_receiver)
-      return false;
-    add_clock(index(message.from_rank), at_sender);
-    add_clock(index(message.to_rank), at_receiver);
-    graph_.of_message[id] = close(NodeKind::transfer, static_cast<std::int32_t>(id), message.from_rank);
-    return true;
-  }
-
-  /// Adds the end of the group before this one as an input.
-  void add_clock(std::size_t rank, std::size_t group) {
-    if (group > 0) graph_.inputs.push_back(end_of(graph_.of_position[index(groups_[rank][group - 1])]));
-  }
-
-  CauseNode close(NodeKind kind, std::int32_t subject, std::int32_t rank) {
-    const auto begin = graph_.inputs.begin() + graph_.first_input.back();
-    std::sort(begin, graph_.inputs.end());
-    graph_.inputs.erase(std::unique(begin, graph_.inputs.end()), graph_.inputs.end());
-    graph_.first_input.push_back(static_cast<std::uint32_t>(graph_.inputs.size()));
-    graph_.kinds.push_back(kind);
-    graph_.subjects.push_back(subject);
-    graph_.ranks.push_back(rank);
-    return graph_.finish();
-  }
-
-  const FlatProgram& flat_;
-  const std::vector<std::vector<std::int32_t>>& groups_;
-  const Posts& posts_;
-  std::vector<std::size_t> next_;                              // by rank: the group that runs next
-  std::vector<std::vector<std::vector<std::size_t>>> posted_;  // by rank and group: messages in front of it
-  CauseGraph graph_;
-};
-
 /// The times of a step, joined with the flat program.
 class StepTimes {
  public:
@@ -165,10 +74,9 @@ class StepTimes {
     take_messages();
     is_rendezvous_ = sends_wait_for_receives();
     find_message_times();
+    if (waiting == Waiting::batched) wait_for_last_messages();
   }
 
-  const std::vector<std::vector<std::int32_t>>& groups() const { return groups_; }
-  const Posts& posts() const { return posts_; }
   Ns start(std::int32_t position) const { return start_[index(position)]; }
   Ns end(std::int32_t position) const { return end_[index(position)]; }
   Ns duration(std::int32_t position) const { return end(position) - start(position); }
@@ -196,6 +104,7 @@ class StepTimes {
         start_[index(p)] = found == recorded.end() ? latest : found->second->start_ns;
         end_[index(p)] = found == recorded.end() ? latest : found->second->end_ns;
         group_[index(p)] = group;
+        if (found == recorded.end()) unrecorded_.push_back(p);
         latest = std::max(latest, end_[index(p)]);
       }
     }
@@ -299,6 +208,20 @@ class StepTimes {
     }
   }
 
+  /// Lets STEPs that were not recorded wait for the messages behind the last pass of their rank.
+  void wait_for_last_messages() {
+    for (std::size_t id = 0; id < latency_.size(); ++id) {
+      const Ns arrival = message_start_[id] + latency_[id];
+      for (const std::int32_t position : unrecorded_) {
+        const FlatMessage& message = flat_.messages[id];
+        const std::int32_t rank = flat_.rank_of(position);
+        if (rank != message.from_rank && rank != message.to_rank) continue;
+        start_[index(position)] = std::max(start_[index(position)], arrival);
+        end_[index(position)] = start_[index(position)];
+      }
+    }
+  }
+
   const RecordedStep& step_;
   const FlatProgram& flat_;
   Waiting waiting_;
@@ -306,8 +229,9 @@ class StepTimes {
   std::vector<std::vector<std::int32_t>> groups_;
   std::vector<Ns> start_;  // by position
   std::vector<Ns> end_;
-  std::vector<std::int32_t> group_;     // by position: the number of the compute group on its rank
-  std::vector<std::int32_t> consumer_;  // by message: the position of the action that waits for it
+  std::vector<std::int32_t> unrecorded_;  // positions of STEPs that the step lacks
+  std::vector<std::int32_t> group_;       // by position: the number of the compute group on its rank
+  std::vector<std::int32_t> consumer_;    // by message: the position of the action that waits for it
   std::vector<const RecordedAction*> send_;
   std::vector<const RecordedAction*> recv_;
   std::vector<Ns> message_start_;
@@ -389,22 +313,21 @@ Program program_of(const Recording& recording, const RecordedStep& step) {
   return program;
 }
 
+ChannelOptions channels_of(Waiting waiting) {
+  return {.blocking = waiting == Waiting::batched ? Blocking::batched : Blocking::none};
+}
+
 std::optional<RecordedRun> recorded_run(const RecordedStep& step, const Program& lowered, Waiting waiting) {
   RecordedRun run;
   run.caused.program = lowered;
+  run.caused.channels = channels_of(waiting);
   run.caused.flat =
       flatten(lowered, uniform_costs(lowered, {}), {.channels = run.caused.channels, .iterations = 1});
   const FlatProgram& flat = run.caused.flat;
   const StepTimes times(step, flat, waiting);
-  if (waiting == Waiting::batched) {
-    auto graph = BatchedGraph(flat, times.groups(), times.posts()).build();
-    if (!graph) return std::nullopt;
-    run.caused.graph = *std::move(graph);
-  } else {
-    auto graph = cause_graph(flat, run.caused.channels);
-    if (!graph) return std::nullopt;
-    run.caused.graph = *std::move(graph);
-  }
+  auto graph = cause_graph(flat, run.caused.channels);
+  if (!graph) return std::nullopt;
+  run.caused.graph = *std::move(graph);
   RealDurations& durations = run.caused.durations;
   durations = {.compute = std::vector<Ns>(flat.ops.size(), 0),
                .hold = std::vector<Ns>(flat.messages.size(), 0),

@@ -10,6 +10,7 @@
 
 #include "report/timeline/timeline.hpp"
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/channel.hpp"
 #include "schedules/ir/program.hpp"
 #include "sim/autopsy/recording.hpp"
 #include "sim/why/cause_graph.hpp"
@@ -39,8 +40,12 @@ struct RecordedRun {
 /// Returns the lists of a step without messages. Routes and placement are those that ran.
 Program program_of(const Recording& recording, const RecordedStep& step);
 
-/// Builds the run of a step. `lowered` has the compute lists of the step, and may have STEPs that were not
-/// recorded. Returns nothing if ranks would wait for each other for ever in this reading.
+/// Returns the channels of a reading.
+ChannelOptions channels_of(Waiting waiting);
+
+/// Builds the run of a step. `lowered` has the compute lists of the step, lowered for the channels of the
+/// reading, and may have STEPs that were not recorded. Returns nothing if ranks would wait for each other for
+/// ever in this reading.
 std::optional<RecordedRun> recorded_run(const RecordedStep& step, const Program& lowered, Waiting waiting);
 
 /// The time of each copy of the pipeline, from the first start to the last end of its compute actions.

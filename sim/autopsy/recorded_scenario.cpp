@@ -143,8 +143,12 @@ Ns latency_of(const std::vector<RecordedRun>& runs, Waiting waiting) {
   return median_duration(std::move(of_pairs));
 }
 
-std::string schedule_part(const Recording& recording, const std::optional<MeantProgram>& schedule) {
-  if (!schedule || !schedule->shape) return fmt::format("schedule: {{program: {}}}\n", kListsFile);
+std::string schedule_part(const Recording& recording, const std::optional<MeantProgram>& schedule,
+                          Waiting waiting) {
+  if (!schedule || !schedule->shape) {
+    return fmt::format("schedule: {{program: {}{}}}\n", kListsFile,
+                       waiting == Waiting::batched ? ", blocking: batched" : "");
+  }
   const Shape& shape = *schedule->shape;
   std::string keys = fmt::format("name: {}, stages: {}, microbatches: {}", schedule->name, shape.stages,
                                  recording.microbatches);
@@ -153,6 +157,7 @@ std::string schedule_part(const Recording& recording, const std::optional<MeantP
   if (recording.copies > 1) {
     keys += fmt::format(", data_parallel: {}, replica_sync: false", recording.copies);
   }
+  if (waiting == Waiting::batched) keys += ", blocking: batched";
   return fmt::format("schedule: {{{}}}\n", keys);
 }
 
@@ -189,7 +194,7 @@ std::string recorded_scenario(const Autopsy& autopsy, const std::vector<Recorded
   }
   text += fmt::format("cluster: {{preset: uniform, devices: {}, latency: {}}}\n", recording.rank_count(),
                       duration_text(latency_of(runs, autopsy.waiting)));
-  return text + schedule_part(recording, schedule);
+  return text + schedule_part(recording, schedule, autopsy.waiting);
 }
 
 }  // namespace penstock

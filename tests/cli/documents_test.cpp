@@ -275,6 +275,7 @@ class PageCommands : public testing::TestWithParam<fs::path> {
     fs::create_directory_symlink(kCheckout / "scenarios", folder_.path() / "scenarios");
     fs::create_directories(folder_.path() / "tests/sim");
     fs::create_directory_symlink(kCheckout / "tests/sim/logs", folder_.path() / "tests/sim/logs");
+    fs::create_directory_symlink(kCheckout / "tests/sim/traces", folder_.path() / "tests/sim/traces");
   }
 
   void run(const PageFile& file) const { folder_.write(file.name, file.text); }

@@ -173,6 +173,8 @@ TEST(Autopsy, FindsThatRanksWaitForAllMessagesBetweenTwoActions) {
   EXPECT_GT(*autopsy.other_unexplained_ns, 20'000);
   EXPECT_EQ(autopsy.steps[0].replayed_ns, 93'000);
   EXPECT_EQ(autopsy.schedule, "1f1b");
+  EXPECT_THAT(autopsy.scenario, HasSubstr("blocking: batched"));
+  EXPECT_EQ(simulated(autopsy.scenario).makespan_ns, 93'000) << autopsy.scenario;
 }
 
 // --- planted faults
@@ -316,6 +318,10 @@ TEST(Autopsy, IsAMeasuredResultAsJson) {
   EXPECT_EQ(document["steps"][0]["measured_ns"], 93'000);
   EXPECT_EQ(document["waiting"]["batched_unexplained_ns"], 0);
   EXPECT_EQ(document["scenario"], autopsy.scenario);
+  // explain reads the result and gives the same bill.
+  const auto run = caused_run(*result);
+  ASSERT_TRUE(run) << run.error();
+  EXPECT_EQ(bill_of(explained(*run)), bill_of(autopsy.why));
 }
 
 // --- production pipelines
