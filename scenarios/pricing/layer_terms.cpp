@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -151,6 +152,21 @@ HeadWidths head_widths(const Architecture& model) {
           .value = as_double(model.latent->value_dim)};
 }
 
+/// Returns the operations a second that FlashAttention-2 reaches on H100 with the causal mask and heads of
+/// 128 (Shah et al., 2024, figure 5). Devices before Hopper do not reach this rate, and later ones were not
+/// measured.
+double flash_attention_2_rate(double sequence) {
+  static const LogGrid<1> measured(std::map<LogGrid<1>::Point, double>{
+      {{512}, 191e12},
+      {{1024}, 260e12},
+      {{2048}, 298e12},
+      {{4096}, 319e12},
+      {{8192}, 333e12},
+      {{16384}, 335e12},
+  });
+  return measured.at({sequence});
+}
+
 /// The seconds of attention in both passes. With a ring each pass consists of `steps` equal steps.
 struct AttentionSeconds {
   double forward = 0;
@@ -177,14 +193,18 @@ AttentionSeconds attention_seconds(const TermWriter& terms, const LayerKind& kin
                             attention_scores(kind, work.sequence) * heads.share;
   // A step of a ring has s^2 / 2 scores for s of its device's tokens, like causal attention on s tokens. So
   // it runs at the rate of this shorter sequence.
+  const double sequence = as_double(work.sequence) / steps;
   const auto measured =
       terms.kernels().attention_rate({.head_dim = model.latent ? kLatentHeadDim : key_dim,
                                       .heads = heads.heads,
                                       .kv_heads = model.latent ? heads.heads : heads.kv_heads,
                                       .batch = as_double(work.micro_batch_size),
-                                      .sequence = as_double(work.sequence) / steps});
+                                      .sequence = sequence});
   const double peak = work.device.bf16_flops_per_second;
-  const double rate = std::min(peak, measured.value_or(kPlainAttentionEfficiency * peak));
+  const FrameworkTraits traits = traits_of(work.framework);
+  double rate = std::min(peak, measured.value_or(kPlainAttentionEfficiency * peak));
+  if (traits.flash_attention_2) rate = std::min(rate, flash_attention_2_rate(sequence));
+  rate /= traits.attention_factor;
   return {.forward = operations / rate,
           .backward = kBackwardAttentionOperations * operations / (kBackwardAttentionRate * rate),
           .steps = steps};
@@ -447,9 +467,15 @@ void add_norms(TermWriter& terms, const LayerKind& kind) {
   if (kind.has_attention) add_attention_norms(terms);
   // Each part has an add, even if both parts have the same input. An add reads two values and writes one.
   const auto parts = static_cast<int>(kind.parts());
-  const double mask = traits_of(work.framework).mask_bytes;
+  const FrameworkTraits traits = traits_of(work.framework);
+  const double mask = traits.mask_bytes;
   if (parts > 0)
     terms.memory("residual adds", parts * values * (6 + mask), parts * values * (4 + mask), parts);
+  if (traits.separate_bytes > 0) {
+    terms.add({.name = "separate kernels",
+               .kind = TermKind::memory,
+               .backward_input = terms.memory_seconds(traits.separate_bytes * values)});
+  }
 }
 
 /// Adds the collectives of tensor parallelism. They run before and after both parts of a dense layer. In a
@@ -460,22 +486,24 @@ void add_tensor_collectives(TermWriter& terms, const LayerKind& kind) {
   const Parallel& parallel = work.parallel;
   if (parallel.tensor <= 1) return;
   const auto parts = as_double(kind.parts() - (kind.has_experts ? 1 : 0));
-  const double bytes = 2 * work.tokens() * as_double(work.model.hidden);
-  const auto seconds = [&](GroupOperation operation) {
-    return group_seconds(work, terms.kernels(), DeviceGroup::tensor, operation, bytes);
+  const double values = work.tokens() * as_double(work.model.hidden);
+  const auto seconds = [&](GroupOperation operation, double value_bytes) {
+    return group_seconds(work, terms.kernels(), DeviceGroup::tensor, operation, value_bytes * values);
   };
   const double exposed = parallel.tensor_overlap ? 1.0 / parallel.tensor : work.device.collectives;
   if (!parallel.sequence_parallel) {
-    const double reduce_s = parts * exposed * seconds(GroupOperation::all_reduce);
+    const double reduce_s = parts * exposed * seconds(GroupOperation::all_reduce, 2);
     terms.collective("tensor collectives", reduce_s, reduce_s);
     return;
   }
-  const double gather_s = seconds(GroupOperation::all_gather);
-  const double scatter_s = seconds(GroupOperation::reduce_scatter);
+  const FrameworkTraits traits = traits_of(work.framework);
+  const bool in_fp8 = traits.gathers_in_fp8 && work.precision != GemmPrecision::bf16;
+  const double gather_s = seconds(GroupOperation::all_gather, in_fp8 ? 1 : 2);
+  const double scatter_s = seconds(GroupOperation::reduce_scatter, 2);
+  // The second gather is for the weight gradients, if their input is stored in parts on the devices.
+  const double gathers = traits.gathers_inputs_again ? 2 : 1;
   terms.collective("tensor collectives", parts * exposed * (gather_s + scatter_s),
-                   // The second gather is for the weight gradients, because their input is stored in parts on
-                   // the devices.
-                   parts * exposed * (2 * gather_s + scatter_s));
+                   parts * exposed * (gathers * gather_s + scatter_s));
 }
 
 /// Returns true if the backward pass computes the term again. A product's cast has the name of the product
@@ -727,10 +755,13 @@ std::optional<Term> TermWriter::own_products(std::string_view name, double group
 }
 
 void TermWriter::accumulate(std::string_view name, double parameters) {
-  if (!traits_of(work_.framework).fused_attention) return;
+  const FrameworkTraits traits = traits_of(work_.framework);
+  if (!traits.fused_attention) return;
+  const double bytes = traits.gradient_copy_bytes > 0 ? traits.gradient_copy_bytes
+                                                      : kAccumulatePart * 2 * work_.gradient_bytes;
   add({.name = fmt::format("{} accumulation", name),
        .kind = TermKind::accumulate,
-       .backward_weight = memory_seconds(kAccumulatePart * 2 * work_.gradient_bytes * parameters)});
+       .backward_weight = memory_seconds(bytes * parameters)});
 }
 
 void TermWriter::memory(std::string_view name, double forward_bytes, double backward_bytes, int kernels) {

@@ -228,21 +228,40 @@ std::string to_text(const RecomputedLayers& layers);
 /// The software that trains a model. It decides which kernels are fused and what is held in memory.
 enum class Framework : std::uint8_t {
   megatron_te,    // Megatron-LM or NeMo with Transformer Engine: fused attention, loss and dropout
-  torchtitan,     // PyTorch with FSDP: fused attention, and a loss in 32 bits
+  torchtitan,     // PyTorch with FSDP and a compiler, in 2024: FlashAttention-2, and a loss in 32 bits
   megatron_2021,  // Megatron-LM before fused attention: it stores scores and dropout masks
+  llm_foundry,    // PyTorch with FSDP and no compiler, in 2023: attention in Triton, and separate kernels
 };
 template <>
 inline constexpr auto kEnumWords<Framework> =
     std::to_array<EnumWord<Framework>>({{Framework::megatron_te, "megatron-te"},
                                         {Framework::torchtitan, "torchtitan"},
-                                        {Framework::megatron_2021, "megatron-2021"}});
+                                        {Framework::megatron_2021, "megatron-2021"},
+                                        {Framework::llm_foundry, "llm-foundry"}});
 
 /// The properties in which frameworks differ.
 struct FrameworkTraits {
   /// True if attention is one kernel, which stores no scores.
   bool fused_attention = true;
+  /// True if fused attention is FlashAttention-2 or older. It lacks the matrix instructions of Hopper.
+  bool flash_attention_2 = false;
+  /// The time of fused attention, divided by the time of FlashAttention-2 or of the device's table.
+  double attention_factor = 1;
   /// The bytes that dropout masks move for each value of the residual adds, in each pass.
   double mask_bytes = 0;
+  /// The bytes that kernels move in the backward pass of a layer for each value of its input, because they
+  /// are not fused.
+  double separate_bytes = 0;
+  /// The bytes that the framework moves to copy and convert the gradient of each weight. 0 if the kernels of
+  /// products add gradients to their sum.
+  double gradient_copy_bytes = 0;
+  /// True if tensor-parallel layers gather their inputs again for the weight gradients, and do not store
+  /// them.
+  bool gathers_inputs_again = true;
+  /// True if tensor-parallel layers gather values of 8 bits for products of 8 bits.
+  bool gathers_in_fp8 = false;
+  /// True if tensor collectives overlap with products unless the user turns this off.
+  bool overlaps_tensor_collectives = true;
   /// The bytes that the loss moves for each logit.
   double loss_forward_bytes = 6;
   double loss_backward_bytes = 4;

@@ -162,7 +162,6 @@ Parallel parallel_of(RowReader& row) {
   Parallel parallel{.tensor = row.small("tensor"),
                     .context = row.small_or("context", 1),
                     .expert = row.small_or("expert", 1),
-                    .tensor_overlap = row.flag_or("tensor_overlap", true),
                     .data_overlap = row.flag_or("data_overlap", true)};
   // After a fault, degrees may be so large that their product overflows, so no copies are computed.
   if (!row.fault().empty()) return parallel;
@@ -186,6 +185,12 @@ std::optional<std::int32_t> sharding_of(RowReader& row) {
   return std::nullopt;
 }
 
+/// Returns the framework of a row. A row without one has the framework that its source is named after.
+Framework framework_of(RowReader& row) {
+  if (row.has("framework")) return row.choice<Framework>("framework");
+  return enum_of_text<Framework>(row.text("source")).value_or(Framework::megatron_te);
+}
+
 DeviceModel model_of(RowReader& row, const DeviceType& device, const KernelsOf& kernels_of) {
   DeviceModel model;
   model.work.sequence = row.count("sequence");
@@ -197,7 +202,9 @@ DeviceModel model_of(RowReader& row, const DeviceType& device, const KernelsOf& 
   } else {
     row.refuse("recompute", recompute.error());
   }
-  if (row.has("framework")) model.work.framework = row.choice<Framework>("framework");
+  model.work.framework = framework_of(row);
+  model.work.parallel.tensor_overlap =
+      row.flag_or("tensor_overlap", traits_of(model.work.framework).overlaps_tensor_collectives);
   model.work.action_seconds = usual_action_seconds(model.work.framework);
   model.work.gradient_bytes = row.small_or("gradient_bytes", 4);
   if (model.work.gradient_bytes != 2 && model.work.gradient_bytes != 4)
@@ -305,13 +312,37 @@ bool is_same_size(double stated, double own) {
   return std::abs(stated / own - 1) <= kTolerance;
 }
 
-/// Changes the figure of a device that a number with a unit states. Returns false for an unknown unit. Powers
-/// ("500 W") change nothing, because no price depends on them.
+/// Returns the power of a device in its usual server, in watts, as its vendor states it.
+double usual_watts(std::string_view device) {
+  constexpr double kOfHopper = 700;
+  static constexpr auto kWatts = std::to_array<std::pair<std::string_view, double>>(
+      {{"a100-sxm", 400}, {"b200-sxm", 1000}, {"gb200", 1200}, {"b300", 1100}, {"gb300", 1400}});
+  const auto* const found = std::ranges::find(kWatts, device, &std::pair<std::string_view, double>::first);
+  return found == kWatts.end() ? kOfHopper : found->second;
+}
+
+/// Limits the power of a device. Power rises with clock x voltage^2, and the voltage with the clock. So the
+/// clock of products, which run at the limit, falls with the cube root of the power.
+void limit_power(DescribedDevice& device, double watts) {
+  const double usual = usual_watts(device.type.name);
+  if (watts >= usual) return;
+  const double slower = std::cbrt(usual / watts);
+  device.type.sustained *= slower;
+  device.type.sustained_fp8 *= slower;
+  device.type.sustained_fp4 *= slower;
+  device.name += fmt::format(" {:g} W", watts);
+}
+
+/// Changes the figure of a device that a number with a unit states. Returns false for an unknown unit.
 bool set_figure(DescribedDevice& device, double number, std::string_view unit) {
   constexpr double kTera = 1e12;
   constexpr double kGiga = 1e9;
   DeviceType& type = device.type;
-  if (unit == "W") return true;
+  if (unit == "W") {
+    if (number <= 0) return false;
+    limit_power(device, number);
+    return true;
+  }
   if (unit == "TB/s" || unit == "GB/s") {
     type.memory_bytes_per_second = number * (unit == "TB/s" ? kTera : kGiga);
     return true;

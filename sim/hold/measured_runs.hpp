@@ -33,13 +33,14 @@ struct MeasuredRun {
   std::vector<std::string> cells{};  ///< all cells of the row in the file
 };
 
-/// A device with the memory that a text states.
+/// A device with the memory and the power that a text states.
 struct DescribedDevice {
   DeviceType type;
-  std::string name;  ///< the device's name, with its memory if the text states another one than usual
+  std::string name;  ///< the device's name, with memory and power if the text states other ones than usual
 };
-/// Reads a device's name, which figures of its memory may follow: "h100 96 GB 2.4 TB/s", "NVIDIA H100 80GB
-/// HBM3". Other words and powers are ignored. Returns nothing for an unknown device or an unknown unit.
+/// Reads a device's name, which figures of its memory and its power may follow: "h100 96 GB 2.4 TB/s 500 W",
+/// "NVIDIA H100 80GB HBM3". Less power than usual slows matrix products. Other words are ignored. Returns
+/// nothing for an unknown device or an unknown unit.
 std::optional<DescribedDevice> described_device(std::string_view text);
 
 /// Returns the name of a model's file without folder and suffix: "gpt3-175b" for "../models/gpt3-175b.json".

@@ -483,19 +483,36 @@ TEST(MeasuredRunsFile, HasAColumnOfFrameworks) {
   EXPECT_TRUE(work_of(known.runs[2]).parallel.sequence_parallel);
   const MeasuredRuns partly = rows_with("jax").value();
   ASSERT_EQ(partly.left_out.size(), 1);
-  EXPECT_EQ(
-      partly.left_out[0].why,
-      "4: framework: expected one of megatron-te, torchtitan, megatron-2021, which are priced, got \"jax\"");
+  EXPECT_EQ(partly.left_out[0].why,
+            "4: framework: expected one of megatron-te, torchtitan, megatron-2021, llm-foundry, which are "
+            "priced, got "
+            "\"jax\"");
 }
 
-// torchtitan's tables have H100 of 96 GB with slower memory, and its logs name devices as the driver does.
-TEST(MeasuredRunsFile, ADeviceMayStateItsMemory) {
+TEST(MeasuredRunsFile, ASourceMayNameTheFramework) {
+  const auto work_with = [](const std::string& source) {
+    const auto runs = short_runs(source + ",llama-3.1-8b,h100,8,1,1,4096,bf16,3,none,1,1,1f1b,7.5,\n");
+    return std::get<DeviceModel>(runs.value().runs.front().scenario.model).work;
+  };
+  EXPECT_EQ(work_with("torchtitan").framework, Framework::torchtitan);
+  EXPECT_FALSE(work_with("torchtitan").parallel.tensor_overlap) << "asynchronous tensor parallelism is off";
+  EXPECT_EQ(work_with("llm-foundry").framework, Framework::llm_foundry);
+  EXPECT_EQ(work_with("mlperf").framework, Framework::megatron_te);
+  EXPECT_TRUE(work_with("mlperf").parallel.tensor_overlap);
+}
+
+// torchtitan's tables have H100 of 96 GB with slower memory and less power, and its logs name devices as the
+// driver does.
+TEST(MeasuredRunsFile, ADeviceMayStateItsMemoryAndPower) {
   const MeasuredRuns runs =
       short_runs("s,llama-3.1-8b,h100 96 GB 2.4 TB/s 500 W,8,1,1,4096,bf16,3,none,1,1,1f1b,7.5,\n").value();
   const DeviceType& device = std::get<DeviceModel>(runs.runs.front().scenario.model).work.device;
   EXPECT_EQ(device.memory_bytes, std::int64_t{96} << 30);
   EXPECT_EQ(device.memory_bytes_per_second, 2.4e12);
-  EXPECT_EQ(runs.runs.front().device, "h100-sxm 96 GB") << "another site than that of usual H100";
+  EXPECT_NEAR(device.sustained / find_device_type("h100")->sustained, std::cbrt(700.0 / 500), 1e-12);
+  EXPECT_EQ(runs.runs.front().device, "h100-sxm 96 GB 500 W") << "another site than that of usual H100";
+  EXPECT_EQ(described_device("h100 900 W")->type, *find_device_type("h100")) << "no limit";
+  EXPECT_FALSE(described_device("h100 0 W"));
 
   const auto usual = described_device("NVIDIA H100 80GB HBM3");
   ASSERT_TRUE(usual);
