@@ -374,7 +374,7 @@ std::vector<std::string> entries(const std::vector<Action>& actions) {
     std::string text = to_text(actions[i]);
     const std::size_t end = group_end(actions, i);
     if (end > i + 1) {
-      for (++i; i < end; ++i) text += ";" + to_text(actions[i]);
+      for (++i; i < end; ++i) text.append(1, ';').append(to_text(actions[i]));
       --i;
       text = fmt::format("({}){}", text, group_word(actions[i].kind));
     }
