@@ -58,14 +58,14 @@ TEST(ChannelCheck, NaivelyLowered1F1BHangsWhereSendsAndReceivesShareAQueue) {
 }
 
 TEST(ChannelCheck, BlockingSendsHangEverywhere) {
-  EXPECT_THAT(hanging_models(naively_lowered_1f1b(), true),
+  EXPECT_THAT(hanging_models(naively_lowered_1f1b(), Blocking::each),
               testing::ElementsAre("rank", "pair", "direction", "directed", "boundary"));
 }
 
 TEST(ChannelCheck, OurLoweringHangsNowhere) {
   const Program program = *lower(*generate("1f1b", {.stages = 2, .microbatches = 3}));
-  EXPECT_THAT(hanging_models(program, false), testing::IsEmpty());
-  EXPECT_THAT(hanging_models(program, true), testing::IsEmpty());
+  EXPECT_THAT(hanging_models(program, Blocking::none), testing::IsEmpty());
+  EXPECT_THAT(hanging_models(program, Blocking::each), testing::IsEmpty());
 }
 
 TEST(ChannelCheck, TheWeakestSafeChannelOfTheNaiveOneIsADirectionOfItsOwn) {
