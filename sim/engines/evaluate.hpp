@@ -15,7 +15,6 @@
 #include "schedules/check/flat_program.hpp"
 #include "schedules/check/rendezvous_walk.hpp"
 #include "schedules/ir/action.hpp"
-#include "schedules/ir/channel.hpp"
 #include "schedules/ir/program.hpp"
 #include "sim/engines/compile.hpp"
 #include "sim/engines/tape.hpp"

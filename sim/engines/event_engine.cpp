@@ -25,6 +25,7 @@
 #include "schedules/check/queue_followers.hpp"
 #include "schedules/check/rendezvous_walk.hpp"
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/channel.hpp"
 #include "schedules/ir/index.hpp"
 #include "sim/engines/engines.hpp"
 #include "sim/network/flow_network.hpp"

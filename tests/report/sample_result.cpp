@@ -24,6 +24,7 @@
 #include "report/result/sweep_table.hpp"
 #include "report/timeline/timeline.hpp"
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/channel.hpp"
 
 namespace penstock::sample {
 

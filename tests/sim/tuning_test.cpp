@@ -27,6 +27,7 @@
 #include "scenarios/pricing/workload.hpp"
 #include "scenarios/read/document_edits.hpp"
 #include "scenarios/read/load.hpp"
+#include "schedules/ir/channel.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
 #include "sim/choose/configuration.hpp"
