@@ -38,7 +38,6 @@
 #include "scenarios/read/document_edits.hpp"
 #include "scenarios/read/input_hints.hpp"
 #include "scenarios/read/load_architecture.hpp"
-#include "text/nearest_name.hpp"
 #include "text/numbers.hpp"
 #include "topology/device_types.hpp"
 

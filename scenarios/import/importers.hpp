@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "scenarios/import/plan.hpp"
 #include "scenarios/import/settings.hpp"

@@ -11,13 +11,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "scenarios/import/importers.hpp"
 #include "scenarios/import/plan.hpp"
@@ -309,21 +307,26 @@ void take_architecture(Importing& importing) {
   } else if (groups) {
     settings.ignore("num_query_groups", "Megatron-LM reads it only with --group-query-attention");
   }
-  if (const std::string* window = settings.find("window_size")) {
-    // "(1024, 0)": the tokens before and after a query.
-    const auto looks_back =
-        leading_number<std::int64_t>(std::string_view(*window).substr(window->starts_with('(') ? 1 : 0));
-    if (looks_back.value && *looks_back.value > 0) {
-      plan.set("model.window", *looks_back.value);
-      settings.take("window_size", "model.transformer.window");
-    } else {
-      settings.refuse("window_size", "expected tokens before and after, such as (1024, 0)");
-    }
+}
+
+/// Reads "(1024, 0)": the tokens before and after a query that attention sees.
+void take_window(Importing& importing) {
+  Settings& settings = importing.settings;
+  const std::string* window = settings.find("window_size");
+  if (window == nullptr) return;
+  const std::string_view text = *window;
+  const auto looks_back = leading_number<std::int64_t>(text.substr(text.starts_with('(') ? 1 : 0));
+  if (!looks_back.value || *looks_back.value < 1) {
+    settings.refuse("window_size", "expected tokens before and after, such as (1024, 0)");
+    return;
   }
+  importing.plan.set("model.window", *looks_back.value);
+  settings.take("window_size", "model.transformer.window");
 }
 
 void take_model(Importing& importing) {
   take_architecture(importing);
+  take_window(importing);
   take_experts(importing);
   guess_vocabulary(importing);
   pad_vocabulary(importing);

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -285,6 +285,46 @@ constexpr auto kCalculonSettled = std::to_array<SettledRow>({
 
 }  // namespace
 
+namespace {
+
+void take_deepspeed_sharding(Importing& importing) {
+  Settings& settings = importing.settings;
+  Plan& plan = importing.plan;
+  const std::int64_t sharding =
+      settings.number("zero_optimization.stage", "schedule.sharding", 0).value_or(0);
+  if (sharding > 3) {
+    settings.refuse("zero_optimization.stage", "expected 0 to 3");
+  } else if (sharding > 1 && plan.stages > 1) {
+    settings.refuse("zero_optimization.stage",
+                    "DeepSpeed refuses it too: ZeRO-2 and ZeRO-3 do not go with a pipeline");
+  }
+  plan.set("schedule.sharding", sharding);
+  plan.set("parallel.distributed_optimizer", sharding > 0 ? "true" : "false");
+  const std::string* overlap = settings.find("zero_optimization.overlap_comm");
+  if (overlap == nullptr) return;
+  plan.set("parallel.data_overlap", is_off_value(*overlap) ? "false" : "true");
+  settings.take("zero_optimization.overlap_comm", "parallel.data_overlap");
+}
+
+void take_deepspeed_pipeline(Importing& importing) {
+  Settings& settings = importing.settings;
+  Plan& plan = importing.plan;
+  const auto interval = settings.number("pipeline.activation_checkpoint_interval", "training.recompute", 0);
+  if (interval && *interval > 0) {
+    plan.recomputes_fully = true;
+    plan.set("training.recompute", *interval == 1 ? "full" : fmt::format("{{uniform: {}}}", *interval));
+  }
+  const auto rule = settings.word("pipeline.partition", "schedule.layer_split");
+  if (rule == "uniform") {
+    plan.layer_split = "even";
+    if (const auto layers = importing.layers()) cut_nearly_evenly(plan, *layers);
+  } else if (rule && *rule != "best") {
+    settings.ignore("pipeline.partition", "layers are cut as the scenario's schedule.layer_split says");
+  }
+}
+
+}  // namespace
+
 void import_deepspeed(Importing& importing) {
   Settings& settings = importing.settings;
   Plan& plan = importing.plan;
@@ -295,42 +335,14 @@ void import_deepspeed(Importing& importing) {
       plan.tensor = *tensor;
   }
   take_deepspeed_batch(importing);
-  const std::int64_t sharding =
-      settings.number("zero_optimization.stage", "schedule.sharding", 0).value_or(0);
-  if (sharding > 1 && plan.stages > 1) {
-    settings.refuse("zero_optimization.stage",
-                    "DeepSpeed refuses it too: ZeRO-2 and ZeRO-3 do not go with a pipeline");
-  } else if (sharding <= 3) {
-    plan.set("schedule.sharding", sharding);
-    plan.set("parallel.distributed_optimizer", sharding > 0 ? "true" : "false");
-  } else {
-    settings.refuse("zero_optimization.stage", "expected 0 to 3");
-  }
-  const std::string* overlap = settings.find("zero_optimization.overlap_comm");
-  if (overlap != nullptr) {
-    plan.set("parallel.data_overlap", is_off_value(*overlap) ? "false" : "true");
-    settings.take("zero_optimization.overlap_comm", "parallel.data_overlap");
-  }
-  const auto interval = settings.number("pipeline.activation_checkpoint_interval", "training.recompute", 0);
-  if (interval && *interval > 0) {
-    plan.recomputes_fully = true;
-    plan.set("training.recompute", *interval == 1 ? "full" : fmt::format("{{uniform: {}}}", *interval));
-  }
-  if (const auto rule = settings.word("pipeline.partition", "schedule.layer_split")) {
-    if (*rule == "uniform" || *rule == "best") {
-      if (*rule == "uniform") plan.layer_split = "even";
-    } else {
-      settings.ignore("pipeline.partition", "layers are cut as the scenario's schedule.layer_split says");
-    }
-  }
+  take_deepspeed_sharding(importing);
+  take_deepspeed_pipeline(importing);
   const bool bf16 = settings.is_on("bf16.enabled", "training.precision") ||
                     settings.is_on("bfloat16.enabled", "training.precision");
   const bool fp16 =
       settings.is_on("fp16.enabled", "training.precision: bf16, whose sizes and rates are the same");
   if (bf16 || fp16) plan.set("training.precision", "bf16");
   plan.schedule = "1f1b";
-  const auto layers = importing.layers();
-  if (layers && plan.stages > 1 && plan.layer_split == "even") cut_nearly_evenly(plan, *layers);
   settings.settle(kDeepSpeedSettled);
 }
 
@@ -380,31 +392,29 @@ void import_nanotron(Importing& importing) {
   settings.settle(kNanotronSettled);
 }
 
-void import_simumax(Importing& importing) {
+namespace {
+
+void take_simumax_model(Importing& importing) {
   Settings& settings = importing.settings;
   Plan& plan = importing.plan;
-  plan.tensor = settings.number("tp_size", "parallel.tensor").value_or(1);
-  plan.stages = settings.number("pp_size", "schedule.stages").value_or(1);
-  plan.chunks = settings.number("interleaving_size", "schedule.virtual_stages").value_or(1);
-  if (plan.stages == 1) plan.chunks = 1;
-  if (const auto context = settings.number("cp_size", "parallel.context")) plan.context = *context;
-  plan.devices = settings.number("world_size", "cluster.nodes");
-  plan.micro_batch_size = settings.number("micro_batch_size", "training.micro_batch_size");
-  plan.microbatches = settings.number("micro_batch_num", "schedule.microbatches");
   copy_rows(importing, kSimumaxCopied);
-  if (!importing.has_model) {
-    const auto experts = settings.number("expert_num", "model.transformer.experts");
-    if (experts && *experts > 1) {
-      plan.set("model.experts", *experts);
-      if (plan.find("model.experts_per_token") == nullptr) plan.set("model.experts_per_token", "2");
-    } else {
-      for (const std::string_view key :
-           {"model.experts_per_token", "model.expert_feed_forward", "model.dense_layers"})
-        plan.remove(key);
-    }
-    if (plan.find("model.hidden") != nullptr)
-      plan.set("model.gated", settings.is_on("use_swiglu", "model.transformer.gated") ? "true" : "false");
+  if (importing.has_model) return;
+  const auto experts = settings.number("expert_num", "model.transformer.experts");
+  if (experts && *experts > 1) {
+    plan.set("model.experts", *experts);
+    if (plan.find("model.experts_per_token") == nullptr) plan.set("model.experts_per_token", "2");
+  } else {
+    for (const std::string_view key :
+         {"model.experts_per_token", "model.expert_feed_forward", "model.dense_layers"})
+      plan.remove(key);
   }
+  if (plan.find("model.hidden") != nullptr)
+    plan.set("model.gated", settings.is_on("use_swiglu", "model.transformer.gated") ? "true" : "false");
+}
+
+void take_simumax_parallelism(Importing& importing) {
+  Settings& settings = importing.settings;
+  Plan& plan = importing.plan;
   const std::string* sequence = settings.find("enable_sequence_parallel");
   const bool is_whole = sequence != nullptr && is_off_value(*sequence);
   settings.take("enable_sequence_parallel", "parallel.sequence_parallel");
@@ -418,50 +428,71 @@ void import_simumax(Importing& importing) {
   const std::int64_t sharding = settings.number("zero_state", "schedule.sharding", 0).value_or(0);
   plan.set("parallel.distributed_optimizer", sharding > 0 ? "true" : "false");
   if (sharding > 1) plan.set("schedule.sharding", sharding);
+}
+
+void cut_simumax_layers(Importing& importing) {
+  Settings& settings = importing.settings;
+  Plan& plan = importing.plan;
   const auto first = settings.number("num_layers_in_first_pipeline_stage", "schedule.layer_split");
   const auto last = settings.number("num_layers_in_last_pipeline_stage", "schedule.layer_split");
-  if (const auto layers = importing.layers()) {
-    if (!first && !last) {
-      cut_nearly_evenly(plan, *layers);
-    } else {
-      const std::int64_t others = plan.stages - (first ? 1 : 0) - (last ? 1 : 0);
-      const std::int64_t rest = *layers - first.value_or(0) - last.value_or(0);
-      if (plan.chunks > 1 || (others == 0 ? rest != 0 : rest % others != 0)) {
-        plan.refusals.push_back(fmt::format("{} layers do not divide into {} stages", rest, others));
-      } else {
-        for (std::int64_t stage = 0; stage < plan.stages; ++stage) {
-          const bool is_last = stage + 1 == plan.stages;
-          plan.layers.push_back(stage == 0 && first ? *first : is_last && last ? *last : rest / others);
-        }
-        plan.layer_split = list_yaml(plan.layers);
-      }
-    }
+  const auto layers = importing.layers();
+  if (!layers) return;
+  if (!first && !last) return cut_nearly_evenly(plan, *layers);
+  const std::int64_t others = plan.stages - (first ? 1 : 0) - (last ? 1 : 0);
+  const std::int64_t rest = *layers - first.value_or(0) - last.value_or(0);
+  if (plan.chunks > 1 || (others == 0 ? rest != 0 : rest % others != 0)) {
+    plan.refusals.push_back(fmt::format("{} layers do not divide into {} stages", rest, others));
+    return;
   }
-  const bool recomputes = settings.is_on("enable_recompute", "training.recompute");
+  plan.layers.assign(static_cast<std::size_t>(plan.stages), others == 0 ? 0 : rest / others);
+  if (first) plan.layers.front() = *first;
+  if (last) plan.layers.back() = *last;
+  plan.layer_split = list_yaml(plan.layers);
+}
+
+void take_simumax_recomputation(Importing& importing) {
+  Settings& settings = importing.settings;
+  Plan& plan = importing.plan;
+  if (!settings.is_on("enable_recompute", "training.recompute")) {
+    constexpr auto kOff = std::to_array<SettledRow>(
+        {{"attn_recompute mla_rms_recompute mlp_recompute mlp_rms_recompute recompute_* megatron_recompute*",
+          Fate::ignored, "enable_recompute is off"}});
+    settings.settle(kOff);
+    return;
+  }
   const std::string granularity = settings.word("recompute_granularity", "training.recompute").value_or("");
   const auto count = settings.number("recompute_layer_num", "training.recompute", 0);
-  if (recomputes && granularity == "full_block") {
+  if (granularity == "full_block") {
     plan.recomputes_fully = true;
     plan.set("training.recompute", count && *count > 0 ? fmt::format("{{full: {}}}", *count) : "full");
-  } else if (recomputes && granularity == "sdp_only") {
+  } else if (granularity == "sdp_only") {
     plan.set("training.recompute", "selective");
-  } else if (recomputes && !granularity.empty()) {
+  } else if (!granularity.empty()) {
     settings.refuse("recompute_granularity",
                     "full_block and sdp_only have a price; state training.recompute");
-  } else {
-    settings.ignore("recompute_granularity", "enable_recompute is off");
-    settings.ignore("recompute_layer_num", "enable_recompute is off");
-    if (!recomputes) {
-      constexpr auto kOff =
-          std::to_array<SettledRow>({{"attn_recompute mla_rms_recompute mlp_recompute mlp_rms_recompute "
-                                      "recompute_* megatron_recompute*",
-                                      Fate::ignored, "enable_recompute is off"}});
-      settings.settle(kOff);
-    }
   }
-  settings.word("dtype", "training.precision");
-  plan.set("training.precision", settings.is_on("fp8", "training.precision") ? "fp8" : "bf16");
+}
+
+}  // namespace
+
+void import_simumax(Importing& importing) {
+  Settings& settings = importing.settings;
+  Plan& plan = importing.plan;
+  plan.tensor = settings.number("tp_size", "parallel.tensor").value_or(1);
+  plan.stages = settings.number("pp_size", "schedule.stages").value_or(1);
+  plan.chunks = settings.number("interleaving_size", "schedule.virtual_stages").value_or(1);
+  if (plan.stages == 1) plan.chunks = 1;
   plan.schedule = plan.chunks > 1 ? "interleaved" : "1f1b";
+  plan.context = settings.number("cp_size", "parallel.context").value_or(1);
+  plan.devices = settings.number("world_size", "cluster.nodes");
+  plan.micro_batch_size = settings.number("micro_batch_size", "training.micro_batch_size");
+  plan.microbatches = settings.number("micro_batch_num", "schedule.microbatches");
+  take_simumax_model(importing);
+  take_simumax_parallelism(importing);
+  cut_simumax_layers(importing);
+  take_simumax_recomputation(importing);
+  settings.take("dtype", "training.precision");
+  plan.set("training.precision", settings.is_on("fp8", "training.precision") ? "fp8" : "bf16");
   settings.settle(kSimumaxSettled);
 }
 

@@ -193,26 +193,32 @@ bool Settings::is_on(std::string_view name, std::string_view target) {
   return !is_off;
 }
 
+namespace {
+
+/// Returns true if one of the names of a row means the key. A name that ends in * is the beginning of a key.
+bool names_key(const SettledRow& row, std::string_view plain) {
+  for (std::string_view rest = row.names; !rest.empty();) {
+    const std::string_view name = rest.substr(0, rest.find(' '));
+    rest.remove_prefix(std::min(name.size() + 1, rest.size()));
+    const bool is_beginning = name.ends_with('*');
+    const std::string wanted = plain_name(is_beginning ? name.substr(0, name.size() - 1) : name);
+    if (!name.empty() && (is_beginning ? plain.starts_with(wanted) : plain == wanted)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 void Settings::settle(std::span<const SettledRow> rows) {
-  const auto settle_entry = [&](Entry& entry) {
-    for (const SettledRow& row : rows) {
-      for (std::string_view rest = row.names; !rest.empty();) {
-        const std::string_view name = rest.substr(0, rest.find(' '));
-        rest.remove_prefix(std::min(name.size() + 1, rest.size()));
-        if (name.empty()) continue;
-        const bool is_prefix = name.ends_with('*');
-        const std::string plain = plain_name(is_prefix ? name.substr(0, name.size() - 1) : name);
-        if (is_prefix ? !entry.plain.starts_with(plain) : entry.plain != plain) continue;
-        const bool is_off = row.fate == Fate::refused && is_off_value(entry.key.value);
-        entry.key.fate = is_off ? Fate::ignored : row.fate;
-        entry.key.text = is_off ? std::string_view("switched off") : row.reason;
-        entry.is_settled = true;
-        return;
-      }
-    }
-  };
   for (Entry& entry : entries_) {
-    if (!entry.is_settled) settle_entry(entry);
+    if (entry.is_settled) continue;
+    const auto row =
+        std::ranges::find_if(rows, [&](const SettledRow& each) { return names_key(each, entry.plain); });
+    if (row == rows.end()) continue;
+    const bool is_off = row->fate == Fate::refused && is_off_value(entry.key.value);
+    entry.key.fate = is_off ? Fate::ignored : row->fate;
+    entry.key.text = is_off ? std::string_view("switched off") : row->reason;
+    entry.is_settled = true;
   }
 }
 

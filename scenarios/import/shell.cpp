@@ -11,7 +11,6 @@
 #include "scenarios/import/shell.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <cstddef>
 #include <cstdint>
@@ -63,31 +62,41 @@ class StatementReader {
     if (c == '\n') ++line_;
     if (c == '\\' && next() == '\r' && next(2) == '\n') ++at_;
     if (c == '\\' && quote_ != '\'') return step_escape();
-    if (quote_ != '\0') {
-      if (c == quote_) quote_ = '\0';
-      return keep(c);
-    }
-    if (c == '\'' || c == '"') {
-      quote_ = c;
-      return keep(c);
-    }
-    const bool begins_word = current_.empty() || is_blank(current_.back()) || current_.back() == '(';
-    if (c == '#' && begins_word) {
+    if (quote_ != '\0' || c == '\'' || c == '"') return step_quote(c);
+    if (c == '#' && begins_word()) {
       while (at_ < text_.size() && text_[at_] != '\n') ++at_;
       return;
     }
-    if (c == '(' || c == '{') depth_ += c == '(' || (!current_.empty() && current_.back() == '$') ? 1 : 0;
-    if (c == '{' && !current_.empty() && current_.back() == '$') braces_.push_back(depth_);
-    if (c == ')' && depth_ > 0) --depth_;
-    if (c == '}' && !braces_.empty() && braces_.back() == depth_) {
-      braces_.pop_back();
-      --depth_;
-    }
+    count_depth(c);
     if ((c == '\n' || c == ';') && depth_ == 0) {
       ++at_;
       return end_statement();
     }
     keep(c == '\n' ? ' ' : c);
+  }
+
+  bool begins_word() const { return current_.empty() || is_blank(current_.back()) || current_.back() == '('; }
+
+  /// Reads a quote, or a character inside of quotes.
+  void step_quote(char c) {
+    if (quote_ == '\0') {
+      quote_ = c;
+    } else if (c == quote_) {
+      quote_ = '\0';
+    }
+    keep(c);
+  }
+
+  /// Counts open parentheses, and the braces of ${...}.
+  void count_depth(char c) {
+    const bool follows_dollar = current_.ends_with('$');
+    if (c == '(' || (c == '{' && follows_dollar)) ++depth_;
+    if (c == '{' && follows_dollar) braces_.push_back(depth_);
+    if (c == ')' && depth_ > 0) --depth_;
+    if (c == '}' && !braces_.empty() && braces_.back() == depth_) {
+      braces_.pop_back();
+      --depth_;
+    }
   }
 
   /// Reads a backslash. At the end of a line it continues the line.
@@ -276,6 +285,21 @@ class ShellRun {
     if (condition != Truth::no && branch.has_run != Truth::yes) branch.has_run = condition;
   }
 
+  /// Enters a loop or a `case`. Its body may run, so that what it sets is unknown.
+  bool begin_loop(std::string& text) {
+    for (const std::string_view loop : {"for", "while", "until", "case", "select"}) {
+      if (!takes_word(text, loop)) continue;
+      note(fmt::format("{} is not evaluated, so variables that it sets have no value", loop));
+      branches_.push_back({.runs = running() == Truth::no ? Truth::no : Truth::unknown,
+                           .has_run = Truth::yes,
+                           .condition = {},
+                           .line = line_});
+      if (loop == "for") set_unknown(text.substr(0, text.find(' ')));
+      return true;
+    }
+    return false;
+  }
+
   void run(std::string text) {
     if (text == "fi" || text == "done" || text == "esac") {
       if (!branches_.empty()) branches_.pop_back();
@@ -288,16 +312,7 @@ class ShellRun {
       if (!text.empty()) run(std::move(text));
       return;
     }
-    for (const std::string_view loop : {"for", "while", "until", "case", "select"}) {
-      if (!takes_word(text, loop)) continue;
-      note(fmt::format("{} is not evaluated, so variables that it sets have no value", loop));
-      branches_.push_back({.runs = running() == Truth::no ? Truth::no : Truth::unknown,
-                           .has_run = Truth::yes,
-                           .condition = {},
-                           .line = line_});
-      if (loop == "for") set_unknown(text.substr(0, text.find(' ')));
-      return;
-    }
+    if (begin_loop(text)) return;
     if (takes_word(text, "then") || takes_word(text, "do") || takes_word(text, "{")) {
       if (!text.empty()) run(std::move(text));
       return;
@@ -620,32 +635,29 @@ class ShellRun {
     return {unknown_text(name)};
   }
 
+  /// Returns the text between `at + 2` and the closing parenthesis or brace, and moves `at` behind it.
+  static std::string_view enclosed(std::string_view word, std::size_t& at, char opening, char closing) {
+    const std::size_t begin = at + 2;
+    int depth = 0;
+    for (++at; at < word.size(); ++at) {
+      if (word[at] == opening) ++depth;
+      if (word[at] == closing && --depth == 0) break;
+    }
+    const std::string_view inside = word.substr(std::min(begin, word.size()), at - std::min(begin, at));
+    at = std::min(at + 1, word.size());
+    return inside;
+  }
+
   /// Reads $NAME, ${...}, $(...) or $((...)) at word[at], and moves `at` behind it.
   Words dollar_values(std::string_view word, std::size_t& at) {
     const char opening = word[at + 1];
     if (opening == '(') {
-      const std::size_t begin = at;
-      int depth = 0;
-      for (++at; at < word.size(); ++at) {
-        if (word[at] == '(') ++depth;
-        if (word[at] == ')' && --depth == 0) break;
-      }
-      at = std::min(at + 1, word.size());
-      const std::string_view inside = word.substr(begin + 2, at - begin - 3);
-      if (!inside.starts_with('(')) return {unknown_text(fmt::format("({})", inside))};
+      const std::string_view inside = enclosed(word, at, '(', ')');
+      const bool is_sum = inside.size() > 1 && inside.starts_with('(');
+      if (!is_sum) return {unknown_text(fmt::format("({})", inside))};
       return {computed(inside.substr(1, inside.size() - 2))};
     }
-    if (opening == '{') {
-      const std::size_t begin = at + 2;
-      int depth = 0;
-      for (++at; at < word.size(); ++at) {
-        if (word[at] == '{') ++depth;
-        if (word[at] == '}' && --depth == 0) break;
-      }
-      const std::string_view inside = word.substr(begin, at - begin);
-      at = std::min(at + 1, word.size());
-      return braced_values(inside);
-    }
+    if (opening == '{') return braced_values(enclosed(word, at, '{', '}'));
     std::size_t end = at + 1;
     if (std::isdigit(static_cast<unsigned char>(opening)) != 0 || opening == '@' || opening == '*') {
       ++end;

@@ -14,12 +14,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "scenarios/architecture/architecture.hpp"
 #include "scenarios/import/settings.hpp"
 #include "scenarios/import/shell.hpp"
 #include "scenarios/model/model.hpp"
 #include "scenarios/pricing/layer_split.hpp"
+#include "scenarios/pricing/workload.hpp"
 #include "scenarios/read/load.hpp"
 #include "scenarios/read/scenario.hpp"
+#include "schedules/ir/shape.hpp"
 
 namespace penstock {
 namespace {
@@ -210,6 +213,15 @@ TEST(MegatronImport, RefusesWhatWouldBeWrongWithoutIt) {
   EXPECT_THAT(fate_of(imported(ignoring), "--cpu-offloading"), HasSubstr("ignored: left out by --ignore"));
 }
 
+TEST(MegatronImport, TakesTheVocabularyOfAKnownTokenizerAndPadsIt) {
+  const std::string flags =
+      "--num-layers 8 --hidden-size 1024 --num-attention-heads 16 --seq-length 1024 --micro-batch-size 1 "
+      "--global-batch-size 8 --tensor-model-parallel-size 2 --bf16 ";
+  EXPECT_EQ(work_of(priced(request_of(flags + "--merge-file merges.txt"), 8)).model.vocabulary, 50432);
+  EXPECT_EQ(work_of(priced(request_of(flags + "--tokenizer-type Llama2Tokenizer"), 8)).model.vocabulary,
+            32000);
+}
+
 TEST(MegatronImport, AsksForNumbersThatDoNotFit) {
   ImportRequest request = request_of(
       "--num-layers 8 --pipeline-model-parallel-size 4 --micro-batch-size 1 --global-batch-size 8");
@@ -244,6 +256,16 @@ TEST(Shell, TakesTheBranchThatRuns) {
       "S=70b\nif [ $S = 8b ]; then L=32; elif [ $S = 70b ] && [ -z \"$UNSET\" ]; then L=80; else L=1; fi\n"
       "[ -n \"$UNSET\" ] && L=2\ntrain.py --num-layers $L\n");
   EXPECT_THAT(command.words, ElementsAre("train.py", "--num-layers", "80"));
+}
+
+TEST(Shell, ReadsTheResourcesOfABatchSystem) {
+  const Imported result = imported(request_of(
+      "#!/bin/bash\n#SBATCH -p luna -t 00:30:00 --nodes=4 --ntasks-per-node=8\n"
+      "options=\" \\\n  --num-layers 8 \\\n  --pipeline-model-parallel-size 4 \\\n  --micro-batch-size 1 "
+      "--global-batch-size 32 --fp16 \"\nsrun -l sh -c \"python pretrain_gpt.py $@ ${options}\"\n"));
+  EXPECT_THAT(result.yaml, HasSubstr("data_parallel: 8"));
+  EXPECT_EQ(fate_of(result, "#SBATCH --nodes"), "taken: cluster.nodes");
+  EXPECT_EQ(fate_of(result, "#SBATCH -p"), "ignored: concerns the batch system");
 }
 
 // --- torchtitan -------------------------------------------------------------------------------------------
@@ -354,6 +376,21 @@ modules:
   EXPECT_EQ(std::get<DeviceModel>(scenario.model).copies, 4);
   EXPECT_EQ(work_of(scenario).model.hidden, 4096);
   EXPECT_EQ(work_of(scenario).recompute, LayerRecompute::none);
+}
+
+TEST(PrimusImport, ReadsTorchtitansNamesAndListsItsOwnKeys) {
+  const Imported result = imported(request_of(R"(modules:
+  pre_trainer:
+    framework: torchtitan
+    model: llama3.1_70B.yaml
+    overrides:
+      training: {local_batch_size: 4, seq_len: 8192}
+      activation_checkpoint: {mode: full}
+)"));
+  EXPECT_EQ(result.importer, "torchtitan's settings");
+  EXPECT_EQ(fate_of(result, "modules.pre_trainer.model"), "taken: model.transformer");
+  EXPECT_EQ(fate_of(result, "modules.pre_trainer.overrides.training.local_batch_size"),
+            "taken: training.micro_batch_size");
 }
 
 TEST(BridgeImport, KnowsRecipesByTheirNames) {
