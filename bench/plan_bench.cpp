@@ -184,6 +184,23 @@ void timed(benchmark::State& state) {
 }
 BENCHMARK(timed)->Name("tune/timed")->Unit(benchmark::kMicrosecond);
 
+/// In each iteration, computes the peak of each candidate. `times_step_times` is the time of the peaks
+/// divided by the time of all step times.
+void measured(benchmark::State& state) {
+  const Candidates of = candidates();
+  ConfigurationPrices prices(of.request);
+  ProgramLibrary programs(of.request);
+  const auto program = programs.program(of.space.front()).value();
+  std::vector<PricedConfiguration> priced;
+  priced.reserve(of.space.size());
+  for (const Configuration& one : of.space) priced.push_back(prices.of(one, **programs.outline(one)));
+  for (auto _ : state) benchmark::DoNotOptimize(peak_bytes(*program, priced));
+  state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(of.space.size()));
+  const double peaks = mean_seconds(20, [&] { return peak_bytes(*program, priced); });
+  state.counters["times_step_times"] = peaks / mean_seconds(20, [&] { return step_times(*program, priced); });
+}
+BENCHMARK(measured)->Name("tune/peaks")->Unit(benchmark::kMicrosecond);
+
 }  // namespace
 
 }  // namespace penstock

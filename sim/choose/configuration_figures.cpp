@@ -247,10 +247,9 @@ std::vector<Bytes> peak_bytes(const TunedProgram& tuned, std::span<const PricedC
     for (const std::size_t one : different) {
       set(experiment, priced[one]);
       const TapeCosts costs = tape_costs(tuned.turns.tape, experiment);
-      const auto peak = tuned.is_lowered
-                            ? std::nullopt
-                            : highest_tape_peak(tuned.program, priced[one].costs, tuned.turns, costs);
-      peaks[one] = peak ? *peak : simulated_peak(tuned, priced[one]);
+      const auto of_ranks =
+          tuned.is_lowered ? std::nullopt : tape_peaks(tuned.program, priced[one].costs, tuned.turns, costs);
+      peaks[one] = of_ranks ? std::ranges::max(*of_ranks) : simulated_peak(tuned, priced[one]);
     }
   });
 }

@@ -14,8 +14,8 @@
 // buffer of a message that takes no time, and the transient bytes of an action that takes no time. An example
 // is an action of a stage without layers.
 //
-// If the caller wants only the highest peak, bounds from message_bounds.cpp exclude most ranks. memory.cpp
-// handles all other programs. Tests: tests/sim/turn_run_test.cpp.
+// phase_peaks.cpp is faster, but cannot order changes at one instant. memory.cpp handles all other programs.
+// Tests: tests/sim/turn_run_test.cpp.
 
 #include "sim/memory/peaks.hpp"
 
@@ -76,24 +76,21 @@ struct TransferStreams {
 };
 
 /// Collects the changes in one pass over the instructions. Each instruction adds changes to the streams of
-/// its rank, and of the sender and the receiver of its message. Changes of ranks that are not wanted are
-/// omitted.
+/// its rank, and of the sender and the receiver of its message.
 class TapeChanges {
  public:
   TapeChanges(const Program& program, const CostTable& costs, const TurnTape& turns,
-              const std::vector<InstructionTimes>& times, const std::vector<bool>& wanted)
+              const std::vector<InstructionTimes>& times)
       : program_(program),
         tape_(turns.tape),
-        wanted_(wanted),
         times_(times),
         holdings_(costs),
         ways_(program),
         ranks_(program.ranks.size()) {
     for (const EdgeCost& edge : costs.edges)
       bytes_of_way_.insert(bytes_of_way_.end(), {edge.activation, edge.gradient});
-    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
-      if (wanted_[rank]) ranks_[rank].streams.front().reserve(3 * program.ranks[rank].size());
-    }
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
+      ranks_[rank].streams.front().reserve(3 * program.ranks[rank].size());
     std::map<std::pair<std::int32_t, std::int32_t>, TransferStreams> of_pair;
     for (const TransferClass& transfer : tape_.transfers) {
       bytes_of_transfer_.push_back(transfer_bytes(costs, ways_.edges(), transfer.send));
@@ -106,7 +103,7 @@ class TapeChanges {
     }
   }
 
-  /// Returns the changes of each wanted rank, or nothing if ListHoldings does not support some action.
+  /// Returns the changes of each rank, or nothing if ListHoldings does not support some action.
   std::optional<std::vector<RankChanges>> all() && {
     const bool known = std::visit([this](const auto& code) { return follow(code); }, tape_.code);
     return known ? std::optional(std::move(ranks_)) : std::nullopt;
@@ -115,7 +112,7 @@ class TapeChanges {
  private:
   std::size_t add_stream(std::int32_t rank) {
     ChangeStream& stream = ranks_[index(rank)].streams.emplace_back();
-    if (wanted_[index(rank)]) stream.reserve(program_.ranks[index(rank)].size() / 2);
+    stream.reserve(program_.ranks[index(rank)].size() / 2);
     return ranks_[index(rank)].streams.size() - 1;
   }
 
@@ -123,9 +120,7 @@ class TapeChanges {
   bool follow(const Code& code) {
     for (std::size_t i = 0; i < code.size(); ++i) {
       const Origin& origin = tape_.origins[i];
-      if (origin.position != -1 && wanted_[code[i].a] &&
-          !compute(static_cast<std::int32_t>(code[i].a), times_[i]))
-        return false;
+      if (origin.position != -1 && !compute(static_cast<std::int32_t>(code[i].a), times_[i])) return false;
       if (origin.message != -1) send(index(tape_.links[code[i].link].transfer), times_[i]);
     }
     return true;
@@ -176,29 +171,22 @@ class TapeChanges {
   void send(std::size_t transfer, const InstructionTimes& at) {
     const Bytes bytes = bytes_of_transfer_[transfer];
     const TransferStreams& streams = streams_of_transfer_[transfer];
-    const std::size_t sender = index(tape_.transfers[transfer].from_rank);
-    const std::size_t receiver = index(tape_.transfers[transfer].to_rank);
-    RankChanges& from = ranks_[sender];
-    RankChanges& to = ranks_[receiver];
+    RankChanges& from = ranks_[index(tape_.transfers[transfer].from_rank)];
+    RankChanges& to = ranks_[index(tape_.transfers[transfer].to_rank)];
     // SENDs and RECVs have positions even if they carry no bytes, as in the lowered list.
     ++from.places;
     ++to.places;
     if (bytes == 0) return;
-    if (wanted_[sender]) {
-      const bool takes_time = at.arrival_ns > at.end_ns;
-      from.streams.front().push_back({.time_ns = at.end_ns, .place = from.places, .bytes = bytes});
-      from.streams[streams.arrivals].push_back(
-          {.time_ns = at.arrival_ns, .place = takes_time ? 0 : from.places, .bytes = -bytes});
-    }
-    if (wanted_[receiver]) {
-      to.streams[streams.receives].push_back(
-          {.time_ns = at.message_start_ns, .place = to.places, .bytes = bytes});
-    }
+    const bool takes_time = at.arrival_ns > at.end_ns;
+    from.streams.front().push_back({.time_ns = at.end_ns, .place = from.places, .bytes = bytes});
+    from.streams[streams.arrivals].push_back(
+        {.time_ns = at.arrival_ns, .place = takes_time ? 0 : from.places, .bytes = -bytes});
+    to.streams[streams.receives].push_back(
+        {.time_ns = at.message_start_ns, .place = to.places, .bytes = bytes});
   }
 
   const Program& program_;
   const Tape& tape_;
-  const std::vector<bool>& wanted_;  // index: rank
   const std::vector<InstructionTimes>& times_;
   ListHoldings holdings_;
   ActionWays ways_;
@@ -250,50 +238,6 @@ Bytes peak_of(std::span<ChangeStream> streams, Bytes held) {
   return peak;
 }
 
-/// Returns the peaks of the wanted ranks, and 0 for all others. Returns nothing if ListHoldings does not
-/// support some action.
-std::optional<std::vector<Bytes>> peaks_of(const Program& program, const CostTable& costs,
-                                           const TurnTape& turns, const std::vector<InstructionTimes>& times,
-                                           const std::vector<bool>& wanted) {
-  auto changes = TapeChanges(program, costs, turns, times, wanted).all();
-  if (!changes) return std::nullopt;
-  std::vector<Bytes> peaks = held_at_start(program, costs);
-  for (std::size_t rank = 0; rank < peaks.size(); ++rank)
-    peaks[rank] = wanted[rank] ? peak_of((*changes)[rank].streams, peaks[rank]) : 0;
-  return peaks;
-}
-
-/// A lower and an upper bound of a rank's peak.
-struct PeakBounds {
-  Bytes least = 0;
-  Bytes most = 0;
-};
-
-/// Returns bounds of each rank's peak. They are computed from the rank's list and the upper bound of its
-/// message buffers (`messages`). Returns nothing if ListHoldings does not support some action.
-std::optional<std::vector<PeakBounds>> peak_bounds(const Program& program, const CostTable& costs,
-                                                   std::span<const Bytes> messages) {
-  ListHoldings holdings(costs);
-  const std::vector<Bytes> at_start = held_at_start(program, costs);
-  std::vector<PeakBounds> bounds;
-  for (std::size_t rank = 0; rank < program.ranks.size(); ++rank) {
-    Bytes held = at_start[rank];
-    PeakBounds& of_rank = bounds.emplace_back(PeakBounds{.least = held, .most = held});
-    for (const Action& action : program.ranks[rank]) {
-      const std::optional<ActionHolding> holding = holdings.next(action);
-      if (!holding) return std::nullopt;
-      held += holding->charged;
-      const Bytes now = held + holding->transient;
-      of_rank.most = std::max(of_rank.most, now);
-      // An action that takes no time releases before it charges, so the rank may never hold this sum.
-      if (takes_time(costs.stages[index(action.stage)])) of_rank.least = std::max(of_rank.least, now);
-      held -= holding->released;
-    }
-    of_rank.most += messages[rank];
-  }
-  return bounds;
-}
-
 /// Returns true if only the two amounts that the head of this file names may be charged and released at one
 /// instant. This is true if all actions take time. Otherwise, the last stage and all messages must take time.
 /// Any other stage may take no time, if its STEPs take time and it recomputes nothing.
@@ -322,24 +266,15 @@ bool tells_instants(const Program& program, const CostTable& costs, const TurnTa
 
 std::optional<std::vector<Bytes>> tape_peaks(const Program& program, const CostTable& costs,
                                              const TurnTape& turns, const TapeCosts& priced) {
-  if (!tells_instants(program, costs, turns, priced)) return std::nullopt;
-  return peaks_of(program, costs, turns, instruction_times(turns.tape, priced),
-                  std::vector<bool>(program.ranks.size(), true));
-}
-
-std::optional<Bytes> highest_tape_peak(const Program& program, const CostTable& costs, const TurnTape& turns,
-                                       const TapeCosts& priced) {
+  if (auto peaks = phase_peaks(program, costs, turns, priced)) return peaks;
   if (!tells_instants(program, costs, turns, priced)) return std::nullopt;
   const std::vector<InstructionTimes> times = instruction_times(turns.tape, priced);
-  const auto bounds = peak_bounds(program, costs, most_of_messages(program, costs, turns, times));
-  if (!bounds) return std::nullopt;
-  // Some rank holds at least `least` bytes, so a rank with a smaller upper bound cannot have the highest
-  // peak.
-  const Bytes least = std::ranges::max(*bounds, {}, &PeakBounds::least).least;
-  std::vector<bool> wanted;
-  for (const PeakBounds& of_rank : *bounds) wanted.push_back(of_rank.most >= least);
-  const auto peaks = peaks_of(program, costs, turns, times, wanted);
-  return peaks ? std::optional(std::ranges::max(*peaks)) : std::nullopt;
+  auto changes = TapeChanges(program, costs, turns, times).all();
+  if (!changes) return std::nullopt;
+  std::vector<Bytes> peaks = held_at_start(program, costs);
+  for (std::size_t rank = 0; rank < peaks.size(); ++rank)
+    peaks[rank] = peak_of((*changes)[rank].streams, peaks[rank]);
+  return peaks;
 }
 
 }  // namespace penstock

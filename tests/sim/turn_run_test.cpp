@@ -30,12 +30,14 @@
 #include "sim/engines/engines.hpp"
 #include "sim/engines/evaluate.hpp"
 #include "sim/engines/tape.hpp"
+#include "sim/memory/peaks.hpp"
 #include "sim/runs/endless_stream.hpp"
 #include "sim/runs/plan_run.hpp"
 #include "sim/runs/runs_without_lists.hpp"
 #include "sim/runs/simulate.hpp"
 #include "tests/schedules/shapes.hpp"
 #include "tests/sim/experiments.hpp"
+#include "topology/cluster.hpp"
 
 namespace penstock {
 namespace {
@@ -360,6 +362,37 @@ TEST(RowRun, SaysWhatTheRunOfItsProgramSaysOnEveryGenerator) {
     }
   }
   EXPECT_GT(compared, 1500);
+}
+
+// In a phase of one rank, a message may arrive before or after a transfer to the rank starts. Random costs
+// give both orders.
+TEST(PhasePeaks, AreThePeaksOfStoredRunsForRandomCosts) {
+  int compared = 0;
+  for (const ScheduleInfo& schedule : schedule_table()) {
+    for (std::uint32_t seed = 1; seed <= 40; ++seed) {
+      const auto program = generate(
+          schedule.name, {.stages = 4, .microbatches = 8, .virtual_stages = chunks_to_try(schedule)});
+      ASSERT_TRUE(program) << program.error();
+      const ChannelModel model = kChannelModels[seed % kChannelModels.size()];
+      SCOPED_TRACE(testing::Message() << schedule.name << " seed " << seed << " " << to_text(model));
+      const auto turns = compile_turns(*program, {.model = model});
+      if (!turns || turns->has_collectives) continue;
+      const CostTable costs = uneven_costs(*program, seed);
+      const Cluster links = uniform_links(program->rank_count(), 1e9 / seed, 7);
+      Experiment experiment = experiment_of(lower(*program).value(), costs, links);
+      experiment.channels = {.model = model};
+      const auto peaks = phase_peaks(*program, costs, *turns, tape_costs(turns->tape, experiment));
+      if (!peaks) continue;
+      SimulateOptions options = kRun;
+      options.engine = Engine::critical_path;  // the tape treats no links as shared
+      const Result stored = simulate(experiment, options).value();
+      for (std::size_t rank = 0; rank < peaks->size(); ++rank)
+        EXPECT_EQ((*peaks)[rank], stored.ranks[rank].memory.peak_bytes) << rank;
+      ASSERT_FALSE(HasFailure());
+      ++compared;
+    }
+  }
+  EXPECT_GT(compared, 150);
 }
 
 TEST(RowRun, KnowsRecomputationAndBarriers) {
