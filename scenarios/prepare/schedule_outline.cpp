@@ -128,6 +128,7 @@ ScheduleOutline outline_of(const Program& program) {
     outline.splits_backward |=
         std::ranges::find(list, ActionKind::backward_weight, &Action::kind) != list.end();
     outline.overlaps_pairs |= std::ranges::any_of(list, &Action::overlaps_next);
+    outline.recomputes |= std::ranges::find(list, ActionKind::recompute, &Action::kind) != list.end();
   }
   for (std::size_t rank = 0; rank < program.ranks.size(); ++rank) {
     outline.ranks[rank].moments = fullest_moments(outline.ranks[rank].stages, program.ranks[rank]);
@@ -147,27 +148,59 @@ ScheduleOutline outline_of_whole(ScheduleOutline outline, std::int64_t microbatc
   return outline;
 }
 
-// Weights and optimizer state are always present. The other bytes are the maximum over the outlined moments
-// for these costs.
-Bytes least_peak_bytes(const CostTable& costs, const RankOutline& rank) {
+namespace {
+
+/// Returns the bytes that the rank stores from start to end.
+Bytes constant_bytes(const CostTable& costs, const RankOutline& rank) {
+  Bytes constant = 0;
+  for (const std::int32_t stage : rank.stages)
+    constant += costs.stages[index(stage)].weights + costs.stages[index(stage)].optimizer_state;
+  return constant;
+}
+
+/// Returns the other bytes that the rank stores at a moment, without messages.
+Bytes bytes_at(const CostTable& costs, const RankOutline& rank, const HeldMoment& moment) {
   const auto cost = [&](std::size_t stage) -> const StageCost& {
     return costs.stages[index(rank.stages[stage])];
   };
-  Bytes constant = 0;
-  for (std::size_t stage = 0; stage < rank.stages.size(); ++stage)
-    constant += cost(stage).weights + cost(stage).optimizer_state;
+  Bytes held = transient_bytes(cost(index(moment.running)), moment.kind);
+  for (std::size_t stage = 0; stage < rank.stages.size(); ++stage) {
+    held += moment.live[stage] * cost(stage).kept;
+    // A microbatch between I and W holds the recomputed bytes in place of those that I has released.
+    held += moment.waiting[stage] * (cost(stage).recomputed - cost(stage).released_by_input);
+    if (moment.gradients[stage]) held += cost(stage).gradients;
+  }
+  return held;
+}
+
+/// Returns the bytes of the message that the action has received from another rank. A separate R may receive
+/// the gradient instead of the B or I after it, so gradients count only in programs without R.
+Bytes received_bytes(const CostTable& costs, const ScheduleOutline& outline, std::int32_t stage,
+                     ActionKind kind) {
+  const std::vector<std::int32_t>& ranks = outline.rank_of_stage;
+  const auto crosses = [&](std::size_t from) { return ranks[from] != ranks[from + 1]; };
+  const std::size_t own = index(stage);
+  if (kind == ActionKind::forward) return own > 0 && crosses(own - 1) ? costs.edges[own - 1].activation : 0;
+  const bool takes_gradient = kind == ActionKind::backward || kind == ActionKind::backward_input;
+  const bool is_received = takes_gradient && !outline.recomputes && own + 1 < ranks.size() && crosses(own);
+  return is_received ? costs.edges[own].gradient : 0;
+}
+
+}  // namespace
+
+Bytes least_peak_bytes(const CostTable& costs, const RankOutline& rank) {
+  Bytes most = 0;
+  for (const HeldMoment& moment : rank.moments) most = std::max(most, bytes_at(costs, rank, moment));
+  return constant_bytes(costs, rank) + most;
+}
+
+Bytes least_peak_bytes(const CostTable& costs, const ScheduleOutline& outline, const RankOutline& rank) {
   Bytes most = 0;
   for (const HeldMoment& moment : rank.moments) {
-    Bytes held = transient_bytes(cost(index(moment.running)), moment.kind);
-    for (std::size_t stage = 0; stage < rank.stages.size(); ++stage) {
-      held += moment.live[stage] * cost(stage).kept;
-      // A microbatch between I and W holds the recomputed bytes in place of those that I has released.
-      held += moment.waiting[stage] * (cost(stage).recomputed - cost(stage).released_by_input);
-      if (moment.gradients[stage]) held += cost(stage).gradients;
-    }
-    most = std::max(most, held);
+    const std::int32_t stage = rank.stages[index(moment.running)];
+    most = std::max(most, bytes_at(costs, rank, moment) + received_bytes(costs, outline, stage, moment.kind));
   }
-  return constant + most;
+  return constant_bytes(costs, rank) + most;
 }
 
 // Puts the actions of all ranks into one order, in which each action follows its inputs. One pass over this

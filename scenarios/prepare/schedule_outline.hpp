@@ -37,6 +37,7 @@ struct ScheduleOutline {
   std::vector<std::int32_t> rank_of_stage;
   bool splits_backward = false;
   bool overlaps_pairs = false;  ///< true if some F and B are an overlapped pair
+  bool recomputes = false;      ///< true if some R is an action of its own
   std::vector<RankOutline> ranks{};
   std::int32_t units = 0;  ///< the number of microbatches or slices of the outlined program
 };
@@ -52,6 +53,11 @@ ScheduleOutline outline_of_whole(ScheduleOutline outline, std::int64_t microbatc
 /// Returns a lower bound on the peak bytes of a rank. It is the largest number of bytes at any outlined
 /// moment, without messages.
 Bytes least_peak_bytes(const CostTable& costs, const RankOutline& rank);
+
+/// Like the other least_peak_bytes(), but also counts the message that the running action has received. The
+/// rank stores it until the action ends. The stages must form a chain, and `rank` must be a rank of the
+/// outline.
+Bytes least_peak_bytes(const CostTable& costs, const ScheduleOutline& outline, const RankOutline& rank);
 
 /// Returns a number of microbatches that is enough for the fullest moments of a schedule with `stages` ranks.
 /// The result is at most `microbatches`.

@@ -162,7 +162,8 @@ std::vector<std::int64_t> ConfigurationPrices::cut_of(const Configuration& confi
 
 std::optional<LowerBounds> ConfigurationPrices::quick_bounds(const Configuration& configuration,
                                                              const ScheduleOutline& outline) {
-  constexpr double kFarBelow = kMostUnits / 1024;
+  // Prices also have messages, launches and STEP, for which this factor leaves room.
+  constexpr double kFarBelow = kMostUnits / 32;
   set_choices(work_, configuration);
   const PartSums& sums = parts_of(configuration, outline);
   const PartCost& all = sums.before.back();
@@ -234,8 +235,8 @@ PricedConfiguration ConfigurationPrices::of(const Configuration& configuration,
 //     stage 1      F0                              B7
 //     stage 2         |--- M (F + B) of the rank --|             s = 2, M = 8
 //
-// The lower bound of the memory is the number of bytes that a rank holds at one of its fullest moments,
-// without message buffers. Tests: tests/sim/tuning_test.cpp.
+// The lower bound of the memory is the number of bytes that a rank holds at one of its fullest moments. Of
+// the messages, it counts only the input of the running action. Tests: tests/sim/tuning_test.cpp.
 
 namespace {
 
@@ -302,7 +303,7 @@ LowerBounds lower_bounds(const PricedConfiguration& priced, const ScheduleOutlin
   LowerBounds bounds;
   for (const RankOutline& rank : outline.ranks) {
     bounds.step_ns = std::max(bounds.step_ns, step_bound(priced, outline, rank, travel, microbatches));
-    bounds.peak_bytes = std::max(bounds.peak_bytes, least_peak_bytes(priced.costs, rank));
+    bounds.peak_bytes = std::max(bounds.peak_bytes, least_peak_bytes(priced.costs, outline, rank));
   }
   return bounds;
 }

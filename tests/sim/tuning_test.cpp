@@ -28,6 +28,7 @@
 #include "scenarios/read/document_edits.hpp"
 #include "scenarios/read/load.hpp"
 #include "schedules/ir/channel.hpp"
+#include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
 #include "sim/choose/configuration.hpp"
@@ -101,6 +102,17 @@ TEST(Tuning, BoundsAreNeverAboveTheTruth) {
       EXPECT_TRUE(!is_tight || bounds.step_ns == step_ns);
     }
   }
+}
+
+TEST(Tuning, TheBoundOfMemoryCountsTheInputOfTheRunningAction) {
+  // rank 0   0F0 0F1 0B0 0F2 0B1 ...     0B0 runs with two activations and the gradient from stage 1
+  // rank 1   1F0 1B0 1F1 1B1 ...         1F0 runs with one activation and the output of stage 0
+  const ScheduleOutline outline = outline_of(*generate("1f1b", {.stages = 2, .microbatches = 4}));
+  const CostTable costs{.stages = {{.kept = 10}, {.kept = 10}}, .edges = {{.activation = 3, .gradient = 2}}};
+  EXPECT_EQ(least_peak_bytes(costs, outline.ranks[0]), 20);
+  EXPECT_EQ(least_peak_bytes(costs, outline, outline.ranks[0]), 20 + 2);
+  EXPECT_EQ(least_peak_bytes(costs, outline.ranks[1]), 10);
+  EXPECT_EQ(least_peak_bytes(costs, outline, outline.ranks[1]), 10 + 3);
 }
 
 // Quick bounds are sums over layers. They must hold for every division of the layers that a price may choose.
