@@ -20,10 +20,10 @@ set(text_rooms .)
 set(topology_rooms .)
 set(schedules_rooms ir text check passes search rules)
 set(report_rooms print timeline result why compare pages)
-set(scenarios_rooms host architecture pricing model partition read prepare)
+set(scenarios_rooms host architecture pricing model partition read import prepare)
 set(sim_rooms network engines memory runs why hold choose risk published autopsy)
 set(backend_rooms executor threads process calibration torch cuda nccl cuda/torch)
-set(cli_rooms . commands)
+set(cli_rooms . commands measured)
 set(bench_rooms . timing gpu peers)
 
 # The one header through which rooms to the left of its own may reach it.

@@ -117,6 +117,7 @@ forbid_room(backend/torch backend/cuda/stream.hpp)
 forbid_room(backend/cuda backend/nccl/session.hpp)
 forbid_room(backend/cuda backend/cuda/torch/cuda_network.hpp)
 forbid_room(cli cli/commands/sweep_summary.hpp)
+forbid_room(cli/commands cli/measured/runs_command.hpp)
 
 plant(schedules topology/cluster.hpp)
 expect("${path}: sources of schedules/ lie in one of its rooms")

@@ -13,7 +13,7 @@
 
 #include <gtest/gtest.h>
 
-#include "cli/commands/reproduce_command.hpp"
+#include "cli/measured/reproduce_command.hpp"
 #include "schedules/ir/shape.hpp"
 #include "sim/published/reproduce.hpp"
 #include "tests/cli/transcript.hpp"

@@ -1,6 +1,6 @@
 // Tests the answer of `penstock reproduce`: the published figure, the prediction, the error and the verdict.
 
-#include "cli/commands/reproduce_command.hpp"
+#include "cli/measured/reproduce_command.hpp"
 
 #include <cstddef>
 #include <string>

@@ -5,7 +5,7 @@
 //     group     rows  mean |error|  mean error   worst
 //     MLPerf       8        1.02 %     -0.31 %  +2.20 %
 
-#include "cli/commands/runs_command.hpp"
+#include "cli/measured/runs_command.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -26,7 +26,7 @@
 #include <tl/expected.hpp>
 
 #include "cli/commands/commands.hpp"
-#include "cli/commands/runs_explained.hpp"
+#include "cli/measured/runs_explained.hpp"
 #include "cli/flags.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"

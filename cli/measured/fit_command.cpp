@@ -18,7 +18,7 @@
 #include <tl/expected.hpp>
 
 #include "cli/commands/commands.hpp"
-#include "cli/commands/runs_command.hpp"
+#include "cli/measured/runs_command.hpp"
 #include "cli/flags.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"

@@ -11,7 +11,7 @@
 // The class is part of the table of figures and does not depend on the prediction. A test checks that docs/
 // contains the Markdown form.
 
-#include "cli/commands/reproduce_command.hpp"
+#include "cli/measured/reproduce_command.hpp"
 
 #include <algorithm>
 #include <cmath>

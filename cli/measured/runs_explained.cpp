@@ -4,7 +4,7 @@
 //     run     measured s  predicted s    error   from s    to s     products    attention  ..     bubble
 //     a           5.6841       5.5120  -3.03 %   5.4010  5.9020  3.214 x1.05  0.731 x1.22  ..  0.51 x1.34
 
-#include "cli/commands/runs_explained.hpp"
+#include "cli/measured/runs_explained.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -17,7 +17,7 @@
 #include "backend/calibration/calibration_text.hpp"
 #include "backend/executor/measured_run.hpp"
 #include "backend/executor/module_family.hpp"
-#include "cli/commands/calibrate_logs.hpp"
+#include "cli/measured/calibrate_logs.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/extensions.hpp"
 #include "cli/flags.hpp"

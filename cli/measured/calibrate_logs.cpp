@@ -4,7 +4,7 @@
 //
 // The rows are written as a file for `penstock runs`, and the constants as parts of a scenario.
 
-#include "cli/commands/calibrate_logs.hpp"
+#include "cli/measured/calibrate_logs.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -24,7 +24,7 @@
 #include <nlohmann/json.hpp>
 #include <tl/expected.hpp>
 
-#include "cli/commands/runs_command.hpp"
+#include "cli/measured/runs_command.hpp"
 #include "cli/flags.hpp"
 #include "cli/input.hpp"
 #include "cli/outcome.hpp"
