@@ -59,6 +59,8 @@ struct Record {
   /// The use of the GPU of each rank, from traces of a profiler.
   std::vector<std::pair<std::int64_t, GpuWindow>> windows;
   std::vector<RankDump> posts;  ///< from the flight recorder
+  std::vector<RankTrace> traces;
+  std::vector<NamedText> primus;
 };
 
 void append(RecordedRows& all, RecordedRows more) {
@@ -67,47 +69,64 @@ void append(RecordedRows& all, RecordedRows more) {
   all.notes.insert(all.notes.end(), more.notes.begin(), more.notes.end());
 }
 
-/// Reads all files. The content of a file says which form it has.
+/// Reads a file. Its content says which form it has.
+tl::expected<void, std::string> read_file(const std::string& file, Record& record) {
+  auto text = read_trace_file(file, file);
+  if (!text) return tl::unexpected(text.error());
+  if (is_kineto(*text)) {
+    auto trace = read_kineto(*text, file);
+    if (!trace) return tl::unexpected(trace.error());
+    record.traces.push_back(*std::move(trace));
+    return {};
+  }
+  const bool is_table = has_suffix(file, ".csv") || has_suffix(file, ".csv.gz");
+  if (!is_table && text->size() > kLargestDump) {
+    return tl::unexpected(
+        fmt::format("{}: expected a dump of at most 128 MiB, got {} bytes", file, text->size()));
+  }
+  if (!is_table && is_flight_recorder(*text)) {
+    auto dump = read_flight_recorder(*text, file);
+    if (!dump) return tl::unexpected(dump.error());
+    record.posts.push_back(*std::move(dump));
+  } else if (!is_table && is_primus(*text)) {
+    record.primus.push_back({file, *std::move(text)});
+  } else {
+    auto read = read_events(*text, file);
+    if (!read) return tl::unexpected(read.error());
+    append(record.actions, *std::move(read));
+  }
+  return {};
+}
+
+/// Adds the actions of all traces.
+tl::expected<void, std::string> join_traces(Record& record) {
+  for (const RankTrace& trace : record.traces) {
+    if (trace.gpu) record.windows.emplace_back(trace.rank, *trace.gpu);
+  }
+  auto joined = joined_traces(std::move(record.traces));
+  // A trace of one rank may show nothing but how its GPU was used.
+  if (!joined && record.windows.empty()) return tl::unexpected(joined.error());
+  if (joined) append(record.actions, *std::move(joined));
+  for (const auto& [rank, window] : record.windows) record.actions.notes.push_back(gpu_text(rank, window));
+  return {};
+}
+
+/// Reads all files.
 tl::expected<Record, UserError> recorded_files(const std::vector<std::string>& files) {
   Record record;
-  std::vector<RankTrace> traces;
-  std::vector<NamedText> dumps;
   for (const std::string& file : files) {
-    auto text = read_trace_file(file, file);
-    if (!text) return bad_input(text.error());
-    if (is_kineto(*text)) {
-      auto trace = read_kineto(*text, file);
-      if (!trace) return bad_input(trace.error());
-      if (trace->gpu) record.windows.emplace_back(trace->rank, *trace->gpu);
-      traces.push_back(*std::move(trace));
-    } else if (!has_suffix(file, ".csv") && !has_suffix(file, ".csv.gz") && text->size() > kLargestDump) {
-      return bad_input(
-          fmt::format("{}: expected a dump of at most 128 MiB, got {} bytes", file, text->size()));
-    } else if (is_flight_recorder(*text)) {
-      auto dump = read_flight_recorder(*text, file);
-      if (!dump) return bad_input(dump.error());
-      record.posts.push_back(*std::move(dump));
-    } else if (is_primus(*text)) {
-      dumps.push_back({file, *std::move(text)});
-    } else {
-      auto read = read_events(*text, file);
-      if (!read) return bad_input(read.error());
-      append(record.actions, *std::move(read));
-    }
+    if (auto read = read_file(file, record); !read) return bad_input(read.error());
     if (record.actions.rows.size() > kMostRecorded)
       return bad_input(fmt::format("expected at most {} recorded actions, got more", kMostRecorded));
   }
-  if (!dumps.empty()) {
-    auto read = read_primus(dumps);
+  if (!record.primus.empty()) {
+    auto read = read_primus(record.primus);
     if (!read) return bad_input(read.error());
     append(record.actions, *std::move(read));
   }
-  if (traces.empty()) return record;
-  auto joined = joined_traces(std::move(traces));
-  // A trace of one rank may show nothing but how its GPU was used.
-  if (!joined && record.windows.empty()) return bad_input(joined.error());
-  if (joined) append(record.actions, *std::move(joined));
-  for (const auto& [rank, window] : record.windows) record.actions.notes.push_back(gpu_text(rank, window));
+  if (!record.traces.empty()) {
+    if (auto joined = join_traces(record); !joined) return bad_input(joined.error());
+  }
   return record;
 }
 
@@ -170,6 +189,8 @@ tl::expected<std::string, UserError> scenario_with_lists(const Autopsy& autopsy,
 
 /// Finds out why a pipeline hangs, and prints it.
 Outcome run_hang(const AutopsyFlags& flags, const Record& record) {
+  if (auto known = check_output_files(flags.output.files, {".json", ".txt"}, {}); !known)
+    return tl::unexpected(known.error());
   if (flags.meant.schedule.empty())
     return bad_input("the dumps name no actions: give --schedule and --num-microbatches, or a file of lists");
   std::optional<Program> program;
@@ -179,10 +200,9 @@ Outcome run_hang(const AutopsyFlags& flags, const Record& record) {
     program = std::move(meant->program);
   } else {
     InputFlags input = flags.meant;
-    if (!input.num_microbatches)
-      return bad_input(
-          "the dumps do not say how many microbatches a step has: give "
-          "--num-microbatches");
+    if (!input.num_microbatches) {
+      return bad_input("the dumps do not say how many microbatches a step has: give --num-microbatches");
+    }
     if (!input.pp_size) input.pp_size = ranks_of_dumps(record.posts);
     auto scenario = scenario_of(input, {});
     if (!scenario) return tl::unexpected(scenario.error());
@@ -206,6 +226,7 @@ Outcome run_hang(const AutopsyFlags& flags, const Record& record) {
 
 Outcome run_autopsy(const AutopsyFlags& flags) {
   std::vector<FileArgument> inputs;
+  inputs.reserve(flags.files.size());
   for (const std::string& file : flags.files) inputs.push_back({"the input", file});
   if (auto known = check_output_files(flags.output.files,
                                       {".yaml", ".yml", ".json", ".csv", ".psched", ".txt"}, inputs);

@@ -143,13 +143,45 @@ class LoweredSteps {
   std::array<std::optional<Program>, 2> lowered_;
 };
 
-/// All steps in both readings. A reading that contradicts a step is absent.
+/// All steps in both readings. A reading that contradicts a step has fewer runs than there are steps.
 struct ReadSteps {
   std::vector<RecordedRun> ahead;
   std::vector<RecordedRun> batched;
-  bool is_ahead_possible = true;
-  bool is_batched_possible = true;
+  std::vector<Program> lists;  // compute lists by step
 };
+
+tl::expected<ReadSteps, std::string> read_steps(const Recording& recording, LoweredSteps& lowered) {
+  ReadSteps read;
+  for (const RecordedStep& step : recording.steps) {
+    if (auto lists_read = lowered.read(step); !lists_read) return tl::unexpected(lists_read.error());
+    if (auto run = recorded_run(step, lowered.lowered(Waiting::ahead), Waiting::ahead))
+      read.ahead.push_back(*std::move(run));
+    if (auto run = recorded_run(step, lowered.lowered(Waiting::batched), Waiting::batched))
+      read.batched.push_back(*std::move(run));
+    read.lists.push_back(lowered.compute_lists());
+  }
+  const std::size_t steps = recording.steps.size();
+  if (read.ahead.size() < steps && read.batched.size() < steps)
+    return tl::unexpected(std::string("the recorded lists hang, so they cannot be those of a run"));
+  return read;
+}
+
+/// Compares each copy in each step with the program that was meant.
+std::vector<StepVerdict> compared_steps(const Recording& recording,
+                                        const std::optional<MeantProgram>& meant) {
+  std::vector<StepVerdict> verdicts;
+  for (const RecordedStep& step : recording.steps) {
+    for (std::int32_t copy = 0; copy < recording.copies; ++copy) {
+      StepVerdict verdict{.step = step.number, .copy = recording.names[index(copy)].copy};
+      if (meant) {
+        verdict.differences = differences_of(recording, step, copy, meant->program);
+        verdict.as_meant = verdict.differences.empty();
+      }
+      verdicts.push_back(std::move(verdict));
+    }
+  }
+  return verdicts;
+}
 
 Ns sum_of_unexplained(const std::vector<RecordedRun>& runs) {
   return std::accumulate(runs.begin(), runs.end(), Ns{0},
@@ -239,44 +271,20 @@ tl::expected<Autopsy, std::string> autopsy_of(Recording recording, std::string n
                                       schedule->program.rank_count(), schedule->name,
                                       recording.ranks_of_copy()));
   }
-  for (const RecordedStep& step : recording.steps) {
-    for (std::int32_t copy = 0; copy < recording.copies; ++copy) {
-      StepVerdict verdict{.step = step.number, .copy = recording.names[index(copy)].copy};
-      if (schedule) {
-        verdict.differences = differences_of(recording, step, copy, schedule->program);
-        verdict.as_meant = verdict.differences.empty();
-      }
-      autopsy.steps.push_back(std::move(verdict));
-    }
-  }
+  autopsy.steps = compared_steps(recording, schedule);
   if (!schedule || !autopsy.as_meant()) schedule = recognised_schedule(recording);
   if (schedule) autopsy.schedule = schedule->name;
 
-  ReadSteps read;
   LoweredSteps lowered(recording, schedule ? job_program(recording, *schedule) : std::nullopt);
-  std::vector<Program> lists;
-  for (const RecordedStep& step : recording.steps) {
-    if (auto lists_read = lowered.read(step); !lists_read) return tl::unexpected(lists_read.error());
-    if (auto run = recorded_run(step, lowered.lowered(Waiting::ahead), Waiting::ahead)) {
-      read.ahead.push_back(*std::move(run));
-    } else {
-      read.is_ahead_possible = false;
-    }
-    if (auto run = recorded_run(step, lowered.lowered(Waiting::batched), Waiting::batched)) {
-      read.batched.push_back(*std::move(run));
-    } else {
-      read.is_batched_possible = false;
-    }
-    lists.push_back(lowered.compute_lists());
-  }
-  if (!read.is_ahead_possible && !read.is_batched_possible)
-    return tl::unexpected(std::string("the recorded lists hang, so they cannot be those of a run"));
-  const Ns ahead = sum_of_unexplained(read.ahead);
-  const Ns batched = sum_of_unexplained(read.batched);
-  const bool is_batched = read.is_batched_possible && (!read.is_ahead_possible || batched < ahead);
+  auto read = read_steps(recording, lowered);
+  if (!read) return tl::unexpected(read.error());
+  const std::size_t steps = recording.steps.size();
+  const bool is_batched =
+      read->batched.size() == steps &&
+      (read->ahead.size() < steps || sum_of_unexplained(read->batched) < sum_of_unexplained(read->ahead));
   autopsy.waiting = is_batched ? Waiting::batched : Waiting::ahead;
-  std::vector<RecordedRun>& runs = is_batched ? read.batched : read.ahead;
-  const std::vector<RecordedRun>& others = is_batched ? read.ahead : read.batched;
+  const std::vector<RecordedRun>& runs = is_batched ? read->batched : read->ahead;
+  const std::vector<RecordedRun>& others = is_batched ? read->ahead : read->batched;
   const std::size_t explained_step = median_step(runs);
   const RecordedRun& run = runs[explained_step];
   autopsy.unexplained_ns = run.unexplained_ns;
@@ -286,7 +294,7 @@ tl::expected<Autopsy, std::string> autopsy_of(Recording recording, std::string n
     add_replays(autopsy.steps, recording, recording.steps[i], runs[i], i * index(recording.copies));
   autopsy.slowdown = slowdown_of(recording, runs);
   autopsy.explained_step = recording.steps[explained_step].number;
-  autopsy.program = lists[explained_step];
+  autopsy.program = read->lists[explained_step];
   autopsy.why = explained(run.caused, {.samples = options.samples});
   autopsy.why.name = autopsy.name;
   autopsy.blame = blame_of(recording, runs, explained_step, options.samples);

@@ -2,18 +2,15 @@
 // and diff read it, and has the keys of the autopsy behind those of the result. Tests:
 // tests/sim/autopsy_test.cpp.
 
-#include <cstddef>
 #include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include "report/print/text_sink.hpp"
 #include "report/result/result_json.hpp"
 #include "report/why/explanation.hpp"
-#include "schedules/ir/action.hpp"
 #include "sim/autopsy/autopsy.hpp"
 #include "sim/autopsy/recorded_run.hpp"
 

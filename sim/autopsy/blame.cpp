@@ -28,7 +28,6 @@
 #include "sim/autopsy/recording.hpp"
 #include "sim/why/account.hpp"
 #include "sim/why/cause_graph.hpp"
-#include "sim/why/chains.hpp"
 #include "sim/why/explain.hpp"
 
 namespace penstock {
@@ -100,9 +99,10 @@ void add_parts(const RecordedRun& run, std::size_t step, std::int32_t samples,
       if (cost.added_ns[i] != 0)
         parts[place_of_cost(caused, node, causes[i], step)] += weight * static_cast<double>(cost.added_ns[i]);
     }
-    if (caused.costs.lag[node] != 0 && caused.graph.ranks[node] >= 0)
+    if (caused.costs.lag[node] != 0 && caused.graph.ranks[node] >= 0) {
       parts[place_of_cost(caused, node, IdleCause::launch, step)] +=
           weight * static_cast<double>(caused.costs.lag[node]);
+    }
   }
 }
 
@@ -210,6 +210,7 @@ std::vector<Blame> blame_of(const Recording& recording, const std::vector<Record
   std::ranges::stable_sort(ordered, std::ranges::greater{}, &std::pair<double, Place>::first);
   if (ordered.size() > kMostBlamed) ordered.resize(kMostBlamed);
   std::vector<Blame> blame;
+  blame.reserve(ordered.size());
   for (const auto& [part, place] : ordered)
     blame.push_back(blame_at(recording, runs, explained, place, part));
   return blame;

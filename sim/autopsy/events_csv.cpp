@@ -103,9 +103,10 @@ class EventReader {
     if (!end) return Fault(end.error());
     read.start_ns = *start;
     read.end_ns = end_ ? *end : *start + *end;
-    if (read.end_ns < read.start_ns)
+    if (read.end_ns < read.start_ns) {
       return Fault(fmt::format("expected an end that is not before the start, got {} before {}",
                                format_duration(read.end_ns), format_duration(read.start_ns)));
+    }
     return read;
   }
 
@@ -129,12 +130,14 @@ class EventReader {
                                actions ? "" : fmt::format(": {}", shown_name(actions.error().message))));
     }
     for (std::size_t i = 0; i < actions->size(); ++i) {
-      if (i + 1 < actions->size() && !(*actions)[i].overlaps_next)
+      if (i + 1 < actions->size() && !(*actions)[i].overlaps_next) {
         return Fault(
             fmt::format("expected one action in a row, got \"{}\"", shown_name(text.substr(0, 100))));
-      if ((*actions)[i].microbatch >= kMostNumber)
+      }
+      if ((*actions)[i].microbatch >= kMostNumber) {
         return Fault(
             fmt::format("expected a microbatch below {}, got {}", kMostNumber, (*actions)[i].microbatch));
+      }
     }
     return *std::move(actions);
   }

@@ -165,9 +165,10 @@ tl::expected<RankDump, std::string> read_flight_recorder(std::string_view text, 
   RankDump dump;
   const std::int64_t stated = integer_at(*document, "rank", -1);
   const auto rank = stated >= 0 ? std::optional(stated) : rank_in_name(file);
-  if (!rank)
+  if (!rank) {
     return tl::unexpected(
         fmt::format("{}: expected a file name such as dump_rank_3.json, got another", file));
+  }
   dump.rank = *rank;
   DumpReader(*document, dump).read();
   return dump;

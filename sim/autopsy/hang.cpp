@@ -249,9 +249,10 @@ class HangFinder {
     while (first > own.first && listed(rank, first - 1).is_send == listed(rank, place).is_send &&
            listed(rank, first - 1).peer == listed(rank, place).peer)
       --first;
-    if (first < place)
+    if (first < place) {
       why += fmt::format(" (or one of the messages before it, from {} on, which look alike)",
                          to_text(action_at(rank, first)));
+    }
     return HangVerdict{.kind = HangKind::order,
                        .rank = self,
                        .action = action,
@@ -483,9 +484,10 @@ std::int64_t ranks_of_dumps(const std::vector<RankDump>& dumps) {
 
 tl::expected<std::optional<HangVerdict>, std::string> find_recorded_hang(const std::vector<RankDump>& dumps,
                                                                          const Program& lowered) {
-  if (dumps.size() > lowered.ranks.size())
+  if (dumps.size() > lowered.ranks.size()) {
     return tl::unexpected(fmt::format("expected at most {} dumps, one for each rank, got {}",
                                       lowered.ranks.size(), dumps.size()));
+  }
   if (auto verdict = HangFinder(dumps, lowered).find()) return verdict;
   return missing_collective(dumps);
 }

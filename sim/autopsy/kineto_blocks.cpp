@@ -22,9 +22,9 @@
 #include <tl/expected.hpp>
 
 #include "schedules/ir/action.hpp"
+#include "sim/autopsy/events_csv.hpp"
 #include "sim/autopsy/kineto.hpp"
 #include "sim/autopsy/kineto_events.hpp"
-#include "sim/autopsy/recording.hpp"
 
 namespace penstock {
 namespace {
@@ -161,9 +161,10 @@ tl::expected<RecordedRows, std::string> joined_traces(std::vector<RankTrace> tra
   // The first stage has all its forward passes before its last backward pass, so it drains once a step.
   std::size_t microbatches = 0;
   for (const auto& [rank, passes] : ranks) microbatches = std::max(microbatches, passes.first_drain);
-  if (microbatches == 0)
+  if (microbatches == 0) {
     return tl::unexpected(
         std::string("expected forward and backward passes, or ranges such as PP:0F0, got none"));
+  }
   std::ranges::sort(ranks, {}, [](const auto& one) { return one.first; });
   for (std::size_t stage = 0; stage < ranks.size(); ++stage) {
     for (const RankPasses::Pass& pass : ranks[stage].second.passes) {

@@ -8,6 +8,7 @@
 
 #include "sim/autopsy/primus.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -25,6 +26,7 @@
 #include "report/print/units.hpp"
 #include "report/result/json_text.hpp"
 #include "schedules/ir/action.hpp"
+#include "sim/autopsy/events_csv.hpp"
 #include "sim/autopsy/kineto.hpp"
 #include "sim/autopsy/recording.hpp"
 #include "text/escaping.hpp"
@@ -73,9 +75,10 @@ class IterationReader {
     const auto ends = numbers(prefix + "_end");
     if (!starts) return Fault(starts.error());
     if (!ends) return Fault(ends.error());
-    if (starts->size() != ends->size())
+    if (starts->size() != ends->size()) {
       return Fault(fmt::format("expected as many {0}_end as {0}_start, got {1} and {2}", prefix, ends->size(),
                                starts->size()));
+    }
     const auto microbatches = optional_numbers(prefix + "_minibatch", starts->size());
     const auto chunks = optional_numbers(prefix + "_chunk", starts->size());
     if (!microbatches) return Fault(microbatches.error());
@@ -86,11 +89,12 @@ class IterationReader {
       const double microbatch = microbatches->empty() ? static_cast<double>(i) : (*microbatches)[i];
       const double chunk = chunks->empty() ? 0 : (*chunks)[i];
       if (microbatch < 0 || microbatch >= kMostNumber || chunk < 0 ||
-          chunk >= static_cast<double>(layout_.chunks) || (*ends)[i] < (*starts)[i])
+          chunk >= static_cast<double>(layout_.chunks) || (*ends)[i] < (*starts)[i]) {
         return Fault(
             fmt::format("{}: expected a microbatch, a chunk and an end behind its start at entry {}, got "
                         "others",
                         prefix, i));
+      }
       const std::int64_t copies = layout_.world / layout_.stages;
       const std::int64_t stage = static_cast<std::int64_t>(chunk) * layout_.stages + rank_ / copies;
       RecordedRow row{.step = step,
@@ -146,9 +150,10 @@ tl::expected<void, std::string> read_dump(const PrimusDump& dump, const PrimusLa
   std::optional<double> most;
   for (const auto& [name, iteration] : dump.document.items()) {
     const auto step = number_of_text<std::int64_t>(name);
-    if (!step || *step < 0 || !iteration.is_object())
+    if (!step || *step < 0 || !iteration.is_object()) {
       return Fault(fmt::format("{}: expected iterations by their numbers, got \"{}\"", dump.file,
                                shown_name(name.substr(0, 60))));
+    }
     if (auto read = IterationReader(iteration, layout, dump.rank).read(*step, recorded.rows); !read)
       return Fault(fmt::format("{}: iteration {}: {}", dump.file, name, read.error()));
     if (const auto held = iteration.find("memory"); held != iteration.end() && held->is_number())
@@ -190,9 +195,10 @@ tl::expected<RecordedRows, std::string> read_primus(const std::vector<NamedText>
   const auto found = static_cast<std::int64_t>(dumps.size());
   if (layout.stages == 0) layout.stages = found;
   if (layout.world == 0) layout.world = found;
-  if (layout.world % layout.stages != 0)
+  if (layout.world % layout.stages != 0) {
     return Fault(fmt::format("expected a world_size that pp_size divides, got {} and {}", layout.world,
                              layout.stages));
+  }
   RecordedRows recorded;
   std::vector<std::string> memory;
   for (const PrimusDump& dump : dumps) {

@@ -18,12 +18,12 @@
 #include <limits>
 #include <map>
 #include <optional>
-#include <span>
 #include <utility>
 #include <vector>
 
 #include "report/timeline/timeline.hpp"
 #include "schedules/check/flat_program.hpp"
+#include "schedules/check/rendezvous_walk.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/cost_table.hpp"

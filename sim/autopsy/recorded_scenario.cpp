@@ -99,6 +99,7 @@ std::string stage_durations(const RecordedDurations& all, ActionKind kind, std::
 std::string durations_key(const Recording& recording, const RecordedDurations& all, ActionKind kind,
                           std::string_view key, bool means) {
   std::vector<std::string> stages;
+  stages.reserve(index(recording.stages));
   for (std::int32_t stage = 0; stage < recording.stages; ++stage)
     stages.push_back(stage_durations(all, kind, stage, recording.microbatches, means));
   return fmt::format("    {}: [{}]\n", key, fmt::join(stages, ", "));
@@ -139,6 +140,7 @@ Ns latency_of(const std::vector<RecordedRun>& runs, Waiting waiting) {
   if (all.empty()) return 0;
   if (waiting == Waiting::batched) return median_duration(std::move(all));
   std::vector<Ns> of_pairs;
+  of_pairs.reserve(quickest.size());
   for (const auto& [pair, latency] : quickest) of_pairs.push_back(latency);
   return median_duration(std::move(of_pairs));
 }
@@ -189,6 +191,7 @@ std::string recorded_scenario(const Autopsy& autopsy, const std::vector<Recorded
   const std::vector<Ns> gaps = host_gaps(recording, runs);
   if (std::ranges::any_of(gaps, [](Ns gap) { return gap > 0; })) {
     std::vector<std::string> texts;
+    texts.reserve(gaps.size());
     for (const Ns gap : gaps) texts.push_back(duration_text(gap));
     text += fmt::format("    overhead: [{}]\n", fmt::join(texts, ", "));
   }

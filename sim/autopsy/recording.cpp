@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <optional>
@@ -26,7 +27,6 @@
 
 #include "report/print/units.hpp"
 #include "schedules/ir/action.hpp"
-#include "schedules/ir/index.hpp"
 #include "sim/autopsy/clocks.hpp"
 
 namespace penstock {
@@ -65,11 +65,11 @@ struct Holdings {
   std::map<std::int64_t, std::map<std::int32_t, std::set<std::int32_t>>> forwards;
 };
 
-/// Sets the copy of rows that state none, if the ranks are copies of a pipeline.
-void find_copies(std::vector<RecordedRow>& rows) {
+/// Returns what the ranks hold, or nothing if the rows state their copies.
+std::optional<Holdings> holdings_of(const std::vector<RecordedRow>& rows) {
   Holdings held;
   for (const RecordedRow& row : rows) {
-    if (row.copy) return;
+    if (row.copy) return std::nullopt;
     for (const Action& action : row.actions) {
       if (!is_pass(action)) continue;
       held.stages[row.rank].insert(action.stage);
@@ -77,34 +77,57 @@ void find_copies(std::vector<RecordedRow>& rows) {
       if (action.kind == ActionKind::forward) held.forwards[row.rank][action.stage].insert(action.microbatch);
     }
   }
+  return held;
+}
+
+/// Returns true if the stages of all these ranks run the forward passes of the same microbatches.
+bool run_whole_pipeline(const Holdings& held, const std::vector<std::int64_t>& ranks) {
+  std::optional<std::set<std::int32_t>> microbatches;
+  for (const std::int64_t rank : ranks) {
+    const auto found = held.forwards.find(rank);
+    if (found == held.forwards.end()) return false;
+    for (const auto& [stage, forwards] : found->second) {
+      if (microbatches && *microbatches != forwards) return false;
+      microbatches = forwards;
+    }
+  }
+  return true;
+}
+
+/// Returns the ranks of each copy of the pipeline, or nothing if the ranks are not several copies.
+std::vector<std::vector<std::int64_t>> copies_of(const Holdings& held) {
   std::map<std::set<std::int32_t>, std::vector<std::int64_t>> holders;
   for (const auto& [rank, stages] : held.stages) holders[stages].push_back(rank);
-  if (holders.empty()) return;
-  const std::size_t copies = holders.begin()->second.size();
-  if (copies == 1) return;
-  std::map<std::int64_t, std::int64_t> copy_of;
-  std::map<std::int64_t, std::map<std::int32_t, std::int32_t>> local;  // by rank and recorded microbatch
-  for (std::size_t copy = 0; copy < copies; ++copy) {
-    std::optional<std::set<std::int32_t>> microbatches;
-    for (const auto& [stages, ranks] : holders) {
-      if (ranks.size() != copies) return;
-      const std::int64_t rank = ranks[copy];
-      for (const auto& [stage, forwards] : held.forwards[rank]) {
-        if (microbatches && *microbatches != forwards) return;
-        microbatches = forwards;
-      }
-      copy_of[rank] = static_cast<std::int64_t>(copy);
-      for (const std::int32_t microbatch : held.microbatches[rank])
-        local[rank].emplace(microbatch, static_cast<std::int32_t>(local[rank].size()));
-    }
+  if (holders.empty()) return {};
+  std::vector<std::vector<std::int64_t>> copies(holders.begin()->second.size());
+  for (const auto& [stages, ranks] : holders) {
+    if (ranks.size() != copies.size()) return {};
+    for (std::size_t copy = 0; copy < copies.size(); ++copy) copies[copy].push_back(ranks[copy]);
+  }
+  const bool are_whole = std::ranges::all_of(
+      copies, [&](const std::vector<std::int64_t>& ranks) { return run_whole_pipeline(held, ranks); });
+  return copies.size() > 1 && are_whole ? copies : std::vector<std::vector<std::int64_t>>{};
+}
+
+/// Sets the copy of rows that state none, if the ranks are copies of a pipeline. Each copy numbers its
+/// microbatches from 0.
+void find_copies(std::vector<RecordedRow>& rows) {
+  const auto held = holdings_of(rows);
+  if (!held) return;
+  const auto copies = copies_of(*held);
+  std::map<std::int64_t, std::int64_t> copy_of;  // by rank
+  for (std::size_t copy = 0; copy < copies.size(); ++copy) {
+    for (const std::int64_t rank : copies[copy]) copy_of[rank] = static_cast<std::int64_t>(copy);
   }
   for (RecordedRow& row : rows) {
     const auto copy = copy_of.find(row.rank);
     if (copy == copy_of.end()) continue;
     row.copy = copy->second;
+    const std::set<std::int32_t>& numbers = held->microbatches.at(row.rank);
     for (Action& action : row.actions) {
-      const auto number = local[row.rank].find(action.microbatch);
-      if (number != local[row.rank].end()) action.microbatch = number->second;
+      const auto number = numbers.find(action.microbatch);
+      if (number != numbers.end())
+        action.microbatch = static_cast<std::int32_t>(std::distance(numbers.begin(), number));
     }
   }
 }
@@ -256,9 +279,10 @@ tl::expected<Recording, std::string> recording_of(std::vector<RecordedRow> rows,
     }
   }
   const auto steps = std::ssize(recording.steps);
-  if (skip >= steps)
+  if (skip >= steps) {
     return tl::unexpected(
         fmt::format("expected more steps than are skipped, got {} and --skip {}", steps, skip));
+  }
   recording.steps.erase(recording.steps.begin(), recording.steps.begin() + static_cast<std::ptrdiff_t>(skip));
   leave_out_incomplete(recording);
   // A table of all passes must not be much larger than the file.
@@ -267,11 +291,12 @@ tl::expected<Recording, std::string> recording_of(std::vector<RecordedRow> rows,
     return tl::unexpected(fmt::format("expected each of {} microbatches on each of {} stages, got {} actions",
                                       recording.microbatches, recording.stages, passes));
   }
-  if (const auto missing = missing_pass(recording))
+  if (const auto missing = missing_pass(recording)) {
     return tl::unexpected(
         fmt::format("expected a forward and a backward pass of each microbatch on each stage; "
                     "there is no {}: is the record of a rank missing?",
                     *missing));
+  }
   for (RecordedStep& step : recording.steps) begin_at_zero(step);
   return recording;
 }
