@@ -24,9 +24,9 @@
 #include <nlohmann/json.hpp>
 #include <tl/expected.hpp>
 
-#include "cli/measured/runs_command.hpp"
 #include "cli/flags.hpp"
 #include "cli/input.hpp"
+#include "cli/measured/runs_command.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
 #include "cli/subcommand.hpp"

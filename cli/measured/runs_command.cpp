@@ -26,8 +26,8 @@
 #include <tl/expected.hpp>
 
 #include "cli/commands/commands.hpp"
-#include "cli/measured/runs_explained.hpp"
 #include "cli/flags.hpp"
+#include "cli/measured/runs_explained.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
 #include "cli/subcommand.hpp"

@@ -1,5 +1,6 @@
 // penstock validate: tests on this machine whether measured costs predict other programs. Each round measures
-// the costs by a program of its own and runs every configuration once (backend/calibration/validation.hpp).
+// the costs by a program of its own and runs every configuration once
+// (backend/calibration/validation_rounds.hpp).
 
 #include <algorithm>
 #include <cstddef>
@@ -15,7 +16,7 @@
 #include <tl/expected.hpp>
 
 #include "backend/calibration/calibration.hpp"
-#include "backend/calibration/validation.hpp"
+#include "backend/calibration/validation_rounds.hpp"
 #include "backend/executor/measured_run.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/extensions.hpp"

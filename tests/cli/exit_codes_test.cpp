@@ -110,9 +110,9 @@ TEST_F(ExitCodes, ThePageListsThemAllAndNoOther) {
   std::vector<int> listed;
   for (const auto& [code, meaning] : meanings_of_page()) listed.push_back(code);
   std::vector<int> codes;
-  for (const ExitCode code : {ExitCode::ok, ExitCode::check_failed, ExitCode::bad_input,
-                              ExitCode::internal_error, ExitCode::run_failed, ExitCode::undecided,
-                              ExitCode::not_available}) {
+  for (const ExitCode code :
+       {ExitCode::ok, ExitCode::check_failed, ExitCode::bad_input, ExitCode::internal_error,
+        ExitCode::run_failed, ExitCode::undecided, ExitCode::not_available}) {
     codes.push_back(static_cast<int>(code));
   }
   EXPECT_EQ(listed, codes);

@@ -4,9 +4,9 @@
 //
 // The mean error has an interval over the rounds, and the verdict follows from both. A case is also predicted
 // from the means of its own run (replay). What remains then is not an error of the measured costs: waits that
-// no cost table has, and the variation of single actions. Tests: tests/backend/validation_test.cpp.
+// no cost table has, and the variation of single actions. Tests: tests/backend/validation_rounds_test.cpp.
 
-#include "backend/calibration/validation.hpp"
+#include "backend/calibration/validation_rounds.hpp"
 
 #include <algorithm>
 #include <cmath>

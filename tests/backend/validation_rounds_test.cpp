@@ -1,7 +1,7 @@
 // Tests the validation of predictions on a machine with known times: a simulator that adds an overhead to
 // every action and a latency to every message, which the scenario does not state.
 
-#include "backend/calibration/validation.hpp"
+#include "backend/calibration/validation_rounds.hpp"
 
 #include <cstdint>
 #include <map>
