@@ -188,6 +188,10 @@ tl::expected<ImportRequest, UserError> import_request(std::vector<ImportInput> i
                                                       const std::vector<std::string>& settings) {
   auto stated = overrides_of(settings);
   if (!stated) return tl::unexpected(stated.error());
+  for (const Override& change : *stated) {
+    if (change.value.find_first_not_of(' ') == std::string::npos)
+      return bad_input(fmt::format("--set {}: expected a value, got nothing", change.key));
+  }
   return ImportRequest{.inputs = std::move(inputs),
                        .device = flags.device,
                        .devices = flags.devices,

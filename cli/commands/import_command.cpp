@@ -93,7 +93,10 @@ std::string import_json(const Imported& imported) {
 }
 
 Outcome run_import(const ImportFlags& flags) {
-  std::vector<FileArgument> others;
+  InputFlags stated;
+  stated.settings = flags.settings;
+  stated.model = flags.model;
+  std::vector<FileArgument> others = inputs_of(stated);
   for (const std::string& name : flags.inputs) others.push_back({"the input", name});
   if (auto known = check_output_files(flags.output.files, {".yaml", ".yml", ".json"}, others); !known)
     return tl::unexpected(known.error());
