@@ -21,7 +21,6 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/randn_like.h>
-#include <fmt/format.h>
 #include <tl/expected.hpp>
 
 #include "backend/calibration/calibration_samples.hpp"
@@ -204,11 +203,10 @@ std::optional<std::int32_t> stage_without_gradient(const Program& program) {
 tl::expected<std::unique_ptr<ModuleFamily>, std::string> network_family(const Experiment& experiment) {
   using Family = tl::expected<std::unique_ptr<ModuleFamily>, std::string>;
   if (const auto stage = stage_without_gradient(experiment.program)) {
-    return tl::unexpected(
-        fmt::format("a network cannot train stage {}: it needs a gradient from each stage that it feeds, and "
-                    "gives one to "
-                    "all stages that feed it or to none; leave model.network out, or change the edges",
-                    *stage));
+    return tl::unexpected("a network cannot train stage " + std::to_string(*stage) +
+                          ": it needs a gradient from each stage that it feeds, and gives one to all stages "
+                          "that feed it or to none; "
+                          "leave model.network out, or change the edges");
   }
   return made_network(experiment.network->spec, [&]() -> Family {
     auto cut = cut_network(experiment);

@@ -235,7 +235,9 @@ TEST(PyTorchCsv, LoweringTheReferenceFilesGivesTheirComms) {
   for (const auto& file : files) {
     std::string comms = file.string();
     comms.replace(comms.find("compute_only"), 12, "compute_comms");
-    const auto program = parse_pytorch_csv(test::text_of(file), file.filename().string()).and_then(lower);
+    const auto computes = parse_pytorch_csv(test::text_of(file), file.filename().string());
+    ASSERT_TRUE(computes) << computes.error();
+    const auto program = lower(*computes);
     ASSERT_TRUE(program) << file << ": " << program.error();
     EXPECT_EQ(to_pytorch_csv(*program).value(), without_blank_cells(test::text_of(comms))) << file.filename();
   }

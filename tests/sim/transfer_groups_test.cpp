@@ -29,7 +29,7 @@ namespace {
 
 constexpr ChannelOptions kBatched{.blocking = Blocking::batched};
 
-Program parsed(const std::string& lists) {
+Program program_of_text(const std::string& lists) {
   const auto program = parse_program(
       "penstock program 1\nschedule custom\nmicrobatches 2\nstage 0: rank 0\nstage 1: rank 1\n" + lists,
       "lists.psched");
@@ -63,7 +63,7 @@ std::vector<std::string> spans_of(const Timeline& timeline) {
 //   rank 0  F0|SEND_F0|F1 (SEND_F1, RECV_B0)...............      B0====
 //   rank 1    |RECV_F0|F0- B0====(SEND_B0, RECV_F1)              F1--
 TEST(TransferGroups, StartWhenBothRanksHaveReachedThem) {
-  const Program program = parsed(
+  const Program program = program_of_text(
       "rank 0: 0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0 0RECV_B1 0B1 0STEP\n"
       "rank 1: 1RECV_F0 1F0 1B0 1SEND_B0 1RECV_F1 1F1 1B1 1SEND_B1 1STEP\n");
   const std::vector<std::string> expected = {
@@ -83,7 +83,7 @@ TEST(TransferGroups, StartWhenBothRanksHaveReachedThem) {
 // The messages from rank 0 to rank 1 follow each other, and the gradient passes beside them.
 TEST(TransferGroups, MessagesFromOneRankToAnotherFollowEachOther) {
   const Program program =
-      parsed("rank 0: 0F0 0F1 0SEND_F0 0SEND_F1 0STEP\nrank 1: 1RECV_F0 1RECV_F1 1F0 1F1 1STEP\n");
+      program_of_text("rank 0: 0F0 0F1 0SEND_F0 0SEND_F1 0STEP\nrank 1: 1RECV_F0 1RECV_F1 1F0 1F1 1STEP\n");
   const auto timeline = critical_path(experiment(program, kBatched, 1));
   ASSERT_TRUE(timeline) << timeline.error().message;
   EXPECT_EQ(spans_of(*timeline), (std::vector<std::string>{"0F0 0..10", "0F1 10..20", "0SEND_F0 20..26",
@@ -106,7 +106,7 @@ TEST(TransferGroups, ATextbook1F1BTakesAsLongAsByHand) {
 
 // Each rank sends before it receives. With single messages both wait for each other.
 TEST(TransferGroups, TheOrderInsideAGroupCannotHang) {
-  const Program program = parsed(
+  const Program program = program_of_text(
       "rank 0: 0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0 0RECV_B1 0B1 0STEP\n"
       "rank 1: 1RECV_F0 1F0 1B0 1SEND_B0 1RECV_F1 1F1 1B1 1SEND_B1 1STEP\n");
   for (const ChannelModel model : kChannelModels) {
@@ -119,7 +119,7 @@ TEST(TransferGroups, TheOrderInsideAGroupCannotHang) {
 // microbatch 1 only after it has sent that gradient, but it computes the gradient after it needs
 // microbatch 1.
 TEST(TransferGroups, AHangNamesTheMembersForWhichARankWaits) {
-  const Program program = parsed(
+  const Program program = program_of_text(
       "rank 0: 0F0 0SEND_F0 0RECV_B0 0F1 0SEND_F1 0B0 0RECV_B1 0B1 0STEP\n"
       "rank 1: 1RECV_F0 1F0 1RECV_F1 1F1 1B0 1SEND_B0 1B1 1SEND_B1 1STEP\n");
   const std::optional<Hang> hang = find_hang(program, kBatched, unit_costs(program));
@@ -136,7 +136,7 @@ TEST(TransferGroups, AHangNamesTheMembersForWhichARankWaits) {
 
 // The collective is reached with the group, and does not divide it: 0SEND_F0 and 0RECV_B0 start together.
 TEST(TransferGroups, ACollectiveDoesNotDivideAGroup) {
-  const Program program = parsed(
+  const Program program = program_of_text(
       "rank 0: 0F0 0SEND_F0 0REDUCE_GRAD 0RECV_B0 0B0 0STEP\n"
       "rank 1: 1RECV_F0 1SEND_B0 1F0 1STEP\n");
   const auto timeline = critical_path(experiment(program, kBatched, 1));
@@ -148,7 +148,7 @@ TEST(TransferGroups, ACollectiveDoesNotDivideAGroup) {
 
 // L is a launch of 4: F0, the group and B0 of rank 0 are launched at 4, 8 and 12.
 TEST(TransferGroups, AreLaunchedOnce) {
-  const Program program = parsed(
+  const Program program = program_of_text(
       "rank 0: 0F0 0SEND_F0 0SEND_F1 0RECV_B0 0B0 0STEP\nrank 1: 1RECV_F0 1RECV_F1 1SEND_B0 1F0 1STEP\n");
   Experiment launching = experiment(program, kBatched, 0);
   launching.costs.launch.overhead_ns = 20;
@@ -212,10 +212,10 @@ TEST(TransferGroups, ListsOfRulesReceiveDirectlyBeforeTheConsumerAndNeverHang) {
 
 // The lists of a 1F1B with two ranks. As single messages they hang with one queue for each pair of ranks.
 TEST(TransferGroups, AStatedGroupIsOneEntryOfItsQueues) {
-  const Program single = parsed(
+  const Program single = program_of_text(
       "rank 0: 0F0 0SEND_F0 0F1 0SEND_F1 0RECV_B0 0B0 0RECV_B1 0B1 0STEP\n"
       "rank 1: 1RECV_F0 1F0 1B0 1SEND_B0 1RECV_F1 1F1 1B1 1SEND_B1 1STEP\n");
-  const Program grouped = parsed(
+  const Program grouped = program_of_text(
       "rank 0: 0F0 0SEND_F0 0F1 (0SEND_F1;0RECV_B0)GROUP 0B0 0RECV_B1 0B1 0STEP\n"
       "rank 1: 1RECV_F0 1F0 1B0 (1SEND_B0;1RECV_F1)GROUP 1F1 1B1 1SEND_B1 1STEP\n");
   EXPECT_TRUE(find_hang(single, {.model = ChannelModel::pair}, unit_costs(single)));
