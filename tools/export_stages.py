@@ -106,10 +106,11 @@ def _stages_of(job: Job) -> list[Any]:
 
 
 def _check_weights(stages: list[Any]) -> None:
-    owner: dict[int, int] = {}
+    """Refuses weights that two stages hold. `pipeline` gives each of them the weight under the same name."""
+    owner: dict[str, int] = {}
     for number, stage in enumerate(stages):
-        for name, parameter in stage.named_parameters():
-            first = owner.setdefault(parameter.data_ptr(), number)
+        for name, _ in stage.named_parameters():
+            first = owner.setdefault(name, number)
             if first != number:
                 raise ExportError(
                     f"the weight {name} is on stages {first} and {number}: expected weights that one stage holds; "
@@ -147,6 +148,13 @@ def _exported(stage: Any, example: Any, number: int) -> tuple[Any, list[Any], An
             ) from error
         raise
     _refuse_random(joint, number)
+    results = joint.graph.find_nodes(op="output")[0].args[0]
+    for name, gradient in zip(names, results[1:]):
+        if gradient is None:
+            raise ExportError(
+                f"stage {number}: the weight {name} has no gradient: expected weights that the output depends on; "
+                "remove the weight, or make it a buffer"
+            )
     cut = _Cut(joint, len(weights), constants, floating)
     return cut.script(weights, value), weights, run(*arguments)[0].detach()
 

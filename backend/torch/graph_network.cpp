@@ -134,7 +134,7 @@ tl::expected<Network, std::string> network_of(const nlohmann::json& manifest,
                   .inputs = data_of(manifest.at("input"), 1, *type),
                   .targets = data_of(manifest.at("target"), 2, *type),
                   .type = *type,
-                  .only_on_cpu = true};
+                  .exported = true};
   network.model.loss =
       manifest.at("loss") == "cross_entropy" ? Loss::cross_entropy : Loss::mean_squared_error;
   if (network.inputs.shape.empty() || network.inputs.shape.front() != samples) {

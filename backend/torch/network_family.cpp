@@ -66,7 +66,9 @@ class NetworkFamily : public ModuleFamily {
         // `cut`.
         input_(cut.network.inputs.of(0)),
         type_(cut.network.type),
-        definitions_(split(cut.network.model, cut.cut, {.type = type_}, input_)),
+        // A chain needs no shapes. Exported stages could not find them, because they take no single sample.
+        definitions_(
+            split(cut.network.model, cut.cut, {.type = type_}, cut.network.exported ? at::Tensor() : input_)),
         training_(std::make_shared<Training>(Training{
             .inputs = [data = std::move(cut.network.inputs)](std::int32_t m) { return data.of(m); },
             .targets = [data = std::move(cut.network.targets)](std::int32_t m) { return data.of(m); },

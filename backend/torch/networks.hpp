@@ -35,7 +35,8 @@ struct Network {
   RandomData inputs;
   RandomData targets;
   at::ScalarType type = at::kFloat;  ///< type of weights and activations
-  bool only_on_cpu = false;          ///< true for graphs that were exported for CPUs
+  /// True for stages that were exported from PyTorch. They form a chain, and hold for CPUs and for one shape.
+  bool exported = false;
 };
 
 /// A size of a network that the user can set.

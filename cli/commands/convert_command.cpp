@@ -321,7 +321,7 @@ Command convert_command(CLI::App& root) {
        .help = "lowered, with groups of transfers: megatron, those that Megatron-LM posts together, or "
                "batched, all between two actions",
        .group = "Passes",
-       .type_name = "WHICH"});
+       .type_name = "WORD"});
   add_channel_flags(app, flags->channels);
   add_transport_flag(app, flags->channels);
   add_choice(app, "--format", flags->format,

@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -167,15 +169,20 @@ Command validate_command(CLI::App& root, const Invocation& invocation) {
   add_input_file(app, flags->input.file);
   const std::string group = "Configurations (default: the scenario's own)";
   app.add_words("--schedule", flags->schedules, "names of schedules, see `penstock schedules`")
+      .words(schedule_names())
       .group(group)
-      .type_name("NAME,..");
+      .type_name("NAMES");
   app.add_option("--num-microbatches", flags->microbatches, "numbers of microbatches of one minibatch")
       .group(group)
-      .type_name("LIST");
-  app.add_option("--pp-size", flags->input.pp_size, "K, ranks of the pipeline").group(group).type_name("N");
-  app.add_option("--virtual-stages", flags->input.virtual_stages, "v, model chunks a rank")
-      .group(group)
-      .type_name("N");
+      .type_name("NUMBERS");
+  for (const auto& [name, value, help] :
+       {std::tuple{"--pp-size", &flags->input.pp_size, "K, ranks of the pipeline"},
+        std::tuple{"--virtual-stages", &flags->input.virtual_stages, "v, model chunks a rank"}}) {
+    app.add_option(name, *value, help)
+        .range(std::int64_t{1}, std::int64_t{std::numeric_limits<std::int32_t>::max()})
+        .group(group)
+        .type_name("N");
+  }
   add_batch_flags(app, flags->input);
   app.add_option("--rounds", flags->rounds,
                  "rounds; in each, the source and all configurations run once (default 5)")

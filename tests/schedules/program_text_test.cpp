@@ -171,7 +171,13 @@ class RandomProgram {
       if (is_transfer(action.kind)) action.peer = stage();
       if (has_weight_version(action.kind) && chance(3)) action.weight_version = number(1, 1'000'000);
     }
-    if (!actions.empty()) actions.back().overlaps_next = false;
+    // A group has compute actions alone, or transfers alone.
+    for (std::size_t i = 0; i < actions.size(); ++i) {
+      const bool has_next = i + 1 < actions.size();
+      const ActionKind kind = actions[i].kind;
+      actions[i].overlaps_next &= has_next && ((is_transfer(kind) && is_transfer(actions[i + 1].kind)) ||
+                                               (is_compute(kind) && is_compute(actions[i + 1].kind)));
+    }
     return actions;
   }
 

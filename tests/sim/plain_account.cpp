@@ -153,7 +153,8 @@ class PlainAccount {
   /// Returns the instants after which a rank continues at position `p` of its list.
   std::vector<Instant> clock(std::int32_t p, std::int32_t rank) {
     // A rank reaches all positions of a group of transfers when it reaches the first one.
-    if (flat_.is_grouped(p)) p = flat_.transfer_group[index(p)];
+    const bool is_end = p == flat_.rank_begin[index(rank) + 1];
+    if (!is_end && flat_.is_grouped(p)) p = flat_.transfer_group[index(p)];
     if (p == flat_.rank_begin[index(rank)]) return {};
     const std::int32_t before = p - 1;
     const std::int32_t id = flat_.message[index(before)];

@@ -221,7 +221,7 @@ tl::expected<CudaModules, std::string> cuda_network(const Experiment& experiment
                                                     const std::vector<std::optional<CudaPlace>>& places) {
   auto cut = cut_network(experiment);
   if (!cut) return tl::unexpected(std::move(cut.error()));
-  if (cut->network.only_on_cpu) {
+  if (cut->network.exported) {
     return tl::unexpected<std::string>(
         "exported stages hold for CPUs: take the backend cpu-thread or cpu-process");
   }
