@@ -251,9 +251,10 @@ tl::expected<Scenario, UserError> load_input(const InputFlags& flags) {
       return imported_scenario(flags, *std::move(input));
     return bad_input(scenario.error());
   }
-  if (flags.model.devices)
+  if (flags.model.devices) {
     return bad_input(
         "--devices goes with the configuration of another program; write --nodes N for a scenario");
+  }
   return *std::move(scenario);
 }
 

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -198,10 +199,12 @@ void gather(Gathered& all, const MeasurementPlan& plan, bool is_own_form, Measur
   }
 }
 
+/// A function that makes one measurement.
+using Measure = std::function<OrRunError<Measurement>(const MeasurementPlan&)>;
+
 /// Measures every size alone and busy, in each form of backward passes, in ascending order of size.
-OrRunError<Gathered> gathered_of(const Scenario& scenario, const Program& like,
-                                 const std::vector<std::int64_t>& sizes, const CalibrationOptions& options,
-                                 const CalibrationRun& run, const BytesOfStages& bytes_of,
+OrRunError<Gathered> gathered_of(const Program& like, const std::vector<std::int64_t>& sizes,
+                                 const CalibrationOptions& options, const Measure& measure,
                                  const CalibrationProgress& progress) {
   Gathered all;
   const NeededKinds needed = needed_kinds(like);
@@ -214,7 +217,7 @@ OrRunError<Gathered> gathered_of(const Scenario& scenario, const Program& like,
       for (const BackwardForm form : forms) {
         const MeasurementPlan plan{
             .load = load, .backward = form, .recomputes = needed.recompute, .micro_batch_size = size};
-        auto measured = measurement_of(scenario, like, plan, options, run, bytes_of);
+        auto measured = measure(plan);
         if (!measured) return tl::unexpected(std::move(measured.error()));
         gather(all, plan, form == forms.front(), *std::move(measured));
         if (progress) progress(++done, total);
@@ -310,7 +313,10 @@ tl::expected<Calibration, UserError> calibrate(const Scenario& scenario, const C
   if (!own) return tl::unexpected(own.error());
   const std::vector<StageBytes> bytes = bytes_of ? bytes_of(*own) : std::vector<StageBytes>{};
   if (!bytes.empty()) own->costs = with_stage_bytes(std::move(own->costs), own->program, bytes);
-  auto gathered = gathered_of(*planned, like, *sizes, options, run, bytes_of, progress);
+  const auto measure = [&](const MeasurementPlan& plan) {
+    return measurement_of(*planned, like, plan, options, run, bytes_of);
+  };
+  auto gathered = gathered_of(like, *sizes, options, measure, progress);
   if (!gathered) return tl::unexpected(std::move(gathered.error()));
 
   Calibration calibration{.scenario = reference->name,

@@ -14,7 +14,6 @@
 #include <cstdint>
 #include <map>
 #include <numeric>
-#include <optional>
 #include <random>
 #include <string>
 #include <utility>
@@ -174,9 +173,10 @@ ValidatedCase summary_of(const std::string& name, const Rounds& rounds, double t
                         .measured_ns = mean_of(rounds.measured),
                         .error = interval_of(errors),
                         .replay = interval_of(replays)};
-  for (std::size_t round = 1; round < rounds.measured.size(); ++round)
+  for (std::size_t round = 1; round < rounds.measured.size(); ++round) {
     summary.noise_floor += std::abs(rounds.measured[round] / rounds.measured[round - 1] - 1) /
                            static_cast<double>(rounds.measured.size() - 1);
+  }
   summary.verdict = verdict_of(summary.error, tolerance);
   return summary;
 }

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -21,8 +22,8 @@
 #include "cli/subcommand.hpp"
 #include "scenarios/import/imported.hpp"
 #include "scenarios/import/settings.hpp"
-#include "scenarios/read/document.hpp"
 #include "scenarios/read/scenario_text.hpp"
+#include "text/enum_words.hpp"
 
 namespace penstock {
 namespace {
@@ -109,8 +110,8 @@ Outcome run_import(const ImportFlags& flags) {
   if (!imported) return bad_input(imported.error());
   write_notes(imported->notes, flags.output);
   const std::string text = scenario_text(*imported, name);
-  const std::vector<OutputForm> forms = {{".yaml", [&] { return text; }},
-                                         {".yml", [&] { return text; }},
+  const std::vector<OutputForm> forms = {{".yaml", [&] { return std::string(text); }},
+                                         {".yml", [&] { return std::string(text); }},
                                          {".json", [&] { return import_json(*imported); }}};
   if (auto written = write_answer(flags.output, forms, flags.output.json ? import_json(*imported) : text);
       !written)

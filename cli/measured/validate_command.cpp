@@ -3,7 +3,6 @@
 // (backend/calibration/validation_rounds.hpp).
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -35,7 +34,6 @@
 #include "scenarios/read/scenario.hpp"
 #include "schedules/check/channel_check.hpp"
 #include "schedules/ir/program.hpp"
-#include "sim/memory/memory.hpp"
 #include "sim/runs/simulate.hpp"
 
 namespace penstock {
@@ -66,44 +64,68 @@ bool same_placement(const Program& one, const Program& other) {
       [](const auto& stage) { return stage.ranks; });
 }
 
-/// Prepares every schedule with every number of microbatches. Returns an error if one hangs, or if its stages
-/// are not those of the first one, because each stage needs measured costs.
-tl::expected<Configurations, UserError> configurations_of(const ValidateFlags& flags) {
+/// Returns the scenario of the flags, without its network if timed work replaces it.
+tl::expected<Scenario, UserError> configured(const InputFlags& input, bool occupy) {
+  auto scenario = scenario_of(input, {});
+  if (scenario && occupy) scenario->network.reset();
+  return scenario;
+}
+
+/// Prepares a configuration. Returns an error if its program hangs.
+tl::expected<ValidationCase, UserError> case_of(const Scenario& scenario) {
+  auto experiment = prepared(scenario);
+  if (!experiment) return tl::unexpected(std::move(experiment.error()));
+  const Program& program = experiment->program;
+  if (const auto hang = find_hang(program, experiment->channels, experiment->costs))
+    return user_error(ErrorKind::check_failed, hang->message);
+  std::string name = fmt::format("{}, M {}", program.schedule, program.microbatches);
+  return ValidationCase{.name = std::move(name), .experiment = *std::move(experiment)};
+}
+
+/// Returns the flags of every schedule with every number of microbatches.
+tl::expected<std::vector<InputFlags>, UserError> inputs_of_grid(const ValidateFlags& flags) {
   auto numbers = numbers_of_flag("--num-microbatches", flags.microbatches);
   if (!numbers) return tl::unexpected(std::move(numbers.error()));
   std::vector<std::optional<std::int64_t>> counts(numbers->begin(), numbers->end());
   if (counts.empty()) counts.emplace_back();
   std::vector<std::string> schedules = flags.schedules;
   if (schedules.empty()) schedules.emplace_back();
-  std::optional<Configurations> all;
+  std::vector<InputFlags> inputs;
   for (const std::string& schedule : schedules) {
     for (const auto& count : counts) {
-      InputFlags input = flags.input;
-      input.schedule = schedule;
-      input.num_microbatches = count;
-      auto scenario = scenario_of(input, {});
-      if (!scenario) return tl::unexpected(std::move(scenario.error()));
-      if (flags.measuring.occupy) scenario->network.reset();
-      auto experiment = prepared(*scenario);
-      if (!experiment) return tl::unexpected(std::move(experiment.error()));
-      if (const auto hang = find_hang(experiment->program, experiment->channels, experiment->costs))
-        return user_error(ErrorKind::check_failed, hang->message);
-      const Program& program = experiment->program;
-      std::string name = fmt::format("{}, M {}", program.schedule, program.microbatches);
-      if (!all) {
-        auto planned = with_planned_partition(*scenario);
-        if (!planned) return bad_input(std::move(planned.error()));
-        all = Configurations{.scenario = *std::move(planned), .cases = {}};
-      } else if (!same_placement(program, all->cases.front().experiment.program)) {
-        return bad_input(fmt::format(
-            "validate: expected programs with the same stages on the same ranks, but {} and {} differ; "
-            "validate schedules with other stages in a command of their own",
-            all->cases.front().name, name));
-      }
-      all->cases.push_back({std::move(name), *std::move(experiment)});
+      inputs.push_back(flags.input);
+      inputs.back().schedule = schedule;
+      inputs.back().num_microbatches = count;
     }
   }
-  return *std::move(all);
+  return inputs;
+}
+
+/// Prepares every configuration. Returns an error if the stages of one are not those of the first one,
+/// because each stage needs measured costs.
+tl::expected<Configurations, UserError> configurations_of(const ValidateFlags& flags) {
+  const auto inputs = inputs_of_grid(flags);
+  if (!inputs) return tl::unexpected(inputs.error());
+  auto first = configured(inputs->front(), flags.measuring.occupy);
+  if (!first) return tl::unexpected(std::move(first.error()));
+  auto planned = with_planned_partition(*first);
+  if (!planned) return bad_input(std::move(planned.error()));
+  Configurations all{.scenario = *std::move(planned), .cases = {}};
+  for (const InputFlags& input : *inputs) {
+    const auto scenario = configured(input, flags.measuring.occupy);
+    if (!scenario) return tl::unexpected(scenario.error());
+    auto one = case_of(*scenario);
+    if (!one) return tl::unexpected(std::move(one.error()));
+    if (!all.cases.empty() &&
+        !same_placement(one->experiment.program, all.cases.front().experiment.program)) {
+      return bad_input(fmt::format(
+          "validate: expected programs with the same stages on the same ranks, but {} and {} differ; "
+          "validate schedules with other stages in a command of their own",
+          all.cases.front().name, one->name));
+    }
+    all.cases.push_back(*std::move(one));
+  }
+  return all;
 }
 
 /// Runs an experiment once, after the runs that do not count.

@@ -48,7 +48,7 @@ using PackedJson = nlohmann::ordered_json;
 // A chain of causes is at most this long in the page. The links before it are left out.
 constexpr std::size_t kMostChainLinks = 64;
 // The memory of all ranks takes at most this many bytes. If it takes more, samples are left out.
-constexpr std::size_t kMostMemoryBytes = 256 * 1024;
+constexpr std::size_t kMostMemoryBytes = std::size_t{256} * 1024;
 constexpr std::size_t kMemorySlots = 300;
 constexpr std::int32_t kNoSpan = -1;
 

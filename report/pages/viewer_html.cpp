@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "report/pages/viewer.hpp"
+#include "report/print/memory_category.hpp"
 #include "report/result/result.hpp"
 #include "report/timeline/timeline_svg.hpp"
 #include "schedules/ir/action.hpp"

@@ -1,5 +1,6 @@
 #include "report/print/packed_text.hpp"
 
+#include <zconf.h>
 #include <zlib.h>
 
 #include <cstddef>

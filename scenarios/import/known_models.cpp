@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -263,12 +264,14 @@ bool set_known_model(Plan& plan, std::string_view name) {
 
 std::string known_model_names() {
   std::vector<std::string_view> names;
+  names.reserve(kModels.size());
   for (const KnownModel& model : kModels) names.push_back(model.name);
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
 std::vector<std::string_view> bridge_recipe_names() {
   std::vector<std::string_view> names;
+  names.reserve(kRecipes.size());
   for (const Recipe& recipe : kRecipes) names.push_back(recipe.name);
   return names;
 }

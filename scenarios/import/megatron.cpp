@@ -602,9 +602,10 @@ void take_precision(Importing& importing) {
       settings.is_on("bf16", "training.precision") || settings.is_on("mixed_precision", "training.precision");
   const bool fp16 = settings.is_on("fp16", "training.precision: bf16, whose sizes and rates are the same");
   plan.set("training.precision", fp4 ? "fp4" : fp8 ? "fp8" : "bf16");
-  if (!bf16 && !fp16 && !fp8 && !fp4)
+  if (!bf16 && !fp16 && !fp8 && !fp4) {
     plan.notes.emplace_back(
         "no precision is stated: bf16 is priced, although Megatron-LM's own default is 32 bits");
+  }
   if (settings.is_on("grad_reduce_in_bf16", "training.gradient_bytes"))
     plan.set("training.gradient_bytes", "2");
   const std::string optimizer = settings.word("optimizer", "training.optimizer").value_or("adam");

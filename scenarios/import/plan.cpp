@@ -205,6 +205,7 @@ std::string priced_text(Plan& plan, const DeviceType& type, const std::string& f
 /// Returns the times of each stage as a list: `each` milliseconds for a layer.
 std::string times_text(const std::vector<std::int64_t>& layers, std::int64_t each) {
   std::vector<std::string> times;
+  times.reserve(layers.size());
   for (const std::int64_t count : layers) times.push_back(fmt::format("{} ms", count * each));
   return fmt::format("[{}]", fmt::join(times, ", "));
 }
@@ -271,9 +272,10 @@ tl::expected<WrittenScenario, std::string> scenario_of_plan(Plan plan, const Pla
     return WrittenScenario{.yaml = yaml, .notes = std::move(plan.notes)};
   }
   std::vector<std::string> needed;
-  if (type == nullptr)
+  if (type == nullptr) {
     needed.push_back(
         fmt::format("the device is not stated: give --device NAME, one of {}", device_type_names()));
+  }
   if (!missing.empty()) {
     needed.push_back(
         fmt::format("the model's {} {} not stated: give --model config.json, or --set model.transformer.{}=N",

@@ -383,7 +383,7 @@ class ShellRun {
   Truth truth_of(const std::string& condition) {
     Truth all = Truth::yes;
     bool is_first = true;
-    for (auto [part, joined_by] : parts_of(condition)) {
+    for (const auto& [part, joined_by] : parts_of(condition)) {
       const Truth one = truth_of_test(part);
       if (is_first) {
         all = one;

@@ -199,10 +199,11 @@ void take_torch_pipeline(Importing& importing) {
     plan.layers = layers_of_modules(*modules);
     plan.layer_split = list_yaml(plan.layers);
     const auto stages = static_cast<std::int64_t>(plan.layers.size());
-    if (stages % plan.stages != 0)
+    if (stages % plan.stages != 0) {
       settings.refuse(
           "parallelism.module_fqns_per_model_part",
           fmt::format("expected parts that are a multiple of the {} ranks, got {}", plan.stages, stages));
+    }
     plan.chunks = std::max<std::int64_t>(1, stages / plan.stages);
     return;
   }
@@ -266,9 +267,10 @@ void take_torch_sharding(Importing& importing) {
     plan.set("parallel.distributed_optimizer", "false");
     return;
   }
-  if (replicas > 1)
+  if (replicas > 1) {
     plan.notes.push_back(
         fmt::format("each of {} replicas has its own shards; here all copies share one set", replicas));
+  }
   const bool keeps = reshard == "never" || (reshard == "default" && plan.stages > 1);
   if (plan.stages == 1) {
     plan.set("schedule.sharding", keeps ? "2" : "3");
@@ -286,9 +288,10 @@ void take_torch_recomputation(Importing& importing) {
   const std::string option =
       settings.word("activation_checkpoint.selective_ac_option", "training.recompute").value_or("2");
   plan.recomputes_fully = mode == "full";
-  if (!settings.has("activation_checkpoint.mode"))
+  if (!settings.has("activation_checkpoint.mode")) {
     plan.notes.emplace_back(
         "activation_checkpoint.mode is not stated: selective is taken, which is torchtitan's default");
+  }
   if (mode == "none" || mode == "full") {
     plan.set("training.recompute", mode);
     settings.ignore("activation_checkpoint.selective_ac_option",
@@ -325,9 +328,10 @@ void take_torch_parallelism(Importing& importing) {
           settings.word("parallelism.context_parallel_rotate_method", "parallel.context_exchange");
       rotate && plan.context > 1) {
     plan.set("parallel.context_exchange", "ring");
-    if (*rotate == "allgather")
+    if (*rotate == "allgather") {
       settings.take("parallelism.context_parallel_rotate_method",
                     "parallel.context_exchange: ring, which sends the same bytes");
+    }
   }
   if (const auto expert = settings.number("parallelism.expert_parallel_degree", "parallel.expert");
       expert && (*expert > 1 || importing.has_model))

@@ -238,10 +238,11 @@ std::optional<std::string> broken_group(const std::vector<Action>& actions, std:
   const bool last = position + 1 == actions.size();
   const bool grouped =
       actions[position].overlaps_next || (position > 0 && actions[position - 1].overlaps_next);
-  if (actions[position].overlaps_next && last)
+  if (actions[position].overlaps_next && last) {
     return is_transfer(actions[position].kind)
                ? "is in a group with the action after it, but it is the list's last"
                : "overlaps the action after it, but it is the list's last";
+  }
   if (!grouped) return std::nullopt;
   const ActionKind kind = actions[position].kind;
   const bool beside_compute =

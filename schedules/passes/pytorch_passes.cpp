@@ -198,6 +198,7 @@ std::vector<Action> with_reduce_grad(const std::vector<Action>& actions) {
 
 std::vector<std::int32_t> automatic_lookahead(std::int32_t ranks, std::int32_t max_active_stages) {
   std::vector<std::int32_t> lookahead;
+  lookahead.reserve(ranks);
   for (std::int32_t rank = 0; rank < ranks; ++rank)
     lookahead.push_back(std::min(rank + 2, max_active_stages));
   return lookahead;

@@ -134,10 +134,11 @@ Generated generate(std::string_view name, const Shape& shape) {
 GeneratedLoops generate_loops(std::string_view name, const Shape& shape) {
   const auto asked = asked_schedule(name, shape);
   if (!asked) return tl::unexpected(asked.error());
-  if (asked->schedule->declare != nullptr && !has_passes_over_it(shape))
+  if (asked->schedule->declare != nullptr && !has_passes_over_it(shape)) {
     return asked->schedule->declare(asked->shape).map([&](RolledProgram rolled) {
       return shape.passes == Passes::both ? std::move(rolled) : forward_half(std::move(rolled), shape.passes);
     });
+  }
   return generate(name, shape).map([](Program program) { return rolled(std::move(program)); });
 }
 
