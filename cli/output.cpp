@@ -44,18 +44,18 @@ tl::unexpected<UserError> cannot_write(std::string_view name, std::string_view w
 }
 
 /// Returns the argument as the user typed it: "-o plan.yaml".
-std::string words_of(const FileArgument& argument) {
+std::string output_words(const FileArgument& argument) {
   return fmt::format("{} {}", argument.name, argument.file);
 }
 
 /// Returns an error if the output would overwrite another file that the command reads or writes.
 tl::expected<void, UserError> check_not_in_use(const FileArgument& output,
                                                const std::vector<FileArgument>& others) {
-  const std::string name = shown_name(words_of(output));
+  const std::string name = shown_name(output_words(output));
   for (const FileArgument& other : others) {
     if (other.file.empty() || !is_same_file(output.file, other.file)) continue;
     return bad_input(fmt::format("{}: is the same file as {}, which it would replace: name another file",
-                                 name, shown_name(words_of(other))));
+                                 name, shown_name(output_words(other))));
   }
   if (!is_standard_output(output.file)) return {};
   return bad_input(
@@ -94,7 +94,7 @@ bool has_suffix(std::string_view file, std::string_view suffix) {
 tl::expected<void, UserError> check_output_place(const FileArgument& output,
                                                  const std::vector<FileArgument>& others) {
   const std::string& file = output.file;
-  const std::string name = words_of(output);
+  const std::string name = output_words(output);
   const std::filesystem::path directory = std::filesystem::path(file).parent_path();
   std::error_code error;
   if (!directory.empty() && !std::filesystem::is_directory(directory, error)) {
@@ -125,7 +125,7 @@ tl::expected<void, UserError> check_output_files(const std::vector<std::string>&
       });
       if (same != others.end()) {
         return bad_input(fmt::format("-o {}: {} goes to standard output, too: leave one out",
-                                     shown_name(file), shown_name(words_of(*same))));
+                                     shown_name(file), shown_name(output_words(*same))));
       }
       others.push_back(output);
       continue;

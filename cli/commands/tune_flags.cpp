@@ -48,7 +48,7 @@ std::vector<std::string> split(const std::string& text) {
 
 /// Reads comma-separated words as values. An empty text gives an empty list, which allows all values.
 template <typename Value, std::size_t kCount>
-tl::expected<std::vector<Value>, UserError> words_of(
+tl::expected<std::vector<Value>, UserError> chosen_words(
     std::string_view flag, const std::string& text,
     const std::array<std::pair<std::string_view, Value>, kCount>& known) {
   std::vector<Value> values;
@@ -95,16 +95,16 @@ tl::expected<TuneChoices, UserError> choices_of(const TuneChoiceFlags& flags) {
     if (!numbers) return tl::unexpected(numbers.error());
     *place.second = *std::move(numbers);
   }
-  auto exchanges = words_of("--context-exchange", flags.context_exchange, kExchanges);
+  auto exchanges = chosen_words("--context-exchange", flags.context_exchange, kExchanges);
   if (!exchanges) return tl::unexpected(exchanges.error());
   choices.context_exchange = *std::move(exchanges);
-  auto orders = words_of("--order", flags.order, kOrders);
+  auto orders = chosen_words("--order", flags.order, kOrders);
   if (!orders) return tl::unexpected(orders.error());
   choices.order = *std::move(orders);
-  auto recomputes = words_of("--recompute", flags.recompute, kRecomputes);
+  auto recomputes = chosen_words("--recompute", flags.recompute, kRecomputes);
   if (!recomputes) return tl::unexpected(recomputes.error());
   choices.recompute = *std::move(recomputes);
-  auto shardings = words_of("--sharding", flags.sharding, kShardings);
+  auto shardings = chosen_words("--sharding", flags.sharding, kShardings);
   if (!shardings) return tl::unexpected(shardings.error());
   choices.sharding = *std::move(shardings);
   return choices;

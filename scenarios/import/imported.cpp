@@ -111,20 +111,21 @@ std::string_view title_of(Origin origin) {
 }
 
 /// Returns true if the mapping has the key. Parts of a nested key are separated by points.
-bool has_key(const Node& document, std::string_view key) {
+bool states_key(const Node& document, std::string_view key) {
   if (key.empty() || document.find(key) != nullptr) return true;
   const std::size_t point = key.find('.');
   if (point == std::string_view::npos) return false;
   const Node* inner = document.find(key.substr(0, point));
-  return inner != nullptr && inner->kind == Node::Kind::mapping && has_key(*inner, key.substr(point + 1));
+  return inner != nullptr && inner->kind == Node::Kind::mapping && states_key(*inner, key.substr(point + 1));
 }
 
 Origin origin_of(const Node& document) {
   if (document.kind != Node::Kind::mapping) return Origin::none;
   // A config.json of Hugging Face has some of these keys, too. It is a model and not a run.
-  if (has_key(document, "architectures") || has_key(document, "transformers_version")) return Origin::none;
+  if (states_key(document, "architectures") || states_key(document, "transformers_version"))
+    return Origin::none;
   for (const OriginShape& shape : kShapes) {
-    const auto is_there = [&](std::string_view key) { return has_key(document, key); };
+    const auto is_there = [&](std::string_view key) { return states_key(document, key); };
     if (std::ranges::all_of(shape.needed, is_there)) return shape.origin;
   }
   const auto is_flag = [](const Node::Entry& entry) { return entry.key.text.starts_with("--"); };

@@ -27,7 +27,7 @@ namespace penstock {
 
 namespace {
 
-using Kind = CopiedRow::Kind;
+using RowKind = CopiedRow::Kind;
 
 constexpr auto kCopied = std::to_array<CopiedRow>({
     {"num_layers", "model.layers"},
@@ -43,7 +43,7 @@ constexpr auto kCopied = std::to_array<CopiedRow>({
     {"ddp_bucket_size", "parallel.bucket_size"},
     {"microbatch_group_size_per_virtual_pipeline_stage", "schedule.group_size"},
     {"microbatch_group_size_per_vp_stage", "schedule.group_size"},
-    {"defer_embedding_wgrad_compute", "training.deferred_head", Kind::on},
+    {"defer_embedding_wgrad_compute", "training.deferred_head", RowKind::on},
 });
 
 constexpr std::string_view kNoPrice = "does not change the time or the memory of a step";

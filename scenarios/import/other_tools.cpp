@@ -106,7 +106,7 @@ void take_launcher(Importing& importing) {
 
 namespace {
 
-using Kind = CopiedRow::Kind;
+using RowKind = CopiedRow::Kind;
 
 /// Cuts the layers evenly among the stages. If they do not divide, the first stages have one layer more.
 void cut_nearly_evenly(Plan& plan, std::int64_t layers) {
@@ -182,7 +182,7 @@ constexpr auto kNanotronCopied = std::to_array<CopiedRow>({
     {"model.model_config.moe_config.top_k", "model.experts_per_token"},
     {"model.model_config.moe_config.moe_intermediate_size", "model.expert_feed_forward"},
     {"tokens.sequence_length", "model.sequence"},
-    {"parallelism.tp_linear_async_communication", "parallel.tensor_overlap", Kind::on},
+    {"parallelism.tp_linear_async_communication", "parallel.tensor_overlap", RowKind::on},
 });
 
 constexpr auto kNanotronSettled = std::to_array<SettledRow>({

@@ -53,9 +53,9 @@ std::int64_t whole_at(const DumpJson& object, const char* key, std::int64_t othe
 }
 
 /// Reads the lists of one iteration.
-class IterationReader {
+class RecordedIterationReader {
  public:
-  IterationReader(const DumpJson& iteration, const PrimusLayout& layout, std::int64_t rank)
+  RecordedIterationReader(const DumpJson& iteration, const PrimusLayout& layout, std::int64_t rank)
       : iteration_(iteration), layout_(layout), rank_(rank) {}
 
   tl::expected<void, std::string> read(std::int64_t step, std::vector<RecordedRow>& rows) const {
@@ -154,7 +154,7 @@ tl::expected<void, std::string> read_dump(const PrimusDump& dump, const PrimusLa
       return Fault(fmt::format("{}: expected iterations by their numbers, got \"{}\"", dump.file,
                                shown_name(name.substr(0, 60))));
     }
-    if (auto read = IterationReader(iteration, layout, dump.rank).read(*step, recorded.rows); !read)
+    if (auto read = RecordedIterationReader(iteration, layout, dump.rank).read(*step, recorded.rows); !read)
       return Fault(fmt::format("{}: iteration {}: {}", dump.file, name, read.error()));
     if (const auto held = iteration.find("memory"); held != iteration.end() && held->is_number())
       most = std::max(most.value_or(0), held->get<double>());

@@ -60,9 +60,9 @@ std::vector<std::vector<std::int32_t>> compute_groups_of(const FlatProgram& flat
 }
 
 /// The times of a step, joined with the flat program.
-class StepTimes {
+class RecordedTimes {
  public:
-  StepTimes(const RecordedStep& step, const FlatProgram& flat, Waiting waiting)
+  RecordedTimes(const RecordedStep& step, const FlatProgram& flat, Waiting waiting)
       : step_(step), flat_(flat), waiting_(waiting), groups_(compute_groups_of(flat)) {
     start_.assign(flat.ops.size(), 0);
     end_.assign(flat.ops.size(), 0);
@@ -241,7 +241,7 @@ class StepTimes {
 
 /// Sets the time from the latest input of each node to its recorded start. Returns the sum of these times
 /// without those of nodes that wait for nothing.
-Ns take_lags(CausedRun& run, const StepTimes& times) {
+Ns take_lags(CausedRun& run, const RecordedTimes& times) {
   const CauseGraph& graph = run.graph;
   run.costs.lag.assign(graph.size(), 0);
   std::vector<Ns> moments(2 * graph.size(), 0);
@@ -269,7 +269,7 @@ Ns take_lags(CausedRun& run, const StepTimes& times) {
 }
 
 /// Returns the spans of all ranks in list order. A message is one span at both of its ends.
-Timeline timeline_of_step(const FlatProgram& flat, const Placement& placement, const StepTimes& times) {
+Timeline timeline_of_step(const FlatProgram& flat, const Placement& placement, const RecordedTimes& times) {
   ProgramTimes known = empty_times(flat);
   for (std::int32_t p = 0; p < flat.position_count(); ++p) {
     known.start[index(p)] = times.start(p);
@@ -324,7 +324,7 @@ std::optional<RecordedRun> recorded_run(const RecordedStep& step, const Program&
   run.caused.flat =
       flatten(lowered, uniform_costs(lowered, {}), {.channels = run.caused.channels, .iterations = 1});
   const FlatProgram& flat = run.caused.flat;
-  const StepTimes times(step, flat, waiting);
+  const RecordedTimes times(step, flat, waiting);
   auto graph = cause_graph(flat, run.caused.channels);
   if (!graph) return std::nullopt;
   run.caused.graph = *std::move(graph);
