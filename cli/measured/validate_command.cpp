@@ -44,7 +44,8 @@ struct ValidateFlags {
   std::vector<std::string> schedules;
   std::string microbatches;  ///< A list of numbers; empty for the scenario's own.
   OutputFlags output;
-  MeasuringFlags measuring{.warmup = 1, .counted = 20};
+  // A young process takes new pages from the system. The source has none of that, because it runs far longer.
+  MeasuringFlags measuring{.warmup = 5, .counted = 20};
   std::int32_t rounds = 5;
   double tolerance = 0.05;
 };
