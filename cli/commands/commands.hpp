@@ -49,8 +49,8 @@ Command fit_command(CLI::App& root);
 Command model_command(CLI::App& root);
 Command init_command(CLI::App& root);
 /// Adds the `completion` command, which reads all commands of `root` when it runs. `root` must outlive it.
-/// The same applies to `man`.
 Command completion_command(CLI::App& root);
+/// Adds the `man` command, which also reads all commands of `root`. `root` must outlive it.
 Command man_command(CLI::App& root);
 Command import_command(CLI::App& root);
 

@@ -53,7 +53,7 @@ struct AutopsyFlags {
   OutputFlags output;
 };
 
-/// What the files hold.
+/// The contents of all files of a recorded run.
 struct Record {
   RecordedRows actions;
   /// The use of the GPU of each rank, from traces of a profiler.

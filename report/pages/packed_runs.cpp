@@ -132,7 +132,8 @@ class PackedColumns {
 // --- the spans of a run
 // --------------------------------------------------------------------------------------
 
-/// What actions of a rank have in common. The page numbers them for each rank.
+/// The part of an action that several actions share: everything but its microbatch and its times. The page
+/// numbers the codes of each rank.
 using Code = std::tuple<ActionKind, std::int32_t, std::int32_t, std::int32_t, bool>;
 
 Code code_of(const Span& span) {

@@ -50,7 +50,7 @@ struct Plan {
   void remove(std::string_view key);
 };
 
-/// What the user states beside the configuration.
+/// The choices that the user states beside the configuration.
 struct PlanChoices {
   std::string device{};  ///< the name of an accelerator; empty if it is not stated
   std::string model{};   ///< the file of a config.json; empty if it is not stated

@@ -10,7 +10,7 @@
 
 namespace penstock {
 
-/// What align_clocks() has found.
+/// The result of align_clocks().
 struct AlignedClocks {
   std::optional<Ns> error_ns{};      ///< largest error of a clock; absent if the clocks were left as they are
   std::vector<std::string> notes{};  ///< a line for each clock that was moved

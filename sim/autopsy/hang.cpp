@@ -78,7 +78,7 @@ class HangFinder {
   }
 
  private:
-  /// What a rank waits for.
+  /// A wait of one rank for another rank.
   struct Wait {
     std::int32_t rank = 0;  // that is waited for
     std::string at;         // action that does not start, or message that does not end

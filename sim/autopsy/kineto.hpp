@@ -32,7 +32,7 @@ struct GpuWindow {
   Ns communication_ns = 0;  ///< a kernel communicates
 };
 
-/// What one trace has.
+/// The contents of the trace of one rank.
 struct RankTrace {
   std::int64_t rank = 0;
   std::vector<RecordedRow> rows;   ///< actions of the ranges "PP:0F0"; empty if the trace has none

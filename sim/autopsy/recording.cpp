@@ -58,7 +58,7 @@ void number_steps(std::vector<RecordedRow>& rows) {
   }
 }
 
-/// What the ranks of one step hold.
+/// The stages and microbatches of each rank in one step.
 struct Holdings {
   std::map<std::int64_t, std::set<std::int32_t>> stages;        // by rank
   std::map<std::int64_t, std::set<std::int32_t>> microbatches;  // by rank
