@@ -136,6 +136,17 @@ tl::expected<std::optional<Result>, UserError> measure_by_backend(const Experime
   return run_on_threads(experiment, pace, options, **family);
 }
 
+tl::expected<Result, UserError> measure_once(const Experiment& experiment, const MeasuringFlags& flags,
+                                             std::int32_t warmup, const Extensions& extensions) {
+  RunOptions once = run_options(flags);
+  once.warmup = warmup;
+  once.repeats = 1;
+  auto result = measure_by_backend(experiment, flags, once, std::nullopt, extensions);
+  if (!result) return tl::unexpected(std::move(result.error()));
+  if (!*result) return user_error(ErrorKind::run_failed, "another process has the result");
+  return **std::move(result);
+}
+
 // Chooses the executable and the modules of a run by its backend and its network. This executable has the
 // core's backends and the occupy modules. If a run needs something else, another executable replaces this
 // process (executable.hpp). Users therefore always type the same command.

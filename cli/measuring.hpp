@@ -60,6 +60,11 @@ tl::expected<std::optional<Result>, UserError> measure_by_backend(const Experime
                                                                   const std::optional<ProcessPlace>& place,
                                                                   const Extensions& extensions);
 
+/// Measures one run of the experiment, after `warmup` runs that do not count. Only for commands that no
+/// launcher starts. Requires that hand_over() has returned nothing.
+tl::expected<Result, UserError> measure_once(const Experiment& experiment, const MeasuringFlags& flags,
+                                             std::int32_t warmup, const Extensions& extensions);
+
 /// Returns nothing if this executable has the backend and can compute the experiment's network. Otherwise
 /// another executable replaces this process. If there is no such executable, returns an error that names
 /// `command`.

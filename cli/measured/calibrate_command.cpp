@@ -15,7 +15,6 @@
 
 #include "backend/calibration/calibration.hpp"
 #include "backend/calibration/calibration_text.hpp"
-#include "backend/executor/measured_run.hpp"
 #include "backend/executor/module_family.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/extensions.hpp"
@@ -55,19 +54,6 @@ std::vector<StageBytes> bytes_of_stages(const Experiment& experiment, const Exte
   return family ? (*family)->bytes_of_stages() : std::vector<StageBytes>{};
 }
 
-/// Runs an experiment once with the chosen backend. One run is enough, because the programs of the
-/// calibration already repeat each action.
-tl::expected<Result, UserError> run_once(const Experiment& experiment, const CalibrateFlags& flags,
-                                         const Extensions& extensions) {
-  RunOptions once = run_options(flags.measuring);
-  once.warmup = 0;
-  once.repeats = 1;
-  auto result = measure_by_backend(experiment, flags.measuring, once, std::nullopt, extensions);
-  if (!result) return tl::unexpected(std::move(result.error()));
-  if (!*result) return user_error(ErrorKind::run_failed, "another process has the result");
-  return **std::move(result);
-}
-
 /// Reads the options. Returns an error if --sizes is not a list, or has too few numbers to estimate the error
 /// of a line.
 tl::expected<CalibrationOptions, UserError> options_of(const CalibrateFlags& flags) {
@@ -93,8 +79,10 @@ tl::expected<Calibration, UserError> calibration_of(const Scenario& scenario,
                                                     const CalibrateFlags& flags,
                                                     const Extensions& extensions) {
   ProgressBar bar(display_for(flags.output));
+  // One run is enough, because the programs of the calibration already repeat each action.
   return calibrate(
-      scenario, options, [&](const Experiment& own) { return run_once(own, flags, extensions); },
+      scenario, options,
+      [&](const Experiment& own) { return measure_once(own, flags.measuring, 0, extensions); },
       [&](const Experiment& own) { return bytes_of_stages(own, extensions); },
       [&](std::size_t done, std::size_t total) { bar.show(done, total); });
 }

@@ -18,7 +18,6 @@
 
 #include "backend/calibration/calibration.hpp"
 #include "backend/calibration/validation_rounds.hpp"
-#include "backend/executor/measured_run.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/extensions.hpp"
 #include "cli/flags.hpp"
@@ -129,17 +128,6 @@ tl::expected<Configurations, UserError> configurations_of(const ValidateFlags& f
   return all;
 }
 
-/// Runs an experiment once, after the runs that do not count.
-tl::expected<Result, UserError> run_once(const Experiment& experiment, const ValidateFlags& flags,
-                                         const Extensions& extensions) {
-  RunOptions once = run_options(flags.measuring);
-  once.repeats = 1;
-  auto result = measure_by_backend(experiment, flags.measuring, once, std::nullopt, extensions);
-  if (!result) return tl::unexpected(std::move(result.error()));
-  if (!*result) return user_error(ErrorKind::run_failed, "another process has the result");
-  return **std::move(result);
-}
-
 tl::expected<Result, UserError> predicted_by_simulate(const Experiment& experiment) {
   auto result = simulate(experiment, {.memory = {}, .steady = SteadyState::skip});
   if (!result) return user_error(ErrorKind::check_failed, result.error().message);
@@ -172,7 +160,9 @@ Outcome run_validate(const ValidateFlags& flags, const Invocation& invocation) {
        .samples = flags.measuring.counted,
        .tolerance = flags.tolerance,
        .seed = flags.measuring.seed},
-      [&](const Experiment& experiment) { return run_once(experiment, flags, invocation.extensions); },
+      [&](const Experiment& experiment) {
+        return measure_once(experiment, flags.measuring, flags.measuring.warmup, invocation.extensions);
+      },
       predicted_by_simulate);
   if (!validation) return tl::unexpected(validation.error());
   const std::string table = validation_to_table(*validation);

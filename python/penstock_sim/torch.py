@@ -24,6 +24,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Union
 
@@ -337,13 +338,7 @@ class _CudaClock(_Clock):
         def at(index: int) -> int:
             return int(host + 1e6 * self._events[base].elapsed_time(self._events[index]))
 
-        return _Raw(
-            [(kind, stage, number, at(start), at(end)) for kind, stage, number, start, end in step.computes],
-            [(kind, stage, number, at(when)) for kind, stage, number, when in step.posts],
-            at(step.begin),
-            at(step.after_schedule),
-            at(step.end),
-        )
+        return _with_times(step, at)
 
 
 def _parts(step: _Raw) -> list[Any]:
@@ -358,13 +353,8 @@ def _boot_id() -> str:
         return os.uname().nodename
 
 
-def _shifted(step: _Raw, first: tuple[int, int], last: tuple[int, int]) -> _Raw:
-    """Returns the step in rank 0's time. The clocks' difference is on the line between two measurements."""
-    slope = (last[1] - first[1]) / max(1, last[0] - first[0])
-
-    def at(when: int) -> int:
-        return when - first[1] - round(slope * (when - first[0]))
-
+def _with_times(step: _Raw, at: Callable[[int], int]) -> _Raw:
+    """Returns the step with each of its times replaced by `at(time)`."""
     return _Raw(
         [(kind, stage, number, at(start), at(end)) for kind, stage, number, start, end in step.computes],
         [(kind, stage, number, at(when)) for kind, stage, number, when in step.posts],
@@ -372,6 +362,16 @@ def _shifted(step: _Raw, first: tuple[int, int], last: tuple[int, int]) -> _Raw:
         at(step.after_schedule),
         at(step.end),
     )
+
+
+def _shifted(step: _Raw, first: tuple[int, int], last: tuple[int, int]) -> _Raw:
+    """Returns the step in rank 0's time. The clocks' difference is on the line between two measurements."""
+    slope = (last[1] - first[1]) / max(1, last[0] - first[0])
+
+    def at(when: int) -> int:
+        return when - first[1] - round(slope * (when - first[0]))
+
+    return _with_times(step, at)
 
 
 class _Message(NamedTuple):
