@@ -6,12 +6,15 @@
 
 #include <fcntl.h>
 #include <malloc.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/types.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstddef>
 #include <exception>
 #include <filesystem>
 #include <new>
@@ -29,6 +32,7 @@
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
 #include "scenarios/host/process_limits.hpp"
+#include "scenarios/read/document.hpp"
 
 namespace penstock {
 
@@ -119,6 +123,26 @@ void restore_address_space() {
 // terminal and the signals. The folder is read from /proc/self/exe, so it does not depend on the working
 // directory or on PATH.
 
+namespace {
+
+/// Makes standard input a file with this text, open at its start. Returns whether that worked.
+bool replace_standard_input(const std::string& text) {
+  const int file = memfd_create("penstock-standard-input", 0);
+  if (file < 0) return false;
+  std::size_t written = 0;
+  while (written < text.size()) {
+    const ssize_t count = write(file, text.data() + written, text.size() - written);
+    if (count <= 0) break;
+    written += static_cast<std::size_t>(count);
+  }
+  const bool is_complete = written == text.size() && lseek(file, 0, SEEK_SET) == 0;
+  const bool is_replaced = is_complete && dup2(file, STDIN_FILENO) == STDIN_FILENO;
+  close(file);
+  return is_replaced;
+}
+
+}  // namespace
+
 UserError become(std::string_view executable, const std::vector<std::string>& arguments,
                  std::string_view what) {
   std::error_code error;
@@ -137,7 +161,9 @@ UserError become(std::string_view executable, const std::vector<std::string>& ar
   for (std::string& copy : copies) pointers.push_back(copy.data());
   pointers.push_back(nullptr);
   restore_address_space();
-  execv(path.c_str(), pointers.data());
+  // This process may have read the scenario from standard input. The other executable reads it again.
+  const std::optional<std::string>& input = standard_input_already_read();
+  if (!input || replace_standard_input(*input)) execv(path.c_str(), pointers.data());
   // execv() returns only if it fails.
   return {.kind = ErrorKind::not_available,
           .message = fmt::format("cannot start {}: {}", path,

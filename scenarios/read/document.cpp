@@ -418,16 +418,25 @@ std::optional<std::string_view>& replaced_standard_input() {
   return text;
 }
 
+/// What was read from standard input, once it was read.
+std::optional<std::string>& consumed_standard_input() {
+  static std::optional<std::string> text;
+  return text;
+}
+
 std::string text_of_standard_input() {
   if (replaced_standard_input()) return std::string(*replaced_standard_input());
-  static const std::string text = blocks_of(std::cin);
-  return text;
+  static const bool is_read = (consumed_standard_input() = blocks_of(std::cin), true);
+  static_cast<void>(is_read);
+  return consumed_standard_input().value();
 }
 
 }  // namespace
 
 StandardInputText::StandardInputText(std::string_view text) { replaced_standard_input() = text; }
 StandardInputText::~StandardInputText() { replaced_standard_input().reset(); }
+
+const std::optional<std::string>& standard_input_already_read() { return consumed_standard_input(); }
 
 tl::expected<std::string, std::string> read_text_file(const std::filesystem::path& path,
                                                       std::string_view name) {

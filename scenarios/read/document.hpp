@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tl/expected.hpp>
@@ -83,6 +84,10 @@ class StandardInputText {
   StandardInputText(const StandardInputText&) = delete;
   StandardInputText& operator=(const StandardInputText&) = delete;
 };
+
+/// Returns what read_text_file() has taken from standard input, or nothing if it has not read it. A program
+/// that continues as another executable must give it the text again.
+const std::optional<std::string>& standard_input_already_read();
 
 /// Returns the content of a file without a byte order mark. If `path` is kStandardInput, it reads standard
 /// input to its end; later calls return the same text. Errors: the file does not exist, is a directory,

@@ -163,6 +163,14 @@ TEST_F(WholeWay, OfABranchingNetworkInAStraightPipeline) {
   EXPECT_EQ(read("measured.json")["program"]["stages"].get<int>(), 3);
 }
 
+TEST_F(WholeWay, TakesAScenarioFromAPipeAlthoughAnotherExecutableRunsIt) {
+  folder_.write("scenario.yaml",
+                "model: {network: {mlp: {layers: 2, width: 4}}}\n"
+                "schedule: {name: gpipe, stages: 2, microbatches: 2}\n");
+  const std::string outcome = run("run - --warmup 0 --repeats 1 < scenario.yaml");
+  EXPECT_NE(outcome.find("the network mlp"), std::string::npos) << outcome;
+}
+
 TEST_F(WholeWay, EndsWhereTheScenarioIsNotOfTheNetwork) {
   expect_good("profile conv-net --size width=4 --size image=12 --repeats 1 -o graph.txt");
   folder_.write("scenario.yaml",
