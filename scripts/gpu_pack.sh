@@ -39,6 +39,10 @@ for program in "${programs[@]}"; do
   done < <(ldd "$build/bin/$program" | sed -n 's/^[[:space:]]*\([^ ]*\) => \([^ ]*\).*/\1 \2/p')
 done
 cp scripts/gpu_run.sh scripts/gpu_torch_baseline.py scenarios/library/gpu/*.yaml "$bundle/"
+mkdir "$bundle/pytorch"
+cp tests/pytorch/{record_schedules,train_schedules,run_exported_stages}.py tools/export_stages.py "$bundle/pytorch/"
+# Beside the other files its own name would hide the package torch.
+cp python/penstock_sim/torch.py "$bundle/pytorch/recorder.py"
 
 printf '%s\n' "${brought[@]}" | sort -u | paste -sd' ' | fold -s -w 110 | sed '1s/^/expected on the machine: /'
 if ((${#missing[@]} > 0)); then

@@ -2,7 +2,8 @@
 # Tests Penstock on one GPU within a time limit, from a folder that scripts/gpu_pack.sh made:
 #   OUT=FOLDER [LIMIT=540] [STEPS=REGEX] BUNDLE/gpu_run.sh
 # With an NCCL of 2.30 or newer in BUNDLE/nccl/libnccl.so.2, ranks also share the GPU over NCCL (a rehearsal).
-# The rehearsal begins with 1F1B of two ranks. PARTS says what follows; PARTS=losses takes about a minute.
+# The rehearsal begins with 1F1B of two ranks. PARTS says what follows; PARTS=losses takes about a minute, and
+# PARTS=recorder records schedules of torch.distributed.pipelining.
 # Steps come in the order of their worth. Each has a time limit of its own: one that fails or is late costs its own time
 # alone. A line for each step goes to $OUT/summary.txt, and after each step $OUT/all.tar holds all that was written.
 # Exit: 0 when every step that was begun has ended with 0 or 77 (skipped); 1 otherwise.
@@ -14,7 +15,7 @@ STEPS=${STEPS:-.}
 PENSTOCK=${PENSTOCK:-penstock}
 BACKEND=${BACKEND:-cuda-local}
 REPEATS=${REPEATS:-3}
-PARTS=${PARTS:-schedules losses four-ranks}
+PARTS=${PARTS:-schedules losses four-ranks launch-order recorder}
 mkdir -p "$OUT"
 OUT=$(cd "$OUT" && pwd)
 work=$(mktemp -d)
@@ -159,6 +160,33 @@ four_ranks() {
   return $status
 }
 
+# Runs schedules whose receives wait in line behind sends, with and without NCCL's launch order.
+launch_order() {
+  local status=0 row
+  export CUDA_DEVICE_MAX_CONNECTIONS=${CUDA_DEVICE_MAX_CONNECTIONS:-8}
+  for row in "interleaved 4 8 2" "looped-bfs 4 8 2" "interleaved-zero-bubble 4 8 2" "dualpipe 4 8 1" "dualpipe-v 4 8 2"; do
+    # shellcheck disable=SC2086
+    compared $row --ranks-per-gpu 4 || status=1
+    # shellcheck disable=SC2086
+    PREFIX=nccl-ordered- compared $row --ranks-per-gpu 4 --launch-order on || status=1
+  done
+  return $status
+}
+
+# Records schedules of torch.distributed.pipelining with two ranks on the GPU. The NCCL that allows it replaces torch's.
+recorder() {
+  env LD_PRELOAD="$BUNDLE/nccl/libnccl.so.2" NCCL_MULTI_RANK_GPU_ENABLE=1 timeout -k 5 60 \
+    python3 -W ignore "$BUNDLE/pytorch/record_schedules.py" "$PENSTOCK" "$BUNDLE/pytorch/recorder.py" \
+    --cuda --keep "recorded-$1" "$@" 2>&1 | tee -a recorder.txt
+}
+
+recorders() {
+  local status=0
+  recorder gpipe 1f1b looped-bfs interleaved interleaved-zero-bubble || status=1
+  recorder zbv-zero-bubble dualpipe-v || status=1
+  return $status
+}
+
 # Runs schedules over NCCL with all ranks on one GPU. Uses the first of four settings with which two ranks work: MPS
 # lets the processes run at the same time; without it the GPU gives each a slice of time, so forwards take longer here.
 rehearsal() {
@@ -198,7 +226,9 @@ rehearsal() {
       schedules) two_ranks || status=1 ;;
       losses) losses || status=1 ;;
       four-ranks) four_ranks || status=1 ;;
-      *) echo "PARTS: expected schedules, losses or four-ranks, found $part"; status=1 ;;
+      launch-order) launch_order || status=1 ;;
+      recorder) recorders || status=1 ;;
+      *) echo "PARTS: expected schedules, losses, four-ranks, launch-order or recorder, found $part"; status=1 ;;
     esac
   done
   grep -h "NCCL WARN" ./*.txt | sort | uniq -c | sort -rn | head -n 5
@@ -206,7 +236,8 @@ rehearsal() {
   echo "setting: $found; status $status"
   return $status
 }
-export -f compared all_compared loss same_loss losses stop_mps diagnosis two_ranks four_ranks rehearsal
+export -f compared all_compared loss same_loss losses stop_mps diagnosis two_ranks four_ranks launch_order recorder \
+  recorders rehearsal
 
 rows() {
   local ranks=$1 name chunks
@@ -243,7 +274,22 @@ for file in "$bundle"/gpu-*.yaml; do
     done
     exit $status'
 done
-step 35-nccl-rehearsal 240 rehearsal
+# 0: all predictions hold; 1: one misses; 5: the machine is too noisy to tell.
+step 36-validate 90 'status=0
+  for name in gpu-mlp gpu-transformer; do
+    "$PENSTOCK" validate "$BUNDLE/$name.yaml" --schedule gpipe,1f1b,zb-h1,naive --num-microbatches 8,16 --rounds 5 \
+      --backend "$BACKEND" --quiet -o "validate-$name.json" -o "validate-$name.txt" || status=$?
+    tail -n 2 "validate-$name.txt"
+  done
+  exit $status'
+# 800 million weights: the processes must be ready within ten seconds.
+step 37-large-network 60 'began=$(date +%s%N)
+  "$PENSTOCK" run "$BUNDLE/gpu-mlp.yaml" --set model.network.mlp.width=7168 --set training.micro_batch_size=256 \
+    --backend "$BACKEND" --warmup 0 --repeats 1 --timeline --quiet -o large.json -o large.txt || exit 1
+  cat large.txt
+  echo "the whole run of 822 million weights took $((($(date +%s%N) - began) / 1000000)) ms"'
+step 38-graphs 90 'python3 -W ignore "$BUNDLE/pytorch/run_exported_stages.py" "$PENSTOCK" "$BUNDLE/pytorch/export_stages.py" --cuda'
+step 35-nccl-rehearsal 300 rehearsal
 step 40-torch 60 'python3 "'"$bundle"'/gpu_torch_baseline.py"'
 step 60-memcheck 60 'compute-sanitizer --tool memcheck --error-exitcode 9 penstock-cuda run --schedule 1f1b --pp-size 2 \
   --num-microbatches 2 --backend cuda-local --warmup 0 --repeats 1'

@@ -39,7 +39,7 @@ _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
 class Span(NamedTuple):
-    """One action of one rank, such as "0F3". Times are nanoseconds from the start of the step."""
+    """One action of one rank, such as "0F3". Times are nanoseconds from where the first rank begins the step."""
 
     action: str
     start_ns: int
@@ -386,7 +386,9 @@ class _Message(NamedTuple):
 
 def _step_of(raw: list[_Raw]) -> Step:
     """Puts one step together: compute spans as noted, and messages from their posts."""
-    zero = min(step.begin for step in raw)
+    # The last rank ends its step, and begins the next one, before the first rank does. So the step begins with the
+    # rank that computes first.
+    zero = min(raw, key=lambda step: min((start for _, _, _, start, _ in step.computes), default=step.end)).begin
     ranks = [
         [_compute_span(kind, stage, number, start - zero, end - zero) for kind, stage, number, start, end in step.computes]
         for step in raw

@@ -4,10 +4,15 @@ Seven classes of torch.distributed.pipelining train stages that wait for known t
 rank). The recorder must see the order that Penstock predicts and the waited times, its costs must predict the recorded
 step, `penstock compare` must take its result, and gradients must be those of a run without a recorder.
 
-    python record_schedules.py PENSTOCK RECORDER [SCHEDULE]...
+    python record_schedules.py PENSTOCK RECORDER [--cuda] [--keep FOLDER] [SCHEDULE]...
+    --keep: write the predicted and measured results to this folder, which must not exist
+    --cuda: the stages wait on a GPU, and messages go over NCCL. Ranks share a GPU where there are fewer than ranks.
+        NCCL allows that from 2.30 on, with NCCL_MULTI_RANK_GPU_ENABLE=1; CUDA's MPS lets the ranks run at once.
     exit 0: all as expected; 1: something is not; 77: this Python has no torch that can
 """
 
+import argparse
+import contextlib
 import importlib.util
 import json
 import os
@@ -45,18 +50,36 @@ def recorder_module(path):
     return module
 
 
-def waiting_module(torch, stage):
+def cycles_of_a_second(torch):
+    """How far the GPU's clock counts in a second, by a kernel that waits for 20 million cycles."""
+    count, ends = 20_000_000, [torch.cuda.Event(enable_timing=True) for _ in range(2)]
+    torch.cuda._sleep(count)
+    for event in ends:
+        event.record()
+        torch.cuda._sleep(count)
+    torch.cuda.synchronize()
+    return count / (ends[0].elapsed_time(ends[1]) / 1e3)
+
+
+def waiting_module(torch, stage, device):
     """A linear stage whose forward and backward passes wait for a known time."""
+    speed = cycles_of_a_second(torch) if device.type == "cuda" else 0
+
+    def wait(seconds):
+        if device.type == "cuda":
+            torch.cuda._sleep(int(seconds * speed))
+        else:
+            time.sleep(seconds)
 
     class Wait(torch.autograd.Function):
         @staticmethod
         def forward(_, values):
-            time.sleep(FORWARD)
+            wait(FORWARD)
             return values.clone()
 
         @staticmethod
         def backward(_, gradient):
-            time.sleep(BACKWARD)
+            wait(BACKWARD)
             return gradient
 
     class Stage(torch.nn.Module):
@@ -68,22 +91,23 @@ def waiting_module(torch, stage):
         def forward(self, values):
             return Wait.apply(torch.tanh(self.linear(values)))
 
-    return Stage()
+    return Stage().to(device)
 
 
-def pipeline(torch, pipelining, name, chunks, rank):
+def pipeline(torch, pipelining, name, chunks, rank, device):
     count = RANKS * chunks
     own = [rank] if chunks == 1 else [rank, rank + RANKS]
     if name in ("ScheduleZBVZeroBubble", "ScheduleDualPipeV"):
         own = [rank, count - 1 - rank]
-    sample = torch.zeros(SAMPLES, WIDTH, dtype=torch.float64)
-    modules = {stage: waiting_module(torch, stage) for stage in own}
+    sample = torch.zeros(SAMPLES, WIDTH, dtype=torch.float64, device=device)
+    modules = {stage: waiting_module(torch, stage, device) for stage in own}
     stages = [
-        pipelining.PipelineStage(module, stage, count, torch.device("cpu"), input_args=(sample,), output_args=(sample,))
+        pipelining.PipelineStage(module, stage, count, device, input_args=(sample,), output_args=(sample,))
         for stage, module in modules.items()
     ]
-    for stage in stages:  # a first message to each neighbour, which NCCL wants and gloo cannot send to its own rank
-        stage._get_init_p2p_neighbors_ops = list
+    for stage in stages:  # torch first sends a message to each neighbour. A rank cannot send one to itself.
+        first = stage._get_init_p2p_neighbors_ops
+        stage._get_init_p2p_neighbors_ops = lambda first=first: [each for each in first() if each.group_peer != rank]
     loss = torch.nn.functional.mse_loss
     kind = getattr(pipelining.schedules, name)
     return modules, kind(stages[0] if chunks == 1 else stages, MICROBATCHES, loss_fn=loss)
@@ -92,7 +116,8 @@ def pipeline(torch, pipelining, name, chunks, rank):
 def train(torch, schedule, modules, count, recorder=None):
     """Runs steps without an optimizer, so that gradients add up. Returns them."""
     torch.manual_seed(1000)
-    inputs, targets = (torch.randn(MICROBATCHES * SAMPLES, WIDTH, dtype=torch.float64) for _ in range(2))
+    device = next(next(iter(modules.values())).parameters()).device
+    inputs, targets = (torch.randn(MICROBATCHES * SAMPLES, WIDTH, dtype=torch.float64).to(device) for _ in range(2))
     for _ in range(STEPS):
         feeds = (inputs,) if 0 in modules else ()
         schedule.step(*feeds, target=targets if count - 1 in modules else None)
@@ -101,18 +126,22 @@ def train(torch, schedule, modules, count, recorder=None):
     return [parameter.grad.clone() for module in modules.values() for parameter in module.parameters()]
 
 
-def run_rank(rank, penstock, recorder_path, folder, schedules):
+def run_rank(rank, penstock, recorder_path, folder, cuda, schedules):
     import torch
     import torch.distributed as dist
     from torch.distributed import pipelining
 
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=RANKS)
+    device = torch.device("cuda", rank % torch.cuda.device_count()) if cuda else torch.device("cpu")
+    if cuda:
+        torch.cuda.set_device(device)
+    transport = "nccl" if cuda else "gloo"
+    dist.init_process_group(transport, init_method=f"file://{folder}/store", rank=rank, world_size=RANKS)
     recording = recorder_module(recorder_path)
     faults = []
     for name, _, chunks in schedules:
         try:
-            faults += record(torch, pipelining, recording, penstock, folder, name, chunks, rank)
+            faults += record(torch, pipelining, recording, penstock, folder, name, chunks, rank, device)
         except Exception as error:  # the other rank waits for this one: say why before both stop
             print(f"{name}: rank {rank}: {type(error).__name__}: {error}", flush=True)
             os._exit(1)
@@ -121,12 +150,12 @@ def run_rank(rank, penstock, recorder_path, folder, schedules):
     dist.destroy_process_group()
 
 
-def record(torch, pipelining, recording, penstock, folder, name, chunks, rank):
+def record(torch, pipelining, recording, penstock, folder, name, chunks, rank, device):
     count = RANKS * chunks
-    modules, schedule = pipeline(torch, pipelining, name, chunks, rank)
+    modules, schedule = pipeline(torch, pipelining, name, chunks, rank, device)
     plain = train(torch, schedule, modules, count)
 
-    modules, schedule = pipeline(torch, pipelining, name, chunks, rank)
+    modules, schedule = pipeline(torch, pipelining, name, chunks, rank, device)
     methods = {key: getattr(schedule, key) for key in ("_step_microbatches", "_maybe_compute_loss")}
     recorder = recording.Recorder(schedule)
     recorded = train(torch, schedule, modules, count, recorder)
@@ -139,7 +168,7 @@ def record(torch, pipelining, recording, penstock, folder, name, chunks, rank):
         faults.append(f"{name}: rank {rank}: end() left methods of the recorder in the schedule")
     if len(recorder.steps) != STEPS - 1:
         faults.append(f"{name}: expected {STEPS - 1} recorded steps, got {len(recorder.steps)}")
-    faults += too_short(name, recorder.median())
+    faults += too_short(name, recorder.median(), 0.97 if device.type == "cuda" else 1.0)
     costs = f"{folder}/{name}.yaml"
     recorder.costs(costs, micro_batch_size=SAMPLES)
     predicted = f"{folder}/{name}.json"
@@ -153,14 +182,14 @@ def record(torch, pipelining, recording, penstock, folder, name, chunks, rank):
     return faults
 
 
-def too_short(name, step):
-    """Actions that ended before the time that their stage waits had passed."""
+def too_short(name, step, share):
+    """Actions that ended before that share of the time for which their stage waits had passed."""
     waits = {"F": FORWARD, "B": BACKWARD}
     faults = []
     for spans in step.ranks:
         for span in spans:
             kind = span.action.lstrip("0123456789").rstrip("0123456789")
-            if span.end_ns - span.start_ns < 1e9 * waits.get(kind, 0):
+            if span.end_ns - span.start_ns < share * 1e9 * waits.get(kind, 0):
                 faults.append(f"{name}: {span.action} was recorded with {span.end_ns - span.start_ns} ns")
     actions = {span.action for spans in step.ranks for span in spans}
     if not {"0SEND_F0", "1RECV_F0", "1SEND_B0", "0RECV_B0"} <= actions:
@@ -216,11 +245,20 @@ def main():
     require_torch()
     import torch.multiprocessing
 
-    only = sys.argv[3:]
-    schedules = [entry for entry in SCHEDULES if not only or entry[1] in only]
+    parser = argparse.ArgumentParser()
+    parser.add_argument("penstock")
+    parser.add_argument("recorder")
+    parser.add_argument("--cuda", action="store_true")
+    parser.add_argument("--keep")
+    parser.add_argument("schedules", nargs="*")
+    given = parser.parse_intermixed_args()
+    schedules = [entry for entry in SCHEDULES if not given.schedules or entry[1] in given.schedules]
     faults = []
-    with tempfile.TemporaryDirectory() as folder:
-        arguments = (sys.argv[1], sys.argv[2], folder, schedules)
+    with contextlib.ExitStack() as stack:
+        if given.keep:
+            os.mkdir(given.keep)
+        folder = given.keep or stack.enter_context(tempfile.TemporaryDirectory())
+        arguments = (given.penstock, given.recorder, folder, given.cuda, schedules)
         torch.multiprocessing.start_processes(run_rank, args=arguments, nprocs=RANKS, start_method="fork")
         for rank in range(RANKS):
             with open(f"{folder}/faults-{rank}.json", encoding="utf-8") as file:

@@ -3,7 +3,8 @@
 tools/export_stages.py exports a transformer in four stages. `penstock-torch run` trains it for two minibatches. The loss
 of the second minibatch depends on every gradient of the first one, so it must be that of the unsplit model.
 
-    python run_exported_stages.py PENSTOCK_TORCH EXPORT_STAGES [SCHEDULE]...
+    python run_exported_stages.py PENSTOCK_TORCH EXPORT_STAGES [--cuda] [SCHEDULE]...
+    --cuda: export the stages for a GPU and run them on its partitions (cuda-local)
     exit 0: all as expected; 1: something is not; 77: this Python has no torch that can
 """
 
@@ -74,10 +75,10 @@ def model(torch, **changes):
     return Transformer().double()
 
 
-def job(torch, export, **changes):
+def job(torch, export, device="cpu", **changes):
     return export.Job(
-        module=model(torch, **changes),
-        example=torch.zeros(SAMPLES, POSITIONS, dtype=torch.long),
+        module=model(torch, **changes).to(device),
+        example=torch.zeros(SAMPLES, POSITIONS, dtype=torch.long, device=device),
         split_before=["blocks.1", "blocks.2", "blocks.3"],
         loss="cross_entropy",
         input_below=TOKENS,
@@ -150,15 +151,17 @@ def main():
     import torch
 
     penstock, export = sys.argv[1], exporter(sys.argv[2])
-    only = sys.argv[3:]
+    cuda = "--cuda" in sys.argv[3:]
+    only = [name for name in sys.argv[3:] if name != "--cuda"]
+    device, backend = ("cuda", "cuda-local") if cuda else ("cpu", "cpu-thread")
     faults = []
     with tempfile.TemporaryDirectory() as folder:
-        manifest = export.export_stages(job(torch, export), folder)
+        manifest = export.export_stages(job(torch, export, device), folder)
         if [stage["weights"] for stage in manifest["stages"]] != [13, 12, 12, 13]:
             faults.append(f"expected stages of 13, 12, 12 and 13 weights, got {manifest['stages']}")
         expected = expected_loss(torch)
-        cases = [(name, 4, "cpu-thread") for name in ONE_CHUNK] + [(name, 2, "cpu-thread") for name in TWO_CHUNKS]
-        cases += [("1f1b", 4, "cpu-process")]
+        cases = [(name, 4, backend) for name in ONE_CHUNK] + [(name, 2, backend) for name in TWO_CHUNKS]
+        cases += [] if cuda else [("1f1b", 4, "cpu-process")]
         count = 0
         for schedule, ranks, backend in cases:
             if only and schedule not in only:
