@@ -3,8 +3,9 @@
 # and glibc 2.34:
 #   scripts/gpu_pack.sh [BUILD, default build/dev] [BUNDLE, default build/gpu-bundle]
 # The folder contains stripped programs, the Debian libraries that they need, and the scenarios of
-# scripts/gpu_run.sh. The script prints the libraries that the target machine must provide. The last line has
-# the size. If a program or library is missing, the exit code is 1.
+# scripts/gpu_run.sh. BUNDLE.tar.xz is the same folder as one file, to be copied to the machine. The script prints
+# the libraries that the target machine must provide. The last line has the size of that file. If a program or
+# library is missing, or if the file is larger than 50 MiB, the exit code is 1.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 build=${1:-build/dev}
@@ -49,9 +50,10 @@ if ((${#missing[@]} > 0)); then
   printf 'gpu_pack.sh: missing: %s\n' "${missing[@]}" >&2
   exit 1
 fi
-size=$(du -sk "$bundle" | cut -f1)
-echo "$bundle: $(ls "$bundle/bin" | wc -l) programs, $(ls "$bundle/lib" | wc -l) libraries, $size KiB"
+tar -C "$(dirname "$bundle")" -cJf "$bundle.tar.xz" "$(basename "$bundle")"
+size=$(du -k "$bundle.tar.xz" | cut -f1)
+echo "$bundle.tar.xz: $(ls "$bundle/bin" | wc -l) programs, $(ls "$bundle/lib" | wc -l) libraries, $size KiB"
 if ((size > most_kib)); then
-  echo "gpu_pack.sh: $bundle has $size KiB, more than $most_kib" >&2
+  echo "gpu_pack.sh: $bundle.tar.xz has $size KiB, more than $most_kib" >&2
   exit 1
 fi

@@ -17,7 +17,7 @@ They come from one joint graph (`aot_export_joint_simple` of torch), which is cu
 
     F: what the output needs   I: what the input's gradient needs beyond F   W: what the weights' gradients need beyond both
 
-A graph holds for one device, data type and shape. Refused are dropout and other random numbers, buffers that change,
+A graph holds for one device, data type and shape. Move the module and the example to a GPU to run the stages there. Refused are dropout and other random numbers, buffers that change,
 weights that two stages share, and stages that pass anything but one tensor. Tested with torch 2.11.
 """
 
@@ -79,6 +79,7 @@ def export_stages(job: Job, folder: str | os.PathLike[str]) -> dict[str, Any]:
         "format": 1,
         "torch": torch.__version__,
         "type": str(next(p.dtype for s in stages for p in s.parameters())).replace("torch.", ""),
+        "device": job.example.device.type,
         "loss": job.loss,
         "input": {"shape": list(job.example.shape), "below": job.input_below},
         "target": {"shape": _target_shape(job.loss, list(value.shape)), "below": job.target_below},

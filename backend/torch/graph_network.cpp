@@ -22,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/Context.h>
 #include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
@@ -130,11 +131,18 @@ tl::expected<Network, std::string> network_of(const nlohmann::json& manifest,
   const auto name = manifest.at("type").get<std::string>();
   const auto type = type_named(name);
   if (!type) return fault_of(file, "type: expected float32 or float64, got " + name);
+  const bool is_for_gpu = manifest.value("device", "cpu") == "cuda";
+  if (is_for_gpu && !at::hasCUDA()) {
+    return fault_of(file,
+                    "the stages were exported on a GPU, and this machine has none; export them from a module "
+                    "on the CPU");
+  }
   Network network{.model = {},
                   .inputs = data_of(manifest.at("input"), 1, *type),
                   .targets = data_of(manifest.at("target"), 2, *type),
                   .type = *type,
-                  .exported = true};
+                  .exported = true,
+                  .device = is_for_gpu ? at::kCUDA : at::kCPU};
   network.model.loss =
       manifest.at("loss") == "cross_entropy" ? Loss::cross_entropy : Loss::mean_squared_error;
   if (network.inputs.shape.empty() || network.inputs.shape.front() != samples) {

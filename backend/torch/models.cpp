@@ -10,18 +10,22 @@
 #include "backend/torch/models.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <future>
 #include <iterator>
 #include <map>
 #include <memory>
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Parallel.h>
 #include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
@@ -46,8 +50,27 @@ Tensors initial_weights(const Model& model, std::int32_t piece, const SplitOptio
   at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(
       mixed(options.seed ^ mixed(static_cast<std::uint64_t>(piece))));
   Tensors weights = model.pieces[static_cast<std::size_t>(piece)].layer->initial_weights(generator);
-  for (at::Tensor& weight : weights) weight = weight.to(options.device, options.type);
+  for (at::Tensor& weight : weights) weight = weight.to(options.type);
   return weights;
+}
+
+/// Returns the initial weights of these pieces on the CPU, in their order. Draws pieces in parallel, because
+/// each has its own seed.
+std::vector<Tensors> drawn_weights(const Model& model, const std::vector<std::int32_t>& pieces,
+                                   const SplitOptions& options) {
+  std::vector<Tensors> all(pieces.size());
+  std::atomic<std::size_t> next = 0;
+  const auto draw = [&] {
+    at::set_num_threads(1);  // the pieces already occupy all cores
+    for (std::size_t i = next++; i < pieces.size(); i = next++)
+      all[i] = initial_weights(model, pieces[i], options);
+  };
+  const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
+  std::vector<std::future<void>> workers;
+  for (std::size_t i = 0; i < std::min(cores, pieces.size()); ++i)
+    workers.push_back(std::async(std::launch::async, draw));
+  for (std::future<void>& worker : workers) worker.get();
+  return all;
 }
 
 }  // namespace
@@ -91,15 +114,21 @@ std::vector<StageDefinition> split(const Model& model, const Cut& cut, const Spl
   const std::vector<LayerPointer> layers = stage_graphs(model, cut, input);
   std::vector<StageDefinition> definitions;
   definitions.reserve(cut.size());
+  std::vector<std::int32_t> pieces;
+  std::vector<std::size_t> stages;  // stage of each piece
   for (std::size_t stage = 0; stage < cut.size(); ++stage) {
-    StageDefinition definition{.layer = layers[stage], .weights = {}, .join = Join::sum, .loss = model.loss};
-    std::vector<std::int32_t> pieces = cut[stage];
-    std::ranges::sort(pieces);
+    definitions.push_back({.layer = layers[stage], .weights = {}, .join = Join::sum, .loss = model.loss});
     // Each piece has its own seed, so the weights of one stage can be omitted without changing other weights.
-    if (!options.drawn.empty() && !options.drawn[stage]) pieces.clear();
-    for (const std::int32_t piece : pieces)
-      std::ranges::move(initial_weights(model, piece, options), std::back_inserter(definition.weights));
-    definitions.push_back(std::move(definition));
+    if (!options.drawn.empty() && !options.drawn[stage]) continue;
+    std::vector<std::int32_t> own = cut[stage];
+    std::ranges::sort(own);
+    pieces.insert(pieces.end(), own.begin(), own.end());
+    stages.resize(pieces.size(), stage);
+  }
+  std::vector<Tensors> weights = drawn_weights(model, pieces, options);
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    for (const at::Tensor& weight : weights[i])
+      definitions[stages[i]].weights.push_back(weight.to(options.device));
   }
   return definitions;
 }
@@ -303,6 +332,14 @@ SampleShapes sample_shapes(const Model& model, const at::Tensor& input) {
   return shapes;
 }
 
+/// Returns whether each piece reads only the piece before it. Then one tensor crosses each cut.
+bool is_chain(const Model& model) {
+  for (std::size_t i = 0; i < model.pieces.size(); ++i) {
+    if (values_read(model.pieces[i]) != std::vector{static_cast<std::int32_t>(i) - 1}) return false;
+  }
+  return true;
+}
+
 /// Returns the last stage that reads each value. For the output of the last piece, the result is the number
 /// of stages.
 std::map<std::int32_t, std::size_t> last_readers(const Model& model, const Cut& cut) {
@@ -320,8 +357,10 @@ std::map<std::int32_t, std::size_t> last_readers(const Model& model, const Cut& 
 
 std::vector<LayerPointer> stage_graphs(const Model& model, const Cut& cut, const at::Tensor& input) {
   const std::map<std::int32_t, std::size_t> last = last_readers(model, cut);
-  // The shapes of one sample are sufficient, because a batch differs only in the first dimension.
-  const SampleShapes shapes = input.defined() ? sample_shapes(model, input.narrow(0, 0, 1)) : SampleShapes();
+  // A chain needs no shapes. The shapes of one sample are sufficient, because a batch differs only in the
+  // first dimension.
+  const bool needs_shapes = input.defined() && !is_chain(model);
+  const SampleShapes shapes = needs_shapes ? sample_shapes(model, input.narrow(0, 0, 1)) : SampleShapes();
   std::vector<LayerPointer> layers;
   std::set<std::int32_t> alive = {kModelInput};
   for (std::size_t stage = 0; stage < cut.size(); ++stage) {

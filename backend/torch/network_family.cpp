@@ -213,6 +213,12 @@ tl::expected<std::unique_ptr<ModuleFamily>, std::string> network_family(const Ex
   return made_network(experiment.network->spec, [&]() -> Family {
     auto cut = cut_network(experiment);
     if (!cut) return tl::unexpected(std::move(cut.error()));
+    if (cut->network.device != at::kCPU) {
+      return tl::unexpected<std::string>(
+          "the stages were exported on a GPU; take the backend cuda-local or nccl, or export them from a "
+          "module "
+          "on the CPU");
+    }
     at::set_num_threads(1);
     return std::make_unique<NetworkFamily>(experiment, *std::move(cut));
   });

@@ -35,8 +35,10 @@ struct Network {
   RandomData inputs;
   RandomData targets;
   at::ScalarType type = at::kFloat;  ///< type of weights and activations
-  /// True for stages that were exported from PyTorch. They form a chain, and hold for CPUs and for one shape.
+  /// True for stages that were exported from PyTorch. They form a chain, and hold for one device and one
+  /// shape.
   bool exported = false;
+  at::DeviceType device = at::kCPU;  ///< where exported stages run
 };
 
 /// A size of a network that the user can set.

@@ -56,7 +56,7 @@ constexpr std::chrono::minutes kUntilMade(5);  // time limit for making the weig
 
 /// The values that determine the initial weights of the stages.
 struct WeightsKey {
-  std::string network;
+  std::string network;  // name, or folder of exported stages
   std::map<std::string, std::int64_t> sizes;
   Cut cut;
   std::int32_t device = 0;
@@ -65,9 +65,9 @@ struct WeightsKey {
   friend bool operator==(const WeightsKey&, const WeightsKey&) = default;
 };
 
-/// Returns the stages with their initial weights on the device. Drawing takes 28 ns for each weight, and a
-/// calibration needs the weights for each run. So they are cached until another network is requested. No run
-/// changes them, because a STEP makes new tensors.
+/// Returns the stages with their initial weights on the device. Drawing takes some 10 ns of a core for each
+/// weight, and a calibration needs the weights for each run. So they are cached until another network is
+/// requested. No run changes them, because a STEP makes new tensors.
 const std::vector<StageDefinition>& stages_with_weights(const WeightsKey& key, const Network& network) {
   // The cached stages and their key, by device.
   static std::map<std::int32_t, std::pair<WeightsKey, std::vector<StageDefinition>>> cached;
@@ -75,7 +75,7 @@ const std::vector<StageDefinition>& stages_with_weights(const WeightsKey& key, c
   if (found != cached.end() && found->second.first == key) return found->second.second;
   cached.erase(key.device);
   const at::Device device(at::kCUDA, static_cast<c10::DeviceIndex>(key.device));
-  auto stages = split(network.model, key.cut, {.type = at::kFloat, .device = device, .drawn = key.drawn},
+  auto stages = split(network.model, key.cut, {.type = network.type, .device = device, .drawn = key.drawn},
                       network.inputs.of(0));
   return cached.emplace(key.device, std::pair(key, std::move(stages))).first->second.second;
 }
@@ -101,8 +101,8 @@ class CudaNetworkFamily : public ModuleFamily {
   /// Returns the description for the result. It includes the allocator's peak, so it must be called after the
   /// runs.
   std::string description() const override {
-    std::string text =
-        "the network " + experiment_.network->spec.name + " on LibTorch on GPUs, in single precision";
+    std::string text = "the network " + experiment_.network->spec.name + " on LibTorch on GPUs, in " +
+                       (cut_.network.type == at::kDouble ? "double" : "single") + " precision";
     for (const std::int32_t device : devices()) {
       const auto stats =
           c10::cuda::CUDACachingAllocator::getDeviceStats(static_cast<c10::DeviceIndex>(device));
@@ -195,7 +195,7 @@ class CudaNetworkFamily : public ModuleFamily {
                  .loss_scale = 1.0 / microbatches_of_minibatch(experiment_.program),
                  .observer = {}});
     const NetworkSpec& spec = experiment_.network->spec;
-    const auto& definitions = stages_with_weights({.network = spec.name,
+    const auto& definitions = stages_with_weights({.network = spec.name + spec.graphs,
                                                    .sizes = {spec.sizes.begin(), spec.sizes.end()},
                                                    .cut = cut_.cut,
                                                    .device = place.stream.device,
@@ -221,9 +221,10 @@ tl::expected<CudaModules, std::string> cuda_network(const Experiment& experiment
                                                     const std::vector<std::optional<CudaPlace>>& places) {
   auto cut = cut_network(experiment);
   if (!cut) return tl::unexpected(std::move(cut.error()));
-  if (cut->network.exported) {
+  if (cut->network.exported && cut->network.device != at::kCUDA) {
     return tl::unexpected<std::string>(
-        "exported stages hold for CPUs: take the backend cpu-thread or cpu-process");
+        "the stages were exported for CPUs; export them from a module on a GPU, or take the backend "
+        "cpu-thread or cpu-process");
   }
   // LibTorch starts CUDA by itself only when it makes a tensor. Here a stream or a cuBLAS handle is used
   // earlier, so CUDA must be started now. A process without a place may fork ranks later. CUDA must not be
