@@ -15,6 +15,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstddef>
+#include <cstdio>
 #include <exception>
 #include <filesystem>
 #include <new>
