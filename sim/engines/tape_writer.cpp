@@ -85,9 +85,10 @@ std::uint32_t TapeClasses::link_of_further(Register a) {
 //   rank 2 sends on C   routes C -> D, C -> E   C holds the messages of D and of E: three registers
 //
 // An eager message does not wait in the receiver's queue. It counts as a message of this queue only if a
-// later message waits behind it there. If a rank also sends messages through the queue in which it receives
-// eager messages, this queue has its own register. The eager messages do not wait for the messages that the
-// rank sends.
+// later message waits behind it there. It always counts as a message of the sender's queue: above, if C -> E
+// is eager, C still holds a message that D does not hold, so C and D have two registers. If a rank also sends
+// messages through the queue in which it receives eager messages, this queue has its own register. The eager
+// messages do not wait for the messages that the rank sends.
 
 MessageWays::MessageWays(const ChannelOptions& channels, const MicrobatchGroups& groups, std::size_t ways)
     : channels_(channels), groups_(groups) {
@@ -128,11 +129,11 @@ std::uint32_t MessageWays::queue_at(std::int32_t rank, const MessageEnd& end) {
 
 /// Finds pairs of queues that hold the same messages, and lets one queue represent both.
 void MessageWays::pair_queues() {
-  // Finds for each queue the queue at the other end of its messages, or kSeveral.
+  // Finds for each queue the queue at the other end of its messages, or kSeveral. Every message passes the
+  // sender's queue, but an eager one may pass without the receiver's queue.
   for (const Way& way : ways_) {
-    if (!way.is_of_queue) continue;
     note(way.sender, way.receiver);
-    note(way.receiver, way.sender);
+    if (way.is_of_queue) note(way.receiver, way.sender);
   }
   // The queue in which a rank receives eager messages is not paired if the rank also sends through it. The
   // comment above gives the reason.

@@ -211,6 +211,34 @@ TEST(Engines, AgreeOnRandomProgramsWithStatedGroups) {
   EXPECT_GT(compared, programs / 2);
 }
 
+// Each rank has one queue for activations. A message of 58 bytes goes from rank 2 to rank 1, and then one of
+// 11 bytes from each of them to rank 0. Both are eager, so neither waits for the other.
+//
+//   rank 2   |0>1, 58 ns---------|0>2|          1 byte takes 1 ns
+//   rank 1   |0>1, 58 ns---------|1>2|
+//   rank 0   .....................|0>2|          at the same time as 1>2
+TEST(Engines, EagerMessagesOfTwoSendersReachOneReceiverAtOneTime) {
+  const auto program = parse_program(
+      "penstock program 1\nschedule eager\nmicrobatches 1\nforward_only\nedges 0>1 0>2 1>2\n"
+      "stage 0: rank 2\nstage 1: rank 1\nstage 2: rank 0\n"
+      "rank 0: 2RECV_F0<0 2RECV_F0 2F0\n"
+      "rank 1: 1RECV_F0 1F0 1SEND_F0\n"
+      "rank 2: 0F0 0SEND_F0 0SEND_F0>2\n",
+      "eager.psched");
+  ASSERT_TRUE(program) << program.error();
+  CostTable costs = uniform_costs(*program, {});
+  costs.stages[2].forward_ns = 7;
+  costs.edges = {{.activation = 58}, {.activation = 11}, {.activation = 11}};
+  const Experiment experiment{.name = "eager",
+                              .program = *program,
+                              .costs = costs,
+                              .cluster = uniform_links(3, 1e9, 0),
+                              .channels = {.model = ChannelModel::direction, .eager_bytes = 46},
+                              .notes = {}};
+  expect_agreement(experiment);
+  EXPECT_EQ(makespan_ns(experiment), 58 + 11 + 7);
+}
+
 TEST(Engines, AHangIsReportedByBoth) {
   // Each rank sends before it receives, and each pair of ranks has one queue.
   const auto program = parse_program(

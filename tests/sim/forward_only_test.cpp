@@ -169,7 +169,7 @@ std::string first_difference(const Timeline& expected, const Timeline& actual) {
 
 TEST(OneWayEdges, EnginesAgreeOnRandomProgramsWithTheReference) {
   int forward = 0;
-  for (std::uint32_t seed = 1; seed <= 4000; ++seed) {
+  for (std::uint32_t seed = 1; seed <= 5000; ++seed) {
     const Experiment experiment = random_one_way_experiment(seed);
     SCOPED_TRACE(testing::Message() << "seed " << seed << "\n" << to_text(experiment.program));
     // Random programs do not reduce and gather as validate() requires, so it reads them without collectives.
