@@ -105,6 +105,9 @@ class PlainWalk {
       case ActionKind::unshard:
       case ActionKind::reshard:
       case ActionKind::reduce_grad:
+      case ActionKind::wait_send_forward:
+      case ActionKind::wait_send_backward:
+      case ActionKind::wait_reduce_grad:
         break;
     }
     throw std::runtime_error("a plain walk has F, B, STEP and their transfers, got " + to_text(action));

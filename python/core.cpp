@@ -243,7 +243,7 @@ nb::dict timeline_columns(const Result& result) {
 /// Returns the words of all kinds of actions, in the order of their codes.
 std::vector<std::string> kind_words() {
   std::vector<std::string> words;
-  for (int kind = 0; kind <= static_cast<int>(ActionKind::step); ++kind)
+  for (std::size_t kind = 0; kind < kActionKindCount; ++kind)
     words.emplace_back(letters(static_cast<ActionKind>(kind)));
   return words;
 }

@@ -96,7 +96,7 @@ CalibrationSamples samples_of(const Timeline& timeline, const Experiment& experi
     return transfer_bytes(experiment.costs, edges, transfer);
   };
   for (const Spans& spans : spans_by_rank(timeline)) {
-    Arrivals arrivals(RecomputeTiming::early);
+    Arrivals arrivals(RecomputeTiming::early, {});
     std::map<std::int32_t, std::int32_t> steps;  // number of STEPs so far, by stage
     std::size_t added = 0;
     bool first = true;

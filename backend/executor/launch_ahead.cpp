@@ -112,7 +112,7 @@ void LaunchAhead::write_times(std::int32_t rank, ProgramTimes& times) const {
         times.start[index(leaf)] = time.start_ns;
         times.end[index(leaf)] = time.end_ns;
       }
-    } else if (flat_.ops[index(p)] == FlatOp::reshard) {
+    } else if (flat_.ops[index(p)] == FlatOp::reshard || flat_.ops[index(p)] == FlatOp::wait) {
       times.start[index(p)] = times.end[index(p)] = before;
     }
   }

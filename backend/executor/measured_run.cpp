@@ -180,6 +180,13 @@ tl::expected<std::optional<Result>, UserError> measure(const Experiment& experim
                                   "lists have; take cpu-thread, or lists without groups",
                                   runner.transport));
   }
+  if (flat.has_waits && !runner.runs_waits) {
+    return user_error(ErrorKind::bad_input,
+                      fmt::format("the {} transport does not wait at the WAIT_SEND and WAIT_REDUCE_GRAD "
+                                  "actions that the lists have; take cpu-thread or cpu-process, or lists "
+                                  "without them",
+                                  runner.transport));
+  }
   if (auto refusal = runner.refusal ? runner.refusal(flat) : std::nullopt)
     return user_error(ErrorKind::bad_input, *std::move(refusal));
   // The link times are computed here, because each transport numbers the messages of a flat program in its

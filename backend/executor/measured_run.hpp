@@ -78,6 +78,7 @@ struct Runner {
   /// starts. May be unset.
   std::function<std::optional<std::string>(const FlatProgram&)> refusal{};
   bool posts_groups = false;  ///< true if the transport posts the transfers of a group together
+  bool runs_waits = false;    ///< true if a rank can wait for its own SENDs and REDUCE_GRADs (WAIT)
 };
 
 /// Runs the experiment's program several times. The timeline and all figures come from the run with the

@@ -111,6 +111,9 @@ void RankWorker::pass(std::int32_t position) {
       stamp(position, now, now);
       break;
     }
+    case FlatOp::wait:
+      pass_wait(position);
+      break;
     case FlatOp::barrier:
       execution_.transport.join(message, rank_, nullptr);
       wait_for(message);
@@ -118,11 +121,22 @@ void RankWorker::pass(std::int32_t position) {
   }
 }
 
-/// Posts all messages of a group of transfers, then waits for all of them. Returns the position after the
-/// group.
+/// Waits for the SENDs or the REDUCE_GRAD of a WAIT.
+void RankWorker::pass_wait(std::int32_t position) {
+  for (std::int32_t w = flat_.next_wait[index(position)]; w != kNone; w = flat_.next_wait[index(w)]) {
+    wait_for(flat_.message[index(w)]);
+    if (flat_.ops[index(w)] == FlatOp::collective) accept_collective(w);
+  }
+  const Ns now = execution_.clock.now_ns();
+  stamp(position, now, now);
+}
+
+/// Posts all messages of a group of transfers, then waits for all of them unless the group says otherwise.
+/// Returns the position after the group.
 std::int32_t RankWorker::pass_group(std::int32_t first) {
   const std::int32_t end = flat_.transfer_group_end(first);
   for (std::int32_t position = first; position < end; ++position) pass(position);
+  if (!flat_.waits_in_group(first)) return end;
   for (std::int32_t position = first; position < end; ++position) {
     const FlatOp op = flat_.ops[index(position)];
     if (op != FlatOp::send && op != FlatOp::recv) continue;
@@ -208,6 +222,9 @@ void RankWorker::run_leaf(std::int32_t position, const ComputeCall& call) {
     case ActionKind::unshard:
     case ActionKind::reshard:
     case ActionKind::reduce_grad:
+    case ActionKind::wait_send_forward:
+    case ActionKind::wait_send_backward:
+    case ActionKind::wait_reduce_grad:
       throw std::logic_error("an action that is not computed stands at a compute position");
   }
 }

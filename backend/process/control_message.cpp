@@ -321,7 +321,7 @@ bool has_beyond_last(const std::vector<Ns>& times) {
 
 /// Returns true if the rank measures times for such a position. Transfers and collectives use the times of
 /// their messages instead.
-bool has_own_times(FlatOp op) { return op == FlatOp::compute || op == FlatOp::reshard; }
+bool has_own_times(FlatOp op) { return op == FlatOp::compute || op == FlatOp::reshard || op == FlatOp::wait; }
 
 /// Returns an error if two actions of the rank overlap in time. A rank runs one action after another, so such
 /// times are wrong.

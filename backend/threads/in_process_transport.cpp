@@ -138,8 +138,8 @@ void InProcessTransport::start(std::int32_t message) {
     return;
   }
   wake(flat.to_rank);
-  // A rank waits for its own SEND only in a group of transfers.
-  if (flat_.is_grouped(flat.first)) wake(flat.from_rank);
+  // A rank waits for its own SEND only in a group of transfers and at a WAIT.
+  if (flat_.is_grouped(flat.first) || flat.send_awaited) wake(flat.from_rank);
   // The queues are free after `hold`, because the latency does not occupy a queue.
   if (flat.next_at_sender != kNone) satisfy(flat.next_at_sender, released);
   if (flat.next_at_receiver != kNone) satisfy(flat.next_at_receiver, released);

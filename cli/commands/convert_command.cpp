@@ -73,7 +73,8 @@ bool reduces_gradients(const Program& program) {
 /// adds messages.
 Program without_transfers(Program lowered) {
   for (std::vector<Action>& actions : lowered.ranks) {
-    std::erase_if(actions, [](const Action& action) { return is_transfer(action.kind); });
+    std::erase_if(actions,
+                  [](const Action& action) { return is_transfer(action.kind) || is_send_wait(action.kind); });
   }
   return lowered;
 }
@@ -186,10 +187,13 @@ bool wants_reduce_grad(const Program& program, CsvDialect dialect, const Convert
   return has_messages(program, flags) && dialect == CsvDialect::torch_2_6;
 }
 
-/// Returns the program without the REDUCE_GRAD actions that a program file may contain.
+/// Returns the program without the REDUCE_GRAD actions that a program file may contain, and without the WAITs
+/// for them.
 Program without_reduce_grad(Program program) {
   for (std::vector<Action>& actions : program.ranks) {
-    std::erase_if(actions, [](const Action& action) { return action.kind == ActionKind::reduce_grad; });
+    std::erase_if(actions, [](const Action& action) {
+      return action.kind == ActionKind::reduce_grad || action.kind == ActionKind::wait_reduce_grad;
+    });
   }
   return program;
 }
@@ -240,6 +244,11 @@ std::string loader_note(const Program& program, const ConvertFlags& flags) {
     return fmt::format(
         "this .csv has groups of transfers (GROUP), which PyTorch does not read; with --lower in place of "
         "--group it is for {}",
+        kComplete);
+  }
+  if (has_actions(program, is_wait)) {
+    return fmt::format(
+        "this .csv has WAIT actions, which PyTorch 2.11 and older do not read; newer releases load it by {}",
         kComplete);
   }
   if (has_messages(program, flags)) {

@@ -505,7 +505,7 @@ class RunPacker {
 /// Returns the words and the colours of the page.
 PackedJson legend_json() {
   PackedJson kinds = PackedJson::array();
-  for (int k = 0; k <= static_cast<int>(ActionKind::step); ++k) {
+  for (std::size_t k = 0; k < kActionKindCount; ++k) {
     const auto kind = static_cast<ActionKind>(k);
     kinds.push_back({{"letters", letters(kind)},
                      {"name", description_of(kind)},

@@ -174,6 +174,12 @@ Colour colour_of(ActionKind kind) {
       return {0xc5, 0xbc, 0xa7};
     case ActionKind::reduce_grad:
       return {0xd5, 0x5e, 0x00};
+    case ActionKind::wait_send_forward:
+      return {0x9a, 0x6a, 0x00};
+    case ActionKind::wait_send_backward:
+      return {0x8a, 0x4a, 0x70};
+    case ActionKind::wait_reduce_grad:
+      return {0x90, 0x3c, 0x00};
   }
   return {};
 }
@@ -222,6 +228,12 @@ std::string_view description_of(ActionKind kind) {
       return "drop gathered weights";
     case ActionKind::reduce_grad:
       return "reduce gradients";
+    case ActionKind::wait_send_forward:
+      return "wait for the sent activation";
+    case ActionKind::wait_send_backward:
+      return "wait for the sent gradient";
+    case ActionKind::wait_reduce_grad:
+      return "wait for the reduction";
   }
   return "";
 }

@@ -179,7 +179,7 @@ RankFigures compute_times_of(Spans spans) {
 
 RankFigures figures_of(Spans spans, const RunFacts& facts, const EdgeNumbers& edges) {
   RankMeter meter(facts.program);
-  Arrivals arrivals(facts.program.recompute);
+  Arrivals arrivals(facts.program.recompute, spans);
   std::vector<Action> group;
   for (std::size_t i = 0; i < spans.size(); ++i) {
     arrivals.add(spans[i]);

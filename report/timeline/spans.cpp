@@ -72,8 +72,13 @@ Ns covered_ns(std::span<const Span*> spans, Ns from, Ns to) {
   return covered;
 }
 
+Arrivals::Arrivals(RecomputeTiming recompute, Spans spans)
+    : recompute_(recompute),
+      has_waits_(std::ranges::any_of(spans, [](const Span& span) { return is_wait(span.action.kind); })) {}
+
 void Arrivals::add(const Span& span) {
   const Action& action = span.action;
+  if (has_waits_) add_wait(span);
   if (is_recv(action.kind)) {
     // A RECV of another edge into the same stage may come before this one. The new RECV becomes the head of a
     // list of these RECVs.
@@ -82,6 +87,21 @@ void Arrivals::add(const Span& span) {
     newest = static_cast<std::int32_t>(received_.size()) - 1;
   }
   if (is_collective(action.kind)) collectives_[{action.kind, action.stage}] = &span;
+}
+
+/// Notes a SEND, or the messages that a WAIT waits for.
+void Arrivals::add_wait(const Span& span) {
+  const Action& action = span.action;
+  if (is_send(action.kind)) sent_[{action.kind, action.stage, action.microbatch}].push_back(&span);
+  if (!is_wait(action.kind)) return;
+  if (action.kind == ActionKind::wait_reduce_grad) {
+    const auto reduction = collectives_.find({ActionKind::reduce_grad, action.stage});
+    if (reduction != collectives_.end()) passed_.push_back(reduction->second);
+    return;
+  }
+  const auto sends = sent_.find({awaited_kind(action.kind), action.stage, action.microbatch});
+  if (sends == sent_.end()) return;
+  passed_.insert(passed_.end(), sends->second.begin(), sends->second.end());
 }
 
 void Arrivals::gather(const Action& leaf) {
@@ -105,11 +125,13 @@ std::span<const Span*> Arrivals::of_group(Spans spans, std::size_t i) {
   waited_.clear();
   gather(spans[i].action);
   for (std::size_t leaf = i; spans[leaf].action.overlaps_next; ++leaf) gather(spans[leaf + 1].action);
+  waited_.insert(waited_.end(), passed_.begin(), passed_.end());
+  passed_.clear();
   return waited_;
 }
 
 std::vector<IdleBefore> idle_before_actions(Spans spans) {
-  Arrivals arrivals(RecomputeTiming::late);
+  Arrivals arrivals(RecomputeTiming::late, spans);
   std::vector<IdleBefore> idle;
   Ns idle_since = 0;
   for (std::size_t i = 0; i < spans.size(); ++i) {

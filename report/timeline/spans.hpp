@@ -9,6 +9,7 @@
 #include <limits>
 #include <map>
 #include <span>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -95,11 +96,12 @@ inline bool opens_compute(Spans spans, std::size_t i) {
 /// Returns the time in [from, to) during which at least one span is active. Sorts the spans by start.
 Ns covered_ns(std::span<const Span*> spans, Ns from, Ns to);
 
-/// Finds the messages for which each compute action waits. The caller adds the spans of one rank in program
-/// order.
+/// Finds the messages for which each compute action waits, with those of the WAITs before it. The caller adds
+/// the spans of one rank in program order.
 class Arrivals {
  public:
-  explicit Arrivals(RecomputeTiming recompute) : recompute_(recompute) {}
+  /// `spans` are all spans of the rank. They are only asked whether the rank has WAITs.
+  Arrivals(RecomputeTiming recompute, Spans spans);
 
   /// Adds the next span of the rank.
   void add(const Span& span);
@@ -113,6 +115,7 @@ class Arrivals {
     const Span* span = nullptr;
     std::int32_t before = -1;
   };
+  void add_wait(const Span& span);
   /// Adds the messages for which one action waits: all RECVs of its input, and its collective if its kind
   /// needs one.
   void gather(const Action& leaf);
@@ -122,6 +125,10 @@ class Arrivals {
   // The index in received_ of the newest RECV, by direction (forward or backward).
   StageUnitTable<std::array<std::int32_t, 2>> newest_{{-1, -1}};
   std::map<std::pair<ActionKind, std::int32_t>, const Span*> collectives_;
+  bool has_waits_ = false;
+  // The SENDs by kind, stage and unit, if the rank has WAITs.
+  std::map<std::tuple<ActionKind, std::int32_t, std::int32_t>, std::vector<const Span*>> sent_;
+  std::vector<const Span*> passed_;  // the messages of the WAITs before the next compute action
   std::vector<const Span*> waited_;
 };
 

@@ -81,6 +81,8 @@ TimelineRow row_of(ActionKind kind) {
       return TimelineRow::compute;
     case ActionKind::send_forward:
     case ActionKind::send_backward:
+    case ActionKind::wait_send_forward:
+    case ActionKind::wait_send_backward:
       return TimelineRow::send;
     case ActionKind::recv_forward:
     case ActionKind::recv_backward:
@@ -88,6 +90,7 @@ TimelineRow row_of(ActionKind kind) {
     case ActionKind::unshard:
     case ActionKind::reshard:
     case ActionKind::reduce_grad:
+    case ActionKind::wait_reduce_grad:
       return TimelineRow::collective;
   }
   return TimelineRow::compute;

@@ -76,6 +76,9 @@ char fill_mark(const ComputeBox& box) {
     case ActionKind::unshard:
     case ActionKind::reshard:
     case ActionKind::reduce_grad:
+    case ActionKind::wait_send_forward:
+    case ActionKind::wait_send_backward:
+    case ActionKind::wait_reduce_grad:
       return ' ';
   }
   return ' ';
@@ -376,7 +379,7 @@ std::vector<std::string> entries(const std::vector<Action>& actions) {
     if (end > i + 1) {
       for (++i; i < end; ++i) text.append(1, ';').append(to_text(actions[i]));
       --i;
-      text = fmt::format("({}){}", text, group_word(actions[i].kind));
+      text = fmt::format("({}){}", text, group_word(actions[i]));
     }
     texts.push_back(std::move(text));
   }

@@ -214,8 +214,6 @@ Bytes least_peak_bytes(const CostTable& costs, const ScheduleOutline& outline, c
 
 namespace {
 
-constexpr std::size_t kKinds = static_cast<std::size_t>(ActionKind::step) + 1;
-
 std::vector<Action> compute_actions_of(const std::vector<Action>& list) {
   std::vector<Action> kept;
   std::ranges::copy_if(list, std::back_inserter(kept),
@@ -238,10 +236,10 @@ OrderTimes::Leaf OrderTimes::leaf_of(const Program& program, const Action& actio
   const std::int32_t units = program.unit_count();
   const auto activation = [&](std::int32_t stage) { return stage * units + action.microbatch; };
   const auto gradient = [&](std::int32_t stage) { return (stages + stage) * units + action.microbatch; };
-  Leaf leaf{
-      .rank = rank,
-      .cost = static_cast<std::int32_t>(index(action.stage) * kKinds + static_cast<std::size_t>(action.kind)),
-      .overlaps_next = action.overlaps_next};
+  Leaf leaf{.rank = rank,
+            .cost = static_cast<std::int32_t>(index(action.stage) * kActionKindCount +
+                                              static_cast<std::size_t>(action.kind)),
+            .overlaps_next = action.overlaps_next};
   const bool is_last = action.stage + 1 == stages;
   const bool is_late = action.kind == ActionKind::recompute && program.recompute == RecomputeTiming::late;
   if (action.kind == ActionKind::forward) {
@@ -283,7 +281,7 @@ std::optional<OrderTimes> OrderTimes::of(const Program& program) {
   order.outputs_ = 2 * index(program.stage_count()) * index(program.unit_count());
   order.microbatches_ = program.microbatches;
   order.slices_ = program.slices;
-  order.counts_.assign(index(program.stage_count()) * kKinds, 0);
+  order.counts_.assign(index(program.stage_count()) * kActionKindCount, 0);
   std::vector<std::vector<Action>> lists;
   lists.reserve(program.ranks.size());
   for (const std::vector<Action>& list : program.ranks) lists.push_back(compute_actions_of(list));
@@ -312,9 +310,9 @@ std::optional<OrderTimes> OrderTimes::of(const Program& program) {
 
 Ns OrderTimes::makespan_ns(const CostTable& costs, const UniformCluster& links) const {
   std::vector<Ns> durations;
-  durations.reserve(costs.stages.size() * kKinds);
+  durations.reserve(costs.stages.size() * kActionKindCount);
   for (const StageCost& cost : costs.stages) {
-    for (std::size_t kind = 0; kind < kKinds; ++kind) {
+    for (std::size_t kind = 0; kind < kActionKindCount; ++kind) {
       const auto of = static_cast<ActionKind>(kind);
       const std::int32_t parts = of == ActionKind::step ? 1 : slices_;
       durations.push_back(is_compute(of) ? duration_ns(cost, of) / parts : 0);
@@ -357,8 +355,8 @@ Ns OrderTimes::makespan_ns(const CostTable& costs, const UniformCluster& links) 
 double OrderTimes::busiest_ns_per_microbatch(const CostTable& costs) const {
   std::vector<double> busy(ranks_, 0);
   for (std::size_t cost = 0; cost < counts_.size(); ++cost) {
-    const std::size_t stage = cost / kKinds;
-    const auto kind = static_cast<ActionKind>(cost % kKinds);
+    const std::size_t stage = cost / kActionKindCount;
+    const auto kind = static_cast<ActionKind>(cost % kActionKindCount);
     if (counts_[cost] == 0 || kind == ActionKind::step) continue;
     const auto all = static_cast<double>(counts_[cost]) / slices_;
     busy[index(rank_of_stage_[stage])] += all * static_cast<double>(duration_ns(costs.stages[stage], kind));

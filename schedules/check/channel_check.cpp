@@ -114,6 +114,7 @@ class WaitGraph {
   std::vector<std::int32_t> own_waits(std::int32_t rank, std::int32_t position) const {
     switch (flat_.ops[index(position)]) {
       case FlatOp::compute:
+      case FlatOp::wait:
         return missing_messages(position);
       case FlatOp::send:
       case FlatOp::recv:
@@ -134,7 +135,8 @@ class WaitGraph {
   /// Returns true if the message, collective or barrier could start.
   bool passed(std::int32_t id) const { return stalled_.pending[index(id)] == 0; }
 
-  /// Returns the RECVs and collectives that a group of compute actions needs and that have not started.
+  /// Returns the RECVs and collectives that a group of compute actions needs and that have not started. For a
+  /// WAIT, returns the SENDs or the REDUCE_GRAD that have not started.
   std::vector<std::int32_t> missing_messages(std::int32_t position) const {
     std::vector<std::int32_t> missing;
     for (std::int32_t w = flat_.next_wait[index(position)]; w != kNone; w = flat_.next_wait[index(w)]) {

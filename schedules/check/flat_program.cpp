@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -40,6 +41,7 @@ FlatOp op_of(const Action& action, const Action* before) {
     return before != nullptr && before->overlaps_next ? FlatOp::leaf : FlatOp::compute;
   if (is_send(action.kind)) return FlatOp::send;
   if (is_recv(action.kind)) return FlatOp::recv;
+  if (is_wait(action.kind)) return FlatOp::wait;
   return is_collective(action.kind) ? FlatOp::collective : FlatOp::reshard;
 }
 
@@ -49,7 +51,7 @@ struct RankScan {
   std::size_t barriers_seen = 0;
   std::int32_t last_collective = kNone;
   std::int32_t head = kNone;    // the last group of compute actions
-  std::int32_t newest = kNone;  // this group, or a barrier or a group of transfers after it
+  std::int32_t newest = kNone;  // this group, or a barrier, a WAIT or a group of transfers after it
   // The group of transfers that is open, and its last transfer so far. kNone if no group is open.
   std::int32_t open_group = kNone;
   std::int32_t last_grouped = kNone;
@@ -79,12 +81,22 @@ struct FifoTail {
   bool last_sends = false;         // true if this rank sends `last`
 };
 
-/// Returns true if a list states a group of transfers.
-bool lists_transfer_groups(const Program& program) {
-  return std::ranges::any_of(program.ranks, [](const std::vector<Action>& list) {
-    return std::ranges::any_of(
-        list, [](const Action& action) { return action.overlaps_next && is_transfer(action.kind); });
-  });
+/// What the lists state besides actions that every program has.
+struct ListFacts {
+  bool groups = false;  // a list states a group of transfers
+  bool waits = false;   // a list has a WAIT
+};
+
+/// Reads all lists once.
+ListFacts facts_of_lists(const Program& program) {
+  ListFacts facts;
+  for (const std::vector<Action>& list : program.ranks) {
+    for (const Action& action : list) {
+      facts.groups |= action.overlaps_next && is_transfer(action.kind);
+      facts.waits |= is_wait(action.kind);
+    }
+  }
+  return facts;
 }
 
 class Flattener {
@@ -100,7 +112,10 @@ class Flattener {
     flat_.rank_count = program.rank_count();
     flat_.has_launches = !costs.launch.is_free();
     flat_.most_ahead = costs.launch.most_ahead;
-    has_groups_ = channels_.waits() || lists_transfer_groups(program);
+    const ListFacts facts = facts_of_lists(program);
+    has_groups_ = channels_.waits() || facts.groups;
+    flat_.has_waits = facts.waits;
+    flat_.all_wait = channels_.waits();
     // If ranks wait for all transfers, only messages of one group meet in a queue (needs.hpp).
     queues_ = channels_;
     if (has_groups_ && channels_.waits()) queues_.blocking = Blocking::batched;
@@ -176,12 +191,12 @@ class Flattener {
     return flat_.position_count() - 1;
   }
 
-  /// Adds a transfer to the open group, or opens one. A compute action closes the group. Collectives and
-  /// RESHARDs belong to a group if transfers of the group are on both sides of them.
-  /// A group that the list states stays as it is. `before` is the previous action of the list, or null.
+  /// Adds a transfer to the open group, or opens one. A compute action or a WAIT closes the group.
+  /// Collectives and RESHARDs belong to a group if transfers of the group are on both sides of them. A group
+  /// that the list states stays as it is. `before` is the previous action of the list, or null.
   void put_in_group(RankScan& scan, std::int32_t position, const Action* before) {
     const FlatOp op = flat_.ops[index(position)];
-    if (op == FlatOp::compute || op == FlatOp::leaf) scan.open_group = kNone;
+    if (op == FlatOp::compute || op == FlatOp::leaf || op == FlatOp::wait) scan.open_group = kNone;
     if (op != FlatOp::send && op != FlatOp::recv) return;
     const bool goes_on = flat_.actions[index(position)].overlaps_next;
     const bool continues = before != nullptr && before->overlaps_next;
@@ -194,7 +209,8 @@ class Flattener {
     const auto group = flat_.transfer_group.begin();
     std::fill(group + scan.last_grouped + 1, group + position + 1, scan.open_group);
     scan.last_grouped = position;
-    scan.newest = position;  // the rank waits here, so a SEND after it is later than its producer's end
+    // If the rank waits here, a SEND after the group is later than its producer's end.
+    if (flat_.waits_in_group(position)) scan.newest = position;
     if (is_stated && !goes_on) scan.open_group = kNone;
   }
 
@@ -233,6 +249,9 @@ class Flattener {
         break;
       case FlatOp::collective:
         place_collective(scan, position, action);
+        break;
+      case FlatOp::wait:
+        place_wait(scan, position, action);
         break;
       case FlatOp::reshard:
       case FlatOp::barrier:
@@ -290,6 +309,10 @@ class Flattener {
       transfer.producer = at_stage.producer;
       // If no other action ran after the producer, the rank reaches the SEND exactly when the producer ends.
       transfer.late = at_stage.producer != kNone && at_stage.producer != scan.newest;
+      if (flat_.has_waits) {
+        const auto sent = sends_.try_emplace(key_of(action), kNone).first;
+        flat_.next_wait[index(position)] = std::exchange(sent->second, position);
+      }
     } else {
       transfer.recv = position;
       // The RECV is added to the list of RECVs that no action waits for yet. The next action that needs them
@@ -363,6 +386,33 @@ class Flattener {
   bool has_collectives() const { return !flat_.next_member.empty(); }
 
   // --- waits ------------------------------------------------------------------------------------
+
+  /// Returns the key of `sends_` for a SEND, or for a WAIT for SENDs.
+  std::size_t key_of(const Action& action) const {
+    const bool activation =
+        action.kind == ActionKind::send_forward || action.kind == ActionKind::wait_send_forward;
+    return 2 * (index(action.stage) * numbers_ + index(action.microbatch)) + (activation ? 0 : 1);
+  }
+
+  /// Moves what a WAIT waits for to its list of waits: the SENDs of its stage and microbatch, or the stage's
+  /// last REDUCE_GRAD if no action has waited for it.
+  void place_wait(RankScan& scan, std::int32_t position, const Action& action) {
+    scan.newest = position;  // the rank waits here, so a SEND after it is later than its producer's end
+    std::int32_t& waits = flat_.next_wait[index(position)];
+    if (!is_send_wait(action.kind)) {
+      CollectiveScan& reductions =
+          collectives_[group_of({.kind = ActionKind::reduce_grad, .stage = action.stage})];
+      if (reductions.newest == kNone) return;
+      flat_.next_wait[index(reductions.newest)] = kNone;
+      waits = std::exchange(reductions.newest, kNone);
+      return;
+    }
+    const auto sent = sends_.find(key_of(action));
+    if (sent == sends_.end()) return;
+    waits = std::exchange(sent->second, kNone);
+    for (std::int32_t send = waits; send != kNone; send = flat_.next_wait[index(send)])
+      flat_.messages[index(flat_.message[index(send)])].send_awaited = true;
+  }
 
   /// Makes the group at `head` wait for everything that `action` needs.
   void hang_onto(std::int32_t head, const Action& action) {
@@ -517,6 +567,8 @@ class Flattener {
   std::vector<std::int32_t> previous_unordered_;     // links eager messages; used only with an eager size
   std::vector<std::int32_t>
       consumer_;  // the compute position that waits for each RECV; used only with a capacity
+  // The SENDs that no WAIT waits for yet, lists linked by next_wait; used only with WAITs.
+  std::unordered_map<std::size_t, std::int32_t> sends_;
   std::map<StageMessage, Action> met_;  // for crossed messages: the RECV of the message that a RECV meets
   std::vector<std::int32_t>
       backward_;  // the B or I, by stage and number; used only with a capacity and late R

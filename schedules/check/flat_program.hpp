@@ -25,6 +25,7 @@ enum class FlatOp : std::uint8_t {
   recv,
   collective,  // UNSHARD, REDUCE_GRAD
   reshard,
+  wait,     // WAIT_SEND_F, WAIT_SEND_B, WAIT_REDUCE_GRAD
   barrier,  // a wait of all ranks between iterations, without an action
 };
 
@@ -52,6 +53,8 @@ struct FlatMessage {
   bool late = false;
   /// True if a compute action waits for this transfer.
   bool awaited = false;
+  /// True if the sender has a WAIT for this transfer.
+  bool send_awaited = false;
   /// The size of a transfer in bytes.
   Bytes bytes = 0;
 };
@@ -66,8 +69,9 @@ struct FlatProgram {
   std::vector<FlatOp> ops;
   /// The message at each send, recv, collective and barrier position.
   std::vector<std::int32_t> message;
-  /// The waits of compute positions, as linked lists. The entry of a compute position is the first recv or
-  /// collective position that it waits for. The entry of that position is the next one, and so on.
+  /// The waits of compute and wait positions, as linked lists. The entry of a compute position is the first
+  /// recv or collective position that it waits for. The entry of that position is the next one, and so on.
+  /// The list of a wait position has send or collective positions.
   std::vector<std::int32_t> next_wait;
   std::vector<FlatMessage> messages;
   /// The position of the same collective or barrier on the next member. Empty if the program has none.
@@ -78,10 +82,14 @@ struct FlatProgram {
   /// limited.
   std::vector<std::int32_t> released_by_consumer;
   /// The groups of transfers. A rank posts all transfers of a group together when it reaches the first one,
-  /// and continues when all of them have ended. The entry of a position is the first position of its group,
-  /// or kNone if it is in no group. A group may contain collectives and RESHARDs between its transfers.
-  /// Empty if ranks wait for no transfers.
+  /// and continues when all of them have ended, or at once (waits_in_group()). The entry of a position is the
+  /// first position of its group, or kNone if it is in no group. A group may contain collectives and RESHARDs
+  /// between its transfers. Empty if ranks wait for no transfers and state no groups.
   std::vector<std::int32_t> transfer_group;
+  /// True if ranks wait for all their transfers, also for those of groups with Action::no_wait.
+  bool all_wait = false;
+  /// True if a list has a WAIT.
+  bool has_waits = false;
   /// True if the host needs time to launch actions or may launch only a limited number ahead. `most_ahead` is
   /// the largest number of compute actions that a host launches ahead; 0 means no limit.
   bool has_launches = false;
@@ -97,6 +105,10 @@ struct FlatProgram {
   /// Returns true if the position belongs to a group of transfers.
   bool is_grouped(std::int32_t position) const {
     return !transfer_group.empty() && transfer_group[static_cast<std::size_t>(position)] != kNone;
+  }
+  /// Returns true if the position belongs to a group of transfers for which its rank waits.
+  bool waits_in_group(std::int32_t position) const {
+    return is_grouped(position) && (all_wait || !actions[static_cast<std::size_t>(position)].no_wait);
   }
   /// Returns the position after the group of transfers whose first position is `first`.
   std::int32_t transfer_group_end(std::int32_t first) const {

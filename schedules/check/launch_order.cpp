@@ -189,8 +189,9 @@ class LaunchWalk {
   std::vector<std::int32_t> waits_for(std::int32_t position) const {
     const FlatOp op = flat_.ops[index(position)];
     const std::int32_t rank = flat_.rank_of(position);
-    if (op == FlatOp::compute && position > at_[index(rank)]) return {at_[index(rank)]};
-    if (op == FlatOp::compute) return missing_messages(position);
+    const bool is_listed = op == FlatOp::compute || op == FlatOp::wait;
+    if (is_listed && position > at_[index(rank)]) return {at_[index(rank)]};
+    if (is_listed) return missing_messages(position);
     if (has_started(rank, position)) return other_ends(position);
     const Launch& head = launches_.of(rank)[next_[index(rank)]];
     if (head.position != position) return {head.position};
@@ -207,8 +208,10 @@ class LaunchWalk {
   /// B has started and occupies the queue, or B only comes earlier in launch order.
   std::string_view words(std::int32_t position, std::int32_t next) const {
     const std::int32_t rank = flat_.rank_of(position);
-    const bool both_launched =
-        flat_.ops[index(position)] != FlatOp::compute && flat_.ops[index(next)] != FlatOp::compute;
+    const auto is_launched = [&](std::int32_t p) {
+      return flat_.ops[index(p)] != FlatOp::compute && flat_.ops[index(p)] != FlatOp::wait;
+    };
+    const bool both_launched = is_launched(position) && is_launched(next);
     if (!both_launched || flat_.rank_of(next) != rank || has_started(rank, position)) return "";
     return has_started(rank, next) ? ", before it in its queue" : ", launched before it";
   }
@@ -267,8 +270,9 @@ class LaunchWalk {
     std::int32_t& at = at_[index(rank)];
     if (at == flat_.rank_begin[index(rank) + 1]) return false;
     const FlatOp op = flat_.ops[index(at)];
-    // The rank only launches communication and does not wait for its end, except at a barrier.
+    // The rank only launches communication and does not wait for its end, except at a barrier or a WAIT.
     if (op == FlatOp::barrier && !has_ended(flat_.message[index(at)])) return false;
+    if (op == FlatOp::wait && !missing_messages(at).empty()) return false;
     if (op == FlatOp::compute) {
       if (!missing_messages(at).empty()) return false;
       for (std::int32_t p = at; p < flat_.group_end(at); ++p) made_[index(p)] = true;

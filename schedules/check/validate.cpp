@@ -170,7 +170,8 @@ tl::expected<void, std::string> validate(const Program& program) {
   return check_order(program, *table)
       .and_then([&] { return check_versions(program); })
       .and_then([&] { return check_stage_lives(program); })
-      .and_then([&] { return check_transfers(program, *table); });
+      .and_then([&] { return check_transfers(program, *table); })
+      .and_then([&] { return check_waits(program, *table); });
 }
 
 // The checks of single actions: the action's numbers, its rank, and the earlier actions of its stage on its
@@ -183,9 +184,10 @@ tl::expected<void, std::string> validate(const Program& program) {
 
 namespace {
 
-/// Returns true for the actions of a stage that runs only forwards: F, the messages of activations, and the
-/// gathers of its weights.
+/// Returns true for the actions of a stage that runs only forwards: F, the messages of activations, the WAITs
+/// for them, and the gathers of its weights.
 bool runs_in_forward_only(const Action& action) {
+  if (is_wait(action.kind)) return action.kind == ActionKind::wait_send_forward;
   if (is_transfer(action.kind)) return flow_of(action.kind) == Flow::activation;
   return action.kind == ActionKind::forward || gathers_or_drops(action.kind);
 }
@@ -243,8 +245,12 @@ std::optional<std::string> broken_group(const std::vector<Action>& actions, std:
                ? "is in a group with the action after it, but it is the list's last"
                : "overlaps the action after it, but it is the list's last";
   }
-  if (!grouped) return std::nullopt;
   const ActionKind kind = actions[position].kind;
+  if (actions[position].no_wait && !(grouped && is_transfer(kind)))
+    return "has `no_wait`, which only a SEND or RECV of a group may have";
+  if (!grouped) return std::nullopt;
+  if (actions[position].overlaps_next && actions[position + 1].no_wait != actions[position].no_wait)
+    return "differs in `no_wait` from the next transfer of its group; all of a group must be alike";
   const bool beside_compute =
       (actions[position].overlaps_next && !is_transfer(actions[position + 1].kind)) ||
       (position > 0 && actions[position - 1].overlaps_next && !is_transfer(actions[position - 1].kind));

@@ -75,6 +75,10 @@ Checked check_stage_lives(const Program& program);
 /// Checks all SEND and RECV actions, if the program has any.
 Checked check_transfers(const Program& program, const UnitTable& table);
 
+/// Checks that each WAIT comes after the SENDs or the REDUCE_GRAD that it waits for, and that no two WAITs
+/// wait for the same. Without messages in the lists, a WAIT for SENDs must come after their producer.
+Checked check_waits(const Program& program, const UnitTable& table);
+
 /// Returns the message "rank R, position P: ACTION RULE" and the grid around the position.
 tl::unexpected<std::string> broken_at(const Program& program, std::int32_t rank, std::size_t position,
                                       const Action& action, std::string_view rule);

@@ -11,8 +11,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <set>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -55,6 +58,9 @@ std::int32_t* place_of(Positions& positions, ActionKind kind) {
     case ActionKind::reshard:
     case ActionKind::reduce_grad:
     case ActionKind::step:
+    case ActionKind::wait_send_forward:
+    case ActionKind::wait_send_backward:
+    case ActionKind::wait_reduce_grad:
       return nullptr;
   }
   return nullptr;
@@ -433,6 +439,110 @@ Checked TransferCheck::check_present(const Action& send, const Action& recv, con
 Checked check_transfers(const Program& program, const UnitTable& table) {
   if (!has_transfers(program)) return {};
   return TransferCheck(program, table).run();
+}
+
+// Checks the WAITs of each rank's list. A WAIT names what the rank has started before:
+//
+//   0F0 0SEND_F0 0F1 ... 0B0 0WAIT_SEND_F0 ... 0REDUCE_GRAD 1B3 0WAIT_REDUCE_GRAD
+//       ^                    |                 ^                |
+//       +--------------------+                 +----------------+
+//
+// Tested by waits_test.cpp of tests/sim/.
+
+namespace {
+
+/// A walk over the list of one rank.
+class WaitCheck {
+ public:
+  WaitCheck(const Program& program, const UnitTable& table, const StageNeighbours& neighbours,
+            std::int32_t rank)
+      : program_(program), table_(table), neighbours_(neighbours), rank_(rank) {}
+
+  Checked run() {
+    const std::vector<Action>& actions = program_.ranks[index(rank_)];
+    const bool has_messages = has_transfers(program_);
+    for (std::size_t position = 0; position < actions.size(); ++position) {
+      const Action& action = actions[position];
+      if (is_send(action.kind)) ++sent_[key_of(action.kind, action)];
+      if (action.kind == ActionKind::reduce_grad) reduced_.insert(action.stage);
+      if (!is_wait(action.kind)) continue;
+      std::string broken;
+      if (is_send_wait(action.kind)) {
+        broken = has_messages ? broken_send_wait(action, position) : broken_before_lowering(action, position);
+      } else if (reduced_.erase(action.stage) == 0) {
+        broken = fmt::format(
+            "must come after a {}REDUCE_GRAD for which no other {} waits, but there is none; delete it",
+            action.stage, letters(action.kind));
+      }
+      if (!broken.empty()) return broken_at(program_, rank_, position, action, broken);
+    }
+    return {};
+  }
+
+ private:
+  using Key = std::tuple<ActionKind, std::int32_t, std::int32_t>;
+
+  static Key key_of(ActionKind kind, const Action& action) { return {kind, action.stage, action.microbatch}; }
+  static Flow flow_awaited(const Action& wait) {
+    return wait.kind == ActionKind::wait_send_forward ? Flow::activation : Flow::gradient;
+  }
+
+  /// Returns the number of messages that the stage of a WAIT sends to other ranks.
+  std::int64_t sends_in_all(const Action& wait) const {
+    return std::ranges::count_if(
+        takers_of(neighbours_, wait.stage, flow_awaited(wait)),
+        [&](std::int32_t taker) { return program_.placement.rank_of(taker, wait.microbatch) != rank_; });
+  }
+
+  /// Returns the rule that holds for every WAIT for SENDs, or an empty text.
+  std::string broken_in_any_list(const Action& wait, std::size_t position) {
+    if (sends_in_all(wait) == 0) {
+      return fmt::format("waits for a {} of stage {}, which sends none to another rank; delete it",
+                         letters(awaited_kind(wait.kind)), wait.stage);
+    }
+    const auto [first, is_new] = waited_.try_emplace(key_of(wait.kind, wait), position);
+    if (is_new) return "";
+    return fmt::format("comes a second time, must come once (before at position {}); delete one",
+                       first->second);
+  }
+
+  std::string broken_send_wait(const Action& wait, std::size_t position) {
+    if (std::string broken = broken_in_any_list(wait, position); !broken.empty()) return broken;
+    const ActionKind awaited = awaited_kind(wait.kind);
+    if (sent_[key_of(awaited, wait)] == sends_in_all(wait)) return "";
+    return fmt::format("must come after every {}{}{}, for which it waits; move it behind them", wait.stage,
+                       letters(awaited), wait.microbatch);
+  }
+
+  std::string broken_before_lowering(const Action& wait, std::size_t position) {
+    if (std::string broken = broken_in_any_list(wait, position); !broken.empty()) return broken;
+    const Placed producer = table_.worker(wait.stage, wait.microbatch, flow_awaited(wait));
+    if (std::cmp_less(producer.position, position)) return "";
+    return fmt::format("must come after {} (position {}), whose message it waits for; move it behind it",
+                       to_text(producer.action), producer.position);
+  }
+
+  const Program& program_;
+  const UnitTable& table_;
+  const StageNeighbours& neighbours_;
+  std::int32_t rank_;
+  std::map<Key, std::int64_t> sent_;
+  std::map<Key, std::size_t> waited_;
+  std::set<std::int32_t> reduced_;  // stages with a REDUCE_GRAD for which no WAIT has waited
+};
+
+}  // namespace
+
+Checked check_waits(const Program& program, const UnitTable& table) {
+  const bool has_waits = std::ranges::any_of(program.ranks, [](const std::vector<Action>& list) {
+    return std::ranges::any_of(list, [](const Action& action) { return is_wait(action.kind); });
+  });
+  if (!has_waits) return {};
+  const StageNeighbours neighbours = stage_neighbours(program);
+  for (std::int32_t rank = 0; rank < program.rank_count(); ++rank) {
+    if (Checked checked = WaitCheck(program, table, neighbours, rank).run(); !checked) return checked;
+  }
+  return {};
 }
 
 }  // namespace penstock

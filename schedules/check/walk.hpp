@@ -62,7 +62,8 @@ struct WalkState {
 ///       The group of compute actions at `position` runs, after the previous actions of the rank and after
 ///       `messages`.
 ///   void pass(std::int32_t rank, std::int32_t position);
-///       The rank passes a position that takes no time: a later action of a group, or a RESHARD.
+///       The rank passes a position that takes no time: a later action of a group, a RESHARD, or a WAIT
+///       for which it has waited.
 ///   void raise(std::int32_t message, const Cause& cause, bool last);
 ///       The message starts no earlier than `cause`. After the last cause of a message, start() is called.
 ///   void start(std::int32_t message, const Cause& last);
@@ -70,7 +71,7 @@ struct WalkState {
 ///       depends on the message and before any further compute().
 ///   void wait(std::int32_t rank, std::int32_t message);
 ///       The rank continues in its list when the message has ended. Called for each message of a group of
-///       transfers, and for a barrier.
+///       transfers, for each SEND and REDUCE_GRAD of a WAIT, and for a barrier.
 ///   void launch(std::int32_t rank, std::int32_t position);
 ///       The rank's host launches a group of compute actions, a SEND, a RECV, a group of transfers or a
 ///       collective, in list order. Only called if the program has launches, directly before the position's
@@ -82,6 +83,7 @@ class ListWalk {
   ListWalk(const FlatProgram& flat, const ChannelOptions& channels, Sink& sink)
       : flat_(flat),
         has_groups_(!flat.transfer_group.empty()),
+        senders_wait_(has_groups_ || flat.has_waits),
         has_followers_(has_followers(flat, channels)),
         model_(channels.model),
         some_eager_(channels.eager_bytes > 0),
@@ -183,6 +185,8 @@ class ListWalk {
         return kNone;
       case FlatOp::barrier:
         return reach_barrier(rank, position);
+      case FlatOp::wait:
+        return reach_wait(rank, position);
     }
     return kNone;
   }
@@ -239,11 +243,15 @@ class ListWalk {
   // When a waiting rank is woken, it reaches the same position again. stands_at_ prevents a second report of
   // this position.
 
-  /// Posts a group of transfers, and waits for all of them.
+  /// Posts a group of transfers, and waits for all of them unless the group says otherwise.
   std::int32_t reach_group(std::int32_t rank, std::int32_t& position) {
     const std::int32_t end = flat_.transfer_group_end(position);
     const bool stands_here = stands_at_[index(rank)] != kNone && state_.cursor[index(rank)] == position;
     if (!stands_here) post_group(rank, position, end);
+    if (!flat_.waits_in_group(position)) {
+      position = end - 1;
+      return kNone;
+    }
     for (std::int32_t p = position; p < end; ++p) {
       if (is_transfer_at(p) && !started(flat_.message[index(p)])) return flat_.message[index(p)];
     }
@@ -278,6 +286,18 @@ class ListWalk {
     const std::int32_t message = flat_.message[index(position)];
     if (stands_at_[index(rank)] != message) raise(message, {.kind = CauseKind::clock, .rank = rank});
     return wait_for(rank, message);
+  }
+
+  /// Waits for the SENDs or the REDUCE_GRAD of a WAIT.
+  std::int32_t reach_wait(std::int32_t rank, std::int32_t position) {
+    const std::int32_t first = flat_.next_wait[index(position)];
+    for (std::int32_t w = first; w != kNone; w = flat_.next_wait[index(w)]) {
+      if (!started(flat_.message[index(w)])) return flat_.message[index(w)];
+    }
+    for (std::int32_t w = first; w != kNone; w = flat_.next_wait[index(w)])
+      sink_.wait(rank, flat_.message[index(w)]);
+    sink_.pass(rank, position);
+    return kNone;
   }
 
   /// Returns kNone if the message has started, and otherwise the message to wait for.
@@ -318,7 +338,7 @@ class ListWalk {
       return;
     }
     wake(message.to_rank, id);
-    if (has_groups_) wake(message.from_rank, id);
+    if (senders_wait_) wake(message.from_rank, id);
     if (has_followers_) {
       follow(id, message.to_rank, message.recv);
       follow(id, message.from_rank, message.first);
@@ -362,6 +382,7 @@ class ListWalk {
 
   const FlatProgram& flat_;
   bool has_groups_;     // true if ranks wait for transfers
+  bool senders_wait_;   // true if ranks wait for transfers that they send
   bool has_followers_;  // true if messages of one group pass side by side in a queue
   ChannelModel model_;
   bool some_eager_;  // true if the channels allow eager messages

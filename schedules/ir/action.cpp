@@ -12,9 +12,9 @@
 namespace penstock {
 namespace {
 
-constexpr std::array<std::string_view, 13> kLetters = {
-    "F",      "B",      "I",       "W",       "R",           "SEND_F", "RECV_F",
-    "SEND_B", "RECV_B", "UNSHARD", "RESHARD", "REDUCE_GRAD", "STEP"};
+constexpr std::array<std::string_view, kActionKindCount> kLetters = {
+    "F",      "B",       "I",       "W",           "R",    "SEND_F",      "RECV_F",      "SEND_B",
+    "RECV_B", "UNSHARD", "RESHARD", "REDUCE_GRAD", "STEP", "WAIT_SEND_F", "WAIT_SEND_B", "WAIT_REDUCE_GRAD"};
 // This index is right only if no earlier entry is missing.
 static_assert(kLetters[static_cast<std::size_t>(ActionKind::step)] == "STEP");
 
@@ -45,6 +45,9 @@ std::optional<std::int32_t> chain_peer(ActionKind kind, std::int32_t stage) {
     case ActionKind::reshard:
     case ActionKind::reduce_grad:
     case ActionKind::step:
+    case ActionKind::wait_send_forward:
+    case ActionKind::wait_send_backward:
+    case ActionKind::wait_reduce_grad:
       return std::nullopt;
   }
   return std::nullopt;

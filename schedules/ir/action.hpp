@@ -20,22 +20,29 @@ using Bytes = std::int64_t;
 /// The kinds of actions, with the letters of PyTorch (torch.distributed.pipelining). The kinds that use a
 /// weight version come first, because has_weight_version() depends on this order.
 enum class ActionKind : std::uint8_t {
-  forward,          // F
-  backward,         // B, full backward
-  backward_input,   // I, gradient for the stage's input only
-  backward_weight,  // W, gradient for the stage's weights only
-  recompute,        // R, computes the forward again from the stored stage input
-  send_forward,     // SEND_F, named by the sending stage
-  recv_forward,     // RECV_F, named by the receiving stage
-  send_backward,    // SEND_B, named by the sending stage
-  recv_backward,    // RECV_B, named by the receiving stage
-  unshard,          // UNSHARD, all-gather of a sharded stage's weights
-  reshard,          // RESHARD, drops the gathered weights again
-  reduce_grad,      // REDUCE_GRAD, gradient reduction over the stage's replica group
-  step,             // STEP, the optimizer's update of one stage
+  forward,             // F
+  backward,            // B, full backward
+  backward_input,      // I, gradient for the stage's input only
+  backward_weight,     // W, gradient for the stage's weights only
+  recompute,           // R, computes the forward again from the stored stage input
+  send_forward,        // SEND_F, named by the sending stage
+  recv_forward,        // RECV_F, named by the receiving stage
+  send_backward,       // SEND_B, named by the sending stage
+  recv_backward,       // RECV_B, named by the receiving stage
+  unshard,             // UNSHARD, all-gather of a sharded stage's weights
+  reshard,             // RESHARD, drops the gathered weights again
+  reduce_grad,         // REDUCE_GRAD, gradient reduction over the stage's replica group
+  step,                // STEP, the optimizer's update of one stage
+  wait_send_forward,   // WAIT_SEND_F, waits until the SEND_Fs of a microbatch have ended
+  wait_send_backward,  // WAIT_SEND_B, waits until the SEND_Bs of a microbatch have ended
+  wait_reduce_grad,    // WAIT_REDUCE_GRAD, waits until the stage's last REDUCE_GRAD has ended
 };
 
-/// The microbatch number of actions that belong to a whole stage: UNSHARD, RESHARD, REDUCE_GRAD and STEP.
+/// The number of kinds. Tables that have an entry for each kind have this length.
+inline constexpr std::size_t kActionKindCount = static_cast<std::size_t>(ActionKind::wait_reduce_grad) + 1;
+
+/// The microbatch number of actions that belong to a whole stage: UNSHARD, RESHARD, REDUCE_GRAD,
+/// WAIT_REDUCE_GRAD and STEP.
 inline constexpr std::int32_t kNoMicrobatch = -1;
 /// The peer number of actions that move nothing between stages.
 inline constexpr std::int32_t kNoPeer = -1;
@@ -43,10 +50,12 @@ inline constexpr std::int32_t kNoPeer = -1;
 /// One instruction: a kind, a stage and a microbatch. An overlapped pair `(0F5;3B2)OVERLAP_F_B` is stored as
 /// two neighbouring actions, and the first has `overlaps_next`. Both actions start and end together. The flag
 /// also joins the SENDs and RECVs of a group of transfers `(0SEND_F1;0RECV_B0)GROUP`, which are posted
-/// together.
+/// together. If the word is GROUP_NOWAIT, all of them have `no_wait`.
 struct Action {
   ActionKind kind = ActionKind::forward;
   bool overlaps_next = false;
+  /// True for the transfers of a group at which the rank does not wait: it posts them and goes on.
+  bool no_wait = false;
   std::int32_t stage = 0;
   std::int32_t microbatch = kNoMicrobatch;
   /// The stage at the other end of a SEND or RECV; kNoPeer for other kinds.
@@ -81,6 +90,18 @@ constexpr bool is_collective(ActionKind kind) {
 constexpr bool gathers_or_drops(ActionKind kind) {
   return kind == ActionKind::unshard || kind == ActionKind::reshard;
 }
+/// Returns true for WAIT_SEND_F and WAIT_SEND_B.
+constexpr bool is_send_wait(ActionKind kind) {
+  return kind == ActionKind::wait_send_forward || kind == ActionKind::wait_send_backward;
+}
+/// Returns true for WAIT_SEND_F, WAIT_SEND_B and WAIT_REDUCE_GRAD, at which a rank waits for what it has
+/// started before.
+constexpr bool is_wait(ActionKind kind) { return is_send_wait(kind) || kind == ActionKind::wait_reduce_grad; }
+/// Returns the kind for which a WAIT waits. Requires is_wait(kind).
+constexpr ActionKind awaited_kind(ActionKind kind) {
+  if (kind == ActionKind::wait_reduce_grad) return ActionKind::reduce_grad;
+  return kind == ActionKind::wait_send_forward ? ActionKind::send_forward : ActionKind::send_backward;
+}
 /// Returns true for B, I and W.
 constexpr bool is_backward(ActionKind kind) {
   return kind == ActionKind::backward || kind == ActionKind::backward_input ||
@@ -99,9 +120,11 @@ constexpr bool makes_weight_gradient(ActionKind kind) {
 constexpr bool has_weight_version(ActionKind kind) { return kind <= ActionKind::recompute; }
 /// Returns true for F, B, I, W, R and STEP, which run on a rank's compute queue.
 constexpr bool is_compute(ActionKind kind) { return has_weight_version(kind) || kind == ActionKind::step; }
-/// Returns true for F, B, I, W, R, SEND and RECV, which name a microbatch. The other kinds belong to the
-/// whole stage.
-constexpr bool has_microbatch(ActionKind kind) { return has_weight_version(kind) || is_transfer(kind); }
+/// Returns true for F, B, I, W, R, SEND, RECV and WAIT_SEND, which name a microbatch. The other kinds belong
+/// to the whole stage.
+constexpr bool has_microbatch(ActionKind kind) {
+  return has_weight_version(kind) || is_transfer(kind) || is_send_wait(kind);
+}
 /// Returns the stage at the other end of a SEND or RECV in a chain of stages: stage + 1 for SEND_F and
 /// RECV_B, stage - 1 for RECV_F and SEND_B. Returns nothing for the other kinds.
 std::optional<std::int32_t> chain_peer(ActionKind kind, std::int32_t stage);
@@ -116,9 +139,12 @@ constexpr std::size_t group_end(std::span<const Action> list, std::size_t positi
   return position + 1;
 }
 
-/// Returns the word after the group of an action in text, such as "(0F5;3B2)OVERLAP_F_B" or
-/// "(0SEND_F1;0RECV_B0)GROUP".
-constexpr std::string_view group_word(ActionKind kind) { return is_transfer(kind) ? "GROUP" : "OVERLAP_F_B"; }
+/// Returns the word after the group of an action in text, such as "(0F5;3B2)OVERLAP_F_B",
+/// "(0SEND_F1;0RECV_B0)GROUP" or "(0SEND_F1;0RECV_B0)GROUP_NOWAIT".
+constexpr std::string_view group_word(const Action& action) {
+  if (!is_transfer(action.kind)) return "OVERLAP_F_B";
+  return action.no_wait ? "GROUP_NOWAIT" : "GROUP";
+}
 
 /// Returns true if the action at `position` belongs to a group of transfers that the list states.
 constexpr bool is_grouped_transfer(std::span<const Action> list, std::size_t position) {

@@ -54,6 +54,9 @@ Ns duration_ns(const StageCost& cost, ActionKind kind) {
     case ActionKind::unshard:
     case ActionKind::reshard:
     case ActionKind::reduce_grad:
+    case ActionKind::wait_send_forward:
+    case ActionKind::wait_send_backward:
+    case ActionKind::wait_reduce_grad:
       break;
   }
   throw std::logic_error("duration_ns takes a compute action");

@@ -3,7 +3,7 @@
 // come first. A list starts with its length. Then each rank's actions follow, five words each:
 //
 //   digest = XXH3-128( head | stages: ranks, route | edges | rank 0: n, a0 a1 ... | rank 1: ... )
-//   a      = kind and overlaps_next | stage | microbatch | peer | weight version
+//   a      = kind, overlaps_next and no_wait | stage | microbatch | peer | weight version
 //
 // Equal programs have equal words, and different programs have different words. XXH3 (Yann Collet, xxHash
 // 0.8) gives two different programs equal digests with a chance of 2^-128. A deliberate attacker can
@@ -63,7 +63,8 @@ class WordHash {
     for (const std::int32_t number : numbers) add(std::int64_t{number});
   }
   void add(const Action& action) {
-    add(static_cast<std::uint32_t>(action.kind) | (action.overlaps_next ? 1U << 8 : 0U));
+    add(static_cast<std::uint32_t>(action.kind) | (action.overlaps_next ? 1U << 8 : 0U) |
+        (action.no_wait ? 1U << 9 : 0U));
     for (const std::int32_t number : {action.stage, action.microbatch, action.peer, action.weight_version})
       add(std::int64_t{number});
   }

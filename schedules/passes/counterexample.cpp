@@ -92,9 +92,13 @@ std::string relief_of(const Program& lowered, const ChannelOptions& channels, co
 }
 
 /// Returns true for kinds that no F, B, I or W needs as input.
-bool is_extra(ActionKind kind) { return kind == ActionKind::recompute || !has_microbatch(kind); }
+bool is_extra(ActionKind kind) {
+  return kind == ActionKind::recompute || is_wait(kind) || !has_microbatch(kind);
+}
 
-bool is_reduction(ActionKind kind) { return kind == ActionKind::reduce_grad; }
+bool is_reduction(ActionKind kind) {
+  return kind == ActionKind::reduce_grad || kind == ActionKind::wait_reduce_grad;
+}
 bool is_of_sharing(ActionKind kind) { return gathers_or_drops(kind) || is_reduction(kind); }
 
 /// Returns the excerpt without all actions for which `goes` is true. They are removed together, because

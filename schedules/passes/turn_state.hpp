@@ -86,8 +86,8 @@ class ActionWays {
   }
 
   EdgeNumbers edges_;
-  std::array<Like, static_cast<std::size_t>(ActionKind::step) + 1> like_{};  // by kind
-  std::vector<Needs> needs_;  // the routes of each stage and group of kinds
+  std::array<Like, kActionKindCount> like_{};  // by kind
+  std::vector<Needs> needs_;                   // the routes of each stage and group of kinds
   std::vector<ActionWay> ways_;
 };
 

@@ -1,6 +1,7 @@
 // Reads a list of actions, in Penstock's form or in PyTorch's form:
 //
-//   cell   := action | "(" action (";" action)+ ")OVERLAP_F_B" | "(" transfer (";" transfer)+ ")GROUP"
+//   cell   := action | "(" action (";" action)+ ")OVERLAP_F_B"
+//           | "(" transfer (";" transfer)+ ")" ("GROUP" | "GROUP_NOWAIT")
 //   action := stage letters microbatch? ((">" | "<") peer)? ("@" version)?
 //
 // csv_dialect.cpp reads the notation of older PyTorch releases. Tested by program_text_test.cpp and
@@ -27,8 +28,6 @@
 
 namespace penstock {
 namespace {
-
-constexpr int kActionKinds = static_cast<int>(ActionKind::step) + 1;
 
 using Done = tl::expected<void, TextFault>;
 
@@ -89,10 +88,17 @@ Done ActionReader::read_group() {
   // validate() refuses a group of transfers and compute actions.
   const auto computes = std::find_if(actions_.begin() + static_cast<std::ptrdiff_t>(first), actions_.end(),
                                      [](const Action& action) { return !is_transfer(action.kind); });
-  const ActionKind kind = computes == actions_.end() ? actions_.back().kind : computes->kind;
-  if (cursor_.take_letters() == group_word(kind)) return {};
-  return after.fault(is_transfer(kind) ? "`GROUP` after a group of SENDs and RECVs"
-                                       : "`OVERLAP_F_B` after a group of compute actions");
+  Action of_group{.kind = computes == actions_.end() ? actions_.back().kind : computes->kind};
+  const bool transfers = is_transfer(of_group.kind);
+  const std::string_view word = cursor_.take_letters();
+  if (word == group_word(of_group)) return {};
+  of_group.no_wait = transfers;
+  if (transfers && word == group_word(of_group)) {
+    for (std::size_t i = first; i < actions_.size(); ++i) actions_[i].no_wait = true;
+    return {};
+  }
+  return after.fault(transfers ? "`GROUP` or `GROUP_NOWAIT` after a group of SENDs and RECVs"
+                               : "`OVERLAP_F_B` after a group of compute actions");
 }
 
 Done ActionReader::read_action() {
@@ -127,7 +133,7 @@ bool is_known(ActionKind kind, ActionForm form) {
 /// Returns the error message for an unknown word. It lists only the actions that `form` has.
 std::string unknown_action(std::string_view word, ActionForm form) {
   std::vector<std::string_view> known;
-  for (int i = 0; i < kActionKinds; ++i) {
+  for (std::size_t i = 0; i < kActionKindCount; ++i) {
     const auto kind = static_cast<ActionKind>(i);
     if (is_known(kind, form)) known.push_back(letters(kind));
   }

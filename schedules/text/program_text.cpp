@@ -164,7 +164,7 @@ void ProgramWriter::add_actions(const std::vector<Action>& actions) {
 
 void ProgramWriter::add_group_end(const Action& last) {
   add(")");
-  add(group_word(last.kind));
+  add(group_word(last));
 }
 
 void ProgramWriter::add_action(const Action& action) {

@@ -339,7 +339,7 @@ std::string row_of(const std::vector<Action>& actions) {
       row += action.overlaps_next ? "(" : "";
     }
     row += to_text(action);
-    if (in_group && !action.overlaps_next) row += fmt::format("){}", group_word(action.kind));
+    if (in_group && !action.overlaps_next) row += fmt::format("){}", group_word(action));
     in_group = action.overlaps_next;
   }
   return row;

@@ -178,11 +178,12 @@ class TapeWriter {
                                         message.eager);
       link_of_[id] = first + way;
       if (message.eager && message.next_at_receiver != kNone) ways.queue_eager(way);
-      // A rank that waits for the message in a group of transfers reads its arrival once more.
-      const bool sender_waits = flat_.is_grouped(message.first);
-      messages_[id].uses =
-          (message.awaited ? 1 : 0) + (sender_waits ? 1 : 0) + (flat_.is_grouped(message.recv) ? 1 : 0);
-      if (message.late && !sender_waits) ++late_sends_[message.producer].count;
+      // A rank that waits for the message in a group of transfers, or at a WAIT, reads its arrival once more.
+      const bool is_posted = flat_.is_grouped(message.first);
+      messages_[id].uses = (message.awaited ? 1 : 0) + (flat_.waits_in_group(message.first) ? 1 : 0) +
+                           (flat_.waits_in_group(message.recv) ? 1 : 0) + (message.send_awaited ? 1 : 0);
+      // A SEND of a group starts with the rank's clock and not with the end of its producer.
+      if (message.late && !is_posted) ++late_sends_[message.producer].count;
     }
     WayRegisters registers = std::move(ways).in_registers(tape_.last + 1);
     tape_.register_count = tape_.last + 1 + registers.queue_count;
@@ -191,12 +192,12 @@ class TapeWriter {
     tape_.both_ends = registers.both_ends;
   }
 
-  /// Counts how often the end of each collective and barrier is read: by compute actions, by the clocks after
-  /// a barrier, and by the next collective of each member.
+  /// Counts how often the end of each collective and barrier is read: by compute actions and WAITs, by the
+  /// clocks after a barrier, and by the next collective of each member.
   void count_collectives() {
     for (std::size_t p = 0; p < flat_.ops.size(); ++p) {
       const FlatOp op = flat_.ops[p];
-      if (op == FlatOp::compute) {
+      if (op == FlatOp::compute || op == FlatOp::wait) {
         for (std::int32_t w = flat_.next_wait[p]; w != kNone; w = flat_.next_wait[index(w)])
           if (flat_.ops[index(w)] == FlatOp::collective) ++message_at(index(w)).uses;
       } else if (op == FlatOp::barrier || (op == FlatOp::collective && flat_.next_collective[p] != kNone)) {

@@ -140,7 +140,7 @@ void note_instructions(const Tape& tape, const TapeCosts& costs, const FlatProgr
 }
 
 /// Stores in `times` the times of a rank's positions that have no instruction. A leaf gets the times of its
-/// group. A RESHARD takes no time and happens at the rank's current time.
+/// group. A RESHARD takes no time and happens at the rank's current time. A WAIT happens when it has ended.
 void note_passed(const FlatProgram& flat, std::int32_t rank, ProgramTimes& times) {
   Ns clock = 0;
   Ns end_of_group = 0;  // the latest end of the transfers in the current group
@@ -161,13 +161,18 @@ void note_passed(const FlatProgram& flat, std::int32_t rank, ProgramTimes& times
       case FlatOp::send:
       case FlatOp::recv:
         // The rank waits for a group at its end, so a RESHARD after the group comes after all its messages.
-        if (!flat.is_grouped(static_cast<std::int32_t>(p))) break;
+        if (!flat.waits_in_group(static_cast<std::int32_t>(p))) break;
         end_of_group = std::max(end_of_group, times.message_end[index(flat.message[p])]);
         if (p + 1 == end || flat.transfer_group[p + 1] != flat.transfer_group[p])
           clock = std::max(clock, end_of_group);
         break;
       case FlatOp::barrier:
         clock = std::max(clock, times.message_end[index(flat.message[p])]);
+        break;
+      case FlatOp::wait:
+        for (std::int32_t w = flat.next_wait[p]; w != kNone; w = flat.next_wait[index(w)])
+          clock = std::max(clock, times.message_end[index(flat.message[index(w)])]);
+        times.start[p] = times.end[p] = clock;
         break;
       case FlatOp::collective:
         break;

@@ -45,8 +45,9 @@ struct EventStep {
   Ns duration_ns = 0;  // duration of a compute action
   Ns start_ns = 0;
   std::int32_t position = 0;
-  std::int32_t message = kNone;  // its message; for a compute action, the first message that it waits for
-  // For a compute action, the position of the next message that it waits for.
+  // Its message; for a compute action or a WAIT, the first message that it waits for.
+  std::int32_t message = kNone;
+  // For a compute action or a WAIT, the position of the next message that it waits for.
   std::int32_t more_waits = kNone;
   // For a compute action, the first transfer in the list of those that wait for it.
   std::int32_t first_send = kNone;
@@ -90,8 +91,8 @@ bool is_step(const FlatProgram& flat, std::int32_t position) {
 EventStep step_of(const FlatProgram& flat, const WalkDurations& durations, std::int32_t position) {
   EventStep step{
       .position = position, .message = flat.message[index(position)], .op = flat.ops[index(position)]};
-  if (step.op != FlatOp::compute) return step;
-  step.duration_ns = durations.compute[index(position)];
+  if (step.op != FlatOp::compute && step.op != FlatOp::wait) return step;
+  if (step.op == FlatOp::compute) step.duration_ns = durations.compute[index(position)];
   // Most compute actions wait for at most one message, so the step stores the first one.
   const std::int32_t wait = flat.next_wait[index(position)];
   if (wait == kNone) return step;
@@ -146,7 +147,8 @@ ProgramTimes times_of(const EventState& state, const FlatProgram& flat) {
     // All leaves of a group have the times of the group. Times of messages are stored by message number and
     // not by position.
     const std::int32_t after = computes ? flat.group_end(step.position) : step.position + 1;
-    for (std::int32_t p = step.position; (computes || step.op == FlatOp::reshard) && p < after; ++p) {
+    const bool has_times = computes || step.op == FlatOp::reshard || step.op == FlatOp::wait;
+    for (std::int32_t p = step.position; has_times && p < after; ++p) {
       times.start[index(p)] = step.start_ns;
       times.end[index(p)] = step.start_ns + step.duration_ns;
     }
@@ -282,6 +284,7 @@ class EventSimulator {
       case FlatOp::compute:
       case FlatOp::leaf:
       case FlatOp::reshard:
+      case FlatOp::wait:
       case FlatOp::barrier:
         break;
     }
@@ -305,7 +308,8 @@ class EventSimulator {
   /// first position.
   bool is_launched_alone(std::int32_t position) const {
     const FlatOp op = flat_.ops[index(position)];
-    if (op == FlatOp::leaf || op == FlatOp::reshard || op == FlatOp::barrier) return false;
+    if (op == FlatOp::leaf || op == FlatOp::reshard || op == FlatOp::wait || op == FlatOp::barrier)
+      return false;
     return op == FlatOp::collective || !flat_.is_grouped(position) ||
            flat_.transfer_group[index(position)] == position;
   }
@@ -384,7 +388,7 @@ class EventSimulator {
     }
     // If the rank already waits in this group, the group has been posted.
     if (std::exchange(posted_[index(rank)], group) != group) post_group(cursor, end);
-    for (std::int32_t s = cursor; s < end; ++s) {
+    for (std::int32_t s = cursor; flat_.waits_in_group(group) && s < end; ++s) {
       const EventStep& step = state_.steps[index(s)];
       if (step.op != FlatOp::send && step.op != FlatOp::recv) continue;
       stands_at_[index(rank)] = step.message;
@@ -412,6 +416,7 @@ class EventSimulator {
       step.start_ns = now_;
       return true;
     }
+    if (step.op == FlatOp::wait) return pass_wait(rank, step);
     // If the rank has already waited at this step, settle() has already been called for the rank's end of the
     // message.
     const bool again = stands_at_[index(rank)] == step.message;
@@ -419,6 +424,20 @@ class EventSimulator {
     if (step.op == FlatOp::collective) return true;
     stands_at_[index(rank)] = step.message;
     return message(step.message).end_ns != kUnknown;
+  }
+
+  /// Passes a WAIT. Returns false if a message for which it waits has not ended.
+  bool pass_wait(std::int32_t rank, EventStep& step) {
+    std::int32_t next = step.more_waits;
+    for (std::int32_t id = step.message; id != kNone;) {
+      stands_at_[index(rank)] = id;
+      if (message(id).end_ns == kUnknown) return false;
+      id = next == kNone ? kNone : flat_.message[index(next)];
+      if (next != kNone) next = flat_.next_wait[index(next)];
+    }
+    stands_at_[index(rank)] = kNone;
+    step.start_ns = now_;
+    return true;
   }
 
   /// Ends the compute action at which the rank's cursor is.
@@ -514,11 +533,12 @@ class EventSimulator {
     settle_all(left.to_rank, left.recv);
   }
 
-  /// Sets the arrival of a transfer. Outside of groups, only compute actions wait for the transfer. They can
-  /// compute their starts from an arrival in the future, so no event is needed.
+  /// Sets the arrival of a transfer. Outside of groups and without a WAIT, only compute actions wait for the
+  /// transfer. They can compute their starts from an arrival in the future, so no event is needed.
   void end_transfer(std::int32_t id, Ns arrival) {
-    if (has_groups_ && (flat_.is_grouped(flat_.messages[index(id)].first) ||
-                        flat_.is_grouped(flat_.messages[index(id)].recv))) {
+    const FlatMessage& ended = flat_.messages[index(id)];
+    if (ended.send_awaited ||
+        (has_groups_ && (flat_.is_grouped(ended.first) || flat_.is_grouped(ended.recv)))) {
       schedule_arrival(arrival, id);
       return;
     }

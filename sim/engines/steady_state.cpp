@@ -306,7 +306,7 @@ class MicrobatchRows {
   }
 
  private:
-  static constexpr std::uint32_t kKinds = static_cast<std::uint32_t>(ActionKind::step) + 1;
+  static constexpr auto kKinds = static_cast<std::uint32_t>(kActionKindCount);
 
   struct Entry {
     std::array<Ns, 2> times{};

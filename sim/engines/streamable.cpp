@@ -103,6 +103,7 @@ std::optional<std::string> not_streamed(const Experiment& experiment, std::span<
     return "recomputation";
   if (any_action(lists, [](const Action& action) { return gathers_or_drops(action.kind); }))
     return "gathered weights";
+  if (any_action(lists, [](const Action& action) { return is_wait(action.kind); })) return "WAIT actions";
   // If weights are updated once for each minibatch, all F of a pass use the same version, so the versions
   // need no check.
   const bool keeps_versions = program.update != UpdateRule::minibatch && !program.mixed_versions;

@@ -51,7 +51,6 @@ namespace penstock {
 namespace {
 
 constexpr Ns kNever = std::numeric_limits<Ns>::max();
-constexpr std::size_t kKindCount = static_cast<std::size_t>(ActionKind::step) + 1;
 
 /// Says whether the walk computes all figures, or only the times of clocks, queues and messages.
 enum class Followed : std::uint8_t { figures, clocks_alone };
@@ -295,7 +294,7 @@ class StreamedWalk {
   // --- set up -----------------------------------------------------------------------------------------
 
   void price(std::int32_t stage) {
-    for (std::size_t kind = 0; kind < kKindCount; ++kind) {
+    for (std::size_t kind = 0; kind < kActionKindCount; ++kind) {
       const auto here = static_cast<ActionKind>(kind);
       // The table replaces a switch over kinds at every action. It needs no microbatch, because all
       // microbatches have equal costs.
@@ -462,7 +461,7 @@ class StreamedWalk {
   MessagesInFlight in_flight_;
   TransferWays ways_;
   CollectiveRings rings_;
-  std::vector<std::array<Ns, kKindCount>> durations_;  // index: stage, then kind
+  std::vector<std::array<Ns, kActionKindCount>> durations_;  // index: stage, then kind
   std::vector<RankState> ranks_;
   std::vector<RankLedger> accounts_;  // index: rank
   HeldStages held_stages_;

@@ -175,9 +175,8 @@ class TapeClasses {
   std::uint32_t longer_group(std::span<const Action> group);
   std::uint32_t new_duration(std::span<const Action> actions, bool launches);
 
-  static constexpr std::uint32_t kActionKindCount = static_cast<std::uint32_t>(ActionKind::step) + 1;
   std::uint32_t place_of(const Action& action) const {
-    return static_cast<std::uint32_t>(groups_.place_of(action)) * kActionKindCount +
+    return static_cast<std::uint32_t>(groups_.place_of(action) * kActionKindCount) +
            static_cast<std::uint32_t>(action.kind);
   }
 

@@ -35,8 +35,10 @@ namespace {
 struct Passage {
   std::int32_t forward = kNoPosition;
   std::int32_t recompute = kNoPosition;
-  std::int32_t backward = kNoPosition;  // position of B or I
-  std::int32_t last = kNoPosition;      // position of B or W
+  std::int32_t backward = kNoPosition;       // position of B or I
+  std::int32_t last = kNoPosition;           // position of B or W
+  std::int32_t wait_forward = kNoPosition;   // position of WAIT_SEND_F
+  std::int32_t wait_backward = kNoPosition;  // position of WAIT_SEND_B
 };
 
 using Positions = std::span<const std::int32_t>;
@@ -72,9 +74,12 @@ class RankHoldings {
   void find_passages() {
     for (std::size_t i = 0; i < spans_.size(); ++i) {
       const Action& action = spans_[i].action;
-      if (!is_compute(action.kind) || !has_microbatch(action.kind)) continue;
+      const bool computes = is_compute(action.kind) && has_microbatch(action.kind);
+      if (!computes && !is_send_wait(action.kind)) continue;
       Passage& passage = passage_of(action);
       const auto position = static_cast<std::int32_t>(i);
+      if (action.kind == ActionKind::wait_send_forward) passage.wait_forward = position;
+      if (action.kind == ActionKind::wait_send_backward) passage.wait_backward = position;
       if (action.kind == ActionKind::forward) passage.forward = position;
       if (action.kind == ActionKind::recompute) passage.recompute = position;
       if (makes_input_gradient(action.kind)) passage.backward = position;
@@ -170,8 +175,8 @@ class RankHoldings {
     // The first B or W; for a replica without microbatches, its REDUCE_GRAD.
     std::int32_t first = kNoPosition;
     std::int32_t step = kNoPosition;
-    /// For each reduction, the first B or W after the previous reduction, and the REDUCE_GRAD. The second one
-    /// is kNoPosition if no REDUCE_GRAD follows.
+    /// For each reduction, the first B or W after the previous reduction, and the REDUCE_GRAD or its WAIT.
+    /// The second one is kNoPosition if no REDUCE_GRAD follows.
     std::vector<std::pair<std::int32_t, std::int32_t>> sums;
   };
 
@@ -180,6 +185,8 @@ class RankHoldings {
     std::int32_t begun = kNoPosition;  // the first B or W since the last REDUCE_GRAD
     for (const std::int32_t position : positions) {
       const ActionKind kind = span(position).action.kind;
+      // The buffers of a reduction are held until its WAIT.
+      if (kind == ActionKind::wait_reduce_grad && !life.sums.empty()) life.sums.back().second = position;
       const bool reduces = kind == ActionKind::reduce_grad;
       if (!reduces && !makes_weight_gradient(kind) && kind != ActionKind::step) continue;
       if (kind != ActionKind::step) {
@@ -287,13 +294,15 @@ class RankHoldings {
     if (bytes == 0) return;
     const Passage& passage = passage_of(here.action);
     const bool activation = flow_of(here.action.kind) == Flow::activation;
-    // A send buffer exists from the end of the message's producer to the arrival. A receive buffer exists
-    // from the start of the transfer to the end of the consumer. `user` is the producer or the consumer on
-    // this rank.
+    // A send buffer exists from the end of the message's producer to the arrival, or to the WAIT for it. A
+    // receive buffer exists from the start of the transfer to the end of the consumer. `user` is the producer
+    // or the consumer on this rank.
     const std::int32_t user = activation ? passage.forward : passage.backward;
     if (is_send(here.action.kind)) {
       const Ns produced = user == kNoPosition ? here.start_ns : span(user).end_ns;
-      hold(MemoryCategory::send_buffers, bytes, produced, position, here.end_ns, position);
+      const std::int32_t wait = activation ? passage.wait_forward : passage.wait_backward;
+      const std::int32_t last = wait == kNoPosition ? position : wait;
+      hold(MemoryCategory::send_buffers, bytes, produced, position, span(last).end_ns, last);
     } else {
       const Ns consumed = user == kNoPosition ? kHeldForEver : span(user).end_ns;
       hold(MemoryCategory::receive_buffers, bytes, here.start_ns, position, consumed, user);

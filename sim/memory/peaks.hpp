@@ -70,10 +70,9 @@ class ListHoldings {
     bool known = false;
     ActionHolding holding;  ///< bytes of the action without the gradients
   };
-  static constexpr std::size_t kKinds = static_cast<std::size_t>(ActionKind::step) + 1;
 
   const CostTable& costs_;
-  std::vector<std::array<OfKind, kKinds>> kinds_;  // index: stage, then action kind
+  std::vector<std::array<OfKind, kActionKindCount>> kinds_;  // index: stage, then action kind
   // The gradient bytes that are held for each stage. Each stage must be on one rank.
   std::vector<Bytes> gradients_;
 };

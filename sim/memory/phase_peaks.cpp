@@ -147,14 +147,14 @@ class CollectedTimes {
 class MessageBytes {
  public:
   MessageBytes(const Program& program, const CostTable& costs)
-      : of_kinds_(program.placement.stages.size() * kKinds) {
+      : of_kinds_(program.placement.stages.size() * kActionKindCount) {
     const ActionWays ways(program);
     std::vector<Bytes> bytes_of_way;
     for (const EdgeCost& edge : costs.edges)
       bytes_of_way.insert(bytes_of_way.end(), {edge.activation, edge.gradient});
     for (std::size_t place = 0; place < of_kinds_.size(); ++place) {
-      const Action action{.kind = static_cast<ActionKind>(place % kKinds),
-                          .stage = static_cast<std::int32_t>(place / kKinds),
+      const Action action{.kind = static_cast<ActionKind>(place % kActionKindCount),
+                          .stage = static_cast<std::int32_t>(place / kActionKindCount),
                           .microbatch = 0};
       const std::int32_t own = program.placement.rank_of(action.stage, 0);
       const auto sum = [&](ActionWays::Ways of_action) {
@@ -171,11 +171,10 @@ class MessageBytes {
     Bytes sent = 0;
   };
   const OfKind& of(const Action& action) const {
-    return of_kinds_[index(action.stage) * kKinds + static_cast<std::size_t>(action.kind)];
+    return of_kinds_[index(action.stage) * kActionKindCount + static_cast<std::size_t>(action.kind)];
   }
 
  private:
-  static constexpr std::size_t kKinds = static_cast<std::size_t>(ActionKind::step) + 1;
   std::vector<OfKind> of_kinds_;
 };
 

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iostream>
+#include <map>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -22,6 +23,8 @@
 #include "report/timeline/timeline.hpp"
 #include "schedules/check/channel_check.hpp"
 #include "schedules/check/flat_program.hpp"
+#include "schedules/check/validate.hpp"
+#include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
@@ -275,11 +278,64 @@ TEST(Numbers, StatedGroupsOfTransfersCarryThem) {
     for (const Posting posting : {Posting::batched, Posting::megatron}) {
       for (const Blocking blocking : {Blocking::none, Blocking::each}) {
         SCOPED_TRACE(testing::Message() << name << " " << to_text(posting) << " " << to_text(blocking));
-        expect_exact(group_transfers(program, posting),
-                     on_all_ranks(program, echo::train_by_minibatch(program.stage_count(), 8, 1)),
-                     {.blocking = blocking}, 8);
+        const auto expected = on_all_ranks(program, echo::train_by_minibatch(program.stage_count(), 8, 1));
+        Program grouped = group_transfers(program, posting);
+        expect_exact(grouped, expected, {.blocking = blocking}, 8);
+        for (std::vector<Action>& list : grouped.ranks) {
+          for (std::size_t i = 0; i < list.size(); ++i) list[i].no_wait = is_grouped_transfer(list, i);
+        }
+        expect_exact(grouped, expected, {.blocking = blocking}, 8);
       }
     }
+  }
+}
+
+/// Adds a WAIT for each SEND behind the next compute action, and one for each REDUCE_GRAD directly behind it.
+Program with_waits(Program program) {
+  for (std::vector<Action>& list : program.ranks) {
+    std::vector<Action> waiting;
+    std::vector<Action> sent;
+    for (const Action& action : list) {
+      waiting.push_back(action);
+      if (is_send(action.kind)) sent.push_back(action);
+      if (action.kind == ActionKind::reduce_grad)
+        waiting.push_back({.kind = ActionKind::wait_reduce_grad, .stage = action.stage});
+      if (!is_compute(action.kind) || action.overlaps_next) continue;
+      for (const Action& send : sent) {
+        const bool forward = send.kind == ActionKind::send_forward;
+        waiting.push_back({.kind = forward ? ActionKind::wait_send_forward : ActionKind::wait_send_backward,
+                           .stage = send.stage,
+                           .microbatch = send.microbatch});
+      }
+      sent.clear();
+    }
+    list = std::move(waiting);
+  }
+  return program;
+}
+
+/// Returns a program whose lists have WAITs, with two replicas of each stage under the given sharding.
+Program waiting_program(std::int32_t sharding) {
+  Shape shape{.stages = 2, .microbatches = 4, .iterations = 2};
+  shape.replicas = {2};
+  shape.sharding = sharding;
+  const auto generated = generate("data-parallel", shape);
+  EXPECT_TRUE(generated) << generated.error();
+  Program program = with_waits(lowered(*generated));
+  const auto valid = validate(program);
+  EXPECT_TRUE(valid) << valid.error();
+  return program;
+}
+
+TEST(Numbers, ListsWithWaitsComputeThem) {
+  for (const char* name : {"1f1b", "interleaved", "zb-h1"}) {
+    SCOPED_TRACE(name);
+    const Program program = with_waits(*lower(*generate(name, {.stages = 4, .microbatches = 8})));
+    expect_exact(program, on_all_ranks(program, echo::train_by_minibatch(program.stage_count(), 8, 1)));
+  }
+  for (const std::int32_t sharding : {0, 2}) {
+    const Program program = waiting_program(sharding);
+    expect_exact(program, on_all_ranks(program, echo::train_by_minibatch(2, 4, 2)));
   }
 }
 
@@ -406,6 +462,24 @@ TEST(ProcessNumbers, ShardedStagesAreGatheredAroundTheirUse) {
     shape.sharding = sharding;
     const Program program = lowered(*generate("data-parallel", shape));
     expect_complete(program, run_in_processes(program).at(0));
+  }
+}
+
+// A message is under way for 20 ms.
+TEST(ProcessNumbers, ListsWithWaitsComputeThemAndRanksWait) {
+  const Program program = with_waits(lowered(*generate("1f1b", {.stages = 2, .microbatches = 4})));
+  const FlatProgram flat = flatten(program, free_costs(program), {.channels = {}, .iterations = 1});
+  const Timeline timeline =
+      run_in_processes(program, 1, {.hold = {}, .latency = std::vector<Ns>(flat.messages.size(), 20'000'000)})
+          .at(0);
+  expect_complete(program, timeline);
+  std::map<std::string, const Span*> spans;
+  for (const Span& span : timeline.spans) spans[to_text(span.action)] = &span;
+  EXPECT_GE(spans.at("0WAIT_SEND_F0")->start_ns, spans.at("0SEND_F0")->end_ns);
+  EXPECT_GE(spans.at("0SEND_F0")->end_ns - spans.at("0SEND_F0")->start_ns, 20'000'000);
+  for (const std::int32_t sharding : {0, 2}) {
+    const Program reducing = waiting_program(sharding);
+    expect_complete(reducing, run_in_processes(reducing).at(0));
   }
 }
 

@@ -162,6 +162,18 @@ TEST(ThreadLinks, BlockingRanksWaitForEachTransfer) {
   EXPECT_GE(span_of(blocked, "0F1").start_ns, span_of(blocked, "0SEND_F0").end_ns);
 }
 
+// A transfer takes 10 ms and an F 1 ms. Rank 0 stands at the WAIT until the message of F0 has arrived.
+TEST(ThreadLinks, ARankWaitsForItsMessageAtAWait) {
+  Experiment experiment = two_stages(0);
+  std::vector<Action>& list = experiment.program.ranks[0];
+  ASSERT_EQ(to_text(list[1]), "0SEND_F0");
+  list.insert(list.begin() + 2, {.kind = ActionKind::wait_send_forward, .stage = 0, .microbatch = 0});
+  const Timeline timeline = timed(experiment);
+  EXPECT_GE(span_of(timeline, "0WAIT_SEND_F0").start_ns, span_of(timeline, "0SEND_F0").end_ns);
+  EXPECT_GE(span_of(timeline, "0F1").start_ns, span_of(timeline, "0WAIT_SEND_F0").end_ns);
+  EXPECT_LT(span_of(timeline, "0F2").start_ns, span_of(timeline, "0SEND_F1").end_ns);
+}
+
 TEST(ThreadLinks, ACollectiveStartsWithItsLastMember) {
   Shape shape{.stages = 2, .microbatches = 6};
   shape.replicas = {2, 1};

@@ -25,8 +25,6 @@
 namespace penstock {
 namespace {
 
-constexpr int kKinds = 13;
-
 Action only_action(const std::string& text) {
   const auto actions = read_actions(text, {});
   const bool one = actions && actions->size() == 1;
@@ -49,8 +47,11 @@ TEST(Action, LettersAreThoseOfPyTorch) {
       {ActionKind::reshard, "RESHARD"},
       {ActionKind::reduce_grad, "REDUCE_GRAD"},
       {ActionKind::step, "STEP"},
+      {ActionKind::wait_send_forward, "WAIT_SEND_F"},
+      {ActionKind::wait_send_backward, "WAIT_SEND_B"},
+      {ActionKind::wait_reduce_grad, "WAIT_REDUCE_GRAD"},
   };
-  ASSERT_EQ(table.size(), kKinds);
+  ASSERT_EQ(table.size(), kActionKindCount);
   for (const auto& [kind, text] : table) {
     EXPECT_EQ(letters(kind), text);
     EXPECT_EQ(kind_of_letters(text), kind);
@@ -66,9 +67,9 @@ TEST(Action, OtherLettersNameNoKind) {
 // These texts are read and written again in pytorch's test/distributed/pipelining/test_schedule.py (_Action).
 // The others have kinds that only Penstock has.
 TEST(Action, TextReadsBackAsTheSameText) {
-  for (const auto* const text :
-       {"1F0", "2I1", "0W3", "0B3", "1UNSHARD", "3RESHARD", "2SEND_B2", "1RECV_F1", "7R12", "2REDUCE_GRAD",
-        "0STEP", "2SEND_F3>4", "5RECV_B0<9", "2147483646F2147483647"}) {
+  for (const auto* const text : {"1F0", "2I1", "0W3", "0B3", "1UNSHARD", "3RESHARD", "2SEND_B2", "1RECV_F1",
+                                 "7R12", "2REDUCE_GRAD", "0STEP", "0WAIT_SEND_F3", "2WAIT_SEND_B0",
+                                 "1WAIT_REDUCE_GRAD", "2SEND_F3>4", "5RECV_B0<9", "2147483646F2147483647"}) {
     EXPECT_EQ(to_text(only_action(text)), text);
   }
 }
@@ -92,11 +93,11 @@ TEST(Action, NeitherVersionNorOverlappedPartnerShows) {
 
 int families_of(ActionKind kind) {
   return (has_weight_version(kind) ? 1 : 0) + (is_send(kind) ? 1 : 0) + (is_recv(kind) ? 1 : 0) +
-         (has_microbatch(kind) ? 0 : 1);
+         (is_send_wait(kind) ? 1 : 0) + (has_microbatch(kind) ? 0 : 1);
 }
 
 TEST(Action, EveryKindIsOfOneFamily) {
-  for (int i = 0; i < kKinds; ++i) {
+  for (std::size_t i = 0; i < kActionKindCount; ++i) {
     const auto kind = static_cast<ActionKind>(i);
     EXPECT_EQ(families_of(kind), 1) << letters(kind);
     EXPECT_EQ(is_transfer(kind), chain_peer(kind, 1).has_value()) << letters(kind);
@@ -104,11 +105,15 @@ TEST(Action, EveryKindIsOfOneFamily) {
 }
 
 TEST(Action, StepRunsOnTheComputeQueueAndUnshardAndReduceGradAreCollectives) {
-  for (int i = 0; i < kKinds; ++i) {
+  for (std::size_t i = 0; i < kActionKindCount; ++i) {
     const auto kind = static_cast<ActionKind>(i);
     EXPECT_EQ(is_compute(kind), has_weight_version(kind) || kind == ActionKind::step) << letters(kind);
     EXPECT_EQ(is_collective(kind), kind == ActionKind::unshard || kind == ActionKind::reduce_grad);
     EXPECT_EQ(gathers_or_drops(kind), kind == ActionKind::unshard || kind == ActionKind::reshard);
+    EXPECT_EQ(is_wait(kind), letters(kind).starts_with("WAIT_"));
+    if (is_wait(kind)) {
+      EXPECT_EQ("WAIT_" + std::string(letters(awaited_kind(kind))), letters(kind));
+    }
   }
 }
 
@@ -137,7 +142,7 @@ TEST(ActionReader, FaultSaysWhereItIs) {
   EXPECT_EQ(actions.error().offset, 9U);
   EXPECT_EQ(actions.error().message,
             "unknown action `Q`. Known: F, B, I, W, R, SEND_F, RECV_F, SEND_B, RECV_B, UNSHARD, RESHARD, "
-            "REDUCE_GRAD, STEP");
+            "REDUCE_GRAD, STEP, WAIT_SEND_F, WAIT_SEND_B, WAIT_REDUCE_GRAD");
 }
 
 TEST(ActionReader, NegativeAndSignedNumbersAreNoNumbers) {

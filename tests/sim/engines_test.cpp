@@ -194,7 +194,20 @@ void group_some(Program& program, std::uint32_t seed) {
   }
 }
 
-// Lists state groups; the other transfers are issued ahead, or ranks wait for them, too.
+/// Lets ranks not wait at some of the groups.
+void wait_at_no(Program& program, std::uint32_t seed) {
+  for (std::vector<Action>& list : program.ranks) {
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      if (!opens_group(list, i) || !list[i].overlaps_next || !is_transfer(list[i].kind)) continue;
+      seed = seed * 1664525 + 1013904223;
+      const bool no_wait = (seed >> 16) % 2 == 0;
+      for (std::size_t member = i; member < group_end(list, i); ++member) list[member].no_wait = no_wait;
+    }
+  }
+}
+
+// Lists state groups, and at some of them ranks do not wait. The other transfers are issued ahead, or ranks
+// wait for them, too.
 TEST(Engines, AgreeOnRandomProgramsWithStatedGroups) {
   const char* const given = std::getenv("PENSTOCK_PROGRAMS");
   const std::uint64_t programs = given == nullptr ? 1500 : std::stoul(given);
@@ -203,6 +216,57 @@ TEST(Engines, AgreeOnRandomProgramsWithStatedGroups) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Experiment experiment = random_experiment(seed);
     group_some(experiment.program, seed);
+    if (seed % 2 == 0) wait_at_no(experiment.program, seed);
+    if (find_hang(experiment.program, experiment.channels, experiment.costs)) continue;
+    expect_agreement(experiment);
+    if (HasFailure()) return;
+    ++compared;
+  }
+  EXPECT_GT(compared, programs / 2);
+}
+
+/// Returns the next number of a sequence that `seed` begins.
+std::uint32_t next_number(std::uint32_t& seed) {
+  seed = seed * 1664525 + 1013904223;
+  return seed >> 16;
+}
+
+/// Adds WAITs for some SENDs and REDUCE_GRADs, a few positions behind them.
+void wait_for_some(Program& program, std::uint32_t seed) {
+  for (std::vector<Action>& list : program.ranks) {
+    for (std::size_t i = list.size(); i-- > 0;) {
+      const Action action = list[i];
+      const bool reduces = action.kind == ActionKind::reduce_grad;
+      if ((!is_send(action.kind) && !reduces) || next_number(seed) % 3 != 0) continue;
+      const auto same = [&](const Action& other) {
+        return other.kind == action.kind && other.stage == action.stage &&
+               other.microbatch == action.microbatch;
+      };
+      // A WAIT waits for all SENDs of a microbatch, so the last of them gets it.
+      if (std::any_of(list.begin() + static_cast<std::ptrdiff_t>(i) + 1, list.end(), same)) continue;
+      std::size_t behind = std::min(i + 1 + next_number(seed) % 6, list.size());
+      while (behind < list.size() && !opens_group(list, behind)) ++behind;
+      const ActionKind kind = reduces                                   ? ActionKind::wait_reduce_grad
+                              : action.kind == ActionKind::send_forward ? ActionKind::wait_send_forward
+                                                                        : ActionKind::wait_send_backward;
+      list.insert(list.begin() + static_cast<std::ptrdiff_t>(behind),
+                  {.kind = kind, .stage = action.stage, .microbatch = action.microbatch});
+    }
+  }
+}
+
+// Some programs have groups of transfers as well, or launches that take time.
+TEST(Engines, AgreeOnRandomProgramsWithWaits) {
+  const char* const given = std::getenv("PENSTOCK_PROGRAMS");
+  const std::uint64_t programs = given == nullptr ? 1500 : std::stoul(given);
+  std::uint64_t compared = 0;
+  for (std::uint32_t seed = 1; seed <= programs; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Experiment experiment = random_experiment(seed);
+    if (seed % 3 == 0) group_some(experiment.program, seed);
+    if (seed % 5 == 0)
+      experiment.costs.launch = {.overhead_ns = seed % 7, .most_ahead = static_cast<std::int32_t>(seed % 4)};
+    wait_for_some(experiment.program, seed);
     if (find_hang(experiment.program, experiment.channels, experiment.costs)) continue;
     expect_agreement(experiment);
     if (HasFailure()) return;

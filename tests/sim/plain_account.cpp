@@ -167,6 +167,12 @@ class PlainAccount {
       case FlatOp::recv:
         if (channels_.waits()) return after_group(flat_.transfer_group[index(before)], rank);
         break;
+      case FlatOp::wait: {
+        std::vector<Instant> after = clock(before, rank);
+        for (std::int32_t w = flat_.next_wait[index(before)]; w != kNone; w = flat_.next_wait[index(w)])
+          after.push_back(message_end(flat_.message[index(w)]));
+        return after;
+      }
       case FlatOp::leaf:
       case FlatOp::collective:
       case FlatOp::reshard:
@@ -210,7 +216,7 @@ class PlainAccount {
       const FlatOp op = flat_.ops[index(q)];
       const bool is_transfer = op == FlatOp::send || op == FlatOp::recv;
       if (is_transfer && flat_.is_grouped(q)) return flat_.transfer_group[index(q)] == q;
-      return op != FlatOp::leaf && op != FlatOp::reshard && op != FlatOp::barrier;
+      return op != FlatOp::leaf && op != FlatOp::reshard && op != FlatOp::wait && op != FlatOp::barrier;
     };
     const bool is_transfer = flat_.ops[index(p)] == FlatOp::send || flat_.ops[index(p)] == FlatOp::recv;
     if (is_transfer && !is_launched(p)) return launched(flat_.transfer_group[index(p)]);
@@ -299,7 +305,7 @@ class PlainAccount {
           flat_.next_collective[index(p)] != kNone) {
         return true;
       }
-      if (flat_.ops[index(p)] != FlatOp::compute) continue;
+      if (flat_.ops[index(p)] != FlatOp::compute && flat_.ops[index(p)] != FlatOp::wait) continue;
       for (std::int32_t w = flat_.next_wait[index(p)]; w != kNone; w = flat_.next_wait[index(w)]) {
         if (flat_.message[index(w)] == id) return true;
       }

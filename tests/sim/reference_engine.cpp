@@ -87,7 +87,7 @@ class Reference {
     std::size_t last = items_.size();  // the latest transfer of the open group; none if it is the end
     for (std::size_t i = first; i < items_.size(); ++i) {
       Item& item = items_[i];
-      if (is_compute(item.action.kind)) last = items_.size();
+      if (is_compute(item.action.kind) || is_wait(item.action.kind)) last = items_.size();
       if (!is_transfer(item.action.kind)) continue;
       const bool continues = i > first && items_[i - 1].action.overlaps_next;
       item.stated = continues || item.action.overlaps_next;
@@ -98,8 +98,12 @@ class Reference {
     }
   }
 
+  /// Returns true if the transfer starts only after its rank has reached it in program order.
+  bool is_reached_in_order(const Item& transfer) const { return e_.channels.waits() || transfer.stated; }
   /// Returns true if the rank waits for the transfer in its program order.
-  bool waits_in_order(const Item& transfer) const { return e_.channels.waits() || transfer.stated; }
+  bool waits_in_order(const Item& transfer) const {
+    return e_.channels.waits() || (transfer.stated && !transfer.action.no_wait);
+  }
 
   /// Computes the times of one action from those of all others. Returns true if they have changed.
   bool update(Item& item) {
@@ -133,7 +137,8 @@ class Reference {
 
   static bool is_launched(const Item& item) {
     if (is_transfer(item.action.kind)) return item.batch == item.position;
-    return item.action.kind != ActionKind::reshard && item.group == item.position;
+    return item.action.kind != ActionKind::reshard && !is_wait(item.action.kind) &&
+           item.group == item.position;
   }
 
   /// Returns the first transfer of the group of transfers to which `item` belongs.
@@ -156,24 +161,33 @@ class Reference {
     if (is_collective(item.action.kind)) return start_of_collective(item);
     Ns start = std::max(after_program_order(item), launched_with_group(item));
     for (const Item& other : items_) {
-      if (is_compute(item.action.kind) && leaf_of_group_waits_for(item, other))
-        start = std::max(start, other.end);
+      const bool awaited = is_compute(item.action.kind)
+                               ? leaf_of_group_waits_for(item, other)
+                               : is_wait(item.action.kind) && stands_for(item, other);
+      if (awaited) start = std::max(start, other.end);
     }
     return start;
   }
 
-  /// Returns the earliest start by program order. `item` waits for all compute actions before it on the rank.
-  /// With a barrier, it also waits for those of all ranks in earlier iterations. With blocking transfers, it
-  /// also waits for the transfers before it, but not for those of its own group.
+  /// Returns true if the WAIT waits for `other`: a SEND of its stage and microbatch, or a REDUCE_GRAD of its
+  /// stage before it.
+  bool stands_for(const Item& wait, const Item& other) const {
+    return other.rank == wait.rank && other.position < wait.position &&
+           other.action.kind == awaited_kind(wait.action.kind) && other.action.stage == wait.action.stage &&
+           other.action.microbatch == wait.action.microbatch;
+  }
+
+  /// Returns the earliest start by program order. `item` waits for all compute actions and WAITs before it on
+  /// the rank. With a barrier, it also waits for those of all ranks in earlier iterations. With blocking
+  /// transfers, it also waits for the transfers before it, but not for those of its own group.
   Ns after_program_order(const Item& item) const {
     Ns start = 0;
     const std::int32_t reached = std::min(item.group, item.batch);
     for (const Item& other : items_) {
-      const bool counts =
-          is_compute(other.action.kind) || (is_transfer(other.action.kind) && waits_in_order(other));
+      const bool in_order = is_compute(other.action.kind) || is_wait(other.action.kind);
+      const bool counts = in_order || (is_transfer(other.action.kind) && waits_in_order(other));
       const bool earlier = other.rank == item.rank && other.position < reached;
-      const bool behind_barrier =
-          p_.barrier && other.iteration < item.iteration && is_compute(other.action.kind);
+      const bool behind_barrier = p_.barrier && other.iteration < item.iteration && in_order;
       if ((counts && earlier) || behind_barrier) start = std::max(start, other.end);
     }
     return start;
@@ -230,8 +244,8 @@ class Reference {
     const bool eager = transfer_bytes(e_.costs, edges_, send.action) < e_.channels.eager_bytes;
     start = std::max(start, after_queue(send));
     if (!eager) start = std::max({start, recv.launched, after_queue(recv), after_capacity(recv)});
-    if (waits_in_order(send)) start = std::max(start, after_program_order(send));
-    if (waits_in_order(recv) && !eager) start = std::max(start, after_program_order(recv));
+    if (is_reached_in_order(send)) start = std::max(start, after_program_order(send));
+    if (is_reached_in_order(recv) && !eager) start = std::max(start, after_program_order(recv));
     return start;
   }
 

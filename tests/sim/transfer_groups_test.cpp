@@ -228,6 +228,49 @@ TEST(TransferGroups, AStatedGroupIsOneEntryOfItsQueues) {
   }
 }
 
+// Rank 0 posts its group at 20 and goes on with F2 at once. The messages start at 45, when rank 1 posts its
+// group, and B0 waits for its own RECV until 50. If rank 0 waits at its group, F2 starts at 50.
+//
+//   GROUP_NOWAIT   rank 0  F0--F1--F2--........B0======            1 character = 2.5
+//   GROUP          rank 0  F0--F1--............F2--B0======
+//                  rank 1        F0--B0======||F1--B1======
+TEST(TransferGroups, ARankGoesOnAtOnceAtAGroupForWhichItDoesNotWait) {
+  const auto program_of = [](const std::string& word) {
+    const auto program = parse_program(
+        "penstock program 1\nschedule custom\nmicrobatches 3\nstage 0: rank 0\nstage 1: rank 1\n"
+        "rank 0: 0F0 0SEND_F0 0F1 (0SEND_F1;0RECV_B0)" +
+            word +
+            " 0F2 0SEND_F2 0B0 0RECV_B1 0B1 0RECV_B2 0B2 0STEP\n"
+            "rank 1: 1RECV_F0 1F0 1B0 (1SEND_B0;1RECV_F1)GROUP 1F1 1B1 1SEND_B1 1RECV_F2 1F2 1B2 1SEND_B2 "
+            "1STEP\n",
+        "no_wait.psched");
+    EXPECT_TRUE(program) << program.error();
+    EXPECT_EQ(*parse_program(to_text(*program), "again.psched"), *program);
+    return *program;
+  };
+  const auto spans_of_rank_0 = [](const Experiment& experiment) {
+    const auto tape = critical_path(experiment);
+    const auto events = event_simulation(experiment);
+    EXPECT_TRUE(tape && events);
+    EXPECT_EQ(*tape, *events);
+    std::vector<std::string> spans = spans_of(*tape);
+    spans.resize(9);
+    return spans;
+  };
+  const Program goes_on = program_of("GROUP_NOWAIT");
+  EXPECT_EQ(
+      spans_of_rank_0(experiment(goes_on, {}, 0)),
+      (std::vector<std::string>{"0F0 0..10", "0SEND_F0 10..15", "0F1 10..20", "0SEND_F1 45..50", "0F2 20..30",
+                                "0SEND_F2 50..55", "0B0 50..70", "0B1 85..105", "0B2 115..135"}));
+  const std::vector<std::string> waiting = {"0F0 0..10",       "0SEND_F0 10..15", "0F1 10..20",
+                                            "0SEND_F1 45..50", "0F2 50..60",      "0SEND_F2 60..65",
+                                            "0B0 60..80",      "0B1 85..105",     "0B2 115..135"};
+  EXPECT_EQ(spans_of_rank_0(experiment(program_of("GROUP"), {}, 0)), waiting);
+  // A rank that waits for all its transfers waits for these as well.
+  Experiment blocked = experiment(goes_on, {.blocking = Blocking::batched}, 0);
+  EXPECT_EQ(spans_of_rank_0(blocked)[4], "0F2 50..60");
+}
+
 TEST(TransferGroups, MegatronPostsAnActivationTogetherWithAGradient) {
   const Program program = *lower(*generate("1f1b", {.stages = 3, .microbatches = 3}), kBatched);
   const std::string text = to_text(group_transfers(program, Posting::megatron));
