@@ -272,9 +272,11 @@ tl::expected<void, std::string> collect(const ImportInput& input, Collected& col
   return {};
 }
 
-/// Reads the model that the user states: a file, or the name of a known model.
+/// Reads the model that the user states, or else the one that a recipe means: a file, or the name of a known
+/// model. Returns the value of model.huggingface, which is empty if the plan has the model's sizes.
 tl::expected<std::string, std::string> take_stated_model(const ImportRequest& request, Importing& importing) {
-  if (request.model.empty()) {
+  const std::string& model = request.model.empty() ? importing.plan.library_model : request.model;
+  if (model.empty()) {
     if (request.layers) {
       importing.plan.set("model.layers", *request.layers);
       importing.stated_layers = request.layers;
@@ -283,17 +285,16 @@ tl::expected<std::string, std::string> take_stated_model(const ImportRequest& re
   }
   importing.has_model = true;
   std::error_code ignored;
-  if (!std::filesystem::exists(request.model, ignored) && set_known_model(importing.plan, request.model)) {
+  if (!std::filesystem::exists(model, ignored) && set_known_model(importing.plan, model)) {
     if (request.layers) importing.plan.set("model.layers", *request.layers);
     importing.stated_layers = importing.plan.number("model.layers");
     return std::string();
   }
-  const auto part =
-      load_architecture({.config = request.model, .ignore = request.ignore, .layers = request.layers});
+  const auto part = load_architecture({.config = model, .ignore = request.ignore, .layers = request.layers});
   if (!part) return tl::unexpected(part.error());
   importing.stated_layers = static_cast<std::int64_t>(part->architecture.layers.size());
   if (request.layers) importing.plan.set("model.layers", *request.layers);
-  return request.model;
+  return model;
 }
 
 void run_importer(Origin origin, Importing& importing) {

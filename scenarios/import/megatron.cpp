@@ -606,7 +606,10 @@ void take_precision(Importing& importing) {
     plan.notes.emplace_back(
         "no precision is stated: bf16 is priced, although Megatron-LM's own default is 32 bits");
   }
-  if (settings.is_on("grad_reduce_in_bf16", "training.gradient_bytes"))
+  const std::string* in_fp32 = settings.find("grad_reduce_in_fp32");  // Megatron Bridge states the opposite
+  const bool in_bf16 = in_fp32 != nullptr && is_off_value(*in_fp32);
+  if (in_bf16) settings.take("grad_reduce_in_fp32", "training.gradient_bytes");
+  if (settings.is_on("grad_reduce_in_bf16", "training.gradient_bytes") || in_bf16)
     plan.set("training.gradient_bytes", "2");
   const std::string optimizer = settings.word("optimizer", "training.optimizer").value_or("adam");
   const std::string momentum = settings.word("sgd_momentum", "training.optimizer").value_or("0.9");

@@ -36,6 +36,8 @@ struct Plan {
   std::vector<std::int64_t> layers{};
   /// The value of schedule.layer_split; empty if it is not stated.
   std::string layer_split{};
+  /// The name of a model of the library (scenarios/library/models), if the configuration means one.
+  std::string library_model{};
   bool recomputes_fully = false;
   std::vector<std::string> notes{};
   /// Errors that no single key causes, such as a number of stages that the framework itself refuses.

@@ -11,10 +11,12 @@
 #include <variant>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "scenarios/architecture/architecture.hpp"
+#include "scenarios/import/known_models.hpp"
 #include "scenarios/import/settings.hpp"
 #include "scenarios/import/shell.hpp"
 #include "scenarios/model/model.hpp"
@@ -404,6 +406,43 @@ TEST(BridgeImport, KnowsRecipesByTheirNames) {
   EXPECT_THAT(renamed.notes, Not(testing::Contains(HasSubstr("the number of devices is not stated"))));
   EXPECT_THAT(import_error(request_of("", "no_such_file")),
               HasSubstr("expected a file or a recipe of Megatron Bridge"));
+}
+
+TEST(BridgeImport, KnowsRecipesWithExperts) {
+  const Scenario qwen = priced(request_of("", "qwen3_235b_a22b_pretrain_config"), 256);
+  EXPECT_EQ(work_of(qwen).parallel.expert, 8);
+  EXPECT_EQ(work_of(qwen).parallel.context, 2);
+  EXPECT_EQ(qwen.shape.stages, 16);
+  EXPECT_EQ(qwen.batch.global_batch_size, 32);
+  EXPECT_EQ(std::get<DeviceModel>(qwen.model).split.rule, LayerSplit::Rule::ends_one_less);
+  // The model is one of the library, with latent attention and a layer that predicts a second token.
+  const Scenario deepseek = priced(request_of("", "deepseek_v3_pretrain_1024gpu_h100_bf16_config"), 1024);
+  EXPECT_EQ(work_of(deepseek).parallel.expert, 64);
+  EXPECT_EQ(std::get<DeviceModel>(deepseek.model).split.counts.front(), 4);
+  EXPECT_EQ(std::get<DeviceModel>(deepseek.model).split.counts.back(), 1);
+  EXPECT_EQ(deepseek.batch.global_batch_size, 4096);
+}
+
+TEST(BridgeImport, TheDevicesOfANameDecideBetweenVariants) {
+  const Scenario eight = priced(request_of("", "qwen3_30b_a3b_pretrain_8gpu_h100_bf16_config"), 8);
+  EXPECT_EQ(eight.shape.stages, 2);
+  EXPECT_EQ(work_of(eight).recompute, LayerRecompute::full);
+  const Scenario sixteen = priced(request_of("", "qwen3_30b_a3b_pretrain_16gpu_h100_bf16_config"), 16);
+  EXPECT_EQ(sixteen.shape.stages, 1);
+  EXPECT_EQ(work_of(sixteen).parallel.expert, 16);
+  EXPECT_EQ(work_of(sixteen).gradient_bytes, 2);
+  EXPECT_THAT(import_error(request_of("", "qwen3_30b_a3b_pretrain_32gpu_h100_bf16_config")),
+              HasSubstr("qwen3_30b_a3b"));
+}
+
+TEST(BridgeImport, EveryRecipeIsAScenario) {
+  for (const std::string_view name : bridge_recipe_names()) {
+    ImportRequest request = request_of("", fmt::format("{}_pretrain_config", name));
+    request.device = "h100-sxm";
+    const auto imported = import_configuration(request);
+    ASSERT_TRUE(imported) << name << ": " << imported.error();
+    EXPECT_TRUE(parse_scenario(imported->yaml, "imported", ".")) << imported->yaml;
+  }
 }
 
 TEST(SimuMaxImport, JoinsTheFilesOfStrategyAndModel) {
