@@ -31,7 +31,7 @@
 #include "sim/network/message_costs.hpp"
 #include "sim/risk/risk.hpp"
 #include "sim/runs/simulate.hpp"
-#include "sim/runs/sweep.hpp"
+#include "sim/sweep/sweep.hpp"
 #include "topology/presets.hpp"
 
 namespace penstock {

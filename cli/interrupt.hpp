@@ -7,7 +7,7 @@
 
 #include "report/result/sweep_table.hpp"
 #include "scenarios/read/scenario.hpp"
-#include "sim/runs/sweep.hpp"
+#include "sim/sweep/sweep.hpp"
 
 namespace penstock {
 

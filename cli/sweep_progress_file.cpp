@@ -53,7 +53,7 @@
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/channel.hpp"
 #include "sim/engines/engines.hpp"
-#include "sim/runs/sweep.hpp"
+#include "sim/sweep/sweep.hpp"
 
 namespace penstock {
 

@@ -41,7 +41,7 @@
 #include "scenarios/host/process_limits.hpp"
 #include "scenarios/model/model.hpp"
 #include "scenarios/read/scenario.hpp"
-#include "sim/runs/sweep.hpp"
+#include "sim/sweep/sweep.hpp"
 #include "text/escaping.hpp"
 
 namespace penstock {

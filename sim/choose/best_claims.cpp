@@ -29,11 +29,11 @@
 #include "scenarios/read/scenario.hpp"
 #include "schedules/rules/generators.hpp"
 #include "sim/choose/tune_questions.hpp"
-#include "sim/engines/parallel_loop.hpp"
 #include "sim/hold/measured_runs.hpp"
 #include "sim/hold/predicted_runs.hpp"
 #include "sim/hold/run_accuracy.hpp"
 #include "sim/hold/step_parts.hpp"
+#include "sim/sweep/parallel_loop.hpp"
 
 namespace penstock {
 

@@ -42,11 +42,11 @@
 #include "sim/choose/stoppable_work.hpp"
 #include "sim/engines/compile.hpp"
 #include "sim/engines/evaluate.hpp"
-#include "sim/engines/parallel_loop.hpp"
 #include "sim/engines/tape.hpp"
 #include "sim/memory/peaks.hpp"
 #include "sim/runs/plan_run.hpp"
 #include "sim/runs/simulate.hpp"
+#include "sim/sweep/parallel_loop.hpp"
 #include "topology/presets.hpp"
 
 namespace penstock {

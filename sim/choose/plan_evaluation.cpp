@@ -29,8 +29,8 @@
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/mixed_bits.hpp"
 #include "sim/choose/plan_search.hpp"
-#include "sim/engines/parallel_loop.hpp"
 #include "sim/runs/simulate.hpp"
+#include "sim/sweep/parallel_loop.hpp"
 #include "topology/cluster.hpp"
 #include "topology/presets.hpp"
 

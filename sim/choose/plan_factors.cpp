@@ -30,7 +30,7 @@
 #include "scenarios/prepare/planned_scenario.hpp"
 #include "schedules/ir/action.hpp"
 #include "sim/choose/plan_search.hpp"
-#include "sim/engines/parallel_loop.hpp"
+#include "sim/sweep/parallel_loop.hpp"
 
 namespace penstock {
 

@@ -29,7 +29,7 @@
 #include "sim/choose/configuration_figures.hpp"
 #include "sim/choose/stoppable_work.hpp"
 #include "sim/choose/tuning_space.hpp"
-#include "sim/engines/parallel_loop.hpp"
+#include "sim/sweep/parallel_loop.hpp"
 
 namespace penstock {
 

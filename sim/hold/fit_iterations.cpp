@@ -29,11 +29,11 @@
 
 #include "scenarios/pricing/iteration_costs.hpp"
 #include "schedules/ir/action.hpp"
-#include "sim/engines/parallel_loop.hpp"
 #include "sim/hold/measured_runs.hpp"
 #include "sim/hold/predicted_runs.hpp"
 #include "sim/runs/plan_run.hpp"
 #include "sim/runs/simulate.hpp"
+#include "sim/sweep/parallel_loop.hpp"
 #include "topology/size_arithmetic.hpp"
 
 namespace penstock {

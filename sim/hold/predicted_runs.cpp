@@ -43,9 +43,9 @@
 #include "schedules/ir/cost_table.hpp"
 #include "sim/engines/compile.hpp"
 #include "sim/engines/evaluate.hpp"
-#include "sim/engines/parallel_loop.hpp"
 #include "sim/hold/measured_runs.hpp"
 #include "sim/runs/simulate.hpp"
+#include "sim/sweep/parallel_loop.hpp"
 #include "topology/size_arithmetic.hpp"
 
 namespace penstock {

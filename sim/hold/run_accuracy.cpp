@@ -21,10 +21,10 @@
 #include <fmt/format.h>
 #include <boost/math/distributions/students_t.hpp>
 
-#include "sim/engines/parallel_loop.hpp"
 #include "sim/hold/measured_runs.hpp"
 #include "sim/hold/predicted_runs.hpp"
 #include "sim/hold/step_parts.hpp"
+#include "sim/sweep/parallel_loop.hpp"
 
 namespace penstock {
 

@@ -33,9 +33,9 @@
 #include "sim/engines/compile.hpp"
 #include "sim/engines/engines.hpp"
 #include "sim/engines/evaluate.hpp"
-#include "sim/engines/parallel_loop.hpp"
 #include "sim/engines/tape.hpp"
 #include "sim/network/message_costs.hpp"
+#include "sim/sweep/parallel_loop.hpp"
 
 namespace penstock {
 

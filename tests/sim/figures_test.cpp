@@ -26,7 +26,7 @@
 #include "sim/memory/memory.hpp"
 #include "sim/runs/run_facts.hpp"
 #include "sim/runs/simulate.hpp"
-#include "sim/runs/sweep.hpp"
+#include "sim/sweep/sweep.hpp"
 #include "tests/schedules/shapes.hpp"
 #include "tests/sim/experiments.hpp"
 #include "tests/test_files.hpp"

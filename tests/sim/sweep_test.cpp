@@ -26,7 +26,7 @@
 #include "schedules/rules/generators.hpp"
 #include "sim/choose/largest_value.hpp"
 #include "sim/runs/simulate.hpp"
-#include "sim/runs/sweep.hpp"
+#include "sim/sweep/sweep.hpp"
 
 namespace penstock {
 namespace {

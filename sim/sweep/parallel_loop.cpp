@@ -3,7 +3,7 @@
 // own threads are still checked. The list is part of the program and not in a file, so that it also applies
 // to commands that tests start.
 
-#include "sim/engines/parallel_loop.hpp"
+#include "sim/sweep/parallel_loop.hpp"
 
 #if defined(__SANITIZE_THREAD__)
 extern "C" const char* __tsan_default_suppressions() {

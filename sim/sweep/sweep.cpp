@@ -2,7 +2,7 @@
 // parallel, and each writes its own row of the table, so the order does not depend on threads. Points of an
 // earlier sweep are used again if a few of them, predicted anew, have the same figures.
 
-#include "sim/runs/sweep.hpp"
+#include "sim/sweep/sweep.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -38,10 +38,10 @@
 #include "schedules/rules/closed_forms.hpp"
 #include "schedules/rules/generators.hpp"
 #include "sim/engines/engines.hpp"
-#include "sim/engines/parallel_loop.hpp"
 #include "sim/runs/endless_stream.hpp"
 #include "sim/runs/plan_run.hpp"
 #include "sim/runs/simulate.hpp"
+#include "sim/sweep/parallel_loop.hpp"
 #include "text/escaping.hpp"
 
 namespace penstock {
