@@ -50,13 +50,12 @@ header_check() { cmake --preset dev >/dev/null && cmake --build --preset dev --t
 
 install_check() {
   local prefix=$PWD/$build/install-prefix
-  rm -rf "$prefix" "$build/install-consumer"
+  rm -rf "$prefix"
   cmake --install "$build" --prefix "$prefix" >/dev/null &&
-    cmake -S tests/install -B "$build/install-consumer" -G Ninja -DCMAKE_PREFIX_PATH="$prefix" >/dev/null &&
-    cmake --build "$build/install-consumer" &&
-    "$build/install-consumer/consumer" &&
+    tests/install/check.sh "$prefix" "$build/install-consumer" &&
     "$prefix/bin/penstock" --version
 }
+
 
 # A part of the sanitizers' checks that is built in few seconds, on what reads bytes of others. CONTRIBUTING.md says how
 # all of them are run on all tests.

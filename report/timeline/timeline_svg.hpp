@@ -28,7 +28,7 @@ struct TimelineSvgOptions {
   bool tooltips = true;
 };
 
-/// Returns the picture as a complete <svg> element. A box has a tooltip (action, start, end, weight version)
+/// Returns the picture as a complete SVG element. A box has a tooltip (action, start, end, weight version)
 /// and, if there is room, the microbatch number. The stages of one rank have different shades. The two
 /// actions of an overlapped pair share a box, with the first action on top. Merged boxes are hatched, and
 /// their colour mixes the colours of their actions. Optimizer steps that take no time are dark lines over the
