@@ -15,8 +15,11 @@
 #include <cstdlib>
 #include <mutex>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
+#include <thread>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -62,9 +65,8 @@ TerminalColours wanted_colours(std::string_view when) {
   return wanted ? shown : TerminalColours::none;
 }
 
-// Draws one line on stderr, at most ten times a second. Several threads report their progress in any order. A
-// number that is smaller than the last one is ignored. The line is erased at the end, so that only the answer
-// remains on the terminal.
+// Draws one line on stderr. Several threads report their progress in any order. A number that is smaller than
+// the last one is ignored. The line is erased at the end, so that only the answer remains on the terminal.
 
 namespace {
 
@@ -86,6 +88,7 @@ ProgressDisplay display_for(const OutputFlags& flags) {
 }
 
 ProgressBar::~ProgressBar() {
+  drawer_ = {};  // waits for the thread's end, so that it draws nothing after this line
   // Exactly as many blanks are written as the line has characters. In a narrow terminal, more blanks would
   // start a new line.
   if (width_ > 0) fmt::print(stderr, "\r{:{}}\r", "", width_);
@@ -104,14 +107,37 @@ void ProgressBar::show(std::size_t done, std::size_t total) {
   }
   const std::size_t filled = done * kWidth / total;
   const std::string left = done > first_ ? time_left(now - began_, done - first_, total - done) : "";
-  // The padding erases the end of the previous line if that line was longer.
-  const std::string line = fmt::format("[{}{}] {} of {}{:24}", std::string(filled, '#'),
-                                       std::string(kWidth - filled, '.'), done, total, left);
-  fmt::print(stderr, "\r{}", line);
-  std::fflush(stderr);
-  width_ = std::max(width_, line.size());
+  draw(fmt::format("[{}{}] {} of {}{}", std::string(filled, '#'), std::string(kWidth - filled, '.'), done,
+                   total, left));
   shown_ = done;
   last_ = now;
+}
+
+void ProgressBar::say(std::string step) {
+  if (display_ == ProgressDisplay::off) return;
+  const std::lock_guard lock(mutex_);
+  step_ = std::move(step);
+  if (began_ == std::chrono::steady_clock::time_point{}) began_ = std::chrono::steady_clock::now();
+  if (!drawer_.joinable())
+    drawer_ = std::jthread([this](const std::stop_token& stop) { draw_step_until(stop); });
+  step_changed_.notify_all();
+}
+
+void ProgressBar::draw_step_until(const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  while (!stop.stop_requested()) {
+    const auto taken = std::chrono::steady_clock::now() - began_;
+    draw(fmt::format("{}, {} s", step_, std::chrono::duration_cast<std::chrono::seconds>(taken).count()));
+    const std::string drawn = step_;
+    step_changed_.wait_for(lock, stop, std::chrono::seconds(1), [&] { return step_ != drawn; });
+  }
+}
+
+/// Replaces the line. Blanks erase the end of the previous line if that line was longer.
+void ProgressBar::draw(std::string_view line) {
+  width_ = std::max(width_, line.size());
+  fmt::print(stderr, "\r{:{}}", line, width_);
+  std::fflush(stderr);
 }
 
 }  // namespace penstock

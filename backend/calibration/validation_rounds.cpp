@@ -261,6 +261,9 @@ tl::expected<Validation, UserError> validate_predictions(const Scenario& scenari
   std::vector<Rounds> rounds(cases.size());
   std::vector<std::size_t> order(cases.size() + 1);
   std::iota(order.begin(), order.end(), std::size_t{0});
+  auto one_done = [&, done = std::size_t{0}]() mutable {
+    if (options.progress) options.progress(++done, order.size() * static_cast<std::size_t>(options.rounds));
+  };
   for (std::int32_t round = 0; round < options.rounds; ++round) {
     std::ranges::shuffle(order, random);
     MeanCosts costs;
@@ -269,6 +272,7 @@ tl::expected<Validation, UserError> validate_predictions(const Scenario& scenari
         auto measured = costs_of_source(*source, run);
         if (!measured) return tl::unexpected(std::move(measured.error()));
         costs = *std::move(measured);
+        one_done();
         continue;
       }
       const Experiment& experiment = cases[next].experiment;
@@ -281,6 +285,7 @@ tl::expected<Validation, UserError> validate_predictions(const Scenario& scenari
           experiment, mean_costs(samples_of(result->timeline, experiment, all), experiment), predict);
       if (!replayed) return tl::unexpected(replayed.error());
       rounds[next].replayed.push_back(*replayed);
+      one_done();
     }
     for (std::size_t i = 0; i < cases.size(); ++i) {
       const auto predicted = predicted_ns(cases[i].experiment, costs, predict);

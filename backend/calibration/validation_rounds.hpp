@@ -8,6 +8,7 @@
 // The source and the configurations of a round run soon after each other, so that they meet the same machine.
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -55,6 +56,9 @@ struct ValidationOptions {
   std::int32_t samples = 20;  ///< number of actions of each kind that the source measures in a round
   double tolerance = 0.05;    ///< largest mean error that holds
   std::uint64_t seed = 1;     ///< decides the order in each round
+  /// A function that is called after the source or a case was measured, with the number of finished
+  /// measurements and of all measurements. May be empty.
+  std::function<void(std::size_t done, std::size_t total)> progress{};
 };
 
 /// The answer for one case. The 95 % interval of the mean error decides.

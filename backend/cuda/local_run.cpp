@@ -83,6 +83,7 @@ tl::expected<std::vector<ExecutedRun>, ExecutionError> all(const PreparedRun& ru
     auto executed = once(run, workers, links, codec);
     if (!executed) return tl::unexpected(std::move(executed.error()));
     runs.push_back(*std::move(executed));
+    run.report_finished(runs.size());
   }
   return runs;
 }

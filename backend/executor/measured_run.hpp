@@ -3,6 +3,7 @@
 // Each backend calls measure(), for example in thread_run.hpp and process/process_run.hpp.
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -42,6 +43,9 @@ struct RunOptions {
   bool launch_order = false;
   /// The number of consecutive ranks that share one GPU, >= 1. Only for the backend `nccl`.
   std::int32_t ranks_per_gpu = 1;
+  /// A function that is called after each run of the whole program, with the number of finished runs and of
+  /// all runs. The calls come from the thread that measures. May be empty.
+  std::function<void(std::size_t done, std::size_t total)> progress{};
 };
 
 /// A function that returns how long each message of a flat program takes on the links of the experiment's
@@ -60,6 +64,10 @@ struct PreparedRun {
   std::chrono::nanoseconds deadline;
 
   std::int32_t runs() const { return options.warmup + options.repeats; }
+  /// Reports that `done` runs have finished.
+  void report_finished(std::size_t done) const {
+    if (options.progress) options.progress(done, static_cast<std::size_t>(runs()));
+  }
 };
 
 /// Returns how long the processes of a run wait until all have started: the user's deadline, and at least

@@ -148,7 +148,8 @@ class NcclRun {
                 },
             .transport = [this](std::int32_t rank,
                                 const std::function<bool()>& stopped) { return transports(rank, stopped); },
-            .forked = [this] { socket_.reset(); }};
+            .forked = [this] { socket_.reset(); },
+            .progress = [this](std::size_t done) { run_.report_finished(done); }};
   }
 
   RankHardware& hardware(std::int32_t rank) {

@@ -115,6 +115,7 @@ class Coordinator::Session {
       compare_clocks();
       if (error_) break;
       runs.push_back(executed());
+      if (execution_.progress) execution_.progress(runs.size());
     }
     end();
     if (error_) return tl::unexpected(*std::move(error_));

@@ -81,6 +81,8 @@ struct ProcessExecution {
   /// Called in the parent process when all ranks are forked, so that it can close descriptors that only the
   /// ranks need. May be empty.
   std::function<void()> forked{};
+  /// Called by the process that coordinates the ranks, with the number of finished runs. May be empty.
+  std::function<void(std::size_t done)> progress{};
 };
 
 /// Returns the time for which processes that a launcher has started wait for each other.

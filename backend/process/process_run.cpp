@@ -54,7 +54,8 @@ tl::expected<std::vector<ExecutedRun>, ExecutionError> execute_with(
       .deadline = run.deadline,
       .patience_to_join = patience_to_join(run.options),
       .finished = [&](std::int32_t rank,
-                      const StageModules& modules) { return run.family.account(rank, modules); }};
+                      const StageModules& modules) { return run.family.account(rank, modules); },
+      .progress = [&](std::size_t done) { run.report_finished(done); }};
   return place ? execute_as_rank(execution, *place) : execute_in_processes(execution);
 }
 

@@ -51,6 +51,7 @@ tl::expected<std::vector<ExecutedRun>, ExecutionError> all(const PreparedRun& ru
     auto executed = once(run);
     if (!executed) return tl::unexpected(std::move(executed.error()));
     runs.push_back(*std::move(executed));
+    run.report_finished(runs.size());
   }
   return runs;
 }

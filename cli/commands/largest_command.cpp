@@ -22,6 +22,7 @@
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
 #include "cli/subcommand.hpp"
+#include "cli/terminal.hpp"
 #include "report/print/memory_category.hpp"
 #include "report/print/units.hpp"
 #include "report/result/result.hpp"
@@ -204,11 +205,20 @@ tl::expected<void, UserError> checked(const LargestFlags& flags) {
   return {};
 }
 
+/// Searches the largest value, and shows on a terminal which value is being tried.
+LargestValue searched(const LargestFlags& flags) {
+  ProgressBar bar(display_for(flags.output));
+  return largest_value({.least = flags.least, .most = flags.most, .step = flags.step},
+                       [&](std::int64_t value) {
+                         bar.say(fmt::format("trying {} = {}", flags.key, value));
+                         return tried(flags, value);
+                       });
+}
+
 Outcome run_largest(LargestFlags flags) {
   if (flags.least == 0) flags.least = flags.step;
   if (auto fine = checked(flags); !fine) return tl::unexpected(fine.error());
-  const LargestValue found = largest_value({.least = flags.least, .most = flags.most, .step = flags.step},
-                                           [&](std::int64_t value) { return tried(flags, value); });
+  const LargestValue found = searched(flags);
   Outcome outcome = outcome_of(flags, found);
   if (!found.largest && !flags.output.json) return outcome;
   if (!outcome && outcome.error().kind == ErrorKind::bad_input) return outcome;

@@ -163,18 +163,25 @@ tl::expected<PlanReport, std::string> report_on(const Scenario& scenario, const 
                                                 const std::optional<ProfileNoise>& noise,
                                                 const PlanFlags& flags) {
   const PlanRanking ranking = ranking_of(flags, scenario);
+  ProgressBar bar(display_for(flags.output));
+  bar.say("searching plans");
   auto planned = planned_report(scenario, options, ranking);
   if (!planned) return planned;
   PlanReport& report = *planned;
   if (auto note = left_out_note(scenario)) report.evaluation.notes.push_back(*std::move(note));
-  if (!flags.no_front) report.front = plan_front(scenario, options, ranking, report.evaluation);
+  if (!flags.no_front) {
+    bar.say("searching plans for fewer devices");
+    report.front = plan_front(scenario, options, ranking, report.evaluation);
+  }
   // The line "they differ by" also needs the factors. An error in their computation is reported only if
   // --factors is given.
+  bar.say("simulating the plan with one factor at a time");
   auto factors = plan_factors(report.evaluation);
   if (!factors && flags.factors) return tl::unexpected(factors.error());
   if (factors) report.factors = *std::move(factors);
   report.explains_factors = flags.factors;
   if (noise) {
+    bar.say("planning from noisy profiles");
     auto rows = plan_regret(scenario, options, *noise, ranking);
     if (!rows) return tl::unexpected(rows.error());
     report.regret = {.noise = *noise, .rows = *std::move(rows)};

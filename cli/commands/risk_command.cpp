@@ -3,6 +3,7 @@
 // both.
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -21,6 +22,7 @@
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
 #include "cli/subcommand.hpp"
+#include "cli/terminal.hpp"
 #include "report/print/units.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/read/quantities.hpp"
@@ -160,8 +162,11 @@ tl::expected<RiskReport, UserError> report_of(const RiskFlags& flags) {
   }
   if (auto fault = noise_fault(*experiment, flags.noise)) return bad_input(*std::move(fault));
   const Engine engine = engine_of(flags.engine);
+  ProgressBar bar(display_for(flags.output));
   auto makespans = monte_carlo(*experiment, flags.noise,
-                               {.count = disturbs(flags.noise) ? flags.trials : 1, .engine = engine});
+                               {.count = disturbs(flags.noise) ? flags.trials : 1,
+                                .engine = engine,
+                                .progress = [&](std::size_t done, std::size_t all) { bar.show(done, all); }});
   if (!makespans) return user_error(ErrorKind::check_failed, std::move(makespans.error()));
   RiskReport report{.name = experiment->name,
                     .ranks = ranks,

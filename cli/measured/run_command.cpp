@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 #include <tl/expected.hpp>
 
+#include "backend/executor/measured_run.hpp"
 #include "backend/process/process_execution.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/extensions.hpp"
@@ -73,8 +74,10 @@ tl::expected<std::optional<Result>, UserError> measured(const Experiment& experi
                                                         const Extensions& extensions) {
   const auto place = own_place(experiment, flags);
   if (!place) return tl::unexpected(place.error());
-  auto result =
-      measure_by_backend(experiment, flags.measuring, run_options(flags.measuring), *place, extensions);
+  ProgressBar bar(display_for(flags.result.output));
+  RunOptions options = run_options(flags.measuring);
+  options.progress = [&](std::size_t done, std::size_t total) { bar.show(done, total); };
+  auto result = measure_by_backend(experiment, flags.measuring, options, *place, extensions);
   if (!result) return tl::unexpected(std::move(result.error()));
   if (!*result) return std::nullopt;
   // NCCL uses real links. These share their bandwidth without any emulation.

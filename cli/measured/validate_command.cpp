@@ -3,6 +3,7 @@
 // (backend/calibration/validation_rounds.hpp).
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -27,6 +28,7 @@
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
 #include "cli/subcommand.hpp"
+#include "cli/terminal.hpp"
 #include "report/result/result.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/prepare/planned_scenario.hpp"
@@ -154,12 +156,14 @@ Outcome run_validate(const ValidateFlags& flags, const Invocation& invocation) {
   const Experiment& first = all->cases.front().experiment;
   if (auto failure = hand_over("validate", flags.measuring.backend, first, invocation))
     return tl::unexpected(*std::move(failure));
+  ProgressBar bar(display_for(flags.output));
   const auto validation = validate_predictions(
       all->scenario, all->cases,
       {.rounds = flags.rounds,
        .samples = flags.measuring.counted,
        .tolerance = flags.tolerance,
-       .seed = flags.measuring.seed},
+       .seed = flags.measuring.seed,
+       .progress = [&](std::size_t done, std::size_t total) { bar.show(done, total); }},
       [&](const Experiment& experiment) {
         return measure_once(experiment, flags.measuring, flags.measuring.warmup, invocation.extensions);
       },

@@ -9,9 +9,11 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <numeric>
 #include <optional>
 #include <span>
@@ -129,25 +131,43 @@ class TapeTrials {
   std::vector<std::int32_t> rank_of_;
 };
 
-NoisyMakespans trials_on_tape(const TapeTrials& trials, std::size_t count) {
+/// Counts the trials of all threads, and reports each change.
+class FinishedTrials {
+ public:
+  explicit FinishedTrials(const Trials& trials)
+      : report_(trials.progress), total_(static_cast<std::size_t>(trials.count)) {}
+  void add(std::size_t count) {
+    const std::size_t done = done_.fetch_add(count) + count;
+    if (report_) report_(done, total_);
+  }
+
+ private:
+  const std::function<void(std::size_t, std::size_t)>& report_;
+  std::size_t total_;
+  std::atomic<std::size_t> done_ = 0;
+};
+
+NoisyMakespans trials_on_tape(const TapeTrials& trials, std::size_t count, FinishedTrials& finished) {
   NoisyMakespans makespans{.undisturbed_ns = trials.undisturbed_ns(), .sorted = std::vector<Ns>(count)};
   parallel_loop((count + kLanes - 1) / kLanes, [&](std::size_t batch) {
     const LaneTimes times = trials.makespans_from(batch * kLanes);
     // The last batch may have fewer trials than lanes.
     const std::size_t used = std::min(kLanes, count - batch * kLanes);
     std::copy_n(times.begin(), used, makespans.sorted.begin() + static_cast<std::ptrdiff_t>(batch * kLanes));
+    finished.add(used);
   });
   return makespans;
 }
 
 NoisyMakespans trials_by_events(const Experiment& experiment, const FlatProgram& flat, const Noise& noise,
-                                std::size_t count) {
+                                std::size_t count, FinishedTrials& finished) {
   const WalkDurations durations = walk_durations(experiment, flat);
   NoisyMakespans makespans{.undisturbed_ns = last_end(event_walk(experiment, flat, durations)),
                            .sorted = std::vector<Ns>(count)};
   parallel_loop(count, [&](std::size_t trial) {
     makespans.sorted[trial] =
         last_end(event_walk(experiment, flat, disturbed(durations, flat, noise, trial)));
+    finished.add(1);
   });
   return makespans;
 }
@@ -209,12 +229,13 @@ tl::expected<NoisyMakespans, std::string> monte_carlo(const Experiment& experime
       flatten(experiment.program, experiment.costs,
               {.channels = experiment.channels, .iterations = experiment.program.iterations});
   const auto count = static_cast<std::size_t>(trials.count);
+  FinishedTrials finished(trials);
   NoisyMakespans makespans;
   if (resolve(experiment, trials.engine) == Engine::event) {
-    makespans = trials_by_events(experiment, flat, noise, count);
+    makespans = trials_by_events(experiment, flat, noise, count, finished);
   } else {
     const Tape tape = compile(flat, experiment.channels, microbatch_groups(experiment.costs)).value();
-    makespans = trials_on_tape(TapeTrials(experiment, flat, tape, noise), count);
+    makespans = trials_on_tape(TapeTrials(experiment, flat, tape, noise), count, finished);
   }
   std::ranges::sort(makespans.sorted);
   return makespans;

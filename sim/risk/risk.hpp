@@ -3,7 +3,9 @@
 // times with random durations, which gives a distribution of makespans. For failures, it computes the part of
 // a cluster's time that becomes useful work.
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -44,6 +46,8 @@ struct NoisyMakespans {
 struct Trials {
   std::int32_t count = 1000;  ///< number of trials, >= 1
   Engine engine = Engine::automatic;
+  /// A function that is called with the number of finished trials and of all trials, from any thread.
+  std::function<void(std::size_t done, std::size_t total)> progress{};
 };
 
 /// Returns the durations of one trial. Noise changes only compute actions. Messages and collectives retain

@@ -6,14 +6,17 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <gtest/gtest.h>
 
+#include "backend/executor/measured_run.hpp"
 #include "backend/executor/task_room.hpp"
 #include "backend/executor/transport.hpp"
 #include "backend/process/process_execution.hpp"
@@ -52,6 +55,17 @@ TEST(ProcessRun, AResultIsAMeasurementOfTheVeryProgramThatWasPredicted) {
   EXPECT_EQ((*result)->program, predicted->program);
   EXPECT_EQ((*result)->timeline.spans.size(), predicted->timeline.spans.size());
   EXPECT_GE((*result)->makespan_ns, predicted->makespan_ns);
+}
+
+TEST(ProcessRun, ReportsEachRunThatHasFinished) {
+  const Experiment experiment = small_experiment();
+  std::vector<std::string> reports;
+  RunOptions options{.warmup = 1, .repeats = 2};
+  options.progress = [&](std::size_t done, std::size_t total) {
+    reports.push_back(std::to_string(done) + " of " + std::to_string(total));
+  };
+  ASSERT_TRUE(run_on_processes(experiment, free_links, options, OccupyFamily(experiment, {}), {}));
+  EXPECT_EQ(reports, (std::vector<std::string>{"1 of 3", "2 of 3", "3 of 3"}));
 }
 
 TEST(ProcessRun, TimesAreDividedByTheScaleAtWhichTheyWereHeld) {

@@ -1,10 +1,12 @@
 // Tests measured results and their comparison with predictions.
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -51,6 +53,15 @@ TEST(ThreadRun, AResultIsAMeasurementOfTheVeryProgramThatWasPredicted) {
   EXPECT_EQ(result.timeline.spans.size(), predicted->timeline.spans.size());
   EXPECT_EQ(result.makespan_ns, result.timeline.makespan_ns);
   EXPECT_GE(result.makespan_ns, predicted->makespan_ns);
+}
+
+TEST(ThreadRun, ReportsEachRunThatHasFinished) {
+  std::vector<std::string> reports;
+  measured(small_experiment("1f1b"),
+           {.warmup = 1, .repeats = 2, .progress = [&](std::size_t done, std::size_t total) {
+              reports.push_back(std::to_string(done) + " of " + std::to_string(total));
+            }});
+  EXPECT_EQ(reports, (std::vector<std::string>{"1 of 3", "2 of 3", "3 of 3"}));
 }
 
 TEST(ThreadRun, TimesAreDividedByTheScaleAtWhichTheyWereHeld) {

@@ -3,6 +3,7 @@
 
 #include "backend/calibration/validation_rounds.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <stdexcept>
@@ -141,6 +142,20 @@ TEST(Validation, TheOrderOfEachRoundIsDrawnFromTheSeed) {
   };
   EXPECT_EQ(order(1), order(1));
   EXPECT_NE(order(1), order(2));
+}
+
+TEST(Validation, ReportsTheSourceAndEachCaseOfEachRound) {
+  std::vector<std::string> reports;
+  const auto validation = validate_predictions(
+      scenario_of("1f1b", 4), {case_of("1f1b", 4)},
+      {.rounds = 2,
+       .progress =
+           [&](std::size_t done, std::size_t total) {
+             reports.push_back(std::to_string(done) + " of " + std::to_string(total));
+           }},
+      [](const Experiment& experiment) { return run(experiment, 0); }, predicted);
+  ASSERT_TRUE(validation);
+  EXPECT_EQ(reports, (std::vector<std::string>{"1 of 4", "2 of 4", "3 of 4", "4 of 4"}));
 }
 
 TEST(Validation, TheIntervalIsThatOfStudent) {

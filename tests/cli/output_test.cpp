@@ -315,6 +315,22 @@ TEST(ProgressBar, IsWipedByAsManyBlanksAsItHasCharacters) {
   EXPECT_LT(wiped, 80U) << "a line of a usual terminal";
 }
 
+// A step of unknown length is drawn at once, and its line is wiped like a bar.
+TEST(ProgressBar, DrawsAStepAndTheSecondsSinceItsStart) {
+  testing::internal::CaptureStderr();
+  {
+    ProgressBar bar(ProgressDisplay::on);
+    bar.say("searching plans");
+    std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+    bar.say("simulating");
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  const std::string text = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(text, HasSubstr("\rsearching plans, 0 s\rsearching plans, 1 s"));
+  EXPECT_THAT(text, HasSubstr("\rsimulating, 1 s"));
+  EXPECT_TRUE(text.ends_with("\r" + std::string(std::string("searching plans, 0 s").size(), ' ') + "\r"));
+}
+
 TEST(ProgressBar, WritesNothingWhereItIsOff) { EXPECT_EQ(written(ProgressDisplay::off), ""); }
 
 }  // namespace

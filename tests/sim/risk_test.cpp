@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <random>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -44,6 +47,25 @@ TEST(MonteCarlo, WithoutNoiseIsThePrediction) {
   const Ns predicted = critical_path(one_f_one_b())->makespan_ns;
   EXPECT_EQ(makespans.undisturbed_ns, predicted);
   EXPECT_EQ(makespans.sorted, (std::vector<Ns>{predicted, predicted, predicted}));
+}
+
+// Threads report in any order, so the numbers are a set. A report says how many trials have finished.
+TEST(MonteCarlo, ReportsHowManyTrialsHaveFinished) {
+  for (const Engine engine : {Engine::critical_path, Engine::event}) {
+    std::mutex mutex;
+    std::set<std::size_t> reports;
+    const auto makespans =
+        monte_carlo(one_f_one_b(), {.jitter = 0.1},
+                    {.count = 20, .engine = engine, .progress = [&](std::size_t done, std::size_t total) {
+                       const std::lock_guard lock(mutex);
+                       EXPECT_EQ(total, 20U);
+                       reports.insert(done);
+                     }});
+    ASSERT_TRUE(makespans);
+    // The engine of tapes runs eight trials at once: 8, 8 and 4.
+    EXPECT_EQ(reports.size(), engine == Engine::event ? 20U : 3U);
+    EXPECT_EQ(*reports.rbegin(), 20U);
+  }
 }
 
 // The engine runs eight trials at once, but each must equal a separate walk with its disturbed durations.
