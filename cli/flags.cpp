@@ -121,6 +121,8 @@ void add_schedule_option_flags(Subcommand app, InputFlags& flags) {
              "rounds), or run forward before as many run backward, for kfkb (default 2)");
   add_number(app, "--slices", flags.slices, group, "q, slices of a sequence, for seq-1f1b (default 1)");
   add_unit_flag(app, flags);
+  app.add_flag("--forward-only", flags.forward_only, "stages run only forwards, as in evaluation and prefill")
+      .group(group);
 }
 
 void add_shape_flags(Subcommand app, InputFlags& flags) {
@@ -135,8 +137,6 @@ void add_shape_flags(Subcommand app, InputFlags& flags) {
   add_number(app, "--virtual-stages", flags.virtual_stages, group,
              "v, model chunks a rank (default 1, of interleaved schedules 2)");
   add_schedule_option_flags(app, flags);
-  app.add_flag("--forward-only", flags.forward_only, "stages run only forwards, as in evaluation and prefill")
-      .group(group);
   add_choice(
       app, "--dialect", flags.dialect,
       {.words = enum_choices<CsvDialect>(),

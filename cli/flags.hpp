@@ -59,6 +59,7 @@ std::vector<Override> overrides_of(const ModelFlags& flags);
 struct InputFlags {
   std::string file;                   ///< Empty if the flags describe the whole scenario.
   std::vector<std::string> settings;  ///< One KEY=VALUE for each --set.
+  std::vector<Override> varied;       ///< The values of `sweep --vary` that one point has.
   std::string schedule;
   std::optional<std::int64_t> pp_size;
   std::optional<std::int64_t> num_microbatches;
@@ -139,8 +140,8 @@ Flag add_choice(Subcommand app, const std::string& name, std::string& value, con
 
 /// Declares the positional argument SCENARIO | PROGRAM.
 void add_input_file(Subcommand app, std::string& file);
-/// Declares --data-parallel, --buckets, --sharding, --gather, --group-size and --slices. In a sweep they
-/// apply to every point.
+/// Declares --data-parallel, --buckets, --sharding, --gather, --group-size, --slices and --forward-only. In a
+/// sweep they apply to every point.
 void add_schedule_option_flags(Subcommand app, InputFlags& flags);
 /// Declares --unit, which is for schedules without a model.
 void add_unit_flag(Subcommand app, InputFlags& flags);

@@ -147,6 +147,7 @@ std::vector<FileArgument> inputs_of(const InputFlags& flags) {
   // name of an output file.
   for (const std::string& setting : flags.settings)
     inputs.push_back({"--set", setting.substr(setting.find('=') + 1)});
+  for (const Override& change : flags.varied) inputs.push_back({"--vary", change.value});
   return inputs;
 }
 
@@ -168,6 +169,7 @@ tl::expected<std::vector<Override>, UserError> scenario_overrides(const InputFla
   if (flags.forward_only)
     overrides->push_back({.key = "schedule.forward_only", .value = "true", .flag = "--forward-only"});
   for (Override& change : overrides_of(flags.model)) overrides->push_back(std::move(change));
+  std::ranges::copy(flags.varied, std::back_inserter(*overrides));
   return overrides;
 }
 

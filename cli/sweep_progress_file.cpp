@@ -267,12 +267,12 @@ Json or_null(const std::optional<Value>& value) {
 // If a field were missing here, two different sweeps could have the same digest. Therefore each function
 // names all fields of its struct. If a field is added to the struct, compilation fails.
 
-/// Returns the flags that are not in the scenario's text. The file, --set and the model's flags are in that
-/// text.
+/// Returns the flags that are not in the scenario's text. The file, --set, --vary and the model's flags are
+/// in that text.
 Json flags_json(const InputFlags& flags) {
-  const auto& [file, settings, schedule, pp_size, num_microbatches, virtual_stages, group_size, slices,
-               data_parallel, buckets, sharding, gather, passes, seed, budget_seconds, forward_only, dialect,
-               micro_batch_size, global_batch_size, iterations, unit, model] = flags;
+  const auto& [file, settings, varied, schedule, pp_size, num_microbatches, virtual_stages, group_size,
+               slices, data_parallel, buckets, sharding, gather, passes, seed, budget_seconds, forward_only,
+               dialect, micro_batch_size, global_batch_size, iterations, unit, model] = flags;
   return {schedule,
           or_null(pp_size),
           or_null(num_microbatches),
@@ -307,21 +307,33 @@ Json batch_json(const Batch& batch) {
 /// Returns the fields that determine the points. Known points and the shard are left out, because they do not
 /// change any point.
 Json grid_json(const SweepGrid& grid) {
-  const auto& [schedules, stages, virtual_stages, microbatches, batch, engine, known, shard, progress,
-               finished, stopped] = grid;
-  return {schedules, stages, virtual_stages, microbatches, batch_json(batch), to_text(engine)};
+  const auto& [variants, schedules, stages, virtual_stages, microbatches, batch, engine, known, shard,
+               progress, finished, stopped] = grid;
+  Json varied = Json::array();
+  for (const auto& [values, scenario, held] : variants) {
+    // The microbatch size of the file, for which the file's costs hold, counts separately from the size that
+    // --set gives.
+    varied.push_back({values, batch_json(scenario.batch), batch_json(held)});
+  }
+  return {varied, schedules, stages, virtual_stages, microbatches, batch_json(batch), to_text(engine)};
 }
 
 }  // namespace
 
-tl::expected<std::string, UserError> sweep_digest(const InputFlags& input, const Scenario& scenario,
-                                                  const SweepGrid& grid) {
-  const Text text = scenario_text(input);
-  if (!text) return bad_input(text.error());
-  const Json all = {built_commit(), *text, flags_json(input), channels_json(scenario.channels),
-                    // The microbatch size of the file, for which the file's costs hold, counts separately
-                    // from the size that --set gives.
-                    batch_json(scenario.batch), grid_json(grid)};
+tl::expected<std::string, UserError> sweep_digest(const std::vector<InputFlags>& inputs,
+                                                  const Scenario& scenario, const SweepGrid& grid) {
+  Json texts = Json::array();
+  for (const InputFlags& input : inputs) {
+    const Text text = scenario_text(input);
+    if (!text) return bad_input(text.error());
+    texts.push_back(*text);
+  }
+  const Json all = {built_commit(),
+                    texts,
+                    flags_json(inputs.front()),
+                    channels_json(scenario.channels),
+                    batch_json(scenario.batch),
+                    grid_json(grid)};
   return hash_of(all.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 

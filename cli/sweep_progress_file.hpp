@@ -9,6 +9,7 @@
 #include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <tl/expected.hpp>
 
@@ -59,9 +60,10 @@ class SweepProgressFile {
 
 /// Returns a hash, in hexadecimal digits, of everything that determines the points of a sweep. It includes
 /// the commit of penstock, the grid, the flags, the scenario's text after overrides, and the content of the
-/// files that the scenario names. Comments and file names do not change it. `input` must be the flags from
-/// which `scenario` was made. Returns an error if a file cannot be read twice, such as a pipe.
-tl::expected<std::string, UserError> sweep_digest(const InputFlags& input, const Scenario& scenario,
-                                                  const SweepGrid& grid);
+/// files that the scenario names. Comments and file names do not change it. `inputs` must be the flags from
+/// which the scenarios of the grid were made, and `scenario` must be the first of them. Returns an error if a
+/// file cannot be read twice, such as a pipe.
+tl::expected<std::string, UserError> sweep_digest(const std::vector<InputFlags>& inputs,
+                                                  const Scenario& scenario, const SweepGrid& grid);
 
 }  // namespace penstock

@@ -1,7 +1,8 @@
-// penstock sweep: simulates one scenario for many schedules, K, v and M. The points are all combinations of
-// the given lists. A point that cannot be simulated shows the reason. Points are printed in the order of the
-// lists, although several threads compute them. Several processes can compute parts of a sweep without
-// communication. Each process writes one shard of the points to a file, and --merge joins the files:
+// penstock sweep: simulates one scenario for many schedules, K, v, M and values of other keys (--vary). The
+// points are all combinations of the given lists. A point that cannot be simulated shows the reason. Points
+// are printed in the order of the lists, although several threads compute them. Several processes can compute
+// parts of a sweep without communication. Each process writes one shard of the points to a file, and --merge
+// joins the files:
 //
 //   --shard 1/2 -o part-1.jsonl   points 0 2 4 ...  --+
 //                                                      +-- --merge part-1.jsonl part-2.jsonl -o table.csv
@@ -15,6 +16,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -24,6 +26,7 @@
 
 #include "cli/commands/commands.hpp"
 #include "cli/commands/sweep_summary.hpp"
+#include "cli/commands/sweep_variants.hpp"
 #include "cli/flags.hpp"
 #include "cli/input.hpp"
 #include "cli/interrupt.hpp"
@@ -40,6 +43,7 @@
 #include "report/result/sweep_table.hpp"
 #include "scenarios/host/process_limits.hpp"
 #include "scenarios/model/model.hpp"
+#include "scenarios/read/document_edits.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "sim/sweep/sweep.hpp"
 #include "text/escaping.hpp"
@@ -58,6 +62,7 @@ struct SweepFlags {
   std::string pp_sizes;
   std::string virtual_stages;
   std::string microbatches;
+  std::vector<std::string> vary;
   std::string hold;
   std::string resume;
   std::string shard;
@@ -85,15 +90,14 @@ tl::expected<void, UserError> refuse_axes_of_program(const SweepFlags& flags) {
           name, flags.input.file));
     }
   }
-  if (flags.resume.empty()) return {};
+  if (flags.resume.empty() || !flags.vary.empty()) return {};
   return bad_input("--resume keeps the points of a long sweep, and a program has one: leave the flag out");
 }
 
-/// Returns the scenario from which every point starts. It does not have the batch sizes of the flags, because
-/// the schedule of a point decides which sizes they replace. Returns an error if neither the scenario nor the
-/// flags give a value that each point needs.
-tl::expected<Scenario, UserError> base_scenario(const SweepFlags& flags) {
-  InputFlags input = flags.input;
+/// Returns the scenario from which every point with this input starts. It does not have the batch sizes of
+/// the flags, because the schedule of a point decides which sizes they replace. Returns an error if neither
+/// the scenario nor the flags give a value that each point needs.
+tl::expected<Scenario, UserError> base_scenario(const SweepFlags& flags, InputFlags input) {
   input.micro_batch_size.reset();
   input.global_batch_size.reset();
   auto scenario = scenario_with_flags(input, flags.channels);
@@ -104,7 +108,7 @@ tl::expected<Scenario, UserError> base_scenario(const SweepFlags& flags) {
   }
   const bool complete = !scenario->schedule.empty() || !flags.schedules.empty();
   if (!complete) return bad_input("expected --schedule NAME[,NAME...]: the scenario names none");
-  const bool says_m = !flags.microbatches.empty() || !flags.input.settings.empty() ||
+  const bool says_m = !flags.microbatches.empty() || !input.settings.empty() || !input.varied.empty() ||
                       (flags.input.micro_batch_size && flags.input.global_batch_size) ||
                       // On named devices, a microbatch is one sample if the user gives no size.
                       (std::holds_alternative<DeviceModel>(scenario->model) && flags.input.global_batch_size);
@@ -123,16 +127,19 @@ tl::expected<std::vector<std::string>, UserError> schedules_of(const SweepFlags&
   return flags.schedules;
 }
 
-/// Returns the batch sizes that the flags or --set give. Such a size stays the same for every M. A size that
-/// only the scenario file gives may change with M.
-Batch stated_sizes(const SweepFlags& flags, const Scenario& scenario) {
-  Batch stated = stated_batch(flags.input);
-  for (const std::string& setting : flags.input.settings) {
-    if (setting.starts_with("training.micro_batch_size=") && !stated.micro_batch_size)
-      stated.micro_batch_size = scenario.batch.micro_batch_size;
-    if (setting.starts_with("training.global_batch_size=") && !stated.global_batch_size)
-      stated.global_batch_size = scenario.batch.global_batch_size;
-  }
+/// Returns the batch sizes that the flags, --set or --vary give. Such a size stays the same for every M. A
+/// size that only the scenario file gives may change with M.
+Batch stated_sizes(const InputFlags& input, const Scenario& scenario) {
+  Batch stated = stated_batch(input);
+  const auto is_set = [&](const std::string& key) {
+    return std::ranges::find(input.varied, key, &Override::key) != input.varied.end() ||
+           std::ranges::any_of(input.settings,
+                               [&](const std::string& setting) { return setting.starts_with(key + "="); });
+  };
+  if (is_set("training.micro_batch_size") && !stated.micro_batch_size)
+    stated.micro_batch_size = scenario.batch.micro_batch_size;
+  if (is_set("training.global_batch_size") && !stated.global_batch_size)
+    stated.global_batch_size = scenario.batch.global_batch_size;
   return stated;
 }
 
@@ -162,9 +169,16 @@ tl::expected<Batch, UserError> with_held_size(Batch stated, const SweepFlags& fl
   return stated;
 }
 
-/// Returns the grid, which is the product of the lists. Returns an error if a list, a schedule or a size is
-/// wrong.
-tl::expected<SweepGrid, UserError> grid_of(const SweepFlags& flags, const Scenario& scenario) {
+/// Returns the batch sizes that stay constant for the points of this scenario while M changes.
+tl::expected<Batch, UserError> constant_sizes(const SweepFlags& flags, const InputFlags& input,
+                                              const Scenario& scenario) {
+  const Batch stated = stated_sizes(input, scenario);
+  return flags.hold.empty() ? stated : with_held_size(stated, flags, scenario);
+}
+
+/// Returns the grid, which is the product of the lists without --vary. Returns an error if a list or a
+/// schedule is wrong.
+tl::expected<SweepGrid, UserError> grid_of(const SweepFlags& flags) {
   auto schedules = schedules_of(flags);
   if (!schedules) return tl::unexpected(schedules.error());
   auto stages = numbers_of_flag("--pp-size", flags.pp_sizes);
@@ -173,15 +187,67 @@ tl::expected<SweepGrid, UserError> grid_of(const SweepFlags& flags, const Scenar
   if (!virtual_stages) return tl::unexpected(virtual_stages.error());
   auto microbatches = numbers_of_flag("--num-microbatches", flags.microbatches);
   if (!microbatches) return tl::unexpected(microbatches.error());
-  tl::expected<Batch, UserError> batch = stated_sizes(flags, scenario);
-  if (!flags.hold.empty()) batch = with_held_size(*batch, flags, scenario);
-  if (!batch) return tl::unexpected(batch.error());
   return SweepGrid{.schedules = *std::move(schedules),
                    .stages = *std::move(stages),
                    .virtual_stages = *std::move(virtual_stages),
                    .microbatches = *std::move(microbatches),
-                   .batch = *batch,
                    .engine = engine_of(flags.engine)};
+}
+
+/// Adds the scenario of each combination of varied values to the grid. Returns an error if a key or a value
+/// is wrong. `inputs` has the input flags with one combination each.
+tl::expected<void, UserError> add_variants(SweepGrid& grid, const SweepFlags& flags,
+                                           const std::vector<InputFlags>& inputs) {
+  for (const InputFlags& input : inputs) {
+    auto scenario = base_scenario(flags, input);
+    if (!scenario) return tl::unexpected(scenario.error());
+    const auto batch = constant_sizes(flags, input, *scenario);
+    if (!batch) return tl::unexpected(batch.error());
+    SweepVariant variant{.values = {}, .scenario = *std::move(scenario), .batch = *batch};
+    for (const Override& change : input.varied) variant.values.emplace_back(change.key, change.value);
+    grid.variants.push_back(std::move(variant));
+  }
+  return {};
+}
+
+/// Returns the input flags of each combination of the values of --vary. Without --vary there is one.
+tl::expected<std::vector<InputFlags>, UserError> varied_inputs(const SweepFlags& flags) {
+  const auto keys = varied_keys(flags.vary);
+  if (!keys) return tl::unexpected(keys.error());
+  auto combinations = combinations_of(*keys, static_cast<std::size_t>(flags.max_points));
+  if (!combinations) return tl::unexpected(combinations.error());
+  std::vector<InputFlags> inputs;
+  for (std::vector<Override>& combination : *combinations) {
+    inputs.push_back(flags.input);
+    inputs.back().varied = std::move(combination);
+  }
+  return inputs;
+}
+
+/// Moves the values of --vary schedule.name, schedule.stages, schedule.virtual_stages and
+/// schedule.microbatches into the lists of their flags. Returns an error if a list is wrong, or if its flag
+/// is given as well.
+tl::expected<void, UserError> move_lists_of_vary(SweepFlags& flags) {
+  const auto given_twice = [](const std::string& key, std::string_view flag) {
+    return bad_input(
+        fmt::format("--vary {} and {} give the same list: put all values into one of them", key, flag));
+  };
+  for (const auto& [key, flag, list] :
+       {std::tuple{"schedule.stages", "--pp-size", &flags.pp_sizes},
+        {"schedule.virtual_stages", "--virtual-stages", &flags.virtual_stages},
+        {"schedule.microbatches", "--num-microbatches", &flags.microbatches}}) {
+    auto text = taken_values(flags.vary, key);
+    if (!text) continue;
+    if (!list->empty()) return given_twice(key, flag);
+    if (auto read = numbers_of_flag(fmt::format("--vary {}", key), *text); !read)
+      return tl::unexpected(read.error());
+    *list = *std::move(text);
+  }
+  if (auto names = taken_values(flags.vary, "schedule.name")) {
+    if (!flags.schedules.empty()) return given_twice("schedule.name", "--schedule");
+    flags.schedules = values_between_commas(*names);
+  }
+  return {};
 }
 
 /// Returns an error if there are more points than --max-points, or more than fit into memory. The limit
@@ -202,12 +268,11 @@ tl::expected<void, UserError> check_size(const SweepFlags& flags, std::uint64_t 
 
 /// Opens the file that stores finished points, and adds its points to the grid. Returns a null pointer if
 /// `file` is an empty name.
-tl::expected<std::unique_ptr<SweepProgressFile>, UserError> opened_progress(const std::string& file,
-                                                                            const SweepFlags& flags,
-                                                                            const Scenario& scenario,
-                                                                            SweepGrid& grid) {
+tl::expected<std::unique_ptr<SweepProgressFile>, UserError> opened_progress(
+    const std::string& file, const std::vector<InputFlags>& inputs, const Scenario& scenario,
+    SweepGrid& grid) {
   if (file.empty()) return nullptr;
-  auto digest = sweep_digest(flags.input, scenario, grid);
+  auto digest = sweep_digest(inputs, scenario, grid);
   if (!digest) return tl::unexpected(digest.error());
   SweepHead head = sweep_head(scenario, grid);
   head.digest = *std::move(digest);
@@ -303,17 +368,19 @@ tl::expected<PreparedSweep, UserError> prepared_sweep(const SweepFlags& flags) {
   if (!kept_name) return tl::unexpected(kept_name.error());
   prepared.kept_name = *std::move(kept_name);
   if (auto known = check_files(flags, prepared); !known) return tl::unexpected(known.error());
-  auto scenario = base_scenario(flags);
-  if (!scenario) return tl::unexpected(scenario.error());
-  auto grid = grid_of(flags, *scenario);
+  const auto inputs = varied_inputs(flags);
+  if (!inputs) return tl::unexpected(inputs.error());
+  auto grid = grid_of(flags);
   if (!grid) return tl::unexpected(grid.error());
-  if (auto fits = check_size(flags, point_count(*scenario, *grid)); !fits)
-    return tl::unexpected(fits.error());
+  if (auto added = add_variants(*grid, flags, *inputs); !added) return tl::unexpected(added.error());
+  // The first scenario has the name of the file, and the channels of all points.
+  const Scenario scenario = grid->variants.front().scenario;
+  if (auto fits = check_size(flags, point_count(scenario, *grid)); !fits) return tl::unexpected(fits.error());
   if (prepared.is_part) grid->shard = (*shard)->shard;
-  auto kept = opened_progress(prepared.kept_name, flags, *scenario, *grid);
+  auto kept = opened_progress(prepared.kept_name, *inputs, scenario, *grid);
   if (!kept) return tl::unexpected(kept.error());
   prepared.kept = *std::move(kept);
-  prepared.scenario = *std::move(scenario);
+  prepared.scenario = scenario;
   prepared.grid = *std::move(grid);
   return prepared;
 }
@@ -356,7 +423,8 @@ Outcome finish(const SweepFlags& flags, const PreparedSweep& prepared, const Swe
   return prepared.is_part ? ExitCode::ok : outcome_of(swept);
 }
 
-Outcome run_sweep(const SweepFlags& flags) {
+Outcome run_sweep(SweepFlags flags) {
+  if (auto moved = move_lists_of_vary(flags); !moved) return tl::unexpected(moved.error());
   auto prepared = prepared_sweep(flags);
   if (!prepared) return tl::unexpected(prepared.error());
   InterruptNoted interrupt;
@@ -393,7 +461,7 @@ Outcome run_merge(const SweepFlags& flags) {
 }  // namespace
 
 Command sweep_command(CLI::App& root) {
-  Subcommand app(root, "sweep", "Predict many schedules, K, v and M, and rank them.");
+  Subcommand app(root, "sweep", "Predict many schedules, K, v, M and values of other keys, and rank them.");
   const auto flags = std::make_shared<SweepFlags>();
   add_input_file(app, flags->input.file);
   const std::string group = "Grid (lists: 4 | 1,2,3 | 1..16 | 1,2,4..128; default: the scenario's own value)";
@@ -409,6 +477,12 @@ Command sweep_command(CLI::App& root) {
   app.add_option("--num-microbatches", flags->microbatches, "M, microbatches of one minibatch")
       .group(group)
       .type_name("NUMBERS");
+  app.add_option(
+         "--vary", flags->vary,
+         "values of any key of the scenario, with their units: cluster.latency=1us,4us; may be repeated")
+      .one_value_each()
+      .group(group)
+      .type_name("KEY=VALUES");
   add_choice(
       app, "--hold", flags->hold,
       {.words = {"global-batch", "micro-batch"},
@@ -449,6 +523,8 @@ Command sweep_command(CLI::App& root) {
       "  penstock sweep --schedule 1f1b,interleaved --virtual-stages 1,2,4 --pp-size 4 --num-microbatches 8\n"
       "  penstock sweep scenarios/library/gpipe-transformer-k4.yaml --num-microbatches 1,2,4..32 -o k4.csv "
       "-o k4.html\n"
+      "  penstock sweep scenarios/library/gpipe-transformer-k4.yaml --vary cluster.latency=5us,50us --vary "
+      "schedule.microbatches=4,8\n"
       "  penstock sweep --schedule gpipe,1f1b --pp-size 4,8 --num-microbatches 8 --shard 1/2 -o "
       "part-1.jsonl\n"
       "  penstock sweep --schedule gpipe,1f1b --pp-size 4,8 --num-microbatches 8 --shard 2/2 -o "

@@ -38,23 +38,31 @@ std::string runs_of(const std::set<std::int32_t>& numbers) {
   return fmt::format("{}", fmt::join(runs, ", "));
 }
 
-/// Returns a table of the values of M that do not fit in memory, for each schedule, K and v: "gpipe  1  1
-/// 1-4, 8". The text is empty if all points fit.
+/// Returns a table of the values of M that do not fit in memory, for each schedule, K and v and the values of
+/// varied keys: "gpipe  1  1  1-4, 8". The text is empty if all points fit.
 std::string out_of_memory_text(const Sweep& sweep, std::size_t width) {
-  std::map<std::tuple<std::string, std::int32_t, std::int32_t>, std::set<std::int32_t>> microbatches;
+  std::map<std::tuple<VariedValues, std::string, std::int32_t, std::int32_t>, std::set<std::int32_t>>
+      microbatches;
   for (const SweepRow& row : sweep.rows) {
     if (row.status == SweepStatus::out_of_memory)
-      microbatches[{row.schedule, row.stages, row.virtual_stages}].insert(row.microbatches);
+      microbatches[{row.varied, row.schedule, row.stages, row.virtual_stages}].insert(row.microbatches);
   }
-  Table table{.columns = {"schedule", "K", "v", "M"}, .rows = {}, .keys = 3};
+  if (microbatches.empty()) return "";
+  const VariedValues& varied = sweep.rows.front().varied;
+  Table table{.columns = {"schedule", "K", "v", "M"}, .rows = {}, .keys = 3 + varied.size()};
+  for (std::size_t i = 0; i < varied.size(); ++i)
+    table.columns.insert(table.columns.begin() + static_cast<std::ptrdiff_t>(i), varied[i].first);
   for (const auto& [point, numbers] : microbatches) {
-    const auto& [schedule, stages, virtual_stages] = point;
-    table.rows.push_back({{schedule, {}},
-                          {fmt::format("{}", stages), stages},
-                          {fmt::format("{}", virtual_stages), virtual_stages},
-                          {runs_of(numbers), {}}});
+    const auto& [values, schedule, stages, virtual_stages] = point;
+    std::vector<Cell> cells;
+    for (const auto& [key, value] : values) cells.push_back({value, {}});
+    cells.push_back({schedule, {}});
+    cells.push_back({fmt::format("{}", stages), stages});
+    cells.push_back({fmt::format("{}", virtual_stages), virtual_stages});
+    cells.push_back({runs_of(numbers), {}});
+    table.rows.push_back(std::move(cells));
   }
-  return table.rows.empty() ? "" : "\ndoes not fit in memory\n" + table_to_text(table, width);
+  return "\ndoes not fit in memory\n" + table_to_text(table, width);
 }
 
 /// The points that were refused for the same reason. The numbers in their reasons may differ.

@@ -26,6 +26,7 @@
 #include "report/result/sweep_table.hpp"
 #include "schedules/ir/action.hpp"
 #include "text/escaping.hpp"
+#include "text/numbers.hpp"
 
 namespace penstock {
 namespace {
@@ -40,9 +41,61 @@ Rows rows_of(const Sweep& sweep, const std::string& schedule) {
   return rows;
 }
 
+/// The x axis of the charts, which is also the order of the map's columns. It is M, unless all points have
+/// one M and the values of a varied key are numbers of one unit. Then it is this key.
+class PointAxis {
+ public:
+  explicit PointAxis(const Sweep& sweep) {
+    const auto same_m = [&](const SweepRow& row) { return row.microbatches == sweep.rows[0].microbatches; };
+    const std::size_t keys = sweep.rows.empty() ? 0 : sweep.rows[0].varied.size();
+    for (std::size_t i = 0; i < keys && !key_ && std::ranges::all_of(sweep.rows, same_m); ++i) {
+      const auto& [key, value] = sweep.rows[0].varied[i];
+      const std::string_view unit = unit_of(value);
+      const auto fits = [&](const SweepRow& row) {
+        const std::string& other = row.varied[i].second;
+        return leading_number<double>(other).value.has_value() && unit_of(other) == unit;
+      };
+      const auto differs = [&](const SweepRow& row) { return row.varied[i].second != value; };
+      if (!std::ranges::all_of(sweep.rows, fits) || std::ranges::none_of(sweep.rows, differs)) continue;
+      key_ = i;
+      label_ = unit.empty() ? key : fmt::format("{} [{}]", key, unit);
+      // A log2 axis has no place for 0.
+      const auto above_0 = [&](const SweepRow& row) { return position(row) > 0; };
+      is_linear_ = !std::ranges::all_of(sweep.rows, above_0);
+    }
+  }
+
+  const std::string& label() const { return label_; }
+  AxisScale scale() const { return is_linear_ ? AxisScale::linear : AxisScale::log2; }
+  double position(const SweepRow& row) const {
+    return key_ ? *leading_number<double>(row.varied[*key_].second).value : row.microbatches;
+  }
+  /// Returns the heading of the map's column with this point.
+  std::string heading(const SweepRow& row) const {
+    return key_ ? row.varied[*key_].second : fmt::format("M = {}", row.microbatches);
+  }
+  /// Returns the varied values that are not on this axis, as text.
+  std::string other_values(const SweepRow& row) const {
+    VariedValues others = row.varied;
+    if (key_) others.erase(others.begin() + static_cast<std::ptrdiff_t>(*key_));
+    return varied_text(others);
+  }
+
+ private:
+  static std::string_view unit_of(std::string_view value) {
+    value.remove_prefix(leading_number<double>(value).spelling.size());
+    return value.substr(std::min(value.size(), value.find_first_not_of(' ')));
+  }
+
+  std::optional<std::size_t> key_;  // The index of the key on the axis; absent if the axis is M.
+  std::string label_ = "microbatches M";
+  bool is_linear_ = false;
+};
+
 /// The fields that distinguish the curves of one schedule. The microbatch size is 0 unless several points
-/// have the same K and M.
+/// have the same other fields and the same position on the x axis.
 struct CurveKey {
+  std::string varied{};  ///< the varied values that are not on the x axis, as text
   std::int32_t stages = 0;
   std::int32_t virtual_stages = 0;
   double micro_batch_size = 0;
@@ -50,41 +103,44 @@ struct CurveKey {
   friend auto operator<=>(const CurveKey&, const CurveKey&) = default;
 };
 
-/// Returns the points of one schedule, grouped by curve. The points of each curve are ordered by M.
-std::map<CurveKey, Rows> curves_of(const Rows& rows) {
-  std::set<std::pair<CurveKey, std::int32_t>> seen;
+/// Returns the points of one schedule, grouped by curve. The points of each curve are ordered by the axis.
+std::map<CurveKey, Rows> curves_of(const Rows& rows, const PointAxis& axis) {
+  const auto key_of = [&](const SweepRow& row, double micro_batch_size) {
+    return CurveKey{axis.other_values(row), row.stages, row.virtual_stages, micro_batch_size};
+  };
+  std::set<std::pair<CurveKey, double>> seen;
   bool unique = true;
-  for (const SweepRow* row : rows) {
-    unique &= seen.insert({{row->stages, row->virtual_stages, 0}, row->microbatches}).second;
-  }
+  for (const SweepRow* row : rows) unique &= seen.insert({key_of(*row, 0), axis.position(*row)}).second;
   std::map<CurveKey, Rows> curves;
-  for (const SweepRow* row : rows) {
-    curves[{row->stages, row->virtual_stages, unique ? 0 : row->micro_batch_size.value_or(0)}].push_back(row);
-  }
-  for (auto& [key, curve] : curves) std::ranges::stable_sort(curve, {}, &SweepRow::microbatches);
+  for (const SweepRow* row : rows)
+    curves[key_of(*row, unique ? 0 : row->micro_batch_size.value_or(0))].push_back(row);
+  for (auto& [key, curve] : curves)
+    std::ranges::stable_sort(curve, {}, [&](const SweepRow* row) { return axis.position(*row); });
   return curves;
 }
 
-/// Returns the name of a curve: "K = 4, v = 2, b = 8". Fields that are equal in all curves are omitted.
+/// Returns the name of a curve: "K = 4, v = 2, b = 8, cluster.latency = 4us". Some fields are omitted: v of
+/// 1, and a microbatch size or varied values that do not distinguish curves.
 std::string label_of(const CurveKey& key) {
   std::string label = fmt::format("K = {}", key.stages);
   if (key.virtual_stages > 1) label += fmt::format(", v = {}", key.virtual_stages);
   if (key.micro_batch_size > 0) label += fmt::format(", b = {}", format_quantity(key.micro_batch_size));
+  if (!key.varied.empty()) label += ", " + key.varied;
   return label;
 }
 
-Chart chart_against_m(std::string title, std::string y_label, AxisUnit unit) {
+Chart chart_against(const PointAxis& axis, std::string title, std::string y_label, AxisUnit unit) {
   Chart chart;
   chart.title = std::move(title);
-  chart.x_label = "microbatches M";
+  chart.x_label = axis.label();
   chart.y_label = std::move(y_label);
   chart.y_unit = unit;
   // Sweeps often use powers of two for M. Each doubling of M roughly halves the bubble.
-  chart.x_scale = AxisScale::log2;
+  chart.x_scale = axis.scale();
   return chart;
 }
 
-Chart throughput_chart(const std::map<CurveKey, Rows>& curves) {
+Chart throughput_chart(const std::map<CurveKey, Rows>& curves, const PointAxis& axis) {
   const bool steady = std::ranges::all_of(curves, [](const auto& curve) {
     return std::ranges::all_of(curve.second, [](const SweepRow* row) {
       return !was_simulated(*row) || row->throughput.steady_samples_per_second.has_value();
@@ -92,8 +148,8 @@ Chart throughput_chart(const std::map<CurveKey, Rows>& curves) {
   });
   // All points of the chart show the same kind of rate. A steady rate describes full pipelines, but the rate
   // of a short run includes the filling of the pipeline.
-  Chart chart = chart_against_m(
-      "Throughput",
+  Chart chart = chart_against(
+      axis, "Throughput",
       fmt::format("samples/s {}; hollow: does not fit into memory", steady ? "steady" : "over the run"),
       AxisUnit::plain);
   std::size_t index = 0;
@@ -101,7 +157,7 @@ Chart throughput_chart(const std::map<CurveKey, Rows>& curves) {
     ChartCurve curve = {.label = label_of(key), .colour = curve_colour(index++, curves.size()), .dots = true};
     for (const SweepRow* row : rows) {
       if (!was_simulated(*row)) continue;
-      curve.points.push_back({static_cast<double>(row->microbatches),
+      curve.points.push_back({axis.position(*row),
                               steady ? ranking_rate(*row) : row->throughput.samples_per_second,
                               row->status == SweepStatus::out_of_memory});
     }
@@ -112,8 +168,8 @@ Chart throughput_chart(const std::map<CurveKey, Rows>& curves) {
 
 /// Returns a chart with one curve for each key. If there is a published formula for the schedule, a dashed
 /// curve shows it.
-Chart bubble_chart(const std::map<CurveKey, Rows>& curves) {
-  Chart chart = chart_against_m("Bubble", "idle over total; dashed: closed form", AxisUnit::percent);
+Chart bubble_chart(const std::map<CurveKey, Rows>& curves, const PointAxis& axis) {
+  Chart chart = chart_against(axis, "Bubble", "idle over total; dashed: closed form", AxisUnit::percent);
   std::size_t index = 0;
   for (const auto& [key, rows] : curves) {
     ChartCurve measured = {
@@ -122,10 +178,9 @@ Chart bubble_chart(const std::map<CurveKey, Rows>& curves) {
     ChartCurve formula = {.label = "", .colour = lightened(measured.colour, 0.35), .dashed = true};
     for (const SweepRow* row : rows) {
       if (!was_simulated(*row)) continue;
-      const auto microbatches = static_cast<double>(row->microbatches);
-      measured.points.push_back({.x = microbatches, .y = row->bubble.idle_over_total});
-      if (row->closed_form_bubble)
-        formula.points.push_back({.x = microbatches, .y = *row->closed_form_bubble});
+      const double x = axis.position(*row);
+      measured.points.push_back({.x = x, .y = row->bubble.idle_over_total});
+      if (row->closed_form_bubble) formula.points.push_back({.x = x, .y = *row->closed_form_bubble});
     }
     if (!measured.points.empty()) chart.curves.push_back(std::move(measured));
     if (!formula.points.empty()) chart.curves.push_back(std::move(formula));
@@ -157,23 +212,23 @@ std::string map_cell(const SweepRow& row, double best) {
 }
 
 /// Returns the map, which shows where a schedule fits into memory and how fast it is. It has a table row for
-/// each curve and a column for each M.
-std::string map_html(const std::map<CurveKey, Rows>& curves) {
-  std::set<std::int32_t> microbatches;
+/// each curve and a column for each M, or for each value of the axis.
+std::string map_html(const std::map<CurveKey, Rows>& curves, const PointAxis& axis) {
+  std::map<double, std::string> headings;
   double best = 0;
   for (const auto& [key, rows] : curves) {
     for (const SweepRow* row : rows) {
-      microbatches.insert(row->microbatches);
+      headings.emplace(axis.position(*row), axis.heading(*row));
       if (row->status == SweepStatus::ok) best = std::max(best, ranking_rate(*row));
     }
   }
   std::string html = "<div class=\"scroll\">\n<table class=\"fit\">\n<thead><tr><th></th>";
-  for (const std::int32_t m : microbatches) html += fmt::format("<th>M = {}</th>", m);
+  for (const auto& [x, heading] : headings) html += fmt::format("<th>{}</th>", xml_escaped(heading));
   html += "</tr></thead>\n<tbody>\n";
   for (const auto& [key, rows] : curves) {
-    html += fmt::format("<tr><th>{}</th>", label_of(key));
-    for (const std::int32_t m : microbatches) {
-      const auto found = std::ranges::find(rows, m, &SweepRow::microbatches);
+    html += fmt::format("<tr><th>{}</th>", xml_escaped(label_of(key)));
+    for (const auto& [x, heading] : headings) {
+      const auto found = std::ranges::find(rows, x, [&](const SweepRow* row) { return axis.position(*row); });
       html += found == rows.end() ? "<td class=\"absent\"></td>" : map_cell(**found, best);
     }
     html += "</tr>\n";
@@ -183,16 +238,16 @@ std::string map_html(const std::map<CurveKey, Rows>& curves) {
 
 /// Returns the section of a schedule. If none of its points was simulated, there are no charts, and the map
 /// shows the reasons.
-std::string schedule_section(const Sweep& sweep, const std::string& schedule) {
-  const auto curves = curves_of(rows_of(sweep, schedule));
+std::string schedule_section(const Sweep& sweep, const PointAxis& axis, const std::string& schedule) {
+  const auto curves = curves_of(rows_of(sweep, schedule), axis);
   std::string html = fmt::format("<h2>{}</h2>\n", xml_escaped(schedule));
-  const Chart throughput = throughput_chart(curves);
+  const Chart throughput = throughput_chart(curves, axis);
   if (!throughput.curves.empty()) {
     html += fmt::format("<div class=\"charts\">\n{}{}</div>\n", chart_to_svg(throughput),
-                        chart_to_svg(bubble_chart(curves)));
+                        chart_to_svg(bubble_chart(curves, axis)));
   }
   html += "<h3>Samples/s where it fits, the peak of memory where it does not</h3>\n";
-  return html + map_html(curves);
+  return html + map_html(curves, axis);
 }
 
 /// Returns the shapes of points as text: "K = 2: M = 1, 2, 4; K = 4: M = 1".
@@ -200,7 +255,7 @@ std::string shapes_text(const Rows& rows) {
   std::string text;
   std::string previous;
   for (const SweepRow* row : rows) {
-    const std::string label = label_of({row->stages, row->virtual_stages, 0});
+    const std::string label = label_of({varied_text(row->varied), row->stages, row->virtual_stages, 0});
     if (label == previous) {
       text += fmt::format(", {}", row->microbatches);
     } else {
@@ -250,9 +305,10 @@ std::string left_out_html(const Sweep& sweep, SweepStatus status, std::string_vi
 
 /// Returns the name of a point: "zb-h1 with K = 4 and M = 8".
 std::string point_text(const SweepRow& row) {
-  return fmt::format("{} with {} and M = {}", row.schedule,
-                     label_of({row.stages, row.virtual_stages, row.micro_batch_size.value_or(0)}),
-                     row.microbatches);
+  return fmt::format(
+      "{} with {} and M = {}", row.schedule,
+      label_of({varied_text(row.varied), row.stages, row.virtual_stages, row.micro_batch_size.value_or(0)}),
+      row.microbatches);
 }
 
 /// Returns how the memory of a point differs from that of another one: "and needs as much memory".
@@ -342,7 +398,9 @@ std::string sweep_to_html(const Sweep& sweep) {
   page.body = best_html(sweep);
   for (const std::string& note : sweep.notes)
     page.body += fmt::format("<p class=\"note\">Note: {}</p>\n", xml_escaped(note));
-  for (const std::string& schedule : schedules_of(sweep)) page.body += schedule_section(sweep, schedule);
+  const PointAxis axis(sweep);
+  for (const std::string& schedule : schedules_of(sweep))
+    page.body += schedule_section(sweep, axis, schedule);
   page.body += left_out_html(sweep, SweepStatus::out_of_memory, "What does not fit into memory");
   page.body += left_out_html(sweep, SweepStatus::failed, "What failed");
   page.body += left_out_html(sweep, SweepStatus::skipped, "What was skipped");

@@ -8,11 +8,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <initializer_list>
 #include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -32,6 +34,7 @@
 #include "report/result/result_figures.hpp"
 #include "schedules/ir/action.hpp"
 #include "text/escaping.hpp"
+#include "text/numbers.hpp"
 
 namespace penstock {
 namespace {
@@ -67,15 +70,18 @@ std::vector<Field> fields_of(const SweepRow& row, bool with_model) {
   const bool simulated = was_simulated(row);
   // A point that was not simulated contains zeros, which must not be printed as figures.
   const auto figure = [&](const Json& value) { return simulated ? value : Json(nullptr); };
-  std::vector<Field> fields = {{"schedule", row.schedule},
-                               {"stages", row.stages},
-                               {"virtual_stages", row.virtual_stages},
-                               {"microbatches", row.microbatches},
-                               {"micro_batch_size", finite_or_null(row.micro_batch_size)},
-                               {"global_batch_size", finite_or_null(row.global_batch_size)},
-                               {"status", to_text(row.status)},
-                               {"reason", row.reason},
-                               {"makespan_ns", figure(row.makespan_ns)}};
+  std::vector<Field> fields;
+  for (const auto& [key, value] : row.varied) fields.emplace_back(key, value);
+  const std::initializer_list<Field> own = {{"schedule", row.schedule},
+                                            {"stages", row.stages},
+                                            {"virtual_stages", row.virtual_stages},
+                                            {"microbatches", row.microbatches},
+                                            {"micro_batch_size", finite_or_null(row.micro_batch_size)},
+                                            {"global_batch_size", finite_or_null(row.global_batch_size)},
+                                            {"status", to_text(row.status)},
+                                            {"reason", row.reason},
+                                            {"makespan_ns", figure(row.makespan_ns)}};
+  std::ranges::copy(own, std::back_inserter(fields));
   const auto add_group = [&](FigureGroup group) {
     for (const RunFigure& each : figures_of_group(group)) {
       if (with_model || each.comes_with.empty())
@@ -283,6 +289,13 @@ std::string status_text(const SweepRow& row) {
 
 }  // namespace
 
+std::string varied_text(const VariedValues& varied) {
+  std::string text;
+  for (const auto& [key, value] : varied)
+    text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", key, value);
+  return text;
+}
+
 bool was_simulated(const SweepRow& row) {
   return row.status == SweepStatus::ok || row.status == SweepStatus::out_of_memory;
 }
@@ -320,16 +333,25 @@ std::vector<SweepRow> best_per_schedule(const Sweep& sweep) {
 
 Table sweep_rows(const std::vector<SweepRow>& rows) {
   Table table;
-  table.keys = 4;
-  table.columns = {"schedule", "K", "v", "M", "micro batch", "samples/update"};
+  const VariedValues varied = rows.empty() ? VariedValues{} : rows.front().varied;
+  table.keys = 4 + varied.size();
+  for (const auto& [key, value] : varied) table.columns.push_back(key);
+  std::ranges::copy(std::array{"schedule", "K", "v", "M", "micro batch", "samples/update"},
+                    std::back_inserter(table.columns));
   const FigureColumns figures(rows);
   std::ranges::copy(figures.names(), std::back_inserter(table.columns));
   table.columns.emplace_back("status");
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const SweepRow& row = rows[i];
-    std::vector<Cell> cells = {{row.schedule, std::nullopt},        count_cell(row.stages),
-                               count_cell(row.virtual_stages),      count_cell(row.microbatches),
-                               optional_cell(row.micro_batch_size), samples_per_update_cell(row)};
+    std::vector<Cell> cells;
+    for (const auto& [key, value] : row.varied) cells.push_back({value, finite_number(value)});
+    std::ranges::copy(std::initializer_list<Cell>{{row.schedule, std::nullopt},
+                                                  count_cell(row.stages),
+                                                  count_cell(row.virtual_stages),
+                                                  count_cell(row.microbatches),
+                                                  optional_cell(row.micro_batch_size),
+                                                  samples_per_update_cell(row)},
+                      std::back_inserter(cells));
     std::ranges::copy(figures.cells(i), std::back_inserter(cells));
     cells.push_back({status_text(row), std::nullopt});
     table.rows.push_back(std::move(cells));
@@ -356,9 +378,10 @@ std::string sweep_table(const Sweep& sweep, std::size_t width) {
 
 std::string sweep_csv(const Sweep& sweep) {
   const bool modelled = std::ranges::any_of(sweep.rows, has_model);
+  // The names of the columns are the same for every point.
+  const SweepRow first = sweep.rows.empty() ? SweepRow{} : sweep.rows.front();
   std::string csv =
-      // The names of the columns are the same for every point, so a default point is enough.
-      csv_line(fields_of(SweepRow{}, modelled), [](const Field& field) { return std::string(field.first); });
+      csv_line(fields_of(first, modelled), [](const Field& field) { return csv_field(field.first); });
   for (const SweepRow& row : sweep.rows) {
     csv += csv_line(fields_of(row, modelled), [](const Field& field) { return csv_value(field.second); });
   }
@@ -366,11 +389,16 @@ std::string sweep_csv(const Sweep& sweep) {
 }
 
 std::string sweep_point_json(std::size_t number, const SweepPoint& point) {
-  const Json line = {{"point", number},
-                     {"row", row_json(point.row)},
-                     // The memory unit is stored beside the row, because it is not a column of the sweep.
-                     {"counts_activations", point.row.memory_unit == MemoryUnit::activations},
-                     {"notes", point.notes}};
+  Json line = {{"point", number},
+               {"row", row_json(point.row)},
+               // The memory unit is stored beside the row, because it is not a column of the sweep.
+               {"counts_activations", point.row.memory_unit == MemoryUnit::activations},
+               {"notes", point.notes}};
+  // The row has the values under their keys. This list says which of its keys are varied ones.
+  if (!point.row.varied.empty()) {
+    line["varied"] = Json::array();
+    for (const auto& [key, value] : point.row.varied) line["varied"].push_back(key);
+  }
   return line.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 
@@ -383,6 +411,10 @@ tl::expected<std::pair<std::size_t, SweepPoint>, std::string> sweep_point_of_jso
         object.at("counts_activations").get<bool>() ? MemoryUnit::activations : MemoryUnit::bytes;
     SweepPoint point{.row = row_of(object.at("row"), unit),
                      .notes = object.at("notes").get<std::vector<std::string>>()};
+    if (object.contains("varied")) {
+      for (const auto& key : object.at("varied").get<std::vector<std::string>>())
+        point.row.varied.emplace_back(key, object.at("row").at(key).get<std::string>());
+    }
     return std::pair(count_at<std::size_t>(object, "point"), std::move(point));
   } catch (const std::exception& fault) {
     return tl::unexpected(fmt::format("expected a point of a sweep: {}", fault.what()));

@@ -37,10 +37,15 @@ inline constexpr auto kEnumWords<SweepStatus> =
                                           {SweepStatus::skipped, "skipped"},
                                           {SweepStatus::failed, "failed"}});
 
+/// Keys of a scenario that differ between the points of a sweep, each with the value of one point.
+using VariedValues = std::vector<std::pair<std::string, std::string>>;
+
 /// One point. Only points with status `ok` or `out_of_memory` have figures. For all other points, the figures
 /// are empty (null in JSON). Sizes that were not given and could not be computed are also empty. Figures
 /// without a column in sweeps are 0 (figure_rows.hpp).
 struct SweepRow : RunFigures {
+  /// The values of the varied keys. All points of a sweep have the same keys in the same order.
+  VariedValues varied;
   std::string schedule;
   /// The pipeline size K, which is the key schedule.stages of a scenario.
   std::int32_t stages = 1;
@@ -83,6 +88,8 @@ struct Sweep {
   friend bool operator==(const Sweep&, const Sweep&) = default;
 };
 
+/// Returns the values as text: "cluster.bandwidth = 8 GB/s, training.iterations = 2".
+std::string varied_text(const VariedValues& varied);
 /// Returns true if the point has figures.
 bool was_simulated(const SweepRow& row);
 /// Returns the rate by which points are ranked, in samples per second. It is the steady rate, or the rate of
@@ -108,7 +115,7 @@ std::string sweep_table(const Sweep& sweep, std::size_t width = 0);
 /// and ratios are fractions.
 std::string sweep_csv(const Sweep& sweep);
 /// Returns JSON: {schema_version, kind: "sweep", title, rows: [...], best: [...], notes}. The keys of an
-/// element of `rows` are the column names of the CSV.
+/// element of `rows` are the column names of the CSV. A varied key is a column of its own name.
 std::string sweep_json(const Sweep& sweep);
 
 /// Returns a point as one line of JSON. `number` is the index of the point in the sweep, counted from 0.

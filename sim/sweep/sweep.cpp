@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <exception>
 #include <functional>
 #include <iterator>
@@ -48,6 +49,7 @@ namespace penstock {
 namespace {
 
 struct Point {
+  std::size_t variant = 0;  ///< the index of the point's scenario in variants_of()
   std::string schedule;
   std::optional<std::int32_t> stages;
   std::int32_t virtual_stages = 1;  ///< v of the shape; 1 if the schedule's rule fixes v
@@ -56,6 +58,9 @@ struct Point {
 };
 
 using Numbers = std::vector<std::int32_t>;
+
+/// The largest number of points that point_count() returns.
+constexpr std::uint64_t kMostCounted = std::uint64_t{1} << 62U;
 
 Numbers virtual_stages_of(const ScheduleInfo& schedule, const Scenario& scenario, const Numbers& wanted) {
   // If the rule ignores v, all values of v give the same program, so there is only one point.
@@ -77,26 +82,39 @@ Numbers chunks_of_grid(const std::string& schedule, const Scenario& scenario, co
                           : Numbers{scenario.shape.virtual_stages};
 }
 
-/// Returns the points of the grid, ordered by schedule, K, v and M. An alias of a schedule is replaced by its
-/// official name, so that points of two sweeps can be compared.
-std::vector<Point> points_of(const Scenario& scenario, const SweepGrid& grid) {
+/// Returns the scenarios of the sweep. Without varied keys there is only one.
+std::vector<SweepVariant> variants_of(const Scenario& scenario, const SweepGrid& grid) {
+  if (!grid.variants.empty()) return grid.variants;
+  return {{.values = {}, .scenario = scenario, .batch = grid.batch}};
+}
+
+/// Adds the points of one scenario, ordered by schedule, K, v and M. An alias of a schedule is replaced by
+/// its official name, so that points of two sweeps can be compared.
+void add_points(std::vector<Point>& points, std::size_t variant, const Scenario& scenario,
+                const SweepGrid& grid) {
   // An absent value means the scenario's own value, which scenario_at() fills in.
   const auto or_own = [](const Numbers& numbers) {
     std::vector<std::optional<std::int32_t>> values(numbers.begin(), numbers.end());
     if (values.empty()) values.emplace_back();
     return values;
   };
-  std::vector<Point> points;
   for (const std::string& schedule : schedules_of(scenario, grid)) {
     const ScheduleInfo* known = find_schedule(schedule);
     const std::string name(known != nullptr && !scenario.program ? known->name : schedule);
     for (const auto& stages : or_own(grid.stages)) {
       for (const std::int32_t virtual_stages : chunks_of_grid(schedule, scenario, grid)) {
         for (const auto& microbatches : or_own(grid.microbatches))
-          points.push_back({name, stages, virtual_stages, !grid.virtual_stages.empty(), microbatches});
+          points.push_back(
+              {variant, name, stages, virtual_stages, !grid.virtual_stages.empty(), microbatches});
       }
     }
   }
+}
+
+/// Returns the points of the grid, ordered by variant, schedule, K, v and M.
+std::vector<Point> points_of(const std::vector<SweepVariant>& variants, const SweepGrid& grid) {
+  std::vector<Point> points;
+  for (std::size_t i = 0; i < variants.size(); ++i) add_points(points, i, variants[i].scenario, grid);
   return points;
 }
 
@@ -115,13 +133,13 @@ Batch batch_at(const Batch& own, const Batch& stated, const Point& point) {
   return batch;
 }
 
-Scenario scenario_at(const Scenario& base, const Batch& stated, const Point& point) {
-  Scenario scenario = base;
+Scenario scenario_at(const SweepVariant& base, const Point& point) {
+  Scenario scenario = base.scenario;
   scenario.states_chunks |= point.states_chunks;
   scenario.schedule = point.schedule;
   if (point.stages) scenario.shape.stages = *point.stages;
   scenario.shape.virtual_stages = point.virtual_stages;
-  scenario.batch = batch_at(base.batch, stated, point);
+  scenario.batch = batch_at(base.scenario.batch, base.batch, point);
   return scenario;
 }
 
@@ -208,8 +226,8 @@ std::int32_t chunks_at(const Scenario& scenario) {
   return schedule == nullptr ? scenario.shape.virtual_stages : chunks_of(*schedule, scenario.shape);
 }
 
-/// Caches the steady states of a sweep's asynchronous schedules. Only states that do not depend on the number
-/// of microbatches are cached.
+/// Caches the steady states of one scenario's asynchronous schedules. Only states that do not depend on the
+/// number of microbatches are cached.
 class SharedStreams {
  public:
   /// Returns the result of endless_stream(). May be called from any thread. Two threads may compute the same
@@ -231,15 +249,17 @@ class SharedStreams {
   }
 
  private:
-  /// The properties in which the experiments of one sweep differ: the schedule, K, the model's number of
+  /// The properties in which the points of one scenario differ: the schedule, K, the model's number of
   /// stages, and the samples of a microbatch.
   using Key = std::tuple<std::string, std::int32_t, std::int32_t, double>;
   std::mutex mutex_;
   std::map<Key, EndlessStream> known_;
 };
 
-SweepPoint point_at(const Scenario& scenario, Engine engine, SharedStreams& streams) {
+SweepPoint point_at(const SweepVariant& base, const Point& point, Engine engine, SharedStreams& streams) {
+  const Scenario scenario = scenario_at(base, point);
   SweepRow row;
+  row.varied = base.values;
   row.schedule = scenario.schedule;
   row.stages = scenario.shape.stages;
   row.virtual_stages = chunks_at(scenario);
@@ -276,44 +296,55 @@ std::string chunks_note(const Scenario& scenario) {
                      by_stage ? "takes F = 1 ms a sample (--unit stage)" : "takes the times of model.stages");
 }
 
-/// Returns true if the row has the schedule and the sizes of the scenario. Does not compare figures.
-bool is_of(const SweepRow& row, const Scenario& scenario) {
+/// Returns true if the row has the values, the schedule and the sizes of the point. Does not compare figures.
+bool is_of(const SweepRow& row, const SweepVariant& base, const Point& point) {
+  const Scenario scenario = scenario_at(base, point);
   const auto& m = scenario.batch.microbatches;
-  return row.schedule == scenario.schedule && row.stages == scenario.shape.stages &&
-         row.virtual_stages == chunks_at(scenario) && (!m || !was_simulated(row) || row.microbatches == *m);
+  return row.varied == base.values && row.schedule == scenario.schedule &&
+         row.stages == scenario.shape.stages && row.virtual_stages == chunks_at(scenario) &&
+         (!m || !was_simulated(row) || row.microbatches == *m);
 }
 
 /// Returns the name of a point for messages, such as "point 3 (1f1b, K = 4, v = 1, M = 8)".
 std::string name_of(std::size_t number, const SweepRow& row) {
-  return fmt::format("point {} ({}, K = {}, v = {}, M = {})", number, row.schedule, row.stages,
-                     row.virtual_stages, row.microbatches);
+  const std::string varied = row.varied.empty() ? "" : ", " + varied_text(row.varied);
+  return fmt::format("point {} ({}, K = {}, v = {}, M = {}{})", number, row.schedule, row.stages,
+                     row.virtual_stages, row.microbatches, varied);
 }
 
-}  // namespace
-
-std::uint64_t point_count(const Scenario& scenario, const SweepGrid& grid) {
-  constexpr std::uint64_t kMost = std::uint64_t{1} << 62U;
+/// Returns the number of points of one scenario, at most 2^62.
+std::uint64_t count_of(const Scenario& scenario, const SweepGrid& grid) {
   const auto length = [](const Numbers& list) { return std::max<std::uint64_t>(1, list.size()); };
   std::uint64_t count = 0;
   for (const std::string& schedule : schedules_of(scenario, grid)) {
     std::uint64_t points = chunks_of_grid(schedule, scenario, grid).size();
     for (const std::uint64_t factor : {length(grid.stages), length(grid.microbatches)}) {
-      if (__builtin_mul_overflow(points, factor, &points)) return kMost;
+      if (__builtin_mul_overflow(points, factor, &points)) return kMostCounted;
     }
-    count = std::min(kMost, count + std::min(kMost, points));
+    count = std::min(kMostCounted, count + std::min(kMostCounted, points));
   }
   return count;
 }
 
+}  // namespace
+
+std::uint64_t point_count(const Scenario& scenario, const SweepGrid& grid) {
+  if (grid.variants.empty()) return count_of(scenario, grid);
+  std::uint64_t count = 0;
+  for (const SweepVariant& variant : grid.variants)
+    count = std::min(kMostCounted, count + count_of(variant.scenario, grid));
+  return count;
+}
+
 tl::expected<void, std::string> check_known(const Scenario& scenario, const SweepGrid& grid) {
-  const std::vector<Point> points = points_of(scenario, grid);
+  const std::vector<SweepVariant> variants = variants_of(scenario, grid);
+  const std::vector<Point> points = points_of(variants, grid);
   for (const auto& [number, point] : grid.known) {
-    if (number >= points.size() || !is_of(point.row, scenario_at(scenario, grid.batch, points[number])))
+    if (number >= points.size() || !is_of(point.row, variants[points[number].variant], points[number]))
       return tl::unexpected(name_of(number, point.row) + " is none of this sweep");
   }
   // A changed model or release changes nearly every point, so it is enough to compare a few points.
   constexpr std::size_t kTried = 3;
-  SharedStreams streams;
   std::optional<std::size_t> last;
   for (std::size_t i = 0; i < kTried && !grid.known.empty(); ++i) {
     const std::size_t at = i * (grid.known.size() - 1) / (kTried - 1);
@@ -321,29 +352,48 @@ tl::expected<void, std::string> check_known(const Scenario& scenario, const Swee
     // coincide.
     if (std::exchange(last, at) == at) continue;
     const auto& [number, point] = *std::next(grid.known.begin(), static_cast<std::ptrdiff_t>(at));
-    if (point_at(scenario_at(scenario, grid.batch, points[number]), grid.engine, streams) == point) continue;
+    SharedStreams streams;
+    if (point_at(variants[points[number].variant], points[number], grid.engine, streams) == point) continue;
     return tl::unexpected(name_of(number, point.row) +
                           " has other figures now: the scenario, the flags or penstock have changed");
   }
   return {};
 }
 
+namespace {
+
+/// Returns the notes on the scenarios of the sweep. Each note appears once.
+std::vector<std::string> notes_of(const Scenario& scenario, const SweepGrid& grid) {
+  std::vector<std::string> notes = scenario.notes;
+  for (const SweepVariant& variant : grid.variants) {
+    for (const std::string& note : variant.scenario.notes) {
+      if (std::ranges::find(notes, note) == notes.end()) notes.push_back(note);
+    }
+  }
+  return notes;
+}
+
+}  // namespace
+
 SweepHead sweep_head(const Scenario& scenario, const SweepGrid& grid) {
   return {.points = static_cast<std::size_t>(point_count(scenario, grid)),
           .digest = {},
           .shard = grid.shard,
           .title = scenario.file,
-          .notes = scenario.notes,
+          .notes = notes_of(scenario, grid),
           .chunks_note = chunks_note(scenario)};
 }
 
 Sweep sweep(const Scenario& scenario, const SweepGrid& grid) {
-  const std::vector<Point> points = points_of(scenario, grid);
-  Scenario base = scenario;
-  // For a model on named devices, the cluster is built anew for each point, because its links depend on the
-  // point's parallel degrees.
-  if (!std::holds_alternative<DeviceModel>(base.model)) base.cluster = built_once(std::move(base.cluster));
-  SharedStreams streams;
+  std::vector<SweepVariant> variants = variants_of(scenario, grid);
+  const std::vector<Point> points = points_of(variants, grid);
+  for (SweepVariant& variant : variants) {
+    // For a model on named devices, the cluster is built anew for each point, because its links depend on the
+    // point's parallel degrees.
+    Scenario& base = variant.scenario;
+    if (!std::holds_alternative<DeviceModel>(base.model)) base.cluster = built_once(std::move(base.cluster));
+  }
+  std::deque<SharedStreams> streams(variants.size());
   std::vector<std::optional<SweepPoint>> rows(points.size());
   for (const auto& [number, point] : grid.known) rows[number] = point;
   const std::size_t wanted = grid.shard.size(points.size());
@@ -351,7 +401,7 @@ Sweep sweep(const Scenario& scenario, const SweepGrid& grid) {
   parallel_loop(points.size(), [&](std::size_t i) {
     if (rows[i] || !grid.shard.has(i) || (grid.stopped && grid.stopped())) return;
     // Each point has its own element of `rows`, so no mutex is needed.
-    rows[i] = point_at(scenario_at(base, grid.batch, points[i]), grid.engine, streams);
+    rows[i] = point_at(variants[points[i].variant], points[i], grid.engine, streams[points[i].variant]);
     if (grid.finished) grid.finished(i, *rows[i]);
     if (grid.progress) grid.progress(++done, wanted);
   });

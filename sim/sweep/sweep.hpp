@@ -1,5 +1,6 @@
 #pragma once
-// Predicts one scenario for many schedules, numbers of stages K, chunks v and microbatches M, in parallel.
+// Predicts one scenario for many schedules, numbers of stages K, chunks v, microbatches M and values of other
+// keys, in parallel.
 // The results do not depend on the number of threads.
 
 #include <cstddef>
@@ -17,8 +18,18 @@
 
 namespace penstock {
 
+/// A scenario of a sweep that varies keys of a scenario.
+struct SweepVariant {
+  VariedValues values{};  ///< the varied keys and their values, which `scenario` already has
+  Scenario scenario{};
+  Batch batch{};  ///< the sizes that stay constant while M changes, as in SweepGrid
+};
+
 /// The grid of points. If a list is empty, the scenario's own value is used.
 struct SweepGrid {
+  /// The scenarios with the values of the varied keys. If there are none, all points have the same scenario.
+  /// Otherwise the other lists apply to each of them, and `batch` is not used.
+  std::vector<SweepVariant> variants{};
   std::vector<std::string> schedules{};
   std::vector<std::int32_t> stages{};
   std::vector<std::int32_t> virtual_stages{};  ///< ignored by schedules that do not accept v
@@ -47,7 +58,7 @@ SweepHead sweep_head(const Scenario& scenario, const SweepGrid& grid);
 /// number is beyond the last point, or the sizes or figures of a point differ.
 tl::expected<void, std::string> check_known(const Scenario& scenario, const SweepGrid& grid);
 
-/// Returns the points of the grid, ordered by schedule, K, v and M.
+/// Returns the points of the grid, ordered by variant, schedule, K, v and M.
 ///
 /// An impossible point has status `skipped` and a reason, such as a batch that cannot be divided, more stages
 /// than layers, or too few devices. A point that does not fit in a device's memory has status `out_of_memory`
