@@ -308,6 +308,7 @@ std::vector<Command> add_commands(CLI::App& root, const Invocation& invocation) 
           explain_command(root),
           autopsy_command(root),
           show_command(root),
+          figure_command(root),
           check_command(root),
           convert_command(root),
           plan_command(root),

@@ -126,12 +126,16 @@ void add_schedule_option_flags(Subcommand app, InputFlags& flags) {
 }
 
 void add_shape_flags(Subcommand app, InputFlags& flags) {
-  const std::string group = "Schedule (overrides the scenario)";
   app.add_option("--schedule", flags.schedule,
                  "name of the schedule, see `penstock schedules`; PyTorch's names too")
       .words(schedule_names())
-      .group(group)
+      .group("Schedule (overrides the scenario)")
       .type_name("NAME");
+  add_size_flags(app, flags);
+}
+
+void add_size_flags(Subcommand app, InputFlags& flags) {
+  const std::string group = "Schedule (overrides the scenario)";
   add_number(app, "--pp-size", flags.pp_size, group, "K, ranks of the pipeline");
   add_number(app, "--num-microbatches", flags.num_microbatches, group, "M, microbatches of one minibatch");
   add_number(app, "--virtual-stages", flags.virtual_stages, group,

@@ -146,6 +146,8 @@ void add_schedule_option_flags(Subcommand app, InputFlags& flags);
 /// Declares --unit, which is for schedules without a model.
 void add_unit_flag(Subcommand app, InputFlags& flags);
 void add_shape_flags(Subcommand app, InputFlags& flags);
+/// Declares all flags of add_shape_flags() but --schedule, for a command that takes several schedules.
+void add_size_flags(Subcommand app, InputFlags& flags);
 /// Declares the flags that limit the search of a schedule for its order.
 void add_search_flags(Subcommand app, InputFlags& flags);
 /// Declares --micro-batch-size, --global-batch-size, --iterations and --set. Sweeps have these flags, too.

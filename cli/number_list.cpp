@@ -56,7 +56,7 @@ Progression progression_of(const NumberList& before) {
 /// Reads a list from left to right.
 class ListReader {
  public:
-  explicit ListReader(std::string_view text) : rest_(text), text_(text) {}
+  ListReader(std::string_view text, std::int32_t least) : rest_(text), text_(text), least_(least) {}
 
   tl::expected<NumberList, std::string> read() {
     if (auto first = append_number(); !first) return tl::unexpected(first.error());
@@ -89,9 +89,9 @@ class ListReader {
   tl::expected<std::int64_t, std::string> number() {
     const auto number = leading_number<std::int32_t>(rest_);
     if (number.spelling.empty()) return fault();
-    if (!number.value || *number.value < 1) {
-      return tl::unexpected(
-          fmt::format("\"{}\": expected numbers from 1 to 2147483647, got {}", text_, number.spelling));
+    if (!number.value || *number.value < least_) {
+      return tl::unexpected(fmt::format("\"{}\": expected numbers from {} to 2147483647, got {}", text_,
+                                        least_, number.spelling));
     }
     rest_.remove_prefix(number.spelling.size());
     return *number.value;
@@ -127,13 +127,15 @@ class ListReader {
 
   std::string_view rest_;
   std::string_view text_;
+  std::int32_t least_;
   NumberList numbers_;
 };
 
 }  // namespace
 
-tl::expected<std::vector<std::int32_t>, std::string> parse_number_list(std::string_view text) {
-  auto numbers = ListReader(text).read();
+tl::expected<std::vector<std::int32_t>, std::string> parse_number_list(std::string_view text,
+                                                                       std::int32_t least) {
+  auto numbers = ListReader(text, least).read();
   if (!numbers) return tl::unexpected(numbers.error());
   std::ranges::sort(*numbers);
   const auto repeated = std::ranges::unique(*numbers);
@@ -144,9 +146,10 @@ tl::expected<std::vector<std::int32_t>, std::string> parse_number_list(std::stri
 }
 
 tl::expected<std::vector<std::int32_t>, UserError> numbers_of_flag(std::string_view flag,
-                                                                   const std::string& text) {
+                                                                   const std::string& text,
+                                                                   std::int32_t least) {
   if (text.empty()) return std::vector<std::int32_t>{};
-  auto numbers = parse_number_list(text);
+  auto numbers = parse_number_list(text, least);
   if (!numbers) return bad_input(fmt::format("{} {}", flag, numbers.error()));
   return *std::move(numbers);
 }

@@ -12,7 +12,7 @@
 namespace penstock {
 
 /// Returns the numbers of `text` in ascending order, without duplicates. Commas separate numbers. Each number
-/// must be at least 1 and below 2^31. `..` inserts the numbers up to the number after it:
+/// must be at least `least` and below 2^31. `..` inserts the numbers up to the number after it:
 ///
 /// - "1..4" is 1 2 3 4, because a single number continues by 1;
 /// - "1,2,4..16" is 1 2 4 8 16, because the last three numbers have a common ratio;
@@ -20,10 +20,12 @@ namespace penstock {
 ///
 /// The last number is left out if no step reaches it exactly. An error says what was expected and what was
 /// found. More than 100,000 numbers are also an error.
-tl::expected<std::vector<std::int32_t>, std::string> parse_number_list(std::string_view text);
+tl::expected<std::vector<std::int32_t>, std::string> parse_number_list(std::string_view text,
+                                                                       std::int32_t least = 1);
 
 /// Reads the list of a flag. An empty text gives an empty list. Error messages begin with the flag.
 tl::expected<std::vector<std::int32_t>, UserError> numbers_of_flag(std::string_view flag,
-                                                                   const std::string& text);
+                                                                   const std::string& text,
+                                                                   std::int32_t least = 1);
 
 }  // namespace penstock

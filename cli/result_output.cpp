@@ -22,6 +22,7 @@
 #include "report/result/result_export.hpp"
 #include "report/result/result_json.hpp"
 #include "report/timeline/timeline_svg.hpp"
+#include "report/timeline/timeline_window.hpp"
 #include "sim/why/explain.hpp"
 
 namespace penstock {
@@ -31,15 +32,16 @@ namespace {
 const std::vector<std::string_view> kResultFiles = {".json", ".csv",        ".ranks.csv", ".svg",
                                                     ".html", ".trace.json", ".txt"};
 
-/// Returns all formats of `result`. The result must outlive them.
+/// Returns all formats of `result`. The result and the window must outlive them.
 std::vector<OutputForm> forms_of(const Result& result, const ResultJsonOptions& json,
-                                 const std::string& text) {
+                                 const TimelineWindow& window, const std::string& text) {
   return {{".json", [&result, json](const TextSink& sink) { write_result_json(result, json, sink); }},
           {".csv", [&result](const TextSink& sink) { write_timeline_csv(result.timeline, sink); }},
           {".ranks.csv", [&result] { return ranks_to_csv(result); }},
           {".svg",
-           [&result] {
-             return timeline_to_svg(result.timeline, {.title = result.scenario, .communication = true});
+           [&result, &window] {
+             return timeline_to_svg(result.timeline,
+                                    {.title = result.scenario, .communication = true, .window = window});
            }},
           {".html",
            [&result] {
@@ -96,7 +98,7 @@ tl::expected<void, UserError> write_result(const Result& result, const ResultFla
     }
     write_result_json(result, json, sink);
   };
-  return write_answer(flags.output, forms_of(result, json, texts.file), printed);
+  return write_answer(flags.output, forms_of(result, json, flags.window, texts.file), printed);
 }
 
 }  // namespace penstock

@@ -10,13 +10,15 @@
 #include "cli/outcome.hpp"
 #include "cli/subcommand.hpp"
 #include "report/result/result.hpp"
+#include "report/timeline/timeline_window.hpp"
 
 namespace penstock {
 
 /// The flags that say where a Result is written, and whether its JSON contains every action.
 struct ResultFlags {
   OutputFlags output;
-  bool timeline = false;  ///< True if the JSON contains every action.
+  bool timeline = false;    ///< True if the JSON contains every action.
+  TimelineWindow window{};  ///< The part of the run that an .svg file shows.
 };
 
 /// Declares the output flags and --timeline.

@@ -25,6 +25,7 @@ Command schedules_command(CLI::App& root);
 Command explain_command(CLI::App& root);
 Command autopsy_command(CLI::App& root);
 Command show_command(CLI::App& root);
+Command figure_command(CLI::App& root);
 Command check_command(CLI::App& root);
 Command simulate_command(CLI::App& root);
 Command convert_command(CLI::App& root);

@@ -294,6 +294,12 @@ bool can_join(const std::pair<Colour, Rectangle>& before, Colour fill, const Rec
 
 double label_width(std::size_t digits) { return 5 + kDigitWidth * static_cast<double>(digits); }
 
+double paleness_of(const Action& action, const std::vector<std::int32_t>& stages) {
+  if (stages.size() < 2 || action.kind == ActionKind::step) return 0;
+  const auto place = std::lower_bound(stages.begin(), stages.end(), action.stage) - stages.begin();
+  return kPalest * static_cast<double>(place) / static_cast<double>(stages.size() - 1);
+}
+
 Colour mixed_colour(const std::vector<KindShare>& shares) {
   double red = 0;
   double green = 0;

@@ -129,6 +129,12 @@ double label_width(std::size_t digits);
 /// the box.
 Colour mixed_colour(const std::vector<KindShare>& shares);
 
+/// The share of white in the colour of a rank's last stage.
+inline constexpr double kPalest = 0.5;
+/// Returns the share of white in the colour of a compute action. `stages` are the stages of its rank. If the
+/// rank has several, later stages are paler.
+double paleness_of(const Action& action, const std::vector<std::int32_t>& stages);
+
 /// The names of the hatching patterns. The first is drawn over recomputations and the second over merged
 /// boxes.
 inline constexpr std::string_view kRecomputePattern = "penstock-hatch";

@@ -30,6 +30,7 @@
 #include "report/print/units.hpp"
 #include "report/timeline/timeline.hpp"
 #include "report/timeline/timeline_boxes.hpp"
+#include "report/timeline/timeline_window.hpp"
 #include "schedules/ir/action.hpp"
 #include "text/escaping.hpp"
 
@@ -46,8 +47,6 @@ constexpr double kRightMargin = 24;
 constexpr double kLeastStepWidth = 2;
 constexpr double kLeastBarWidth = 0.8;
 constexpr Colour kIdleColour = {0xe9, 0xe9, 0xe9};
-// The share of white in the colour of a rank's last stage.
-constexpr double kPalest = 0.5;
 
 using Ranks = std::vector<std::vector<ComputeBox>>;
 
@@ -61,10 +60,15 @@ struct SvgLayout {
   double rows_top = 0;
   double row_pitch = 0;
   double axis_top = 0;
-  Ns makespan_ns = 0;
+  // The times at the left and right edges of the plot.
+  Ns from_ns = 0;
+  Ns to_ns = 0;
 
+  /// Returns the position of a time. A time outside of the plot is at its edge.
   double x(Ns time_ns) const {
-    return makespan_ns > 0 ? static_cast<double>(time_ns) / static_cast<double>(makespan_ns) * plot_width : 0;
+    if (to_ns <= from_ns) return 0;
+    const Ns inside_ns = std::clamp(time_ns, from_ns, to_ns) - from_ns;
+    return static_cast<double>(inside_ns) / static_cast<double>(to_ns - from_ns) * plot_width;
   }
   double row_top(std::size_t row) const { return rows_top + row_pitch * static_cast<double>(row); }
 };
@@ -123,16 +127,19 @@ std::vector<LegendEntry> legend_entries(const Timeline& timeline, const std::vec
 }
 
 /// Returns the estimated width of the longest row name, in pixels.
-double names_width(const Timeline& timeline) {
-  return 30 + 7 * static_cast<double>(std::to_string(std::max(0, timeline.rank_count - 1)).size());
+double names_width(const Timeline& timeline, const TimelineWindow& window) {
+  const std::int32_t last =
+      window.ranks.empty() ? std::max(0, timeline.rank_count - 1) : std::ranges::max(window.ranks);
+  return 30 + 7 * static_cast<double>(std::to_string(last).size());
 }
 
 /// Returns the horizontal layout, which limits the number of boxes.
 SvgLayout columns_of(const Timeline& timeline, const TimelineSvgOptions& options) {
   SvgLayout layout;
-  layout.makespan_ns = timeline.makespan_ns;
+  layout.from_ns = options.window.from_ns;
+  layout.to_ns = timeline.makespan_ns;
   layout.width = std::max(200, options.width);
-  layout.left = 16 + names_width(timeline);
+  layout.left = 16 + names_width(timeline, options.window);
   layout.plot_width = layout.width - layout.left - kRightMargin;
   return layout;
 }
@@ -148,12 +155,9 @@ SvgLayout layout_of(SvgLayout layout, const Timeline& timeline, const TimelineSv
   return layout;
 }
 
-/// Returns the fill of a compute action. If a rank has several stages, later stages are paler.
+/// Returns the fill of a compute action.
 Colour shade_of(const Action& action, const std::vector<std::int32_t>& stages) {
-  const Colour base = colour_of(action.kind);
-  if (stages.size() < 2 || action.kind == ActionKind::step) return base;
-  const auto place = std::lower_bound(stages.begin(), stages.end(), action.stage) - stages.begin();
-  return lightened(base, kPalest * static_cast<double>(place) / static_cast<double>(stages.size() - 1));
+  return lightened(colour_of(action.kind), paleness_of(action, stages));
 }
 
 /// Adds the boxes that take time, and then draws the marks of STEPs over them.
@@ -221,7 +225,7 @@ void add_bars(BoxText& text, const std::vector<Span>& spans, const std::vector<T
 std::string axis_svg(const SvgLayout& layout) {
   std::string svg;
   const int most = std::max(2, static_cast<int>(layout.plot_width / 90));
-  const std::vector<Ns> ticks = time_ticks(layout.makespan_ns, most);
+  const std::vector<Ns> ticks = ticks_between(layout.from_ns, layout.to_ns, most);
   for (const Ns tick : ticks) {
     const double x = layout.left + layout.x(tick);
     fmt::format_to(std::back_inserter(svg),
@@ -250,14 +254,14 @@ std::string head_svg(const SvgLayout& layout, const TimelineSvgOptions& options)
 }
 
 /// Returns the names of the rows, and the grey background of each row, which shows idle time.
-std::string row_labels_svg(const SvgLayout& layout, std::size_t rows) {
+std::string row_labels_svg(const SvgLayout& layout, const TimelineWindow& window, std::size_t rows) {
   std::string svg;
   for (std::size_t row = 0; row < rows; ++row) {
     const double top = layout.row_top(row);
     fmt::format_to(std::back_inserter(svg),
                    "<text x=\"{:.2f}\" y=\"{:.2f}\" text-anchor=\"end\">{}</text>"
                    "<rect x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.0f}\" fill=\"{}\"/>\n",
-                   layout.left - 8, top + kRowHeight / 2 + 4, fmt::format("rank {}", row), layout.left, top,
+                   layout.left - 8, top + kRowHeight / 2 + 4, window.name_of(row), layout.left, top,
                    layout.plot_width, kRowHeight, to_hex(kIdleColour));
   }
   return svg;
@@ -265,7 +269,8 @@ std::string row_labels_svg(const SvgLayout& layout, std::size_t rows) {
 
 /// Returns the shortest time that is at least `pixels` wide, in ns. It is 0 for an empty picture.
 Ns time_of_pixels(const SvgLayout& layout, double pixels) {
-  return std::llround(std::ceil(pixels * static_cast<double>(layout.makespan_ns) / layout.plot_width));
+  return std::llround(
+      std::ceil(pixels * static_cast<double>(layout.to_ns - layout.from_ns) / layout.plot_width));
 }
 
 /// Returns the budget for boxes. If the picture has bars, boxes get one half of the elements and bars the
@@ -289,7 +294,10 @@ std::optional<double> least_bar_distance(const SvgLayout& layout, const Timeline
 
 }  // namespace
 
-std::string timeline_to_svg(const Timeline& timeline, const TimelineSvgOptions& options) {
+std::string timeline_to_svg(const Timeline& whole, const TimelineSvgOptions& options) {
+  std::optional<Timeline> part;
+  if (!options.window.shows_all()) part = part_of(whole, options.window);
+  const Timeline& timeline = part ? *part : whole;
   const std::vector<TimelineRow> bars = bars_of(timeline, options);
   const Ranks ranks = compute_boxes(timeline);
   const SvgLayout columns = columns_of(timeline, options);
@@ -305,7 +313,7 @@ std::string timeline_to_svg(const Timeline& timeline, const TimelineSvgOptions& 
            least_bar_distance(layout, options, spans.size(), bars.size() * ranks.size()));
 
   std::string svg = head_svg(layout, options) + legend_svg(legend, layout.legend);
-  svg += row_labels_svg(layout, ranks.size());
+  svg += row_labels_svg(layout, options.window, ranks.size());
   svg += fmt::format(
       "<g transform=\"translate({0:.2f},0)\">\n<g{1}>\n{2}</g>\n<g text-anchor=\"middle\" "
       "pointer-events=\"none\">\n{3}</g>\n</g>\n",

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "report/timeline/timeline.hpp"
+#include "report/timeline/timeline_window.hpp"
 
 namespace penstock {
 
@@ -26,6 +27,8 @@ struct TimelineSvgOptions {
   /// False to leave out tooltips and outlines, and to join neighbouring merged boxes of nearly the same
   /// colour. Such a picture is ten times smaller.
   bool tooltips = true;
+  /// The part of the run that the picture shows. Tooltips have the times of whole actions.
+  TimelineWindow window{};
 };
 
 /// Returns the picture as a complete SVG element. A box has a tooltip (action, start, end, weight version)

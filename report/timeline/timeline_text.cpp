@@ -34,6 +34,7 @@
 #include "report/timeline/timeline.hpp"
 #include "report/timeline/timeline_boxes.hpp"
 #include "report/timeline/timeline_columns.hpp"
+#include "report/timeline/timeline_window.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/program.hpp"
 
@@ -48,9 +49,16 @@ constexpr char kGatherMark = '^';
 constexpr std::int64_t kLeastColumns = 40;
 using Ranks = std::vector<std::vector<ComputeBox>>;
 
-/// Returns the text at the start of a rank's line, such as "rank 0  ".
-std::string head_of(std::size_t rank, std::size_t ranks) {
-  return fmt::format("rank {:<{}}  ", rank, std::to_string(ranks - 1).size());
+/// Returns the texts at the start of the ranks' lines, such as "rank 0  ". All have the same length.
+std::vector<std::string> heads_of(const TimelineWindow& window, std::size_t ranks) {
+  std::vector<std::string> heads;
+  std::size_t longest = 0;
+  for (std::size_t row = 0; row < ranks; ++row) {
+    heads.push_back(window.name_of(row));
+    longest = std::max(longest, heads.back().size());
+  }
+  for (std::string& head : heads) head.resize(longest + 2, ' ');
+  return heads;
 }
 
 /// Returns the character that fills the rest of a box after its label. Different kinds have different
@@ -197,15 +205,15 @@ bool every_label_fits(const std::vector<ComputeBox>& boxes, const std::vector<Co
 }
 
 /// Returns the lines of the time axis. The text of a tick is left out if it would touch the previous text.
-std::string axis_lines(const TextScale& scale, const std::string& indent) {
+std::string axis_lines(const TextScale& scale, Ns from_ns, const std::string& indent) {
   const auto columns = static_cast<std::size_t>(scale.columns);
   constexpr std::int64_t kColumnsPerTick = 10;
   const int most = static_cast<int>(std::max<std::int64_t>(2, scale.columns / kColumnsPerTick));
   std::string ruler(columns, '-');
   std::string labels;
-  const std::vector<Ns> ticks = time_ticks(scale.makespan_ns, most);
+  const std::vector<Ns> ticks = ticks_between(from_ns, from_ns + scale.makespan_ns, most);
   for (const Ns tick : ticks) {
-    const auto column = static_cast<std::size_t>(std::lround(scale.column_of(tick)));
+    const auto column = static_cast<std::size_t>(std::lround(scale.column_of(tick - from_ns)));
     const std::string label = format_tick(tick, ticks.back());
     if (column < columns) ruler[column] = '|';
     if (column < labels.size() || column + label.size() > columns + 1) continue;
@@ -280,24 +288,28 @@ struct TextLayout {
   bool stacked = false;
 };
 
-/// Returns the collectives of each rank that take time.
-std::vector<std::vector<Span>> collectives_of(const Timeline& timeline) {
+/// Returns the collectives of each rank that take time, with the times of boxes.
+std::vector<std::vector<Span>> collectives_of(const Timeline& timeline, Ns from_ns) {
   std::vector<std::vector<Span>> ranks(static_cast<std::size_t>(timeline.rank_count));
   for (const Span& span : timeline.spans) {
-    if (row_of(span.action.kind) == TimelineRow::collective && span.end_ns > span.start_ns)
-      ranks[static_cast<std::size_t>(span.rank)].push_back(span);
+    if (row_of(span.action.kind) != TimelineRow::collective || span.end_ns <= span.start_ns) continue;
+    Span cut = span;
+    cut.start_ns = std::max(span.start_ns, from_ns) - from_ns;
+    cut.end_ns = std::min(span.end_ns, timeline.makespan_ns) - from_ns;
+    ranks[static_cast<std::size_t>(span.rank)].push_back(cut);
   }
   return ranks;
 }
 
 /// Returns the layout of the picture. Requires that at least one box takes time.
-TextLayout layout_of(const Timeline& timeline, const Ranks& ranks, std::int64_t columns) {
+TextLayout layout_of(const Timeline& timeline, const Ranks& ranks, std::int64_t columns,
+                     const TimelineWindow& window) {
   TextLayout layout;
   layout.labels = labels_of(ranks);
-  const auto indent = static_cast<std::int64_t>(head_of(0, ranks.size()).size());
-  layout.scale =
-      scale_of(ranks, timeline.makespan_ns, layout.labels, std::max(kLeastColumns, columns) - indent - 1);
-  const auto collectives = collectives_of(timeline);
+  const auto indent = static_cast<std::int64_t>(heads_of(window, ranks.size()).front().size());
+  layout.scale = scale_of(ranks, timeline.makespan_ns - window.from_ns, layout.labels,
+                          std::max(kLeastColumns, columns) - indent - 1);
+  const auto collectives = collectives_of(timeline, window.from_ns);
   bool all_fit = true;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     layout.runs.push_back(runs_of(column_owners(ranks[rank], collectives[rank], layout.scale)));
@@ -313,8 +325,9 @@ std::string rows_text(const Ranks& ranks, const TextLayout& layout, const Timeli
   if (layout.stacked) contents.push_back(LineContent::microbatches);
   const Painter painter(layout.labels, options);
   std::string text;
+  std::vector<std::string> heads = heads_of(options.window, ranks.size());
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    std::string head = head_of(rank, ranks.size());
+    std::string& head = heads[rank];
     for (const LineContent content : contents) {
       text += head + painter.line(ranks[rank], layout.runs[rank], content) + '\n';
       head.assign(head.size(), ' ');
@@ -329,24 +342,44 @@ bool takes_time(const Timeline& timeline, const Ranks& ranks) {
   return timeline.makespan_ns > 0 && labels_of(ranks).shortest_ns > 0;
 }
 
+/// The part of a run that a picture shows. The times of its boxes begin at 0.
+struct ShownPart {
+  std::optional<Timeline> part;  // absent if the whole run is shown
+  Ranks ranks;
+};
+
+ShownPart shown_part(const Timeline& whole, const TimelineWindow& window) {
+  if (window.shows_all()) return {.part = std::nullopt, .ranks = compute_boxes(whole)};
+  ShownPart shown{.part = part_of(whole, window), .ranks = {}};
+  shown.ranks = compute_boxes(*shown.part);
+  cut_to_window(shown.ranks, window.from_ns, shown.part->makespan_ns);
+  return shown;
+}
+
 }  // namespace
 
-std::string timeline_to_text(const Timeline& timeline, const TimelineTextOptions& options) {
-  const Ranks ranks = compute_boxes(timeline);
+std::string timeline_to_text(const Timeline& whole, const TimelineTextOptions& options) {
+  const ShownPart shown = shown_part(whole, options.window);
+  const Timeline& timeline = shown.part ? *shown.part : whole;
+  const Ranks& ranks = shown.ranks;
   if (!takes_time(timeline, ranks)) return nothing_to_draw(timeline);
-  const TextLayout layout = layout_of(timeline, ranks, options.columns);
-  const std::string indent(head_of(0, ranks.size()).size(), ' ');
-  std::string text = rows_text(ranks, layout, options) + axis_lines(layout.scale, indent);
+  const TextLayout layout = layout_of(timeline, ranks, options.columns, options.window);
+  const std::string indent(heads_of(options.window, ranks.size()).front().size(), ' ');
+  std::string text =
+      rows_text(ranks, layout, options) + axis_lines(layout.scale, options.window.from_ns, indent);
   text += fmt::format("{}{}; {}", indent, legend_line(ranks, layout.runs), scale_line(layout.scale));
   if (!layout.stacked) return text + fmt::format("; {}\n", numbers_text(layout.labels));
   return text + fmt::format("\n{}under the letters: {}microbatch (0-9, a-z, A-Z, then *)\n", indent,
                             layout.labels.with_stage ? "stage, then " : "");
 }
 
-std::optional<std::int64_t> columns_for_every_action(const Timeline& timeline, std::int32_t columns) {
-  const Ranks ranks = compute_boxes(timeline);
+std::optional<std::int64_t> columns_for_every_action(const Timeline& whole, std::int32_t columns,
+                                                     const TimelineWindow& window) {
+  const ShownPart shown = shown_part(whole, window);
+  const Timeline& timeline = shown.part ? *shown.part : whole;
+  const Ranks& ranks = shown.ranks;
   if (!takes_time(timeline, ranks)) return std::nullopt;
-  const TextLayout layout = layout_of(timeline, ranks, columns);
+  const TextLayout layout = layout_of(timeline, ranks, columns, window);
   bool all_shown = true;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank)
     all_shown &= shows_every_box(ranks[rank], layout.runs[rank]);
@@ -354,8 +387,9 @@ std::optional<std::int64_t> columns_for_every_action(const Timeline& timeline, s
   // A box that is as long as one column covers at least half of some column. The earliest such box owns this
   // column.
   const Ns shortest_ns = layout.labels.shortest_ns;
-  const Ns needed = timeline.makespan_ns / shortest_ns + (timeline.makespan_ns % shortest_ns > 0 ? 1 : 0);
-  return static_cast<std::int64_t>(head_of(0, ranks.size()).size()) + 1 + needed;
+  const Ns length_ns = timeline.makespan_ns - window.from_ns;
+  const Ns needed = length_ns / shortest_ns + (length_ns % shortest_ns > 0 ? 1 : 0);
+  return static_cast<std::int64_t>(heads_of(window, ranks.size()).front().size()) + 1 + needed;
 }
 
 // Writes a program as a table: a column for each rank and a line for each step of the lists.

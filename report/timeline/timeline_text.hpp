@@ -7,6 +7,7 @@
 
 #include "report/print/palette.hpp"
 #include "report/timeline/timeline.hpp"
+#include "report/timeline/timeline_window.hpp"
 #include "schedules/ir/program.hpp"
 
 namespace penstock {
@@ -18,6 +19,8 @@ struct TimelineTextOptions {
   /// The colours of the terminal, which ANSI escapes select. Without colours, the picture contains the same
   /// information.
   TerminalColours colours = TerminalColours::none;
+  /// The part of the run that the picture shows.
+  TimelineWindow window{};
 };
 
 /// Returns the picture: a line for each rank, a time axis and a legend. Time goes from left to right. Idle
@@ -29,7 +32,8 @@ std::string timeline_to_text(const Timeline& timeline, const TimelineTextOptions
 
 /// Returns the number of columns that a line needs to show every action that takes time. Returns nothing if
 /// `columns` columns are enough.
-std::optional<std::int64_t> columns_for_every_action(const Timeline& timeline, std::int32_t columns);
+std::optional<std::int64_t> columns_for_every_action(const Timeline& timeline, std::int32_t columns,
+                                                     const TimelineWindow& window = {});
 
 /// Returns the table as text. Row k shows the k-th entry of each rank's list. An overlapped pair is one
 /// entry.

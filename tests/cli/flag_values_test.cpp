@@ -163,7 +163,8 @@ Value value_of(const std::string& type) {
       {"LAUNCHER", Value::other},   {"SIZE", Value::other},        {"WHEN", Value::other},
       {"FORM", Value::other},       {"DEVICE=FILE", Value::other}, {"NAME=N", Value::other},
       {"I/N", Value::other},        {"PART", Value::other},        {"R", Value::number},
-      {"ACTION", Value::other},
+      {"ACTION", Value::other},     {"MM", Value::number},         {"POINTS", Value::number},
+      {"TEXT", Value::other},
   };
   const auto found = kinds.find(type);
   EXPECT_NE(found, kinds.end()) << type << " is a new kind of value: say above whether it is a number";
@@ -177,7 +178,7 @@ const Words kNoNumbers = {"0x2",  "1e999", "nan", "inf",  "-1",    "999999999999
                           "1:30", "one",   "."};
 
 TEST(FlagValues, TheHelpListsAllCommandsAndTheirFlags) {
-  EXPECT_EQ(commands().size(), 27U);
+  EXPECT_EQ(commands().size(), 28U);
   std::size_t flags = 0;
   for (const ListedCommand& command : commands()) flags += command.flags.size();
   EXPECT_GT(flags, 290U);

@@ -110,6 +110,15 @@ TEST(ReadmePictures, AreUpToDate) {
   }
 }
 
+TEST(GuidePictures, TheFigureIsUpToDate) {
+  const ScratchFolder folder;
+  const std::string outcome = outcome_of(
+      "penstock figure --schedule gpipe,1f1b,zb-h1 --pp-size 4 --num-microbatches 8 --quiet -o schedules.svg",
+      folder.path());
+  ASSERT_EQ(outcome.find("[exit"), std::string::npos) << outcome;
+  expect_file(kRoot / "docs" / "pictures" / "schedules.svg", read(folder.path() / "schedules.svg"));
+}
+
 TEST(ScheduleTable, LeavesOutWhatTheShapeForbids) {
   const std::string odd = schedule_table_text({.stages = 3, .microbatches = 4, .virtual_stages = 2});
   EXPECT_EQ(odd.find("\nchimera "), std::string::npos) << "needs an even K";

@@ -1,0 +1,74 @@
+#pragma once
+// Draws the timelines of several schedules below each other, on one axis, for a paper, and writes a table of
+// their figures. drawing.hpp writes the picture as SVG, PDF and TikZ.
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "report/figure/drawing.hpp"
+#include "report/print/table.hpp"
+#include "report/result/result.hpp"
+#include "text/enum_words.hpp"  // IWYU pragma: export
+
+namespace penstock {
+
+/// The unit of the axis: the time that a rank of the first panel computes, the shortest forward pass of the
+/// first panel, or seconds.
+enum class FigureAxis : std::uint8_t { ideal, forward, time };
+template <>
+inline constexpr auto kEnumWords<FigureAxis> = std::to_array<EnumWord<FigureAxis>>(
+    {{FigureAxis::ideal, "ideal"}, {FigureAxis::forward, "forward"}, {FigureAxis::time, "time"}});
+
+/// The parts of the picture that can be left out.
+enum class FigurePart : std::uint8_t { legend, captions, ranks, memory, brackets, axis };
+template <>
+inline constexpr auto kEnumWords<FigurePart> =
+    std::to_array<EnumWord<FigurePart>>({{FigurePart::legend, "legend"},
+                                         {FigurePart::captions, "captions"},
+                                         {FigurePart::ranks, "ranks"},
+                                         {FigurePart::memory, "memory"},
+                                         {FigurePart::brackets, "brackets"},
+                                         {FigurePart::axis, "axis"}});
+
+/// The options of the picture.
+struct FigureOptions {
+  /// The title above the picture. If it is empty, there is no title.
+  std::string title{};
+  double width_mm = 170;
+  /// The height of a rank's boxes. If it is absent, a number fits in.
+  std::optional<double> row_mm{};
+  double points = 7;  ///< the size of the font
+  FigureFont font = FigureFont::sans;
+  FigureAxis axis = FigureAxis::ideal;
+  bool grey = false;     ///< True to draw in shades of grey.
+  bool hatches = false;  ///< True to draw a pattern of lines over each kind of backward and recomputation.
+  std::int32_t first_microbatch = 1;  ///< The number in the boxes of the first microbatch.
+  std::set<FigurePart> without{};
+};
+
+/// One schedule of the picture.
+struct FigurePanel {
+  std::string label;
+  /// The run, with its timeline and its memory over time.
+  Result result;
+  /// The published formula of a rank's idle time, such as "3(K-1)". It is empty if there is none.
+  std::string formula{};
+  /// The bubble by the formula, as a share of the total.
+  std::optional<double> formula_bubble{};
+};
+
+/// Returns the picture. Each panel has a row for each rank, with a strip of the rank's memory below it, and a
+/// bracket whose length is the mean idle time. All panels have the same scale. Requires at least one panel.
+FigureDrawing figure_of(const std::vector<FigurePanel>& panels, const FigureOptions& options);
+
+/// Returns one row for each panel: makespan, bubble, formula, bubble by the formula, peak memory and sends.
+Table figure_table(const std::vector<FigurePanel>& panels);
+/// Returns the table as a LaTeX tabular.
+std::string figure_latex(const std::vector<FigurePanel>& panels);
+/// Returns the table as JSON.
+std::string figure_json(const std::vector<FigurePanel>& panels);
+
+}  // namespace penstock

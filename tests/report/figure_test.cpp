@@ -1,0 +1,196 @@
+// Tests pictures for papers: what they contain, their scale, and that SVG, PDF and TikZ are well-formed and
+// show the same.
+
+#include "report/figure/figure.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "report/figure/drawing.hpp"
+#include "tests/report/markup.hpp"
+#include "tests/report/sample_result.hpp"
+
+namespace penstock {
+namespace {
+
+using sample::markup_fault;
+using sample::occurrences;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+/// Returns GPipe and 1F1B on 4 ranks with 8 microbatches, which take 33 ms each. A rank computes for 24 ms.
+std::vector<FigurePanel> two_panels() {
+  const sample::Shape shape;
+  std::vector<FigurePanel> panels;
+  for (const auto& lists : {sample::gpipe(shape), sample::one_f_one_b(shape)})
+    panels.push_back(
+        {.label = "1f1b", .result = sample::result_of(sample::timeline_of(lists, shape), shape)});
+  for (FigurePanel& panel : panels) {
+    for (RankReport& rank : panel.result.ranks) rank.busy_ns = 24'000'000;
+    panel.result.bubble.idle_over_total = 9.0 / 33;
+  }
+  panels.front().label = "gpipe";
+  return panels;
+}
+
+std::vector<FigureText> texts_of(const FigureDrawing& drawing) {
+  std::vector<FigureText> texts;
+  for (const auto& shape : drawing.shapes)
+    if (const auto* text = std::get_if<FigureText>(&shape)) texts.push_back(*text);
+  return texts;
+}
+
+std::size_t count_of(const FigureDrawing& drawing, const std::string& wanted) {
+  return static_cast<std::size_t>(std::ranges::count(texts_of(drawing), wanted, &FigureText::text));
+}
+
+FigureText only_text(const FigureDrawing& drawing, const std::string& wanted) {
+  const auto texts = texts_of(drawing);
+  const auto found = std::ranges::find(texts, wanted, &FigureText::text);
+  EXPECT_NE(found, texts.end()) << wanted;
+  return found == texts.end() ? FigureText{} : *found;
+}
+
+TEST(Figure, NumbersMicrobatchesFromOne) {
+  const FigureOptions options = {.without = {FigurePart::memory, FigurePart::axis}};
+  const FigureDrawing drawing = figure_of(two_panels(), options);
+  // Each of two panels has 4 ranks, which run F and B of each microbatch.
+  EXPECT_EQ(count_of(drawing, "1"), 16U);
+  EXPECT_EQ(count_of(drawing, "8"), 16U);
+  EXPECT_EQ(count_of(drawing, "0"), 0U);
+  FigureOptions from_zero = options;
+  from_zero.first_microbatch = 0;
+  EXPECT_EQ(count_of(figure_of(two_panels(), from_zero), "0"), 16U);
+}
+
+TEST(Figure, TheAxisOfAllPanelsCountsInTheTimeThatARankComputes) {
+  const FigureDrawing drawing = figure_of(two_panels(), {});
+  const double zero = only_text(drawing, "0").at.x;
+  const double one = only_text(drawing, "1").at.x;
+  // The bracket of 9 ms begins at 1, where 24 ms are over, and ends at 33 ms.
+  const FigureText bubble = only_text(drawing, "bubble 27.27 %");
+  const double middle_of_bracket = zero + (one - zero) * (24 + 4.5) / 24;
+  EXPECT_NEAR(bubble.at.x, middle_of_bracket, 1e-9);
+  EXPECT_EQ(count_of(drawing, "(a) gpipe"), 1U);
+  EXPECT_EQ(count_of(drawing, "(b) 1f1b"), 1U);
+}
+
+TEST(Figure, TheAxisCountsForwardPassesOrShowsTime) {
+  EXPECT_EQ(count_of(figure_of(two_panels(), {.axis = FigureAxis::forward}),
+                     "time in units of a forward pass of (a)"),
+            1U);
+  EXPECT_EQ(count_of(figure_of(two_panels(), {.axis = FigureAxis::time}), "20 ms"), 1U);
+}
+
+TEST(Figure, EveryPartCanBeLeftOut) {
+  for (const FigurePart part : {FigurePart::legend, FigurePart::captions, FigurePart::ranks,
+                                FigurePart::memory, FigurePart::brackets, FigurePart::axis}) {
+    EXPECT_LT(figure_of(two_panels(), {.without = {part}}).shapes.size(),
+              figure_of(two_panels(), {}).shapes.size())
+        << to_text(part);
+  }
+}
+
+TEST(Figure, GreyPicturesHaveNoColours) {
+  for (const auto& shape : figure_of(two_panels(), {.grey = true, .hatches = true}).shapes) {
+    const Colour colour = std::visit(
+        [](const auto& one) {
+          if constexpr (requires { one.fill; }) {
+            return one.fill;
+          } else {
+            return one.colour;
+          }
+        },
+        shape);
+    EXPECT_EQ(colour.red, colour.green);
+    EXPECT_EQ(colour.red, colour.blue);
+  }
+}
+
+TEST(Figure, HatchesLieInsideTheirBoxes) {
+  const FigureOptions options = {.width_mm = 85, .row_mm = 3, .without = {FigurePart::memory}};
+  FigureOptions hatched = options;
+  hatched.hatches = true;
+  const FigureDrawing plain = figure_of(two_panels(), options);
+  const FigureDrawing drawing = figure_of(two_panels(), hatched);
+  EXPECT_GT(drawing.shapes.size(), plain.shapes.size());
+  for (const auto& shape : drawing.shapes) {
+    const auto* line = std::get_if<FigureLine>(&shape);
+    if (line == nullptr) continue;
+    for (const FigurePoint& end : {line->from, line->to}) {
+      EXPECT_GE(end.x, 0);
+      EXPECT_LE(end.x, drawing.width_mm);
+      EXPECT_LE(end.y, drawing.height_mm);
+    }
+  }
+}
+
+TEST(Figure, AHundredThousandActionsStayASmallPicture) {
+  const sample::Shape shape{.ranks = 8, .microbatches = 6000};
+  const Timeline timeline = sample::pipeline(shape);
+  ASSERT_GT(timeline.spans.size(), 90'000U);
+  std::vector<FigurePanel> panels(1);
+  panels.front().result = sample::result_of(timeline, shape);
+  EXPECT_LT(figure_of(panels, {.hatches = true}).shapes.size(), 30'000U);
+}
+
+TEST(FigureText, ItsWidthIsThatOfTheFont) {
+  // "0" has 556 thousandths of the size in Helvetica and 500 in Times.
+  EXPECT_NEAR(text_width_mm("00", FigureFont::sans, 10), 2 * 5.56 * kMmPerPoint, 1e-9);
+  EXPECT_NEAR(text_width_mm("00", FigureFont::serif, 10), 10 * kMmPerPoint, 1e-9);
+}
+
+TEST(FigureDrawing, NamesOfUsersAreSafeInEachLanguage) {
+  std::vector<FigurePanel> panels = two_panels();
+  panels.back().label = "a<b & 50% \\input{x} (c\xc3\xa9)";
+  const FigureDrawing drawing = figure_of(panels, {});
+  const std::string svg = drawing_to_svg(drawing);
+  EXPECT_EQ(markup_fault(svg), "");
+  EXPECT_THAT(svg, HasSubstr("a&lt;b &amp; 50%"));
+  EXPECT_THAT(drawing_to_pdf(drawing), HasSubstr("(\\(b\\) a<b & 50% \\\\input{x} \\(c\xe9\\)) Tj"));
+  EXPECT_THAT(drawing_to_tikz(drawing),
+              HasSubstr("{(b) a<b \\& 50\\% \\textbackslash{}input\\{x\\} (c\xc3\xa9)};"));
+  EXPECT_THAT(figure_latex(panels), HasSubstr("a<b \\& 50\\% \\textbackslash{}input\\{x\\}"));
+}
+
+TEST(FigureDrawing, ThePdfListsThePlacesOfItsObjects) {
+  const std::string pdf = drawing_to_pdf(figure_of(two_panels(), {.width_mm = 127}));
+  EXPECT_THAT(pdf, StartsWith("%PDF-1.4\n"));
+  EXPECT_THAT(pdf, HasSubstr("/MediaBox [0 0 360.000 ")) << "127 mm are five inches, 360 points";
+  const std::size_t table = std::stoul(pdf.substr(pdf.find("startxref\n") + 10));
+  ASSERT_EQ(pdf.substr(table, 7), "xref\n0 ");
+  std::size_t line = pdf.find("65535 f \n", table) + 9;
+  for (int object = 1; object <= 5; ++object, line += 20) {
+    const std::size_t place = std::stoul(pdf.substr(line, 10));
+    EXPECT_EQ(pdf.substr(place, 7), std::to_string(object) + " 0 obj");
+  }
+}
+
+TEST(FigureDrawing, AllLanguagesShowTheSameTexts) {
+  const FigureDrawing drawing = figure_of(two_panels(), {});
+  const std::size_t texts = texts_of(drawing).size();
+  EXPECT_EQ(occurrences(drawing_to_svg(drawing), "<text "), texts);
+  EXPECT_EQ(occurrences(drawing_to_pdf(drawing), " Tj ET"), texts);
+  EXPECT_EQ(occurrences(drawing_to_tikz(drawing), "\\node["), texts);
+}
+
+TEST(FigureTable, HasBubbleFormulaPeakAndSends) {
+  std::vector<FigurePanel> panels = two_panels();
+  panels.front().formula = "3(K-1)";
+  panels.front().formula_bubble = 9.0 / 33;
+  EXPECT_THAT(figure_latex(panels), HasSubstr("gpipe & 27.27 \\% & $3(K-1)$ & 27.27 \\% & "));
+  const auto json = nlohmann::json::parse(figure_json(panels));
+  EXPECT_EQ(json.at("panels").at(0).at("formula"), "3(K-1)");
+  EXPECT_TRUE(json.at("panels").at(1).at("formula").is_null());
+  EXPECT_EQ(figure_table(panels).rows.size(), 2U);
+}
+
+}  // namespace
+}  // namespace penstock
