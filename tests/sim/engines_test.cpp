@@ -225,36 +225,6 @@ TEST(Engines, AgreeOnRandomProgramsWithStatedGroups) {
   EXPECT_GT(compared, programs / 2);
 }
 
-/// Returns the next number of a sequence that `seed` begins.
-std::uint32_t next_number(std::uint32_t& seed) {
-  seed = seed * 1664525 + 1013904223;
-  return seed >> 16;
-}
-
-/// Adds WAITs for some SENDs and REDUCE_GRADs, a few positions behind them.
-void wait_for_some(Program& program, std::uint32_t seed) {
-  for (std::vector<Action>& list : program.ranks) {
-    for (std::size_t i = list.size(); i-- > 0;) {
-      const Action action = list[i];
-      const bool reduces = action.kind == ActionKind::reduce_grad;
-      if ((!is_send(action.kind) && !reduces) || next_number(seed) % 3 != 0) continue;
-      const auto same = [&](const Action& other) {
-        return other.kind == action.kind && other.stage == action.stage &&
-               other.microbatch == action.microbatch;
-      };
-      // A WAIT waits for all SENDs of a microbatch, so the last of them gets it.
-      if (std::any_of(list.begin() + static_cast<std::ptrdiff_t>(i) + 1, list.end(), same)) continue;
-      std::size_t behind = std::min(i + 1 + next_number(seed) % 6, list.size());
-      while (behind < list.size() && !opens_group(list, behind)) ++behind;
-      const ActionKind kind = reduces                                   ? ActionKind::wait_reduce_grad
-                              : action.kind == ActionKind::send_forward ? ActionKind::wait_send_forward
-                                                                        : ActionKind::wait_send_backward;
-      list.insert(list.begin() + static_cast<std::ptrdiff_t>(behind),
-                  {.kind = kind, .stage = action.stage, .microbatch = action.microbatch});
-    }
-  }
-}
-
 // Some programs have groups of transfers as well, or launches that take time.
 TEST(Engines, AgreeOnRandomProgramsWithWaits) {
   const char* const given = std::getenv("PENSTOCK_PROGRAMS");
@@ -266,7 +236,7 @@ TEST(Engines, AgreeOnRandomProgramsWithWaits) {
     if (seed % 3 == 0) group_some(experiment.program, seed);
     if (seed % 5 == 0)
       experiment.costs.launch = {.overhead_ns = seed % 7, .most_ahead = static_cast<std::int32_t>(seed % 4)};
-    wait_for_some(experiment.program, seed);
+    add_waits(experiment.program, seed);
     if (find_hang(experiment.program, experiment.channels, experiment.costs)) continue;
     expect_agreement(experiment);
     if (HasFailure()) return;

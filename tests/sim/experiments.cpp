@@ -332,6 +332,39 @@ Experiment random_one_way_experiment(std::uint32_t seed) {
   return RandomProgram(seed, {.one_way = true}).experiment();
 }
 
+namespace {
+
+/// Returns the next number of a sequence that `seed` begins.
+std::uint32_t next_number(std::uint32_t& seed) {
+  seed = seed * 1664525 + 1013904223;
+  return seed >> 16;
+}
+
+}  // namespace
+
+void add_waits(Program& program, std::uint32_t seed) {
+  for (std::vector<Action>& list : program.ranks) {
+    for (std::size_t i = list.size(); i-- > 0;) {
+      const Action action = list[i];
+      const bool reduces = action.kind == ActionKind::reduce_grad;
+      if ((!is_send(action.kind) && !reduces) || next_number(seed) % 3 != 0) continue;
+      const auto same = [&](const Action& other) {
+        return other.kind == action.kind && other.stage == action.stage &&
+               other.microbatch == action.microbatch;
+      };
+      // A WAIT waits for all SENDs of a microbatch, so the last of them gets it.
+      if (std::any_of(list.begin() + static_cast<std::ptrdiff_t>(i) + 1, list.end(), same)) continue;
+      std::size_t behind = std::min(i + 1 + next_number(seed) % 6, list.size());
+      while (behind < list.size() && !opens_group(list, behind)) ++behind;
+      const ActionKind kind = reduces                                   ? ActionKind::wait_reduce_grad
+                              : action.kind == ActionKind::send_forward ? ActionKind::wait_send_forward
+                                                                        : ActionKind::wait_send_backward;
+      list.insert(list.begin() + static_cast<std::ptrdiff_t>(behind),
+                  {.kind = kind, .stage = action.stage, .microbatch = action.microbatch});
+    }
+  }
+}
+
 Program random_compute_program(std::uint32_t seed, const RandomSizes& most) {
   return RandomProgram(seed, most).program();
 }

@@ -52,6 +52,10 @@ Experiment random_experiment(std::uint32_t seed);
 /// Returns a random experiment in which some stages run only forwards and some edges carry only one flow.
 Experiment random_one_way_experiment(std::uint32_t seed);
 
+/// Adds WAITs for some SENDs and REDUCE_GRADs of a lowered program, a few positions behind them. The program
+/// may hang then.
+void add_waits(Program& program, std::uint32_t seed);
+
 /// The largest sizes of a random program. Each size is random, from 1 to this number.
 struct RandomSizes {
   std::int32_t ranks = 4;

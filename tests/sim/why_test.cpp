@@ -349,10 +349,11 @@ TEST(WhyResult, ATimelineThatIsCutOffIsRefused) {
 
 // --- random programs ---------------------------------------------------------------------------
 
-/// A random program, in one of three cases with hosts that launch, and in one of three on links that several
-/// messages share.
+/// A random program, in one of four cases with WAITs, in one of three with hosts that launch, and in one of
+/// three on links that several messages share.
 Experiment random_run(std::uint32_t seed) {
   Experiment experiment = random_experiment(seed);
+  if (seed % 4 == 0) add_waits(experiment.program, seed);
   std::mt19937 random(seed);
   const auto below = [&](std::uint32_t count) { return static_cast<std::int32_t>(random() % count); };
   if (below(3) == 0) experiment.costs.launch = {.overhead_ns = below(5), .most_ahead = below(4)};
