@@ -144,6 +144,41 @@ TEST(EventEngine, HopsOfOneRingShareALink) {
   EXPECT_EQ(event_simulation(experiment)->makespan_ns, 300 + 4 * 6000);
 }
 
+// Two replicas on both sides of a link reduce 200 bytes in each direction. Two activations of 50 bytes cross
+// the link with hop 0>1, and a gradient of 100 bytes leaves at 200 in the direction of hop 1>0.
+//
+//   0>1 ring  |==========| 200 at half rate, then 100 alone |====| 300        a >== left === right ==> b
+//   activations  50 until 100, 50 until 200                                   c ==> left === right ==> d
+//   1>0 ring  |==========| 200, alone at the full rate
+//   gradient               200 |====| 300, alone, because hop 1>0 has ended
+TEST(EventEngine, HopsOfARingDoNotWaitForEachOther) {
+  const auto program = parse_program(
+      "penstock program 1\nschedule custom\nmicrobatches 2\nedges 1>2\n"
+      "stage 0: ranks 0 1 route 0 1\nstage 1: rank 2\nstage 2: rank 3\n"
+      "rank 0: 0F0 0B0 0REDUCE_GRAD 0STEP\nrank 1: 0F1 0B1 0REDUCE_GRAD 0STEP\n"
+      "rank 2: 1F0 1F1 1B0 1B1 1STEP\nrank 3: 2F0 2B0 2F1 2B1 2STEP\n",
+      "ring.psched");
+  ASSERT_TRUE(program) << program.error();
+  ClusterBuilder builder("two sides");
+  std::vector<std::int32_t> devices;
+  for (const char* name : {"a", "b", "c", "d"}) devices.push_back(builder.add_device({.name = name}));
+  const std::int32_t left = builder.add_switch("left");
+  const std::int32_t right = builder.add_switch("right");
+  for (const std::size_t i : {0U, 2U}) builder.add_duplex_link(devices[i], left, kUnlimitedBandwidth, 0);
+  for (const std::size_t i : {1U, 3U}) builder.add_duplex_link(devices[i], right, kUnlimitedBandwidth, 0);
+  builder.add_duplex_link(left, right, 1e9, 0);
+  const CostTable costs{.stages = {{.gradients = 200}, {}, {.forward_ns = 100}}, .edges = {{50, 100}}};
+  const Timeline timeline = *event_simulation(experiment_of(*program, costs, *builder.build()));
+  const auto end_of = [&](std::int32_t rank, ActionKind kind) {
+    for (const Span& span : timeline.spans) {
+      if (span.rank == rank && span.action.kind == kind) return span.end_ns;
+    }
+    return Ns{-1};
+  };
+  EXPECT_EQ(end_of(0, ActionKind::reduce_grad), 300);
+  EXPECT_EQ(end_of(2, ActionKind::recv_backward), 300);
+}
+
 // The note of `simulate` about the certainty of a makespan.
 
 using testing::Contains;
