@@ -318,7 +318,10 @@ void add_trained_model_flags(Subcommand app, ModelFlags& flags) {
   group.texts("--ignore", flags.ignore, "KEY", "a key of it that has no price: leave it out, and say so");
   group.number("--sequence", flags.sequence, "tokens of a sample");
   group.number("--layers", flags.layers, "only the first N layers");
-  group.text("--device", flags.device, "NAME", "a100-sxm, h100-sxm, h200-sxm, b200-sxm, gb200, b300 or gb300")
+  group
+      .text("--device", flags.device, "NAME",
+            "a100-sxm, h100-sxm, h200-sxm, b200-sxm, gb200, b300, gb300, a800, h800, h20, l40s, mi300x, "
+            "mi325x or tpu-v5p")
       .words(device_names());
   group.number("--nodes", flags.nodes, "nodes of these devices (default 1)");
   add_memory_reserve_flag(app, flags);
@@ -327,9 +330,9 @@ void add_trained_model_flags(Subcommand app, ModelFlags& flags) {
 
 void add_import_flags(Subcommand app, ModelFlags& flags) {
   ModelFlagGroup group(app, "What the configuration does not state");
-  group.text(
-      "--device", flags.device, "NAME",
-      "a100-sxm, h100-sxm, h200-sxm, b200-sxm, gb200, b300 or gb300; without it a layer takes F = 1 ms");
+  group.text("--device", flags.device, "NAME",
+             "a100-sxm, h100-sxm, h200-sxm, b200-sxm, gb200, b300, gb300, a800, h800, h20, l40s, mi300x, "
+             "mi325x or tpu-v5p; without it a layer takes F = 1 ms");
   group.number("--devices", flags.devices, "how many of them the run has");
   group.text("--model", flags.model, "FILE",
              "config.json of a transformer, as Hugging Face has it, or a name such as llama-3.1-8b");

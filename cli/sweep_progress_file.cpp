@@ -209,6 +209,7 @@ std::string hash_of(std::string_view text) {
 const std::vector<std::vector<std::string_view>> kFiles = {{"model", "huggingface"},
                                                            {"model", "profile"},
                                                            {"model", "fitted"},
+                                                           {"cluster", "machine"},
                                                            {"cluster", "kernels", "gemm"},
                                                            {"cluster", "kernels", "attention"},
                                                            {"cluster", "kernels", "collectives"},

@@ -20,7 +20,30 @@
 //   B200    180 GiB     183359        961
 //   GB200   185 GiB     189471        0, because the memory is already the driver's figure; also B300, GB300
 //
-// Tested by device_types_test.cpp.
+// Seven devices have no kernel tables of their own. They take the shares of the peaks that the kernels of
+// another device reach (`kernels`), and notes say so. Their figures come from these sources:
+//
+//   A800      NVIDIA's A800 data sheet: an A100 with NVLink of 400 GB/s in both directions together
+//   H800      NVIDIA's H800 data sheet: an H100 with NVLink of 400 GB/s in both directions together
+//   H20       reports of NVIDIA's data sheet for server makers (SemiAnalysis, 2023): 148 TFLOP/s in bf16, 296
+//   in
+//             fp8, 96 GB, 4.0 TB/s, NVLink of 900 GB/s, 78 multiprocessors
+//   L40S      NVIDIA's L40S data sheet: 362.05 TFLOP/s in bf16, 733 in fp8, 48 GB, 864 GB/s, no NVLink, PCIe
+//   4 with
+//             16 lanes (64 GB/s in both directions together), 142 multiprocessors (568 tensor cores)
+//   MI300X    AMD's MI300X data sheet: 1307.4 TFLOP/s in bf16, 2614.9 in fp8, 192 GB, 5.3 TB/s, 304 compute
+//   units,
+//             seven Infinity Fabric links of 128 GB/s in both directions together
+//   MI325X    AMD's MI325X data sheet: as MI300X, with 256 GB and 6.0 TB/s
+//   TPU v5p   Google Cloud's documentation of TPU v5p: 459 TFLOP/s in bf16, 95 GiB, 2765 GB/s, interconnect
+//   of
+//             1200 GB/s in both directions together, network of 50 Gb/s a chip, 4 chips a host, pods of 8960
+//
+// Assumptions for these seven: a network card of 400 Gb/s (200 Gb/s for A800 and L40S, Google's figure for
+// TPU v5p), no part of the memory that the driver reserves beyond that of the device with the same chip, and
+// no sustained factor but for H800, which has the chip of H100. A TPU's torus counts as one domain.
+//
+// Tested by preset_test.cpp.
 
 #include "topology/device_types.hpp"
 
@@ -32,6 +55,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace penstock {
 namespace {
@@ -151,6 +175,94 @@ DeviceType b300() {
   return device;
 }
 
+DeviceType a800() {
+  DeviceType device = a100();
+  device.name = "a800";
+  device.nvlink_bytes_per_second = 200 * kGiga;
+  device.has_own_kernels = false;
+  return device;
+}
+
+DeviceType h800() {
+  DeviceType device = h100();
+  device.name = "h800";
+  device.nvlink_bytes_per_second = 200 * kGiga;
+  device.has_own_kernels = false;
+  return device;
+}
+
+/// Returns a device that is unlike all devices with kernel tables. Its kernels reach the same shares of its
+/// peaks as those of H100.
+DeviceType like_h100(std::string name) {
+  DeviceType device;
+  device.name = std::move(name);
+  device.kernels = "H100";
+  device.network_bytes_per_second = 50 * kGiga;
+  device.has_own_kernels = false;
+  return device;
+}
+
+DeviceType h20() {
+  DeviceType device = like_h100("h20");
+  device.bf16_flops_per_second = 148 * kTera;
+  device.fp8_flops_per_second = 296 * kTera;
+  device.memory_bytes_per_second = 4.0 * kTera;
+  device.nvlink_bytes_per_second = 450 * kGiga;
+  device.multiprocessors = 78;
+  device.memory_bytes = gibibytes(96);
+  device.reserved_bytes = kReservedBesideAllocator;
+  return device;
+}
+
+/// Returns the L40S. Its devices have no NVLink, so what is an NVLink domain elsewhere is one on PCIe here.
+DeviceType l40s() {
+  DeviceType device = like_h100("l40s");
+  device.bf16_flops_per_second = 362.05 * kTera;
+  device.fp8_flops_per_second = 733 * kTera;
+  device.memory_bytes_per_second = 0.864 * kTera;
+  device.nvlink_bytes_per_second = 32 * kGiga;
+  device.network_bytes_per_second = 25 * kGiga;
+  device.multiprocessors = 142;
+  device.memory_bytes = gibibytes(48);
+  device.reserved_bytes = kReservedBesideAllocator;
+  return device;
+}
+
+DeviceType mi300x() {
+  DeviceType device = like_h100("mi300x");
+  device.bf16_flops_per_second = 1307.4 * kTera;
+  device.fp8_flops_per_second = 2614.9 * kTera;
+  device.memory_bytes_per_second = 5.3 * kTera;
+  device.nvlink_bytes_per_second = 7 * 64 * kGiga;
+  device.multiprocessors = 304;
+  device.memory_bytes = gibibytes(192);
+  device.reserved_bytes = kReservedBesideAllocator;
+  return device;
+}
+
+DeviceType mi325x() {
+  DeviceType device = mi300x();
+  device.name = "mi325x";
+  device.memory_bytes_per_second = 6.0 * kTera;
+  device.memory_bytes = gibibytes(256);
+  return device;
+}
+
+DeviceType tpu_v5p() {
+  DeviceType device = like_h100("tpu-v5p");
+  device.kernels = "A100";  // like A100, it has no rate of its own in 8 bits
+  device.bf16_flops_per_second = 459 * kTera;
+  device.memory_bytes_per_second = 2.765 * kTera;
+  device.nvlink_bytes_per_second = 600 * kGiga;
+  device.network_bytes_per_second = 6.25 * kGiga;
+  device.nvlink_devices = 8960;
+  device.devices_per_node = 4;
+  device.multiprocessors = 2;
+  device.memory_bytes = gibibytes(95);
+  device.reserved_bytes = kReservedBesideAllocator;
+  return device;
+}
+
 /// Returns the name in lower case, without '-' and '_', and without "sxm" at its end.
 std::string plain(std::string_view name) {
   std::string text;
@@ -164,7 +276,10 @@ std::string plain(std::string_view name) {
 }  // namespace
 
 std::span<const DeviceType> device_types() {
-  static const std::array<DeviceType, 7> types = {a100(), h100(), h200(), b200(), gb200(), b300(), gb300()};
+  // A device with kernel tables of its own comes before the devices that use its tables.
+  static const std::array<DeviceType, 14> types = {a100(), h100(),   h200(),   b200(),   gb200(),
+                                                   b300(), gb300(),  a800(),   h800(),   h20(),
+                                                   l40s(), mi300x(), mi325x(), tpu_v5p()};
   return types;
 }
 

@@ -21,8 +21,10 @@ inline constexpr std::int64_t kReservedBesideAllocator = std::int64_t{3} << 30;
 struct DeviceType {
   /// The name, such as "h100-sxm".
   std::string name;
-  /// The name of the device's kernel tables, such as "H100".
+  /// The name of the kernel tables that the device uses, such as "H100".
   std::string kernels;
+  /// False if these kernels were measured on another device. They are then scaled by the peak rates.
+  bool has_own_kernels = true;
   double bf16_flops_per_second = 0;
   /// The rate in fp8; 0 if the device does not support fp8.
   double fp8_flops_per_second = 0;
@@ -75,7 +77,8 @@ struct DeviceType {
   friend bool operator==(const DeviceType&, const DeviceType&) = default;
 };
 
-/// Returns the known devices: a100-sxm, h100-sxm, h200-sxm, b200-sxm, gb200, b300, gb300.
+/// Returns the known devices: a100-sxm, h100-sxm, h200-sxm, b200-sxm, gb200, b300, gb300, a800, h800, h20,
+/// l40s, mi300x, mi325x, tpu-v5p.
 std::span<const DeviceType> device_types();
 /// Returns the names of the known devices, separated by commas.
 std::string device_type_names();

@@ -383,7 +383,9 @@ Command model_command(CLI::App& root) {
       .group(group)
       .type_name("N");
   const std::string on_device = "On a device (takes --sequence)";
-  app.add_option("--device", flags->device, "a100-sxm, h100-sxm, h200-sxm, b200-sxm, gb200, b300 or gb300")
+  app.add_option("--device", flags->device,
+                 "a100-sxm, h100-sxm, h200-sxm, b200-sxm, gb200, b300, gb300, a800, h800, h20, l40s, mi300x, "
+                 "mi325x or tpu-v5p")
       .group(on_device)
       .type_name("NAME");
   app.add_option("--precision", flags->precision, "of matrix products: bf16 (default), fp8 or fp4")

@@ -22,8 +22,18 @@
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
 #include "text/enum_words.hpp"  // IWYU pragma: export
+#include "topology/device_types.hpp"
 
 namespace penstock {
+
+/// A kind of device of a cluster with several kinds.
+struct DeviceKind {
+  DeviceType type;
+  std::shared_ptr<const KernelTables> kernels;
+  std::int64_t devices = 1;
+
+  friend bool operator==(const DeviceKind&, const DeviceKind&) = default;
+};
 
 /// A transformer on named devices, with its training. `work.micro_batch_size`, `work.ranks` and
 /// `work.parallel.data` are set later, when the costs are computed.
@@ -32,6 +42,8 @@ struct DeviceModel {
   LayerSplit split;
   std::shared_ptr<const KernelTables> kernels;
   std::int64_t devices = 1;  ///< the number of devices of the cluster
+  /// The kinds of devices in the order of the ranks, if there are several. The first is `work.device`.
+  std::vector<DeviceKind> kinds{};
   /// The number of copies of the pipeline. If it is absent, the copies use all devices of the cluster.
   std::optional<std::int32_t> copies;
   /// The value of `parallel.distributed_optimizer`, or nothing if the scenario does not state it. The value
@@ -189,6 +201,9 @@ struct Layer {
 struct LayerGraph {
   std::vector<Layer> layers;
   Ns overhead_ns = 0;  ///< added once to each F, B, I, W and R of a stage, for any microbatch size
+  /// For each device of the cluster, its time for a layer divided by the layer's stated time. If the list is
+  /// empty, all devices take the stated times.
+  std::vector<double> device_slowness{};
 
   friend bool operator==(const LayerGraph&, const LayerGraph&) = default;
 };

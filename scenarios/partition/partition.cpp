@@ -47,7 +47,8 @@ tl::expected<void, std::string> check_cuts(const std::vector<std::int32_t>& cuts
 
 tl::expected<std::vector<std::int32_t>, std::string> cut_layers(const LayerGraph& graph,
                                                                 const Partition& partition,
-                                                                std::int32_t stages) {
+                                                                std::int32_t stages,
+                                                                const std::vector<double>& slowness) {
   const auto layers = static_cast<std::int32_t>(graph.layers.size());
   if (stages < 1)
     return tl::unexpected(fmt::format("expected at least one stage to cut into, got {}", stages));
@@ -61,9 +62,11 @@ tl::expected<std::vector<std::int32_t>, std::string> cut_layers(const LayerGraph
         return tl::unexpected(checked.error());
       return partition.cuts;
     case Partition::Rule::balanced:
-      return balanced_cuts(graph, stages);
+      return balanced_cuts(graph, stages, slowness);
     case Partition::Rule::block:
-      return block_cuts(graph, stages);
+      if (slowness.empty()) return block_cuts(graph, stages);
+      return tl::unexpected(
+          std::string("partition: block is for devices that are alike; take balanced, or a list of cuts"));
     // with_planned_partition() should have replaced this rule by Rule::cuts before.
     case Partition::Rule::pipedream:
       return tl::unexpected(std::string("partition: pipedream has to be planned before layers are cut"));
@@ -99,10 +102,10 @@ tl::expected<Bytes, std::string> cut_bytes(const LayerGraph& graph, std::int32_t
 // Cuts layers into stages so that the longest stage is as short as possible. Bisection finds the smallest
 // bound B on a stage's time. A bound is feasible if at most K stages are needed when each stage gets as many
 // layers as the bound allows. (If fewer stages are needed, some of them can be split to get K stages.) Among
-// all partitions within B, a recurrence finds the least pair of (sum of squared times, memory of the fullest
-// stage):
+// all partitions within B, a recurrence finds the least pair of (sum of squared gaps to B, memory of the
+// fullest stage):
 //
-//   best(s, j) = min over i of (squares(s-1, i) + time(i, j)^2, max(memory(s-1, i), memory(s, i, j)))
+//   best(s, j) = min over i of (squares(s-1, i) + (B - time(i, j))^2, max(memory(s-1, i), memory(s, i, j)))
 //
 //   B = 3      1 1 1 1 1 1 1 1 1 1      ten equal layers on four stages
 //              1|3    |3    |3          within B, the earliest cuts
@@ -111,7 +114,8 @@ tl::expected<Bytes, std::string> cut_bytes(const LayerGraph& graph, std::int32_t
 //
 // The recurrence may compare pairs after each stage, because a smaller pair for the first stages never makes
 // the result larger. A stage that ends at layer j and respects B can begin only at a limited range of layers.
-// This gives about L^2 / K steps for each stage. Tested by balanced_cuts_test.cpp.
+// This gives about L^2 / K steps for each stage. If stages are on unlike devices, a stage's time is the sum
+// of its layers times the slowness of its device. Tested by partition_test.cpp.
 
 namespace {
 
@@ -132,9 +136,10 @@ class PrefixSums {
 /// results respect this bound.
 class CutSearch {
  public:
-  CutSearch(const LayerGraph& graph, std::int32_t stages)
+  CutSearch(const LayerGraph& graph, std::int32_t stages, std::vector<double> slowness = {})
       : layers_(graph.layers.size()),
         stages_(static_cast<std::size_t>(stages)),
+        slowness_(std::move(slowness)),
         times_(graph,
                [](const Layer& layer) { return static_cast<Wide>(layer.forward_ns) + layer.backward_ns; }),
         kept_(graph, [](const Layer& layer) { return static_cast<Wide>(layer.kept_bytes()); }),
@@ -147,7 +152,7 @@ class CutSearch {
     std::size_t end = layers_;
     for (std::size_t stage = stages_ - 1; stage > 0; --stage) {
       // Each stage begins as early as the bound allows, but leaves at least one layer for each earlier stage.
-      end = std::max(first_[end], stage);
+      end = std::max(first_of(stage, end), stage);
       cuts[stage - 1] = static_cast<std::int32_t>(end);
     }
     return cuts;
@@ -174,8 +179,16 @@ class CutSearch {
   };
   static constexpr Wide kUnreached = static_cast<Wide>(1) << 126;
 
+  /// Returns the time of a stage with the layers from `begin` to `end`.
+  Wide time(std::size_t stage, std::size_t begin, std::size_t end) const {
+    const Wide stated = times_(begin, end);
+    return slowness_.empty() ? stated
+                             : static_cast<Wide>(static_cast<double>(stated) * slowness_[stage] + 0.5);
+  }
+
   /// Returns the number of stages if each stage gets as many layers as the bound allows. This number is
-  /// minimal, because a stage that ends earlier only leaves more work for later stages.
+  /// minimal, because a stage that ends earlier only leaves more work for later stages. Requires devices that
+  /// are alike.
   std::size_t stages_needed(Wide bound) const {
     std::size_t stages = 1;
     std::size_t begin = 0;
@@ -190,6 +203,7 @@ class CutSearch {
   }
 
   Wide least_bound() const {
+    if (!slowness_.empty()) return least_bound_on_unlike_devices();
     // The longest stage is at least the longest layer and at most the sum of all layers.
     Wide low = 0;
     for (std::size_t layer = 0; layer < layers_; ++layer) low = std::max(low, times_(layer, layer + 1));
@@ -205,33 +219,58 @@ class CutSearch {
     return low;
   }
 
-  /// Returns, for each end of a stage, the first layer at which the stage may begin without exceeding the
-  /// bound.
-  std::vector<std::size_t> first_of_windows() const {
-    std::vector<std::size_t> first(layers_ + 1, 0);
-    for (std::size_t end = 1; end <= layers_; ++end) {
-      // A later end never has an earlier first layer.
-      first[end] = first[end - 1];
-      while (times_(first[end], end) > bound_) ++first[end];
+  /// Returns the least time of the longest stage on unlike devices. A stage may not get as many layers as
+  /// fit, because the next layer may be too long for a slow device. So all divisions are compared:
+  ///
+  ///   best(s, j) = min over i of max(best(s-1, i), time(s, i, j))
+  Wide least_bound_on_unlike_devices() const {
+    std::vector<Wide> before(layers_ + 1, kUnreached);
+    before[0] = 0;
+    for (std::size_t stage = 0; stage < stages_; ++stage) {
+      std::vector<Wide> here(layers_ + 1, kUnreached);
+      for (std::size_t end = stage + 1; end + (stages_ - stage - 1) <= layers_; ++end) {
+        for (std::size_t begin = stage; begin < end; ++begin)
+          here[end] = std::min(here[end], std::max(before[begin], time(stage, begin, end)));
+      }
+      before = std::move(here);
     }
-    return first;
+    return before[layers_];
   }
 
-  /// Returns the squared time of a stage. The unit of time is so large that a million squares add up to less
-  /// than kUnreached.
-  Wide square(std::size_t begin, std::size_t end) const {
+  /// Returns, for each stage and each end of it, the first layer at which the stage may begin without
+  /// exceeding the bound. If devices are alike, all stages have the same list.
+  std::vector<std::vector<std::size_t>> first_of_windows() const {
+    std::vector<std::vector<std::size_t>> windows;
+    for (std::size_t stage = 0; stage < (slowness_.empty() ? 1 : stages_); ++stage) {
+      std::vector<std::size_t>& first = windows.emplace_back(layers_ + 1, 0);
+      for (std::size_t end = 1; end <= layers_; ++end) {
+        // A later end never has an earlier first layer.
+        first[end] = first[end - 1];
+        while (time(stage, first[end], end) > bound_) ++first[end];
+      }
+    }
+    return windows;
+  }
+  std::size_t first_of(std::size_t stage, std::size_t end) const {
+    return first_[slowness_.empty() ? 0 : stage][end];
+  }
+
+  /// Returns the square of the time by which a stage is shorter than the bound. On devices that are alike,
+  /// the sum of these squares orders partitions as the sum of squared times does. On unlike devices it is
+  /// least where stages are equally long, and not where the fast devices have most layers. The unit of time
+  /// is so large that a million squares add up to less than kUnreached.
+  Wide square(std::size_t stage, std::size_t begin, std::size_t end) const {
     // A stage has at most 2^52 units, so its square is at most 2^104. The unit is one nanosecond if the bound
     // is at most 2^52 ns (52 days).
     constexpr Wide kMost = static_cast<Wide>(1) << 52;
     const Wide unit = bound_ / kMost + 1;
-    const Wide time = times_(begin, end) / unit;
-    return time * time;
+    const Wide units = (bound_ - time(stage, begin, end)) / unit;
+    return units * units;
   }
 
   Wide memory(std::size_t stage, std::size_t begin, std::size_t end) const {
     // The memory consists of weights, gradients, and the activations of all microbatches that 1F1B has in
     // flight on this stage.
-    // stage.
     return 2 * weights_(begin, end) + static_cast<Wide>(stages_ - stage) * kept_(begin, end);
   }
 
@@ -245,10 +284,10 @@ class CutSearch {
       std::vector<Worth> here(layers_ + 1);
       // Each earlier stage needs at least one layer, and so does each later one.
       for (std::size_t end = stage + 1; end + (stages_ - stage - 1) <= layers_; ++end) {
-        for (std::size_t begin = std::max(first_[end], stage); begin < end; ++begin) {
+        for (std::size_t begin = std::max(first_of(stage, end), stage); begin < end; ++begin) {
           // The layers before `begin` cannot form the earlier stages within the bound.
           if (before[begin].squares == kUnreached) continue;
-          const Worth worth{.squares = before[begin].squares + square(begin, end),
+          const Worth worth{.squares = before[begin].squares + square(stage, begin, end),
                             .memory = std::max(before[begin].memory, memory(stage, begin, end))};
           // If both are equally good, the earlier beginning is retained.
           if (worth >= here[end]) continue;
@@ -263,17 +302,19 @@ class CutSearch {
 
   std::size_t layers_;
   std::size_t stages_;
+  std::vector<double> slowness_;
   PrefixSums times_;
   PrefixSums kept_;
   PrefixSums weights_;
   Wide bound_;
-  std::vector<std::size_t> first_;
+  std::vector<std::vector<std::size_t>> first_;
 };
 
 }  // namespace
 
-std::vector<std::int32_t> balanced_cuts(const LayerGraph& graph, std::int32_t stages) {
-  return CutSearch(graph, stages).balanced();
+std::vector<std::int32_t> balanced_cuts(const LayerGraph& graph, std::int32_t stages,
+                                        const std::vector<double>& slowness) {
+  return CutSearch(graph, stages, slowness).balanced();
 }
 
 std::vector<std::int32_t> earliest_cuts(const LayerGraph& graph, std::int32_t parts) {

@@ -78,12 +78,14 @@ inline constexpr auto kEnumWords<Partition::Rule> =
                                               {Partition::Rule::block, "block"},
                                               {Partition::Rule::pipedream, "pipedream"}});
 
-/// Returns the cuts into `stages` stages. Errors: no stage; more stages than layers; several stages without a
-/// rule; a rule that needs a plan; stated cuts that are not stages - 1 ascending numbers from 1 to layers -
-/// 1.
+/// Returns the cuts into `stages` stages. `slowness` is empty, or has a factor for each stage by which the
+/// times of its layers are longer than stated. Errors: no stage; more stages than layers; several stages
+/// without a rule; a rule that needs a plan or devices that are alike; stated cuts that are not stages - 1
+/// ascending numbers from 1 to layers - 1.
 tl::expected<std::vector<std::int32_t>, std::string> cut_layers(const LayerGraph& graph,
                                                                 const Partition& partition,
-                                                                std::int32_t stages);
+                                                                std::int32_t stages,
+                                                                const std::vector<double>& slowness = {});
 
 /// Returns the bytes that cross the cut before layer `cut`. These are the outputs of earlier layers that a
 /// later layer reads, and each output counts once. Error: a sum of more than 2^63. Requires 0 <= cut <=
@@ -94,10 +96,13 @@ tl::expected<Bytes, std::string> cut_bytes(const LayerGraph& graph, std::int32_t
 // uses it for stages and cut_buckets() for the buckets of a stage.
 
 /// Returns the cuts with the shortest longest stage (forward + backward time). If several cuts are equal in
-/// this, it chooses the least sum of squared times. If they are still equal, it chooses the least memory of
-/// the fullest stage under 1F1B, and then the earliest cuts. For stage s of K, the memory consists of
-/// weights, their gradients, and the activations of K - s microbatches. Requires 1 <= stages <= layers.
-std::vector<std::int32_t> balanced_cuts(const LayerGraph& graph, std::int32_t stages);
+/// this, it chooses those with the most equal times, by the sum of squares. If they are still equal, it
+/// chooses the least memory of the fullest stage under 1F1B, and then the earliest cuts. For stage s of K,
+/// the memory consists of weights, their gradients, and the activations of K - s microbatches. `slowness` is
+/// empty, or has a factor above 0 for each stage, by which its layers take longer than stated. Requires 1 <=
+/// stages <= layers.
+std::vector<std::int32_t> balanced_cuts(const LayerGraph& graph, std::int32_t stages,
+                                        const std::vector<double>& slowness = {});
 
 /// Returns the earliest cuts among all cuts with the shortest longest part. From the last part to the first,
 /// each part gets as many layers as possible, but one layer remains for each earlier part. It is used for

@@ -12,6 +12,7 @@
 #include "scenarios/prepare/balanced_split.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -21,6 +22,8 @@
 #include <utility>
 #include <vector>
 
+#include "scenarios/model/model.hpp"
+#include "scenarios/partition/partition.hpp"
 #include "scenarios/prepare/prepared_program.hpp"
 #include "scenarios/prepare/schedule_outline.hpp"
 #include "scenarios/pricing/chain_costs.hpp"
@@ -32,6 +35,7 @@
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/index.hpp"
 #include "schedules/ir/program.hpp"
+#include "topology/device_types.hpp"
 #include "topology/presets.hpp"
 #include "topology/size_arithmetic.hpp"
 
@@ -51,20 +55,25 @@ using Layers = std::vector<std::int64_t>;
 /// the devices' memory is unknown.
 std::vector<Bytes> spare_bytes(const SplitTask& task, const CostTable& costs) {
   std::vector<Bytes> spare;
-  const auto memory = task.work.device.usable_memory();
-  if (!memory) return spare;
+  if (!task.work.device.usable_memory()) return spare;
   Bytes messages = 0;
   for (const EdgeCost& edge : costs.edges)
     messages = std::max(messages, 2 * (edge.activation + edge.gradient));
-  for (const RankOutline& rank : task.outline.ranks)
-    spare.push_back(*memory - least_peak_bytes(costs, rank) - (task.outline.ranks.size() > 1 ? messages : 0));
+  for (std::size_t rank = 0; rank < task.outline.ranks.size(); ++rank) {
+    const auto memory = device_of_rank(task.work, static_cast<std::int32_t>(rank)).usable_memory();
+    if (!memory) return {};
+    spare.push_back(*memory - least_peak_bytes(costs, task.outline.ranks[rank]) -
+                    (task.outline.ranks.size() > 1 ? messages : 0));
+  }
   return spare;
 }
 
 /// Returns the costs of stages with these layers, or nothing if a price exceeds 64 bits.
 std::optional<CostTable> costs_of(const SplitTask& task, const Layers& layers) {
   const auto& ranks = task.outline.rank_of_stage;
-  const std::vector<StagePrice> stages = price_stages(task.work, task.prices, layers, ranks);
+  const std::vector<StagePrice> stages = task.work.later_devices.empty()
+                                             ? price_stages(task.work, task.prices, layers, ranks)
+                                             : price_stages(task.work, task.kernels, layers, ranks);
   const RankStep step = longest_step(task.work, task.kernels, stages, ranks);
   if (chain_fault(stages, step, task.microbatches)) return std::nullopt;
   return chain_costs(stages, ranks, step, task.microbatches);
@@ -113,6 +122,8 @@ class Trials {
  private:
   /// Returns true if the work of the busiest rank alone takes longer than the best list.
   bool is_too_slow(const Layers& layers) const {
+    // `times_` are those of the first devices. Others may be faster.
+    if (!task_.work.later_devices.empty()) return false;
     const auto ranks = rank_times(times_, layers, task_.outline.rank_of_stage);
     return std::ranges::max(ranks) * kNanosecondsPerSecond * static_cast<double>(task_.microbatches) >
            best_.time_ns;
@@ -188,6 +199,41 @@ std::optional<Program> timed_program(const StatedSchedule& schedule, const Progr
   return *std::move(program);
 }
 
+/// Returns the layers of each stage on unlike devices so that the longest stage is as short as possible. A
+/// stage takes as much longer on its devices as all layers take there.
+Layers level_on_unlike_devices(const SplitTask& task) {
+  const LayerTimes first = layer_times(task.work, task.prices);
+  const auto whole = [](const LayerTimes& times) { return times.before.back() + times.head; };
+  std::vector<double> slowness;
+  for (const std::int32_t rank : task.outline.rank_of_stage) {
+    const RankDevices* const later = later_devices_of(task.work, rank);
+    if (later == nullptr) {
+      slowness.push_back(1);
+      continue;
+    }
+    const Workload alike = on_devices_of_rank(task.work, rank);
+    slowness.push_back(whole(layer_times(alike, LayerPrices(alike, *later->kernels))) / whole(first));
+  }
+  // The embedding and the head are layers here, so that the stages at the ends may have no other.
+  LayerGraph graph;
+  const auto add = [&](double seconds) {
+    graph.layers.push_back(
+        {.name = "", .forward_ns = std::llround(seconds * kNanosecondsPerSecond), .inputs = {}});
+  };
+  add(first.embedding);
+  for (std::size_t i = 0; i + 1 < first.before.size(); ++i) add(first.before[i + 1] - first.before[i]);
+  add(first.head);
+  const auto stages = static_cast<std::int32_t>(slowness.size());
+  Layers layers;
+  std::int64_t begin = 1;  // the embedding is not counted
+  for (const std::int32_t cut : balanced_cuts(graph, stages, slowness)) {
+    layers.push_back(cut - begin);
+    begin = cut;
+  }
+  layers.push_back(std::ssize(graph.layers) - 1 - begin);
+  return layers;
+}
+
 /// Returns the lists from which the search starts. The first is the list of level_split(). The lists of other
 /// rules follow, if these rules can divide the layers.
 std::vector<Layers> starts_of(const SplitTask& task) {
@@ -207,6 +253,7 @@ std::vector<Layers> starts_of(const SplitTask& task) {
 }  // namespace
 
 std::vector<std::int64_t> level_split(const SplitTask& task) {
+  if (!task.work.later_devices.empty()) return level_on_unlike_devices(task);
   Layers level = level_layers(layer_times(task.work, task.prices), task.outline.rank_of_stage, {});
   const auto costs = costs_of(task, level);
   return costs ? fitted_split(task, std::move(level), *costs) : level;

@@ -162,6 +162,37 @@ Fault settle_sharding(Parallel& parallel, const DeviceModel& model, std::optiona
   return std::nullopt;
 }
 
+/// Sets the devices of the ranks of a cluster with several kinds of devices. A rank and its copies are on
+/// devices of one kind. Error: the devices of a kind are not those of whole ranks, or copies of a rank are
+/// far apart.
+Fault settle_devices(Workload& work, const DeviceModel& model) {
+  if (model.kinds.empty()) return std::nullopt;
+  const Parallel& parallel = work.parallel;
+  if (parallel.order != PlacementOrder::tp_cp_ep_dp_pp) {
+    return std::string(
+        "parallel.order: expected tp-cp-ep-dp-pp for cluster.groups, so that all copies of a stage are on "
+        "devices of "
+        "one kind");
+  }
+  const std::int64_t of_rank = std::int64_t{parallel.devices_per_rank()} * parallel.data;
+  std::int64_t rank = 0;
+  for (const DeviceKind& kind : model.kinds) {
+    if (kind.devices % of_rank != 0) {
+      return fmt::format(
+          "cluster.groups: a stage with its copies takes {} devices (tensor x context x data), which do not "
+          "divide the "
+          "{} of {}; choose other degrees or nodes",
+          of_rank, kind.devices, kind.type.name);
+    }
+    if (rank > 0 && rank < work.ranks) {
+      work.later_devices.push_back(
+          {.first_rank = static_cast<std::int32_t>(rank), .device = kind.type, .kernels = kind.kernels});
+    }
+    rank += kind.devices / of_rank;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 tl::expected<Workload, std::string> device_workload(const Scenario& scenario, const DeviceModel& model) {
@@ -174,9 +205,14 @@ tl::expected<Workload, std::string> device_workload(const Scenario& scenario, co
   if (const Fault fault = schedule_fault(scenario.shape)) return tl::unexpected(*fault);
   if (const Fault fault = settle_sharding(work.parallel, model, scenario.shape.sharding))
     return tl::unexpected(*fault);
+  if (const Fault fault = settle_devices(work, model)) return tl::unexpected(*fault);
   if (const Passes passes = passes_of(scenario); passes != Passes::both)
     work = forward_only(std::move(work), passes);
   if (const Fault fault = fault_of(work)) return tl::unexpected(*fault);
+  for (const RankDevices& later : work.later_devices) {
+    if (const Fault fault = fault_of(on_devices_of_rank(work, later.first_rank)))
+      return tl::unexpected(*fault);
+  }
   return work;
 }
 
@@ -184,14 +220,30 @@ tl::expected<Workload, std::string> device_workload(const Scenario& scenario, co
 //
 //   layers   a b c | d      partition [3]      ends  3 4
 
+std::vector<double> slowness_of_stages(const Model& model, const Program& placed) {
+  const auto* graph = std::get_if<LayerGraph>(&model);
+  if (graph == nullptr || graph->device_slowness.empty()) return {};
+  std::vector<double> slowness;
+  for (const StagePlacement& stage : placed.placement.stages) {
+    double slowest = 0;
+    for (const std::int32_t rank : stage.ranks) {
+      // A rank without a device is reported when the cluster is built.
+      const auto device = static_cast<std::size_t>(rank);
+      if (device < graph->device_slowness.size()) slowest = std::max(slowest, graph->device_slowness[device]);
+    }
+    slowness.push_back(slowest > 0 ? slowest : 1);
+  }
+  return slowness;
+}
+
 tl::expected<StageCut, std::string> cut_model(const Model& model, const Partition& partition,
-                                              std::int32_t stages) {
+                                              std::int32_t stages, std::vector<double> slowness) {
   const auto* graph = std::get_if<LayerGraph>(&model);
   if (graph == nullptr) return StageCut{.stages = stages};
-  auto cuts = cut_layers(*graph, partition, stages);
+  auto cuts = cut_layers(*graph, partition, stages, slowness);
   if (!cuts) return tl::unexpected(cuts.error());
   cuts->push_back(static_cast<std::int32_t>(graph->layers.size()));
-  return StageCut{.stages = stages, .ends = *std::move(cuts)};
+  return StageCut{.stages = stages, .ends = *std::move(cuts), .slowness = std::move(slowness)};
 }
 
 // --- bucket cut ------------------------------------------------------------------------------------------
@@ -249,6 +301,9 @@ tl::expected<StageCut, std::string> cut_into_buckets(const Model& model, const S
   auto ends = cut_buckets(*graph, whole.ends, cut.buckets);
   if (!ends) return tl::unexpected(ends.error());
   cut.ends = *std::move(ends);
+  for (std::size_t stage = 0; stage < whole.slowness.size(); ++stage)
+    cut.slowness.insert(cut.slowness.end(), static_cast<std::size_t>(cut.buckets[stage]),
+                        whole.slowness[stage]);
   return cut;
 }
 

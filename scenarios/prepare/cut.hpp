@@ -13,6 +13,7 @@
 #include "scenarios/partition/partition.hpp"
 #include "scenarios/pricing/workload.hpp"
 #include "scenarios/read/scenario.hpp"
+#include "schedules/ir/program.hpp"
 
 namespace penstock {
 
@@ -35,13 +36,20 @@ struct StageCut {
   std::vector<std::int32_t> buckets{};
   /// The number of layers up to the end of each program stage. Empty for a model without layers.
   std::vector<std::int32_t> ends{};
+  /// The factor for each program stage by which its layers take longer than stated. Empty if none does.
+  std::vector<double> slowness{};
 
   friend bool operator==(const StageCut&, const StageCut&) = default;
 };
 
-/// Returns a cut of `model` into `stages` stages without buckets. Errors: the errors of cut_layers().
+/// Returns the slowness of the device of each stage, or an empty list if the model states times that hold for
+/// all devices. If a stage has replicas, the slowest of their devices counts.
+std::vector<double> slowness_of_stages(const Model& model, const Program& placed);
+
+/// Returns a cut of `model` into `stages` stages without buckets. `slowness` is that of slowness_of_stages().
+/// Errors: the errors of cut_layers().
 tl::expected<StageCut, std::string> cut_model(const Model& model, const Partition& partition,
-                                              std::int32_t stages);
+                                              std::int32_t stages, std::vector<double> slowness);
 
 // --- bucket cut ------------------------------------------------------------------------------------------
 

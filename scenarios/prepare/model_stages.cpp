@@ -10,6 +10,7 @@
 #include "scenarios/prepare/model_stages.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -220,13 +221,37 @@ UnscaledStages unscaled_stages(const StageFigures& figures, const BytesPerWeight
   return result;
 }
 
+namespace {
+
+/// Multiplies the times of a stage by the slowness of its device. Error: a time that exceeds 2^63.
+tl::expected<void, std::string> slow_down(StageCost& cost, double slowness) {
+  constexpr double kMost = 9.2e18;  // below 2^63
+  if (static_cast<double>(std::max(cost.forward_ns, cost.backward_ns)) * slowness > kMost)
+    return tl::unexpected(std::string("the times of a stage on the slowest device are beyond 2^63 ns"));
+  const auto slower = [&](Ns time) {
+    return static_cast<Ns>(std::llround(static_cast<double>(time) * slowness));
+  };
+  cost.forward_ns = slower(cost.forward_ns);
+  cost.recompute_ns = cost.forward_ns;
+  cost.backward_ns = slower(cost.backward_ns);
+  cost.backward_input_ns = cost.backward_ns / 2;
+  cost.backward_weight_ns = cost.backward_ns - cost.backward_input_ns;
+  return {};
+}
+
+}  // namespace
+
 UnscaledStages unscaled_stages(const LayerGraph& graph, const BytesPerWeightByte& beside,
-                               const std::vector<std::int32_t>& ends) {
+                               const std::vector<std::int32_t>& ends, const std::vector<double>& slowness) {
   std::vector<UnscaledStage> result;
   std::int32_t begin = 0;
   for (const std::int32_t end : ends) {
     auto stage = stage_of_layers(graph, beside, begin, end);
     if (!stage) return tl::unexpected(stage.error());
+    if (!slowness.empty()) {
+      if (auto slower = slow_down(stage->cost, slowness[result.size()]); !slower)
+        return tl::unexpected(slower.error());
+    }
     result.push_back(*stage);
     begin = end;
   }

@@ -62,8 +62,10 @@ using UnscaledStages = tl::expected<std::vector<UnscaledStage>, std::string>;
 UnscaledStages unscaled_stages(const StageFigures& figures, const BytesPerWeightByte& beside,
                                std::int32_t stages);
 /// Returns the stages of a model of layers. Stage i has the layers from ends[i - 1] to ends[i], and its
-/// figures are their sums. Error: a figure that exceeds 2^63.
+/// figures are their sums. `slowness` is empty, or has the factor of each stage's times. Error: a figure that
+/// exceeds 2^63.
 UnscaledStages unscaled_stages(const LayerGraph& graph, const BytesPerWeightByte& beside,
-                               const std::vector<std::int32_t>& ends);
+                               const std::vector<std::int32_t>& ends,
+                               const std::vector<double>& slowness = {});
 
 }  // namespace penstock

@@ -328,6 +328,11 @@ tl::expected<PlanningTask, std::string> planning_task_over(const Scenario& scena
     return tl::unexpected(std::string(
         "a plan needs a model of layers: expected model.layers or model.profile, got one stage by stage"));
   }
+  if (!graph->device_slowness.empty()) {
+    return tl::unexpected(
+        std::string("a plan is for devices with the same `flops`, and those of the cluster differ; take "
+                    "`partition: balanced`, or a list of cuts"));
+  }
   const auto size = micro_batch_size_of(scenario.batch, meaning);
   if (!size) {
     return tl::unexpected(std::string(

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <tl/expected.hpp>
 
 #include "scenarios/model/model.hpp"
@@ -150,18 +152,38 @@ PriceTerms price_terms(const Scenario& scenario, const ResolvedBatch& batch) {
       .clones_versions = scenario.clones_versions};
 }
 
+/// Returns a note on the layers of each stage, if the stages are on unlike devices.
+std::string unlike_stages_note(const LayerGraph& graph, const StageCut& cut) {
+  std::vector<std::string> stages;
+  std::int32_t begin = 0;
+  for (const std::int32_t end : cut.ends) {
+    const std::string& first = graph.layers[static_cast<std::size_t>(begin)].name;
+    const std::string& last = graph.layers[static_cast<std::size_t>(end - 1)].name;
+    const double slowness = cut.slowness[stages.size()];
+    stages.push_back(fmt::format("{}{} x {:.4g}", first, end - begin > 1 ? ".." + last : "", slowness));
+    begin = end;
+  }
+  return fmt::format(
+      "devices are unlike; the layers of each stage, and their times over those of the fastest "
+      "device: {}",
+      fmt::join(stages, ", "));
+}
+
 }  // namespace
 
 tl::expected<ResolvedScenario, std::string> resolve(const Scenario& scenario, const ScheduleInForce& in_force,
                                                     Program placed) {
   const PriceTerms terms = price_terms(scenario, in_force.batch);
   PENSTOCK_ASSIGN_OR_RETURN(const StageCut whole,
-                            cut_model(scenario.model, scenario.partition, placed.stage_count()));
+                            cut_model(scenario.model, scenario.partition, placed.stage_count(),
+                                      slowness_of_stages(scenario.model, placed)));
   // The cut without buckets is also needed below, because searches for an order use the costs of stages that
   // are not divided.
   PENSTOCK_ASSIGN_OR_RETURN(StageCut cut, cut_into_buckets(scenario.model, whole, scenario.shape.buckets));
   PENSTOCK_ASSIGN_OR_RETURN(ProgramWithNotes computed,
                             compute_program(in_force.schedule, std::move(placed), whole, cut.buckets, terms));
+  if (!whole.slowness.empty())
+    computed.notes.push_back(unlike_stages_note(std::get<LayerGraph>(scenario.model), whole));
   return ResolvedScenario{.terms = terms,
                           .cut = std::move(cut),
                           .program = std::move(computed.program),
@@ -173,7 +195,7 @@ tl::expected<CostTable, std::string> costs_of_cut(const Scenario& scenario, cons
   // A search changes only cuts, so no program is generated here. The model is cut into the stated number of
   // stages.
   PENSTOCK_ASSIGN_OR_RETURN(const StageCut whole,
-                            cut_model(scenario.model, scenario.partition, scenario.shape.stages));
+                            cut_model(scenario.model, scenario.partition, scenario.shape.stages, {}));
   PENSTOCK_ASSIGN_OR_RETURN(const StageCut cut,
                             cut_into_buckets(scenario.model, whole, scenario.shape.buckets));
   return program_costs(price_terms(scenario, in_force.batch), cut, program);

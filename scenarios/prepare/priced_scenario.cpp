@@ -109,6 +109,31 @@ namespace {
 
 std::string_view on_or_off(bool flag) { return flag ? "on" : "off"; }
 
+/// Returns the numbers and names of the devices, such as "64 x h100-sxm" or "16 x h100-sxm + 32 x a100-sxm".
+std::string device_names(const Workload& work) {
+  const std::int64_t of_rank = device_count(work.parallel, 1);
+  std::string text;
+  std::int32_t first = 0;
+  const DeviceType* device = &work.device;
+  const auto add = [&](std::int32_t end) {
+    text += fmt::format("{}{} x {}", text.empty() ? "" : " + ", of_rank * (end - first), device->name);
+  };
+  for (const RankDevices& later : work.later_devices) {
+    add(later.first_rank);
+    first = later.first_rank;
+    device = &later.device;
+  }
+  add(work.ranks);
+  return text;
+}
+
+/// Returns the rule by which the layers are divided. On unlike devices an unstated rule goes by prices.
+LayerSplit::Rule rule_of(const LayerSplit& split, const Workload& work, std::int32_t stages) {
+  if (split.rule == LayerSplit::Rule::unstated && !work.later_devices.empty())
+    return LayerSplit::Rule::balanced;
+  return rule_in_force(split, std::ssize(work.model.layers), stages);
+}
+
 /// Returns a note on the degrees of parallelism and on the kind of link inside each group.
 std::string devices_note(const Workload& work) {
   const Parallel& parallel = work.parallel;
@@ -116,12 +141,11 @@ std::string devices_note(const Workload& work) {
     return is_on_nvlink(parallel, work.ranks, group, work.device) ? "NVLink" : "network";
   };
   return fmt::format(
-      "{} x {}: tensor {} x context {} ({}) x {} stages x data {}, expert {}, order {}; tensor over {}, "
+      "{}: tensor {} x context {} ({}) x {} stages x data {}, expert {}, order {}; tensor over {}, "
       "stages over {}, copies over {}; a rank is {} of them, and its figures are those of one",
-      device_count(parallel, work.ranks), work.device.name, parallel.tensor, parallel.context,
-      to_text(parallel.context_exchange), work.ranks, parallel.data, parallel.expert, to_text(parallel.order),
-      place(DeviceGroup::tensor), place(DeviceGroup::pipeline), place(DeviceGroup::data),
-      parallel.devices_per_rank());
+      device_names(work), parallel.tensor, parallel.context, to_text(parallel.context_exchange), work.ranks,
+      parallel.data, parallel.expert, to_text(parallel.order), place(DeviceGroup::tensor),
+      place(DeviceGroup::pipeline), place(DeviceGroup::data), parallel.devices_per_rank());
 }
 
 /// Returns a note on all optional settings of forward passes alone, with the values that were used.
@@ -178,7 +202,9 @@ std::string experts_note(const Workload& work) {
 /// Returns a note on the number of layers of each stage, and on the reason for a balanced split.
 std::string layers_note(const LayerSplit& split, const Workload& work, std::span<const std::int64_t> layers) {
   const std::string reason =
-      split.rule == LayerSplit::Rule::unstated
+      !work.later_devices.empty() ? fmt::format("{} layers are balanced by the prices of each kind of device",
+                                                work.model.layers.size())
+      : split.rule == LayerSplit::Rule::unstated
           ? fmt::format("{} layers do not divide over {} stages, and are balanced by price",
                         work.model.layers.size(), layers.size())
           : fmt::format("{} layers are balanced by price", work.model.layers.size());
@@ -189,13 +215,19 @@ std::string layers_note(const LayerSplit& split, const Workload& work, std::span
 
 std::vector<std::string> device_notes(const Workload& work, const LayerSplit& split,
                                       std::span<const std::int64_t> layers) {
-  const LayerSplit in_force = {
-      .rule = rule_in_force(split, std::ssize(work.model.layers), static_cast<std::int32_t>(layers.size())),
-      .counts = split.counts,
-      .predictions = split.predictions};
+  const LayerSplit in_force = {.rule = rule_of(split, work, static_cast<std::int32_t>(layers.size())),
+                               .counts = split.counts,
+                               .predictions = split.predictions};
   std::vector<std::string> notes = {devices_note(work), work.is_forward_only()
                                                             ? forward_prices_note(in_force, work)
                                                             : prices_note(in_force, work)};
+  if (!work.device.has_own_kernels) {
+    notes.push_back(
+        fmt::format("no kernels were measured on {}: its products and collectives reach the same shares of "
+                    "its rates as those of "
+                    "{} (cluster.kernels takes tables of your own)",
+                    work.device.name, work.device.kernels));
+  }
   if (in_force.rule == LayerSplit::Rule::balanced) notes.push_back(layers_note(split, work, layers));
   if (const std::int64_t predictions = prediction_count(split);
       predictions > 0 && work.model.multi_token == 0) {
@@ -237,7 +269,7 @@ tl::expected<std::vector<std::int64_t>, std::string> layers_by_stage(const Devic
                     "(model.multi_token); change one of them",
                     predictions, work.model.multi_token));
   }
-  if (rule_in_force(model.split, layers, stages) != LayerSplit::Rule::balanced)
+  if (rule_of(model.split, work, stages) != LayerSplit::Rule::balanced)
     return split_layers(model.split, layers, stages);
   if (has_layers_for(layers, stages)) return balanced_split(work, *model.kernels, schedule, placed);
   return tl::unexpected(
@@ -335,6 +367,9 @@ tl::expected<DevicePrices, std::string> device_prices(OneCopy copy, const Schedu
   // In the resulting scenario a rank is one device. Its cluster contains only the links between the stages of
   // one copy, so the stated cluster is removed.
   priced.cluster.shape = links_between_stages(work);
+  if (!work.later_devices.empty()) {
+    PENSTOCK_ASSIGN_OR_RETURN(priced.cluster.shape, unlike_stages_cluster(work));
+  }
   priced.cluster.built.reset();
   // A rank represents its devices in all copies, so its price per hour is the sum over these devices.
   if (auto& price = priced.cluster.price_per_device_hour)

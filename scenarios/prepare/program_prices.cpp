@@ -151,7 +151,7 @@ struct StagesOf {
     return unscaled_stages(figures, beside, cut.stages);
   }
   UnscaledStages operator()(const LayerGraph& graph) const {
-    return unscaled_stages(graph, beside, cut.ends);
+    return unscaled_stages(graph, beside, cut.ends, cut.slowness);
   }
   UnscaledStages operator()(const DeviceModel& /*model*/) const {
     throw std::logic_error("a model on named devices becomes stages before they are priced");

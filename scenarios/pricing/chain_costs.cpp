@@ -15,6 +15,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -25,6 +26,8 @@
 #include "scenarios/pricing/workload.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
+#include "topology/cluster.hpp"
+#include "topology/device_types.hpp"
 #include "topology/presets.hpp"
 #include "topology/size_arithmetic.hpp"
 
@@ -130,11 +133,45 @@ UniformCluster links_between_stages(const Workload& work) {
   cluster.devices = work.ranks;
   cluster.bytes_per_second = work.device.link_bytes_per_second(
       is_on_nvlink(work.parallel, work.ranks, DeviceGroup::pipeline, work.device));
+  for (const RankDevices& later : work.later_devices) {
+    cluster.bytes_per_second = std::min({cluster.bytes_per_second, work.device.link_bytes_per_second(false),
+                                         later.device.link_bytes_per_second(false)});
+  }
   cluster.latency_ns = work.device.link_latency_ns;
   if (work.device.memory_bytes > 0) cluster.memory_bytes = work.device.memory_bytes;
   cluster.reserved_bytes = work.device.reserved_bytes;
   cluster.flops_per_second = work.device.bf16_flops_per_second;
   return cluster;
+}
+
+tl::expected<Cluster, std::string> unlike_stages_cluster(const Workload& work) {
+  ClusterBuilder builder("stages");
+  for (std::int32_t rank = 0; rank < work.ranks; ++rank) {
+    const DeviceType& device = device_of_rank(work, rank);
+    Device made{.name = fmt::format("{}.{}", device.name, rank),
+                .reserved_bytes = device.reserved_bytes,
+                .flops_per_second = device.bf16_flops_per_second};
+    if (device.memory_bytes > 0) made.memory_bytes = device.memory_bytes;
+    builder.add_device(std::move(made));
+  }
+  const auto alike = [&](std::int32_t a, std::int32_t b) {
+    return later_devices_of(work, a) == later_devices_of(work, b);
+  };
+  for (std::int32_t a = 0; a < work.ranks; ++a) {
+    // The number of ranks on the devices of rank a decides whether its pipeline lies on one NVLink.
+    std::int32_t count = 0;
+    for (std::int32_t b = 0; b < work.ranks; ++b) count += alike(a, b) ? 1 : 0;
+    const DeviceType& one = device_of_rank(work, a);
+    const bool on_nvlink = is_on_nvlink(work.parallel, count, DeviceGroup::pipeline, one);
+    for (std::int32_t b = a + 1; b < work.ranks; ++b) {
+      const DeviceType& other = device_of_rank(work, b);
+      const double rate =
+          alike(a, b) ? one.link_bytes_per_second(on_nvlink)
+                      : std::min(one.link_bytes_per_second(false), other.link_bytes_per_second(false));
+      builder.add_duplex_link(a, b, rate, std::max(one.link_latency_ns, other.link_latency_ns));
+    }
+  }
+  return builder.build();
 }
 
 tl::expected<CostTable, std::string> copy_costs(const Workload& work, const KernelTables& kernels,

@@ -16,6 +16,7 @@
 #include "scenarios/pricing/stage_prices.hpp"
 #include "scenarios/pricing/workload.hpp"
 #include "schedules/ir/cost_table.hpp"
+#include "topology/cluster.hpp"
 #include "topology/presets.hpp"
 
 namespace penstock {
@@ -35,8 +36,12 @@ double usual_action_seconds(Framework framework);
 /// Returns the time that chain_costs() adds to each F, B, I and W (Workload::action_seconds).
 Ns action_ns(double action_seconds);
 
-/// Returns the links over which the workload's stages send activations and gradients.
+/// Returns the links over which the workload's stages send activations and gradients. If devices are unlike,
+/// all links have the rate of the slowest network, and the devices are those of the first rank.
 UniformCluster links_between_stages(const Workload& work);
+/// Returns the ranks as devices, with a link for each two, if devices are unlike. Ranks on unlike devices are
+/// joined by the slower network of both.
+tl::expected<Cluster, std::string> unlike_stages_cluster(const Workload& work);
 
 // Computes the costs of one copy of a pipeline on its devices.
 //

@@ -276,10 +276,36 @@ std::vector<StagePrice> price_stages(const Workload& work, const LayerPrices& la
   return prices;
 }
 
+namespace {
+
+/// Returns the kernels of the devices of a rank. `kernels` are those of the first devices.
+const KernelTables& kernels_of_rank(const Workload& work, const KernelTables& kernels, std::int32_t rank) {
+  const RankDevices* const later = later_devices_of(work, rank);
+  return later == nullptr ? kernels : *later->kernels;
+}
+
+}  // namespace
+
 std::vector<StagePrice> price_stages(const Workload& work, const KernelTables& kernels,
                                      std::span<const std::int64_t> layers,
                                      std::span<const std::int32_t> rank_of_stage) {
-  return price_stages(work, LayerPrices(work, kernels), layers, rank_of_stage);
+  if (work.later_devices.empty())
+    return price_stages(work, LayerPrices(work, kernels), layers, rank_of_stage);
+  // The stages are priced as if all ranks had one kind of device, for each kind. A stage takes the price on
+  // its own devices.
+  std::vector<std::int32_t> first_ranks = {0};
+  for (const RankDevices& later : work.later_devices) first_ranks.push_back(later.first_rank);
+  std::vector<StagePrice> prices(layers.size());
+  for (const std::int32_t first : first_ranks) {
+    const Workload alike = on_devices_of_rank(work, first);
+    const LayerPrices layer_prices(alike, kernels_of_rank(work, kernels, first));
+    const std::vector<StagePrice> all = price_stages(alike, layer_prices, layers, rank_of_stage);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      // Later kinds of devices replace the price again.
+      if (rank_of_stage[i] >= first) prices[i] = all[i];
+    }
+  }
+  return prices;
 }
 
 // The prices of each kind of layer are computed only once, because a model with a hundred layers has only two
@@ -491,10 +517,13 @@ RankStep longest_step(const Workload& work, const KernelTables& kernels, std::sp
   }
   // All ranks wait for the longest step, because an update needs the norm of all gradients.
   RankStep longest;
+  std::optional<Workload> unlike;
   for (const auto& [rank, parameters] : ranks) {
-    const double optimizer_s = optimizer_seconds(work, parameters);
+    const Workload& own = work.later_devices.empty() ? work : unlike.emplace(on_devices_of_rank(work, rank));
+    const double optimizer_s = optimizer_seconds(own, parameters);
     const RankStep step{
-        .reduction_s = reduction_seconds(work, kernels, parameters.held, parameters.beside, parameters.shown),
+        .reduction_s = reduction_seconds(own, kernels_of_rank(work, kernels, rank), parameters.held,
+                                         parameters.beside, parameters.shown),
         .optimizer_s = optimizer_s,
         .other_s = work.step_seconds};
     if (step.total_s() > longest.total_s()) longest = step;

@@ -467,6 +467,38 @@ Workload forward_only(Workload work, Passes passes) {
   return work;
 }
 
+const RankDevices* later_devices_of(const Workload& work, std::int32_t rank) {
+  const RankDevices* found = nullptr;
+  for (const RankDevices& later : work.later_devices) {
+    if (later.first_rank <= rank) found = &later;
+  }
+  return found;
+}
+
+const DeviceType& device_of_rank(const Workload& work, std::int32_t rank) {
+  const RankDevices* const later = later_devices_of(work, rank);
+  return later == nullptr ? work.device : later->device;
+}
+
+Workload on_devices_of_rank(Workload work, std::int32_t rank) {
+  work.device = DeviceType(device_of_rank(work, rank));
+  work.later_devices.clear();
+  return work;
+}
+
+namespace {
+
+/// Returns the peak rate of a device, or its mean over the ranks if their devices are unlike.
+double mean_peak_flops(const Workload& work) {
+  if (work.later_devices.empty()) return peak_flops(work.device, work.precision);
+  double sum = 0;
+  for (std::int32_t rank = 0; rank < work.ranks; ++rank)
+    sum += peak_flops(device_of_rank(work, rank), work.precision);
+  return sum / work.ranks;
+}
+
+}  // namespace
+
 TrainedModel trained_by(const Workload& work) {
   return {.parameters = parameters(work.model),
           .active_parameters = active_parameters(work.model),
@@ -474,7 +506,7 @@ TrainedModel trained_by(const Workload& work) {
           .tokens_per_sample = work.sequence,
           .devices = device_count(work.parallel, work.ranks),
           .copies = work.parallel.data,
-          .peak_flops_per_second = peak_flops(work.device, work.precision)};
+          .peak_flops_per_second = mean_peak_flops(work)};
 }
 
 }  // namespace penstock

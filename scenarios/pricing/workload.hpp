@@ -6,6 +6,7 @@
 #include <compare>
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -273,6 +274,15 @@ struct FrameworkTraits {
 /// Returns the properties of a framework.
 FrameworkTraits traits_of(Framework framework);
 
+/// A kind of device, for the ranks from `first_rank` on.
+struct RankDevices {
+  std::int32_t first_rank = 0;
+  DeviceType device;
+  std::shared_ptr<const KernelTables> kernels{};
+
+  friend bool operator==(const RankDevices&, const RankDevices&) = default;
+};
+
 /// One training step without its schedule. The degrees of parallelism must divide the sizes of the model;
 /// fault_of() checks this.
 struct Workload {
@@ -284,6 +294,9 @@ struct Workload {
   /// The number of ranks of one pipeline.
   std::int32_t ranks = 1;
   DeviceType device;
+  /// The devices of later ranks that are unlike `device`, by ascending rank. Empty if all ranks have
+  /// `device`.
+  std::vector<RankDevices> later_devices{};
   GemmPrecision precision = GemmPrecision::bf16;
   LayerRecompute recompute = LayerRecompute::none;
   /// The layers of LayerRecompute::full. Other recomputation applies to all layers.
@@ -320,6 +333,13 @@ struct Workload {
   /// Returns the number of tokens of a microbatch on one device of a rank.
   double tokens() const { return static_cast<double>(micro_batch_size * sequence) / parallel.context; }
 };
+
+/// Returns the devices of a rank, or null if they are `work.device`.
+const RankDevices* later_devices_of(const Workload& work, std::int32_t rank);
+/// Returns the device of a rank.
+const DeviceType& device_of_rank(const Workload& work, std::int32_t rank);
+/// Returns the workload as if all ranks were on the devices of this rank.
+Workload on_devices_of_rank(Workload work, std::int32_t rank);
 
 /// A workload for layers of one kind. Its model has the sizes of these layers. It refers to the given
 /// workload if they have no sizes of their own, so that workload must outlive this object.

@@ -27,6 +27,7 @@
 
 #include "scenarios/read/document.hpp"
 #include "scenarios/read/load.hpp"
+#include "scenarios/read/machine.hpp"
 #include "scenarios/read/reader.hpp"
 #include "schedules/rules/generators.hpp"
 #include "text/csv_rows.hpp"
@@ -130,6 +131,8 @@ tl::expected<Node, std::string> included(Node scalar, std::string_view part) {
                      fmt::format("expected {}, got {}: {}{}", alternatives(part), describe(scalar),
                                  text.error(), likely_word(scalar.text, part))));
     }
+    if (part == "cluster" && machine_format(*text) != MachineFormat::none)
+      return wrapped("machine", std::move(scalar));
     auto document = parse_document(
         *text, std::make_shared<const Source>(
                    Source{.name = file.name, .directory = file.path.parent_path(), .override_key = ""}));

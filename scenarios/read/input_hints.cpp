@@ -249,34 +249,18 @@ std::string foreign_configuration(const Node& document) {
 }
 
 // Suggests a device for an unknown name. Users type the output of nvidia-smi ("NVIDIA H100 80GB HBM3"),
-// product names ("H100 PCIe") or devices that are unknown ("MI300X"). The name is divided into words, and the
+// product names ("H100 PCIe") or devices that are unknown ("MI355X"). The name is divided into words, and the
 // word that names a device determines the hint:
 //
 //   NVIDIA H100 80GB HBM3    h100: did you mean h100-sxm?
-//   h800                     a variant: cluster: {device: h100-sxm, nvlink: 200 GB/s}
 //   NVIDIA H100 PCIe         a variant by "pcie": h100-sxm with other flops, memory_bandwidth and nvlink
-//   mi300x                   none: how to describe a device
+//   mi355x                   none: how to describe a device
 //
 // Similar spelling is not used, because one different character may mean another device (B100, H20).
 
 namespace {
 
 constexpr double kBytesPerGigabyte = 1e9;
-
-/// A device that is sold under another name, with its differences from a known device.
-struct Relative {
-  std::string_view word;   ///< in small letters
-  std::string_view known;  ///< the name of the known device
-  std::string_view keys;   ///< the keys of `cluster` that differ, with their values
-};
-
-// The figures come from the vendors' data sheets. NVLink rates are the rates of one direction.
-constexpr std::array<Relative, 3> kRelatives = {
-    {{.word = "a800", .known = "a100-sxm", .keys = "nvlink: 200 GB/s"},
-     {.word = "h800", .known = "h100-sxm", .keys = "nvlink: 200 GB/s"},
-     {.word = "h20",
-      .known = "h100-sxm",
-      .keys = "flops: 148 TFLOP/s, fp8_flops: 296 TFLOP/s, memory: 96 GB, memory_bandwidth: 4 TB/s"}}};
 
 /// Returns the words of a name in small letters. A word consists of letters and digits.
 std::vector<std::string> name_words(std::string_view name) {
@@ -292,9 +276,9 @@ std::vector<std::string> name_words(std::string_view name) {
   return words;
 }
 
-/// Returns the part of the name before '-', such as "h100" for "h100-sxm".
+/// Returns the name without "-sxm", such as "h100" for "h100-sxm".
 std::string_view family_of(const DeviceType& type) {
-  return std::string_view(type.name).substr(0, type.name.find('-'));
+  return std::string_view(type.name).substr(0, type.name.find("-sxm"));
 }
 
 /// Returns the known device that a word names, such as "h100" or "h100sxm5", or null.
@@ -331,12 +315,6 @@ std::string other_memory(const DeviceType& type, const std::vector<std::string>&
 std::string hint_for(std::string_view name) {
   const std::vector<std::string> words = name_words(name);
   const auto has_word = [&](std::string_view word) { return std::ranges::find(words, word) != words.end(); };
-  for (const Relative& relative : kRelatives) {
-    if (has_word(relative.word)) {
-      return fmt::format("; write it as cluster: {{device: {}, {}}}, or with --set cluster.KEY=VALUE",
-                         relative.known, relative.keys);
-    }
-  }
   for (const std::string& word : words) {
     const DeviceType* type = device_named(word);
     if (type == nullptr) continue;

@@ -30,6 +30,7 @@
 #include "scenarios/read/input_hints.hpp"
 #include "scenarios/read/load_architecture.hpp"
 #include "scenarios/read/load_fitted.hpp"
+#include "scenarios/read/machine.hpp"
 #include "scenarios/read/reader.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "scenarios/read/scenario_text.hpp"
@@ -99,6 +100,12 @@ constexpr std::array kPartKeys = {
 /// Returns the document of a scenario. If the text belongs to another program, the error names the format.
 tl::expected<Node, std::string> scenario_document(std::string_view text,
                                                   const std::shared_ptr<const Source>& source) {
+  if (machine_format(text) != MachineFormat::none) {
+    return tl::unexpected(
+        fmt::format("{0}: expected a scenario, got the file of a machine, which a scenario takes as "
+                    "`cluster: {0}`",
+                    source->name));
+  }
   auto document = parse_document(text, source);
   if (!document) return document;
   const bool is_scenario =
@@ -223,6 +230,7 @@ Scenario scenario_of(Parts parts, const std::string& file) {
   scenario.network = std::move(parts.model.network);
   scenario.notes = std::move(parts.model.notes);
   if (parts.model.architecture) scenario.notes = parts.model.architecture->notes;
+  scenario.notes.insert(scenario.notes.end(), scenario.cluster.notes.begin(), scenario.cluster.notes.end());
   scenario.notes.insert(scenario.notes.end(), parts.schedule.notes.begin(), parts.schedule.notes.end());
   if (scenario.partition.rule != Partition::Rule::unset &&
       !std::holds_alternative<LayerGraph>(scenario.model)) {
@@ -351,6 +359,7 @@ tl::expected<std::string, std::string> edited_scenario(const std::filesystem::pa
   for (const std::string_view form : {"huggingface", "profile", "fitted"})
     name_file_whole(&*document, std::array<std::string_view, 2>{"model", form});
   name_file_whole(&*document, std::array<std::string_view, 2>{"schedule", "program"});
+  name_file_whole(&*document, std::array<std::string_view, 2>{"cluster", "machine"});
   for (const std::string_view table : {"gemm", "attention", "collectives", "products"})
     name_file_whole(&*document, std::array<std::string_view, 3>{"cluster", "kernels", table});
   return document_to_yaml(*document);

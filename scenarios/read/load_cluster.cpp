@@ -378,6 +378,8 @@ std::optional<double> read_price(const MappingReader& reader) {
 
 ClusterSpec read_cluster(const Node& node, Problem& problem) {
   if (node.find("device") != nullptr) return read_device_cluster(node, problem);
+  if (node.find("groups") != nullptr) return read_grouped_cluster(node, problem);
+  if (node.find("machine") != nullptr) return read_machine_cluster(node, problem);
   const Node* preset_node = node.find("preset");
   const Node* devices = node.find("devices");
   // A list of devices describes an explicit cluster, but a number of devices is a parameter of a preset.
@@ -419,6 +421,7 @@ std::vector<KeyGroup> cluster_keys() {
       {.path = "cluster", .form = "device by device", .keys = {kExplicitKeys.begin(), kExplicitKeys.end()}},
       {.path = "cluster.devices[]", .keys = {kDeviceKeys.begin(), kDeviceKeys.end()}},
       {.path = "cluster.links[]", .keys = {kLinkKeys.begin(), kLinkKeys.end()}},
+      machine_cluster_keys(),
   };
 }
 

@@ -11,6 +11,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -36,6 +37,7 @@
 #include "scenarios/read/schema.hpp"
 #include "schedules/ir/action.hpp"
 #include "text/numbers.hpp"
+#include "topology/cluster.hpp"
 #include "topology/device_types.hpp"
 #include "topology/presets.hpp"
 #include "topology/size_arithmetic.hpp"
@@ -56,12 +58,12 @@ constexpr std::string_view kOwn = "the device's own";
 constexpr std::array kDeviceClusterKeys = {
     Key{.name = "device",
         .kind = KeyKind::name,
-        .meaning =
-            "The name of the accelerator: a100-sxm, h100-sxm, h200-sxm, b200-sxm, gb200, b300 or gb300.",
+        .meaning = "The name of the accelerator: a100-sxm, h100-sxm, h200-sxm, b200-sxm, gb200, b300, gb300, "
+                   "a800, h800, h20, l40s, mi300x, mi325x or tpu-v5p.",
         .usual = "required"},
     Key{.name = "nodes",
         .kind = KeyKind::integer,
-        .meaning = "The number of servers: of 8 devices each, of GB200 and GB300 of 4.",
+        .meaning = "The number of servers: of 8 devices each, of GB200, GB300 and TPU v5p of 4.",
         .usual = "1",
         .range = kNodes},
     Key{.name = "kernels",
@@ -378,7 +380,89 @@ std::shared_ptr<const KernelTables> read_kernels(const MappingReader& cluster, c
   return tables;
 }
 
+constexpr std::array kGroupedKeys = {
+    Key{.name = "groups",
+        .kind = KeyKind::mappings,
+        .meaning = "The kinds of devices in the order of the ranks.",
+        .usual = "required",
+        .form = "a list of mappings"},
+    Key{.name = "price",
+        .kind = KeyKind::number,
+        .meaning = "What a device costs for an hour on average, in any money.",
+        .usual = "no costs are printed"}};
+
+/// The keys of one group. A price is that of the whole cluster.
+constexpr std::span<const Key> kGroupKeys =
+    std::span(kDeviceClusterKeys).first<kDeviceClusterKeys.size() - 1>();
+
+/// Reads one kind of device and the number of its servers. Returns nothing after a problem.
+std::optional<DeviceCluster> read_named_devices(const MappingReader& reader, Problem& problem) {
+  const auto name = reader.word("device");
+  if (!name) reader.complain("device", "expected the name of an accelerator, such as h100-sxm, got nothing");
+  const DeviceType* type = name ? find_device_type(*name) : nullptr;
+  if (name && type == nullptr) reader.complain("device", unknown_device(*name));
+  if (type == nullptr) return std::nullopt;
+  DeviceCluster named{.type = with_stated_figures(*type, reader),
+                      .nodes = static_cast<std::int32_t>(reader.integer("nodes").value_or(1))};
+  constexpr std::int64_t kMostNamedDevices = std::numeric_limits<std::int32_t>::max();
+  if (named.device_count() > kMostNamedDevices) {
+    reader.complain("nodes", fmt::format("expected at most {} devices in all, got {} nodes of {}",
+                                         kMostNamedDevices, named.nodes, named.type.devices_per_node));
+    return std::nullopt;
+  }
+  named.kernels = read_kernels(reader, named.type, problem);
+  return named;
+}
+
+/// Adds the NVLink domains of a group to a cluster whose domains are joined by the switch `central`.
+void add_group(ClusterBuilder& builder, std::int32_t central, const TwoLevelCluster& shape,
+               std::size_t group) {
+  for (std::int32_t domain = 0; domain < shape.nodes; ++domain) {
+    const std::string name = fmt::format("{}.{}/node{}", shape.name, group, domain);
+    const std::int32_t hub = builder.add_switch(name);
+    builder.add_duplex_link(hub, central, shape.inter_bytes_per_second, shape.inter_latency_ns / 2);
+    for (std::int32_t i = 0; i < shape.devices_per_node; ++i) {
+      const std::int32_t device = builder.add_device({.name = fmt::format("{}/gpu{}", name, i),
+                                                      .memory_bytes = shape.memory_bytes,
+                                                      .reserved_bytes = shape.reserved_bytes,
+                                                      .flops_per_second = shape.flops_per_second});
+      builder.add_duplex_link(device, hub, shape.intra_bytes_per_second, shape.intra_latency_ns / 2);
+    }
+  }
+}
+
 }  // namespace
+
+ClusterSpec read_grouped_cluster(const Node& node, Problem& problem) {
+  const MappingReader reader(node, "cluster", kGroupedKeys, problem);
+  const Node& list = *reader.find("groups");
+  if (list.kind != Node::Kind::list || list.items.empty()) {
+    reader.complain(
+        "groups", "expected a list of groups, such as [{device: h100-sxm, nodes: 2}], got " + describe(list));
+    return {};
+  }
+  ClusterSpec spec{.name = "groups", .price_per_device_hour = read_price(reader)};
+  ClusterBuilder builder("groups");
+  const std::int32_t central = builder.add_switch("central");
+  for (std::size_t i = 0; i < list.items.size(); ++i) {
+    const MappingReader group(list.items[i], fmt::format("cluster.groups.{}", i), kGroupKeys, problem);
+    auto named = read_named_devices(group, problem);
+    if (!named) continue;
+    TwoLevelCluster shape = shape_of(named->type, named->device_count());
+    if (group.has("reserve")) shape.reserved_bytes = named->type.reserved_bytes;
+    add_group(builder, central, shape, i);
+    spec.groups.push_back(*std::move(named));
+  }
+  if (problem.found()) return {};
+  auto cluster = builder.build();
+  if (!cluster) {
+    problem.note(node, "cluster", cluster.error());
+    return {};
+  }
+  spec.shape = *std::move(cluster);
+  spec.named = spec.groups.front();
+  return spec;
+}
 
 ClusterSpec read_device_cluster(const Node& node, Problem& problem) {
   if (const Node* preset = node.find("preset")) {
@@ -386,25 +470,14 @@ ClusterSpec read_device_cluster(const Node& node, Problem& problem) {
     return {};
   }
   const MappingReader reader(node, "cluster", kDeviceClusterKeys, problem);
-  const auto name = reader.word("device");
-  const DeviceType* type = name ? find_device_type(*name) : nullptr;
-  if (name && type == nullptr) reader.complain("device", unknown_device(*name));
-  if (type == nullptr) return {};
-  DeviceCluster named{.type = with_stated_figures(*type, reader),
-                      .nodes = static_cast<std::int32_t>(reader.integer("nodes").value_or(1))};
-  constexpr std::int64_t kMostDevices = std::numeric_limits<std::int32_t>::max();
-  if (named.device_count() > kMostDevices) {
-    reader.complain("nodes", fmt::format("expected at most {} devices in all, got {} nodes of {}",
-                                         kMostDevices, named.nodes, named.type.devices_per_node));
-    return {};
-  }
-  named.kernels = read_kernels(reader, named.type, problem);
-  TwoLevelCluster shape = shape_of(named.type, named.device_count());
+  auto named = read_named_devices(reader, problem);
+  if (!named) return {};
+  TwoLevelCluster shape = shape_of(named->type, named->device_count());
   // Models that state their own costs also state all memory that they use. So only a stated reserve is
   // subtracted.
-  if (reader.has("reserve")) shape.reserved_bytes = named.type.reserved_bytes;
+  if (reader.has("reserve")) shape.reserved_bytes = named->type.reserved_bytes;
   return {.shape = std::move(shape),
-          .name = named.type.name,
+          .name = named->type.name,
           .price_per_device_hour = read_price(reader),
           .named = std::move(named)};
 }
@@ -430,11 +503,31 @@ std::vector<KeyGroup> device_cluster_keys() {
            "The built-in tables are those of the device as it is sold. Where a scenario states `flops`, "
            "`fp8_flops`, `fp4_flops`, `nvlink` or `nvlink_efficiency`, products and attention reach the same "
            "part of the stated peak, and collectives inside NVLink take as much longer or shorter, but for "
-           "their latency. Tables of your own are taken as they are.\n\n"
+           "their latency. Tables of your own are taken as they are. A800, H800, H20, L40S, MI300X, MI325X "
+           "and "
+           "TPU v5p have no measured tables; they are priced in this way from those of A100 or H100, and a "
+           "note "
+           "says so.\n\n"
            "What fits is what `memory` less `reserve` holds, in every command; predicted peaks are those of "
            "the allocator. The driver's part is the memory of the device less the total that nvidia-smi "
            "shows, and none of a stated `memory`.",
        .keys = {kDeviceClusterKeys.begin(), kDeviceClusterKeys.end()}},
+      {.path = "cluster",
+       .form = "`groups: [..]`",
+       .about =
+           "Servers of several known accelerators. The first stages are on the first group, and so on: a "
+           "stage, "
+           "with all of its copies, is on devices of one kind. Each stage is priced on its own devices, and "
+           "layers "
+           "are balanced by these prices unless `schedule.layer_split` says otherwise. Stages on devices of "
+           "different kinds send over the slower network of both.",
+       .keys = {kGroupedKeys.begin(), kGroupedKeys.end()}},
+      {.path = "cluster.groups[]",
+       .about = "The keys of `device: NAME`, but for the price.",
+       .keys = {kGroupKeys.begin(), kGroupKeys.end()}},
+      {.path = "cluster.groups[].kernels",
+       .about = "Files in the form of scenarios/library/kernels.",
+       .keys = {kKernelKeys.begin(), kKernelKeys.end()}},
       {.path = "cluster.kernels",
        .about = "Files in the form of scenarios/library/kernels.",
        .keys = {kKernelKeys.begin(), kKernelKeys.end()}},
@@ -574,6 +667,14 @@ std::optional<DeviceModel> device_model_of(const Node& document, const DeviceMod
   if (!on_devices.sequences.empty()) on_devices.work.sequence = std::ranges::max(on_devices.sequences);
   on_devices.kernels = named->kernels;
   on_devices.devices = named->device_count();
+  if (parts.cluster.groups.size() > 1) {
+    on_devices.devices = 0;
+    for (const DeviceCluster& group : parts.cluster.groups) {
+      on_devices.kinds.push_back(
+          {.type = group.type, .kernels = group.kernels, .devices = group.device_count()});
+      on_devices.devices += group.device_count();
+    }
+  }
   on_devices.copies = parts.parallel.data;
   on_devices.distributed_optimizer = parts.parallel.distributed_optimizer;
   on_devices.states_order = parts.parallel.states_order;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <iterator>
 #include <optional>
 #include <span>
@@ -139,35 +140,31 @@ struct Form {
 
 // --- the devices ----------------------------------------------------------------------------------------
 
-using Rate = tl::expected<double, std::string>;
-
-/// A visitor that returns the peak rate of one device. All devices must be alike, because a partition may put
-/// any layer on any device.
-struct PeakRate {
-  Rate operator()(const UniformCluster& shape) const { return shape.flops_per_second; }
-  Rate operator()(const TwoLevelCluster& shape) const { return shape.flops_per_second; }
-  Rate operator()(const Cluster& cluster) const {
-    const double first = cluster.devices().front().flops_per_second;
-    for (const Device& device : cluster.devices()) {
-      if (device.flops_per_second == first) continue;
-      return tl::unexpected(
-          fmt::format("expected the same `flops` for all devices of the cluster, got {} and {} FLOP/s; for "
-                      "different devices write the times as model.stages",
-                      first, device.flops_per_second));
-    }
-    return first;
+/// A visitor that returns the peak rate of each device. Devices that are alike have a list of one element.
+struct PeakRates {
+  std::vector<double> operator()(const UniformCluster& shape) const { return {shape.flops_per_second}; }
+  std::vector<double> operator()(const TwoLevelCluster& shape) const { return {shape.flops_per_second}; }
+  std::vector<double> operator()(const Cluster& cluster) const {
+    std::vector<double> rates;
+    for (const Device& device : cluster.devices()) rates.push_back(device.flops_per_second);
+    if (std::ranges::adjacent_find(rates, std::ranges::not_equal_to{}) == rates.end()) rates.resize(1);
+    return rates;
   }
 };
 
-/// Returns the peak rate. If the cluster does not state it, notes a problem and returns 0.
-double peak_of(const ClusterSpec& cluster, const Form& form) {
-  const Rate rate = std::visit(PeakRate{}, cluster.shape);
-  if (!rate) {
-    form.complain(rate.error());
-  } else if (*rate <= 0) {
-    form.complain("expected the peak rate of a device in `cluster.flops`, such as 312 TFLOP/s, got nothing");
-  }
-  return rate.value_or(0);
+/// Returns the peak rate of each device, or a list of one element if all devices are alike. If the cluster
+/// does not state a rate, notes a problem.
+std::vector<double> peaks_of(const ClusterSpec& cluster, const Form& form) {
+  std::vector<double> rates = std::visit(PeakRates{}, cluster.shape);
+  const auto unknown = std::ranges::find(rates, 0.0);
+  if (unknown == rates.end()) return rates;
+  form.complain(
+      rates.size() == 1
+          ? std::string("expected the peak rate of a device in `cluster.flops`, such as 312 TFLOP/s, "
+                        "got nothing")
+          : fmt::format("expected `flops` of each device of the cluster, got none of device {}",
+                        unknown - rates.begin()));
+  return {0.0};
 }
 
 /// Reads the efficiency. It is required, because users could mistake a default value for a measurement.
@@ -182,7 +179,8 @@ double efficiency_of(const MappingReader& reader) {
   return 1;
 }
 
-TransformerSpeed speed_of(const TransformerShape& shape, const ClusterSpec& cluster, const Form& form) {
+/// Returns the speed of the fastest device. LayerGraph::device_slowness has the factors of the others.
+TransformerSpeed speed_of(const TransformerShape& shape, double peak, const Form& form) {
   const MappingReader& reader = form.keys;
   if (shape.tensor_parallel > 1 && !reader.has("tensor_bandwidth")) {
     reader.complain("tensor_bandwidth",
@@ -190,7 +188,7 @@ TransformerSpeed speed_of(const TransformerShape& shape, const ClusterSpec& clus
                                 "or unlimited, got nothing",
                                 shape.tensor_parallel));
   }
-  return {.flops_per_second = peak_of(cluster, form),
+  return {.flops_per_second = peak,
           .efficiency = efficiency_of(reader),
           .tensor_bytes_per_second = reader.bandwidth("tensor_bandwidth").value_or(kUnlimitedBandwidth)};
 }
@@ -283,12 +281,20 @@ TransformerPart priced(TransformerShape shape, const ClusterSpec& cluster, const
   shape = with_layout(shape, form.keys);
   // Sizes that could not be read are 1, so the check would give wrong messages.
   if (!form.problem.found()) check_divisions(shape, form);
-  const TransformerSpeed speed = speed_of(shape, cluster, form);
+  const std::vector<double> peaks = peaks_of(cluster, form);
+  const TransformerSpeed speed = speed_of(shape, std::ranges::max(peaks), form);
+  if (peaks.size() > 1 && shape.tensor_parallel > 1) {
+    form.keys.complain("tensor_parallel", fmt::format("expected 1 on devices whose `flops` differ, got {}",
+                                                      shape.tensor_parallel));
+  }
   if (form.problem.found()) return {};
   auto graph = transformer_layers(shape, speed);
   if (!graph) {
     form.complain(graph.error());
     return {};
+  }
+  if (peaks.size() > 1) {
+    for (const double peak : peaks) graph->device_slowness.push_back(speed.flops_per_second / peak);
   }
   return {.graph = *std::move(graph),
           .devices_per_rank = static_cast<std::int32_t>(shape.tensor_parallel),

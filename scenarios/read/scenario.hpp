@@ -102,9 +102,12 @@ struct ClusterSpec {
   std::optional<double> price_per_device_hour{};  ///< >= 0, in the user's currency
   /// The cluster, if the scenario names its kind of device. `shape` then follows from it.
   std::optional<DeviceCluster> named{};
+  /// All kinds of devices, if the scenario names several. The first is `named`.
+  std::vector<DeviceCluster> groups{};
   /// The number of real devices that one device of `shape` represents. These devices share each layer.
   std::int32_t devices_per_rank = 1;
-  std::optional<Cluster> built{};  ///< the cluster of `shape` if it is already built (built_once())
+  std::vector<std::string> notes{};  ///< what was read from the file of another tool, and what was assumed
+  std::optional<Cluster> built{};    ///< the cluster of `shape` if it is already built (built_once())
 };
 
 /// Returns the spec with its cluster built, if the shape states the number of devices. A sweep then builds it

@@ -40,6 +40,7 @@ ModelPart read_model(const Node& node, const ClusterSpec& cluster, Problem& prob
 std::vector<KeyGroup> model_keys();
 std::vector<KeyGroup> cluster_keys();
 std::vector<KeyGroup> device_cluster_keys();
+KeyGroup machine_cluster_keys();
 std::vector<KeyGroup> parallel_keys();
 std::vector<KeyGroup> schedule_keys();
 std::vector<KeyGroup> training_keys();
@@ -48,6 +49,10 @@ std::vector<KeyGroup> training_keys();
 ClusterSpec read_cluster(const Node& node, Problem& problem);
 /// Reads `cluster: {device: ..}`. Defined in load_device.cpp.
 ClusterSpec read_device_cluster(const Node& node, Problem& problem);
+/// Reads `cluster: {groups: [..]}`. Defined in load_device.cpp.
+ClusterSpec read_grouped_cluster(const Node& node, Problem& problem);
+/// Reads `cluster: {machine: FILE, ..}`. Defined in load_machine.cpp.
+ClusterSpec read_machine_cluster(const Node& node, Problem& problem);
 /// Reads the price of a device for an hour, such as `price: 2.5`. Defined in load_cluster.cpp.
 std::optional<double> read_price(const MappingReader& reader);
 /// Reads `reserve`, the bytes of each device that plans must not use. Returns nothing if the key is absent.

@@ -421,6 +421,12 @@ tl::expected<std::vector<Configuration>, std::string> tuning_space(const TuneReq
         std::string("tune: expected a model on named devices: model.huggingface, model.sequence and "
                     "cluster.device, or --model, --sequence and --device"));
   }
+  if (!std::get<DeviceModel>(request.base.model).kinds.empty()) {
+    return tl::unexpected(
+        std::string("tune: expected devices of one kind (cluster.device), because configurations are "
+                    "compared on equal devices; "
+                    "`sweep` takes cluster.groups"));
+  }
   if (!std::get<DeviceModel>(request.base.model).sequences.empty()) {
     return tl::unexpected(
         std::string("tune: expected one sequence for all microbatches, because "

@@ -146,8 +146,8 @@ TEST(DeviceScenario, CopiesThatReduceOnNothingAreAlike) {
 
 TEST(DeviceScenario, MessagesNameTheFlag) {
   EXPECT_EQ(fault_of(kLlama, {{.key = "cluster.device", .value = "h100-sxn", .flag = "--device"}}),
-            "--device: expected one of a100-sxm, h100-sxm, h200-sxm, b200-sxm, gb200, b300, gb300, got "
-            "\"h100-sxn\"; did you mean h100-sxm?");
+            "--device: expected one of a100-sxm, h100-sxm, h200-sxm, b200-sxm, gb200, b300, gb300, a800, "
+            "h800, h20, l40s, mi300x, mi325x, tpu-v5p, got \"h100-sxn\"; did you mean h100-sxm?");
 }
 
 TEST(DeviceScenario, RunsUnderEverySchedule) {
@@ -398,11 +398,87 @@ TEST(SequencesByMicrobatch, MustEachDivideAndBeGivenInAList) {
   EXPECT_THAT(fault("{microbatches: [8192, 0]}"), HasSubstr("expected a whole number from 1 to"));
 }
 
+// --- groups of unlike devices ----------------------------------------------------------------------------
+
+/// Returns Llama 3.1 8B on four stages of eight devices each, with this cluster.
+std::string on_groups(const std::string& cluster, const std::string& parallel = "{tensor: 8}") {
+  return "model: {huggingface: llama-3.1-8b.json, sequence: 4096}\ncluster: " + cluster +
+         "\nparallel: " + parallel +
+         "\nschedule: {name: 1f1b, stages: 4}\ntraining: {global_batch_size: 16}\n";
+}
+
+TEST(DeviceGroups, OfOneKindCostWhatOneGroupCosts) {
+  const Experiment one = experiment_of(on_groups("{device: h100-sxm, nodes: 4}"), {});
+  const Experiment two =
+      experiment_of(on_groups("{groups: [{device: h100-sxm, nodes: 1}, {device: h100-sxm, nodes: 3}]}"), {});
+  // The layers divide evenly, and the balanced split is even but for the head.
+  const Experiment even =
+      experiment_of(on_groups("{groups: [{device: h100-sxm, nodes: 1}, {device: h100-sxm, nodes: 3}]}"),
+                    {{.key = "schedule.layer_split", .value = "even"}});
+  EXPECT_EQ(even.costs, one.costs);
+  EXPECT_EQ(two.trained, one.trained);
+}
+
+TEST(DeviceGroups, ASlowerGroupHasFewerLayers) {
+  const Experiment mixed =
+      experiment_of(on_groups("{groups: [{device: h100-sxm, nodes: 2}, {device: a100-sxm, nodes: 2}]}"), {});
+  const std::vector<StageCost>& stages = mixed.costs.stages;
+  // An H100 computes more than twice as fast, so it has more than twice the weights.
+  EXPECT_GT(stages[1].weights, 1.8 * static_cast<double>(stages[2].weights));
+  const Ns longest = std::ranges::max(stages, {}, &StageCost::forward_ns).forward_ns;
+  EXPECT_THAT(mixed.notes, testing::Contains(HasSubstr("16 x h100-sxm + 16 x a100-sxm: tensor 8")));
+  EXPECT_THAT(mixed.notes,
+              testing::Contains(HasSubstr("balanced by the prices of each kind of device; by stage: [")));
+  // A stage of the slow group takes longer than one of the fast group if both have equally many layers.
+  const Experiment even =
+      experiment_of(on_groups("{groups: [{device: h100-sxm, nodes: 2}, {device: a100-sxm, nodes: 2}]}"),
+                    {{.key = "schedule.layer_split", .value = "even"}});
+  EXPECT_GT(even.costs.stages[2].forward_ns, 1.8 * static_cast<double>(even.costs.stages[1].forward_ns));
+  EXPECT_GT(std::ranges::max(even.costs.stages, {}, &StageCost::forward_ns).forward_ns,
+            1.3 * static_cast<double>(longest));
+}
+
+TEST(DeviceGroups, RanksOfDifferentGroupsSendOverTheSlowerNetwork) {
+  const Experiment mixed =
+      experiment_of(on_groups("{groups: [{device: h100-sxm, nodes: 2}, {device: a100-sxm, nodes: 2}]}"), {});
+  EXPECT_EQ(mixed.cluster.route(1, 2).bytes_per_second,
+            find_device_type("a100")->link_bytes_per_second(false));
+  EXPECT_EQ(mixed.cluster.route(0, 1).bytes_per_second,
+            find_device_type("h100")->link_bytes_per_second(false));
+  EXPECT_EQ(mixed.cluster.devices()[3].name, "a100-sxm.3");
+}
+
+TEST(DeviceGroups, AStageLiesOnOneKindOfDevice) {
+  const std::string groups = "{groups: [{device: h100-sxm, nodes: 3}, {device: a100-sxm, nodes: 5}]}";
+  EXPECT_THAT(
+      fault_of(on_groups(groups), {}),
+      HasSubstr(
+          "cluster.groups: a stage with its copies takes 16 devices (tensor x context x data), which do "
+          "not divide the 24 of h100-sxm"));
+  EXPECT_THAT(fault_of(on_groups(groups, "{tensor: 8, data: 1, order: tp-cp-ep-pp-dp}"), {}),
+              HasSubstr("parallel.order: expected tp-cp-ep-dp-pp for cluster.groups"));
+  EXPECT_THAT(fault_of(on_groups("{groups: []}"), {}),
+              HasSubstr("cluster.groups: expected a list of groups"));
+  EXPECT_THAT(fault_of(on_groups("{groups: [{nodes: 2}]}"), {}),
+              HasSubstr("cluster.groups.0.device: expected the name of an accelerator"));
+}
+
+// An H800 is an H100 with slower NVLinks, which tensor parallelism uses.
+TEST(DeviceScenario, DevicesWithoutTablesArePricedByTheirPeaksAndSaySo) {
+  const auto longest = [](const std::string& device) {
+    return experiment_of(kLlama, {{.key = "cluster.device", .value = device}}).costs.stages[0].forward_ns;
+  };
+  EXPECT_GT(longest("h800"), longest("h100"));
+  EXPECT_GT(longest("h20"), 2 * longest("h100"));
+  EXPECT_LT(longest("mi300x"), longest("l40s"));
+  EXPECT_THAT(experiment_of(kLlama, {{.key = "cluster.device", .value = "mi325x"}}).notes,
+              testing::Contains(HasSubstr("no kernels were measured on mi325x")));
+}
+
 TEST(DeviceNames, WhatNvidiaSmiPrintsIsTheDevice) {
-  EXPECT_EQ(
-      unknown_device("NVIDIA H100 80GB HBM3"),
-      "expected one of a100-sxm, h100-sxm, h200-sxm, b200-sxm, gb200, b300, gb300, got \"NVIDIA H100 80GB "
-      "HBM3\"; did you mean h100-sxm?");
+  EXPECT_EQ(unknown_device("NVIDIA H100 80GB HBM3"),
+            "expected one of a100-sxm, h100-sxm, h200-sxm, b200-sxm, gb200, b300, gb300, a800, h800, h20, "
+            "l40s, mi300x, mi325x, tpu-v5p, got \"NVIDIA H100 80GB HBM3\"; did you mean h100-sxm?");
   EXPECT_THAT(unknown_device("NVIDIA H200"), EndsWith("; did you mean h200-sxm?"));
   EXPECT_THAT(unknown_device("NVIDIA GB200"), EndsWith("; did you mean gb200?"));
   EXPECT_THAT(unknown_device("NVIDIA A100-SXM4-80GB"), EndsWith("; did you mean a100-sxm?"));
@@ -412,18 +488,16 @@ TEST(DeviceNames, WhatNvidiaSmiPrintsIsTheDevice) {
   EXPECT_THAT(unknown_device("h100sxm5"), EndsWith("; did you mean h100-sxm?"));
 }
 
-TEST(DeviceNames, ARelativeIsAKnownDeviceWithKeysOfItsOwn) {
-  EXPECT_THAT(unknown_device("h800"),
-              HasSubstr("; write it as cluster: {device: h100-sxm, nvlink: 200 GB/s}"));
-  EXPECT_THAT(unknown_device("NVIDIA A800-SXM4-80GB"), HasSubstr("{device: a100-sxm, nvlink: 200 GB/s}"));
-  EXPECT_THAT(unknown_device("h20"), HasSubstr("{device: h100-sxm, flops: 148 TFLOP/s, "));
+TEST(DeviceNames, ACardOfAnotherFormHasFiguresOfItsOwn) {
+  EXPECT_THAT(unknown_device("NVIDIA A800-SXM4-80GB"), EndsWith("; did you mean a800?"));
+  EXPECT_THAT(unknown_device("NVIDIA H20"), EndsWith("; did you mean h20?"));
   EXPECT_THAT(unknown_device("NVIDIA H100 PCIe"),
               HasSubstr("device: h100-sxm with its own flops, memory, memory_bandwidth and nvlink"));
 }
 
 TEST(DeviceNames, OtherDevicesGetNoHintButHowToWriteOnesOwn) {
   for (const std::string_view name :
-       {"mi300x", "l40s", "910b", "rtx4090", "tpu-v5p", "MI355X", "gaudi3", "h300-sxm", "b100-sxm", ""}) {
+       {"mi300a", "l4", "910b", "rtx4090", "tpu-v4", "MI355X", "gaudi3", "h300-sxm", "b100-sxm", ""}) {
     EXPECT_THAT(unknown_device(name), Not(HasSubstr("did you mean"))) << name;
     EXPECT_THAT(
         unknown_device(name),

@@ -2,6 +2,8 @@
 // torchgpipe. pipedream_partition_test.cpp tests plans that may replicate a stage.
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -72,14 +74,15 @@ LayerGraph light_chain(const std::vector<Ns>& times) { return layer_chain(times,
 using Cuts = std::vector<std::int32_t>;
 
 /// The figures by which partitions are compared, in this order: the time of the longest stage, the sum of
-/// squared times, the memory of the fullest stage, the cuts.
+/// squared differences to it, the memory of the fullest stage, the cuts.
 using Judged = std::tuple<Ns, std::int64_t, Bytes, Cuts>;
 
-Judged judged(const LayerGraph& graph, const Cuts& cuts) {
+Judged judged(const LayerGraph& graph, const Cuts& cuts, const std::vector<double>& slowness = {}) {
   Cuts ends = cuts;
   ends.push_back(static_cast<std::int32_t>(graph.layers.size()));
   Judged whole{0, 0, 0, cuts};
   std::int32_t layer = 0;
+  std::vector<Ns> times;
   for (std::size_t stage = 0; stage < ends.size(); ++stage) {
     Ns time = 0;
     Bytes kept = 0;
@@ -90,12 +93,16 @@ Judged judged(const LayerGraph& graph, const Cuts& cuts) {
       kept += of.kept_bytes();
       weights += of.weights;
     }
+    if (!slowness.empty()) time = std::llround(static_cast<double>(time) * slowness[stage]);
     const auto in_flight = static_cast<Bytes>(ends.size() - stage);
-    auto& [longest, squares, fullest, unused] = whole;
-    longest = std::max(longest, time);
+    std::get<0>(whole) = std::max(std::get<0>(whole), time);
+    auto& fullest = std::get<2>(whole);
     fullest = std::max(fullest, 2 * weights + in_flight * kept);
-    squares += time * time;
+    times.push_back(time);
   }
+  // On devices that are alike, these squares order partitions as the squares of the times do.
+  auto& [longest, squares, fullest, unused] = whole;
+  for (const Ns time : times) squares += (longest - time) * (longest - time);
   return whole;
 }
 
@@ -111,10 +118,10 @@ void for_each_partition(std::int32_t layers, std::int32_t stages,
   }
 }
 
-Judged best_of_all(const LayerGraph& graph, std::int32_t stages) {
+Judged best_of_all(const LayerGraph& graph, std::int32_t stages, const std::vector<double>& slowness = {}) {
   Judged best{std::numeric_limits<Ns>::max(), 0, 0, {}};
   for_each_partition(static_cast<std::int32_t>(graph.layers.size()), stages, [&](const Cuts& cuts) {
-    const Judged one = judged(graph, cuts);
+    const Judged one = judged(graph, cuts, slowness);
     // Only the first three figures are compared here. The cuts are compared separately.
     if (std::tuple(std::get<0>(one), std::get<1>(one), std::get<2>(one)) <
         std::tuple(std::get<0>(best), std::get<1>(best), std::get<2>(best)))
@@ -147,6 +154,26 @@ TEST(BalancedCuts, AreAsGoodAsTheBestOfAllPartitions) {
         EXPECT_EQ(std::tuple(time, squares, memory), std::tuple(least_time, least_squares, least_memory))
             << layers << " layers, " << stages << " stages, sample " << sample;
         EXPECT_EQ(std::get<0>(judged(graph, earliest_cuts(graph, stages))), least_time);
+      }
+    }
+  }
+}
+
+TEST(BalancedCuts, OnUnlikeDevicesAreAsGoodAsTheBestOfAllPartitions) {
+  std::mt19937 random(8);
+  std::uniform_int_distribution<int> slow(0, 3);
+  constexpr std::array kSlowness = {1.0, 1.5, 3.0, 7.0};
+  for (std::int32_t layers = 1; layers <= 8; ++layers) {
+    for (int sample = 0; sample < 20; ++sample) {
+      const LayerGraph graph = random_graph(random, layers);
+      for (std::int32_t stages = 1; stages <= layers; ++stages) {
+        std::vector<double> slowness(static_cast<std::size_t>(stages));
+        std::ranges::generate(slowness, [&] { return kSlowness.at(static_cast<std::size_t>(slow(random))); });
+        const auto [time, squares, memory, found] =
+            judged(graph, balanced_cuts(graph, stages, slowness), slowness);
+        const auto [least_time, least_squares, least_memory, best] = best_of_all(graph, stages, slowness);
+        EXPECT_EQ(std::tuple(time, squares, memory), std::tuple(least_time, least_squares, least_memory))
+            << layers << " layers, " << stages << " stages, sample " << sample;
       }
     }
   }

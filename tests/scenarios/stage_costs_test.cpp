@@ -200,7 +200,7 @@ TEST(StageBuckets, HaveTheOverheadOfTheirStageOnce) {
 
 TEST(StageBuckets, AreNoMoreThanLayersWhereOneNumberIsGiven) {
   const Scenario scenario = read_scenario(kFourStages + rr("buckets: 8"));
-  const auto whole = cut_model(scenario.model, scenario.partition, 2);
+  const auto whole = cut_model(scenario.model, scenario.partition, 2, {});
   ASSERT_TRUE(whole) << whole.error();
   EXPECT_EQ(whole->ends, (std::vector<std::int32_t>{3, 4}));
   const auto cut = cut_into_buckets(scenario.model, *whole, scenario.shape.buckets);

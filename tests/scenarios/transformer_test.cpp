@@ -3,8 +3,10 @@
 
 #include "scenarios/model/transformer.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <variant>
@@ -283,6 +285,50 @@ TEST(TransformerModel, TakesThePeakRateOfEveryFormOfCluster) {
   EXPECT_EQ(forward_on("cluster: {devices: [{name: a, flops: 4 GFLOP/s}, {name: b, flops: 4 GFLOP/s}], "
                        "links: [{between: [a, b]}]}"),
             usual / 2);
+}
+
+// Two fast devices, one of a third of their rate, and two of a sixth: 990, 312 and 155 TFLOP/s.
+//
+//   device   a      b      c     d     e
+//   blocks   12     13     4     2     1, and a has the embedding, e the head
+TEST(TransformerModel, OnUnlikeDevicesIsCutByTheRateOfEach) {
+  const std::string text =
+      "model: {transformer: {layers: 32, hidden: 4096, heads: 32, sequence: 2048, vocabulary: 32000, "
+      "efficiency: 0.45}}\n"
+      "cluster:\n"
+      "  devices: [{name: a, flops: 990 TFLOP/s}, {name: b, flops: 990 TFLOP/s}, {name: c, flops: 312 "
+      "TFLOP/s}, {name: d, flops: 155 TFLOP/s}, {name: e, flops: 155 TFLOP/s}]\n"
+      "  switches: [s]\n"
+      "  links: [{between: [a, s]}, {between: [b, s]}, {between: [c, s]}, {between: [d, s]}, "
+      "{between: [e, s]}]\n"
+      "schedule: {name: 1f1b, stages: 5, microbatches: 32}\n";
+  const Experiment best = prepared(text + "partition: balanced\n");
+  std::vector<double> forward_ms;
+  for (const StageCost& cost : best.costs.stages)
+    forward_ms.push_back(std::round(static_cast<double>(cost.forward_ns) / 1e5) / 10);
+  EXPECT_THAT(forward_ms, testing::ElementsAre(24.1, 26.1, 25.5, 25.6, 20.5));
+  EXPECT_THAT(best.notes, testing::Contains(testing::HasSubstr(
+                              "embedding..block11 x 1, block12..block24 x 1, block25..block28 x 3.173, "
+                              "block29..block30 x 6.387, block31..head x 6.387")));
+  // A cut that counts layers leaves the slow devices most of the time.
+  const Experiment even = prepared(text + "partition: [8, 15, 21, 27]\n");
+  EXPECT_GT(even.costs.stages[4].forward_ns, 3 * best.costs.stages[4].forward_ns);
+  EXPECT_NEAR(static_cast<double>(even.costs.stages[4].backward_ns),
+              2.0 * static_cast<double>(even.costs.stages[4].forward_ns), 100);
+}
+
+TEST(TransformerModel, OnUnlikeDevicesIsNeitherPlannedNorCutInBlocks) {
+  const std::string text =
+      "model: {transformer: {layers: 4, hidden: 64, heads: 8, sequence: 32, vocabulary: 100, efficiency: "
+      "0.45}}\n"
+      "cluster: {devices: [{name: a, flops: 312 TFLOP/s}, {name: b, flops: 989 TFLOP/s}], links: [{between: "
+      "[a, b]}]}\n"
+      "schedule: {name: gpipe, stages: 2, microbatches: 4}\n";
+  for (const std::string rule : {"block", "pipedream"}) {
+    const auto refused = prepare(read_scenario(text + "partition: " + rule + "\n"));
+    ASSERT_FALSE(refused) << rule;
+    EXPECT_THAT(refused.error().message, testing::HasSubstr("balanced")) << rule;
+  }
 }
 
 TEST(TransformerModel, TakesOverridesAndOverhead) {

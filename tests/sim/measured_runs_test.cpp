@@ -350,9 +350,10 @@ std::string fault_of(const std::string& row) {
 }
 
 TEST(MeasuredRunsFile, SaysWhichCellIsWrong) {
-  EXPECT_EQ(fault_of("a,s,m.json,h800,fp8,8,1,1,1,1,,1,8,1,4,4096,4,even,1f1b,none,no,no,4,1.5,"),
-            ":2: device: expected one of a100-sxm, h100-sxm, h200-sxm, b200-sxm, gb200, b300, gb300, or one "
-            "with its memory as in \"h100 96 GB\", got \"h800\"");
+  EXPECT_EQ(fault_of("a,s,m.json,h900,fp8,8,1,1,1,1,,1,8,1,4,4096,4,even,1f1b,none,no,no,4,1.5,"),
+            ":2: device: expected one of a100-sxm, h100-sxm, h200-sxm, b200-sxm, gb200, b300, gb300, a800, "
+            "h800, h20, l40s, mi300x, mi325x, tpu-v5p, or one with its memory as in \"h100 96 GB\", got "
+            "\"h900\"");
   EXPECT_EQ(fault_of("a,s,m.json,h100,fp8,8,1,0,1,1,,1,8,1,4,4096,4,even,1f1b,none,no,no,4,1.5,"),
             ":2: stages: expected a whole number from 1 to 1073741824, got \"0\"");
   EXPECT_EQ(fault_of("a,s,m.json,h100,fp8,8,1,1,1,1,,1,8,1,4,4096,4,even,1f1b,none,no,maybe,4,1.5,"),
@@ -451,8 +452,8 @@ TEST(MeasuredRunsFile, LeavesOutRowsThatNothingCanPredict) {
   ASSERT_EQ(runs.left_out.size(), 2);
   EXPECT_EQ(
       runs.left_out[0].why,
-      "2: device: expected one of a100-sxm, h100-sxm, h200-sxm, b200-sxm, gb200, b300, gb300, or one with "
-      "its memory as in \"h100 96 GB\", got \"tpu-v9\"");
+      "2: device: expected one of a100-sxm, h100-sxm, h200-sxm, b200-sxm, gb200, b300, gb300, a800, h800, "
+      "h20, l40s, mi300x, mi325x, tpu-v5p, or one with its memory as in \"h100 96 GB\", got \"tpu-v9\"");
   EXPECT_EQ(runs.left_out[1].line, 3);
   EXPECT_EQ(runs.left_out[1].id, "line 3");
   EXPECT_EQ(runs.runs.front().id, "line 4");
@@ -519,7 +520,7 @@ TEST(MeasuredRunsFile, ADeviceMayStateItsMemoryAndPower) {
   EXPECT_EQ(usual->type, *find_device_type("h100"));
   EXPECT_EQ(usual->name, "h100-sxm");
   EXPECT_FALSE(described_device("h100 96 apples"));
-  EXPECT_FALSE(described_device("h800 80 GB"));
+  EXPECT_FALSE(described_device("h900 80 GB"));
 }
 
 TEST(MeasuredRunsFile, TheModelMayBeAText) {

@@ -285,6 +285,30 @@ TEST(DeviceTypes, LaterOnesAreNoWorse) {
   }
 }
 
+// The figures of data sheets: TFLOP/s in bf16, GiB, GB/s of memory, and GB/s of links in one direction.
+TEST(DeviceTypes, WithoutTablesOfTheirOwnHaveTheFiguresOfTheirDataSheets) {
+  struct Row {
+    const char* name;
+    double teraflops;
+    std::int64_t gibibytes;
+    double memory;
+    double links;
+  };
+  for (const Row& row :
+       {Row{"a800", 312, 80, 2039, 200}, Row{"h800", 989.4, 80, 3350, 200}, Row{"h20", 148, 96, 4000, 450},
+        Row{"l40s", 362.05, 48, 864, 32}, Row{"MI300X", 1307.4, 192, 5300, 448},
+        Row{"mi325x", 1307.4, 256, 6000, 448}, Row{"TPU-v5p", 459, 95, 2765, 600}}) {
+    SCOPED_TRACE(row.name);
+    const DeviceType* type = find_device_type(row.name);
+    ASSERT_NE(type, nullptr);
+    EXPECT_FALSE(type->has_own_kernels);
+    EXPECT_DOUBLE_EQ(type->bf16_flops_per_second, row.teraflops * 1e12);
+    EXPECT_EQ(type->memory_bytes, row.gibibytes << 30);
+    EXPECT_DOUBLE_EQ(type->memory_bytes_per_second, row.memory * 1e9);
+    EXPECT_DOUBLE_EQ(type->nvlink_bytes_per_second, row.links * 1e9);
+  }
+}
+
 TEST(DeviceTypes, NarrowValuesAreFaster) {
   for (const DeviceType& type : device_types()) {
     SCOPED_TRACE(type.name);
@@ -294,7 +318,7 @@ TEST(DeviceTypes, NarrowValuesAreFaster) {
     if (type.fp4_flops_per_second > 0) {
       EXPECT_GT(type.fp4_flops_per_second, type.fp8_flops_per_second);
     }
-    EXPECT_GT(type.memory_bytes, std::int64_t{1} << 36);
+    EXPECT_GT(type.memory_bytes, std::int64_t{1} << 35);
   }
 }
 

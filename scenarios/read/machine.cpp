@@ -1,0 +1,152 @@
+// Recognises files of machines, and adds what both formats have: NVLinks and network cards. A matrix shows
+// for two GPUs on one NVSwitch all links of the GPU, as if they led to the other GPU alone:
+//
+//          GPU0  GPU1  GPU2                       12
+//   GPU0    X    NV12  NV12        GPU0 ---------------- nvswitch      and not 12 + 12 links of GPU0, because
+//   GPU1   NV12   X    NV12        GPU1 ---------------- nvswitch      no GPU has more than 18
+//   GPU2   NV12  NV12   X          GPU2 ---------------- nvswitch
+//
+// Tested by machine_test.cpp.
+
+#include "scenarios/read/machine.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <numeric>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+namespace penstock {
+namespace {
+
+/// The largest number of NVLinks of a GPU: H100 to B300 have 18.
+constexpr std::int32_t kMostNvlinks = 18;
+
+/// Returns the lines of the text that begin with the word.
+bool has_line_with(std::string_view text, std::string_view word) {
+  for (std::size_t at = text.find(word); at != std::string_view::npos; at = text.find(word, at + 1)) {
+    if (at == 0 || text[at - 1] == '\n') return true;
+  }
+  return false;
+}
+
+/// Returns the GPUs that NVLinks join, directly or over other GPUs.
+std::vector<std::vector<std::size_t>> joined_gpus(const NvlinkCounts& counts) {
+  std::vector<std::vector<std::size_t>> groups;
+  std::vector<bool> seen(counts.between.size(), false);
+  for (std::size_t first = 0; first < seen.size(); ++first) {
+    if (seen[first]) continue;
+    seen[first] = true;
+    std::vector<std::size_t> group = {first};
+    for (std::size_t i = 0; i < group.size(); ++i) {
+      for (std::size_t other = 0; other < seen.size(); ++other) {
+        if (seen[other] || counts.between[group[i]][other] == 0) continue;
+        seen[other] = true;
+        group.push_back(other);
+      }
+    }
+    groups.push_back(std::move(group));
+  }
+  return groups;
+}
+
+}  // namespace
+
+std::int32_t Machine::add(MachineNode node) {
+  nodes.push_back(std::move(node));
+  return static_cast<std::int32_t>(nodes.size()) - 1;
+}
+
+MachineFormat machine_format(std::string_view text) {
+  if (text.find("<system") != std::string_view::npos && text.find('<') == text.find_first_not_of(" \t\r\n"))
+    return MachineFormat::nccl_xml;
+  if (text.find("GPU0") != std::string_view::npos &&
+      (text.find(" X ") != std::string_view::npos || text.find("\tX\t") != std::string_view::npos))
+    return MachineFormat::topo_matrix;
+  if (has_line_with(text, "npus_count:") && has_line_with(text, "topology:")) return MachineFormat::astra_sim;
+  return MachineFormat::none;
+}
+
+void add_nvlinks(Machine& machine, const NvlinkCounts& counts, const MachineAssumptions& assumed) {
+  const std::size_t gpus = machine.gpus.size();
+  // The number of links of each GPU to switches, and the number of its links in all.
+  std::vector<std::int32_t> switched = counts.to_switches;
+  switched.resize(gpus, 0);
+  std::vector<std::int32_t> direct(gpus, 0);
+  std::vector<std::pair<std::size_t, std::size_t>> pairs;
+  std::vector<std::vector<std::size_t>> on_switches;
+  for (const std::vector<std::size_t>& group : joined_gpus(counts)) {
+    const auto sum = [&](std::size_t gpu) {
+      return std::accumulate(counts.between[gpu].begin(), counts.between[gpu].end(), 0);
+    };
+    const bool is_switched =
+        std::ranges::any_of(group, [&](std::size_t gpu) { return sum(gpu) > kMostNvlinks; });
+    for (const std::size_t gpu : group) {
+      if (is_switched) {
+        switched[gpu] += std::ranges::max(counts.between[gpu]);
+      } else {
+        direct[gpu] = sum(gpu);
+        for (const std::size_t other : group) {
+          if (gpu < other && counts.between[gpu][other] > 0) pairs.emplace_back(gpu, other);
+        }
+      }
+    }
+    if (is_switched) on_switches.push_back(group);
+  }
+  // All GPUs with links to switches that the file names are on one NVSwitch.
+  std::vector<std::size_t> named;
+  for (std::size_t gpu = 0; gpu < counts.to_switches.size(); ++gpu) {
+    if (counts.to_switches[gpu] > 0) named.push_back(gpu);
+  }
+  if (!named.empty()) on_switches.push_back(named);
+
+  std::map<std::int32_t, std::int32_t> users;  // the number of GPUs by their number of links
+  std::int32_t most = 0;
+  for (std::size_t gpu = 0; gpu < gpus; ++gpu) {
+    const std::int32_t links = switched[gpu] + direct[gpu];
+    most = std::max(most, links);
+    if (links > 0) ++users[links];
+  }
+  if (most == 0 && assumed.nvlink && gpus > 1) {
+    // A file without GPUs' links, such as a cloud's, may still describe a server with an NVSwitch.
+    const std::int32_t all = machine.add({.name = "nvswitch0"});
+    for (const std::int32_t gpu : machine.gpus) machine.links.push_back({gpu, all, *assumed.nvlink});
+    machine.nvlinks = fmt::format("{} GPUs are on one NVSwitch with {:.4g} GB/s each (nvlink)", gpus,
+                                  *assumed.nvlink / 1e9);
+    return;
+  }
+  if (most == 0) return;
+  const double one = assumed.nvlink ? *assumed.nvlink / most : counts.link_bytes_per_second;
+  for (std::size_t i = 0; i < on_switches.size(); ++i) {
+    const std::int32_t hub = machine.add({.name = fmt::format("nvswitch{}", i)});
+    for (const std::size_t gpu : on_switches[i])
+      machine.links.push_back({machine.gpus[gpu], hub, switched[gpu] * one});
+  }
+  for (const auto& [gpu, other] : pairs)
+    machine.links.push_back({machine.gpus[gpu], machine.gpus[other], counts.between[gpu][other] * one});
+  for (const auto& [links, count] : users) {
+    machine.nvlinks += fmt::format("{}{} of {} GPUs have {} NVLinks of {:.4g} GB/s",
+                                   machine.nvlinks.empty() ? "" : ", ", count, gpus, links, one / 1e9);
+  }
+}
+
+void share_nics(Machine& machine, const std::vector<NearestNics>& nearest) {
+  machine.nics_of.assign(machine.gpus.size(), {});
+  std::map<std::vector<std::int32_t>, std::vector<std::size_t>> sharers;  // GPUs by their nearest cards
+  for (std::size_t gpu = 0; gpu < nearest.size(); ++gpu) {
+    machine.nics_of[gpu].relation = nearest[gpu].relation;
+    if (!nearest[gpu].nics.empty()) sharers[nearest[gpu].nics].push_back(gpu);
+  }
+  for (const auto& [nics, gpus] : sharers) {
+    for (std::size_t i = 0; i < std::max(nics.size(), gpus.size()); ++i)
+      machine.nics_of[gpus[i % gpus.size()]].nics.push_back(nics[i % nics.size()]);
+  }
+}
+
+}  // namespace penstock

@@ -1,0 +1,89 @@
+#pragma once
+// A server as a file of another tool describes it: NCCL's topology XML, or the matrix of `nvidia-smi topo
+// -m`. load_machine.cpp makes a cluster of it, and also reads ASTRA-sim's network files.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <tl/expected.hpp>
+
+namespace penstock {
+
+/// The bandwidth in one direction, in bytes a second, that a file does not state.
+struct MachineAssumptions {
+  /// The bandwidth of a PCIe link without a stated speed. The default is 16 lanes of 16 GT/s.
+  double pcie = 16 * 16e9 / 8 * 128 / 130;
+  /// The bandwidth between the processors of a server. If it is absent, it follows from the processors.
+  std::optional<double> sockets{};
+  /// The bandwidth of all NVLinks of one GPU. If it is absent, it follows from the number of links.
+  std::optional<double> nvlink{};
+};
+
+/// A part of a server that links join.
+struct MachineNode {
+  enum class Kind : std::uint8_t { gpu, nic, inner };
+  Kind kind = Kind::inner;
+  std::string name{};
+  /// The bandwidth of a network card in one direction, in bytes a second.
+  double bytes_per_second = 0;
+};
+
+/// A link in both directions between two nodes.
+struct MachineLink {
+  std::int32_t from = 0;
+  std::int32_t to = 0;
+  double bytes_per_second = 0;
+};
+
+/// The network cards that a GPU uses, as indices of nodes, and how it reaches them, such as "PXB".
+struct NearestNics {
+  std::vector<std::int32_t> nics{};
+  std::string relation{};
+};
+
+/// One server. `gpus` has the indices of its GPUs, and `nics_of` has an entry for each of them.
+struct Machine {
+  std::vector<MachineNode> nodes{};
+  std::vector<MachineLink> links{};
+  std::vector<std::int32_t> gpus{};
+  std::vector<NearestNics> nics_of{};
+  /// A sentence on NVLink, such as "3 of 4 GPUs are on 12 NVLinks of 25 GB/s". Empty if there is none.
+  std::string nvlinks{};
+  /// The bandwidths that were assumed, for a note. Empty if the file states all of them.
+  std::string assumed{};
+
+  /// Adds a node and returns its index.
+  std::int32_t add(MachineNode node);
+};
+
+/// The files that a cluster can be read from.
+enum class MachineFormat : std::uint8_t { none, nccl_xml, topo_matrix, astra_sim };
+/// Returns the format of a text, or none if it is something else.
+MachineFormat machine_format(std::string_view text);
+
+/// Reads a topology file of NCCL. Error: "LINE: message" for text that is not XML, or a message about a file
+/// without a GPU.
+tl::expected<Machine, std::string> machine_of_xml(std::string_view text, const MachineAssumptions& assumed);
+/// Reads the output of `nvidia-smi topo -m`. Other lines, such as a prompt or a legend, may surround it.
+/// Error: "LINE: message".
+tl::expected<Machine, std::string> machine_of_matrix(std::string_view text,
+                                                     const MachineAssumptions& assumed);
+
+/// The number of NVLinks between each two GPUs, and to NVSwitches. GPUs are indices of Machine::gpus.
+struct NvlinkCounts {
+  std::vector<std::vector<std::int32_t>> between{};  ///< by GPU and GPU
+  std::vector<std::int32_t> to_switches{};           ///< by GPU
+  double link_bytes_per_second = 25e9;               ///< the bandwidth of one NVLink, in one direction
+};
+/// Adds the NVLinks to the machine. GPUs that have more links in sum than a GPU has are joined by an
+/// NVSwitch.
+void add_nvlinks(Machine& machine, const NvlinkCounts& counts, const MachineAssumptions& assumed);
+
+/// Sets the network cards of each GPU. `nearest` has all cards that are nearest to it. GPUs with the same
+/// cards share them evenly.
+void share_nics(Machine& machine, const std::vector<NearestNics>& nearest);
+
+}  // namespace penstock
