@@ -36,8 +36,8 @@ std::string foreign_configuration(const Node& document);
 // The error message for a device with an unknown name.
 
 /// Returns the error message for a device that is not in device_types(). It lists the known names and says
-/// what to write instead. If the name contains a known device, it names this device. Otherwise it explains how
-/// to describe a device.
+/// what to write instead. If the name contains a known device, it names this device. Otherwise it explains
+/// how to describe a device.
 std::string unknown_device(std::string_view name);
 
 }  // namespace penstock
