@@ -78,7 +78,10 @@ std::string svg_of(const FigureArea& area) {
   std::string path;
   for (const FigurePoint& corner : area.corners)
     path += fmt::format("{}{:.2f} {:.2f}", path.empty() ? 'M' : 'L', corner.x, corner.y);
-  return fmt::format("<path fill=\"{}\" d=\"{}Z\"/>\n", to_hex(area.fill), path);
+  std::string outline;
+  if (area.outline)
+    outline = fmt::format(" stroke=\"{}\" stroke-width=\"{:.2f}\"", to_hex(*area.outline), kOutlineMm);
+  return fmt::format("<path fill=\"{}\"{} d=\"{}Z\"/>\n", to_hex(area.fill), outline, path);
 }
 
 std::string svg_of(const FigureLine& line) {
@@ -109,9 +112,13 @@ class PdfContent {
 
   void operator()(const FigureArea& area) {
     fmt::format_to(std::back_inserter(text_), "{} rg\n", pdf_colour(area.fill));
+    if (area.outline) {
+      fmt::format_to(std::back_inserter(text_), "{} RG {:.3f} w\n", pdf_colour(*area.outline),
+                     kOutlineMm / kMmPerPoint);
+    }
     for (std::size_t i = 0; i < area.corners.size(); ++i)
       fmt::format_to(std::back_inserter(text_), "{} {}\n", place(area.corners[i]), i == 0 ? 'm' : 'l');
-    text_ += "h f\n";
+    text_ += area.outline ? "h B\n" : "h f\n";
   }
   void operator()(const FigureLine& line) {
     fmt::format_to(std::back_inserter(text_), "{} RG {:.3f} w {} m {} l S\n", pdf_colour(line.colour),
@@ -153,7 +160,9 @@ std::string tikz_of(const FigureArea& area) {
   std::string path;
   for (const FigurePoint& corner : area.corners)
     path += fmt::format("({:.2f},{:.2f}) -- ", corner.x, corner.y);
-  return fmt::format("\\fill[{}] {}cycle;\n", tikz_colour(area.fill), path);
+  if (!area.outline) return fmt::format("\\fill[{}] {}cycle;\n", tikz_colour(area.fill), path);
+  return fmt::format("\\filldraw[fill={},draw={},line width={:.2f}mm] {}cycle;\n", tikz_colour(area.fill),
+                     tikz_colour(*area.outline), kOutlineMm, path);
 }
 
 std::string tikz_of(const FigureLine& line) {
@@ -171,9 +180,12 @@ std::string tikz_of(const FigureText& text) {
       text.points * kLineDistance, text.at.x, text.at.y, latex_escaped(text.text));
 }
 
-Colour colour_of_shape(const FigureArea& area) { return area.fill; }
-Colour colour_of_shape(const FigureLine& line) { return line.colour; }
-Colour colour_of_shape(const FigureText& text) { return text.colour; }
+std::vector<Colour> colours_of(const FigureArea& area) {
+  if (!area.outline) return {area.fill};
+  return {area.fill, *area.outline};
+}
+std::vector<Colour> colours_of(const FigureLine& line) { return {line.colour}; }
+std::vector<Colour> colours_of(const FigureText& text) { return {text.colour}; }
 
 }  // namespace
 
@@ -255,8 +267,10 @@ std::string drawing_to_pdf(const FigureDrawing& drawing) {
 
 std::string drawing_to_tikz(const FigureDrawing& drawing) {
   std::set<std::string> colours;
-  for (const auto& shape : drawing.shapes)
-    colours.insert(html_colour(std::visit([](const auto& one) { return colour_of_shape(one); }, shape)));
+  for (const auto& shape : drawing.shapes) {
+    for (const Colour colour : std::visit([](const auto& one) { return colours_of(one); }, shape))
+      colours.insert(html_colour(colour));
+  }
   std::string tikz = "% \\usepackage{tikz}\n\\begin{tikzpicture}[x=1mm,y=-1mm]\n";
   for (const std::string& colour : colours)
     tikz += fmt::format("\\definecolor{{penstock{0}}}{{HTML}}{{{0}}}\n", colour);

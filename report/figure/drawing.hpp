@@ -3,6 +3,7 @@
 // SVG, as PDF and as TikZ, so that all three show the same picture. figure.hpp makes the list.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -32,13 +33,18 @@ struct FigurePoint {
 struct FigureArea {
   std::vector<FigurePoint> corners;
   Colour fill;
+  /// The colour of the outline. It is absent if there is none.
+  std::optional<Colour> outline{};
 };
+
+/// The width of outlines.
+inline constexpr double kOutlineMm = 0.1;
 
 /// A straight line.
 struct FigureLine {
   FigurePoint from;
   FigurePoint to;
-  double width_mm = 0.1;
+  double width_mm = kOutlineMm;
   Colour colour;
 };
 

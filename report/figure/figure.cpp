@@ -21,6 +21,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -47,7 +48,6 @@ constexpr Colour kGreyMemory = {0x80, 0x80, 0x80};
 // Boxes that are narrower are merged with their neighbours. A printer's dot is about 0.04 mm.
 constexpr double kLeastBox = 0.12;
 constexpr double kLeastOutlined = 0.6;
-constexpr double kOutline = 0.1;
 constexpr double kHatchDistance = 0.8;
 constexpr double kHatchWidth = 0.12;
 constexpr double kGap = 1;
@@ -200,14 +200,15 @@ class FigurePainter {
     return widest;
   }
 
-  void add_area(const Rectangle& at, Colour fill) {
+  void add_area(const Rectangle& at, Colour fill, std::optional<Colour> outline = std::nullopt) {
     drawing_.shapes.emplace_back(FigureArea{.corners = {{at.x, at.y},
                                                         {at.x + at.width, at.y},
                                                         {at.x + at.width, at.y + at.height},
                                                         {at.x, at.y + at.height}},
-                                            .fill = fill});
+                                            .fill = fill,
+                                            .outline = outline});
   }
-  void add_line(FigurePoint from, FigurePoint to, Colour colour, double width_mm = kOutline) {
+  void add_line(FigurePoint from, FigurePoint to, Colour colour, double width_mm = kOutlineMm) {
     drawing_.shapes.emplace_back(FigureLine{.from = from, .to = to, .width_mm = width_mm, .colour = colour});
   }
   void add_text(FigurePoint at, std::string text, FigureAnchor anchor) {
@@ -246,15 +247,6 @@ class FigurePainter {
       add_line({at.x, y}, {right, y}, colour, kHatchWidth);
   }
 
-  void add_outline(const Rectangle& at, Colour colour) {
-    const double right = at.x + at.width;
-    const double bottom = at.y + at.height;
-    add_line({at.x, at.y}, {right, at.y}, colour);
-    add_line({right, at.y}, {right, bottom}, colour);
-    add_line({right, bottom}, {at.x, bottom}, colour);
-    add_line({at.x, bottom}, {at.x, at.y}, colour);
-  }
-
   /// Adds the number of a microbatch in the middle of its box, if there is room.
   void add_number(const Action& action, const Rectangle& at, Colour fill) {
     if (!has_microbatch(action.kind)) return;
@@ -272,9 +264,8 @@ class FigurePainter {
 
   void add_leaf(const Action& action, const std::vector<std::int32_t>& stages, const Rectangle& at) {
     const Colour fill = lightened(fill_of(action.kind), paleness_of(action, stages));
-    add_area(at, fill);
+    add_area(at, fill, at.width >= kLeastOutlined ? std::optional(outline_colour()) : std::nullopt);
     add_hatch(at, action.kind, fill);
-    if (at.width >= kLeastOutlined) add_outline(at, outline_colour());
     add_number(action, at, fill);
   }
 
@@ -293,7 +284,7 @@ class FigurePainter {
       }
     }
     for (const DrawnBox& step : row.steps)
-      add_line({x(step.start_ns), top_}, {x(step.start_ns), top_ + row_height_}, kInk, 2 * kOutline);
+      add_line({x(step.start_ns), top_}, {x(step.start_ns), top_ + row_height_}, kInk, 2 * kOutlineMm);
   }
 
   Colour memory_colour() const { return options_.grey ? kGreyMemory : kMemory; }
@@ -326,7 +317,7 @@ class FigurePainter {
     area.corners.push_back({area.corners.back().x, bottom});
     area.corners.push_back({first, bottom});
     drawing_.shapes.emplace_back(std::move(area));
-    add_line({left_, bottom}, {x(makespan_ns), bottom}, kInk, kOutline / 2);
+    add_line({left_, bottom}, {x(makespan_ns), bottom}, kInk, kOutlineMm / 2);
     add_text({x(makespan_ns) + kGap / 2, bottom}, peak_text(memory), FigureAnchor::start);
   }
 
@@ -338,7 +329,7 @@ class FigurePainter {
     const double from = x(mean_busy_ns(result));
     const double to = x(result.makespan_ns);
     const double y = top_ + kTick;
-    if (to - from > kOutline) {
+    if (to - from > kOutlineMm) {
       add_line({from, y}, {to, y}, kInk);
       for (const double end : {from, to}) add_line({end, y - kTick}, {end, y + kTick}, kInk);
     }
@@ -364,12 +355,11 @@ class FigurePainter {
     };
     const std::vector<DrawnRow> rows = drawn_rows(ranks, {.least_ns = time_of(kLeastBox),
                                                           .wide_ns = time_of(kLeastOutlined),
-                                                          .step_ns = std::max<Ns>(1, time_of(2 * kOutline)),
+                                                          .step_ns = std::max<Ns>(1, time_of(2 * kOutlineMm)),
                                                           .most_elements = 20'000});
     for (std::size_t rank = 0; rank < rows.size(); ++rank) {
       const Rectangle whole = {left_, top_, x(result.makespan_ns) - left_, row_height_};
-      add_area(whole, idle_colour());
-      if (options_.grey) add_outline(whole, kInk);
+      add_area(whole, idle_colour(), options_.grey ? std::optional(kInk) : std::nullopt);
       if (shows(FigurePart::ranks)) {
         add_text({left_ - kGap, top_ + row_height_ / 2 + kCapital * em_ / 2}, name_of(rank),
                  FigureAnchor::end);
@@ -414,9 +404,9 @@ class FigurePainter {
       if (tick <= end * (1 + 1e-9)) add_tick(x(tick * unit_ns), fmt::format("{:g}", tick));
     }
     const std::string unit =
-        options_.axis == FigureAxis::ideal ? "the time that a rank computes" : "a forward pass";
+        options_.axis == FigureAxis::ideal ? "the computing time of a rank" : "a forward pass";
     add_text({left_ + plot_width_ / 2, top_ + 1.5 + 2.3 * em_},
-             fmt::format("time in units of {}{}", unit, panels_.size() > 1 ? " of (a)" : ""),
+             fmt::format("time in units of {}{}", unit, panels_.size() > 1 ? " in (a)" : ""),
              FigureAnchor::middle);
     top_ += 1.5 + 2.8 * em_;
   }
@@ -451,9 +441,8 @@ class FigurePainter {
         top_ += 1.5 * em_;
       }
       const Rectangle place = {at, top_, square, square};
-      add_area(place, key.fill);
+      add_area(place, key.fill, kInk);
       add_hatch(place, key.kind, key.fill);
-      add_outline(place, kInk);
       add_text({at + square + kGap / 2, top_ + 0.85 * em_}, key.text, FigureAnchor::start);
       at += width;
     }
@@ -467,7 +456,7 @@ class FigurePainter {
   double row_height_ = 0;
   double left_ = 0;
   double plot_width_ = 0;
-  double top_ = kOutline;  // the place below everything that has been drawn
+  double top_ = 0.3;  // the place below everything that has been drawn
   Ns end_ns_ = 0;
   Bytes peak_ = 0;
   bool has_memory_ = false;

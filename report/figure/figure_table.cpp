@@ -15,6 +15,7 @@
 #include "report/figure/figure.hpp"
 #include "report/print/table.hpp"
 #include "report/print/units.hpp"
+#include "report/result/json_text.hpp"
 #include "report/result/result.hpp"
 #include "report/timeline/timeline.hpp"
 #include "schedules/ir/action.hpp"
@@ -29,9 +30,12 @@ std::int64_t sends_of(const Result& result) {
   });
 }
 
+MemoryUnit memory_unit_of(const Result& result) {
+  return result.ranks.empty() ? MemoryUnit::bytes : result.ranks.front().memory.unit;
+}
+
 std::string peak_text(const Result& result) {
-  const MemoryUnit unit = result.ranks.empty() ? MemoryUnit::bytes : result.ranks.front().memory.unit;
-  return format_memory(highest_peak_bytes(result), unit);
+  return format_memory(highest_peak_bytes(result), memory_unit_of(result));
 }
 
 }  // namespace
@@ -77,7 +81,7 @@ std::string figure_json(const std::vector<FigurePanel>& panels) {
          {"idle_over_total", panel.result.bubble.idle_over_total},
          {"formula", panel.formula.empty() ? Json(nullptr) : Json(panel.formula)},
          {"formula_idle_over_total", panel.formula_bubble ? Json(*panel.formula_bubble) : Json(nullptr)},
-         {"peak_bytes", highest_peak_bytes(panel.result)},
+         {"peak_bytes", amount_json<Json>(highest_peak_bytes(panel.result), memory_unit_of(panel.result))},
          {"sends", sends_of(panel.result)}});
   }
   return document.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
