@@ -107,9 +107,12 @@ std::string front_text(const TuneAnswer& answer) {
 /// in both.
 Chart front_chart(const TuneAnswer& answer) {
   const TuneReport& report = answer.report;
-  const auto point = [&](const TunedConfiguration& tuned) {
+  // Dots have the numbers of the table's rows.
+  const auto point = [&](std::size_t number) {
+    const TunedConfiguration& tuned = report.candidates[number];
     return ChartPoint{.x = static_cast<double>(tuned.peak_bytes) / kBytesPerGibibyte,
-                      .y = tuned.tokens_per_second_per_device};
+                      .y = tuned.tokens_per_second_per_device,
+                      .name = fmt::format("{}: {}", number + 1, configuration_text(answer.request, tuned))};
   };
   Chart chart;
   chart.title = "Tokens per second and device over memory";
@@ -117,17 +120,20 @@ Chart front_chart(const TuneAnswer& answer) {
   chart.y_label = "tokens/s/device";
   chart.width = 760;
   chart.height = 420;
-  for (const TunedConfiguration& tuned : report.candidates) {
+  for (std::size_t number = 0; number < report.candidates.size(); ++number) {
     ChartCurve dot{.label = chart.curves.empty() ? "configurations" : ""};
     dot.colour = curve_colour(0, 2);
     dot.dots = true;
-    dot.points = {point(tuned)};
+    dot.points = {point(number)};
     chart.curves.push_back(std::move(dot));
   }
   ChartCurve front{.label = "not beaten"};
   front.colour = curve_colour(1, 2);
   front.dots = true;
-  for (const std::size_t number : report.front) front.points.push_back(point(report.candidates[number]));
+  for (const std::size_t number : report.front) {
+    front.points.push_back(point(number));
+    front.points.back().mark = std::to_string(number + 1);
+  }
   std::ranges::sort(front.points, {}, &ChartPoint::x);
   const double fastest = front.points.empty() ? 0 : front.points.back().y;
   chart.curves.push_back(std::move(front));
@@ -169,7 +175,7 @@ std::string tune_html(const TuneAnswer& answer) {
   const std::vector<std::size_t> shown = shown_configurations(answer);
   HtmlPage page;
   page.title = "The fastest configuration";
-  page.body = fmt::format("<p>{}</p>\n<pre>{}</pre>\n", xml_escaped(question_text(answer)),
+  page.body = fmt::format("<p>{}</p>\n<pre class=\"answer\">{}</pre>\n", xml_escaped(question_text(answer)),
                           xml_escaped(best_text(answer)));
   if (!answer.launch.empty()) page.body += fmt::format("<pre>{}</pre>\n", xml_escaped(answer.launch));
   page.body += fmt::format("<p class=\"note\">{}</p>\n{}\n", xml_escaped(effort_text(answer)),

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -36,6 +37,7 @@
 #include "report/print/html_page.hpp"
 #include "report/print/palette.hpp"
 #include "report/print/table.hpp"
+#include "report/print/units.hpp"
 #include "scenarios/pricing/iteration_costs.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/read/document.hpp"
@@ -195,7 +197,7 @@ Chart scatter(const MeasuredRuns& runs, const RunsReport& report) {
     ChartCurve dot{.label = is_first ? source : std::string()};
     dot.colour = curve_colour(static_cast<std::size_t>(place - sources.begin()) % kMostSources, kMostSources);
     dot.dots = true;
-    dot.points = {{.x = row.measured_seconds, .y = row.predicted_seconds}};
+    dot.points = {{.x = row.measured_seconds, .y = row.predicted_seconds, .name = row.id}};
     chart.curves.push_back(std::move(dot));
     shortest = std::min({shortest, row.measured_seconds, row.predicted_seconds});
     longest = std::max({longest, row.measured_seconds, row.predicted_seconds});
@@ -216,12 +218,35 @@ Chart scatter(const MeasuredRuns& runs, const RunsReport& report) {
   return chart;
 }
 
+/// Returns the answer with which the page begins: how far predictions are from measurements, how many are
+/// near, and which is worst.
+std::string answer_html(const RunsReport& report) {
+  if (!report.all) return "<p class=\"alarm\">No row of the file can be predicted.</p>\n";
+  const RunGroup& all = *report.all;
+  const auto is_near = [](const PredictedRun& row) { return std::abs(row.error) <= kBand; };
+  const auto near = std::ranges::count_if(report.rows, is_near);
+  const PredictedRun& worst =
+      *std::ranges::max_element(report.rows, {}, [](const PredictedRun& row) { return std::abs(row.error); });
+  std::string html = fmt::format(
+      "<p class=\"answer\"><strong>Predicted steps differ from measured steps by {:.2f} %</strong> on "
+      "average "
+      "over {}. {} of them are within {:.0f} %.</p>\n<p>The mean error is {}. The worst row is {} with {}.",
+      100 * all.mape, format_count(static_cast<std::int64_t>(all.rows), "row"), near, 100 * kBand,
+      error_text(all.bias), xml_escaped(worst.id), error_text(worst.error));
+  if (report.all_memory) {
+    html += fmt::format(" Peak memory differs by {:.2f} % on average over {}.", 100 * report.all_memory->mape,
+                        format_count(static_cast<std::int64_t>(report.all_memory->rows), "row"));
+  }
+  return html + "</p>\n";
+}
+
 }  // namespace
 
 std::string runs_html(const MeasuredRuns& runs, const RunsReport& report) {
   HtmlPage page;
   page.title = "Measured training steps beside predictions";
-  page.body = fmt::format(
+  page.body = answer_html(report);
+  page.body += fmt::format(
       "<p class=\"note\">Errors are predicted / measured - 1. Both axes are logarithmic.</p>\n{}\n",
       chart_to_svg(scatter(runs, report)));
   page.body += table_section("Groups", groups_table(report));

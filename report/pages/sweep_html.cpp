@@ -240,14 +240,14 @@ std::string map_html(const std::map<CurveKey, Rows>& curves, const PointAxis& ax
 /// shows the reasons.
 std::string schedule_section(const Sweep& sweep, const PointAxis& axis, const std::string& schedule) {
   const auto curves = curves_of(rows_of(sweep, schedule), axis);
-  std::string html = fmt::format("<h2>{}</h2>\n", xml_escaped(schedule));
+  std::string html = fmt::format("<section class=\"schedule\">\n<h2>{}</h2>\n", xml_escaped(schedule));
   const Chart throughput = throughput_chart(curves, axis);
   if (!throughput.curves.empty()) {
     html += fmt::format("<div class=\"charts\">\n{}{}</div>\n", chart_to_svg(throughput),
                         chart_to_svg(bubble_chart(curves, axis)));
   }
   html += "<h3>Samples/s where it fits, the peak of memory where it does not</h3>\n";
-  return html + map_html(curves, axis);
+  return html + map_html(curves, axis) + "</section>\n";
 }
 
 /// Returns the shapes of points as text: "K = 2: M = 1, 2, 4; K = 4: M = 1".
@@ -368,14 +368,27 @@ std::string front_html(const Sweep& sweep) {
   chart.width = 800;
   std::size_t index = 0;
   std::size_t points = 0;
+  double fastest = 0;
   for (const std::string& schedule : schedules) {
     ChartCurve curve = {.label = schedule, .colour = curve_colour(index++, schedules.size()), .dots = true};
     for (const SweepRow* row : front_of(rows_of(sweep, schedule))) {
       const double amount = shown_amount(row->peak_bytes, row->memory_unit);
-      curve.points.push_back({.x = in_bytes ? amount / kGibibyte : amount, .y = ranking_rate(*row)});
+      fastest = std::max(fastest, ranking_rate(*row));
+      curve.points.push_back({.x = in_bytes ? amount / kGibibyte : amount,
+                              .y = ranking_rate(*row),
+                              .name = point_text(*row),
+                              .mark = fmt::format("K {} M {}", row->stages, row->microbatches)});
     }
+    // Marks of all points would cover each other, so only the ends of a curve have one.
+    for (std::size_t i = 1; i + 1 < curve.points.size(); ++i) curve.points[i].mark.clear();
     points += curve.points.size();
     if (!curve.points.empty()) chart.curves.push_back(std::move(curve));
+  }
+  if (sweep.usable_bytes && in_bytes) {
+    const double usable = static_cast<double>(*sweep.usable_bytes) / kGibibyte;
+    ChartCurve limit = {.label = "usable memory", .dashed = true};
+    limit.points = {{.x = usable, .y = 0}, {.x = usable, .y = fastest}};
+    chart.curves.push_back(std::move(limit));
   }
   return points < 2 ? "" : chart_to_svg(chart);
 }
@@ -401,6 +414,7 @@ std::string sweep_to_html(const Sweep& sweep) {
   const PointAxis axis(sweep);
   for (const std::string& schedule : schedules_of(sweep))
     page.body += schedule_section(sweep, axis, schedule);
+  page.body += "<p class=\"printed\">Further schedules are on the screen only.</p>\n";
   page.body += left_out_html(sweep, SweepStatus::out_of_memory, "What does not fit into memory");
   page.body += left_out_html(sweep, SweepStatus::failed, "What failed");
   page.body += left_out_html(sweep, SweepStatus::skipped, "What was skipped");

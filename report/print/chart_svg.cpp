@@ -247,8 +247,14 @@ std::string curve_svg(const Chart& chart, const ChartCurve& curve, const Frame& 
         "<circle cx=\"{:.2f}\" cy=\"{:.2f}\" r=\"3\" fill=\"{}\" stroke=\"{}\" stroke-width=\"1.5\">"
         "<title>{}, {}: {}</title></circle>\n",
         frame.x(point.x), frame.y(point.y), point.hollow ? "#ffffff" : to_hex(curve.colour),
-        to_hex(curve.colour), xml_escaped(curve.label), tick_text(point.x, chart.x_unit, point.x),
-        tick_text(point.y, chart.y_unit, point.y));
+        to_hex(curve.colour), xml_escaped(point.name.empty() ? curve.label : point.name),
+        tick_text(point.x, chart.x_unit, point.x), tick_text(point.y, chart.y_unit, point.y));
+    if (point.mark.empty()) continue;
+    // On the right side a mark is left of its dot, so that it does not cover the legend.
+    const bool is_right = frame.x(point.x) > frame.left + 0.8 * frame.width;
+    fmt::format_to(std::back_inserter(dots), "<text x=\"{:.2f}\" y=\"{:.2f}\"{}>{}</text>\n",
+                   frame.x(point.x) + (is_right ? -5 : 5), frame.y(point.y) - 4,
+                   is_right ? " text-anchor=\"end\"" : "", xml_escaped(point.mark));
   }
   return fmt::format("<polyline fill=\"none\" stroke=\"{}\" stroke-width=\"{}\"{} points=\"{}\"/>\n{}",
                      to_hex(curve.colour), curve.dashed ? "1.4" : "2",

@@ -17,6 +17,10 @@ struct ChartPoint {
   double y = 0;
   /// True if the dot at the point is a ring instead of a filled circle.
   bool hollow = false;
+  /// The name of the point in the tooltip of its dot. If it is empty, the tooltip has the curve's name.
+  std::string name{};
+  /// A short text beside the dot.
+  std::string mark{};
 };
 
 /// A curve that joins its points by straight lines. A point that is not finite is left out. The line then

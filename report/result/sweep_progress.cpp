@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <istream>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -71,6 +72,7 @@ tl::expected<SweepHead, std::string> head_of(const std::string& line) {
       .shard = {.index = static_cast<std::int32_t>(*shard - 1), .count = static_cast<std::int32_t>(*shards)},
       .title = text_at(*head, "title"),
       .notes = {},
+      .usable_bytes = number_at(*head, "usable_bytes", 0, std::numeric_limits<std::int64_t>::max()),
       .chunks_note = text_at(*head, "chunks_note")};
   if (head->contains("notes") && head->at("notes").is_array()) {
     for (const Json& note : head->at("notes")) {
@@ -140,6 +142,7 @@ std::string sweep_progress_head(const SweepHead& head) {
                      {"shards", head.shard.count},
                      {"title", head.title},
                      {"notes", head.notes},
+                     {"usable_bytes", head.usable_bytes ? Json(*head.usable_bytes) : Json(nullptr)},
                      {"chunks_note", head.chunks_note}};
   // File names may contain bytes that are not UTF-8.
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
@@ -178,7 +181,7 @@ tl::expected<SweepPart, std::string> read_sweep_part(std::istream& text, const s
 }
 
 Sweep sweep_of_points(const SweepHead& head, std::vector<std::optional<SweepPoint>> points) {
-  Sweep swept{.title = head.title, .rows = {}, .notes = head.notes};
+  Sweep swept{.title = head.title, .rows = {}, .notes = head.notes, .usable_bytes = head.usable_bytes};
   for (std::optional<SweepPoint>& point : points) {
     if (!point) continue;
     add_once(swept.notes, point->notes);

@@ -49,6 +49,8 @@ struct SweepHead {
   std::string title{};  ///< The title of the sweep (Sweep::title).
   /// The notes on the scenario. In the sweep they come before the notes on its points.
   std::vector<std::string> notes{};
+  /// The bytes of a device that a plan may use (Sweep::usable_bytes).
+  std::optional<std::int64_t> usable_bytes{};
   std::string chunks_note{};  ///< the last note if a point has v > 1; it is empty if there is no such note
 };
 

@@ -82,6 +82,8 @@ struct Sweep {
   /// The points. After an interrupt they are only the points that were finished.
   std::vector<SweepRow> rows;
   std::vector<std::string> notes;
+  /// The bytes of a device that a plan may use. It is absent if memory is unlimited.
+  std::optional<Bytes> usable_bytes{};
   /// A sentence that says how many points were finished before an interrupt. `notes` contains it, too.
   std::optional<std::string> interruption{};
 

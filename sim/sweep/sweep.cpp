@@ -44,6 +44,7 @@
 #include "sim/runs/simulate.hpp"
 #include "sim/sweep/parallel_loop.hpp"
 #include "text/escaping.hpp"
+#include "topology/cluster.hpp"
 
 namespace penstock {
 namespace {
@@ -296,6 +297,22 @@ std::string chunks_note(const Scenario& scenario) {
                      by_stage ? "takes F = 1 ms a sample (--unit stage)" : "takes the times of model.stages");
 }
 
+/// Returns the bytes of a device that a plan may use, the least of all devices. Returns nothing if memory is
+/// unlimited or is counted in activations.
+std::optional<Bytes> usable_memory_of(const Scenario& scenario) {
+  if (const auto* devices = std::get_if<DeviceModel>(&scenario.model))
+    return devices->work.device.usable_memory();
+  if (std::holds_alternative<UnitCosts>(scenario.model)) return std::nullopt;
+  const auto cluster = build_cluster(scenario.cluster, 1);
+  if (!cluster) return std::nullopt;
+  std::optional<Bytes> least;
+  for (const Device& device : cluster->devices()) {
+    const auto usable = usable_bytes(device.memory_bytes, device.reserved_bytes);
+    if (usable && (!least || *usable < *least)) least = usable;
+  }
+  return least;
+}
+
 /// Returns true if the row has the values, the schedule and the sizes of the point. Does not compare figures.
 bool is_of(const SweepRow& row, const SweepVariant& base, const Point& point) {
   const Scenario scenario = scenario_at(base, point);
@@ -381,6 +398,7 @@ SweepHead sweep_head(const Scenario& scenario, const SweepGrid& grid) {
           .shard = grid.shard,
           .title = scenario.file,
           .notes = notes_of(scenario, grid),
+          .usable_bytes = usable_memory_of(scenario),
           .chunks_note = chunks_note(scenario)};
 }
 

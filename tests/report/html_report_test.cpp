@@ -103,8 +103,15 @@ TEST(SweepHtml, BeginsWithTheFastestConfigurationThatFits) {
   // Both schedules are in the chart of throughput and memory. gpipe with K = 1 needs more memory and is
   // faster.
   const std::string chart = page.substr(page.find("Throughput and memory"));
-  EXPECT_LT(chart.find("<title>gpipe, 3: 333.333</title>"), chart.find("</svg>"));
-  EXPECT_LT(chart.find("<title>1f1b, 1: 400</title>"), chart.find("</svg>"));
+  EXPECT_LT(chart.find("<title>gpipe with K = 1, b = 1 and M = 1, 3: 333.333</title>"), chart.find("</svg>"));
+  EXPECT_LT(chart.find("<title>1f1b with K = 2, b = 1 and M = 4, 1: 400</title>"), chart.find("</svg>"));
+}
+
+TEST(SweepHtml, MarksTheUsableMemory) {
+  Sweep sweep = sample::small_sweep();
+  EXPECT_EQ(sweep_to_html(sweep).find("usable memory"), std::string::npos) << "memory is unlimited";
+  sweep.usable_bytes = std::int64_t{2} << 30;
+  EXPECT_NE(sweep_to_html(sweep).find(">usable memory</text>"), std::string::npos);
 }
 
 TEST(SweepHtml, HasTwoChartsAndAMapASchedule) {

@@ -13,6 +13,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -263,6 +264,34 @@ def check_widths(browser, pages, folder):
             expect(wide <= width, f"{name}, {form}: the page is {wide} pixels wide, its screen {width}")
 
 
+def check_answers(browser, pages):
+    """Checks that each page begins with its answer, and prints on at most four pages."""
+    for page in pages:
+        name = pathlib.Path(page).stem
+        browser.open(page)
+        place = browser.evaluate("[...document.body.children].findIndex(one => one.classList.contains('answer'))")
+        expect(1 <= place <= 2, f"{name}: the answer is element {place} of the page")
+        browser.call("Emulation.clearDeviceMetricsOverride")
+        browser.call("Emulation.setEmulatedMedia", media="")
+        printed = base64.b64decode(browser.call("Page.printToPDF")["data"])
+        count = len(re.findall(rb"/Type\s*/Page[^s]", printed))
+        print(f"{name}: {count} printed pages")
+        expect(1 <= count <= 4, f"{name}: {count} printed pages")
+
+
+def check_runs_chart(browser, page):
+    """Checks that the chart of runs has the band of 10 %, logarithmic axes, and a name at each dot."""
+    browser.open(page)
+    titles = browser.evaluate("[...document.querySelectorAll('svg.penstock-chart title')].map(title => title.textContent)")
+    expect(any(title == "within 10 %" for title in titles), "the chart has the band of 10 %")
+    rows = browser.evaluate("[...document.querySelectorAll('table.figures')].at(-1).tBodies[0].rows.length")
+    named = [title for title in titles if ", " in title and not title.startswith(",")]
+    expect(len(named) >= rows, f"{len(named)} named dots of {rows} rows")
+    ticks = browser.evaluate("[...document.querySelectorAll('svg.penstock-chart text[text-anchor=middle]')].map(text => +text.textContent)")
+    ticks = [tick for tick in ticks if tick]  # names of axes are no numbers
+    expect(len(ticks) > 2 and all(b == 2 * a or b == 4 * a for a, b in zip(ticks, ticks[1:])), f"ticks of powers of two: {ticks}")
+
+
 def main():
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     if chromium is None:
@@ -287,7 +316,12 @@ def main():
             sweep, tune = f"{folder}/sweep.html", f"{folder}/tune.html"
             run(penstock, "sweep", "--schedule", "gpipe,1f1b,zb-h1", "--pp-size", "2..8", "--num-microbatches", "8,16,32", "-o", sweep)
             run(penstock, "tune", source("scenarios/library/llama-70b-h100.yaml"), "--schedule", "1f1b", "-o", tune)
-            check_widths(browser, [small, twins, large, sweep, tune], pictures)
+            run(penstock, "sweep", "--schedule", "gpipe,1f1b,zb-h1,zb-h2,eager-1f1b", "--pp-size", "2..8",
+                "--num-microbatches", "8,16,32,64", "-o", long_sweep := f"{folder}/long-sweep.html")
+            run(penstock, "runs", source("scenarios/library/runs/training_steps.csv"), "-o", runs := f"{folder}/runs.html")
+            check_answers(browser, [sweep, long_sweep, tune, runs])
+            check_runs_chart(browser, runs)
+            check_widths(browser, [small, twins, large, sweep, tune, runs], pictures)
         finally:
             browser.close()
     return 0
