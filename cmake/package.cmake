@@ -1,5 +1,5 @@
-# The Debian package `penstock`: the program, its man pages and completion scripts, and the library of scenarios.
-# scripts/deb.sh makes it and tries it. Libraries and headers are left out, because they have no stable interface yet.
+# Two Debian packages, which scripts/deb.sh makes and tries. `penstock` has the program, its man pages and completion
+# scripts, and the library of scenarios. `libpenstock-dev` has the static libraries and headers for C++ programs.
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/scenarios/library/ DESTINATION ${CMAKE_INSTALL_DATADIR}/penstock/library
         COMPONENT program)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/penstock COMPONENT program
@@ -9,8 +9,8 @@ install(FILES ${PROJECT_SOURCE_DIR}/CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DAT
 # cpack would otherwise build all targets first, which are also the tests of a build with tests.
 set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON)
 set(CPACK_GENERATOR DEB)
-set(CPACK_COMPONENTS_ALL program)
-set(CPACK_COMPONENTS_GROUPING ALL_COMPONENTS_IN_ONE)
+set(CPACK_COMPONENTS_ALL program development)
+set(CPACK_COMPONENTS_GROUPING IGNORE)  # one package for each component
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_PACKAGE_NAME penstock)
 set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
@@ -20,7 +20,13 @@ set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_OUTPUT_FILE_PREFIX ${PROJECT_BINARY_DIR}/packages)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
-set(CPACK_DEBIAN_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME penstock)
+set(CPACK_DEBIAN_PROGRAM_PACKAGE_SECTION science)
 # The names of the packages with the shared libraries that the program needs.
-set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PROGRAM_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libpenstock-dev)
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
+# What cmake/penstockConfig.cmake.in finds: always, and for its components.
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "libexpected-dev, libfmt-dev, libyaml-cpp-dev, zlib1g-dev")
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SUGGESTS "libtbb-dev, libnlopt-cxx-dev, libpugixml-dev, libssl-dev")
 include(CPack)

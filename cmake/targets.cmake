@@ -7,6 +7,12 @@ add_compile_options($<$<AND:$<BOOL:${CMAKE_UNITY_BUILD}>,$<COMPILE_LANG_AND_ID:C
 # half a GiB.
 add_compile_options($<$<AND:$<BOOL:${CMAKE_UNITY_BUILD}>,$<COMPILE_LANG_AND_ID:CXX,GNU>>:--param=ggc-min-heapsize=524288>)
 
+# The libraries become a part of a shared library only as a whole. With this option, functions of one source may still
+# be inlined into each other, so position-independent code is as fast as other code.
+if(CMAKE_POSITION_INDEPENDENT_CODE)
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fno-semantic-interposition>)
+endif()
+
 # Sets the `headers` that no source of the same name includes first. The other headers need no separate
 # compilation, because scripts/tidy.sh reads their sources without precompiled headers and detects missing
 # includes.

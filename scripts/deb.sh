@@ -1,22 +1,31 @@
 #!/usr/bin/env bash
-# Makes the Debian package of Penstock and tries it in a fresh minimal Debian 12:
-#   scripts/deb.sh [FOLDER]      FOLDER: a build in release mode; default build/release, which is built first
-# The package is FOLDER/packages/penstock_VERSION_ARCHITECTURE.deb. Root and debootstrap are needed for the trial.
+# Makes the Debian packages penstock and libpenstock-dev, and tries them in a fresh minimal Debian 12:
+#   scripts/deb.sh [--here] [FOLDER]    FOLDER: a build in release mode; default build/release, which is built first
+#   --here                              tries them on this machine, which is for machines that are themselves fresh
+# The packages are FOLDER/packages/NAME_VERSION_ARCHITECTURE.deb. Root is needed for the trial, and debootstrap for a fresh
+# machine.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/packages.sh
+here=no
+if [[ ${1:-} == --here ]]; then
+  here=yes
+  shift
+fi
 build=${1:-build/release}
 
-install_missing "${build_packages[@]}" dpkg-dev
+install_missing "${build_packages[@]}" dpkg-dev file
 if (($# == 0)); then
   [[ -f $build/build.ninja ]] || cmake --preset release
 fi
 cmake --build "$build" --target penstock penstock_share
 rm -rf "$build/packages"
 (cd "$build" && cpack -G DEB --config CPackConfig.cmake >/dev/null)
-package=$(ls "$build"/packages/penstock_*.deb)
-echo "$package: $(stat -c %s "$package") bytes"
-dpkg-deb --info "$package" | sed -n '/^ Package/,$p'
+package=$(realpath "$build"/packages/penstock_*.deb)
+for file in "$build"/packages/*.deb; do
+  echo "$file: $(stat -c %s "$file") bytes"
+  dpkg-deb --info "$file" | sed -n '/^ Package/,$p'
+done
 
 # The image of the Containerfile needs the same libraries. The first three are part of every Debian.
 for library in $(dpkg-deb --field "$package" Depends | tr ',' '\n' | awk '{ print $1 }'); do
@@ -26,10 +35,11 @@ for library in $(dpkg-deb --field "$package" Depends | tr ',' '\n' | awk '{ prin
   esac
 done
 
-# Installed where nothing else is: the program runs, the library is there, and shells and man find their files.
-PENSTOCK_FRESH_BIND=$(realpath "$build/packages") exec scripts/fresh_machine.sh bash -euc '
+# The program runs, the library is there, and shells and man find their files. Then a C++ program is built against the
+# installed headers: on a fresh machine without TBB, NLopt and OpenSSL, which predicting does not need.
+trial='
   apt-get update -q >/dev/null
-  apt-get install -q -y --no-install-recommends "$1" man-db bash-completion >/dev/null
+  apt-get install -q -y --no-install-recommends "$1"/penstock_*.deb man-db bash-completion >/dev/null
   penstock --version | head -n 1
   penstock simulate /usr/share/penstock/library/llama-70b-h100.yaml --quiet | grep makespan
   penstock simulate --model llama-3.1-8b --device h100-sxm --sequence 8192 --global-batch-size 64 --quiet >/dev/null
@@ -39,6 +49,12 @@ PENSTOCK_FRESH_BIND=$(realpath "$build/packages") exec scripts/fresh_machine.sh 
   for file in zsh/site-functions/_penstock fish/vendor_completions.d/penstock.fish doc/penstock/copyright; do
     test -s "/usr/share/$file"
   done
-  apt-get remove -q -y penstock >/dev/null
+  apt-get install -q -y --no-install-recommends "$1"/libpenstock-dev_*.deb cmake g++ make >/dev/null
+  tests/install/check.sh /usr /tmp/penstock-consumer
+  apt-get remove -q -y penstock libpenstock-dev >/dev/null
   ! test -e /usr/bin/penstock
-  echo "the package was installed, used and removed"' deb "$(realpath "$package")"
+  ! test -e /usr/include/penstock
+  echo "the packages were installed, used and removed"'
+folder=$(realpath "$build/packages")
+if [[ $here == yes ]]; then exec bash -euo pipefail -c "$trial" deb "$folder"; fi
+PENSTOCK_FRESH_BIND=$folder exec scripts/fresh_machine.sh bash -euo pipefail -c "$trial" deb "$folder"

@@ -10,7 +10,7 @@ build_packages=(
 test_packages=(
   "${build_packages[@]}"
   libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev clang-format-19 git
-  iproute2 locales
+  iproute2 locales doxygen
 )
 
 # Installs the named packages that are missing, without questions. If none is missing, it does not call

@@ -125,6 +125,14 @@ run_tests all-but-timing --label-exclude timing
 # Measured times on a machine that others use, too: the best of three runs counts.
 run_tests timing --label-regex timing --repeat until-pass:3
 check "install and use" install_check
+check "pages of the C++ interface" scripts/api_pages.sh "$build/api"
+# The wheel and the packages are made of build/release, which scripts/demo.sh has built where CI calls this script.
+check "Python wheel in an empty environment" scripts/wheel.sh
+if [[ ${PENSTOCK_FRESH_MACHINE:-} == yes ]]; then
+  check "Debian packages" scripts/deb.sh --here
+else
+  step "Debian packages: left out, because they are installed only on a fresh machine; scripts/deb.sh makes one"
+fi
 check "readers under sanitizers" sanitized_readers
 check "threads under the thread sanitizer" threads_watched
 finish

