@@ -24,7 +24,7 @@ rm -rf "$build/packages"
 package=$(realpath "$build"/packages/penstock_*.deb)
 for file in "$build"/packages/*.deb; do
   echo "$file: $(stat -c %s "$file") bytes"
-  dpkg-deb --info "$file" | sed -n '/^ Package/,$p'
+  dpkg-deb --info "$file" | sed -n '/^ Architecture/,$p'
 done
 
 # The image of the Containerfile needs the same libraries. The first three are part of every Debian.
