@@ -15,6 +15,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -40,14 +41,14 @@ CsvTable library_table(std::string_view name, std::span<const std::string_view> 
 
 const CsvTable& known_models() {
   static constexpr auto kColumns = std::to_array<std::string_view>({"name"});
-  static const CsvTable kTable = library_table("known_models", kColumns);
-  return kTable;
+  static const CsvTable table = library_table("known_models", kColumns);
+  return table;
 }
 
 const CsvTable& bridge_recipes() {
   static constexpr auto kColumns = std::to_array<std::string_view>({"name", "devices", "model"});
-  static const CsvTable kTable = library_table("bridge_recipes", kColumns);
-  return kTable;
+  static const CsvTable table = library_table("bridge_recipes", kColumns);
+  return table;
 }
 
 /// Returns the letters and digits of a name in small letters.
