@@ -189,7 +189,8 @@ void add_tune_flags(Subcommand app, TuneFlags& flags) {
   };
   TuneChoiceFlags& choices = flags.choices;
   app.add_words("--schedule", choices.schedules,
-                "schedules to try, with commas between them (default 1f1b,interleaved,zb-h1,zb-v)")
+                "schedules to try, with commas between them (default 1f1b,interleaved,zb-h1,zb-v, "
+                "and ep-1f1b where devices share experts)")
       .words(schedule_names())
       .group(group)
       .type_name("NAMES");

@@ -41,6 +41,7 @@
 #include "scenarios/read/load.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/program.hpp"
+#include "schedules/rules/asked_schedule.hpp"
 #include "schedules/rules/generators.hpp"
 #include "schedules/text/program_diff.hpp"
 #include "sim/runs/simulate.hpp"
@@ -153,7 +154,7 @@ void take_shape(InputFlags& shape, const std::string& schedule, const Side& file
   if (!shape.virtual_stages && takes_virtual_stages(schedule) && program.stages > ranks)
     shape.virtual_stages = program.stages / ranks;
   const std::int32_t copies = program.ranks / ranks;
-  const bool is_by_flag = !takes_option(*find_schedule(schedule), "replicas");
+  const bool is_by_flag = !copies_are_replicas(*find_schedule(schedule));
   if (copies > 1 && is_by_flag && !shape.data_parallel) shape.data_parallel = copies;
   if (program.iterations > 1) shape.iterations = program.iterations;
 }

@@ -519,8 +519,13 @@ void take_expert_parallelism(Importing& importing) {
   } else if (dispatcher && *dispatcher == "allgather") {
     settings.ignore("moe_token_dispatcher_type", "tokens are priced as an all-to-all sends them");
   }
-  if (settings.is_on("overlap_moe_expert_parallel_comm", "parallel.expert_overlap"))
-    plan.set("parallel.expert_overlap", "true");
+  if (settings.is_on("overlap_moe_expert_parallel_comm", "schedule.name")) {
+    if (plan.chunks > 1) {
+      plan.schedule = "ep-1f1b";
+    } else {
+      plan.set("parallel.expert_overlap", "true");
+    }
+  }
 }
 
 void take_sharding(Importing& importing) {

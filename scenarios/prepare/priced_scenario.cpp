@@ -185,8 +185,8 @@ std::string prices_note(const LayerSplit& split, const Workload& work) {
 }
 
 /// Returns a note on the experts of a model: their exchange, the software that it speaks of, and the source
-/// of their products' rates.
-std::string experts_note(const Workload& work) {
+/// of their products' rates. `has_pairs` is true if an exchange runs beside another microbatch.
+std::string experts_note(const Workload& work, bool has_pairs) {
   const Parallel& parallel = work.parallel;
   const bool is_measured = work.device.kernels == "B200" && work.precision == GemmPrecision::bf16;
   return fmt::format(
@@ -195,7 +195,7 @@ std::string experts_note(const Workload& work) {
       "x "
       "from 26.06 on; grouped products have rates of a B200 in bf16{}",
       to_text(parallel.expert_dispatch), parallel.fp8_dispatch ? " in 8 bits" : "",
-      parallel.expert_overlap ? "beside" : "not beside", work.expert_factor,
+      has_pairs ? "beside" : "not beside", work.expert_factor,
       is_measured ? "" : ", as the same shares of this device's peak");
 }
 
@@ -214,7 +214,7 @@ std::string layers_note(const LayerSplit& split, const Workload& work, std::span
 }  // namespace
 
 std::vector<std::string> device_notes(const Workload& work, const LayerSplit& split,
-                                      std::span<const std::int64_t> layers) {
+                                      std::span<const std::int64_t> layers, bool has_pairs) {
   const LayerSplit in_force = {.rule = rule_of(split, work, static_cast<std::int32_t>(layers.size())),
                                .counts = split.counts,
                                .predictions = split.predictions};
@@ -241,7 +241,7 @@ std::vector<std::string> device_notes(const Workload& work, const LayerSplit& sp
         "the head's weight gradient is computed at the end of the step, from what all microbatches leave "
         "(training.deferred_head)");
   }
-  if (work.model.experts) notes.push_back(experts_note(work));
+  if (work.model.experts) notes.push_back(experts_note(work, has_pairs));
   if (work.model.experts && work.unexplained_expert_seconds > 0) {
     notes.push_back(fmt::format(
         "each layer of experts has {:.4g} ms both ways that no known kernel explains (training.expert_layer)",
@@ -387,7 +387,10 @@ tl::expected<DevicePrices, std::string> device_prices(OneCopy copy, const Schedu
   priced.batch = in_force.stated;
   // The costs hold for exactly this microbatch size, so no figure is scaled later.
   priced.batch.own_micro_batch_size = work.micro_batch_size;
-  for (std::string& note : device_notes(work, model.split, *layers)) priced.notes.push_back(std::move(note));
+  const ScheduleInfo* schedule = priced.program ? nullptr : find_schedule(priced.schedule);
+  const bool has_pairs = work.parallel.expert_overlap || (schedule != nullptr && schedule->has_pairs);
+  for (std::string& note : device_notes(work, model.split, *layers, has_pairs))
+    priced.notes.push_back(std::move(note));
   if (!model.sequences.empty()) {
     priced.notes.push_back(
         fmt::format("each microbatch is priced at its own sequence: [{}]", fmt::join(model.sequences, ", ")));

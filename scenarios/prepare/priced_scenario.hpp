@@ -49,9 +49,10 @@ StageFigures figures_of_stages(const CostTable& costs, Ns overhead_ns);
 
 /// Returns the notes for the user, one for each subject. They name the devices and their degrees of
 /// parallelism, the sources of the costs, and the layers of each stage if the split is balanced. They also
-/// name each term that kernels do not explain. Requires a workload with all degrees set.
+/// name each term that kernels do not explain. `has_pairs` is true if the schedule has overlapped pairs of F
+/// and B. Requires a workload with all degrees set.
 std::vector<std::string> device_notes(const Workload& work, const LayerSplit& split,
-                                      std::span<const std::int64_t> layers);
+                                      std::span<const std::int64_t> layers, bool has_pairs);
 
 // --- device prices ---------------------------------------------------------------------------------------
 

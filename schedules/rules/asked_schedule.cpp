@@ -151,11 +151,11 @@ tl::expected<void, std::string> check_expert_overlap(const ScheduleInfo& schedul
         "parallel.expert_overlap: a pair of F and B has no place for R; leave schedule.checkpoint out"));
   }
   const std::string_view name = schedule.name;
-  if (name == "interleaved" || name == "dualpipe" || name == "dualpipe-v") return {};
+  if (schedule.has_pairs || name == "interleaved") return {};
   if (name == "1f1b" && shape.stages == 1 && shape.warmup.empty()) return {};
   return tl::unexpected(
       fmt::format("parallel.expert_overlap: {} on {} ranks has no pairs of F and B that can overlap; take "
-                  "interleaved, dualpipe, dualpipe-v, or 1f1b on one rank",
+                  "ep-1f1b, interleaved, dualpipe, dualpipe-v, or 1f1b on one rank",
                   name, shape.stages));
 }
 
@@ -213,9 +213,14 @@ tl::expected<void, std::string> check_copies(const ScheduleInfo& schedule, const
     return tl::unexpected(
         fmt::format("data_parallel: expected a number of at least 1, got {}", shape.data_parallel));
   }
-  if (takes_option(schedule, "replicas")) {
+  if (copies_are_replicas(schedule)) {
     return tl::unexpected(
         fmt::format("data_parallel: {} has replicas of its own; give `replicas` instead", schedule.name));
+  }
+  if (!shape.replicas.empty()) {
+    return tl::unexpected(std::string(
+        "data_parallel: copies of a pipeline cannot have replicas of stages as well; give `replicas` or "
+        "`data_parallel`"));
   }
   const std::int32_t left_over = shape.microbatches % shape.data_parallel;
   if (left_over == 0) return {};
@@ -278,6 +283,10 @@ tl::expected<void, std::string> check_stored_size(const Shape& shape) {
       "a shape of {:.3g} compute actions is too large: the engines number at most 2^29 of them; take fewer "
       "stages, microbatches or iterations, or simulate it without a timeline",
       actions));
+}
+
+bool copies_are_replicas(const ScheduleInfo& schedule) {
+  return schedule.asynchronous || schedule.name == "data-parallel";
 }
 
 tl::expected<void, std::string> check_given(const ScheduleInfo& schedule, const Shape& shape) {

@@ -1,6 +1,6 @@
 #pragma once
 // Checks the name and the shape of a schedule before its rule runs. A rule may then rely on counts of at
-// least 1, and on options that the schedule has. Only schedules/ includes this header.
+// least 1, and on options that the schedule has.
 
 #include <string>
 #include <string_view>
@@ -11,6 +11,10 @@
 #include "schedules/rules/generators.hpp"
 
 namespace penstock {
+
+/// Returns true if copies of the pipeline are `replicas` in this schedule, so that it takes no
+/// `data_parallel`.
+bool copies_are_replicas(const ScheduleInfo& schedule);
 
 /// Checks the values that the shape states. Fails if the schedule does not have one of the options, or if
 /// copies of the pipeline cannot share the microbatches. Also fails if a count is below 1 or a list has a

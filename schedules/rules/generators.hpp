@@ -48,6 +48,8 @@ struct ScheduleInfo {
   std::int32_t default_chunks = 1;
   /// True if the rule reads Shape::costs and Shape::transfer_ns.
   bool weighs_costs = false;
+  /// True if some F and B of the rule are overlapped pairs.
+  bool has_pairs = false;
   /// True if the forward passes of the rule alone are an order that a pipeline without backwards runs.
   bool has_forward_half = false;
   /// Checks the rule's own conditions on K, v and M. Null if the rule has none.
@@ -119,6 +121,7 @@ Generated one_f_one_b(const Shape& shape);
 Generated one_f_one_b_rr(const Shape& shape);
 Generated data_parallel(const Shape& shape);
 Generated interleaved(const Shape& shape);
+Generated ep_one_f_one_b(const Shape& shape);
 Generated zb_h1(const Shape& shape);
 Generated zb_h2(const Shape& shape);
 Generated eager_one_f_one_b(const Shape& shape);
@@ -147,6 +150,7 @@ GeneratedWithNotes synthesized_with_notes(const Shape& shape);
 
 // The checks of the generators that accept only some values of K, v and M.
 ShapeCheck interleaved_takes(const Shape& shape);
+ShapeCheck ep_one_f_one_b_takes(const Shape& shape);
 ShapeCheck interleaved_zero_bubble_takes(const Shape& shape);
 ShapeCheck dual_pipe_takes(const Shape& shape);
 ShapeCheck dual_pipe_v_takes(const Shape& shape);
@@ -160,6 +164,7 @@ GeneratedLoops one_f_one_b_loops(const Shape& shape);
 GeneratedLoops eager_one_f_one_b_loops(const Shape& shape);
 GeneratedLoops one_f_one_b_rr_loops(const Shape& shape);
 GeneratedLoops interleaved_loops(const Shape& shape);
+GeneratedLoops ep_one_f_one_b_loops(const Shape& shape);
 GeneratedLoops zb_h1_loops(const Shape& shape);
 GeneratedLoops zb_h2_loops(const Shape& shape);
 

@@ -14,6 +14,7 @@
 #include "schedules/ir/program_parts.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
+#include "schedules/rules/stage_replicas.hpp"
 
 namespace penstock {
 
@@ -55,20 +56,22 @@ Generated naive(const Shape& shape) {
 //
 // With last-in-first-out, the backwards are B3 B2 B1 B0 and take the same time, as in torchgpipe. With
 // re-materialisation an R comes before each B. An early R runs while the gradient is still in transfer.
+// stage_replicas.cpp says what `replicas` changes.
 
 GeneratedLoops gpipe_loops(const Shape& shape) {
-  RolledProgram rolled = with_empty_loops(looped_program("gpipe", shape));
+  RolledProgram rolled = replicated_program("gpipe", shape);
   const bool oldest_first = shape.backward_order == BackwardOrder::fifo;
-  for (std::int32_t stage = 0; stage < shape.stages; ++stage) {
-    ActionLoops& list = rolled.lists[index(stage)];
-    list.repeat({forward(stage, 0)}, shape.microbatches);
+  for (const StageReplica& replica : stage_replicas(shape)) {
+    ActionLoops& list = rolled.lists[index(replica.rank)];
+    list.repeat({forward(replica.stage, replica.first)}, replica.count, replica.step);
     if (oldest_first) {
-      list.repeat({backward(stage, 0)}, shape.microbatches);
+      list.repeat({backward(replica.stage, replica.first)}, replica.count, replica.step);
     } else {
-      list.repeat({backward(stage, shape.microbatches - 1)}, shape.microbatches, -1);
+      list.repeat({backward(replica.stage, replica.microbatch(replica.count - 1))}, replica.count,
+                  -replica.step);
     }
   }
-  append_steps(rolled);
+  append_updates(rolled, shape);
   return rolled;
 }
 

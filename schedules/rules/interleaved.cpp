@@ -1,6 +1,6 @@
-// Interleaved schedules with v chunks on a rank, where stage s is on rank s mod K: interleaved and
-// interleaved-zero-bubble. The first part computes the order of chunks and microbatches that both schedules
-// follow. gpipe.cpp has looped-bfs, which uses the same placement. Tested by picture_test.cpp and
+// Interleaved schedules with v chunks on a rank, where stage s is on rank s mod K: interleaved, ep-1f1b and
+// interleaved-zero-bubble. The first part computes the order of chunks and microbatches that all of
+// them follow. gpipe.cpp has looped-bfs, which uses the same placement. Tested by picture_test.cpp and
 // conformance_test.cpp.
 
 #include <algorithm>
@@ -131,17 +131,10 @@ tl::expected<std::int32_t, std::string> pytorch_group(std::string_view schedule,
 //   rank 1       1F0 1F1 3F0 3B0 3F1 3B1 1B0 1B1
 //
 // Without `group_size`, the groups are PyTorch's rounds: R = max(1, M / K) rounds of g = M / R microbatches,
-// and M must be a multiple of R. With expert_overlap each F of the steady state and the B behind it are one
-// overlapped pair. A pair waits for the inputs of both, so each rank runs one more forward before its first
-// backward (Megatron-LM's combined_1f1b):
-//
-//   rank 0   0F0 0F1 2F0 2F1         2B0 2B1 0B0 0B1
-//   rank 1       1F0 1F1 3F0 3F1&3B0 3B1 1B0 1B1
-//
-// `group_size` is Megatron's microbatch_group_size_per_vp_stage (Megatron-LM,
-// commit d98e8a64). It requires g >= K, and a smaller last group must have at least K microbatches. With
-// `group_size`, one group of M < K microbatches is also possible. If g = K and M is a multiple of K, both
-// rules are the same.
+// and M must be a multiple of R. With expert_overlap the lists are those of ep-1f1b below. `group_size` is
+// Megatron's microbatch_group_size_per_vp_stage (Megatron-LM, commit d98e8a64). It requires g >= K, and a
+// smaller last group must have at least K microbatches. With `group_size`, one group of M < K microbatches is
+// also possible. If g = K and M is a multiple of K, both rules are the same.
 
 namespace {
 
@@ -153,34 +146,34 @@ bool megatron_takes(const Shape& shape, std::int32_t group) {
   return group >= shape.stages && (rest == 0 || rest >= shape.stages);
 }
 
-std::string too_small_a_group(const Shape& shape) {
+std::string too_small_a_group(std::string_view schedule, const Shape& shape) {
   // The search begins at K, the smallest group size that can be possible. A group size is impossible if it
   // leaves too few microbatches for the last group. The search ends at the latest at one group of M
   // microbatches, which is always possible.
   std::int32_t nearest = std::min(shape.stages, shape.microbatches);
   while (!megatron_takes(shape, nearest)) ++nearest;
   return fmt::format(
-      "group_size: interleaved needs groups of at least as many microbatches as ranks, or a microbatch is "
+      "group_size: {} needs groups of at least as many microbatches as ranks, or a microbatch is "
       "not back in time for its next chunk; got {} with {} ranks; the nearest that works is {}",
-      shape.group_size, shape.stages, nearest);
+      schedule, shape.group_size, shape.stages, nearest);
 }
 
-std::string too_small_a_remainder(const Shape& shape) {
+std::string too_small_a_remainder(std::string_view schedule, const Shape& shape) {
   const std::int32_t rest = shape.microbatches % shape.group_size;
   return fmt::format(
-      "microbatches: {} in groups of {} leave a last group of {}, and interleaved needs none or at least {}, "
+      "microbatches: {} in groups of {} leave a last group of {}, and {} needs none or at least {}, "
       "the number of ranks; the nearest that work are {} and {}",
-      shape.microbatches, shape.group_size, rest, shape.stages, shape.microbatches - rest,
+      shape.microbatches, shape.group_size, rest, schedule, shape.stages, shape.microbatches - rest,
       shape.microbatches - rest + shape.stages);
 }
 
-tl::expected<std::int32_t, std::string> group_of(const Shape& shape) {
-  if (shape.group_size == 0) return pytorch_group("interleaved", shape);
+tl::expected<std::int32_t, std::string> group_of(std::string_view schedule, const Shape& shape) {
+  if (shape.group_size == 0) return pytorch_group(schedule, shape);
   if (megatron_takes(shape, shape.group_size)) {
     return std::min(shape.group_size, shape.microbatches);
   }
   const bool small = shape.group_size < shape.stages;
-  return tl::unexpected(small ? too_small_a_group(shape) : too_small_a_remainder(shape));
+  return tl::unexpected(small ? too_small_a_group(schedule, shape) : too_small_a_remainder(schedule, shape));
 }
 
 /// Returns a rank's runs from visit `from` to visit `to`. Visit k runs the k-th forward and the (k -
@@ -233,29 +226,59 @@ ActionLoops list_of_rank(const VirtualOrder& order, std::int32_t rank, std::int6
   return list;
 }
 
-}  // namespace
-
-ShapeCheck interleaved_takes(const Shape& shape) {
-  return group_of(shape).map([](std::int32_t) {});
-}
-
-GeneratedLoops interleaved_loops(const Shape& shape) {
-  const auto group = group_of(shape);
+/// Returns the lists of interleaved 1F1B under the name of a schedule. If `in_pairs` is true, each F of the
+/// steady state and the B behind it are an overlapped pair.
+GeneratedLoops alternating_loops(std::string_view schedule, const Shape& shape, bool in_pairs) {
+  const auto group = group_of(schedule, shape);
   if (!group) return tl::unexpected(group.error());
-  RolledProgram rolled = with_empty_loops(looped_program("interleaved", shape));
+  RolledProgram rolled = with_empty_loops(looped_program(std::string(schedule), shape));
   const VirtualOrder order(shape, *group);
   for (std::int32_t rank = 0; rank < shape.stages; ++rank) {
-    const std::int64_t warmup = std::min(
-        order.size(), std::int64_t{shape.virtual_stages - 1} * order.group() +
-                          2 * std::int64_t{shape.stages - 1 - rank} + (shape.expert_overlap ? 1 : 0));
-    rolled.lists[index(rank)] = list_of_rank(order, rank, warmup, shape.expert_overlap);
+    const std::int64_t warmup =
+        std::min(order.size(), std::int64_t{shape.virtual_stages - 1} * order.group() +
+                                   2 * std::int64_t{shape.stages - 1 - rank} + (in_pairs ? 1 : 0));
+    rolled.lists[index(rank)] = list_of_rank(order, rank, warmup, in_pairs);
   }
   append_steps(rolled);
   return rolled;
 }
 
+}  // namespace
+
+ShapeCheck interleaved_takes(const Shape& shape) {
+  return group_of("interleaved", shape).map([](std::int32_t) {});
+}
+
+GeneratedLoops interleaved_loops(const Shape& shape) {
+  return alternating_loops("interleaved", shape, shape.expert_overlap);
+}
+
 Generated interleaved(const Shape& shape) {
   return interleaved_loops(shape).map(
+      [&](RolledProgram rolled) { return spelled_out(std::move(rolled), shape); });
+}
+
+// EP-1F1B (Megatron-LM's combined_1f1b, with --overlap-moe-expert-parallel-comm) is interleaved 1F1B for
+// models with experts. In the steady state each F and the B behind it are one overlapped pair, so that the
+// exchange of tokens in one of them runs beside the computation of the other (scenarios/pricing/pair_walk.hpp
+// has the order inside of a pair). A pair waits for the inputs of both, so each rank runs one more forward
+// before its first backward: 2(K - r - 1) + (v - 1) g + 1 of them on rank r. With 2 ranks, v = 2 and 2
+// microbatches:
+//
+//   rank 0   0F0 0F1 2F0 2F1         2B0 2B1 0B0 0B1
+//   rank 1       1F0 1F1 3F0 3F1&3B0 3B1 1B0 1B1
+//
+// The groups are those of interleaved(). Without experts a pair takes the time of its parts, and the
+// schedule then only needs more memory than interleaved(). A pair has no place for R.
+
+ShapeCheck ep_one_f_one_b_takes(const Shape& shape) {
+  return group_of("ep-1f1b", shape).map([](std::int32_t) {});
+}
+
+GeneratedLoops ep_one_f_one_b_loops(const Shape& shape) { return alternating_loops("ep-1f1b", shape, true); }
+
+Generated ep_one_f_one_b(const Shape& shape) {
+  return ep_one_f_one_b_loops(shape).map(
       [&](RolledProgram rolled) { return spelled_out(std::move(rolled), shape); });
 }
 

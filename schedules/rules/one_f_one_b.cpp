@@ -19,6 +19,7 @@
 #include "schedules/ir/program_parts.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
+#include "schedules/rules/stage_replicas.hpp"
 
 namespace penstock {
 
@@ -32,33 +33,62 @@ namespace penstock {
 //
 // The option `warmup` states another number of warm-up forwards for each stage. More forwards hide the
 // latency of links but need more memory. With expert_overlap, which only a single stage takes, F1 and B0 are
-// an overlapped pair, and so on: F0 F1&B0 F2&B1 F3&B2 B3.
+// an overlapped pair, and so on: F0 F1&B0 F2&B1 F3&B2 B3. stage_replicas.cpp says what `replicas` changes.
 
-GeneratedLoops one_f_one_b_loops(const Shape& shape) {
-  RolledProgram rolled = with_empty_loops(looped_program("1f1b", shape));
-  std::int32_t previous = shape.microbatches;
-  for (std::int32_t stage = 0; stage < shape.stages; ++stage) {
-    const std::int32_t usual = shape.stages - 1 - stage + (shape.expert_overlap ? 1 : 0);
-    const std::int32_t stated = warmup_of(shape, stage, usual);
-    const std::int32_t warmup = std::min(stated, shape.microbatches);
-    // If a stage had more warm-up forwards than the previous stage, the two would wait for each other. The
-    // previous stage would run its next forward only after a backward. That backward would wait for this
-    // stage, which waits for the forward.
-    if (warmup > previous) {
+namespace {
+
+/// Checks that no two stages wait for each other. A stage with r replicas and w warm-up forwards on each of
+/// them has run at most (w + 1) r microbatches forward before it needs a gradient of the first r. The next
+/// stage sends that gradient after w' r' + 1 forwards. Without replicas, w' must be at most w.
+ShapeCheck check_warmups(const Shape& shape, const std::vector<StageReplica>& replicas,
+                         const std::vector<std::int32_t>& warmups) {
+  for (std::size_t i = 1; i < replicas.size(); ++i) {
+    const StageReplica& here = replicas[i];
+    const StageReplica& before = replicas[i - 1];
+    if (here.stage == before.stage) continue;
+    const std::int64_t needed =
+        std::min<std::int64_t>(std::int64_t{warmups[i]} * here.step, shape.microbatches);
+    if (needed < (std::int64_t{warmups[i - 1]} + 1) * before.step) continue;
+    if (shape.replicas.empty()) {
       return tl::unexpected(fmt::format(
           "warmup: stage {} has {} warm-up forwards and stage {} only {}; each stage needs at least as many "
           "as the stage after it",
-          stage, warmup, stage - 1, previous));
+          here.stage, std::min(warmups[i], shape.microbatches), before.stage, warmups[i - 1]));
     }
-    previous = warmup;
-    ActionLoops& list = rolled.lists[index(stage)];
-    list.repeat({forward(stage, 0)}, warmup);
-    Action next = forward(stage, warmup);
-    next.overlaps_next = shape.expert_overlap;
-    list.repeat({next, backward(stage, 0)}, shape.microbatches - warmup);
-    list.repeat({backward(stage, shape.microbatches - warmup)}, warmup);
+    return tl::unexpected(
+        fmt::format("warmup: stage {} runs {} x {} forwards ahead of its first backwards, and stage {} at "
+                    "most {} x ({} + "
+                    "1) without a gradient of it; give stage {} more warm-up forwards, or stage {} fewer",
+                    here.stage, here.step, warmups[i], before.stage, before.step, warmups[i - 1],
+                    before.stage, here.stage));
   }
-  append_steps(rolled);
+  return {};
+}
+
+}  // namespace
+
+GeneratedLoops one_f_one_b_loops(const Shape& shape) {
+  const std::vector<StageReplica> replicas = stage_replicas(shape);
+  std::vector<std::int32_t> warmups;
+  warmups.reserve(replicas.size());
+  for (const StageReplica& replica : replicas) {
+    warmups.push_back(
+        warmup_of(shape, replica.stage, replica.usual_warmup() + (shape.expert_overlap ? 1 : 0)));
+  }
+  if (auto checked = check_warmups(shape, replicas, warmups); !checked)
+    return tl::unexpected(checked.error());
+  RolledProgram rolled = replicated_program("1f1b", shape);
+  for (std::size_t i = 0; i < replicas.size(); ++i) {
+    const StageReplica& replica = replicas[i];
+    const std::int32_t warmup = std::min(warmups[i], replica.count);
+    ActionLoops& list = rolled.lists[i];
+    list.repeat({forward(replica.stage, replica.first)}, warmup, replica.step);
+    Action next = forward(replica.stage, replica.microbatch(warmup));
+    next.overlaps_next = shape.expert_overlap;
+    list.repeat({next, backward(replica.stage, replica.first)}, replica.count - warmup, replica.step);
+    list.repeat({backward(replica.stage, replica.microbatch(replica.count - warmup))}, warmup, replica.step);
+  }
+  append_updates(rolled, shape);
   return rolled;
 }
 

@@ -24,6 +24,7 @@
 #include "schedules/ir/program_parts.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
+#include "schedules/rules/stage_replicas.hpp"
 
 namespace penstock {
 
@@ -173,13 +174,6 @@ std::vector<std::int32_t> route_table(const ReplicaMinibatches& stage) {
 // backward uses the same weights. Tested by one_f_one_b_rr_test.cpp.
 
 namespace {
-
-/// Returns the number of replicas of each stage. The shape states one number for each stage, one for all
-/// stages, or none.
-std::vector<std::int32_t> replica_counts(const Shape& shape) {
-  if (shape.replicas.size() == index(shape.stages)) return shape.replicas;
-  return std::vector<std::int32_t>(index(shape.stages), shape.replicas.empty() ? 1 : shape.replicas.front());
-}
 
 /// Returns W_s for each stage by the formula above, or the warm-ups that the shape states.
 std::vector<std::int32_t> warmups(const Shape& shape, const std::vector<std::int32_t>& replicas) {

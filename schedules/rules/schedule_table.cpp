@@ -19,6 +19,7 @@
 #include "schedules/ir/program_parts.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
+#include "schedules/rules/stage_replicas.hpp"
 #include "text/nearest_name.hpp"
 
 namespace penstock {
@@ -26,31 +27,30 @@ namespace penstock {
 namespace {
 
 std::int64_t one_microbatch(const Shape&, std::int32_t) { return 1; }
-std::int64_t all_microbatches(const Shape& shape, std::int32_t) { return shape.microbatches; }
+
+/// Returns the replica of a stage that a rank of the shape is.
+StageReplica replica_on(const Shape& shape, std::int32_t rank) { return stage_replicas(shape)[index(rank)]; }
+
+/// Returns the peak of GPipe, which is the number of microbatches that the rank runs.
+std::int64_t gpipe_peak(const Shape& shape, std::int32_t rank) {
+  return shape.replicas.empty() ? shape.microbatches : replica_on(shape, rank).count;
+}
 
 /// Returns the peak of 1F1B: the warm-up forwards, and the forward that runs directly before the first
 /// backward.
 std::int64_t one_f_one_b_peak(const Shape& shape, std::int32_t rank) {
   const std::int32_t ahead = shape.expert_overlap ? 1 : 0;
-  return std::min(shape.microbatches, warmup_of(shape, rank, shape.stages - 1 - rank + ahead) + 1);
+  if (shape.replicas.empty())
+    return std::min(shape.microbatches, warmup_of(shape, rank, shape.stages - 1 - rank + ahead) + 1);
+  const StageReplica here = replica_on(shape, rank);
+  return std::min(here.count, warmup_of(shape, here.stage, here.usual_warmup() + ahead) + 1);
 }
 
 std::int64_t stages_of_one_microbatch(const Shape& shape, std::int32_t) { return shape.stages; }
 
-/// Returns the peak of 1F1B with replicas. The ranks are numbered stage by stage: first all replicas of stage
-/// 0.
 std::int64_t one_f_one_b_rr_peak(const Shape& shape, std::int32_t rank) {
-  std::int32_t workers = 0;
-  const auto replicas = [&](std::int32_t stage) {
-    if (shape.replicas.empty()) return 1;
-    return shape.replicas.size() == 1 ? shape.replicas.front()
-                                      : shape.replicas[static_cast<std::size_t>(stage)];
-  };
-  for (std::int32_t stage = 0; stage < shape.stages; ++stage) workers += replicas(stage);
-  std::int32_t stage = 0;
-  std::int32_t before = 0;
-  while (before + replicas(stage) <= rank) before += replicas(stage++);
-  return warmup_of(shape, stage, round_robin_warmup(workers - before, replicas(stage))) + 1;
+  const StageReplica here = replica_on(shape, rank);
+  return warmup_of(shape, here.stage, here.usual_warmup()) + 1;
 }
 
 std::int64_t eager_one_f_one_b_peak(const Shape& shape, std::int32_t rank) {
@@ -91,6 +91,13 @@ std::int64_t interleaved_peak(const Shape& shape, std::int32_t rank) {
                       (shape.expert_overlap ? 1 : 0));
 }
 
+/// Returns the peak of EP-1F1B, which runs one more warm-up forward than interleaved 1F1B.
+std::int64_t ep_one_f_one_b_peak(const Shape& shape, std::int32_t rank) {
+  Shape in_pairs = shape;
+  in_pairs.expert_overlap = true;
+  return interleaved_peak(in_pairs, rank);
+}
+
 std::int64_t interleaved_zero_bubble_peak(const Shape& shape, std::int32_t rank) {
   const std::int64_t group = group_size(shape);
   return std::min(all_chunks_of_all_microbatches(shape, rank),
@@ -99,8 +106,11 @@ std::int64_t interleaved_zero_bubble_peak(const Shape& shape, std::int32_t rank)
 
 // In ZB-H1, rank r delays each W by r microbatches and runs K - 1 - r forwards ahead. The peak is K on every
 // rank. In ZB-H2, both numbers are doubled.
-std::int64_t zb_h1_peak(const Shape& shape, std::int32_t) {
-  return std::min(shape.microbatches, shape.stages);
+std::int64_t zb_h1_peak(const Shape& shape, std::int32_t rank) {
+  if (shape.replicas.empty()) return std::min(shape.microbatches, shape.stages);
+  const StageReplica here = replica_on(shape, rank);
+  const std::int32_t all = replica_on(shape, 0).here_and_later;
+  return std::min(here.count, round_robin_warmup(all, here.step) + 1);
 }
 std::int64_t zb_h2_peak(const Shape& shape, std::int32_t) {
   return std::min(shape.microbatches, 2 * shape.stages - 1);
@@ -203,17 +213,17 @@ const std::vector<ScheduleInfo>& table() {
        .aliases = {"ScheduleGPipe", "fill-drain", "f-then-b", "afab", "all-forward-all-backward"},
        .summary = "all forwards, then all backwards (GPipe)",
        .constraint = "any K and M",
-       .options = {"backward_order", "checkpoint", "recompute"},
+       .options = {"backward_order", "checkpoint", "recompute", "replicas", "replica_sync"},
        .has_forward_half = true,
        .generate = gpipe,
        .declare = gpipe_loops,
-       .peak_activations = all_microbatches},
+       .peak_activations = gpipe_peak},
       {.name = "1f1b",
        .aliases = {"Schedule1F1B", "pipedream-flush", "dapple", "one-f-one-b", "one-forward-one-backward",
                    "non-interleaved", "TrainSchedule", "forward_backward_pipelining_without_interleaving"},
        .summary = "one forward, one backward, with a flush (PipeDream-Flush, DAPPLE, Megatron)",
        .constraint = "any K and M",
-       .options = {"warmup", "checkpoint", "recompute"},
+       .options = {"warmup", "checkpoint", "recompute", "replicas", "replica_sync"},
        .has_forward_half = true,
        .generate = one_f_one_b,
        .declare = one_f_one_b_loops,
@@ -246,11 +256,22 @@ const std::vector<ScheduleInfo>& table() {
        .generate = interleaved,
        .declare = interleaved_loops,
        .peak_activations = interleaved_peak},
+      {.name = "ep-1f1b",
+       .aliases = {"combined-1f1b", "1f1b-overlap"},
+       .summary = "interleaved 1F1B, each F and B one pair that hides the exchange of experts (Megatron)",
+       .constraint = "M a multiple of max(1, floor(M/K)); with group_size g >= K, M mod g 0 or at least K",
+       .options = {"virtual_stages", "group_size"},
+       .default_chunks = 2,
+       .has_pairs = true,
+       .takes = ep_one_f_one_b_takes,
+       .generate = ep_one_f_one_b,
+       .declare = ep_one_f_one_b_loops,
+       .peak_activations = ep_one_f_one_b_peak},
       {.name = "zb-h1",
        .aliases = {"zero-bubble-h1"},
        .summary = "1F1B with split backwards, W delayed into the drain (Zero Bubble)",
        .constraint = "any K and M",
-       .options = {"checkpoint", "recompute"},
+       .options = {"checkpoint", "recompute", "replicas", "replica_sync"},
        .generate = zb_h1,
        .declare = zb_h1_loops,
        .peak_activations = zb_h1_peak},
@@ -377,6 +398,7 @@ const std::vector<ScheduleInfo>& table() {
        .summary = "two streams from both ends, a forward overlapping a backward (DeepSeek-V3)",
        .constraint = "even K, even M >= 2K",
        .options = {},
+       .has_pairs = true,
        .takes = dual_pipe_takes,
        .generate = dual_pipe,
        .peak_activations = dual_pipe_peak},
@@ -386,6 +408,7 @@ const std::vector<ScheduleInfo>& table() {
        .constraint = "M >= 2K; v is 2",
        .options = {"virtual_stages"},
        .chunks = 2,
+       .has_pairs = true,
        .takes = dual_pipe_v_takes,
        .generate = dual_pipe_v,
        .peak_activations = dual_pipe_v_peak},

@@ -22,6 +22,7 @@
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
 #include "schedules/rules/known_orders.hpp"
+#include "schedules/rules/stage_replicas.hpp"
 #include "schedules/search/follow_order.hpp"
 #include "schedules/search/synthesis.hpp"
 #include "schedules/search/timed_lists.hpp"
@@ -46,28 +47,37 @@ RolledProgram hand_made_zero_bubble(std::string schedule, const Shape& shape, st
 
 /// Returns the loops of ZB-H1 or ZB-H2. Rank r runs depth * (K-1-r) warm-up forwards and delays each W by
 /// depth * r microbatches. After the warm-up, each repetition is one of four patterns: I alone, F I, I W or F
-/// I W.
+/// I W. With replicas of stages, the warm-up is that of stage_replicas.cpp, and the delay is the rest of the
+/// warm-up that the stage would have in front of all replicas.
 RolledProgram hand_made_zero_bubble(std::string schedule, const Shape& shape, std::int32_t depth) {
-  RolledProgram rolled = with_empty_loops(looped_program(std::move(schedule), shape));
-  const std::int32_t last = shape.microbatches;
-  for (std::int32_t rank = 0; rank < shape.stages; ++rank) {
-    ActionLoops& list = rolled.lists[index(rank)];
-    const std::int32_t warmup = std::min(last, depth * (shape.stages - 1 - rank));
-    const std::int32_t delay = std::min(last, depth * rank);
+  RolledProgram rolled = replicated_program(std::move(schedule), shape);
+  const std::vector<StageReplica> replicas = stage_replicas(shape);
+  for (const StageReplica& replica : replicas) {
+    ActionLoops& list = rolled.lists[index(replica.rank)];
+    const std::int32_t stage = replica.stage;
+    const std::int32_t last = replica.count;
+    const std::int32_t ahead = replica.usual_warmup();
+    const std::int32_t at_front = round_robin_warmup(replicas.front().here_and_later, replica.step);
+    const std::int32_t warmup = std::min(last, depth * ahead);
+    const std::int32_t delay = std::min(last, depth * (at_front - ahead));
     const std::int32_t with_forward = last - warmup;
-    list.repeat({forward(rank, 0)}, warmup);
+    list.repeat({forward(stage, replica.first)}, warmup, replica.step);
     const std::array cuts = {0, std::min(with_forward, delay), std::max(with_forward, delay), last};
     for (std::size_t part = 0; part + 1 < cuts.size(); ++part) {
-      const std::int32_t m = cuts[part];
+      const std::int32_t k = cuts[part];
       std::vector<PatternAction> pattern;
-      if (m < with_forward) pattern.push_back({.action = forward(rank, warmup + m)});
-      pattern.push_back({.action = compute(ActionKind::backward_input, rank, m)});
-      if (m >= delay) pattern.push_back({.action = compute(ActionKind::backward_weight, rank, m - delay)});
-      list.repeat(std::move(pattern), cuts[part + 1] - m);
+      if (k < with_forward) pattern.push_back({.action = forward(stage, replica.microbatch(warmup + k))});
+      pattern.push_back({.action = compute(ActionKind::backward_input, stage, replica.microbatch(k))});
+      if (k >= delay) {
+        pattern.push_back(
+            {.action = compute(ActionKind::backward_weight, stage, replica.microbatch(k - delay))});
+      }
+      list.repeat(std::move(pattern), cuts[part + 1] - k, replica.step);
     }
-    list.repeat({compute(ActionKind::backward_weight, rank, last - delay)}, delay);
+    list.repeat({compute(ActionKind::backward_weight, stage, replica.microbatch(last - delay))}, delay,
+                replica.step);
   }
-  append_steps(rolled);
+  append_updates(rolled, shape);
   return rolled;
 }
 

@@ -44,7 +44,9 @@ std::optional<std::int64_t> passes_of(const Configuration& of) {
 
 }  // namespace
 
-std::vector<std::string> default_tuned_schedules() { return {"1f1b", "interleaved", "zb-h1", "zb-v"}; }
+std::vector<std::string> default_tuned_schedules() {
+  return {"1f1b", "interleaved", "zb-h1", "zb-v", "ep-1f1b"};
+}
 
 std::vector<LayerSplit> default_layer_splits() {
   return {{.rule = LayerSplit::Rule::even},

@@ -121,12 +121,21 @@ std::string megatron_lacks_order(const LaunchedRun& run) {
          "copies as all else; take parallel.order: tp-cp-ep-dp-pp";
 }
 
+/// Returns true if the exchange of experts runs beside another microbatch.
+bool in_expert_pairs(const LaunchedRun& run) {
+  return degrees_of(run).expert_overlap || run.of.schedule == "ep-1f1b";
+}
+
 std::string megatron_lacks_schedule(const LaunchedRun& run) {
   const Configuration& of = run.of;
+  if (in_expert_pairs(run) && run.work.recompute == LayerRecompute::full) {
+    return "it hides the exchange of experts only without full recomputation; take --recompute "
+           "none,selective";
+  }
   if (of.stages == 1) return "";
-  if (of.schedule != "1f1b" && of.schedule != "interleaved")
-    return fmt::format("it has no schedule {}; take --schedule 1f1b,interleaved", of.schedule);
-  if (has_own_options(run, of.schedule == "interleaved")) {
+  if (of.schedule != "1f1b" && of.schedule != "interleaved" && of.schedule != "ep-1f1b")
+    return fmt::format("it has no schedule {}; take --schedule 1f1b,interleaved,ep-1f1b", of.schedule);
+  if (has_own_options(run, of.schedule != "1f1b")) {
     return fmt::format("it has no {} with the options that `schedule` states in the scenario; leave them out",
                        of.schedule);
   }
@@ -217,7 +226,7 @@ Arguments megatron_expert_exchange(const LaunchedRun& run) {
     arguments.emplace_back("--moe-token-dispatcher-type flex --moe-flex-dispatcher-backend hybridep");
   if (degrees.expert_dispatch == ExpertDispatch::alltoall)
     arguments.emplace_back("--moe-token-dispatcher-type alltoall");
-  if (degrees.expert_overlap)
+  if (in_expert_pairs(run))
     arguments.emplace_back("--overlap-moe-expert-parallel-comm --delay-wgrad-compute");
   return arguments;
 }
@@ -349,8 +358,10 @@ bool lies_as_v(std::string_view schedule) {
 }
 
 std::string torchtitan_lacks_schedule(const LaunchedRun& run) {
-  if (run.of.stages == 1) return "";
   const std::string_view schedule = run.of.schedule;
+  if (schedule == "ep-1f1b")
+    return "its experts exchange tokens beside nothing; take another --schedule than ep-1f1b";
+  if (run.of.stages == 1) return "";
   // A file of actions can express all options except recomputation, for which PyTorch has no action.
   const bool is_named = !torchtitan_schedule_name(schedule).empty();
   const bool recomputes = run.request.base.shape.checkpoint != Checkpoint::never;

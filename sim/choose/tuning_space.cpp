@@ -46,6 +46,8 @@ constexpr std::int32_t kMostMicrobatchSamples = 16;
 constexpr std::array kRecomputes = {LayerRecompute::none, LayerRecompute::selective, LayerRecompute::full};
 constexpr std::array kExchanges = {ContextExchange::ring, ContextExchange::all_to_all};
 constexpr std::array kOrders = {PlacementOrder::tp_cp_ep_dp_pp, PlacementOrder::tp_cp_ep_pp_dp};
+/// The schedule in which the exchange of experts runs beside another microbatch.
+constexpr std::string_view kExpertPairs = "ep-1f1b";
 /// The ZeRO stages that can be predicted.
 constexpr std::array kShardings = {0, 1, 2, 3};
 
@@ -260,11 +262,15 @@ class Space {
 
   void add_schedules() {
     if (now_.stages == 1) {
-      add_single_stage();
+      add_single_stage("1f1b");
+      if (std::ranges::any_of(schedules_, [&](const ScheduleInfo* s) { return s->name == kExpertPairs; }) &&
+          hides_exchange())
+        add_single_stage(kExpertPairs);
       return;
     }
     for (const ScheduleInfo* schedule : schedules_) {
       now_.schedule = schedule->name;
+      if (schedule->name == kExpertPairs && !hides_exchange()) continue;
       for (const std::int32_t chunks : chunks_of_schedule(*schedule)) {
         if (!allows(choices_.virtual_stages, chunks)) continue;
         now_.virtual_stages = chunks;
@@ -273,10 +279,25 @@ class Space {
     }
   }
 
-  /// Adds a pipeline of one stage. With any schedule and layer split, it runs one microbatch after another.
-  /// So it is added once, with the schedule 1f1b and the first layer split that is valid for one stage.
-  void add_single_stage() {
-    now_.schedule = "1f1b";
+  /// Returns true if EP-1F1B is tried: devices share experts, so that its pairs have an exchange to hide. If
+  /// the scenario states parallel.expert_overlap, `interleaved` has the same lists and is tried instead.
+  bool hides_exchange() {
+    const bool is_same =
+        request_.base.shape.expert_overlap &&
+        std::ranges::any_of(schedules_, [](const ScheduleInfo* s) { return s->name == "interleaved"; });
+    if (now_.expert > 1 && !is_same) return true;
+    keep_fault(
+        Step::sharded,
+        "ep-1f1b hides the exchange of experts, and no devices share experts; allow parallel.expert of "
+        "at least 2, or another --schedule");
+    return false;
+  }
+
+  /// Adds a pipeline of one stage. With any schedule without pairs and any layer split, it runs one
+  /// microbatch after another. So it is added once, as 1f1b, and once in pairs if `schedule` says so. Takes
+  /// the first layer split that is valid for one stage.
+  void add_single_stage(std::string_view schedule) {
+    now_.schedule = schedule;
     now_.virtual_stages = 1;
     if (!allows(choices_.virtual_stages, 1)) return;
     reach(Step::scheduled);

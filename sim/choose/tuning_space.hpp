@@ -30,14 +30,14 @@ namespace penstock {
 ///     stages x virtual stages divides the layers (even), divides the layers + 2 (ends-one-less), or is at
 ///     most the layers + 2 (balanced), with virtual stages a power of two there unless they are chosen;
 ///     a listed layout has as many stages;
-///     the schedule takes (stages, virtual stages, M);
+///     the schedule takes (stages, virtual stages, M), and is not ep-1f1b if expert is 1;
 ///     sharding is 0, or another where weights have copies;
 ///     recompute is not selective if none is allowed, because fused attention makes them equal;
 ///
 /// and the request's choices allow it. If the request has a launcher, the launcher must be able to run the
 /// configuration as it is predicted (launchers.hpp). Configurations with the same meaning are listed once. A
-/// pipeline of one stage is the same with any schedule and layer split, and an interleaved schedule with v =
-/// 1 equals another schedule.
+/// pipeline of one stage is the same with any schedule but ep-1f1b and any layer split, and an interleaved
+/// schedule with v = 1 equals another schedule.
 ///
 /// Error: there is no model on named devices; a schedule is unknown, or does not train synchronously with one
 /// copy of the weights; or the space is empty. If the space is empty, the message names the rule that

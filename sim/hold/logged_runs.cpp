@@ -426,7 +426,9 @@ tl::expected<LoggedRun, std::string> logged_run(const TrainingLog& log, const Ru
   run.cells = *std::move(cells);
   for (const auto& [name, value] : kUsual) run.cells.emplace(name, value);
   const bool has_chunks = count_of(run.cells, "virtual_stages").value_or(1) > 1;
-  run.cells.emplace("schedule", has_chunks ? "interleaved" : "1f1b");
+  const auto overlap = run.cells.find("expert_overlap");
+  const bool in_pairs = overlap != run.cells.end() && overlap->second == "yes";
+  run.cells.emplace("schedule", !has_chunks ? "1f1b" : (in_pairs ? "ep-1f1b" : "interleaved"));
   if (auto complete = check_complete(run.cells, log.file); !complete) return tl::unexpected(complete.error());
   if (auto set = set_microbatches(run.cells, log.file); !set) return tl::unexpected(set.error());
   run.times =

@@ -29,6 +29,7 @@
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/passes/lower.hpp"
+#include "schedules/rules/asked_schedule.hpp"
 #include "schedules/rules/generators.hpp"
 #include "schedules/text/program_text.hpp"
 #include "tests/backend/echo_module.hpp"
@@ -78,7 +79,7 @@ TEST(Numbers, CopiesOfEveryPipelineComputeTheGradientsOfTheUnsplitModel) {
     shape.virtual_stages = chunks_to_try(schedule);
     if (schedule.name == "seq-1f1b") shape.slices = 2;
     SCOPED_TRACE(schedule.name);
-    const bool has_own_replicas = takes_option(schedule, "replicas");
+    const bool has_own_replicas = copies_are_replicas(schedule);
     EXPECT_EQ(computes_what_one_thread_does(schedule, shape), !has_own_replicas);
   }
 }
@@ -184,6 +185,21 @@ TEST(Numbers, ReplicasReduceTheirGradients) {
       for (const std::int32_t rank : ranks) {
         EXPECT_EQ(echo_of(run.modules, rank, stage).newest(),
                   echo_of(run.modules, ranks.front(), stage).newest());
+      }
+    }
+  }
+}
+
+// One reduction a minibatch adds up what the replicas have, also if they have unequal numbers of
+// microbatches.
+TEST(Numbers, UnequalReplicasWithAFlushComputeTheGradientsOfTheUnsplitModel) {
+  for (const char* name : {"gpipe", "1f1b", "zb-h1"}) {
+    for (const std::vector<std::int32_t>& replicas :
+         {std::vector<std::int32_t>{2, 1, 2}, {1, 3, 2}, {3, 1, 1}}) {
+      for (const std::int32_t microbatches : {1, 2, 7, 12}) {
+        SCOPED_TRACE(testing::Message() << name << ", M = " << microbatches);
+        const Shape shape{.stages = 3, .microbatches = microbatches, .iterations = 2, .replicas = replicas};
+        EXPECT_TRUE(computes_what_one_thread_does(*find_schedule(name), shape));
       }
     }
   }

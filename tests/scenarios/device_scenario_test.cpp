@@ -187,6 +187,18 @@ TEST(ExpertOverlap, PairsOfFAndBHideExchanges) {
             middle.forward_ns + middle.backward_ns - middle.pair_hidden_ns);
 }
 
+TEST(ExpertOverlap, IsTheScheduleEp1f1b) {
+  const Experiment keyed =
+      experiment_of(kPairedExperts, {{.key = "parallel.expert_overlap", .value = "true"}});
+  const Experiment named = experiment_of(kPairedExperts, {{.key = "schedule.name", .value = "ep-1f1b"}});
+  EXPECT_EQ(named.program.ranks, keyed.program.ranks);
+  EXPECT_EQ(named.costs, keyed.costs);
+  for (const Experiment* of : {&named, &keyed})
+    EXPECT_THAT(of->notes, testing::Contains(testing::HasSubstr("exchange beside another microbatch")));
+  EXPECT_THAT(experiment_of(kPairedExperts).notes,
+              testing::Contains(testing::HasSubstr("exchange not beside another microbatch")));
+}
+
 TEST(ExpertOverlap, IsRefusedWherePairsWouldWaitForThemselves) {
   const auto fault = [](const char* name, const char* chunks) {
     return fault_of(kPairedExperts, {{.key = "parallel.expert_overlap", .value = "true"},
@@ -195,7 +207,7 @@ TEST(ExpertOverlap, IsRefusedWherePairsWouldWaitForThemselves) {
   };
   EXPECT_EQ(fault("1f1b", "1"),
             "a.yaml: parallel.expert_overlap: 1f1b on 4 ranks has no pairs of F and B that can overlap; take "
-            "interleaved, dualpipe, dualpipe-v, or 1f1b on one rank");
+            "ep-1f1b, interleaved, dualpipe, dualpipe-v, or 1f1b on one rank");
   EXPECT_EQ(fault("interleaved", "2"), "no fault");
 }
 

@@ -198,6 +198,18 @@ TEST(MegatronImport, ReadsALayoutAndExperts) {
   EXPECT_EQ(work.parallel.expert_dispatch, ExpertDispatch::deepep);
 }
 
+TEST(MegatronImport, NamesThePairsThatHideTheExchangeOfExperts) {
+  const Scenario scenario = priced(
+      request_of(
+          "--num-layers 8 --hidden-size 2048 --num-attention-heads 16 --seq-length 4096 --vocab-size 32000 "
+          "--num-experts 8 --moe-router-topk 2 --moe-ffn-hidden-size 768 --expert-model-parallel-size 4 "
+          "--overlap-moe-expert-parallel-comm --delay-wgrad-compute --pipeline-model-parallel-size 2 "
+          "--num-virtual-stages-per-pipeline-rank 2 --micro-batch-size 1 --global-batch-size 16 --bf16"),
+      8);
+  EXPECT_EQ(scenario.schedule, "ep-1f1b");
+  EXPECT_EQ(scenario.shape.virtual_stages, 2);
+}
+
 TEST(MegatronImport, RefusesWhatWouldBeWrongWithoutIt) {
   constexpr std::string_view kFlags =
       "--num-layers 10 --pipeline-model-parallel-size 2 --micro-batch-size 1 --global-batch-size 8 ";

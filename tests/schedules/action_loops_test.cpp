@@ -216,7 +216,7 @@ TEST(DeclaredLoops, AreTheListsThatARuleSpellsOut) {
     });
     EXPECT_GT(taken, 50) << schedule.name;
   }
-  EXPECT_EQ(declared, 8);
+  EXPECT_EQ(declared, 9);
 }
 
 TEST(DeclaredLoops, StayShortWhereMicrobatchesAreMany) {

@@ -20,6 +20,7 @@
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/passes/lower.hpp"
+#include "schedules/rules/asked_schedule.hpp"
 #include "schedules/rules/closed_forms.hpp"
 #include "schedules/rules/generators.hpp"
 #include "schedules/text/program_text.hpp"
@@ -55,7 +56,16 @@ std::vector<Shape> shapes_of(const ScheduleInfo& schedule, std::int32_t stages, 
   }
   if (takes_option(schedule, "replicas")) {
     add([&](Shape& s) { s.replicas = {2}; });
-  } else if (microbatches % 2 == 0) {
+    if (!copies_are_replicas(schedule)) {
+      add([&](Shape& s) {
+        for (std::int32_t stage = 0; stage < stages; ++stage) s.replicas.push_back(1 + (stage + 1) % 3 % 2);
+      });
+      add([&](Shape& s) {
+        for (std::int32_t stage = 0; stage < stages; ++stage) s.replicas.push_back(1 + stage * 5 % 4);
+      });
+    }
+  }
+  if (!copies_are_replicas(schedule) && microbatches % 2 == 0) {
     add([&](Shape& s) { s.data_parallel = 2, s.virtual_stages = free_chunks ? 2 : 1; });
   }
   if (schedule.name == "pipedream-2bw") add([&](Shape& s) { s.iterations = 3; });

@@ -72,6 +72,44 @@ TEST(Interleaved, OverlappedPairsFollowEachOther) {
   }
 }
 
+// Rank r runs 2(K - r - 1) + (v - 1) g + 1 forwards first, or all of them if there are fewer. Here g = K.
+TEST(EpOneFOneB, WarmsUpOneForwardMoreThanInterleavedAndThenRunsPairs) {
+  const Program program = generate("ep-1f1b", {.stages = 4, .microbatches = 16, .virtual_stages = 2}).value();
+  for (std::int32_t rank = 0; rank < 4; ++rank) {
+    const std::vector<Action>& list = program.ranks[static_cast<std::size_t>(rank)];
+    const std::ptrdiff_t warmup = 2 * (3 - rank) + 4 + 1;
+    const auto first_pair = std::ranges::find_if(list, &Action::overlaps_next);
+    EXPECT_EQ(first_pair - list.begin(), warmup) << "rank " << rank;
+    EXPECT_EQ(std::ranges::count_if(list, &Action::overlaps_next), 2 * 16 - warmup) << "rank " << rank;
+  }
+}
+
+TEST(EpOneFOneB, IsInterleavedWithExpertOverlap) {
+  for (const auto& [k, v, m] :
+       {std::tuple{1, 1, 1}, {1, 2, 3}, {4, 2, 3}, {4, 2, 1}, {3, 3, 7}, {4, 2, 16}}) {
+    SCOPED_TRACE(m);
+    const Shape plain{.stages = k, .microbatches = m, .virtual_stages = v};
+    Shape overlapped = plain;
+    overlapped.expert_overlap = true;
+    const auto named = generate("ep-1f1b", plain);
+    ASSERT_EQ(named.has_value(), generate("interleaved", overlapped).has_value());
+    if (!named) continue;
+    Program other = generate("interleaved", overlapped).value();
+    other.schedule = "ep-1f1b";
+    EXPECT_EQ(*named, other);
+    EXPECT_EQ(*generate("ep-1f1b", overlapped), *named);
+  }
+}
+
+TEST(EpOneFOneB, RefusesWhatItHasNoPlaceFor) {
+  EXPECT_EQ(
+      generate("ep-1f1b", {.stages = 2, .microbatches = 5, .virtual_stages = 2}).error(),
+      "microbatches: ep-1f1b runs 5 microbatches on 2 ranks in 2 rounds, and 5 is not a multiple of 2; the "
+      "nearest that work are 4 and 6");
+  EXPECT_EQ(generate("ep-1f1b", {.stages = 2, .microbatches = 4, .checkpoint = Checkpoint::always}).error(),
+            "checkpoint: ep-1f1b does not take it; it takes virtual_stages, group_size");
+}
+
 TEST(OneFOneB, PairsOnOneRank) {
   const Program program = generate("1f1b", {.stages = 1, .microbatches = 4, .expert_overlap = true}).value();
   EXPECT_TRUE(validate(program));

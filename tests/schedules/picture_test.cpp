@@ -119,6 +119,14 @@ rank 0   F0 F1 F2       B0 F3 B1 F4 B2    B3    B4
 rank 1      F0 F1    B0 F2 B1 F3 B2 F4 B3    B4
 rank 2         F0 B0 F1 B1 F2 B2 F3 B3 F4 B4
 )"},
+      {"1f1b",
+       "stage_replicas.cpp",
+       {.stages = 2, .microbatches = 4, .replicas = {2, 1}},
+       R"(
+rank 0   F0 F2    B0          B2
+rank 1   F1 F3          B1          B3
+rank 2      F0 B0 F1 B1 F2 B2 F3 B3
+)"},
       {"interleaved",
        "interleaved.cpp",
        {.stages = 2, .microbatches = 2, .virtual_stages = 2},
@@ -126,9 +134,9 @@ rank 2         F0 B0 F1 B1 F2 B2 F3 B3 F4 B4
 rank 0   0F0 0F1 2F0 2F1     2B0     2B1 0B0 0B1
 rank 1       1F0 1F1 3F0 3B0 3F1 3B1 1B0 1B1
 )"},
-      {"interleaved",
+      {"ep-1f1b",
        "interleaved.cpp",
-       {.stages = 2, .microbatches = 2, .virtual_stages = 2, .expert_overlap = true},
+       {.stages = 2, .microbatches = 2, .virtual_stages = 2},
        R"(
 rank 0   0F0 0F1 2F0 2F1         2B0 2B1 0B0 0B1
 rank 1       1F0 1F1 3F0 3F1&3B0 3B1 1B0 1B1

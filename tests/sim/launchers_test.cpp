@@ -170,6 +170,18 @@ TEST(Launchers, AreToldOfEveryAssumptionOfAPriceOrLackIt) {
   }
 }
 
+TEST(Launchers, NameMegatronsPairsOfPasses) {
+  Asked asked = with_experts(Launcher::megatron);
+  asked.of.schedule = "ep-1f1b";
+  asked.of.virtual_stages = 2;
+  EXPECT_THAT(launched(asked), HasSubstr("--overlap-moe-expert-parallel-comm --delay-wgrad-compute"));
+  asked.of.recompute = LayerRecompute::full;
+  EXPECT_THAT(launched(asked), HasSubstr("cannot: it hides the exchange of experts only without full"));
+  Asked other = with_experts(Launcher::torchtitan);
+  other.of.schedule = "ep-1f1b";
+  EXPECT_THAT(launched(other), HasSubstr("take another --schedule than ep-1f1b"));
+}
+
 // If Parallel gets a new member, this test does not compile. A change of the new member must then be added to
 // flips_of_degrees().
 TEST(Launchers, AreAskedForEveryMemberOfTheDegrees) {
@@ -328,7 +340,7 @@ TEST(LaunchedSpace, SaysWhatIsLackingWhereNothingIsLeft) {
       HasSubstr("no configuration is left that megatron runs as it is priced (Megatron-LM core_v0.15.0); "
                 "allow others:\n"));
   EXPECT_THAT(tuning_space(request).error(),
-              HasSubstr("it has no schedule zb-v; take --schedule 1f1b,interleaved"));
+              HasSubstr("it has no schedule zb-v; take --schedule 1f1b,interleaved,ep-1f1b"));
 }
 
 TEST(TensorOverlapWorth, IsThatOfTheBestPlanWithAndWithoutIt) {

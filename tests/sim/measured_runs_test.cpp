@@ -438,7 +438,7 @@ TEST(MeasuredRunsFile, LeavesOutOverlapsThatNoScheduleHas) {
   ASSERT_EQ(runs.left_out.size(), 1);
   EXPECT_EQ(runs.left_out.front().why,
             "2: expert_overlap: parallel.expert_overlap: 1f1b on 2 ranks has no pairs of F and B that can "
-            "overlap; take interleaved, dualpipe, dualpipe-v, or 1f1b on one rank");
+            "overlap; take ep-1f1b, interleaved, dualpipe, dualpipe-v, or 1f1b on one rank");
   EXPECT_EQ(predict_runs(runs, nullptr, {}).value().rows.size(), 1);
 }
 

@@ -52,7 +52,9 @@ bool is_in_space(const Architecture& model, const Configuration& of, std::int64_
   if (!divides(of.expert, experts) || !divides(of.expert, of.tensor * of.context * of.data)) return false;
   if (std::int64_t{of.micro_batch_size} * of.data * of.microbatches != global_batch) return false;
   if (of.sharding > 0 && of.data * of.context == 1) return false;
-  if (of.stages == 1) return of.schedule == "1f1b" && of.virtual_stages == 1 && of.layer_split == 0;
+  if (of.schedule == "ep-1f1b" && of.expert == 1) return false;  // its pairs hide nothing
+  const bool is_whole = of.virtual_stages == 1 && of.layer_split == 0;
+  if (of.stages == 1) return is_whole && (of.schedule == "1f1b" || of.schedule == "ep-1f1b");
   const auto layers = static_cast<std::int64_t>(model.layers.size());
   const std::int64_t stages = std::int64_t{of.stages} * of.virtual_stages;
   if (of.layer_split == 0 && !divides(stages, layers)) return false;
@@ -63,8 +65,9 @@ bool is_in_space(const Architecture& model, const Configuration& of, std::int64_
   if (of.layer_split == 2 && !std::has_single_bit(static_cast<std::uint32_t>(of.virtual_stages)))
     return false;
   const ScheduleInfo* schedule = find_schedule(of.schedule);
-  if (of.schedule == "interleaved" && of.virtual_stages == 1) return false;  // equals 1f1b
-  const std::int32_t chunks = of.schedule == "interleaved" ? of.virtual_stages : 1;
+  const bool has_chunks = of.schedule == "interleaved" || of.schedule == "ep-1f1b";
+  if (has_chunks && of.virtual_stages == 1) return false;  // equals 1f1b, or gains nothing over it
+  const std::int32_t chunks = has_chunks ? of.virtual_stages : 1;
   if (chunks_of(*schedule, {.virtual_stages = chunks}) != of.virtual_stages) return false;
   return generate(of.schedule,
                   {.stages = of.stages, .microbatches = of.microbatches, .virtual_stages = chunks})
@@ -84,7 +87,7 @@ std::set<Configuration> slow_space(const TuneRequest& request) {
     }
   };
   const auto add_schedules = [&] {
-    for (const std::string_view schedule : {"1f1b", "interleaved", "zb-h1", "zb-v"}) {
+    for (const std::string_view schedule : {"1f1b", "interleaved", "zb-h1", "zb-v", "ep-1f1b"}) {
       for (std::int32_t v = 1; v <= 10; ++v) {
         for (const std::size_t split : {0, 1, 2}) {
           of.schedule = schedule;
