@@ -46,6 +46,7 @@ struct PlanFlags {
   OutputFlags output;
   std::string objective;
   std::string cut_transfers;
+  std::string update;
   std::string memory_limit;
   std::string noise;
   std::optional<std::int32_t> trials;
@@ -61,6 +62,20 @@ tl::expected<PlanOptions, UserError> options_of(const PlanFlags& flags, const Sc
   // "simulated" is no objective of the recurrence. With this word, the objective of the scenario is used.
   options.objective = enum_of_text<PlanObjective>(flags.objective).value_or(options.objective);
   options.transfers = enum_of_text<CutTransfers>(flags.cut_transfers).value_or(options.transfers);
+  options.update = enum_of_text<PlanUpdate>(flags.update).value_or(options.update);
+  if (options.update == PlanUpdate::flush) {
+    const bool asks_recurrence =
+        flags.objective.empty() ? scenario.partition.states_objective : flags.objective != "simulated";
+    if (asks_recurrence) {
+      return bad_input(
+          "--update flush: PipeDream's recurrences are about updates without a flush; take --objective "
+          "simulated");
+    }
+    if (flags.factors) {
+      return bad_input(
+          "--factors: explains the period of a stream, and --update flush has a minibatch; leave one out");
+    }
+  }
   if (flags.straight) options.form = PlanForm::straight;
   if (flags.memory_limit == "unlimited") {
     options.memory_limit = std::numeric_limits<Bytes>::max();
@@ -147,7 +162,7 @@ tl::expected<PlanReport, std::string> planned_report(const Scenario& scenario, c
 
 /// Returns a note about settings of the scenario's schedule that plans ignore. Returns nothing if there are
 /// none.
-std::optional<std::string> left_out_note(const Scenario& scenario) {
+std::optional<std::string> left_out_note(const Scenario& scenario, std::string_view schedule) {
   const Shape& shape = scenario.shape;
   std::vector<std::string_view> keys;
   if (shape.data_parallel > 1) keys.emplace_back("schedule.data_parallel");
@@ -155,7 +170,8 @@ std::optional<std::string> left_out_note(const Scenario& scenario) {
   if (shape.checkpoint != Checkpoint::never) keys.emplace_back("schedule.checkpoint");
   if (shape.iterations > 1) keys.emplace_back("training.iterations");
   if (keys.empty()) return std::nullopt;
-  return fmt::format("plans use 1f1b-rr and ignore these keys of the scenario: {}", fmt::join(keys, ", "));
+  return fmt::format("plans use {} and ignore these keys of the scenario: {}", schedule,
+                     fmt::join(keys, ", "));
 }
 
 /// Returns the plan and all further results for which the user gave a flag.
@@ -168,17 +184,20 @@ tl::expected<PlanReport, std::string> report_on(const Scenario& scenario, const 
   auto planned = planned_report(scenario, options, ranking);
   if (!planned) return planned;
   PlanReport& report = *planned;
-  if (auto note = left_out_note(scenario)) report.evaluation.notes.push_back(*std::move(note));
+  if (auto note = left_out_note(scenario, report.evaluation.planned.scenario.schedule))
+    report.evaluation.notes.push_back(*std::move(note));
   if (!flags.no_front) {
     bar.say("searching plans for fewer devices");
     report.front = plan_front(scenario, options, ranking, report.evaluation);
   }
   // The line "they differ by" also needs the factors. An error in their computation is reported only if
   // --factors is given.
-  bar.say("simulating the plan with one factor at a time");
-  auto factors = plan_factors(report.evaluation);
-  if (!factors && flags.factors) return tl::unexpected(factors.error());
-  if (factors) report.factors = *std::move(factors);
+  if (options.update == PlanUpdate::asynchronous) {
+    bar.say("simulating the plan with one factor at a time");
+    auto factors = plan_factors(report.evaluation);
+    if (!factors && flags.factors) return tl::unexpected(factors.error());
+    if (factors) report.factors = *std::move(factors);
+  }
   report.explains_factors = flags.factors;
   if (noise) {
     bar.say("planning from noisy profiles");
@@ -207,11 +226,11 @@ tl::expected<PlanReport, UserError> report_of(const PlanFlags& flags) {
 /// Returns the planned scenario as a file. A comment at its start names its source and its predicted time.
 tl::expected<std::string, std::string> plan_scenario_file(const PlanReport& report) {
   const std::string comment = fmt::format(
-      "{} planned for {} devices (penstock plan --objective {}): period {:.3f} ms predicted, {:.3f} ms "
+      "{} planned for {} devices (penstock plan --objective {}{}): period {:.3f} ms predicted, {:.3f} ms "
       "simulated.",
       report.scenario.empty() ? "A model" : report.scenario, report.evaluation.devices(),
-      objective_text(report), report.evaluation.planned.plan.period_ns / 1e6,
-      report.evaluation.simulated_period_ns / 1e6);
+      objective_text(report), report.options.update == PlanUpdate::flush ? " --update flush" : "",
+      report.evaluation.planned.plan.period_ns / 1e6, report.evaluation.simulated_period_ns / 1e6);
   return scenario_to_yaml(report.evaluation.planned.scenario, comment);
 }
 
@@ -240,6 +259,12 @@ void add_planning_flags(Subcommand app, PlanFlags& flags) {
                "code, their sum",
        .group = group,
        .type_name = "NAME"});
+  add_choice(app, "--update", flags.update,
+             {.words = enum_choices<PlanUpdate>(),
+              .help = "when weights are updated: asynchronous (default, 1f1b-rr), or once a minibatch with a "
+                      "flush (1f1b with replicas, DAPPLE's problem), whose microbatches the scenario states",
+              .group = group,
+              .type_name = "NAME"});
   app.add_flag("--straight", flags.straight, "no stage is replicated").group(group);
   add_choice(app, "--cut-transfers", flags.cut_transfers,
              {.words = enum_choices<CutTransfers>(),

@@ -194,9 +194,13 @@ Json differences_json(const PlanReport& report) {
 std::string headlines(const PlanReport& report) {
   const PlanEvaluation& evaluation = report.evaluation;
   const PlannedScenario& planned = evaluation.planned;
-  std::string text =
-      headline("plan", fmt::format("{} on {}, minibatches of {}", evaluation.configuration(),
-                                   devices_text(evaluation), format_count(planned.minibatch_size, "sample")));
+  const std::string size = format_count(planned.minibatch_size, "sample");
+  const std::string batch = planned.microbatches == 0
+                                ? fmt::format("minibatches of {}", size)
+                                : fmt::format("{} microbatch{} of {} and a flush", planned.microbatches,
+                                              planned.microbatches == 1 ? "" : "es", size);
+  std::string text = headline(
+      "plan", fmt::format("{} on {}, {}", evaluation.configuration(), devices_text(evaluation), batch));
   text += headline("objective",
                    fmt::format("{}{}{}{}", objective_text(report),
                                report.search ? " samples/s" : " of compute and reduction",
@@ -315,6 +319,7 @@ std::string plan_to_json(const PlanReport& report) {
   const PlannedScenario& planned = report.evaluation.planned;
   Json document = {{"schema_version", 1}, {"kind", "plan"}, {"scenario", report.scenario}};
   document["objective"] = objective_text(report);
+  document["update"] = to_text(report.options.update);
   document["straight"] = report.options.form == PlanForm::straight;
   document["cut_transfers"] = to_text(report.options.transfers);
   document["memory_limit_bytes"] = planned.memory_limit ? Json(*planned.memory_limit) : Json(nullptr);

@@ -41,11 +41,21 @@ template <>
 inline constexpr auto kEnumWords<CutTransfers> =
     std::to_array<EnumWord<CutTransfers>>({{CutTransfers::counted, "counted"}, {CutTransfers::free, "free"}});
 
+/// The time at which a plan's stages update their weights.
+enum class PlanUpdate : std::uint8_t {
+  asynchronous,  // after each minibatch of a stream, as in PipeDream: the schedule is 1f1b-rr
+  flush,         // once a minibatch of M microbatches, as in DAPPLE: the schedule is 1f1b with replicas
+};
+template <>
+inline constexpr auto kEnumWords<PlanUpdate> = std::to_array<EnumWord<PlanUpdate>>(
+    {{PlanUpdate::asynchronous, "asynchronous"}, {PlanUpdate::flush, "flush"}});
+
 /// The options of a plan.
 struct PlanOptions {
   PlanObjective objective = PlanObjective::maximum;
   PlanForm form = PlanForm::replicated;
   CutTransfers transfers = CutTransfers::counted;
+  PlanUpdate update = PlanUpdate::asynchronous;
   /// The memory limit of a device. If it is absent, the memory of the cluster's smallest device is the limit.
   std::optional<Bytes> memory_limit{};
 

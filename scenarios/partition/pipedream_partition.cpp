@@ -367,14 +367,15 @@ double recurrence_period_ns(const PipelinePlan& plan, PlanObjective objective) {
   return period;
 }
 
-double bytes_per_minibatch(const PipelinePlan& plan) {
+double bytes_per_minibatch(const PipelinePlan& plan, std::int32_t reduced) {
   double bytes = 0;
   // Each cut carries an activation and its gradient. A ring of r replicas sends 2 (r - 1) W once for every r
   // minibatches.
   for (const PlannedStage& stage : plan.stages) {
     const auto replicas = static_cast<double>(stage.devices.size());
     bytes += 2 * static_cast<double>(stage.cut);
-    bytes += 2 * (replicas - 1) / replicas * static_cast<double>(stage.weights);
+    const double together = reduced == 0 ? replicas : reduced;
+    bytes += 2 * (replicas - 1) / together * static_cast<double>(stage.weights);
   }
   return bytes;
 }

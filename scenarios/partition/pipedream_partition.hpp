@@ -85,8 +85,8 @@ double recurrence_period_ns(const PipelinePlan& plan, PlanObjective objective);
 
 /// Returns the bytes that all devices send for one minibatch. They are the activations and gradients of each
 /// cut, and the bytes of ring all-reduces. The m replicas of a stage send 2(m-1)W bytes once for m
-/// minibatches.
-double bytes_per_minibatch(const PipelinePlan& plan);
+/// minibatches, or once for `reduced` minibatches if that is not 0.
+double bytes_per_minibatch(const PipelinePlan& plan, std::int32_t reduced = 0);
 
 // Computes the period of a plan with given stages, by PipeDream's recurrence. It is used for plans that
 // another measure ranks (planned_scenario.hpp).

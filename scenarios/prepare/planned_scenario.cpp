@@ -29,6 +29,7 @@
 #include "scenarios/prepare/model_stages.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/return_if_error.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
 #include "topology/cluster.hpp"
@@ -134,6 +135,22 @@ void adopt_layers(Scenario& scenario, const PipelinePlan& plan) {
 
 }  // namespace
 
+PipelinePlan with_flush_of(PipelinePlan plan, const PlanningTask& task) {
+  if (task.microbatches == 0) return plan;
+  for (PlannedStage& stage : plan.stages) {
+    const auto replicas = static_cast<std::int32_t>(stage.devices.size());
+    stage.reduction_ns *= static_cast<double>(replicas) / task.microbatches;
+    const std::int32_t share = task.microbatches / replicas + (task.microbatches % replicas > 0 ? 1 : 0);
+    stage.in_flight = std::min(stage.in_flight, share);
+    // Weights, gradients of the same size, the optimizer's state, and activations.
+    stage.held = stage.weights * (2 + task.state_bytes_per_weight_byte);
+    for (const std::int32_t layer : stage.layers)
+      stage.held += task.layers.layers[static_cast<std::size_t>(layer)].kept_bytes() * stage.in_flight;
+  }
+  plan.period_ns = recurrence_period_ns(plan, task.options.objective);
+  return plan;
+}
+
 tl::expected<std::int64_t, std::string> turn_of_all_replicas(const PipelinePlan& plan) {
   std::int64_t turn = 1;
   for (const PlannedStage& stage : plan.stages) {
@@ -165,18 +182,24 @@ tl::expected<PlannedScenario, std::string> with_plan(const Scenario& scenario, c
                                                      PipelinePlan plan) {
   PlannedScenario planned{.plan = with_devices(std::move(plan), task.devices),
                           .minibatch_size = task.minibatch_size,
+                          .microbatches = task.microbatches,
                           .levels = task.levels,
                           .objective = task.options.objective,
                           .memory_limit = task.options.memory_limit,
                           .scenario = scenario};
   Scenario& result = planned.scenario;
   adopt_layers(result, planned.plan);
-  result.schedule = "1f1b-rr";
+  const bool has_flush = task.microbatches > 0;
+  result.schedule = has_flush ? "1f1b" : "1f1b-rr";
   result.program.reset();
   // A list of bucket counts belongs to the stages before planning, so it is removed.
   std::vector<std::int32_t> buckets = result.shape.buckets;
   if (buckets.size() > 1) buckets.clear();
-  result.shape = {.stages = result.shape.stages, .routing = Routing::global, .buckets = std::move(buckets)};
+  // With a flush, the next minibatch begins when all stages have updated their weights.
+  result.shape = {.stages = result.shape.stages,
+                  .barrier = has_flush,
+                  .routing = has_flush ? Shape{}.routing : Routing::global,
+                  .buckets = std::move(buckets)};
   for (const PlannedStage& stage : planned.plan.stages)
     result.shape.replicas.push_back(static_cast<std::int32_t>(stage.devices.size()));
   auto ordered = std::visit(InRankOrder{planned.plan}, scenario.cluster.shape);
@@ -190,14 +213,16 @@ tl::expected<PlannedScenario, std::string> with_plan(const Scenario& scenario, c
 
 tl::expected<PlannedScenario, std::string> scenario_of_plan(const Scenario& scenario,
                                                             const PlanningTask& task, PipelinePlan plan) {
-  const auto minibatches = even_minibatches(plan);
-  if (!minibatches) return tl::unexpected(minibatches.error());
+  std::int64_t minibatches = task.microbatches;
+  if (minibatches == 0) {
+    PENSTOCK_ASSIGN_OR_RETURN(minibatches, even_minibatches(plan));
+  }
   auto planned = with_plan(scenario, task, std::move(plan));
   if (!planned) return planned;
   Batch& batch = planned->scenario.batch;
   batch.micro_batch_size = planned->minibatch_size;
   batch.global_batch_size.reset();
-  batch.microbatches = *minibatches;
+  batch.microbatches = minibatches;
   return planned;
 }
 
@@ -322,7 +347,8 @@ MicrobatchMeaning meaning_of(const Scenario& scenario) {
 tl::expected<PlanningTask, std::string> planning_task_over(const Scenario& scenario, ClusterLevels cluster,
                                                            PlanOptions options) {
   keep_within_devices(options, scenario.cluster);
-  const MicrobatchMeaning meaning = meaning_of(scenario);
+  const bool has_flush = options.update == PlanUpdate::flush;
+  const MicrobatchMeaning meaning = has_flush ? MicrobatchMeaning::part_of_minibatch : meaning_of(scenario);
   const auto* graph = std::get_if<LayerGraph>(&scenario.model);
   if (graph == nullptr) {
     return tl::unexpected(std::string(
@@ -338,11 +364,17 @@ tl::expected<PlanningTask, std::string> planning_task_over(const Scenario& scena
     return tl::unexpected(std::string(
         "training.micro_batch_size is missing: expected the samples of one minibatch of a replica"));
   }
+  std::int32_t microbatches = 0;
+  if (has_flush) {
+    PENSTOCK_ASSIGN_OR_RETURN(const ResolvedBatch batch, resolve_batch(scenario.batch, meaning));
+    microbatches = batch.microbatches;
+  }
   auto layers = scaled_layers(*graph, {.own = scenario.batch.own_micro_batch_size, .wanted = *size});
   if (!layers) return tl::unexpected(layers.error());
   const BytesPerWeightByte beside = bytes_per_weight_byte(scenario.optimizer, scenario.precision);
   return PlanningTask{.layers = *std::move(layers),
                       .minibatch_size = *size,
+                      .microbatches = microbatches,
                       .levels = std::move(cluster.levels),
                       .devices = std::move(cluster.devices),
                       .options = options,

@@ -39,6 +39,9 @@ tl::expected<ClusterLevels, std::string> levels_of(const ClusterSpec& cluster);
 struct PlanningTask {
   LayerGraph layers;  ///< the layers with the times and bytes of one minibatch
   std::int64_t minibatch_size = 1;
+  /// M, the microbatches of one minibatch if updates have a flush. A minibatch above is then a microbatch. 0
+  /// if each minibatch of a stream has its own update.
+  std::int32_t microbatches = 0;
   std::vector<BandwidthLevel> levels;
   /// The device numbers of the cluster, grouped by component of the levels. If the list is empty, the order
   /// of the cluster's devices is used.
@@ -48,8 +51,8 @@ struct PlanningTask {
   std::int64_t state_bytes_per_weight_byte = 0;
 };
 
-/// Returns the task of a scenario. Errors: a model that does not consist of layers, no minibatch size, and
-/// the errors of levels_of().
+/// Returns the task of a scenario. Errors: a model that does not consist of layers, no minibatch size, no
+/// number of microbatches for updates with a flush, and the errors of levels_of().
 tl::expected<PlanningTask, std::string> planning_task(const Scenario& scenario, const PlanOptions& options);
 /// Returns the task of a scenario on the levels of another cluster.
 tl::expected<PlanningTask, std::string> planning_task_over(const Scenario& scenario, ClusterLevels cluster,
@@ -60,13 +63,19 @@ struct PlannedScenario {
   PipelinePlan plan;  ///< the plan; its layer numbers refer to the scenario that was planned
   /// The number of samples of a minibatch; each minibatch runs on one replica of a stage.
   std::int64_t minibatch_size = 1;
+  std::int32_t microbatches = 0;  ///< as in PlanningTask
   std::vector<BandwidthLevel> levels;
   PlanObjective objective = PlanObjective::maximum;
   std::optional<Bytes> memory_limit;  ///< the memory limit that the plan respects
-  /// The scenario with schedule 1f1b-rr and the plan's stages and replicas. Its layers are in the order of
-  /// the stages, with a cut after each stage. The cluster's devices are in the order of the ranks.
+  /// The scenario with schedule 1f1b-rr, or 1f1b with a flush, and the plan's stages and replicas. Its layers
+  /// are in the order of the stages, with a cut after each stage. The cluster's devices are in the order of
+  /// the ranks.
   Scenario scenario;
 };
+
+/// Returns the plan with the figures of updates with a flush, if the task has such updates: the replicas of a
+/// stage reduce their gradients once for M microbatches, and a device holds one version of its weights.
+PipelinePlan with_flush_of(PipelinePlan plan, const PlanningTask& task);
 
 /// Returns the number of minibatches after which the replica assignment of all stages repeats. It is the
 /// least common multiple of the replica counts. Error: the result exceeds 2^31; the message names the replica

@@ -191,6 +191,7 @@ std::string schedule_text(const Scenario& scenario) {
       "schedule:\n  name: {}\n  stages: {}\n  replicas: [{}]\n  microbatches: {}\n", scenario.schedule,
       shape.stages, fmt::join(shape.replicas, ", "), scenario.batch.microbatches.value_or(1));
   if (shape.routing == Routing::global) text += "  routing: global\n";
+  if (shape.barrier) text += "  barrier: true\n";
   if (!shape.warmup.empty()) text += fmt::format("  warmup: [{}]\n", fmt::join(shape.warmup, ", "));
   if (!shape.buckets.empty()) text += fmt::format("  buckets: [{}]\n", fmt::join(shape.buckets, ", "));
   return text + channels_text(scenario.channels);

@@ -217,8 +217,9 @@ std::vector<PlanChoice> neighbours(const PlanChoice& choice, const PlanSpace& sp
 //
 // The third line is true because forward j + W + 1 of a replica comes after the update by its minibatch j. If
 // gradients are reduced in buckets, the ring may run during the backward pass, and max(C_s, R_s) replaces the
-// sum. plan_trials.cpp simulates the plans that this bound does not exclude. Tests:
-// tests/sim/plan_search_test.cpp.
+// sum. With a flush, a stage reduces once for M microbatches and not once for r_s of them. The period is then
+// that of a microbatch, a M-th of the minibatch's time. plan_trials.cpp simulates the plans that this bound
+// does not exclude. Tests: tests/sim/plan_search_test.cpp.
 
 namespace {
 
@@ -256,11 +257,12 @@ std::vector<std::int32_t> devices_of(const PlanChoice& choice, std::span<const B
 
 PlanBound::PlanBound(const LayerGraph& graph, std::span<const std::int32_t> order,
                      std::span<const BandwidthLevel> levels, const Cluster& cluster, bool buckets,
-                     std::int64_t state)
+                     std::int32_t microbatches, std::int64_t state)
     : levels_(levels.begin(), levels.end()),
       cluster_(cluster),
       overhead_ns_(static_cast<double>(2 * graph.overhead_ns)),
       buckets_(buckets),
+      microbatches_(microbatches),
       state_(static_cast<double>(state)),
       routes_(cluster.devices().size()) {
   // An output is alive from its layer to the last layer that reads it, in this order of layers. A cut sends
@@ -345,6 +347,11 @@ double PlanBound::cross(Devices from, Devices to, double bytes) {
   // Replica g mod r sends minibatch g to replica g mod r'. The pairs repeat after lcm(r, r') minibatches, of
   // which each pair has carried one.
   const std::size_t pairs = std::lcm(from.size(), to.size());
+  // With a flush, M microbatches may end in the middle of the pairs. Some pairs then carry only M / pairs,
+  // rounded down.
+  const auto all = static_cast<std::size_t>(microbatches_);
+  const double share =
+      all > 0 ? static_cast<double>(all / pairs) / static_cast<double>(all) : 1 / static_cast<double>(pairs);
   double least = std::numeric_limits<double>::infinity();
   for (std::size_t pair = 0; pair < pairs; ++pair) {
     const std::int32_t here = from[pair % from.size()];
@@ -352,7 +359,7 @@ double PlanBound::cross(Devices from, Devices to, double bytes) {
     double ns = 0;
     for (const RoutePrice* one : {&route_price(here, there), &route_price(there, here)}) {
       ns += one->ns_per_byte * bytes + one->latency_ns;
-      for (const LinkNumber link : one->links) load(link, bytes / static_cast<double>(pairs));
+      for (const LinkNumber link : one->links) load(link, bytes * share);
     }
     // The fastest pair gives the lower bound, because all other pairs take longer.
     least = std::min(least, ns);
@@ -385,14 +392,17 @@ double PlanBound::period_ns(const PlanChoice& choice) {
       const Ring& around = ring(here);
       reduction = around.ns_per_byte * weights + around.latency_ns;
       // A ring reduces the gradients of one minibatch on each replica, so of r minibatches.
-      load_ring(around, weights, r);
+      const double together = microbatches_ > 0 ? microbatches_ : r;
+      reduction *= r / together;
+      load_ring(around, weights, together);
     }
     // If computation and ring run at the same time, the longer of the two is the bound.
     const bool hides = buckets_ || choice.buckets > 0;
     period = std::max(period, (hides ? std::max(compute, reduction) : compute + reduction) / r);
     // The third line of the formula above.
     const std::int32_t warmup = warmup_of(choice, s, later);
-    period = std::max(period, (round_trip_ns + (hides ? 0 : reduction)) / (r * (warmup + 1)));
+    const double reduced = hides || microbatches_ > 0 ? 0 : reduction;
+    period = std::max(period, (round_trip_ns + reduced) / (r * (warmup + 1)));
     later += choice.replicas[s];
     behind = here;
   }
@@ -410,7 +420,12 @@ double PlanBound::peak_bytes(const PlanChoice& choice) const {
   for (std::size_t s = choice.stages(); s-- > 0;) {
     const Sums& before = sums_before(choice, s);
     const Sums& after = sums_before(choice, s + 1);
-    const std::int32_t live = warmup_of(choice, s, later) + 1;
+    std::int32_t live = warmup_of(choice, s, later) + 1;
+    // With a flush, the first replica runs the most microbatches, and no more than these.
+    if (microbatches_ > 0) {
+      const std::int32_t replicas = choice.replicas[s];
+      live = std::min(live, microbatches_ / replicas + (microbatches_ % replicas > 0 ? 1 : 0));
+    }
     peak = std::max(peak, (after.weights - before.weights) * (1 + state) + (after.kept - before.kept) * live);
     later += choice.replicas[s];
   }

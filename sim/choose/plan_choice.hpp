@@ -81,10 +81,11 @@ class PlanBound {
  public:
   /// Creates an object that computes bounds for choices with this `order` of layers. The devices of a
   /// component of `cluster` must have consecutive numbers. If `buckets` is true, reductions may run during
-  /// the backward pass. `state` is the number of bytes of optimizer state and gradients for each byte of
-  /// weights.
+  /// the backward pass. `microbatches` is M if updates have a flush, and otherwise 0. `state` is the number
+  /// of bytes of optimizer state and gradients for each byte of weights.
   PlanBound(const LayerGraph& graph, std::span<const std::int32_t> order,
-            std::span<const BandwidthLevel> levels, const Cluster& cluster, bool buckets, std::int64_t state);
+            std::span<const BandwidthLevel> levels, const Cluster& cluster, bool buckets,
+            std::int32_t microbatches, std::int64_t state);
 
   /// Returns a lower bound of the simulated time between two minibatches, in nanoseconds. It is the largest
   /// of three times: the compute and reduction of the busiest device, the work of the busiest link, and the
@@ -129,6 +130,7 @@ class PlanBound {
   const Cluster& cluster_;
   double overhead_ns_ = 0;
   bool buckets_ = false;
+  std::int32_t microbatches_ = 0;
   double state_ = 0;
   std::vector<Sums> sums_;  // index: cut
   // The routes by source device, then by destination device. A route is computed at its first use, and the

@@ -180,8 +180,9 @@ tl::expected<PlanEvaluation, std::string> evaluate_plan(PlannedScenario planned)
   evaluation.stage_peaks = peaks_of_stages(plan, *result);
   evaluation.out_of_memory = any_out_of_memory(*result);
   evaluation.notes = std::move(result->notes);
-  evaluation.bytes_per_sample = bytes_per_minibatch(plan) / samples;
-  evaluation.data_parallel_bytes_per_sample = bytes_per_minibatch(data_parallel(plan)) / samples;
+  const std::int32_t reduced = evaluation.planned.microbatches;
+  evaluation.bytes_per_sample = bytes_per_minibatch(plan, reduced) / samples;
+  evaluation.data_parallel_bytes_per_sample = bytes_per_minibatch(data_parallel(plan), reduced) / samples;
   return evaluation;
 }
 

@@ -168,13 +168,14 @@ class PlanSearch {
     std::vector<PlanCandidate> found;
     for (const PlanStart& start : tried_) {
       const Trial& trial = trials_.of(start.choice);
-      found.push_back(
-          {.name = start.name,
-           .predicted_ns = start.promised_ns ? *start.promised_ns : trials_.plan_of(start.choice).period_ns,
-           .simulated_ns = trial.period_ns,
-           .is_exact = trial.is_exact,
-           .peak_bytes = trials_.peak_bytes(start.choice),
-           .fits = trials_.fits(start.choice)});
+      found.push_back({.name = start.name,
+                       .predicted_ns = start.promised_ns && task_.microbatches == 0
+                                           ? *start.promised_ns
+                                           : trials_.plan_of(start.choice).period_ns,
+                       .simulated_ns = trial.period_ns,
+                       .is_exact = trial.is_exact,
+                       .peak_bytes = trials_.peak_bytes(start.choice),
+                       .fits = trials_.fits(start.choice)});
     }
     return found;
   }

@@ -1,7 +1,8 @@
 // Simulates plans and caches the results. A trial is the run that `simulate` would make for the plan's
 // scenario. It is one stream of minibatches, with the shortest length that endless_stream.hpp would use, and
-// the result is its steady period. If the period is exact, the rate equals that of `simulate`.
-// plan_choice.cpp computes bounds without a simulation. Tests: tests/sim/plan_search_test.cpp.
+// the result is its steady period. If the period is exact, the rate equals that of `simulate`. If updates
+// have a flush, a trial is one minibatch, and the period is an M-th of its time. plan_choice.cpp computes
+// bounds without a simulation. Tests: tests/sim/plan_search_test.cpp.
 
 #include "sim/choose/plan_trials.hpp"
 
@@ -66,11 +67,14 @@ constexpr std::int64_t kMostTriedActions = 1 << 23;
 
 /// Returns the number of minibatches of a stream whose period is visible. It is at least four times the
 /// number that depend on each other. Returns nothing if the stream would have more than kMostTriedActions
-/// actions. For example, 43, 41, 37 and 7 replicas form the same pairs again only after 456 617 minibatches.
-std::optional<std::int64_t> stream_length(const PlanChoice& choice) {
+/// actions. If updates have a flush, returns the microbatches of one minibatch. For example, 43, 41, 37 and 7
+/// replicas form the same pairs again only after 456 617 minibatches.
+std::optional<std::int64_t> stream_length(const PlanChoice& choice, std::int32_t microbatches) {
   // For each minibatch, a stage has F, B, STEP and a reduction, and a cut has a SEND and a RECV in each
   // direction.
   const std::int64_t most = kMostTriedActions / (8 * std::ssize(choice.replicas));
+  if (microbatches > 0)
+    return microbatches <= most ? std::optional<std::int64_t>(microbatches) : std::nullopt;
   std::int64_t multiple = 1;
   std::int64_t depth = 1;
   const std::vector<std::int32_t> warmup = warmups(choice);
@@ -129,7 +133,7 @@ PlanTrials::PlanTrials(const Scenario& scenario, const PlanningTask& task)
 // Each order has its own PlanBound, because the bytes that a cut sends depend on the layers before it.
 std::size_t PlanTrials::add_order(std::vector<std::int32_t> layers) {
   bounds_.emplace_back(task_.layers, layers, task_.levels, cluster_, !scenario_.shape.buckets.empty(),
-                       1 + task_.state_bytes_per_weight_byte);
+                       task_.microbatches, 1 + task_.state_bytes_per_weight_byte);
   orders_.push_back(std::move(layers));
   return orders_.size() - 1;
 }
@@ -171,7 +175,7 @@ PipelinePlan PlanTrials::plan_of(const PlanChoice& choice) const {
   }
   PipelinePlan plan = stated_plan(task_.layers, task_.levels, stages, task_.state_bytes_per_weight_byte);
   for (PlannedStage& stage : plan.stages) stage.in_flight += choice.deeper;
-  return plan;
+  return with_flush_of(std::move(plan), task_);
 }
 
 tl::expected<PlannedScenario, std::string> PlanTrials::scenario_of(const PlanChoice& choice) const {
@@ -253,7 +257,7 @@ Trial PlanTrials::tried(const PlanChoice& choice, Asked asked) {
   // layout belong to no choice, so last_ must be empty.
   last_.reset();
   Trial trial{.period_ns = kCannotRun};
-  const std::optional<std::int64_t> minibatches = stream_length(choice);
+  const std::optional<std::int64_t> minibatches = stream_length(choice, task_.microbatches);
   if (!minibatches) return trial;
   auto planned = scenario_of(choice);
   if (!planned) return trial;
@@ -280,6 +284,12 @@ Trial PlanTrials::tried(const PlanChoice& choice, Asked asked) {
   } else if (auto times = walk(run.flat, durations, experiment.channels)) {
     run.times = *std::move(times);
   } else {
+    return trial;
+  }
+  if (task_.microbatches > 0) {
+    trial.period_ns = static_cast<double>(last_end(run.times)) / task_.microbatches;
+    last_ = choice;
+    if (asked == Asked::memory) trial.peak_bytes = highest_peak(*layout);
     return trial;
   }
   const StreamRate rate = rate_of_stream(run, experiment.program);

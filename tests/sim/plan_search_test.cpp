@@ -228,6 +228,69 @@ TEST(PlanSearch, WritesAScenarioThatSimulatesAsThePlanSays) {
   EXPECT_DOUBLE_EQ(steady_rate(*again), evaluation->samples_per_second());
 }
 
+// --- updates with a flush (DAPPLE's problem) -------------------------------------------------------------
+
+constexpr PlanOptions kFlush = {.update = PlanUpdate::flush, .memory_limit = kUnlimited};
+
+TEST(PlanWithFlush, IsNeverBelowItsBoundAndIsTheBestOfAllPlans) {
+  std::mt19937 random(7);
+  for (int sample = 0; sample < 4; ++sample) {
+    const Scenario scenario = read(fmt::format("{}schedule: {{name: 1f1b, stages: 1, microbatches: {}}}\n",
+                                               random_model(random, 4, 2, 2), 5 + sample));
+    const auto task = planning_task(scenario, kFlush).value();
+    PlanTrials trials(scenario, task);
+    double best = std::numeric_limits<double>::infinity();
+    for (const PlanChoice& choice : all_choices({.layers = 4, .devices = 4})) {
+      EXPECT_LE(trials.bound_ns(choice), trials.of(choice).period_ns) << configuration_of(choice);
+      best = std::min(best, trials.of(choice).period_ns);
+    }
+    const auto evaluation = evaluate_plan(searched(scenario, kFlush).planned);
+    ASSERT_TRUE(evaluation) << evaluation.error();
+    EXPECT_LE(evaluation->simulated_period_ns, best * (1 + 1e-9));
+  }
+}
+
+TEST(PlanWithFlush, WritesAScenarioOf1F1BThatSimulatesAsThePlanSays) {
+  const Scenario scenario = read(
+      "model: alexnet.yaml\ncluster: {preset: pipedream-a, nodes: 2}\n"
+      "schedule: {name: 1f1b, stages: 1, microbatches: 8}\n"
+      "training: {micro_batch_size: 32, optimizer: momentum}\n");
+  const auto evaluation = evaluate_plan(searched(scenario, kFlush).planned);
+  ASSERT_TRUE(evaluation) << evaluation.error();
+  EXPECT_EQ(evaluation->planned.scenario.schedule, "1f1b");
+  EXPECT_EQ(evaluation->planned.microbatches, 8);
+  const auto text = scenario_to_yaml(evaluation->planned.scenario, "");
+  ASSERT_TRUE(text) << text.error();
+  const auto again = parse_scenario(*text, "plan.yaml", ".");
+  ASSERT_TRUE(again) << again.error();
+  EXPECT_DOUBLE_EQ(steady_rate(*again), evaluation->samples_per_second());
+}
+
+// Three layers of 1, 4 and 1 on four devices: the layer of 4 on two devices is as fast as the others are on
+// one device, apart from the reduction.
+TEST(PlanWithFlush, ReplicatesTheSlowStageUnlessItsWeightsAreTooLarge) {
+  const auto configuration = [](const char* weights) {
+    const Scenario scenario = read(fmt::format(
+        "model: {{layers: [{{name: a, forward: 2 ms, backward: 4 ms, output: 1 kB, weights: 400 MB}}, "
+        "{{name: b, forward: 4 ms, backward: 8 ms, output: 1 kB, weights: {}}}, "
+        "{{name: c, forward: 2 ms, backward: 4 ms, output: 1 kB, weights: 400 MB}}]}}\n"
+        "cluster: {{preset: uniform, devices: 4, bandwidth: 10 GB/s}}\n"
+        "schedule: {{name: 1f1b, stages: 1, microbatches: 12}}\ntraining: {{micro_batch_size: 1}}\n",
+        weights));
+    return evaluate_plan(searched(scenario, kFlush).planned).value().configuration();
+  };
+  EXPECT_EQ(configuration("1 kB"), "1-2-1");
+  EXPECT_EQ(configuration("4 GB"), "1-1-1");
+}
+
+TEST(PlanWithFlush, NeedsTheNumberOfMicrobatches) {
+  const auto found = search_plan(read("model: alexnet.yaml\ncluster: {preset: pipedream-a, nodes: 1}\n"
+                                      "training: {micro_batch_size: 32}\n"),
+                                 kFlush);
+  ASSERT_FALSE(found);
+  EXPECT_NE(found.error().find("microbatches"), std::string::npos) << found.error();
+}
+
 TEST(PlanSearch, TakesTheFewestDevicesOfEquallyFastPlans) {
   // The reduction of the layer takes longer than the time that a second device saves.
   const SearchedPlan found =
