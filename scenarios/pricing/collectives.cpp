@@ -23,6 +23,8 @@ struct Ring {
   DeviceGroup group = DeviceGroup::data;
   std::int64_t devices = 1;
   double latency_s = 0;
+  /// The time on NVLink, divided by the time of the collective alone.
+  double slowdown = 1;
 };
 
 /// Returns the seconds of an all-to-all: each of n devices sends 1/n of `bytes` to each other device. Each
@@ -33,7 +35,7 @@ double all_to_all_seconds(const Workload& work, const Ring& ring, double bytes) 
       n / static_cast<double>(group_domains(work.parallel, work.ranks, ring.group, work.device));
   const double outside_s = (n - in_domain) / n * bytes / work.device.link_bytes_per_second(false);
   const double inside_s = std::max(0.0, in_domain - 1) / n * bytes / work.device.link_bytes_per_second(true);
-  return std::max(outside_s, inside_s);
+  return std::max(outside_s, ring.slowdown * inside_s);
 }
 
 double seconds_of(const Workload& work, const KernelTables& kernels, const Ring& ring,
@@ -44,21 +46,33 @@ double seconds_of(const Workload& work, const KernelTables& kernels, const Ring&
   // The tables were measured on one NVLink domain, so they do not apply to the network.
   if (on_nvlink)
     measured = kernels.collective_seconds(operation, static_cast<std::int32_t>(ring.devices), bytes);
-  if (measured) return *measured;
+  if (measured) return ring.slowdown * *measured;
+  const double latency_s = on_nvlink ? ring.slowdown * ring.latency_s : ring.latency_s;
   const auto n = static_cast<double>(ring.devices);
-  if (operation == GroupOperation::all_to_all) return all_to_all_seconds(work, ring, bytes) + ring.latency_s;
+  if (operation == GroupOperation::all_to_all) return all_to_all_seconds(work, ring, bytes) + latency_s;
   const double passes = operation == GroupOperation::all_reduce ? 2 : 1;
-  const double rate = group_bytes_per_second(work.parallel, work.ranks, ring.group, work.device);
-  return passes * (n - 1) / n * bytes / rate + ring.latency_s;
+  const double rate = std::min(group_bytes_per_second(work.parallel, work.ranks, ring.group, work.device),
+                               work.device.link_bytes_per_second(true) / ring.slowdown);
+  return passes * (n - 1) / n * bytes / rate + latency_s;
+}
+
+Ring ring_of(const Workload& work, DeviceGroup group) {
+  return {.group = group,
+          .devices = group_size(work.parallel, work.ranks, group),
+          .latency_s = static_cast<double>(work.device.link_latency_ns) * kSecondsPerNanosecond};
 }
 
 }  // namespace
 
 double group_seconds(const Workload& work, const KernelTables& kernels, DeviceGroup group,
                      GroupOperation operation, double bytes) {
-  const Ring ring{.group = group,
-                  .devices = group_size(work.parallel, work.ranks, group),
-                  .latency_s = static_cast<double>(work.device.link_latency_ns) * kSecondsPerNanosecond};
+  return seconds_of(work, kernels, ring_of(work, group), operation, bytes);
+}
+
+double exposed_group_seconds(const Workload& work, const KernelTables& kernels, DeviceGroup group,
+                             GroupOperation operation, double bytes) {
+  Ring ring = ring_of(work, group);
+  ring.slowdown = work.device.collectives;
   return seconds_of(work, kernels, ring, operation, bytes);
 }
 

@@ -20,6 +20,12 @@ namespace penstock {
 double group_seconds(const Workload& work, const KernelTables& kernels, DeviceGroup group,
                      GroupOperation operation, double bytes);
 
+/// Returns the seconds of a group's collective that runs between kernels, with no computation beside it. The
+/// gaps around it and its copies slow NVLink down by the device's factor for collectives, which was measured
+/// inside one NVLink domain. Network cards move their bytes at their own rate.
+double exposed_group_seconds(const Workload& work, const KernelTables& kernels, DeviceGroup group,
+                             GroupOperation operation, double bytes);
+
 /// Returns the seconds of a collective among all copies of the `parameters`, without latency. Each parameter
 /// has `bytes` bytes in the collective.
 double copies_seconds(const Workload& work, const KernelTables& kernels, GroupOperation operation,

@@ -7,7 +7,9 @@
 //
 // Dispatch and combine are exchanges between the devices of an expert group. An all-to-all sends a token once
 // for each of its k experts. DeepEP and Hybrid-EP send it once to each device that needs it, and once to each
-// other NVLink domain: (n - 1) (1 - (1 - 1/n)^k) of n places, if experts are drawn at random.
+// other NVLink domain: (n - 1) (1 - (1 - 1/n)^k) of n places, if experts are drawn at random. If a token
+// first chooses g of G groups of experts, the experts are drawn from these groups alone, so fewer places need
+// it.
 //
 // Grouped products reach the measured rates of their rows (GroupedRates), unless reading the weights takes
 // longer. Weight gradients have few rows for each expert, so reading and writing the sums may take longer
@@ -15,6 +17,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <utility>
 
 #include "scenarios/architecture/architecture.hpp"
@@ -29,6 +32,10 @@ namespace {
 
 /// The share of the bytes of all rows that a permutation moves.
 constexpr double kPermutePart = 0.75;
+/// The rate of DeepEP over the network, divided by the rate of collectives of NCCL. DeepEP's README measures
+/// 58 GB/s on 32 devices with cards of 50 GB/s, and counts the copies for the own node, a quarter of all. So
+/// 44 GB/s leave a node, where a ring reaches 0.8 of the card. Hybrid-EP sends the same messages.
+constexpr double kDirectRate = 1.1;
 constexpr double kRouterBytes = 24;  // the bytes moved for a token and an expert: scores, softmax, choice
 
 /// The bytes that an activation function moves for each value. If it is gated, it reads two values and writes
@@ -57,10 +64,35 @@ void add_dense(TermWriter& terms, double inner) {
   terms.gemm("fc2", {.m = work.tokens(), .n = hidden, .k = inner / t});
 }
 
-/// Returns the expected number of `places` that have one of `choices` experts, if experts are drawn at
-/// random.
-double reached_places(double places, double choices) {
-  return places * (1 - std::pow(1 - 1 / places, choices));
+/// Returns the number of ways to choose `chosen` of `all` things.
+double combinations(std::int64_t all, std::int64_t chosen) {
+  if (chosen < 0 || chosen > all) return 0;
+  double ways = 1;
+  for (std::int64_t i = 1; i <= chosen; ++i) ways *= as_double(all - chosen + i) / as_double(i);
+  return ways;
+}
+
+/// Returns the probability that a place with 1 / `places` of the experts has one of a token's experts, if
+/// these are drawn at random from the groups that the token chose. A place has m of the groups, or a part of
+/// one. If j of the g chosen groups are on the place, each expert is there with the probability j / g.
+double reached_part(const Experts& experts, double places) {
+  const auto drawn = as_double(experts.per_token);
+  const double groups_here = as_double(experts.groups) / places;
+  const auto chosen = as_double(experts.groups_per_token);
+  if (experts.groups_per_token >= experts.groups) return 1 - std::pow(1 - 1 / places, drawn);
+  if (groups_here <= 1) {
+    return chosen / as_double(experts.groups) * (1 - std::pow(1 - groups_here / chosen, drawn));
+  }
+  // The number of groups of a place is rounded up, so that no exchange is too short.
+  const auto here = static_cast<std::int64_t>(std::ceil(groups_here));
+  const double ways = combinations(experts.groups, experts.groups_per_token);
+  double part = 0;
+  for (std::int64_t j = 1; j <= std::min(here, experts.groups_per_token); ++j) {
+    const double chance =
+        combinations(here, j) * combinations(experts.groups - here, experts.groups_per_token - j) / ways;
+    part += chance * (1 - std::pow(1 - as_double(j) / chosen, drawn));
+  }
+  return part;
 }
 
 /// Returns the seconds of one exchange that sends a token once to each other place that needs it. Between
@@ -69,19 +101,16 @@ double reached_places(double places, double choices) {
 double deduplicated_seconds(const Workload& work, double token_bytes) {
   const Experts& experts = *work.model.experts;
   const Parallel& parallel = work.parallel;
-  const auto chosen = as_double(experts.per_token);
   const auto devices = static_cast<double>(group_size(parallel, work.ranks, DeviceGroup::expert));
   const auto domains =
       static_cast<double>(group_domains(parallel, work.ranks, DeviceGroup::expert, work.device));
   const double in_domain = devices / domains;
-  // A router that first chooses groups of experts, each on one domain, reaches at most one domain for each.
-  const double most_domains =
-      experts.groups > 1 ? std::min(domains, as_double(experts.groups_per_token)) : domains;
   // A token's own copy is not sent.
-  const double outside = std::min(reached_places(domains, chosen), most_domains) * (domains - 1) / domains;
-  const double inside =
-      reached_places(most_domains * in_domain, chosen) * std::max(0.0, in_domain - 1) / in_domain;
-  return std::max(token_bytes * outside / work.device.link_bytes_per_second(false),
+  const double outside = reached_part(experts, domains) * (domains - 1);
+  const double inside = reached_part(experts, devices) * devices * std::max(0.0, in_domain - 1) / in_domain;
+  const double network =
+      std::min(kDirectRate * work.device.link_bytes_per_second(false), work.device.network_bytes_per_second);
+  return std::max(token_bytes * outside / network,
                   token_bytes * inside / work.device.link_bytes_per_second(true)) +
          static_cast<double>(work.device.link_latency_ns) * kSecondsPerNanosecond;
 }
@@ -93,8 +122,7 @@ double exchange_seconds(const TermWriter& terms, double rows, double value_bytes
   const double bytes = value_bytes * rows * as_double(work.model.expert_width());
   if (work.parallel.expert_dispatch != ExpertDispatch::alltoall)
     return deduplicated_seconds(work, bytes / as_double(work.model.experts->per_token));
-  return work.device.collectives *
-         group_seconds(work, terms.kernels(), DeviceGroup::expert, GroupOperation::all_to_all, bytes);
+  return exposed_group_seconds(work, terms.kernels(), DeviceGroup::expert, GroupOperation::all_to_all, bytes);
 }
 
 /// Adds the products of a device's experts for `rows` rows in total. All experts get equally many rows, as

@@ -312,8 +312,7 @@ void add_context_exchange(TermWriter& terms, const AttentionSeconds& attention) 
     const double bytes =
         2 * work.tokens() * as_double(work.model.heads + work.model.kv_heads) * each_token / t;
     const double seconds =
-        work.device.collectives *
-        group_seconds(work, terms.kernels(), DeviceGroup::context, GroupOperation::all_to_all, bytes);
+        exposed_group_seconds(work, terms.kernels(), DeviceGroup::context, GroupOperation::all_to_all, bytes);
     terms.collective("heads for tokens", seconds, seconds);
     return;
   }
@@ -398,8 +397,8 @@ void add_recurrence_exchange(TermWriter& terms, const RecurrentMixer& recurrence
   if (work.parallel.context <= 1) return;
   const double bytes =
       2 * work.tokens() * as_double(recurrence.input_columns() + recurrence.values()) / work.parallel.tensor;
-  const double seconds = work.device.collectives * group_seconds(work, terms.kernels(), DeviceGroup::context,
-                                                                 GroupOperation::all_to_all, bytes);
+  const double seconds =
+      exposed_group_seconds(work, terms.kernels(), DeviceGroup::context, GroupOperation::all_to_all, bytes);
   terms.collective("heads for tokens", seconds, seconds);
 }
 
@@ -488,11 +487,13 @@ void add_tensor_collectives(TermWriter& terms, const LayerKind& kind) {
   const auto parts = as_double(kind.parts() - (kind.has_experts ? 1 : 0));
   const double values = work.tokens() * as_double(work.model.hidden);
   const auto seconds = [&](GroupOperation operation, double value_bytes) {
-    return group_seconds(work, terms.kernels(), DeviceGroup::tensor, operation, value_bytes * values);
+    const double bytes = value_bytes * values;
+    return parallel.tensor_overlap
+               ? group_seconds(work, terms.kernels(), DeviceGroup::tensor, operation, bytes) / parallel.tensor
+               : exposed_group_seconds(work, terms.kernels(), DeviceGroup::tensor, operation, bytes);
   };
-  const double exposed = parallel.tensor_overlap ? 1.0 / parallel.tensor : work.device.collectives;
   if (!parallel.sequence_parallel) {
-    const double reduce_s = parts * exposed * seconds(GroupOperation::all_reduce, 2);
+    const double reduce_s = parts * seconds(GroupOperation::all_reduce, 2);
     terms.collective("tensor collectives", reduce_s, reduce_s);
     return;
   }
@@ -502,8 +503,8 @@ void add_tensor_collectives(TermWriter& terms, const LayerKind& kind) {
   const double scatter_s = seconds(GroupOperation::reduce_scatter, 2);
   // The second gather is for the weight gradients, if their input is stored in parts on the devices.
   const double gathers = traits.gathers_inputs_again ? 2 : 1;
-  terms.collective("tensor collectives", parts * exposed * (gather_s + scatter_s),
-                   parts * exposed * (gathers * gather_s + scatter_s));
+  terms.collective("tensor collectives", parts * (gather_s + scatter_s),
+                   parts * (gathers * gather_s + scatter_s));
 }
 
 /// Returns true if the backward pass computes the term again. A product's cast has the name of the product
