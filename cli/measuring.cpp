@@ -104,13 +104,15 @@ void add_measuring_flags(Subcommand app, MeasuringFlags& flags, const MeasuredWo
             "nccl only: a rehearsal in which N ranks share each GPU; needs NCCL 2.30 or newer");
 }
 
+bool asks_for_launch_order(const MeasuringFlags& flags) { return flags.launch_order == "on"; }
+
 RunOptions run_options(const MeasuringFlags& flags) {
   return {.warmup = flags.warmup,
           .repeats = flags.counted,
           .time_scale = flags.time_scale,
           .deadline = std::chrono::nanoseconds(std::llround(flags.deadline_seconds * 1e9)),
           .memory = memory_to_take(),
-          .launch_order = flags.launch_order == "on",
+          .launch_order = asks_for_launch_order(flags),
           .ranks_per_gpu = flags.ranks_per_gpu};
 }
 

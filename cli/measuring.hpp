@@ -48,6 +48,9 @@ struct MeasuredWords {
 /// --launch-order and --ranks-per-gpu. The defaults are the present values of `flags`.
 void add_measuring_flags(Subcommand app, MeasuringFlags& flags, const MeasuredWords& words);
 
+/// Returns true if the flags ask for NCCL's launch order.
+bool asks_for_launch_order(const MeasuringFlags& flags);
+
 /// Returns the options of a run, with the warm-up and repeats of the flags.
 RunOptions run_options(const MeasuringFlags& flags);
 

@@ -147,7 +147,7 @@ std::int32_t RankWorker::pass_group(std::int32_t first) {
 }
 
 void RankWorker::post_send(std::int32_t message) {
-  auto made = outbox_.extract(message);
+  auto made = outbox_.extract(flat_.messages[index(message)].first);
   execution_.transport.send(message, made.empty() ? nullptr : std::move(made.mapped()));
 }
 
@@ -280,17 +280,19 @@ void RankWorker::hand_on(const Action& action, Flow flow, std::vector<Payload> o
     const StageMessage output{flow, action.stage, takers[i], action.microbatch};
     const auto message = plan_.messages.find(output);
     // An output without a message is for a stage on this rank, so it goes into the inbox.
-    (message == plan_.messages.end() ? inbox_[output] : outbox_[message->second]) = std::move(outputs[i]);
+    (message == plan_.messages.end() ? inbox_[output]
+                                     : outbox_[flat_.messages[index(message->second)].first]) =
+        std::move(outputs[i]);
   }
 }
 
-/// Sends all outputs of a group together, because its actions end together. The SENDs in groups of transfers
-/// are sent by pass_group().
+/// Sends all outputs of a group together, because its actions end together. They leave in list order, which
+/// is the order of launches in the semantics. The SENDs in groups of transfers are sent by pass_group().
 void RankWorker::send_outputs() {
   for (auto entry = outbox_.begin(); entry != outbox_.end();) {
     const auto here = entry++;
-    if (flat_.is_grouped(flat_.messages[index(here->first)].first)) continue;
-    execution_.transport.send(here->first, std::move(here->second));
+    if (flat_.is_grouped(here->first)) continue;
+    execution_.transport.send(flat_.message[index(here->first)], std::move(here->second));
     outbox_.erase(here);
   }
 }

@@ -94,7 +94,7 @@ class RankWorker {
   RankPlan plan_;
   std::optional<LaunchAhead> ahead_;        // absent if this thread runs the compute actions itself
   std::map<StageMessage, Payload> inbox_;   // inputs of this rank's later compute actions
-  std::map<std::int32_t, Payload> outbox_;  // outputs that are not sent yet, by message number
+  std::map<std::int32_t, Payload> outbox_;  // outputs that are not sent yet, by the position of their SEND
   // For each stage, the position of an UNSHARD if the module has not received its result yet.
   std::map<std::int32_t, std::int32_t> gathering_;
 };

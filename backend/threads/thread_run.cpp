@@ -61,6 +61,8 @@ tl::expected<std::vector<ExecutedRun>, ExecutionError> all(const PreparedRun& ru
 ChannelOptions thread_channels(const ChannelOptions& asked) {
   ChannelOptions channels = asked;
   channels.model = find_transport(kThreadTransport)->channels.model;
+  // Messages between threads start when they can, and not in the order of launches.
+  channels.launch_order = false;
   return channels;
 }
 

@@ -97,6 +97,7 @@ Outcome run_run(const RunFlags& flags, const Invocation& invocation) {
   auto experiment = experiment_of(flags.input, flags.channels);
   if (!experiment) return tl::unexpected(experiment.error());
   if (flags.measuring.occupy) experiment->network.reset();
+  experiment->channels.launch_order |= asks_for_launch_order(flags.measuring);
   if (const auto hang = find_hang(experiment->program, experiment->channels, experiment->costs)) {
     return user_error(ErrorKind::check_failed, hang->message);
   }

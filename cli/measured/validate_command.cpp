@@ -66,10 +66,13 @@ bool same_placement(const Program& one, const Program& other) {
       [](const auto& stage) { return stage.ranks; });
 }
 
-/// Returns the scenario of the flags, without its network if timed work replaces it.
-tl::expected<Scenario, UserError> configured(const InputFlags& input, bool occupy) {
+/// Returns the scenario of the flags, without its network if timed work replaces it. A launch order that the
+/// runs have is part of the scenario, so that predictions have it as well.
+tl::expected<Scenario, UserError> configured(const InputFlags& input, const MeasuringFlags& measuring) {
   auto scenario = scenario_of(input, {});
-  if (scenario && occupy) scenario->network.reset();
+  if (!scenario) return scenario;
+  if (measuring.occupy) scenario->network.reset();
+  scenario->channels.launch_order |= asks_for_launch_order(measuring);
   return scenario;
 }
 
@@ -108,13 +111,13 @@ tl::expected<std::vector<InputFlags>, UserError> inputs_of_grid(const ValidateFl
 tl::expected<Configurations, UserError> configurations_of(const ValidateFlags& flags) {
   const auto inputs = inputs_of_grid(flags);
   if (!inputs) return tl::unexpected(inputs.error());
-  auto first = configured(inputs->front(), flags.measuring.occupy);
+  auto first = configured(inputs->front(), flags.measuring);
   if (!first) return tl::unexpected(std::move(first.error()));
   auto planned = with_planned_partition(*first);
   if (!planned) return bad_input(std::move(planned.error()));
   Configurations all{.scenario = *std::move(planned), .cases = {}};
   for (const InputFlags& input : *inputs) {
-    const auto scenario = configured(input, flags.measuring.occupy);
+    const auto scenario = configured(input, flags.measuring);
     if (!scenario) return tl::unexpected(scenario.error());
     auto one = case_of(*scenario);
     if (!one) return tl::unexpected(std::move(one.error()));

@@ -50,8 +50,9 @@ std::string text_of(const TransferReport& transfers) {
                                    : transfers.blocking == Blocking::each ? "blocking"
                                                                           : "batched";
   return fmt::format(
-      "{}, {}, {}", waiting, capacity,
-      transfers.eager_bytes == 0 ? "none eager" : fmt::format("eager below {} B", transfers.eager_bytes));
+      "{}, {}, {}{}", waiting, capacity,
+      transfers.eager_bytes == 0 ? "none eager" : fmt::format("eager below {} B", transfers.eager_bytes),
+      transfers.launch_order ? ", in launch order" : "");
 }
 
 /// Returns the error relative to the measured value. It is infinite if the predicted value is above 0 and the
@@ -275,7 +276,7 @@ std::optional<CompareError> why_not_comparable(const Result& predicted, const Re
   if (predicted.transfers != measured.transfers) {
     return CompareError{fmt::format(
         "the results have different rules of transfers: {} in the prediction, {} in the measurement; predict "
-        "again with the blocking, capacity and eager that were measured",
+        "again with the blocking, capacity, eager and launch_order that were measured",
         text_of(predicted.transfers), text_of(measured.transfers))};
   }
   if (predicted.link_sharing == LinkSharing::counted && measured.link_sharing == LinkSharing::left_out) {

@@ -208,6 +208,7 @@ Result summarize(std::vector<RankFigures> ranks, Ns makespan_ns, RunFacts facts)
   result.engine = std::move(facts.engine);
   result.channel = to_text(facts.channels.model);
   result.transfers = {.blocking = facts.channels.blocking,
+                      .launch_order = facts.channels.launch_order,
                       .capacity = facts.channels.capacity,
                       .eager_bytes = facts.channels.eager_bytes};
   result.link_sharing = facts.link_sharing;

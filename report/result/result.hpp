@@ -359,6 +359,8 @@ inline constexpr auto kEnumWords<LinkSharing> = std::to_array<EnumWord<LinkShari
 struct TransferReport {
   /// The transfers for which a rank waits before it continues in its list.
   Blocking blocking = Blocking::none;
+  /// True if the transfers of a rank start in the order in which the rank launched them.
+  bool launch_order = false;
   /// The number of messages that may wait in a channel. 0 means unlimited.
   std::int64_t capacity = 0;
   /// The eager size in bytes. Smaller messages start without the receiver.

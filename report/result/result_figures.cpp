@@ -108,6 +108,7 @@ std::string origin_text(const Result& result) {
   const TransferReport& transfers = result.transfers;
   if (transfers.blocking == Blocking::each) text += ", blocking transfers";
   if (transfers.blocking == Blocking::batched) text += ", batched transfers";
+  if (transfers.launch_order) text += ", launch order";
   if (transfers.capacity > 0) text += fmt::format(", capacity {}", transfers.capacity);
   if (transfers.eager_bytes > 0) text += fmt::format(", eager below {}", format_bytes(transfers.eager_bytes));
   return text;

@@ -168,6 +168,7 @@ std::string document_text(const Result& result, const ResultJsonOptions& options
   if (result.transfers.blocking == Blocking::each) document["blocking"] = true;
   if (result.transfers.blocking == Blocking::batched)
     document["blocking"] = to_text(result.transfers.blocking);
+  if (result.transfers.launch_order) document["launch_order"] = true;
   if (result.transfers.capacity > 0) document["capacity"] = result.transfers.capacity;
   if (result.transfers.eager_bytes > 0) document["eager_bytes"] = result.transfers.eager_bytes;
   if (result.link_sharing != LinkSharing::none) document["link_sharing"] = to_text(result.link_sharing);

@@ -334,6 +334,7 @@ Result read_result(const ObjectReader& document) {
   result.engine = document.text_if_any("engine");
   result.channel = document.text_if_any("channel");
   result.transfers = {.blocking = document.blocking_if_any("blocking"),
+                      .launch_order = document.flag_if_any("launch_order"),
                       .capacity = document.count_or_null("capacity").value_or(0),
                       .eager_bytes = document.count_or_null("eager_bytes").value_or(0)};
   result.link_sharing = read_link_sharing(document);

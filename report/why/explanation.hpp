@@ -124,7 +124,7 @@ struct CauseItem {
 
 /// One line of the bill. All lines together add up to the idle time of all ranks.
 struct BillLine {
-  std::string cause;  ///< "fill", "drain", "barrier", "blocking", "capacity", "order", or a word of IdleCause
+  std::string cause;  ///< "fill", "drain", "order", a rule of the transfers, or a word of IdleCause
   Ns idle_ns = 0;     ///< sum over all ranks
   /// The makespan without this cause; absent for the lines of the ideal run.
   std::optional<Ns> without_ns{};

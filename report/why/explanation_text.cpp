@@ -67,6 +67,7 @@ std::string where_text(const BillLine& line, const TimeForm& unit) {
   if (line.cause == "barrier") return "ranks wait for each other between iterations";
   if (line.cause == "blocking") return "ranks wait for each of their transfers";
   if (line.cause == "capacity") return "full channels";
+  if (line.cause == "launch order") return "messages wait for what was launched before them";
   std::vector<std::string> items;
   for (const CauseItem& item : line.items) {
     if (items.size() == kMostItems) break;

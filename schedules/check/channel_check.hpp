@@ -70,14 +70,13 @@ Hang hang_of(const FlatProgram& flat, const WalkState& stalled, const ChannelOpt
 // NCCL_LAUNCH_ORDER_IMPLICIT=1. Such a hang is possible even if the program cannot hang on its channels.
 
 /// Returns the hang of a program under launch order, or nothing if it does not hang. Also returns nothing if
-/// channels.launch_order is false or ranks wait for their transfers. A rank launches a RECV or collective at
-/// its position in the list. It launches a SEND after the SEND's producer has ended and all earlier transfers
-/// in its queue are launched.
+/// channels.launch_order is false or ranks wait for their transfers. launch_lists.hpp has the order of
+/// launches.
 ///
 /// A launch starts when three conditions hold. All earlier launches of its rank have started. All earlier
-/// transfers of its queue, or collectives of its group, have ended. The data that it sends is ready. A
-/// message ends when both ends, or all members of a collective, have started. Requires a flat program that
-/// was made for `channels` and does not hang on them. Capacity and eager messages are ignored.
+/// transfers of its queue, or collectives of its rank, have ended. The data that it sends is ready. A
+/// message ends when both ends, or all members of a collective, have started. The engines compute times by
+/// the same walk. Requires a flat program that was made for `channels`.
 std::optional<Hang> find_launch_hang(const FlatProgram& flat, const ChannelOptions& channels);
 
 }  // namespace penstock

@@ -6,229 +6,217 @@
 //
 // Since SEND_B0 comes after F1, both ranks hang.
 //
-// All launches are known before the walk. LaunchWalk starts and ends every launch that can start and end,
-// until nothing changes. If positions remain, they wait for each other in a cycle. channel_check.cpp calls
-// this check for a program that does not hang on its channels. Tested by launch_order_test.cpp.
-
-#include "schedules/check/channel_check.hpp"
+// launch_walk.hpp walks the program with this rule, for times and for hangs. If positions remain, they wait
+// for each other in a cycle. channel_check.cpp calls this check for a program that does not hang on its
+// channels. Tested by launch_order_test.cpp.
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "schedules/check/channel_check.hpp"
 #include "schedules/check/flat_program.hpp"
+#include "schedules/check/launch_lists.hpp"
+#include "schedules/check/launch_walk.hpp"
 #include "schedules/check/wait_cycle.hpp"
+#include "schedules/check/walk.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/index.hpp"
 
 namespace penstock {
 namespace {
 
-/// The launch of a SEND, a RECV or a collective by one rank.
-struct Launch {
-  std::int32_t message = kNone;
-  std::int32_t position = kNone;          // the position of its action
-  std::vector<std::int32_t> before = {};  // the messages directly before it in its queues on this rank
-};
+/// Calls `see` with each message that is directly before another in a queue of a rank: its rank, the message
+/// and the one after it.
+template <class See>
+void for_each_queued(const FlatProgram& flat, const See& see) {
+  for (std::int32_t id = 0; id < static_cast<std::int32_t>(flat.messages.size()); ++id) {
+    const FlatMessage& message = flat.messages[index(id)];
+    if (message.recv == kNone) continue;
+    if (message.next_at_sender != kNone) see(message.from_rank, id, message.next_at_sender);
+    if (message.next_at_receiver != kNone) see(message.to_rank, id, message.next_at_receiver);
+  }
+}
 
-/// The launches of all ranks, in the order in which each rank launches them.
-class Launches {
+/// Builds LaunchLists.
+class LaunchLister {
  public:
-  explicit Launches(const FlatProgram& flat)
-      : flat_(flat), of_rank_(index(flat.rank_count)), sent_by_(flat.ops.size()) {
-    for (std::int32_t id = 0; id < static_cast<std::int32_t>(flat.messages.size()); ++id) {
-      const FlatMessage& message = flat.messages[index(id)];
-      if (message.recv == kNone) continue;
-      // A SEND is launched after its producer, even if the SEND comes later in the list.
-      sent_by_[index(message.producer)].push_back(id);
-      if (message.next_at_sender != kNone) before_[{message.from_rank, message.next_at_sender}].push_back(id);
-      if (message.next_at_receiver != kNone)
-        before_[{message.to_rank, message.next_at_receiver}].push_back(id);
-    }
-    for (std::int32_t rank = 0; rank < flat.rank_count; ++rank) list(rank);
+  explicit LaunchLister(const FlatProgram& flat)
+      : flat_(flat), before_(flat.ops.size(), 0), made_(flat.messages.size(), false) {
+    lists_.of_rank.resize(index(flat.rank_count));
+    lists_.first_sent.assign(flat.ops.size(), kNone);
+    lists_.next_sent.assign(flat.messages.size(), kNone);
   }
 
-  const std::vector<Launch>& of(std::int32_t rank) const { return of_rank_[index(rank)]; }
-
-  std::size_t members(std::int32_t message) const {
-    const FlatMessage& flat = flat_.messages[index(message)];
-    return flat.recv != kNone ? 2 : group_of(message).size();
+  LaunchLists lists() && {
+    for_each_queued(flat_, [&](std::int32_t rank, std::int32_t /*id*/, std::int32_t next) {
+      ++before_[index(transfer_end_on(flat_.messages[index(next)], rank))];
+    });
+    count_missing();
+    join_sends();
+    for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) list(rank);
+    return std::move(lists_);
   }
 
  private:
-  /// Returns the members' ranks in ascending order. All collectives of one group have the same result.
-  std::vector<std::int32_t> group_of(std::int32_t message) const {
-    std::vector<std::int32_t> members;
-    for (std::int32_t m = flat_.messages[index(message)].first; m != kNone; m = flat_.next_member[index(m)])
-      members.push_back(flat_.rank_of(m));
-    std::ranges::sort(members);
-    return members;
+  void count_missing() {
+    lists_.missing = before_;
+    for (std::size_t p = 0; p < flat_.ops.size(); ++p) {
+      const FlatOp op = flat_.ops[p];
+      const bool is_collective = op == FlatOp::collective;
+      if (op == FlatOp::send || is_collective || op == FlatOp::barrier) ++lists_.missing[p];
+      const bool is_awaited_recv = op == FlatOp::recv && !flat_.messages[index(flat_.message[p])].eager;
+      if (flat_.has_launches && (op == FlatOp::send || is_awaited_recv || is_collective)) ++lists_.missing[p];
+      if (is_collective && flat_.next_collective[p] != kNone)
+        ++lists_.missing[index(flat_.next_collective[p])];
+    }
+    for (const std::int32_t first : flat_.released_by_consumer) {
+      for (std::int32_t id = first; id != kNone; id = flat_.messages[index(id)].next_of_capacity)
+        ++lists_.missing[index(flat_.messages[index(id)].recv)];
+    }
   }
 
-  /// Lists the launches of the rank, in order. A RECV or collective is launched at its position. A SEND is
-  /// launched after its message is produced and all earlier messages of its queue are launched. If it were
-  /// launched earlier, it would wait forever for a later RECV that comes before it in the queue.
+  /// Links the messages of each producer, from the last SEND to the first, so that each list has list order.
+  void join_sends() {
+    for (std::size_t p = flat_.ops.size(); p-- > 0;) {
+      if (flat_.ops[p] != FlatOp::send) continue;
+      const std::int32_t id = flat_.message[p];
+      const std::int32_t producer = flat_.messages[index(id)].producer;
+      if (producer == kNone) continue;
+      lists_.next_sent[index(id)] = std::exchange(lists_.first_sent[index(producer)], id);
+    }
+  }
+
   void list(std::int32_t rank) {
-    std::vector<bool> made(flat_.messages.size());
-    std::vector<bool> launched(flat_.messages.size());
     for (std::int32_t p = flat_.rank_begin[index(rank)]; p < flat_.rank_begin[index(rank) + 1]; ++p) {
-      const FlatOp op = flat_.ops[index(p)];
       const std::int32_t message = flat_.message[index(p)];
-      if (op == FlatOp::recv) {
-        add(rank, message, p);
-        launched[index(message)] = true;
-        launch_sends(rank, next_of(rank, message), made, launched);
+      switch (flat_.ops[index(p)]) {
+        case FlatOp::compute:
+          for (std::int32_t id = lists_.first_sent[index(p)]; id != kNone; id = lists_.next_sent[index(id)])
+            make(rank, id);
+          break;
+        case FlatOp::send:
+          if (flat_.messages[index(message)].producer == kNone) make(rank, message);
+          break;
+        case FlatOp::recv:
+          launch(rank, message);
+          break;
+        case FlatOp::collective:
+        case FlatOp::barrier:
+          lists_.of_rank[index(rank)].push_back(p);
+          break;
+        case FlatOp::leaf:
+        case FlatOp::reshard:
+        case FlatOp::wait:
+          break;
       }
-      if (op == FlatOp::collective || op == FlatOp::barrier) add_collective(rank, message, p);
-      for (const std::int32_t id : sent_by_[index(p)]) made[index(id)] = true;
-      for (const std::int32_t id : sent_by_[index(p)]) launch_sends(rank, id, made, launched);
     }
   }
 
-  std::int32_t next_of(std::int32_t rank, std::int32_t message) const {
-    const FlatMessage& flat = flat_.messages[index(message)];
-    return flat.from_rank == rank ? flat.next_at_sender : flat.next_at_receiver;
+  /// Records that the data of a SEND are made. If the SEND were launched before all earlier transfers of its
+  /// queue, it would wait forever for a RECV that is launched later.
+  void make(std::int32_t rank, std::int32_t message) {
+    made_[index(message)] = true;
+    if (before_[index(flat_.messages[index(message)].first)] == 0) launch(rank, message);
   }
 
-  /// Launches the message's SEND. Then it launches the next SENDs in the queue that only waited for this
-  /// launch.
-  void launch_sends(std::int32_t rank, std::int32_t message, const std::vector<bool>& made,
-                    std::vector<bool>& launched) {
-    for (std::int32_t id = message; id != kNone; id = next_of(rank, id)) {
-      const auto waits = [&](std::int32_t before) { return !launched[index(before)]; };
-      // With `rank` and `pair` channels the queue also holds RECVs. A RECV is launched at its position and
-      // delays the messages after it. The loop stops at the first SEND without data. When the producer of
-      // this data ends, this function is called again.
-      const bool is_ready = sends(rank, id) && made[index(id)] && !launched[index(id)];
-      if (!is_ready || std::ranges::any_of(before(rank, id), waits)) return;
-      launched[index(id)] = true;
-      add(rank, id, flat_.messages[index(id)].first);
+  /// Launches the rank's end of a message, and then the next SENDs of the queue that waited only for this.
+  void launch(std::int32_t rank, std::int32_t message) {
+    while (message != kNone) {
+      const FlatMessage& launched = flat_.messages[index(message)];
+      lists_.of_rank[index(rank)].push_back(transfer_end_on(launched, rank));
+      const std::int32_t next =
+          launched.from_rank == rank ? launched.next_at_sender : launched.next_at_receiver;
+      if (next == kNone) return;
+      const FlatMessage& behind = flat_.messages[index(next)];
+      const bool is_last = --before_[index(transfer_end_on(behind, rank))] == 0;
+      message = is_last && behind.from_rank == rank && made_[index(next)] ? next : kNone;
     }
-  }
-
-  bool sends(std::int32_t rank, std::int32_t message) const {
-    return flat_.messages[index(message)].from_rank == rank;
-  }
-
-  const std::vector<std::int32_t>& before(std::int32_t rank, std::int32_t message) const {
-    static const std::vector<std::int32_t> none;
-    const auto found = before_.find({rank, message});
-    return found == before_.end() ? none : found->second;
-  }
-
-  void add(std::int32_t rank, std::int32_t message, std::int32_t position) {
-    of_rank_[index(rank)].push_back(
-        {.message = message, .position = position, .before = before(rank, message)});
-  }
-
-  void add_collective(std::int32_t rank, std::int32_t message, std::int32_t position) {
-    // A collective must wait until the previous collective of the same group on this rank has ended.
-    const auto [last, is_first] = last_.try_emplace({rank, group_of(message)}, message);
-    Launch launch{.message = message, .position = position};
-    if (!is_first) launch.before = {std::exchange(last->second, message)};
-    of_rank_[index(rank)].push_back(std::move(launch));
   }
 
   const FlatProgram& flat_;
-  std::vector<std::vector<Launch>> of_rank_;
-  std::vector<std::vector<std::int32_t>> sent_by_;  // the messages of each producer, by its position
-  std::map<std::pair<std::int32_t, std::int32_t>, std::vector<std::int32_t>> before_;  // by rank and message
-  std::map<std::pair<std::int32_t, std::vector<std::int32_t>>, std::int32_t> last_;    // by rank and group
+  LaunchLists lists_;
+  std::vector<std::int32_t> before_;  // by position: the earlier transfers of its queue without a launch
+  std::vector<bool> made_;            // by message: true if the data of its SEND are made
 };
 
-/// A walk without times. It starts launches and compute actions as long as any can start. A message ends when
-/// all its ends or members have started.
-class LaunchWalk {
+/// Answers which positions wait for each other after a walk has stalled.
+class LaunchWaits {
  public:
-  explicit LaunchWalk(const FlatProgram& flat)
-      : flat_(flat),
-        launches_(flat),
-        made_(flat.ops.size()),
-        started_(flat.messages.size()),
-        needed_(flat.messages.size()),
-        at_(flat.rank_begin.begin(), flat.rank_begin.end() - 1),
-        next_(index(flat.rank_count)),
-        number_(flat.ops.size()) {
-    // The walk reads these numbers often, so they are computed once.
-    for (std::size_t id = 0; id < needed_.size(); ++id)
-      needed_[id] = launches_.members(static_cast<std::int32_t>(id));
-    for (std::int32_t rank = 0; rank < flat.rank_count; ++rank) {
-      const std::vector<Launch>& launches = launches_.of(rank);
-      for (std::size_t i = 0; i < launches.size(); ++i) number_[index(launches[i].position)] = i;
+  LaunchWaits(const FlatProgram& flat, const LaunchState& state)
+      : flat_(flat), state_(state), number_(flat.ops.size()) {
+    for (const std::vector<std::int32_t>& launches : state.lists.of_rank) {
+      for (std::size_t i = 0; i < launches.size(); ++i) number_[index(launches[i])] = i;
     }
-  }
-
-  /// Returns true if the program ends, and false if it hangs.
-  bool ends() {
-    // The order of these steps does not change the result, because a step that has become possible remains
-    // possible.
-    for (bool moved = true; moved;) {
-      moved = false;
-      for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank)
-        moved |= start_next(rank) || compute_next(rank);
+    for_each_queued(flat, [&](std::int32_t rank, std::int32_t id, std::int32_t next) {
+      if (state_.pending[index(id)] == 0) return;
+      const std::int32_t behind = transfer_end_on(flat_.messages[index(next)], rank);
+      before_.emplace_back(behind, transfer_end_on(flat_.messages[index(id)], rank));
+    });
+    for (std::size_t p = 0; p < flat.next_collective.size(); ++p) {
+      if (flat.next_collective[p] != kNone && state_.pending[index(flat.message[p])] > 0)
+        before_.emplace_back(flat.next_collective[p], static_cast<std::int32_t>(p));
     }
-    return stalled().empty();
+    for (std::size_t p = 0; p < flat.released_by_consumer.size(); ++p) {
+      const auto consumer = static_cast<std::int32_t>(p);
+      if (consumer < state_.cursor[index(flat.rank_of(consumer))]) continue;
+      for (std::int32_t id = flat.released_by_consumer[p]; id != kNone;
+           id = flat.messages[index(id)].next_of_capacity)
+        before_.emplace_back(flat.messages[index(id)].recv, consumer);
+    }
+    std::ranges::sort(before_);
   }
 
   std::vector<std::int32_t> stalled() const {
     std::vector<std::int32_t> positions;
     for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) {
-      if (at_[index(rank)] < flat_.rank_begin[index(rank) + 1]) positions.push_back(at_[index(rank)]);
+      if (state_.cursor[index(rank)] < flat_.rank_begin[index(rank) + 1])
+        positions.push_back(state_.cursor[index(rank)]);
     }
     return positions;
   }
 
   /// Returns the positions that a position waits for. It looks for waits in this order and returns the first
-  /// that it finds: an earlier position of the rank, the other ends of a started message, an earlier launch,
+  /// that it finds: an earlier position of the rank, the other ends of a resident launch, an earlier launch,
   /// earlier messages in the queues, the rank's own computation.
   std::vector<std::int32_t> waits_for(std::int32_t position) const {
-    const FlatOp op = flat_.ops[index(position)];
     const std::int32_t rank = flat_.rank_of(position);
-    const bool is_listed = op == FlatOp::compute || op == FlatOp::wait;
-    if (is_listed && position > at_[index(rank)]) return {at_[index(rank)]};
-    if (is_listed) return missing_messages(position);
-    if (has_started(rank, position)) return other_ends(position);
-    const Launch& head = launches_.of(rank)[next_[index(rank)]];
-    if (head.position != position) return {head.position};
+    const std::int32_t at = state_.cursor[index(rank)];
+    const FlatOp op = flat_.ops[index(position)];
+    if (op == FlatOp::compute || op == FlatOp::wait)
+      return position > at ? std::vector{at} : missing_messages(position);
+    if (is_resident(rank, position)) return other_ends(position);
+    const std::int32_t head = state_.lists.of_rank[index(rank)][state_.resident[index(rank)]];
+    if (head != position) return {head};
     std::vector<std::int32_t> waits;
-    for (const std::int32_t before : head.before) {
-      if (!has_ended(before)) waits.push_back(end_on(rank, before));
-    }
-    if (waits.empty())
-      waits.push_back(at_[index(rank)]);  // the producer of its data, or the position before it
+    const auto [first, last] = std::ranges::equal_range(before_, position, {}, &Wait::first);
+    for (auto wait = first; wait != last; ++wait) waits.push_back(wait->second);
+    if (waits.empty()) waits.push_back(at);  // the producer of its data, or the position before it
     return waits;
   }
 
   /// Returns the text after "A waits for B" if B is an earlier launch of A's own rank. The text says whether
-  /// B has started and occupies the queue, or B only comes earlier in launch order.
+  /// B is resident and occupies the queue, or B only comes earlier in launch order.
   std::string_view words(std::int32_t position, std::int32_t next) const {
     const std::int32_t rank = flat_.rank_of(position);
     const auto is_launched = [&](std::int32_t p) {
       return flat_.ops[index(p)] != FlatOp::compute && flat_.ops[index(p)] != FlatOp::wait;
     };
     const bool both_launched = is_launched(position) && is_launched(next);
-    if (!both_launched || flat_.rank_of(next) != rank || has_started(rank, position)) return "";
-    return has_started(rank, next) ? ", before it in its queue" : ", launched before it";
+    if (!both_launched || flat_.rank_of(next) != rank || is_resident(rank, position)) return "";
+    return is_resident(rank, next) ? ", before it in its queue" : ", launched before it";
   }
 
  private:
-  bool has_ended(std::int32_t message) const { return started_[index(message)] == needed_[index(message)]; }
-  bool has_started(std::int32_t rank, std::int32_t position) const {
-    return number_[index(position)] < next_[index(rank)];
-  }
+  using Wait = std::pair<std::int32_t, std::int32_t>;  // a position, and one that must end before it
 
-  /// Returns the position on the rank of a message's SEND, RECV or collective action.
-  std::int32_t end_on(std::int32_t rank, std::int32_t message) const {
-    const FlatMessage& flat = flat_.messages[index(message)];
-    if (flat.recv != kNone) return flat.from_rank == rank ? flat.first : flat.recv;
-    std::int32_t member = flat.first;
-    while (flat_.rank_of(member) != rank) member = flat_.next_member[index(member)];
-    return member;
+  bool is_resident(std::int32_t rank, std::int32_t position) const {
+    return number_[index(position)] < state_.resident[index(rank)];
   }
 
   std::vector<std::int32_t> other_ends(std::int32_t position) const {
@@ -236,7 +224,7 @@ class LaunchWalk {
     if (message.recv != kNone) return {position == message.recv ? message.first : message.recv};
     std::vector<std::int32_t> late;
     for (std::int32_t m = message.first; m != kNone; m = flat_.next_member[index(m)]) {
-      if (!has_started(flat_.rank_of(m), m)) late.push_back(m);
+      if (!is_resident(flat_.rank_of(m), m)) late.push_back(m);
     }
     return late;
   }
@@ -244,62 +232,43 @@ class LaunchWalk {
   std::vector<std::int32_t> missing_messages(std::int32_t position) const {
     std::vector<std::int32_t> missing;
     for (std::int32_t w = flat_.next_wait[index(position)]; w != kNone; w = flat_.next_wait[index(w)]) {
-      if (!has_ended(flat_.message[index(w)])) missing.push_back(w);
+      if (state_.pending[index(flat_.message[index(w)])] > 0) missing.push_back(w);
     }
     return missing;
   }
 
-  /// Starts the rank's next launch if possible. Later launches must wait for it.
-  bool start_next(std::int32_t rank) {
-    const std::vector<Launch>& launches = launches_.of(rank);
-    std::size_t& next = next_[index(rank)];
-    if (next == launches.size()) return false;
-    const Launch& launch = launches[next];
-    if (!std::ranges::all_of(launch.before, [this](std::int32_t id) { return has_ended(id); })) return false;
-    const FlatMessage& message = flat_.messages[index(launch.message)];
-    if (message.recv != kNone && message.from_rank == rank && !made_[index(message.producer)]) return false;
-    // The data of a collective is ready when the rank has reached the collective's position.
-    if (message.recv == kNone && at_[index(rank)] < launch.position) return false;
-    ++started_[index(launch.message)];
-    ++next;
-    return true;
-  }
-
-  /// Advances the rank by one position in program order if possible.
-  bool compute_next(std::int32_t rank) {
-    std::int32_t& at = at_[index(rank)];
-    if (at == flat_.rank_begin[index(rank) + 1]) return false;
-    const FlatOp op = flat_.ops[index(at)];
-    // The rank only launches communication and does not wait for its end, except at a barrier or a WAIT.
-    if (op == FlatOp::barrier && !has_ended(flat_.message[index(at)])) return false;
-    if (op == FlatOp::wait && !missing_messages(at).empty()) return false;
-    if (op == FlatOp::compute) {
-      if (!missing_messages(at).empty()) return false;
-      for (std::int32_t p = at; p < flat_.group_end(at); ++p) made_[index(p)] = true;
-    }
-    ++at;
-    return true;
-  }
-
   const FlatProgram& flat_;
-  Launches launches_;
-  std::vector<bool> made_;            // by position of a compute action: true if it has ended
-  std::vector<std::size_t> started_;  // by message: the number of its started ends
-  std::vector<std::size_t> needed_;   // by message: the number of its ends
-  std::vector<std::int32_t> at_;      // by rank: the next position of program order
-  std::vector<std::size_t> next_;     // by rank: the next launch
-  std::vector<std::size_t> number_;   // by position of a SEND, RECV or collective: its launch on its rank
+  const LaunchState& state_;
+  std::vector<std::size_t> number_;  // by position of a launch: its number on its rank
+  std::vector<Wait> before_;         // the waits of launches in queues and for capacity, sorted
+};
+
+/// A sink that ignores all calls.
+struct SilentLaunches {
+  void compute(std::int32_t /*rank*/, std::int32_t /*position*/, std::span<const std::int32_t> /*messages*/) {
+  }
+  void pass(std::int32_t /*rank*/, std::int32_t /*position*/) {}
+  void hold(std::int32_t /*rank*/, std::int32_t /*position*/, const Cause& /*cause*/) {}
+  void reside(std::int32_t /*rank*/, std::int32_t /*position*/) {}
+  void raise(std::int32_t /*message*/, const Cause& /*cause*/, bool /*last*/) {}
+  void start(std::int32_t /*message*/, const Cause& /*last*/) {}
+  void wait(std::int32_t /*rank*/, std::int32_t /*message*/) {}
+  void launch(std::int32_t /*rank*/, std::int32_t /*position*/) {}
 };
 
 }  // namespace
 
+LaunchLists launch_lists(const FlatProgram& flat) { return LaunchLister(flat).lists(); }
+
 std::optional<Hang> find_launch_hang(const FlatProgram& flat, const ChannelOptions& channels) {
-  if (!channels.launch_order || channels.waits()) return std::nullopt;
-  LaunchWalk walk(flat);
-  if (walk.ends()) return std::nullopt;
+  if (!has_launch_order(channels)) return std::nullopt;
+  SilentLaunches silent;
+  const auto stalled = LaunchWalk<SilentLaunches>(flat, silent).run();
+  if (!stalled) return std::nullopt;
+  const LaunchWaits waits(flat, *stalled);
   return hang_of_cycle(
-      flat, walk.stalled(), [&](std::int32_t position) { return walk.waits_for(position); }, channels,
-      [&](std::int32_t position, std::int32_t next) { return walk.words(position, next); });
+      flat, waits.stalled(), [&](std::int32_t position) { return waits.waits_for(position); }, channels,
+      [&](std::int32_t position, std::int32_t next) { return waits.words(position, next); });
 }
 
 }  // namespace penstock

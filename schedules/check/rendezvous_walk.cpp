@@ -24,6 +24,8 @@
 #include <tl/expected.hpp>
 
 #include "schedules/check/flat_program.hpp"
+#include "schedules/check/launch_lists.hpp"
+#include "schedules/check/launch_walk.hpp"
 #include "schedules/check/walk.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
@@ -68,12 +70,14 @@ class HostClocks {
 /// the call depends on have their times.
 class TimeKeeper {
  public:
-  TimeKeeper(const FlatProgram& flat, const WalkDurations& durations)
+  TimeKeeper(const FlatProgram& flat, const WalkDurations& durations, bool in_launch_order)
       : flat_(flat),
         durations_(durations),
         times_(empty_times(flat)),
         clock_(index(flat.rank_count), 0),
-        hosts_(flat, durations.launch) {}
+        hosts_(flat, durations.launch),
+        held_(in_launch_order ? flat.ops.size() : 0, 0),
+        resident_(index(flat.rank_count), 0) {}
 
   void compute(std::int32_t rank, std::int32_t position, std::span<const std::int32_t> inputs) {
     Ns& clock = clock_[index(rank)];
@@ -112,6 +116,17 @@ class TimeKeeper {
     hosts_.launch(rank, flat_.ops[index(position)] == FlatOp::compute);
   }
 
+  void hold(std::int32_t /*rank*/, std::int32_t position, const Cause& cause) {
+    Ns& held = held_[index(position)];
+    held = std::max(held, time_of(cause));
+    if (cause.launched) held = std::max(held, hosts_.of(cause.rank));
+  }
+
+  void reside(std::int32_t rank, std::int32_t position) {
+    Ns& resident = resident_[index(rank)];
+    resident = std::max(resident, held_[index(position)]);
+  }
+
   ProgramTimes times() && { return std::move(times_); }
 
  private:
@@ -135,6 +150,8 @@ class TimeKeeper {
         return released(cause.which);
       case CauseKind::collective:
         return times_.message_end[index(cause.which)];
+      case CauseKind::resident:
+        return resident_[index(cause.rank)];
     }
     return 0;
   }
@@ -144,13 +161,20 @@ class TimeKeeper {
   ProgramTimes times_;
   std::vector<Ns> clock_;  // by rank: the time at which the rank can start its next action
   HostClocks hosts_;
+  std::vector<Ns> held_;      // by position of a launch: the latest of its own causes
+  std::vector<Ns> resident_;  // by rank: the start of its newest resident launch
 };
 
 }  // namespace
 
 tl::expected<ProgramTimes, WalkState> walk(const FlatProgram& flat, const WalkDurations& durations,
                                            const ChannelOptions& channels) {
-  TimeKeeper keeper(flat, durations);
+  TimeKeeper keeper(flat, durations, has_launch_order(channels));
+  if (has_launch_order(channels)) {
+    if (auto stalled = LaunchWalk<TimeKeeper>(flat, keeper).run())
+      return tl::unexpected(WalkState{std::move(stalled->cursor), std::move(stalled->pending)});
+    return std::move(keeper).times();
+  }
   if (auto stalled = ListWalk<TimeKeeper>(flat, channels, keeper).run())
     return tl::unexpected(*std::move(stalled));
   return std::move(keeper).times();

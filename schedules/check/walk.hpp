@@ -14,6 +14,8 @@
 //
 // The walk needs no event queue, because durations do not change what an action waits for. For the same
 // reason a program hangs either for all durations or for none.
+//
+// launch_walk.hpp is the walk of programs whose operations start in the order of their launches.
 
 #include <algorithm>
 #include <cstddef>
@@ -37,6 +39,7 @@ enum class CauseKind : std::uint8_t {
   producer,    // the compute action at position `which` of `rank` has produced it
   release,     // message `which`, which was before it in a queue of `rank`, has left that queue
   collective,  // collective `which`, the previous collective of `rank`, has ended
+  resident,    // the newest resident launch of `rank` (launch_walk.hpp) is its end
 };
 
 /// One step towards the start of a message, collective or barrier.

@@ -68,8 +68,8 @@ struct ChannelOptions {
   /// The eager size in bytes. A message smaller than this starts without waiting for its receiver.
   std::int64_t eager_bytes = 0;
   /// True if all transfers of a rank, over all its queues, start in the order in which the rank launched them
-  /// (NCCL_LAUNCH_ORDER_IMPLICIT=1). This can make a program hang, but it does not change the times. It has
-  /// no effect if a rank waits for its transfers, because then it launches no later transfer meanwhile.
+  /// (NCCL_LAUNCH_ORDER_IMPLICIT=1). This delays transfers, and can make a program hang. It has no effect if
+  /// a rank waits for its transfers, because then it launches no later transfer meanwhile.
   bool launch_order = false;
 
   /// Returns true if a rank waits for its transfers, one after the other or in groups.

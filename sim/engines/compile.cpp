@@ -15,6 +15,10 @@
 // A host that launches actions has its own clock, and one instruction for each launch. The launched action or
 // message waits for the launch as well. If a host may be at most n compute actions ahead, n registers store
 // the ends of the last n compute actions.
+//
+// If operations start in the order of their launches (launch_walk.hpp), one register of each rank has the
+// start of its newest resident launch. The causes of a later launch are collected in an accumulator until the
+// launch raises this register. A message waits for the registers of its ranks alone.
 
 #include "sim/engines/compile.hpp"
 
@@ -29,6 +33,8 @@
 #include <vector>
 
 #include "schedules/check/flat_program.hpp"
+#include "schedules/check/launch_lists.hpp"
+#include "schedules/check/launch_walk.hpp"
 #include "schedules/check/queue_followers.hpp"
 #include "schedules/check/walk.hpp"
 #include "schedules/ir/channel.hpp"
@@ -48,6 +54,7 @@ class TapeWriter {
   TapeWriter(const FlatProgram& flat, const ChannelOptions& channels, const MicrobatchGroups& groups)
       : flat_(flat),
         waits_outside_(channels.eager_bytes > 0 || has_followers(flat, channels)),
+        in_launch_order_(has_launch_order(channels)),
         trash_(static_cast<Register>(flat.rank_count)),
         messages_(flat.messages.size()),
         newest_(index(flat.rank_count), kNone),
@@ -60,6 +67,7 @@ class TapeWriter {
     if (!flat.transfer_group.empty()) queues.blocking = Blocking::batched;
     find_ways(queues, groups);
     if (has_followers(flat, channels)) senders_.add_other();
+    if (in_launch_order_) follow_launches();
     if (!flat.next_member.empty()) count_collectives();
     for (std::int32_t rank = 0; flat.has_launches && rank < flat.rank_count; ++rank) make_host(rank);
     // Each position that takes time needs one instruction. Messages that wait for several causes need more,
@@ -100,6 +108,7 @@ class TapeWriter {
   /// Adds a cause of message `id`. It must be inlined, because each call in the walk passes a constant kind
   /// of cause.
   [[gnu::always_inline]] void raise(std::int32_t id, const Cause& cause, bool last) {
+    if (cause.kind == CauseKind::resident) return gather(id, resident_[index(cause.rank)]);
     if (cause.launched) gather(id, hosts_[index(cause.rank)].clock);
     if (last && has_source(cause)) return;  // start() reads the last cause
     // The message's own instruction reads the queues that the message passes, and SENDs and RECVs in the list
@@ -127,6 +136,22 @@ class TapeWriter {
     raise_register(static_cast<Register>(rank), arrival(id));
     newest_[index(rank)] = kNone;
     used(id);
+  }
+
+  void hold(std::int32_t /*rank*/, std::int32_t position, const Cause& cause) {
+    Register& held = held_[index(position)];
+    if (cause.launched) gather_in(held, hosts_[index(cause.rank)].clock);
+    const Source source = has_source(cause) ? source_of(cause) : Source{.at = left_register(cause)};
+    if (source.at == kNoRegister) return;
+    gather_in(held, source.at);
+    let_go(source);
+  }
+
+  void reside(std::int32_t rank, std::int32_t position) {
+    const Register held = std::exchange(held_[index(position)], kNoRegister);
+    if (held == kNoRegister) return;
+    raise_register(resident_[index(rank)], held);
+    free_.push_back(held);
   }
 
   Tape tape() && {
@@ -182,8 +207,9 @@ class TapeWriter {
       const bool is_posted = flat_.is_grouped(message.first);
       messages_[id].uses = (message.awaited ? 1 : 0) + (flat_.waits_in_group(message.first) ? 1 : 0) +
                            (flat_.waits_in_group(message.recv) ? 1 : 0) + (message.send_awaited ? 1 : 0);
-      // A SEND of a group starts with the rank's clock and not with the end of its producer.
-      if (message.late && !is_posted) ++late_sends_[message.producer].count;
+      // A SEND of a group starts with the rank's clock and not with the end of its producer. In launch order a
+      // SEND is launched directly after its producer, also if it comes later in the list.
+      if (message.late && !is_posted && !in_launch_order_) ++late_sends_[message.producer].count;
     }
     WayRegisters registers = std::move(ways).in_registers(tape_.last + 1);
     tape_.register_count = tape_.last + 1 + registers.queue_count;
@@ -204,6 +230,13 @@ class TapeWriter {
         ++message_at(p).uses;
       }
     }
+  }
+
+  /// Makes the registers of launches. Queue registers are also read by launches, so a pass must follow them.
+  void follow_launches() {
+    held_.assign(flat_.ops.size(), kNoRegister);
+    for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) resident_.push_back(new_register());
+    senders_.add_other();
   }
 
   void make_host(std::int32_t rank) {
@@ -249,7 +282,8 @@ class TapeWriter {
   /// Returns true if the time of the cause must be read from a register. Program order needs no time, and the
   /// message's own instruction reads the queues.
   static bool has_source(const Cause& cause) {
-    return cause.kind != CauseKind::listed && cause.kind != CauseKind::release;
+    return cause.kind != CauseKind::listed && cause.kind != CauseKind::release &&
+           cause.kind != CauseKind::resident;
   }
 
   Source source_of(const Cause& cause) const {
@@ -263,6 +297,7 @@ class TapeWriter {
         return {.at = arrival(cause.which), .collective = cause.which};
       case CauseKind::listed:
       case CauseKind::release:
+      case CauseKind::resident:
         break;
     }
     return {};
@@ -273,16 +308,25 @@ class TapeWriter {
   /// caller must read it at once.
   Register release_outside(std::int32_t id, const Cause& cause) const {
     if (cause.kind != CauseKind::release) return kNoRegister;
-    const FlatMessage& before = flat_.messages[index(cause.which)];
     const bool sends = flat_.messages[index(id)].from_rank == cause.rank;
     const Register passed = sends ? link_of(id).c : link_of(id).e;
-    const LinkClass& link = link_of(cause.which);
-    const Register left = before.from_rank == cause.rank || before.eager ? link.c : link.e;
+    const Register left = left_register(cause);
     return passed == left ? kNoRegister : left;
   }
 
-  void gather(std::int32_t id, Register source) {
-    Register& gathered = messages_[index(id)].gathered;
+  /// Returns the queue register with the time at which the message of a release leaves, or kNoRegister for
+  /// other causes.
+  Register left_register(const Cause& cause) const {
+    if (cause.kind != CauseKind::release) return kNoRegister;
+    const FlatMessage& before = flat_.messages[index(cause.which)];
+    const LinkClass& link = link_of(cause.which);
+    return before.from_rank == cause.rank || before.eager ? link.c : link.e;
+  }
+
+  void gather(std::int32_t id, Register source) { gather_in(messages_[index(id)].gathered, source); }
+
+  /// Raises an accumulator to `source`, and makes it if there is none.
+  void gather_in(Register& gathered, Register source) {
     if (gathered != kNoRegister) {
       raise_register(gathered, source);
       return;
@@ -397,8 +441,9 @@ class TapeWriter {
   }
 
   const FlatProgram& flat_;
-  bool waits_outside_;  // true if a message may wait for a queue register that it does not pass itself
-  Register trash_;      // register that is written but never read
+  bool waits_outside_;    // true if a message may wait for a queue register that it does not pass itself
+  bool in_launch_order_;  // true if launches delay each other
+  Register trash_;        // register that is written but never read
   std::vector<Message> messages_;
   std::vector<std::uint32_t> link_of_;  // link class of each message
   std::vector<std::int32_t> newest_;  // for each rank, the compute position whose end is its clock, or kNone
@@ -406,6 +451,9 @@ class TapeWriter {
   std::size_t computed_last_ = 0;  // number of instructions up to the last compute action; 0 if there is none
   std::vector<Register> free_;
   std::vector<Host> hosts_;  // one for each rank; empty if no host launches
+  // The two vectors are empty without a launch order.
+  std::vector<Register> held_;      // by position of a launch: the accumulator of its causes
+  std::vector<Register> resident_;  // by rank: the start of its newest resident launch
   Tape tape_;
   TapeClasses classes_;
   QueueSenders senders_;
@@ -417,6 +465,10 @@ class TapeWriter {
 std::optional<Tape> compile(const FlatProgram& flat, const ChannelOptions& channels,
                             const MicrobatchGroups& groups) {
   TapeWriter writer(flat, channels, groups);
+  if (has_launch_order(channels)) {
+    if (LaunchWalk<TapeWriter>(flat, writer).run()) return std::nullopt;
+    return std::move(writer).tape();
+  }
   if (ListWalk<TapeWriter>(flat, channels, writer).run()) return std::nullopt;
   return std::move(writer).tape();
 }

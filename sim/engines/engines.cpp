@@ -222,8 +222,6 @@ tl::expected<EngineRun, Hang> critical_path_run(const Experiment& experiment) {
     if (auto hang = find_hang(experiment.program, experiment.channels, experiment.costs))
       return tl::unexpected(*std::move(hang));
   }
-  // A launch order can cause a hang but changes no time, so the tape does not contain it.
-  if (auto hang = find_launch_hang(flat, experiment.channels)) return tl::unexpected(*std::move(hang));
   TapeCosts costs = tape_costs(*tape, experiment);
   ProgramTimes times = times_of(*tape, costs, flat);
   return EngineRun{.flat = std::move(flat),

@@ -22,6 +22,7 @@
 #include "scenarios/prepare/experiment.hpp"
 #include "schedules/check/channel_check.hpp"
 #include "schedules/check/flat_program.hpp"
+#include "schedules/check/launch_lists.hpp"
 #include "schedules/check/queue_followers.hpp"
 #include "schedules/check/rendezvous_walk.hpp"
 #include "schedules/ir/action.hpp"
@@ -194,12 +195,14 @@ class EventSimulator {
         posted_(index(flat.rank_count), kNone),
         rings_(experiment),
         launch_ns_(durations.launch) {
+    if (has_launch_order(experiment.channels)) order_launches();
     if (flat.has_launches) post_launches();
   }
 
   /// Returns the times, or nothing if the program hangs.
   std::optional<ProgramTimes> run() {
     post_transfers();
+    for (std::int32_t rank = 0; order_ && rank < flat_.rank_count; ++rank) reside(rank);
     for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) advance(rank);
     for (std::int32_t rank = 0; flat_.has_launches && rank < flat_.rank_count; ++rank) go_on(rank);
     while (take_next()) {
@@ -219,8 +222,10 @@ class EventSimulator {
       if (transfer.recv == kNone) continue;
       // A SEND without a producer is posted at the start. An eager message does not wait for its RECV.
       if (transfer.producer == kNone && !flat_.is_grouped(transfer.first))
+        settle_end(static_cast<std::int32_t>(id), transfer.first);
+      // In launch order, a RECV is posted by reside().
+      if (!order_ && !transfer.eager && !flat_.is_grouped(transfer.recv))
         settle(static_cast<std::int32_t>(id));
-      if (!transfer.eager && !flat_.is_grouped(transfer.recv)) settle(static_cast<std::int32_t>(id));
     }
   }
 
@@ -261,13 +266,14 @@ class EventSimulator {
 
   // --- hosts --------------------------------------------------------------------------------------
 
-  /// Adds one to `missing` of each message that waits for a launch.
+  /// Adds one to `missing` of each message that waits for a launch. In launch order, launch_lists() has
+  /// counted the launches of hosts.
   void post_launches() {
     for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) {
       const std::int32_t begin = flat_.rank_begin[index(rank)];
       hosts_.push_back({.at = begin});
       for (std::int32_t p = begin; p < flat_.rank_begin[index(rank) + 1]; ++p) {
-        if (launch_lets_start(p)) ++message(flat_.message[index(p)]).missing;
+        if (!order_ && launch_lets_start(p)) ++message(flat_.message[index(p)]).missing;
       }
     }
   }
@@ -322,7 +328,7 @@ class EventSimulator {
     for (std::int32_t p = position; p < end; ++p) {
       // Collectives between the transfers of a group have launches of their own.
       if (opens_group && flat_.ops[index(p)] == FlatOp::collective) continue;
-      if (launch_lets_start(p)) settle(flat_.message[index(p)]);
+      if (launch_lets_start(p)) settle_end(flat_.message[index(p)], p);
     }
     if (flat_.ops[index(position)] == FlatOp::compute) {
       ++host.launched;
@@ -420,7 +426,7 @@ class EventSimulator {
     // If the rank has already waited at this step, settle() has already been called for the rank's end of the
     // message.
     const bool again = stands_at_[index(rank)] == step.message;
-    if (!again) settle(step.message);
+    if (!again) settle_end(step.message, step.position);
     if (step.op == FlatOp::collective) return true;
     stands_at_[index(rank)] = step.message;
     return message(step.message).end_ns != kUnknown;
@@ -443,10 +449,15 @@ class EventSimulator {
   /// Ends the compute action at which the rank's cursor is.
   void end_compute(std::int32_t rank) {
     const EventStep& step = state_.steps[index(cursor_[index(rank)]++)];
-    for (std::int32_t id = step.first_send; id != kNone; id = message(id).next_send) settle(id);
+    if (order_) {
+      settle_made(step.position);
+    } else {
+      for (std::int32_t id = step.first_send; id != kNone; id = message(id).next_send) settle(id);
+    }
     if (!flat_.released_by_consumer.empty()) {
       std::int32_t id = flat_.released_by_consumer[index(step.position)];
-      for (; id != kNone; id = flat_.messages[index(id)].next_of_capacity) settle(id);
+      for (; id != kNone; id = flat_.messages[index(id)].next_of_capacity)
+        settle_end(id, flat_.messages[index(id)].recv);
     }
     if (flat_.has_launches) {
       ++hosts_[index(rank)].ended;
@@ -475,6 +486,54 @@ class EventSimulator {
       schedule_arrival(now_, id);
     }
   }
+
+  // --- launch order -------------------------------------------------------------------------------
+
+  // In launch order, each end of a message has a count of its own events, and a rank's launches start one
+  // after the other (launch_walk.hpp). The message waits for the launches at its ends.
+
+  void order_launches() {
+    order_ = launch_lists(flat_);
+    resident_.assign(index(flat_.rank_count), 0);
+    for (std::size_t id = 0; id < flat_.messages.size(); ++id)
+      state_.messages[id].missing = launches_of(flat_, flat_.messages[id]);
+  }
+
+  /// Like settle(), for an event at the end of message `id` that is at `position`.
+  void settle_end(std::int32_t id, std::int32_t position) {
+    if (!order_) return settle(id);
+    if (--order_->missing[index(position)] == 0) reside(flat_.rank_of(position));
+  }
+
+  /// Settles the SENDs of the compute action at `position`, which has ended.
+  void settle_made(std::int32_t position) {
+    for (std::int32_t id = order_->first_sent[index(position)]; id != kNone;
+         id = order_->next_sent[index(id)])
+      settle_end(id, flat_.messages[index(id)].first);
+  }
+
+  /// Settles the ends of the messages that wait for a message in its queues.
+  void settle_next_launches(const FlatMessage& left) {
+    const auto settle_on = [&](std::int32_t rank, std::int32_t next) {
+      if (next != kNone) settle_end(next, transfer_end_on(flat_.messages[index(next)], rank));
+    };
+    settle_on(left.from_rank, left.next_at_sender);
+    settle_on(left.to_rank, left.next_at_receiver);
+  }
+
+  /// Starts the next launches of the rank that wait for no event of their own.
+  void reside(std::int32_t rank) {
+    const std::vector<std::int32_t>& launches = order_->of_rank[index(rank)];
+    std::size_t& next = resident_[index(rank)];
+    while (next < launches.size() && order_->missing[index(launches[next])] == 0) {
+      const std::int32_t position = launches[next++];
+      const std::int32_t id = flat_.message[index(position)];
+      const FlatMessage& launched = flat_.messages[index(id)];
+      if (!launched.eager || position != launched.recv) settle(id);
+    }
+  }
+
+  // --- flows --------------------------------------------------------------------------------------
 
   void start_flow(std::int32_t id, std::int32_t flow_class, Bytes bytes) {
     ++message(id).missing;
@@ -518,6 +577,7 @@ class EventSimulator {
     }
     end_transfer(id, now_ + ended.latency_ns);
     if (has_followers_) return settle_followers(flat_.messages[index(id)]);
+    if (order_) return settle_next_launches(flat_.messages[index(id)]);
     if (ended.next_at_sender != kNone) settle(ended.next_at_sender);
     if (ended.next_at_receiver != kNone) settle(ended.next_at_receiver);
   }
@@ -557,7 +617,7 @@ class EventSimulator {
     if (start_next_phase(id)) return;
     for (std::int32_t m = arrived.first; m != kNone; m = flat_.next_member[index(m)]) {
       const std::int32_t next = flat_.next_collective[index(m)];
-      if (next != kNone) settle(flat_.message[index(next)]);
+      if (next != kNone) settle_end(flat_.message[index(next)], next);
       wake(flat_.rank_of(m), id);
     }
   }
@@ -590,6 +650,8 @@ class EventSimulator {
   };
   std::vector<Host> hosts_;  // one for each rank; empty if no host launches
   Ns launch_ns_;
+  std::optional<LaunchLists> order_;   // without a value if operations need no launch order
+  std::vector<std::size_t> resident_;  // by rank: the number of launches that have started
 };
 
 }  // namespace
@@ -608,7 +670,6 @@ tl::expected<EngineRun, Hang> event_run(const Experiment& experiment) {
     if (auto hang = find_hang(experiment.program, experiment.channels, experiment.costs))
       return tl::unexpected(*std::move(hang));
   }
-  if (auto hang = find_launch_hang(flat, experiment.channels)) return tl::unexpected(*std::move(hang));
   return EngineRun{.flat = std::move(flat), .times = *std::move(times)};
 }
 

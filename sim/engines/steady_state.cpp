@@ -25,6 +25,7 @@
 #include "report/timeline/timeline.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "schedules/check/flat_program.hpp"
+#include "schedules/check/launch_lists.hpp"
 #include "schedules/check/queue_followers.hpp"
 #include "schedules/check/rendezvous_walk.hpp"
 #include "schedules/ir/action.hpp"
@@ -93,6 +94,8 @@ bool is_repeated_by_tape(const Experiment& experiment, const FlatProgram& one_pa
   if (one_pass.has_launches) return false;
   // Messages of the next pass may wait for several queue registers that the tape does not connect.
   if (has_followers(one_pass, experiment.channels)) return false;
+  // The launches of the next pass wait for those of this one.
+  if (has_launch_order(experiment.channels)) return false;
   return !has_collectives && experiment.channels.capacity == 0 && experiment.channels.eager_bytes == 0;
 }
 

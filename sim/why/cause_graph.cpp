@@ -25,6 +25,8 @@
 
 #include "report/why/explanation.hpp"
 #include "schedules/check/flat_program.hpp"
+#include "schedules/check/launch_lists.hpp"
+#include "schedules/check/launch_walk.hpp"
 #include "schedules/check/walk.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
@@ -37,11 +39,13 @@ namespace {
 /// Writes nodes and their inputs during a walk.
 class GraphWriter {
  public:
-  explicit GraphWriter(const FlatProgram& flat)
+  GraphWriter(const FlatProgram& flat, bool in_launch_order)
       : flat_(flat),
         clocks_(index(flat.rank_count)),
         hosts_(index(flat.rank_count)),
-        first_waiting_(flat.messages.size(), kNone) {
+        first_waiting_(flat.messages.size(), kNone),
+        first_holding_(in_launch_order ? flat.ops.size() : 0, kNone),
+        resident_(index(flat.rank_count), kNoCauseNode) {
     graph_.of_position.assign(flat.ops.size(), kNoCauseNode);
     graph_.of_message.assign(flat.messages.size(), kNoCauseNode);
     graph_.first_input.push_back(0);
@@ -61,28 +65,22 @@ class GraphWriter {
   void pass(std::int32_t /*rank*/, std::int32_t /*position*/) {}
 
   void raise(std::int32_t message, const Cause& cause, bool /*last*/) {
-    switch (cause.kind) {
-      case CauseKind::listed:
-        break;
-      case CauseKind::clock:
-        for (const Moment moment : clocks_[index(cause.rank)]) add_waiting(message, moment);
-        break;
-      case CauseKind::producer:
-        add_waiting(message, end_of(graph_.of_position[index(cause.which)]));
-        break;
-      case CauseKind::release:
-        add_waiting(message, release_of(graph_.of_message[index(cause.which)]));
-        break;
-      case CauseKind::collective:
-        add_waiting(message, end_of(graph_.of_message[index(cause.which)]));
-        break;
-    }
-    if (cause.launched) add_waiting(message, end_of(hosts_[index(cause.rank)].last));
+    add_cause(first_waiting_[index(message)], cause);
+  }
+
+  void hold(std::int32_t /*rank*/, std::int32_t position, const Cause& cause) {
+    add_cause(first_holding_[index(position)], cause);
+  }
+
+  void reside(std::int32_t rank, std::int32_t position) {
+    CauseNode& newest = resident_[index(rank)];
+    if (newest != kNoCauseNode) add_input(end_of(newest));
+    add_inputs(first_holding_[index(position)]);
+    newest = close(NodeKind::resident, position, rank);
   }
 
   void start(std::int32_t message, const Cause& /*last*/) {
-    for (std::int32_t i = first_waiting_[index(message)]; i != kNone; i = waiting_[index(i)].next)
-      add_input(waiting_[index(i)].moment);
+    add_inputs(first_waiting_[index(message)]);
     const FlatMessage& what = flat_.messages[index(message)];
     const bool is_barrier = what.recv == kNone && flat_.ops[index(what.first)] == FlatOp::barrier;
     const NodeKind kind = what.recv != kNone ? NodeKind::transfer
@@ -133,7 +131,7 @@ class GraphWriter {
   }
 
  private:
-  /// An input of a message that has not started.
+  /// An input of a message that has not started, or of a launch that is not resident.
   struct Waiting {
     Moment moment = 0;
     std::int32_t next = kNone;
@@ -145,9 +143,37 @@ class GraphWriter {
 
   void add_input(Moment moment) { graph_.inputs.push_back(moment); }
 
-  void add_waiting(std::int32_t message, Moment moment) {
-    waiting_.push_back(
-        {moment, std::exchange(first_waiting_[index(message)], static_cast<std::int32_t>(waiting_.size()))});
+  void add_inputs(std::int32_t first) {
+    for (std::int32_t i = first; i != kNone; i = waiting_[index(i)].next)
+      add_input(waiting_[index(i)].moment);
+  }
+
+  /// Adds the moments of a cause to the list that begins at `first`.
+  void add_cause(std::int32_t& first, const Cause& cause) {
+    switch (cause.kind) {
+      case CauseKind::listed:
+        break;
+      case CauseKind::clock:
+        for (const Moment moment : clocks_[index(cause.rank)]) add_waiting(first, moment);
+        break;
+      case CauseKind::producer:
+        add_waiting(first, end_of(graph_.of_position[index(cause.which)]));
+        break;
+      case CauseKind::release:
+        add_waiting(first, release_of(graph_.of_message[index(cause.which)]));
+        break;
+      case CauseKind::collective:
+        add_waiting(first, end_of(graph_.of_message[index(cause.which)]));
+        break;
+      case CauseKind::resident:
+        add_waiting(first, end_of(resident_[index(cause.rank)]));
+        break;
+    }
+    if (cause.launched) add_waiting(first, end_of(hosts_[index(cause.rank)].last));
+  }
+
+  void add_waiting(std::int32_t& first, Moment moment) {
+    waiting_.push_back({moment, std::exchange(first, static_cast<std::int32_t>(waiting_.size()))});
   }
 
   /// Makes a node of the inputs that were added since the last one. One moment is an input only once,
@@ -167,6 +193,8 @@ class GraphWriter {
   std::vector<std::vector<Moment>> clocks_;  // by rank: the moments after which it continues in its list
   std::vector<Host> hosts_;
   std::vector<std::int32_t> first_waiting_;  // by message: the first entry of a list in `waiting_`
+  std::vector<std::int32_t> first_holding_;  // by position of a launch, as first_waiting_
+  std::vector<CauseNode> resident_;          // by rank: its newest resident launch
   std::vector<Waiting> waiting_;
   CauseGraph graph_;
 };
@@ -284,7 +312,12 @@ class ActionClasses {
 }  // namespace
 
 tl::expected<CauseGraph, WalkState> cause_graph(const FlatProgram& flat, const ChannelOptions& channels) {
-  GraphWriter writer(flat);
+  GraphWriter writer(flat, has_launch_order(channels));
+  if (has_launch_order(channels)) {
+    if (auto stalled = LaunchWalk<GraphWriter>(flat, writer).run())
+      return tl::unexpected(WalkState{std::move(stalled->cursor), std::move(stalled->pending)});
+    return std::move(writer).graph();
+  }
   if (auto stalled = ListWalk<GraphWriter>(flat, channels, writer).run())
     return tl::unexpected(*std::move(stalled));
   return std::move(writer).graph();
@@ -302,6 +335,7 @@ std::array<IdleCause, 3> causes_of(NodeKind kind) {
       return {IdleCause::collective, IdleCause::collective, IdleCause::collective};
     case NodeKind::barrier:
     case NodeKind::launch:
+    case NodeKind::resident:
     case NodeKind::finish:
       break;
   }
@@ -340,6 +374,7 @@ GraphCosts graph_costs(const CauseGraph& graph, const FlatProgram& flat, const P
         cost.added_ns[0] = durations.launch;
         break;
       case NodeKind::barrier:
+      case NodeKind::resident:
       case NodeKind::finish:
         break;
     }

@@ -28,9 +28,10 @@ enum class NodeKind : std::uint8_t {
   collective,  // an UNSHARD or REDUCE_GRAD of a group of ranks
   barrier,     // a wait of all ranks for each other
   launch,      // a launch by a rank's host
+  resident,    // the start of a launch in launch order, which takes no time (launch_walk.hpp)
   finish,      // the end of the run, the last node
 };
-inline constexpr std::size_t kNodeKinds = 7;
+inline constexpr std::size_t kNodeKinds = 8;
 
 /// The number of a node. Inputs of a node have smaller numbers.
 using CauseNode = std::uint32_t;
@@ -46,7 +47,7 @@ constexpr bool is_release(Moment moment) { return moment % 2 == 1; }
 
 struct CauseGraph {
   std::vector<NodeKind> kinds;
-  /// The position of a compute group, step or launched action, or the number of a message.
+  /// The position of a compute group, step, launched action or resident launch, or the number of a message.
   std::vector<std::int32_t> subjects;
   /// The rank that computes, sends or launches; kNone for collectives, barriers and the end of the run.
   std::vector<std::int32_t> ranks;

@@ -64,6 +64,7 @@ std::string node_name(const CauseGraph& graph, const FlatProgram& flat, CauseNod
     case NodeKind::step:
       return group_text(flat, subject);
     case NodeKind::launch:
+    case NodeKind::resident:
       return to_text(flat.actions[index(subject)]);
     case NodeKind::transfer:
     case NodeKind::collective:
@@ -138,6 +139,7 @@ std::vector<ChainLink> chain_of(const CauseGraph& graph, const FlatProgram& flat
       case NodeKind::launch:
         chain.add(start, latest, ChainKind::launch, rank, name);
         break;
+      case NodeKind::resident:
       case NodeKind::barrier:
       case NodeKind::finish:
         break;

@@ -24,6 +24,7 @@
 #include "scenarios/prepare/experiment.hpp"
 #include "schedules/check/channel_check.hpp"
 #include "schedules/check/flat_program.hpp"
+#include "schedules/check/launch_lists.hpp"
 #include "schedules/check/rendezvous_walk.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
@@ -83,7 +84,10 @@ std::vector<BillLine> rule_lines(const CausedRun& run, const CostTable& costs) {
   Program program = run.program;
   ChannelOptions channels = run.channels;
   const bool has_barrier = program.barrier && program.iterations > 1;
-  if (!has_barrier && !channels.waits() && channels.capacity == 0) return lines;
+  if (!has_barrier && !channels.waits() && channels.capacity == 0 && !has_launch_order(channels))
+    return lines;
+  // Ranks that wait for their transfers have no launch order. They must not get one below.
+  channels.launch_order = has_launch_order(channels);
   Ns with = ideal_makespan(run, program, channels, costs);
   const auto take_away = [&](const char* rule) {
     const Ns without = ideal_makespan(run, program, channels, costs);
@@ -101,6 +105,10 @@ std::vector<BillLine> rule_lines(const CausedRun& run, const CostTable& costs) {
   if (channels.capacity > 0) {
     channels.capacity = 0;
     take_away("capacity");
+  }
+  if (channels.launch_order) {
+    channels.launch_order = false;
+    take_away("launch order");
   }
   return lines;
 }
@@ -131,6 +139,7 @@ std::string item_of(const CausedRun& run, CauseNode node, IdleCause cause) {
     case NodeKind::collective:
       return fmt::format("stage {}", run.flat.actions[index(run.flat.messages[index(subject)].first)].stage);
     case NodeKind::launch:
+    case NodeKind::resident:
       return fmt::format("rank {}", run.graph.ranks[node]);
     case NodeKind::barrier:
     case NodeKind::finish:
@@ -160,6 +169,7 @@ std::array<std::int32_t, 4> item_key(const CausedRun& run, CauseNode node, IdleC
       return {kind, run.flat.actions[index(run.flat.messages[index(subject)].first)].stage, 0, 0};
     case NodeKind::barrier:
     case NodeKind::launch:
+    case NodeKind::resident:
     case NodeKind::finish:
       break;
   }

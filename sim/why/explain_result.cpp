@@ -211,7 +211,8 @@ tl::expected<CausedRun, std::string> caused_run(const Result& result) {
   run.program = listed_program(result);
   run.channels = {.model = enum_of_text<ChannelModel>(result.channel).value_or(ChannelModel::directed),
                   .blocking = result.transfers.blocking,
-                  .capacity = result.transfers.capacity};
+                  .capacity = result.transfers.capacity,
+                  .launch_order = result.transfers.launch_order};
   if (const auto lone = lone_transfer(run.program)) {
     return tl::unexpected(fmt::format(
         "timeline: expected each SEND to have its RECV, got {} alone; was the run interrupted?", *lone));

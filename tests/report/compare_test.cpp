@@ -204,7 +204,10 @@ TEST(Compare, OtherRulesOfTransfersAreRefused) {
   EXPECT_EQ(compare_results(kPredicted, other, {}).error().message,
             "the results have different rules of transfers: not blocking, unlimited capacity, none eager in "
             "the prediction, blocking, capacity 2, eager below 4096 B in the measurement; predict again with "
-            "the blocking, capacity and eager that were measured");
+            "the blocking, capacity, eager and launch_order that were measured");
+  other.transfers = {.launch_order = true};
+  EXPECT_THAT(compare_results(kPredicted, other, {}).error().message,
+              testing::HasSubstr("none eager, in launch order in the measurement"));
 }
 
 TEST(Compare, APredictionThatSharesLinksIsRefusedBesideAMeasurementThatDoesNot) {

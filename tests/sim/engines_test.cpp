@@ -53,7 +53,7 @@ void expect_agreement(const Experiment& experiment) {
   const ChannelOptions& channels = experiment.channels;
   SCOPED_TRACE(testing::Message() << to_text(channels.model) << blocking_suffix(channels.blocking)
                                   << " capacity " << channels.capacity << " eager " << channels.eager_bytes
-                                  << "\n"
+                                  << (channels.launch_order ? " in launch order" : "") << "\n"
                                   << to_text(experiment.program));
   const Timeline expected = reference_engine(experiment);
   const auto fast = critical_path(experiment);
@@ -223,6 +223,32 @@ TEST(Engines, AgreeOnRandomProgramsWithStatedGroups) {
     ++compared;
   }
   EXPECT_GT(compared, programs / 2);
+}
+
+// Operations of a rank start in the order of their launches. Half of the programs also have hosts that
+// launch, and a third has WAITs.
+TEST(Engines, AgreeOnRandomProgramsInLaunchOrder) {
+  const char* const given = std::getenv("PENSTOCK_PROGRAMS");
+  const std::uint64_t programs = given == nullptr ? 1500 : std::stoul(given);
+  std::uint64_t compared = 0;
+  std::uint64_t delayed = 0;
+  for (std::uint32_t seed = 1; seed <= programs; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Experiment experiment = random_experiment(seed);
+    if (experiment.channels.waits()) continue;
+    if (seed % 3 == 0) add_waits(experiment.program, seed);
+    if (seed % 2 == 0)
+      experiment.costs.launch = {.overhead_ns = seed % 7, .most_ahead = static_cast<std::int32_t>(seed % 3)};
+    const Timeline free = reference_engine(experiment);
+    experiment.channels.launch_order = true;
+    if (find_hang(experiment.program, experiment.channels, experiment.costs)) continue;
+    expect_agreement(experiment);
+    if (HasFailure()) return;
+    ++compared;
+    delayed += difference(free, *critical_path(experiment)).empty() ? 0 : 1;
+  }
+  EXPECT_GT(compared, programs / 2);
+  EXPECT_GT(delayed, programs / 20);
 }
 
 // Some programs have groups of transfers as well, or launches that take time.

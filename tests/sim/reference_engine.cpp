@@ -6,8 +6,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <set>
+#include <utility>
 #include <vector>
 
+#include "schedules/check/launch_lists.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/cost_table.hpp"
@@ -27,6 +30,7 @@ struct Item {
   bool stated = false;     // true if the list states the group of transfers
   Action action;
   Ns launched = 0;  // end of the launch by the rank's host
+  Ns ready = 0;  // with a launch order: the start of a transfer or collective without the launches before it
   Ns start = 0;
   Ns released = 0;  // for a transfer, the time at which its channel is free; for others, the end
   Ns end = 0;
@@ -37,6 +41,9 @@ class Reference {
   explicit Reference(const Experiment& experiment)
       : e_(experiment), p_(experiment.program), edges_(experiment.program) {
     for (std::int32_t rank = 0; rank < p_.rank_count(); ++rank) unroll(rank);
+    if (has_launch_order(e_.channels)) {
+      for (std::int32_t rank = 0; rank < p_.rank_count(); ++rank) order_launches(rank);
+    }
   }
 
   Timeline run() {
@@ -110,11 +117,14 @@ class Reference {
     const Ns before_launched = item.launched;
     const Ns before_start = item.start;
     const Ns before_end = item.end;
+    const Ns before_ready = item.ready;
     item.launched = launched(item);
+    if (!launches_.empty()) item.ready = ready(item);
     item.start = start_of(item);
     item.released = item.start + length_of(item);
     item.end = item.released + latency_of(item);
-    return item.launched != before_launched || item.start != before_start || item.end != before_end;
+    return item.launched != before_launched || item.start != before_start || item.end != before_end ||
+           item.ready != before_ready;
   }
 
   /// Returns the end of the launch of `item`. The launch waits for all launches before it in the list. A
@@ -190,6 +200,105 @@ class Reference {
       const bool behind_barrier = p_.barrier && other.iteration < item.iteration && in_order;
       if ((counts && earlier) || behind_barrier) start = std::max(start, other.end);
     }
+    // With a launch order, the barrier starts on each rank after all launches before it.
+    for (const std::vector<std::size_t>& launches : launches_) {
+      for (const std::size_t launch : launches) {
+        const bool is_before = p_.barrier && items_[launch].iteration < item.iteration;
+        if (is_before) start = std::max(start, items_[launch].ready);
+      }
+    }
+    return start;
+  }
+
+  // --- launch order ---------------------------------------------------------------------------------
+
+  /// Lists the rank's launches in order, by item number. A RECV or collective is launched at its position, a
+  /// SEND when its data are made and all earlier transfers of its queue are launched.
+  void order_launches(std::int32_t rank) {
+    std::vector<std::size_t> launched;
+    const auto is_launched = [&](std::size_t i) { return std::ranges::find(launched, i) != launched.end(); };
+    const auto launch = [&](std::size_t i) {
+      // After one transfer, the next SEND of the same queue may follow, and so on.
+      for (bool follows = true; follows;) {
+        launched.push_back(i);
+        follows = false;
+        if (!is_transfer(items_[i].action.kind)) return;
+        for (std::size_t next = i + 1; next < items_.size() && items_[next].rank == rank; ++next) {
+          if (!is_transfer(items_[next].action.kind) || !same_queue(items_[next], items_[i])) continue;
+          // An eager message does not wait at its receiver, so other messages pass it.
+          if (is_recv(items_[next].action.kind) && is_eager(items_[next])) continue;
+          follows = is_send(items_[next].action.kind) && made_.contains(next) && !is_launched(next) &&
+                    earlier_are_launched(next, launched);
+          if (follows) i = next;
+          break;
+        }
+      }
+    };
+    for (std::size_t i = 0; i < items_.size(); ++i) {
+      const Item& item = items_[i];
+      if (item.rank != rank) continue;
+      if (is_recv(item.action.kind) || is_collective(item.action.kind)) launch(i);
+      if (!is_compute(item.action.kind) || item.group != item.position) continue;
+      std::vector<std::size_t> sends;
+      for (std::size_t s = i; s < items_.size(); ++s) {
+        if (items_[s].rank == rank && is_send(items_[s].action.kind) && group_makes(item, items_[s]))
+          sends.push_back(s);
+      }
+      for (const std::size_t send : sends) {
+        made_.insert(send);
+        if (!is_launched(send) && earlier_are_launched(send, launched)) launch(send);
+      }
+    }
+    launches_.push_back(std::move(launched));
+  }
+
+  bool earlier_are_launched(std::size_t send, const std::vector<std::size_t>& launched) const {
+    for (std::size_t i = 0; i < send; ++i) {
+      const bool is_before = items_[i].rank == items_[send].rank && is_transfer(items_[i].action.kind) &&
+                             same_queue(items_[i], items_[send]);
+      if (is_before && std::ranges::find(launched, i) == launched.end()) return false;
+    }
+    return true;
+  }
+
+  /// Returns true if an action of the group that begins with `head` makes the data of the SEND.
+  bool group_makes(const Item& head, const Item& send) const {
+    return std::ranges::any_of(items_, [&](const Item& leaf) {
+      return leaf.rank == head.rank && leaf.group == head.position && produces(leaf, send);
+    });
+  }
+
+  bool is_eager(const Item& transfer) const {
+    return transfer_bytes(e_.costs, edges_, transfer.action) < e_.channels.eager_bytes;
+  }
+
+  /// Returns the earliest start of a launch without the launches before it on its rank.
+  Ns ready(const Item& item) const {
+    if (is_collective(item.action.kind))
+      return std::max({item.launched, after_program_order(item), after_collectives(item)});
+    if (is_recv(item.action.kind))
+      return is_eager(item) ? 0 : std::max({item.launched, after_queue(item), after_capacity(item)});
+    if (!is_send(item.action.kind)) return 0;
+    Ns start = std::max(item.launched, after_queue(item));
+    for (const Item& other : items_) {
+      if (produces(other, item)) start = std::max(start, other.end);
+    }
+    return start;
+  }
+
+  /// Returns the start of a launch: no launch before it on its rank starts later.
+  Ns resident(const Item& item) const {
+    if (launches_.empty()) return 0;
+    Ns start = 0;
+    for (const std::size_t launch : launches_[static_cast<std::size_t>(item.rank)]) {
+      start = std::max(start, items_[launch].ready);
+      if (items_[launch].position == item.position) break;
+    }
+    // A barrier is a launch, too. It starts when the rank has reached it.
+    for (const Item& other : items_) {
+      const bool is_before = p_.barrier && other.rank == item.rank && other.iteration < item.iteration;
+      if (is_before && is_compute(other.action.kind)) start = std::max(start, other.end);
+    }
     return start;
   }
 
@@ -241,9 +350,11 @@ class Reference {
     for (const Item& other : items_) {
       if (produces(other, send)) start = std::max(start, other.end);
     }
-    const bool eager = transfer_bytes(e_.costs, edges_, send.action) < e_.channels.eager_bytes;
+    const bool eager = is_eager(send);
     start = std::max(start, after_queue(send));
     if (!eager) start = std::max({start, recv.launched, after_queue(recv), after_capacity(recv)});
+    start = std::max(start, resident(send));
+    if (!eager) start = std::max(start, resident(recv));
     if (is_reached_in_order(send)) start = std::max(start, after_program_order(send));
     if (is_reached_in_order(recv) && !eager) start = std::max(start, after_program_order(recv));
     return start;
@@ -335,13 +446,18 @@ class Reference {
     Ns start = 0;
     for (const Item& member : items_) {
       if (!same_collective(member, item)) continue;
-      start = std::max({start, member.launched, after_program_order(member)});
-      for (const Item& other : items_) {
-        if (other.rank == member.rank && other.position < member.position &&
-            is_collective(other.action.kind)) {
-          start = std::max(start, other.end);
-        }
-      }
+      start = std::max(
+          {start, member.launched, after_program_order(member), after_collectives(member), resident(member)});
+    }
+    return start;
+  }
+
+  /// Returns the end of the collectives before this one on its rank.
+  Ns after_collectives(const Item& member) const {
+    Ns start = 0;
+    for (const Item& other : items_) {
+      if (other.rank == member.rank && other.position < member.position && is_collective(other.action.kind))
+        start = std::max(start, other.end);
     }
     return start;
   }
@@ -404,6 +520,8 @@ class Reference {
   const Program& p_;
   EdgeNumbers edges_;
   std::vector<Item> items_;
+  std::set<std::size_t> made_;                      // SENDs whose data are made, while launches are listed
+  std::vector<std::vector<std::size_t>> launches_;  // by rank; empty without a launch order
 };
 
 }  // namespace

@@ -1,0 +1,54 @@
+#pragma once
+// The order in which a rank launches its communication, and what each launch waits for, if operations start
+// in the order of their launches (NCCL_LAUNCH_ORDER_IMPLICIT=1).
+
+#include <cstdint>
+#include <vector>
+
+#include "schedules/check/flat_program.hpp"
+#include "schedules/ir/channel.hpp"
+
+namespace penstock {
+
+/// Returns true if the launch order delays operations. A rank that waits for its transfers launches nothing
+/// meanwhile, so it has no such delay.
+constexpr bool has_launch_order(const ChannelOptions& channels) {
+  return channels.launch_order && !channels.waits();
+}
+
+/// The launches of all ranks. A launch is identified by the position of its SEND, RECV, collective or
+/// barrier. A RECV, a collective and a barrier are launched at their positions. A SEND is launched directly
+/// after its producer, or after the last of the earlier transfers of its queue on the rank. The SENDs of one
+/// producer are launched in list order.
+struct LaunchLists {
+  /// The launches of each rank, in order.
+  std::vector<std::vector<std::int32_t>> of_rank;
+  /// For each position, the number of events before it may start, without the launches before it: the SEND's
+  /// producer has ended; the rank has reached the collective; the previous transfers of the queue or the
+  /// previous collective of the rank have left; capacity is free; the host has launched it.
+  std::vector<std::int32_t> missing;
+  /// For each compute position, the first message that it produces; kNone if there is none.
+  std::vector<std::int32_t> first_sent;
+  /// For each message, the next message of the same producer, in list order; kNone for the last.
+  std::vector<std::int32_t> next_sent;
+};
+
+/// Returns the launches of a flat program whose ranks wait for no transfers.
+LaunchLists launch_lists(const FlatProgram& flat);
+
+/// Returns the position of a transfer's SEND or RECV on `rank`, which must be one of its two ranks.
+inline std::int32_t transfer_end_on(const FlatMessage& transfer, std::int32_t rank) {
+  return transfer.from_rank == rank ? transfer.first : transfer.recv;
+}
+
+/// Returns the number of launches that must start before the message starts. An eager message does not wait
+/// for its RECV.
+inline std::int32_t launches_of(const FlatProgram& flat, const FlatMessage& message) {
+  if (message.recv != kNone) return message.eager ? 1 : 2;
+  std::int32_t members = 0;
+  for (std::int32_t m = message.first; m != kNone; m = flat.next_member[static_cast<std::size_t>(m)])
+    ++members;
+  return members;
+}
+
+}  // namespace penstock

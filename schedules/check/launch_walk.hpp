@@ -1,0 +1,242 @@
+#pragma once
+// Executes a flat program whose operations start in the order of their launches, and reports each event to a
+// sink, as walk.hpp does without this rule. A launch is resident when all launches before it on the rank are
+// and when its own conditions hold. A message starts when the launches at both of its ends are resident:
+//
+//   rank 0   launches   RECV_B0   SEND_F1          RECV_B0 is resident from the start and waits for its peer
+//            F1 ends              |----resident    SEND_F1 is resident when F1 has ended
+//            launches                    RECV_B1   RECV_B1 only then, although it waits for nothing itself
+//
+// A rank launches ahead: it reaches a RECV although actions before it have not run. So launches are a second
+// cursor beside the list's cursor. Tested by launch_order_test.cpp, and by engines_test.cpp of tests/sim/.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "schedules/check/flat_program.hpp"
+#include "schedules/check/launch_lists.hpp"
+#include "schedules/check/walk.hpp"
+#include "schedules/ir/index.hpp"
+
+namespace penstock {
+
+/// The state in which a walk in launch order has stalled.
+struct LaunchState {
+  LaunchLists lists;  ///< `missing` has the numbers of events that are still missing
+  /// For each rank, the position that it could not pass, or the end of its list.
+  std::vector<std::int32_t> cursor;
+  /// For each rank, the number of its resident launches.
+  std::vector<std::size_t> resident;
+  /// For each message, the number of launches that are not resident. 0 means that it could start.
+  std::vector<std::int32_t> pending;
+};
+
+/// One walk. The sink has the members that ListWalk (walk.hpp) requires, and two more. raise() gets only the
+/// causes `resident`.
+///
+///   void hold(std::int32_t rank, std::int32_t position, const Cause& cause);
+///       The launch at `position` is resident no earlier than `cause`.
+///   void reside(std::int32_t rank, std::int32_t position);
+///       The launch at `position` is resident: it comes after the latest resident launch of the rank and
+///       after all of its causes.
+template <class Sink>
+class LaunchWalk {
+ public:
+  /// The program and the sink must outlive the walk.
+  LaunchWalk(const FlatProgram& flat, Sink& sink)
+      : flat_(flat),
+        sink_(sink),
+        state_{.lists = launch_lists(flat),
+               .cursor = {flat.rank_begin.begin(), flat.rank_begin.end() - 1},
+               .resident = std::vector<std::size_t>(index(flat.rank_count)),
+               .pending = {}},
+        stands_at_(index(flat.rank_count), kNone) {
+    state_.pending.reserve(flat.messages.size());
+    for (const FlatMessage& message : flat.messages) state_.pending.push_back(launches_of(flat, message));
+  }
+
+  /// Walks to the end and returns nothing. If no rank can move, it returns the stalled state.
+  std::optional<LaunchState> run() && {
+    for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) reside(rank);
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) moved |= advance(rank);
+    }
+    for (std::size_t rank = 0; rank < state_.cursor.size(); ++rank) {
+      if (state_.cursor[rank] != flat_.rank_begin[rank + 1]) return std::move(state_);
+    }
+    return std::nullopt;
+  }
+
+ private:
+  /// A message that can start but has not been reported with start() yet.
+  struct Ready {
+    std::int32_t message = kNone;
+    Cause last{};
+  };
+
+  /// Advances the rank until it must wait. Returns true if it has moved.
+  bool advance(std::int32_t rank) {
+    std::int32_t& at = state_.cursor[index(rank)];
+    const std::int32_t begin = at;
+    const std::int32_t end = flat_.rank_begin[index(rank) + 1];
+    while (at < end && pass(rank, at)) ++at;
+    return at != begin;
+  }
+
+  /// Passes one position or a whole group of compute actions. Returns false if the rank must wait.
+  bool pass(std::int32_t rank, std::int32_t& position) {
+    switch (flat_.ops[index(position)]) {
+      case FlatOp::compute:
+        return compute(rank, position);
+      case FlatOp::leaf:
+      case FlatOp::reshard:
+        sink_.pass(rank, position);
+        return true;
+      case FlatOp::send: {
+        launch(rank, position);
+        const bool is_made = flat_.messages[index(flat_.message[index(position)])].producer == kNone;
+        if (is_made) satisfy(rank, position, {.rank = rank});
+        return true;
+      }
+      case FlatOp::recv:
+        if (flat_.messages[index(flat_.message[index(position)])].eager) {
+          if (flat_.has_launches) sink_.launch(rank, position);
+        } else {
+          launch(rank, position);
+        }
+        return true;
+      case FlatOp::collective:
+        launch(rank, position);
+        satisfy(rank, position, {.kind = CauseKind::clock, .rank = rank});
+        return true;
+      case FlatOp::wait:
+        return pass_wait(rank, position);
+      case FlatOp::barrier:
+        return pass_barrier(rank, position);
+    }
+    return false;
+  }
+
+  bool compute(std::int32_t rank, std::int32_t& position) {
+    inputs_.clear();
+    for (std::int32_t w = flat_.next_wait[index(position)]; w != kNone; w = flat_.next_wait[index(w)]) {
+      const std::int32_t message = flat_.message[index(w)];
+      if (state_.pending[index(message)] > 0) return false;
+      inputs_.push_back(message);
+    }
+    if (flat_.has_launches) sink_.launch(rank, position);
+    sink_.compute(rank, position, inputs_);
+    const std::int32_t head = position;
+    for (const std::int32_t end = flat_.group_end(head); position + 1 < end;) sink_.pass(rank, ++position);
+    for (std::int32_t id = state_.lists.first_sent[index(head)]; id != kNone;
+         id = state_.lists.next_sent[index(id)]) {
+      satisfy(rank, flat_.messages[index(id)].first,
+              {.kind = CauseKind::producer, .rank = rank, .which = head});
+    }
+    if (flat_.released_by_consumer.empty()) return true;
+    for (std::int32_t id = flat_.released_by_consumer[index(head)]; id != kNone;
+         id = flat_.messages[index(id)].next_of_capacity) {
+      satisfy(rank, flat_.messages[index(id)].recv, {.kind = CauseKind::clock, .rank = rank});
+    }
+    return true;
+  }
+
+  /// Waits for the SENDs or the REDUCE_GRAD of a WAIT.
+  bool pass_wait(std::int32_t rank, std::int32_t position) {
+    const std::int32_t first = flat_.next_wait[index(position)];
+    for (std::int32_t w = first; w != kNone; w = flat_.next_wait[index(w)]) {
+      if (state_.pending[index(flat_.message[index(w)])] > 0) return false;
+    }
+    for (std::int32_t w = first; w != kNone; w = flat_.next_wait[index(w)])
+      sink_.wait(rank, flat_.message[index(w)]);
+    sink_.pass(rank, position);
+    return true;
+  }
+
+  bool pass_barrier(std::int32_t rank, std::int32_t position) {
+    const std::int32_t message = flat_.message[index(position)];
+    // A rank that waits at the barrier reaches this position again, but it reports it once.
+    if (std::exchange(stands_at_[index(rank)], message) != message)
+      satisfy(rank, position, {.kind = CauseKind::clock, .rank = rank});
+    if (state_.pending[index(message)] > 0) return false;
+    sink_.wait(rank, message);
+    return true;
+  }
+
+  /// Launches a SEND, RECV or collective by the rank's host, if the program has such hosts.
+  void launch(std::int32_t rank, std::int32_t position) {
+    if (!flat_.has_launches) return;
+    sink_.launch(rank, position);
+    satisfy(rank, position, {.rank = rank, .launched = true});
+  }
+
+  /// Brings a launch one step closer to its start.
+  void satisfy(std::int32_t rank, std::int32_t position, const Cause& cause) {
+    sink_.hold(rank, position, cause);
+    if (--state_.lists.missing[index(position)] == 0) reside(rank);
+  }
+
+  /// Starts the next launches of the rank whose own conditions hold.
+  void reside(std::int32_t rank) {
+    const std::vector<std::int32_t>& launches = state_.lists.of_rank[index(rank)];
+    std::size_t& next = state_.resident[index(rank)];
+    while (next < launches.size() && state_.lists.missing[index(launches[next])] == 0) {
+      const std::int32_t position = launches[next++];
+      sink_.reside(rank, position);
+      const std::int32_t id = flat_.message[index(position)];
+      const FlatMessage& message = flat_.messages[index(id)];
+      if (message.eager && position == message.recv) continue;
+      const Cause cause{.kind = CauseKind::resident, .rank = rank};
+      const bool last = --state_.pending[index(id)] == 0;
+      sink_.raise(id, cause, last);
+      if (last) make_ready(id, cause);
+    }
+  }
+
+  void make_ready(std::int32_t message, const Cause& cause) {
+    ready_.push_back({message, cause});
+    if (ready_.size() > 1) return;  // the outer call processes the list, so that long chains do not recurse
+    for (std::size_t i = 0; i < ready_.size(); ++i) start(ready_[i].message, Cause(ready_[i].last));
+    ready_.clear();
+  }
+
+  void start(std::int32_t id, const Cause& last) {
+    sink_.start(id, last);
+    const FlatMessage& message = flat_.messages[index(id)];
+    if (message.recv == kNone) {
+      follow_collective(id);
+      return;
+    }
+    // The receiver's queue comes first, as in ListWalk.
+    follow(id, message.next_at_receiver, message.to_rank);
+    follow(id, message.next_at_sender, message.from_rank);
+  }
+
+  void follow(std::int32_t id, std::int32_t next, std::int32_t rank) {
+    if (next == kNone) return;
+    satisfy(rank, transfer_end_on(flat_.messages[index(next)], rank),
+            {.kind = CauseKind::release, .rank = rank, .which = id});
+  }
+
+  void follow_collective(std::int32_t id) {
+    for (std::int32_t m = flat_.messages[index(id)].first; m != kNone; m = flat_.next_member[index(m)]) {
+      const std::int32_t next = flat_.next_collective[index(m)];
+      if (next == kNone) continue;
+      const std::int32_t rank = flat_.rank_of(m);
+      satisfy(rank, next, {.kind = CauseKind::collective, .rank = rank, .which = id});
+    }
+  }
+
+  const FlatProgram& flat_;
+  Sink& sink_;
+  LaunchState state_;
+  std::vector<std::int32_t> stands_at_;  // by rank: the barrier that the rank has reached last
+  std::vector<Ready> ready_;             // the messages that can start, in the order of their last causes
+  std::vector<std::int32_t> inputs_;     // the messages that the current compute action waits for
+};
+
+}  // namespace penstock
