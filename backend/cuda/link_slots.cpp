@@ -8,7 +8,8 @@
 //     edge 0 -> 1   given   F0 F1 F2              taken  F0      window  F1 F2: two slots, and two more
 //
 // The simulation has no limit of slots, so the number that it uses is sufficient for every other order of the
-// threads.
+// threads. A thread that posts a group of transfers waits until all of them are enqueued. A transfer whose
+// RECV is in a group is enqueued when both ranks have reached it.
 
 #include "backend/cuda/link_slots.hpp"
 
@@ -16,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "schedules/check/flat_program.hpp"
@@ -69,12 +71,17 @@ class ThreadWalk {
       : flat_(flat),
         given_(flat.messages.size()),
         missing_(flat.messages.size()),
+        posted_(flat.ops.size()),
         place_(flat.messages.size()),
         sent_by_(flat.ops.size()) {
     for (std::size_t id = 0; id < flat.messages.size(); ++id) {
       const FlatMessage& message = flat.messages[id];
-      if (message.recv != kNone) sent_by_[index(message.producer)].push_back(static_cast<std::int32_t>(id));
-      if (message.recv != kNone) continue;
+      if (message.recv != kNone) {
+        missing_[id] = flat.is_grouped(message.recv) ? 2 : 1;
+        if (!flat.is_grouped(message.first))
+          sent_by_[index(message.producer)].push_back(static_cast<std::int32_t>(id));
+        continue;
+      }
       for (std::int32_t m = message.first; m != kNone; m = flat.next_member[index(m)]) ++missing_[id];
     }
     for (const auto& [edge, fifo] : fifos) {
@@ -88,9 +95,11 @@ class ThreadWalk {
     for (bool moved = true; moved;) {
       moved = false;
       for (std::size_t rank = 0; rank < at.size(); ++rank) {
-        if (at[rank] == flat_.rank_begin[rank + 1] || !passes(at[rank])) continue;
-        ++at[rank];
-        moved = true;
+        if (at[rank] == flat_.rank_begin[rank + 1]) continue;
+        const bool is_passed = passes(at[rank]);
+        // A thread that only posts a group lets other threads move.
+        moved |= is_passed || std::exchange(has_posted_, false);
+        if (is_passed) ++at[rank];
       }
     }
     return windows_;
@@ -100,6 +109,7 @@ class ThreadWalk {
   /// Returns true if the rank's thread can pass the position now. Otherwise the thread waits there for a
   /// message.
   bool passes(std::int32_t position) {
+    if (flat_.is_grouped(position)) return passes_group(position);
     const FlatOp op = flat_.ops[index(position)];
     // A thread never waits at the collective itself, so this line runs once for each member. An action that
     // needs the result of the collective waits in has_inputs().
@@ -111,12 +121,40 @@ class ThreadWalk {
       if (flat_.messages[index(id)].recv != kNone) window_of(id).take(place_[index(id)]);
     }
     for (std::int32_t p = position; p < flat_.group_end(position); ++p) {
-      for (const std::int32_t id : sent_by_[index(p)]) {
-        given_[index(id)] = true;
-        window_of(id).give(place_[index(id)]);
-      }
+      for (const std::int32_t id : sent_by_[index(p)]) reach(id);
     }
     return true;
+  }
+
+  /// Posts the whole group of transfers when the thread comes to its first position. Returns true when all of
+  /// its transfers are enqueued.
+  bool passes_group(std::int32_t position) {
+    const std::int32_t first = flat_.transfer_group[index(position)];
+    if (position != first) return true;
+    const std::int32_t end = flat_.transfer_group_end(first);
+    if (!posted_[index(first)]) {
+      posted_[index(first)] = has_posted_ = true;
+      for (std::int32_t p = first; p < end; ++p) {
+        const std::int32_t id = flat_.message[index(p)];
+        if (flat_.ops[index(p)] == FlatOp::collective) --missing_[index(id)];
+        if (is_transfer(p)) reach(id);
+      }
+    }
+    for (std::int32_t p = first; p < end; ++p) {
+      if (is_transfer(p) && !given_[index(flat_.message[index(p)])]) return false;
+    }
+    return true;
+  }
+
+  bool is_transfer(std::int32_t position) const {
+    return flat_.ops[index(position)] == FlatOp::send || flat_.ops[index(position)] == FlatOp::recv;
+  }
+
+  /// Records that a rank has reached its end of a transfer. The RECV counts only in a group.
+  void reach(std::int32_t id) {
+    if (--missing_[index(id)] > 0) return;
+    given_[index(id)] = true;
+    window_of(id).give(place_[index(id)]);
   }
 
   bool has_inputs(std::int32_t position) const {
@@ -135,8 +173,12 @@ class ThreadWalk {
 
   const FlatProgram& flat_;
   std::vector<bool> given_;
-  std::vector<std::int32_t> missing_;  // number of members that have not reached a collective, by message
-  std::vector<std::size_t> place_;     // index of each message in its edge's queue
+  // By message: the number of members that have not reached a collective, or of ends that a transfer waits
+  // for.
+  std::vector<std::int32_t> missing_;
+  std::vector<bool> posted_;        // by first position of a group of transfers
+  bool has_posted_ = false;         // true if a group has been posted since the flag was cleared
+  std::vector<std::size_t> place_;  // index of each message in its edge's queue
   // The messages that each action sends, by position of the action.
   std::vector<std::vector<std::int32_t>> sent_by_;
   std::map<LinkSlots::Edge, Window> windows_;

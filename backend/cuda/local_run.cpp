@@ -117,8 +117,6 @@ tl::expected<std::optional<Result>, UserError> run_on_cuda_local(const Experimen
                                                                  const PaceOfLinks& pace,
                                                                  const RunOptions& options,
                                                                  const MakeCudaModules& make) {
-  const auto channels = declared_channels(experiment.channels, kTransport);
-  if (!channels) return user_error(ErrorKind::check_failed, channels.error());
   ask_for_hardware_queues();
   return without_exceptions([&]() -> tl::expected<std::optional<Result>, UserError> {
     const auto workers = CudaWorkers::create(experiment.program.rank_count());
@@ -132,6 +130,8 @@ tl::expected<std::optional<Result>, UserError> run_on_workers(const Experiment& 
                                                               const RunOptions& options,
                                                               const CudaWorkers& workers,
                                                               const MakeCudaModules& make) {
+  const auto channels = declared_channels(experiment.channels, kTransport);
+  if (!channels) return user_error(ErrorKind::check_failed, channels.error());
   return without_exceptions([&]() -> tl::expected<std::optional<Result>, UserError> {
     const auto modules = make(places_of(workers));
     if (!modules) return unavailable(modules.error());
@@ -139,7 +139,7 @@ tl::expected<std::optional<Result>, UserError> run_on_workers(const Experiment& 
         measure(experiment, pace, options, *modules->family,
                 {.engine = "cuda-local",
                  .transport = kTransport,
-                 .channels = local_channels(),
+                 .channels = *channels,
                  .execute = [&](const PreparedRun& run) { return all(run, workers, modules->codec.get()); }});
     if (result && *result) (*result)->notes.push_back("workers: " + workers.description());
     return result;

@@ -151,6 +151,10 @@ void CudaLocalTransport::prepare(std::int32_t message) {
   const std::int32_t next_in_slot = parts_.links.slots().next[index(message)];
   if (next_in_slot != kNone) ++state(next_in_slot).pending;
   made.made.emplace(compute(flat.from_rank).device);
+  if (parts_.flat.is_grouped(flat.recv)) {
+    ++made.pending;  // the transfer waits until its receiver reaches it
+    made.posted.emplace(compute(flat.to_rank).device);
+  }
   made.ended.emplace(parts_.links.stream(flat.from_rank, flat.to_rank).device);
 }
 
@@ -185,6 +189,16 @@ void CudaLocalTransport::send(std::int32_t message, Payload payload) {
   satisfy_transfer(message);
 }
 
+void CudaLocalTransport::expect(std::int32_t message) {
+  const StreamView& stream = compute(flat_of(message).to_rank);
+  const std::scoped_lock lock(mutex_);
+  if (!state(message).posted) return;  // outside of groups, a RECV is ready from the start
+  use_device(stream.device);
+  state(message).posted->record(stream);
+  satisfy_transfer(message);
+  use_device(stream.device);  // the transfers above may be on another device
+}
+
 /// Records that one of the transfer's conditions holds. If it was the last one, enqueues the transfer.
 void CudaLocalTransport::satisfy_transfer(std::int32_t message) {
   for (std::int32_t head = message; head != kNone && --state(head).pending == 0;
@@ -198,6 +212,7 @@ void CudaLocalTransport::give_transfer(std::int32_t message) {
   const StreamView& stream = parts_.links.stream(flat.from_rank, flat.to_rank);
   use_device(stream.device);
   state(message).made->hold_back(stream);
+  if (state(message).posted) state(message).posted->hold_back(stream);
   give_copy(message, stream);
   give_end(message, stream);
   if (state(message).payload != nullptr) sent_[index(flat.from_rank)].push_back(message);

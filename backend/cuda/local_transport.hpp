@@ -73,8 +73,9 @@ class CudaLinks {
 
 /// The settings of a CudaLocalTransport. All references must outlive the transport.
 struct CudaLocalParts {
-  const FlatProgram& flat;  ///< flat program, which must be built for local_channels()
-  const LinkPace& pace;     ///< times of emulated links; if empty, a message takes as long as its copy
+  const FlatProgram&
+      flat;              ///< flat program, built for local_channels(), or for these with groups of transfers
+  const LinkPace& pace;  ///< times of emulated links; if empty, a message takes as long as its copy
   const Clock& clock;
   double time_scale;  ///< number of host ns in one ns of `clock`
   const CudaWorkers& workers;
@@ -88,9 +89,10 @@ ChannelOptions local_channels();
 /// A transport on CUDA streams. No thread waits for a GPU. Instead, streams wait for events.
 ///
 /// A transfer is enqueued on the stream of its pair when its slot is free. The stream waits for the action
-/// that makes the payload, and copies the payload into a slot on the receiver's device. The receiver's stream
-/// copies it from the slot into its own memory. So no memory of one stream is freed into the pool of another
-/// stream. If the payload is null, the transport copies as many bytes as the program states.
+/// that makes the payload, or for both ranks to reach it if they post it in groups, and copies the payload
+/// into a slot on the receiver's device. The receiver's stream copies it from the slot into its own memory.
+/// So no memory of one stream is freed into the pool of another stream. If the payload is null, the transport
+/// copies as many bytes as the program states.
 ///
 /// If links are emulated, a kernel on the pair's stream occupies the link for the stated time from the start
 /// of the copy. Another kernel on the receiver's stream adds the latency. Times are measured by the device.
@@ -105,7 +107,7 @@ class CudaLocalTransport : public Transport {
 
   ChannelOptions channels() const override { return local_channels(); }
   void send(std::int32_t message, Payload payload) override;
-  void expect(std::int32_t) override {}   // nothing to do, because channels do not block
+  void expect(std::int32_t message) override;
   void release(std::int32_t) override {}  // nothing to do, because channels have no size limit
   void join(std::int32_t message, std::int32_t rank, SharedPayload contribution) override;
   void wait(std::int32_t message, std::int32_t rank) override;
@@ -125,9 +127,10 @@ class CudaLocalTransport : public Transport {
     bool given = false;              // true if the message is enqueued on its stream
     std::optional<CudaEvent> ended;  // event on the message's stream after its end
     // The fields below are used only for transfers.
-    std::optional<CudaEvent> made;  // event after the action that makes the payload
-    Payload payload;                // sender's payload, which is stored until the copy has ended
-    bool carries = false;           // true if the message has tensors in the layout below
+    std::optional<CudaEvent> made;    // event after the action that makes the payload
+    std::optional<CudaEvent> posted;  // event when the receiver has reached the group with the RECV
+    Payload payload;                  // sender's payload, which is stored until the copy has ended
+    bool carries = false;             // true if the message has tensors in the layout below
     DeviceLayout layout;
     // The field below is used only for collectives.
     std::map<std::int32_t, Member> members;  // members of the collective, by rank

@@ -173,18 +173,12 @@ tl::expected<std::optional<Result>, UserError> measure(const Experiment& experim
   const FlatProgram flat =
       flatten(experiment.program, experiment.costs,
               {.channels = runner.channels, .iterations = experiment.program.iterations});
-  // Only the transport between threads posts transfers together. The others would send them one by one.
-  if (!flat.transfer_group.empty() && !runner.posts_groups) {
-    return user_error(ErrorKind::bad_input,
-                      fmt::format("the {} transport does not post the groups of transfers (GROUP) that the "
-                                  "lists have; take cpu-thread, or lists without groups",
-                                  runner.transport));
-  }
-  if (flat.has_waits && !runner.runs_waits) {
+  const bool has_late_groups = std::ranges::any_of(flat.actions, &Action::no_wait);
+  if ((flat.has_waits || has_late_groups) && !runner.runs_waits) {
     return user_error(ErrorKind::bad_input,
                       fmt::format("the {} transport does not wait at the WAIT_SEND and WAIT_REDUCE_GRAD "
-                                  "actions that the lists have; take cpu-thread or cpu-process, or lists "
-                                  "without them",
+                                  "actions, or for the GROUP_NOWAIT, that the lists have; take cpu-thread or "
+                                  "cpu-process, or lists without them",
                                   runner.transport));
   }
   if (auto refusal = runner.refusal ? runner.refusal(flat) : std::nullopt)
@@ -230,7 +224,7 @@ tl::expected<ExecutedRun, ExecutionError> execute_on_threads(const PreparedRun& 
 
 tl::expected<ChannelOptions, std::string> declared_channels(const ChannelOptions& asked,
                                                             std::string_view transport) {
-  const ChannelOptions declared = find_transport(transport)->channels;
+  ChannelOptions declared = find_transport(transport)->channels;
   const auto refused = [&](std::string_view what) {
     return tl::unexpected(
         fmt::format("the {} transport has no {}; leave that out, or take cpu-thread", transport, what));
@@ -238,9 +232,9 @@ tl::expected<ChannelOptions, std::string> declared_channels(const ChannelOptions
   // A prediction uses the channel options of the scenario. A run without these options would not be
   // comparable, so it is rejected.
   if (asked.blocking == Blocking::each) return refused("blocking channels");
-  if (asked.blocking == Blocking::batched) return refused("groups of transfers (blocking: batched)");
   if (asked.capacity != declared.capacity) return refused("bounded channels (capacity)");
   if (asked.eager_bytes != declared.eager_bytes) return refused("eager messages");
+  declared.blocking = asked.blocking;
   return declared;
 }
 

@@ -85,8 +85,7 @@ struct Runner {
   /// Returns why this machine has too few resources for the run, or nothing. It is called before anything
   /// starts. May be unset.
   std::function<std::optional<std::string>(const FlatProgram&)> refusal{};
-  bool posts_groups = false;  ///< true if the transport posts the transfers of a group together
-  bool runs_waits = false;    ///< true if a rank can wait for its own SENDs and REDUCE_GRADs (WAIT)
+  bool runs_waits = false;  ///< true if a rank can wait for its own SENDs and REDUCE_GRADs (WAIT)
 };
 
 /// Runs the experiment's program several times. The timeline and all figures come from the run with the
@@ -104,7 +103,8 @@ tl::expected<ExecutedRun, ExecutionError> execute_on_threads(const PreparedRun& 
                                                              std::span<ComputeQueue* const> queues = {});
 
 /// Returns the channel options of the named transport (schedules/ir/channel.hpp), for transports that support
-/// no other options. Fails if the experiment requires blocking channels, bounded channels or eager messages.
+/// no other options than groups of transfers. Fails if the experiment requires blocking channels, bounded
+/// channels or eager messages.
 tl::expected<ChannelOptions, std::string> declared_channels(const ChannelOptions& asked,
                                                             std::string_view transport);
 

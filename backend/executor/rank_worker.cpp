@@ -135,7 +135,9 @@ void RankWorker::pass_wait(std::int32_t position) {
 /// Returns the position after the group.
 std::int32_t RankWorker::pass_group(std::int32_t first) {
   const std::int32_t end = flat_.transfer_group_end(first);
+  execution_.transport.begin_group(rank_);
   for (std::int32_t position = first; position < end; ++position) pass(position);
+  execution_.transport.end_group(rank_);
   if (!flat_.waits_in_group(first)) return end;
   for (std::int32_t position = first; position < end; ++position) {
     const FlatOp op = flat_.ops[index(position)];

@@ -67,10 +67,14 @@ class Transport {
   /// Marks the sender's side of a transfer as ready. The worker calls it when the action that produced the
   /// payload has ended. With blocking channels, the worker calls it at the SEND. Never waits.
   virtual void send(std::int32_t message, Payload payload) = 0;
-  /// Marks the RECV of a message as reached by its rank. This is necessary with blocking channels, and in
-  /// transports in which the receiver requests each message. With all others, every RECV is ready from the
-  /// start. Never waits.
+  /// Marks the RECV of a message as reached by its rank. This is necessary with blocking channels, for groups
+  /// of transfers, and in transports in which the receiver requests each message. With all others, every RECV
+  /// is ready from the start. Never waits.
   virtual void expect(std::int32_t message) = 0;
+  /// Surround the calls of send() and expect() for one group of transfers of `rank`. The transport may start
+  /// the group at its end. Between them the worker waits for nothing. They never wait.
+  virtual void begin_group(std::int32_t rank) { static_cast<void>(rank); }
+  virtual void end_group(std::int32_t rank) { static_cast<void>(rank); }
   /// Marks the compute action at `position` as ended. Transfers that waited for the buffers of its inputs may
   /// start.
   virtual void release(std::int32_t position) = 0;

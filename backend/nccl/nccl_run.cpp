@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
@@ -49,7 +50,9 @@
 #include "schedules/check/channel_check.hpp"
 #include "schedules/check/flat_program.hpp"
 #include "schedules/check/user_error.hpp"
+#include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
+#include "schedules/ir/program.hpp"
 #include "text/escaping.hpp"
 #include "text/numbers.hpp"
 
@@ -301,6 +304,14 @@ std::vector<std::string> nccl_notes(const RunOptions& options) {
   return notes;
 }
 
+/// Returns true if a list states a group of transfers.
+bool states_groups(const Program& program) {
+  return std::ranges::any_of(program.ranks, [](const std::vector<Action>& list) {
+    return std::ranges::any_of(
+        list, [](const Action& action) { return is_transfer(action.kind) && action.overlaps_next; });
+  });
+}
+
 /// Adds the cause to the error if the ranks launched operations in an order that hangs. A waiting rank does
 /// not see which rank blocks the others, but the checker can find it.
 UserError with_launch_order(UserError error, const Experiment& experiment, ChannelOptions channels) {
@@ -358,6 +369,12 @@ tl::expected<std::optional<Result>, UserError> run_on_nccl(const Experiment& exp
   RunOptions options = asked;
   options.launch_order |= experiment.channels.launch_order;
   channels->launch_order = options.launch_order;
+  if (options.launch_order && !channels->waits() && states_groups(experiment.program)) {
+    return user_error(
+        ErrorKind::bad_input,
+        "nccl: --launch-order on does not go with groups of transfers (GROUP) in the lists, which "
+        "are launched together; leave it out");
+  }
   if (const auto hang = find_hang(experiment.program, *channels, experiment.costs)) {
     return user_error(ErrorKind::check_failed, hang->message);
   }

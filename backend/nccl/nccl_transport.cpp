@@ -18,8 +18,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <iterator>
+#include <optional>
+#include <set>
 #include <stdexcept>
 #include <stop_token>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -62,6 +66,11 @@ NumberType type_of(DeviceNumber number) {
       break;
   }
   throw std::runtime_error("gradients of a type that NCCL cannot sum");
+}
+
+void check_group(ncclResult_t result, const char* call) {
+  if (result == ncclSuccess) return;
+  throw std::runtime_error(std::string(call) + ": " + ncclGetErrorString(result));
 }
 
 }  // namespace
@@ -117,6 +126,11 @@ void NcclTransport::between_stamps(std::int32_t message, const std::function<voi
   const StreamView& stream = line_of(message).stream.view();
   launch_stamp(moments_.slot(start_slot(message)), stream.stream);
   operations();
+  stamp_end(message);
+}
+
+void NcclTransport::stamp_end(std::int32_t message) {
+  const StreamView& stream = line_of(message).stream.view();
   launch_stamp(moments_.slot(end_slot(message)), stream.stream);
   state(message).ended->record(stream);
 }
@@ -168,28 +182,98 @@ void NcclTransport::send(std::int32_t message, Payload payload) {
   forget_ended();
   record_made(message);
   state(message).payload = std::move(payload);
+  if (group_) {
+    group_->push_back(message);
+    return;
+  }
   for (std::int32_t head = message; head != kNone && --state(head).pending == 0;
        head = flat_of(head).next_at_sender) {
-    give_send(head);
+    give_transfers({head});
   }
 }
 
-void NcclTransport::give_send(std::int32_t message) {
+/// Enqueues the transfers in one group of NCCL calls. No two of them are on one edge.
+void NcclTransport::give_transfers(const std::vector<std::int32_t>& messages) {
+  for (const std::int32_t message : messages) sends(message) ? begin_send(message) : begin_receive(message);
+  std::vector<ncclResult_t> results;
+  if (messages.size() > 1) check_group(ncclGroupStart(), "ncclGroupStart");
+  for (const std::int32_t message : messages) results.push_back(call_of(message));
+  // A group must end also after a call that failed. The failed call's error says more than that of the end.
+  const ncclResult_t end = messages.size() > 1 ? ncclGroupEnd() : ncclSuccess;
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    const bool has_failed = results[i] != ncclSuccess && results[i] != ncclInProgress;
+    line_of(messages[i])
+        .communicator->complete(messages.size() == 1 || has_failed ? results[i] : end,
+                                sends(messages[i]) ? "ncclSend" : "ncclRecv", limits_on(messages[i]));
+  }
+  for (const std::int32_t message : messages) {
+    stamp_end(message);
+    if (sends(message)) in_flight_.push_back(message);
+  }
+}
+
+void NcclTransport::begin_send(std::int32_t message) {
   const State& transfer = state(message);
   check_layout(message, transfer.payload.get());
-  NcclSession::Line& line = line_of(message);
+  const NcclSession::Line& line = line_of(message);
   // Only the stream waits for the payload. The thread continues.
   transfer.made->hold_back(line.stream.view());
-  between_stamps(message, [&] {
-    // One buffer for each edge is sufficient. The same stream packs the next message, so it packs only after
-    // this send.
-    void* data = line.outgoing.data();
-    if (transfer.payload != nullptr) parts_.codec->pack(*transfer.payload, data, line.stream.view());
-    line.communicator->complete(ncclSend(data, state(message).bytes, ncclInt8, 1, line.communicator->handle(),
-                                         line.stream.view().stream),
-                                "ncclSend", limits_on(message));
-  });
-  in_flight_.push_back(message);
+  launch_stamp(moments_.slot(start_slot(message)), line.stream.view().stream);
+  // One buffer for each edge is sufficient. The same stream packs the next message, so it packs only after
+  // this send.
+  if (transfer.payload != nullptr)
+    parts_.codec->pack(*transfer.payload, line.outgoing.data(), line.stream.view());
+}
+
+void NcclTransport::begin_receive(std::int32_t message) {
+  take_turn(message);
+  NcclSession::Line& line = line_of(message);
+  // The slot's previous message must have been unpacked.
+  line.slots[state(message).slot].consumed.hold_back(line.stream.view());
+  if (parts_.flat.is_grouped(flat_of(message).recv)) state(message).made->hold_back(line.stream.view());
+  launch_stamp(moments_.slot(start_slot(message)), line.stream.view().stream);
+}
+
+/// Calls NCCL for one end of a transfer, and returns its answer.
+ncclResult_t NcclTransport::call_of(std::int32_t message) {
+  NcclSession::Line& line = line_of(message);
+  const std::size_t bytes = state(message).bytes;
+  const auto stream = line.stream.view().stream;
+  if (sends(message))
+    return ncclSend(line.outgoing.data(), bytes, ncclInt8, 1, line.communicator->handle(), stream);
+  return ncclRecv(line.slots[state(message).slot].memory.data(), bytes, ncclInt8, 0,
+                  line.communicator->handle(), stream);
+}
+
+std::vector<std::int32_t> NcclTransport::ready_behind(std::int32_t message) {
+  std::vector<std::int32_t> ready;
+  for (std::int32_t head = message; --state(head).pending == 0;) {
+    if (head != message) ready.push_back(head);
+    head = flat_of(head).next_at_sender;
+    if (head == kNone) break;
+  }
+  return ready;
+}
+
+void NcclTransport::end_group(std::int32_t) {
+  std::vector<std::int32_t> left = *std::exchange(group_, std::nullopt);
+  std::vector<std::int32_t> behind;
+  while (!left.empty()) {
+    std::set<CommunicatorPlan> edges;
+    std::vector<std::int32_t> together;
+    std::vector<std::int32_t> later;
+    for (const std::int32_t message : left) {
+      const bool is_first = edges.insert(communicator_of(parts_.flat, flat_of(message))).second;
+      (is_first ? together : later).push_back(message);
+    }
+    give_transfers(together);
+    for (const std::int32_t message : together) {
+      if (sends(message)) std::ranges::copy(ready_behind(message), std::back_inserter(behind));
+    }
+    left = std::move(later);
+  }
+  // SENDs outside of the group that have waited for one of its SENDs on their edge.
+  for (const std::int32_t message : behind) give_transfers({message});
 }
 
 /// Frees the payloads and contributions of messages that have ended.
@@ -202,19 +286,10 @@ void NcclTransport::forget_ended() {
   });
 }
 
-void NcclTransport::expect(std::int32_t message) { give_receive(message); }
-
-void NcclTransport::give_receive(std::int32_t message) {
-  NcclSession::Line& line = line_of(message);
-  take_turn(message);
-  NcclSession::Slot& slot = line.slots[state(message).slot];
-  // The slot's previous message must have been unpacked.
-  slot.consumed.hold_back(line.stream.view());
-  between_stamps(message, [&] {
-    line.communicator->complete(ncclRecv(slot.memory.data(), state(message).bytes, ncclInt8, 0,
-                                         line.communicator->handle(), line.stream.view().stream),
-                                "ncclRecv", limits_on(message));
-  });
+void NcclTransport::expect(std::int32_t message) {
+  if (!group_) return give_transfers({message});
+  record_made(message);
+  group_->push_back(message);
 }
 
 Payload NcclTransport::take(std::int32_t message) {

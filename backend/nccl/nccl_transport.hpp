@@ -1,6 +1,8 @@
 #pragma once
 // One rank's part of the transport over NCCL.
 
+#include <nccl.h>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -27,7 +29,8 @@ namespace penstock {
 
 /// The settings of an NcclTransport. All references must outlive the transport.
 struct NcclTransportParts {
-  const FlatProgram& flat;  ///< flat program, which must be built for nccl_channels()
+  const FlatProgram&
+      flat;  ///< flat program, built for nccl_channels(), or for these with groups of transfers
   std::int32_t rank = 0;
   const Clock& clock;
   double time_scale = 1;  ///< number of host ns in one ns of `clock`
@@ -48,6 +51,10 @@ ChannelOptions nccl_channels();
 /// on its program (channel_check.hpp). If the payload is null, as many bytes are sent as the program and the
 /// costs state.
 ///
+/// A group of transfers is one group of NCCL calls (ncclGroupStart, ncclGroupEnd), which waits until the rank
+/// has reached the group. If several of its messages are on one edge, the second ones form a second group of
+/// calls, and so on.
+///
 /// REDUCE_GRAD is an all-reduce, or a reduce-scatter if the stage is sharded. After a reduce-scatter,
 /// collect() returns the whole buffer, but only the rank's own part has the sum. An UNSHARD consists of one
 /// broadcast by each member. In a sum, a member without a gradient adds zeros.
@@ -64,6 +71,8 @@ class NcclTransport : public Transport {
   ChannelOptions channels() const override { return nccl_channels(); }
   void send(std::int32_t message, Payload payload) override;
   void expect(std::int32_t message) override;
+  void begin_group(std::int32_t) override { group_.emplace(); }
+  void end_group(std::int32_t) override;
   void release(std::int32_t) override {}
   void join(std::int32_t message, std::int32_t rank, SharedPayload contribution) override;
   void wait(std::int32_t message, std::int32_t rank) override;
@@ -86,8 +95,9 @@ class NcclTransport : public Transport {
     std::vector<AgreedLayout> parts{};  // layout of each member's part; only for an UNSHARD
     bool brings = false;                // true if the contribution to a collective is not null
     std::size_t slot = 0;               // first slot that a receive or a collective uses
-    std::optional<CudaEvent> made;      // event on the compute stream after the sent data were made
-    std::optional<CudaEvent> ended;     // event on the message's stream after the operation
+    // event on the compute stream after the sent data were made, or when the rank has reached the group
+    std::optional<CudaEvent> made;
+    std::optional<CudaEvent> ended;  // event on the message's stream after the operation
   };
   using Queue = std::deque<std::int32_t>;
 
@@ -97,10 +107,16 @@ class NcclTransport : public Transport {
   }
   NcclSession::Line& line_of(std::int32_t message);
   WaitLimits limits_on(std::int32_t message);
-  // Each of these functions enqueues one whole operation on the message's stream: the wait for the compute
+  // Each of these functions enqueues whole operations on the messages' streams: the wait for the compute
   // stream, the NCCL calls, and the event `ended`.
-  void give_send(std::int32_t message);
-  void give_receive(std::int32_t message);
+  void give_transfers(const std::vector<std::int32_t>& messages);
+  void begin_send(std::int32_t message);
+  void begin_receive(std::int32_t message);
+  ncclResult_t call_of(std::int32_t message);
+  bool sends(std::int32_t message) const { return flat_of(message).from_rank == parts_.rank; }
+  /// Marks a SEND as reached, which must come after all SENDs before it on its edge. Returns the SENDs behind
+  /// it on the edge that have waited only for it.
+  std::vector<std::int32_t> ready_behind(std::int32_t message);
   void give_sum(std::int32_t message);
   void give_gather(std::int32_t message);
   void pack_sum(std::int32_t message, std::uint8_t* data);
@@ -111,6 +127,7 @@ class NcclTransport : public Transport {
   void learn_layout(std::int32_t message);
   void check_layout(std::int32_t message, const PayloadContent* content);
   void between_stamps(std::int32_t message, const std::function<void()>& operations);
+  void stamp_end(std::int32_t message);
   void record_made(std::int32_t message);
   void take_turn(std::int32_t message);
   void forget_ended();
@@ -120,7 +137,9 @@ class NcclTransport : public Transport {
   DeviceTime device_time_;
   PinnedMoments moments_;      // start and end of each message, written by kernels
   std::vector<State> states_;  // state of each message
-  Queue in_flight_;            // messages with payloads or contributions that are still stored
+  // The transfers of the group that the worker is posting, in list order; absent outside of groups.
+  std::optional<std::vector<std::int32_t>> group_;
+  Queue in_flight_;  // messages with payloads or contributions that are still stored
   // The number of receives or collectives so far, by communicator.
   std::map<CommunicatorPlan, std::size_t> turns_;
   bool has_ended_ = false;

@@ -4,6 +4,9 @@
 //
 //     transfer     it is sent when the sender has reached it and the transfer before it has left the queue;
 //                  the frame contains both times, and the receiver sleeps until the end
+//     in a group   the receiver sends a frame with the time when it has posted its group, and the sender
+//     waits
+//                  for it as well
 //     collective   a member joins when it has reached the collective and its previous collective has ended;
 //                  it sends a frame to all others; start = the latest join, end = start + pace
 //
@@ -98,8 +101,8 @@ void SocketTransport::make_states() {
 }
 
 /// Counts the events for which each message waits on this rank. A transfer that this rank sends waits for its
-/// SEND and for the previous transfer in the queue. A collective waits until this rank reaches it, and until
-/// the rank's previous collective has ended.
+/// SEND, for the previous transfer in the queue, and for its receiver if the RECV is in a group. A collective
+/// waits until this rank reaches it, and until the rank's previous collective has ended.
 void SocketTransport::count_pending() {
   const FlatProgram& flat = parts_.flat;
   for (const FlatMessage& message : flat.messages) {
@@ -109,7 +112,10 @@ void SocketTransport::count_pending() {
   for (std::int32_t p = flat.rank_begin[index(parts_.rank)]; p < flat.rank_begin[index(parts_.rank) + 1];
        ++p) {
     const FlatOp op = flat.ops[index(p)];
-    if (op == FlatOp::send) ++state(flat.message[index(p)]).pending;
+    if (op == FlatOp::send) {
+      const std::int32_t message = flat.message[index(p)];
+      state(message).pending += flat.is_grouped(flat_of(message).recv) ? 2 : 1;
+    }
     if (op != FlatOp::collective && op != FlatOp::barrier) continue;
     State& joined = state(flat.message[index(p)]);
     ++joined.pending;
@@ -140,7 +146,20 @@ void SocketTransport::send(std::int32_t message, Payload payload) {
   State& sent = state(message);
   sent.bytes = std::move(bytes);
   sent.has_payload = payload != nullptr;
-  Ns time = now;
+  satisfy_transfer(message, now);
+}
+
+void SocketTransport::expect(std::int32_t message) {
+  // Outside of groups, a RECV is ready from the start.
+  if (!parts_.flat.is_grouped(flat_of(message).recv)) return;
+  parts_.send(flat_of(message).from_rank, packed({.run = parts_.run,
+                                                  .message = message,
+                                                  .from_rank = parts_.rank,
+                                                  .start_ns = parts_.clock.now_ns()},
+                                                 {}));
+}
+
+void SocketTransport::satisfy_transfer(std::int32_t message, Ns time) {
   // After a transfer is sent, the next one in the queue may become ready, and so on.
   for (std::int32_t head = message; head != kNone; head = flat_of(head).next_at_sender) {
     State& leaves = state(head);
@@ -156,6 +175,7 @@ void SocketTransport::send(std::int32_t message, Payload payload) {
 void SocketTransport::depart(std::int32_t message) {
   State& leaves = state(message);
   leaves.started = true;
+  changed_.notify_all();  // in a group, this rank waits for its own SEND
   const Frame bytes = std::exchange(leaves.bytes, {});
   parts_.send(flat_of(message).to_rank, packed({.run = parts_.run,
                                                 .message = message,
@@ -187,6 +207,13 @@ static bool is_sent_by(const FlatProgram& flat, const FlatMessage& message, std:
   return std::ranges::find(members, peer) != members.end() && std::ranges::find(members, to) != members.end();
 }
 
+/// Returns true if `peer` may tell rank `from` that it has posted the RECV of this message in a group.
+static bool is_post_by(const FlatProgram& flat, const FlatMessage& message, std::int32_t peer,
+                       std::int32_t from) {
+  return message.recv != kNone && message.from_rank == from && message.to_rank == peer &&
+         flat.is_grouped(message.recv);
+}
+
 void SocketTransport::receive(std::int32_t peer, const Frame& frame) {
   const auto view = unpacked(frame);
   // A frame of an earlier run may arrive late and is ignored.
@@ -194,6 +221,12 @@ void SocketTransport::receive(std::int32_t peer, const Frame& frame) {
   const DataHeader& header = view->header;
   if (header.message < 0 || index(header.message) >= place_.size()) return;
   if (header.start_ns < 0 || header.end_ns < 0) return;
+  if (is_post_by(parts_.flat, flat_of(header.message), peer, parts_.rank)) {
+    const std::scoped_lock lock(mutex_);
+    // The first frame counts, even if the receiver sends several.
+    if (!std::exchange(state(header.message).posted, true)) satisfy_transfer(header.message, header.start_ns);
+    return;
+  }
   if (!is_sent_by(parts_.flat, flat_of(header.message), peer, parts_.rank)) return;
   // The payload stays encoded here. Only the rank's thread may use the codec, so take() decodes it.
   const std::scoped_lock lock(mutex_);

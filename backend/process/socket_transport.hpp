@@ -25,8 +25,10 @@ struct DataHeader {
   std::int32_t message = 0;  ///< number of the message in the flat program
   std::int32_t from_rank = 0;
   std::int32_t has_payload = 0;  ///< 1 if the frame has a payload, 0 if the payload is null
-  Ns start_ns = 0;               ///< start of a transfer, or the time when this rank joined a collective
-  Ns end_ns = 0;                 ///< time when a transfer arrives; not used for collectives
+  /// The start of a transfer, or the time when this rank joined a collective. In the frame of a receiver, the
+  /// time when it posted the group of transfers with the RECV.
+  Ns start_ns = 0;
+  Ns end_ns = 0;  ///< time when a transfer arrives; not used for other frames
 };
 
 /// Returns the bytes of a frame. header.has_payload must be 1 if `payload` is not empty.
@@ -54,7 +56,8 @@ struct SocketTransportParts {
   std::function<void(std::int32_t peer, Frame)> send;
 };
 
-/// A transport over sockets. A transfer is sent when it is the first in its queue. The sender computes the
+/// A transport over sockets. A transfer is sent when it is the first in its queue. If its RECV is in a group
+/// of transfers, the receiver first tells the sender when it has posted the group. The sender computes the
 /// start and the arrival of the transfer, and the receiver sleeps until the arrival. For a collective, each
 /// member tells all others when it joined, so that all members compute the same times.
 class SocketTransport : public Transport {
@@ -63,7 +66,7 @@ class SocketTransport : public Transport {
 
   ChannelOptions channels() const override { return {}; }
   void send(std::int32_t message, Payload payload) override;
-  void expect(std::int32_t) override {}  // RECVs need no announcement, because channels do not block
+  void expect(std::int32_t message) override;
   // No transfer waits for buffers, because channels have no size limit.
   void release(std::int32_t) override {}
   void join(std::int32_t message, std::int32_t rank, SharedPayload contribution) override;
@@ -89,6 +92,7 @@ class SocketTransport : public Transport {
     // has joined a collective.
     std::int32_t pending = 0;
     bool started = false;
+    bool posted = false;  // true if the receiver has posted the group with the RECV
     MessageTime time;
     Frame bytes;
     bool has_payload = false;
@@ -107,6 +111,9 @@ class SocketTransport : public Transport {
   void count_pending();
   Frame bytes_of(const PayloadContent& content) const;
   Payload payload_of(const Frame& bytes) const;
+  /// Records that an event for which a transfer of this rank waits happened at `time`. Sends the transfer,
+  /// and those behind it in its queue, if it was the last event.
+  void satisfy_transfer(std::int32_t message, Ns time);
   /// Sends a transfer. Requires that it is the first in its queue and that its times are known.
   void depart(std::int32_t message);
   void satisfy_join(std::int32_t message, Ns time);

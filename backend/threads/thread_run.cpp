@@ -77,7 +77,6 @@ tl::expected<Result, UserError> run_on_threads(const Experiment& experiment, con
                          .channels = thread_channels(experiment.channels),
                          .execute = all,
                          .refusal = refusal,
-                         .posts_groups = true,
                          .runs_waits = true});
   if (!result) return tl::unexpected(std::move(result.error()));
   return **std::move(result);

@@ -78,13 +78,14 @@ class LaunchWalk {
     Cause last{};
   };
 
-  /// Advances the rank until it must wait. Returns true if it has moved.
+  /// Advances the rank until it must wait. Returns true if it has moved or has reached a barrier.
   bool advance(std::int32_t rank) {
     std::int32_t& at = state_.cursor[index(rank)];
     const std::int32_t begin = at;
+    const std::int32_t stood_at = stands_at_[index(rank)];
     const std::int32_t end = flat_.rank_begin[index(rank) + 1];
     while (at < end && pass(rank, at)) ++at;
-    return at != begin;
+    return at != begin || stands_at_[index(rank)] != stood_at;
   }
 
   /// Passes one position or a whole group of compute actions. Returns false if the rank must wait.

@@ -380,9 +380,10 @@ TEST(Numbers, EveryChannelModelCarriesThem) {
 
 /// Returns the timelines of an echo run in processes. Each process checks its payloads. Throws if the run
 /// fails.
-std::vector<Timeline> run_in_processes(const Program& program, std::int32_t runs = 1, LinkPace pace = {}) {
+std::vector<Timeline> run_in_processes(const Program& program, std::int32_t runs = 1, LinkPace pace = {},
+                                       const ChannelOptions& channels = {}) {
   const FlatProgram flat =
-      flatten(program, free_costs(program), {.channels = {}, .iterations = program.iterations});
+      flatten(program, free_costs(program), {.channels = channels, .iterations = program.iterations});
   const auto expected = echo::gradients_of(program);
   const EchoCodec codec;
   auto executed =
@@ -456,6 +457,53 @@ TEST(ProcessNumbers, EveryGeneratorComputesTheGradientsOfTheUnsplitModel) {
     }
     EXPECT_NE(ran, "") << schedule.name;
     std::cout << "  " << schedule.name << ": ran" << ran << "; refused" << refused << '\n';
+  }
+}
+
+/// Checks that each transfer starts after the compute actions before it and ends before those after it, on
+/// both of its ranks. The spans of a rank are in list order.
+void expect_waited_for(const Timeline& timeline) {
+  Ns computed = 0;  // the end of the rank's latest compute action
+  Ns arrived = 0;   // the end of the latest transfer behind it
+  std::int32_t rank = -1;
+  for (const Span& span : timeline.spans) {
+    if (span.rank != std::exchange(rank, span.rank)) computed = arrived = 0;
+    if (is_transfer(span.action.kind)) {
+      EXPECT_GE(span.start_ns, computed) << to_text(span.action);
+      arrived = std::max(arrived, span.end_ns);
+    } else if (is_compute(span.action.kind)) {
+      EXPECT_GE(span.start_ns, arrived) << to_text(span.action);
+      computed = span.end_ns;
+    }
+  }
+}
+
+TEST(ProcessNumbers, GroupsOfTransfersStartTogetherAndAreWaitedFor) {
+  const ChannelOptions batched{.blocking = Blocking::batched};
+  int ran = 0;
+  for (const ScheduleInfo& schedule : schedule_table()) {
+    const Shape shape{.stages = 4, .microbatches = 8, .virtual_stages = takes_chunks(schedule) ? 2 : 1};
+    const auto program = generate(schedule.name, shape);
+    if (!program) continue;
+    SCOPED_TRACE(schedule.name);
+    const Program complete = *lower(*program, batched);
+    const auto messages = flatten(complete, free_costs(complete), {.channels = batched}).messages.size();
+    const LinkPace pace{.hold = std::vector<Ns>(messages, 200'000),
+                        .latency = std::vector<Ns>(messages, 100'000)};
+    const Timeline timeline = run_in_processes(complete, 1, pace, batched).at(0);
+    expect_complete(complete, timeline);
+    expect_waited_for(timeline);
+    ++ran;
+  }
+  EXPECT_GT(ran, 10);
+}
+
+TEST(ProcessNumbers, StatedGroupsOfTransfersCarryThem) {
+  const Program program =
+      *lower(*generate("interleaved", {.stages = 4, .microbatches = 8}), {.blocking = Blocking::batched});
+  for (const Posting posting : {Posting::batched, Posting::megatron}) {
+    const Program grouped = group_transfers(program, posting);
+    expect_complete(grouped, run_in_processes(grouped).at(0));
   }
 }
 

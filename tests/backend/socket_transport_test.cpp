@@ -23,6 +23,7 @@
 #include "backend/process/socket_transport.hpp"
 #include "schedules/check/flat_program.hpp"
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/channel.hpp"
 #include "schedules/ir/index.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
@@ -100,9 +101,9 @@ TEST(SocketLoop, AFrameThatIsLongerThanItMayBeEndsTheConnection) {
 // Tests frames that peers send to a rank's transport. A frame is accepted only if it belongs to this program,
 // this run and this peer.
 
-FlatProgram flat_program_of(const char* schedule, const Shape& shape) {
+FlatProgram flat_program_of(const char* schedule, const Shape& shape, const ChannelOptions& channels = {}) {
   const Program program = lowered(*generate(schedule, shape));
-  return flatten(program, free_costs(program), {.channels = {}, .iterations = program.iterations});
+  return flatten(program, free_costs(program), {.channels = channels, .iterations = program.iterations});
 }
 
 /// The transport of one rank in run 3. A test writes the frames that it receives.
@@ -183,6 +184,22 @@ TEST(SocketTransport, ATransferArrivesFromItsSenderAlone) {
   EXPECT_EQ(one.transport().time_of(awaited).start_ns, 5);
   EXPECT_EQ(one.transport().time_of(awaited).end_ns, 7);
   EXPECT_EQ(one.transport().take(awaited), nullptr);
+}
+
+TEST(SocketTransport, ATransferOfAGroupLeavesWhenItsReceiverHasPostedIt) {
+  constexpr Ns kPosted = 3'600'000'000'000;  // an hour, so that it is later than the SEND
+  const FlatProgram flat =
+      flat_program_of("1f1b", {.stages = 3, .microbatches = 3}, {.blocking = Blocking::batched});
+  ReceivingRank one(flat, 1);
+  const std::int32_t sent = first_transfer(flat, 1, 2);
+  one.transport().send(sent, nullptr);
+  one.hear(0, {.run = 3, .message = sent, .from_rank = 0, .start_ns = kPosted});
+  one.hear(2, {.run = 2, .message = sent, .from_rank = 2, .start_ns = kPosted});
+  EXPECT_EQ(one.transport().time_of(sent).end_ns, 0) << "no frame was that of the receiver in this run";
+  one.hear(2, {.run = 3, .message = sent, .from_rank = 2, .start_ns = kPosted});
+  one.hear(2, {.run = 3, .message = sent, .from_rank = 2, .start_ns = 2 * kPosted});
+  EXPECT_EQ(one.transport().time_of(sent).start_ns, kPosted);
+  EXPECT_EQ(one.transport().time_of(sent).end_ns, kPosted);
 }
 
 TEST(SocketTransport, AFrameThatIsNoHeaderIsPassedOver) {

@@ -31,6 +31,8 @@ class WatchedTransport : public Transport {
     if (message != lost_) inner_.send(message, std::move(payload));
   }
   void expect(std::int32_t message) override { inner_.expect(message); }
+  void begin_group(std::int32_t rank) override { inner_.begin_group(rank); }
+  void end_group(std::int32_t rank) override { inner_.end_group(rank); }
   void release(std::int32_t position) override { inner_.release(position); }
   void join(std::int32_t message, std::int32_t rank, SharedPayload contribution) override {
     if (message != lost_ || rank != 1) inner_.join(message, rank, std::move(contribution));

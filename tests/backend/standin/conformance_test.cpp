@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,8 +16,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "schedules/check/channel_check.hpp"
+#include "schedules/ir/channel.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/shape.hpp"
+#include "schedules/passes/lower.hpp"
 #include "schedules/rules/generators.hpp"
 #include "tests/backend/standin/gpu_runs.hpp"
 #include "tests/backend/standin/traced_modules.hpp"
@@ -163,6 +167,68 @@ TEST_P(StandInConformance, OverNcclRanksTakeAsLongAsPredictedWithAndWithoutLaunc
     one.name += " in launch order";
     expect_good(one, Over::nccl, run(one, Over::nccl, 1), 1);
   }
+}
+
+/// Returns the case with groups of transfers: all between two actions of a rank, or those that the lists
+/// state. Returns nothing if the schedule refuses the shape, or if it would hang.
+std::optional<Case> grouped(const std::string& schedule, const Shape& shape, std::optional<Posting> stated) {
+  const auto program = generate(schedule, shape);
+  if (!program) return std::nullopt;
+  Case one = case_of(schedule, shape);
+  one.experiment.program = *lower(*program, {.blocking = Blocking::batched});
+  if (stated) {
+    one.experiment.program = group_transfers(one.experiment.program, *stated);
+    one.name += fmt::format(" with groups: {}", to_text(*stated));
+  } else {
+    one.experiment.channels.blocking = Blocking::batched;
+    one.name += " batched";
+  }
+  if (find_hang(one.experiment.program, one.experiment.channels, one.experiment.costs)) return std::nullopt;
+  return one;
+}
+
+TEST_P(StandInConformance, GroupsOfTransfersTrainAsTheyMust) {
+  int trained = 0;
+  for (const std::int32_t stages : {2, 4}) {
+    const Shape shape{.stages = stages,
+                      .microbatches = 2 * stages,
+                      .virtual_stages = chunks_to_try(*find_schedule(GetParam()))};
+    const auto one = grouped(GetParam(), shape, std::nullopt);
+    if (!one) continue;
+    expect_all_good(*one, 1);
+    ++trained;
+  }
+  EXPECT_GT(trained, 0);
+}
+
+TEST(StandInGroups, ThoseThatListsStateTrainAsTheyMust) {
+  for (const char* schedule : {"1f1b", "interleaved"}) {
+    for (const Posting posting : {Posting::batched, Posting::megatron}) {
+      const Shape shape{
+          .stages = 4, .microbatches = 8, .virtual_stages = chunks_to_try(*find_schedule(schedule))};
+      const auto one = grouped(schedule, shape, posting);
+      ASSERT_TRUE(one) << schedule;
+      expect_all_good(*one, seed_count(2));
+    }
+  }
+}
+
+// Replicas and shards add collectives between the transfers of a group, and iterations a barrier.
+TEST(StandInGroups, CollectivesBetweenTheTransfersTrainAsTheyMust) {
+  for (const Shape& shape : {Shape{.stages = 2, .microbatches = 4, .data_parallel = 2, .sharding = 3},
+                             Shape{.stages = 2, .microbatches = 4, .iterations = 2, .data_parallel = 2}}) {
+    const auto one = grouped("1f1b", shape, std::nullopt);
+    ASSERT_TRUE(one);
+    expect_all_good(*one, seed_count(2));
+  }
+}
+
+TEST(StandInGroups, StatedGroupsAreRefusedInLaunchOrder) {
+  auto one = grouped("1f1b", {.stages = 2, .microbatches = 4}, Posting::batched);
+  ASSERT_TRUE(one);
+  one->experiment.channels.launch_order = true;
+  EXPECT_THAT(run(*one, Over::nccl, 1).answer,
+              testing::StartsWith("nccl: --launch-order on does not go with groups of transfers"));
 }
 
 std::vector<std::string> all_schedules() {

@@ -4,6 +4,7 @@
 
 #include <nccl.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -222,9 +223,12 @@ ncclResult_t ncclGroupStart() {
 ncclResult_t ncclGroupEnd() {
   const ncclResult_t result = enter("ncclGroupEnd");
   if (group.depth > 0 && --group.depth > 0) return result;
+  const bool is_in_progress = std::ranges::any_of(group.given, [](const Group::Given& given) {
+    return world().nccl.state(*given.part->communicator) == ncclInProgress;
+  });
   launch_group();
   if (!group.aborted.empty()) world().nccl.abort(std::exchange(group.aborted, {}));
-  return result;
+  return result == ncclSuccess && is_in_progress ? ncclInProgress : result;
 }
 
 ncclResult_t ncclSend(const void* from, std::size_t count, ncclDataType_t type, int peer, ncclComm_t handle,

@@ -58,6 +58,8 @@ class RankedTransport : public Transport {
     at(flat_.messages[index(message)].from_rank).send(message, std::move(payload));
   }
   void expect(std::int32_t message) override { at(flat_.messages[index(message)].to_rank).expect(message); }
+  void begin_group(std::int32_t rank) override { at(rank).begin_group(rank); }
+  void end_group(std::int32_t rank) override { at(rank).end_group(rank); }
   void release(std::int32_t) override {}
   void join(std::int32_t message, std::int32_t rank, SharedPayload contribution) override {
     at(rank).join(message, rank, std::move(contribution));

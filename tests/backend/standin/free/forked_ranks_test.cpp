@@ -19,7 +19,10 @@
 
 #include "backend/cuda/local_run.hpp"
 #include "backend/cuda/workers.hpp"
+#include "schedules/ir/channel.hpp"
 #include "schedules/ir/shape.hpp"
+#include "schedules/passes/lower.hpp"
+#include "schedules/rules/generators.hpp"
 #include "tests/backend/process_fixture.hpp"
 #include "tests/backend/standin/free/calls.hpp"
 #include "tests/backend/standin/free/random_mishap.hpp"
@@ -62,6 +65,18 @@ TEST_P(StandInProcesses, TrainAsTheyMust) {
   EXPECT_FALSE(has_children());
   EXPECT_EQ(open_files(), files_before);
   // No action is shorter than its cost, and the error of the clocks is some microseconds.
+  EXPECT_GE(static_cast<double>(run.timeline.makespan_ns),
+            0.98 * static_cast<double>(makespan_ns(experiment)));
+}
+
+TEST(StandInProcesses, GroupsOfTransfersTrainAsTheyMust) {
+  Experiment experiment =
+      traced_experiment("interleaved", {.stages = 2, .microbatches = 4, .virtual_stages = 2}, kForwardNs);
+  experiment.program = *lower(*generate("interleaved", {.stages = 2, .microbatches = 4, .virtual_stages = 2}),
+                              {.blocking = Blocking::batched});
+  experiment.channels.blocking = Blocking::batched;
+  const GpuRun run = run_over_nccl(experiment, traced(experiment), 2, {.deadline = kDeadline});
+  EXPECT_EQ(run.error, "");
   EXPECT_GE(static_cast<double>(run.timeline.makespan_ns),
             0.98 * static_cast<double>(makespan_ns(experiment)));
 }

@@ -1,9 +1,11 @@
 // The functions of NCCL that the backend calls, between processes. If the backend calls another function,
-// linking fails. Groups may contain only aborts. All aborts of a group begin before one of them waits.
+// linking fails. The operations of a group are given at its end, in the order of the calls. All aborts of a
+// group begin before one of them waits.
 
 #include <nccl.h>
 
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -23,6 +25,8 @@ using Handle = std::shared_ptr<Communicator>;
 
 thread_local int group_depth = 0;
 thread_local std::vector<Handle> aborted_in_group;
+/// The operations of a group until its end.
+thread_local std::vector<std::function<ncclResult_t()>> given_in_group;
 
 Communicator& of(ncclComm_t handle) { return **reinterpret_cast<Handle*>(handle); }
 
@@ -39,8 +43,12 @@ void abort_all(const std::vector<Handle>& communicators) {
 
 ncclResult_t give(const char* name, const Part& part, ncclComm_t handle, cudaStream_t stream) {
   if (begin_call(name)) return ncclSystemError;
-  if (group_depth > 0) return ncclInvalidUsage;
-  return of(handle).give(part, **reinterpret_cast<std::shared_ptr<standin::Stream>*>(stream));
+  const auto give_now = [part, handle, stream] {
+    return of(handle).give(part, **reinterpret_cast<std::shared_ptr<standin::Stream>*>(stream));
+  };
+  if (group_depth == 0) return give_now();
+  given_in_group.emplace_back(give_now);
+  return ncclSuccess;
 }
 
 /// Enqueues a transfer between the two ranks of a communicator.
@@ -111,8 +119,13 @@ ncclResult_t ncclGroupStart() {
 }
 
 ncclResult_t ncclGroupEnd() {
-  if (--group_depth == 0) abort_all(std::exchange(aborted_in_group, {}));
-  return ncclSuccess;
+  if (--group_depth > 0) return ncclSuccess;
+  abort_all(std::exchange(aborted_in_group, {}));
+  ncclResult_t first = ncclSuccess;
+  for (const auto& give_now : std::exchange(given_in_group, {})) {
+    if (const ncclResult_t result = give_now(); first == ncclSuccess) first = result;
+  }
+  return first;
 }
 
 ncclResult_t ncclSend(const void* from, std::size_t count, ncclDataType_t type, int peer, ncclComm_t handle,
