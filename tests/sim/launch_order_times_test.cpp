@@ -11,12 +11,9 @@
 
 #include "report/timeline/timeline.hpp"
 #include "report/why/explanation.hpp"
-#include "schedules/check/channel_check.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/cost_table.hpp"
-#include "schedules/ir/program.hpp"
-#include "schedules/passes/lower.hpp"
 #include "schedules/rules/generators.hpp"
 #include "schedules/text/program_text.hpp"
 #include "sim/engines/engines.hpp"
