@@ -51,6 +51,7 @@ struct ExplainFlags {
   std::int32_t samples = 32;
   std::int32_t levers = 10;
   std::vector<std::string> what_if;
+  std::optional<double> search_seconds;
   OutputFlags output;
 };
 
@@ -152,6 +153,10 @@ tl::expected<RunAndWhy, UserError> explained_experiment(const ExplainFlags& flag
     if (auto added = add_levers(why, *run, *scenario, *experiment, *own, index(flags.levers)); !added)
       return tl::unexpected(added.error());
   }
+  if (flags.search_seconds) {
+    if (auto added = add_memory_limit_cost(why, *scenario, *experiment, *flags.search_seconds); !added)
+      return tl::unexpected(added.error());
+  }
   if (!wants_page(flags)) return RunAndWhy{.why = std::move(why)};
   auto result = simulate_scenario(
       *scenario,
@@ -167,7 +172,7 @@ tl::expected<RunAndWhy, UserError> explained_result(const std::string& text, con
   InputFlags only_file;
   only_file.file = file;
   if (flags.prediction.input != only_file || flags.prediction.channels != ChannelFlags{} ||
-      !flags.prediction.engine.empty() || !flags.what_if.empty()) {
+      !flags.prediction.engine.empty() || !flags.what_if.empty() || flags.search_seconds) {
     return bad_input(
         fmt::format("{} is a result, whose run is over: expected no flags that change a scenario", file));
   }
@@ -234,6 +239,11 @@ Command explain_command(CLI::App& root) {
       .one_value_each()
       .group("Changes")
       .type_name("KEY=VALUE");
+  app.add_option("--search", flags->search_seconds,
+                 "search for better orders for so many seconds, and say what the memory limit costs")
+      .range(0.1, 1e6)
+      .group("Changes")
+      .type_name("SECONDS");
   const std::string group = "Single waits, in place of the tables";
   app.add_option("--rank", flags->rank, "the waits of one rank")
       .range(std::int64_t{0}, std::int64_t{2'147'483'647})
@@ -255,6 +265,7 @@ Command explain_command(CLI::App& root) {
       "Examples:\n"
       "  penstock explain --schedule 1f1b --pp-size 4 --num-microbatches 8\n"
       "  penstock explain scenarios/library/gnmt-cluster-a.yaml --rank 2 -o waits.csv\n"
+      "  penstock explain --schedule zb-h1 --pp-size 4 --num-microbatches 8 --search 2\n"
       "A result of `run --timeline` or `simulate --timeline` is explained, too: penstock explain "
       "measured.json");
   return {app, [flags] { return run_explain(*flags); }};

@@ -158,6 +158,18 @@ struct Lever {
   friend bool operator==(const Lever&, const Lever&) = default;
 };
 
+/// The makespans of the best orders that a search finds with the memory of the present order and with all of
+/// the device's memory. Their difference is what the memory limit costs.
+struct MemoryLimitCost {
+  Ns within_ns = 0;    ///< each rank holds at most as many activations as now
+  Ns with_all_ns = 0;  ///< each rank holds as many activations as its device takes
+  double seconds = 0;  ///< the time of both searches together
+
+  Ns cost_ns() const { return within_ns - with_all_ns; }
+
+  friend bool operator==(const MemoryLimitCost&, const MemoryLimitCost&) = default;
+};
+
 /// The explanation of one run.
 struct Explanation {
   std::string name;  ///< scenario, program or result
@@ -175,6 +187,7 @@ struct Explanation {
   std::vector<ChainLink> critical_path{};
   std::vector<Lever> levers{};      ///< by gain, the largest first
   std::int32_t smaller_levers = 0;  ///< number of levers that gain less than the smallest one listed
+  std::optional<MemoryLimitCost> memory_limit{};  ///< absent without a search
   MemoryUnit memory_unit = MemoryUnit::bytes;
   std::optional<std::int64_t> peak{};  ///< peak of the fullest rank; absent if it is not known
   std::vector<std::string> notes{};

@@ -104,6 +104,12 @@ void write_explanation_json(const Explanation& why, const TextSink& sink) {
   document["critical_path"] = chain_json(why.critical_path);
   document["levers"] = Json::array();
   for (const Lever& lever : why.levers) document["levers"].push_back(lever_json(lever, why.memory_unit));
+  if (why.memory_limit) {
+    document["memory_limit"] = {{"within_ns", why.memory_limit->within_ns},
+                                {"with_all_ns", why.memory_limit->with_all_ns},
+                                {"cost_ns", why.memory_limit->cost_ns()},
+                                {"seconds", why.memory_limit->seconds}};
+  }
   document["notes"] = why.notes;
   constexpr std::string_view kEnd = "\n}\n";
   LineBuffer lines(sink);

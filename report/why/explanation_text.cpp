@@ -87,12 +87,23 @@ std::string peak_text(const Explanation& why, const Lever& lever) {
                      lever.fits ? "" : ", which its device does not have");
 }
 
+/// Returns a sentence about what the memory limit costs. It is empty without a search.
+std::string memory_limit_text(const Explanation& why) {
+  if (!why.memory_limit) return "";
+  const MemoryLimitCost& found = *why.memory_limit;
+  return fmt::format(
+      "\nthe memory limit costs {}: the best order found takes {} with today's activations, and {} with all "
+      "of the memory ({:g} s of search)\n",
+      format_duration(found.cost_ns()), format_duration(found.within_ns), format_duration(found.with_all_ns),
+      found.seconds);
+}
+
 std::string levers_text(const Explanation& why, std::size_t width) {
   const Table table = lever_table(why);
   std::string text = table.rows.empty() ? "" : "\n" + table_to_text(table, width);
   if (why.smaller_levers > 0)
     text += fmt::format("\n{} gain less\n", format_count(why.smaller_levers, "other change"));
-  return text;
+  return text + memory_limit_text(why);
 }
 
 /// Returns the action and the rank for which the end of a chain waited.

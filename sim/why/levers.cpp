@@ -25,6 +25,8 @@
 #include <fmt/format.h>
 #include <tl/expected.hpp>
 
+#include "report/print/memory_category.hpp"
+#include "report/print/units.hpp"
 #include "report/result/result.hpp"
 #include "report/why/explanation.hpp"
 #include "scenarios/prepare/experiment.hpp"
@@ -36,6 +38,7 @@
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/index.hpp"
 #include "schedules/ir/program.hpp"
+#include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
 #include "sim/engines/engines.hpp"
 #include "sim/network/message_costs.hpp"
@@ -370,7 +373,98 @@ class ScenarioLevers {
   LeverList found_;
 };
 
+// --- the memory limit ------------------------------------------------------------------------------------
+
+/// Returns the most activations of each rank, in the unit of schedule.memory_limit: bytes, or whole
+/// activations if the scenario has no model.
+using RankLimits = std::vector<Bytes>;
+
+/// Returns the limit as a scenario states it.
+Bytes stated_limit(Bytes amount, MemoryUnit unit) {
+  const double shown = shown_amount(amount, unit);
+  return std::max<Bytes>(1, unit == MemoryUnit::bytes ? amount : static_cast<Bytes>(shown));
+}
+
+Bytes activations_of(const MemoryByCategory& memory) {
+  return memory[static_cast<std::size_t>(MemoryCategory::activations)];
+}
+
+/// Returns the activations that each rank holds at its peak in the present order.
+RankLimits present_limits(const Result& now) {
+  RankLimits limits;
+  for (const RankReport& rank : now.ranks)
+    limits.push_back(stated_limit(activations_of(rank.memory.peaks), rank.memory.unit));
+  return limits;
+}
+
+/// Returns the activations for which each rank's device has room beside everything else that it holds. If the
+/// memory is unlimited, there is room for all activations at once.
+RankLimits device_limits(const Result& now) {
+  RankLimits limits;
+  for (const RankReport& rank : now.ranks) {
+    const RankMemory& memory = rank.memory;
+    const Bytes all = activations_of(memory.peaks) * std::max(1, now.program.microbatches);
+    const Bytes others = memory.peak_bytes - activations_of(memory.at_peak);
+    const Bytes room = memory.usable() ? std::clamp<Bytes>(*memory.usable() - others, 0, all) : all;
+    limits.push_back(stated_limit(room, memory.unit));
+  }
+  return limits;
+}
+
+/// Returns the scenario with the order that a search of `seconds` finds within the limits. Returns nothing if
+/// the search cannot place the stages as they are now.
+std::optional<Scenario> searched_scenario(const Scenario& scenario, const Placement& now, RankLimits limits,
+                                          double seconds) {
+  Scenario changed = scenario;
+  changed.schedule = "synthesized";
+  changed.states_chunks = changed.shape.virtual_stages > 1;
+  changed.shape.objective = Objective::makespan;
+  changed.shape.memory_limit = std::move(limits);
+  for (const ChunkPlacement placement : {ChunkPlacement::interleaved, ChunkPlacement::v}) {
+    changed.shape.placement = placement;
+    changed.shape.effort = {.passes = 0};
+    const auto begun = begin_preparation(changed);
+    if (!begun) continue;
+    const auto prepared = prepare(*begun, ProgramForm::loops);
+    if (!prepared || prepared->program.placement != now) continue;
+    changed.shape.effort = with_budget(scenario.shape.effort, seconds);
+    return changed;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
+
+tl::expected<void, UserError> add_memory_limit_cost(Explanation& explanation, const Scenario& scenario,
+                                                    const Experiment& experiment, double seconds) {
+  const auto now = figures_of_run(scenario);
+  if (!now) return tl::unexpected(now.error());
+  const auto shortest = [&](RankLimits limits, Ns longest) -> tl::expected<Ns, UserError> {
+    const auto changed =
+        searched_scenario(scenario, experiment.program.placement, std::move(limits), seconds / 2);
+    if (!changed) return bad_input("a search cannot place the stages as this schedule does");
+    const auto found = figures_of_run(*changed);
+    if (!found) return tl::unexpected(found.error());
+    return std::min(longest, found->makespan_ns);
+  };
+  const bool has_sizes = std::ranges::any_of(
+      now->ranks, [](const RankReport& rank) { return activations_of(rank.memory.peaks) > 0; });
+  const auto both = [&]() -> tl::expected<MemoryLimitCost, UserError> {
+    if (scenario.program) return bad_input("the order is that of a file");
+    if (!has_sizes) return bad_input("the scenario states no sizes of activations");
+    const auto within = shortest(present_limits(*now), now->makespan_ns);
+    if (!within) return tl::unexpected(within.error());
+    const auto with_all = shortest(device_limits(*now), *within);
+    if (!with_all) return tl::unexpected(with_all.error());
+    return MemoryLimitCost{.within_ns = *within, .with_all_ns = *with_all, .seconds = seconds};
+  }();
+  if (!both) {
+    explanation.notes.push_back("the cost of the memory limit is not known: " + both.error().message);
+    return {};
+  }
+  explanation.memory_limit = *both;
+  return {};
+}
 
 LeverList cost_levers(const CausedRun& run, const Experiment* experiment) {
   return CostLevers(run, experiment).list();

@@ -45,6 +45,13 @@ tl::expected<void, UserError> add_levers(Explanation& explanation, const CausedR
                                          const Scenario& scenario, const Experiment& experiment,
                                          const std::vector<WhatIf>& own, std::size_t most);
 
+/// Searches for the best order of the same stages on the same ranks, once with the activations that each rank
+/// holds now and once with all of its device's memory, and sets `explanation.memory_limit`. The two searches
+/// take `seconds` together. A note says so if the search cannot be made. Requires the scenario and the
+/// experiment of the run. Error: the scenario cannot be simulated.
+tl::expected<void, UserError> add_memory_limit_cost(Explanation& explanation, const Scenario& scenario,
+                                                    const Experiment& experiment, double seconds);
+
 /// Lists the levers with the largest gains first. Counts those beyond `most` and those below kLeastGain.
 void list_levers(Explanation& explanation, LeverList found, std::vector<Lever> own, std::size_t most);
 
