@@ -20,6 +20,7 @@
 #include "cli/commands/commands.hpp"
 #include "cli/flags.hpp"
 #include "cli/input.hpp"
+#include "cli/measured/autopsy_timers.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
 #include "cli/subcommand.hpp"
@@ -37,6 +38,7 @@
 #include "sim/autopsy/flight_recorder.hpp"
 #include "sim/autopsy/hang.hpp"
 #include "sim/autopsy/kineto.hpp"
+#include "sim/autopsy/megatron_timers.hpp"
 #include "sim/autopsy/primus.hpp"
 #include "sim/autopsy/recording.hpp"
 #include "sim/autopsy/trace_file.hpp"
@@ -61,6 +63,7 @@ struct Record {
   std::vector<RankDump> posts;  ///< from the flight recorder
   std::vector<RankTrace> traces;
   std::vector<NamedText> primus;
+  std::optional<TimersLog> timers{};
 };
 
 void append(RecordedRows& all, RecordedRows more) {
@@ -88,6 +91,9 @@ tl::expected<void, std::string> read_file(const std::string& file, Record& recor
     auto dump = read_flight_recorder(*text, file);
     if (!dump) return tl::unexpected(dump.error());
     record.posts.push_back(*std::move(dump));
+  } else if (!is_table && has_megatron_timers(*text)) {
+    if (record.timers) return tl::unexpected(fmt::format("{}: expected one log with timers, got two", file));
+    record.timers = TimersLog{.file = file, .text = *std::move(text)};
   } else if (!is_table && is_primus(*text)) {
     record.primus.push_back({file, *std::move(text)});
   } else {
@@ -234,6 +240,11 @@ Outcome run_autopsy(const AutopsyFlags& flags) {
     return tl::unexpected(known.error());
   auto record = recorded_files(flags.files);
   if (!record) return tl::unexpected(record.error());
+  if (record->timers) {
+    if (flags.files.size() > 1)
+      return bad_input("autopsy: expected a log with timers alone, got other files beside it");
+    return run_timers(*record->timers, flags.meant, flags.output);
+  }
   if (!record->posts.empty()) {
     if (!record->actions.rows.empty())
       return bad_input("expected either recorded actions or dumps of the flight recorder, got both");
@@ -275,7 +286,7 @@ Command autopsy_command(CLI::App& root) {
   const auto flags = std::make_shared<AutopsyFlags>();
   app.add_option("FILES", flags->files,
                  "tables of events, traces of PyTorch's profiler, dumps of Primus or of PyTorch's flight "
-                 "recorder; also compressed by gzip")
+                 "recorder, or a log with Megatron's timers of all ranks; also compressed by gzip")
       .required()
       .type_name("FILE...");
   const std::string group = "The program that was meant (its shape is taken from the record)";
@@ -310,6 +321,7 @@ Command autopsy_command(CLI::App& root) {
       "Examples:\n"
       "  penstock autopsy tests/sim/traces/slow-stage.csv --schedule 1f1b -o recorded.yaml\n"
       "  penstock autopsy tests/sim/traces/trace_rank_0.json tests/sim/traces/trace_rank_1.json\n"
+      "  penstock autopsy tests/sim/traces/megatron-timers.log -o stages.yaml\n"
       "The .yaml is a scenario with the recorded costs; the .json is a measured result that compare, explain "
       "and\n"
       "diff read; the .csv has the recorded actions. A table of events has a header such as\n"

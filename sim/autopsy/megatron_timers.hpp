@@ -1,0 +1,60 @@
+#pragma once
+// Reads Megatron-LM's timers of all ranks from a training log (--timing-log-level 2 --timing-log-option all).
+// A timer is the time of one rank in an iteration, summed over its microbatches, so it tells what stages cost
+// and not in which order actions ran.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <tl/expected.hpp>
+
+#include "schedules/ir/action.hpp"
+
+namespace penstock {
+
+/// The shape of the job that the user states. What is absent is taken from the arguments in the log.
+struct TimersShape {
+  std::optional<std::int64_t> stages{};  ///< K, ranks of a pipeline
+  std::optional<std::int64_t> microbatches{};
+  std::optional<std::int64_t> chunks{};  ///< v, model chunks of a rank
+};
+
+/// The ranks that hold the same stages.
+struct TimedStage {
+  std::vector<std::int32_t> ranks;
+  /// The times of one microbatch in one chunk: the medians over the ranks.
+  Ns forward_ns = 0;
+  Ns backward_ns = 0;
+  std::int32_t slowest_rank = 0;
+  double slower = 0;  ///< the time of the slowest rank over the median of the ranks, minus 1
+
+  Ns work_ns() const { return forward_ns + backward_ns; }
+};
+
+/// The timers of a log.
+struct MegatronTimers {
+  std::int32_t reports = 0;  ///< number of times that the log has the timers; all times are medians over them
+  std::int32_t ranks = 0;
+  std::int32_t microbatches = 0;
+  std::int32_t chunks = 1;
+  std::vector<TimedStage> stages;  ///< one for each of the K ranks of a pipeline
+  /// The forward and backward passes of an iteration, of the rank that takes longest. Absent if the log does
+  /// not have the timer forward-backward.
+  std::optional<Ns> passes_ns{};
+};
+
+/// Returns true if the text has timers of Megatron-LM across ranks.
+bool has_megatron_timers(std::string_view text);
+
+/// Reads the timers. Consecutive ranks hold the same stage, as in Megatron's default order tp-cp-ep-dp-pp.
+/// Error: "FILE: expected ..., got ...".
+tl::expected<MegatronTimers, std::string> read_megatron_timers(std::string_view text, const std::string& file,
+                                                               const TimersShape& stated);
+
+/// Returns a scenario with the costs of the stages and the schedule. `name` is the name of the log.
+std::string timers_scenario(const MegatronTimers& timers, std::string_view schedule, const std::string& name);
+
+}  // namespace penstock
