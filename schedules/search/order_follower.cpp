@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -51,6 +50,7 @@ OrderFollower::OrderFollower(const OrderCosts& costs, const PreferredOrder& orde
       order_gets_fixed_(has_whole_backwards(order_) && fits_into_memory(order_)),
       ranks_(order.size()),
       arrivals_(order_.place_count(), WakeTimes::kNever),
+      inboxes_(order.size()),
       wakings_(static_cast<std::int32_t>(order.size())) {
   // The first stage reads the model's input, which is available from the start.
   std::fill_n(arrivals_.begin(), order_.microbatches, 0);
@@ -58,6 +58,12 @@ OrderFollower::OrderFollower(const OrderCosts& costs, const PreferredOrder& orde
     ranks_[rank].order = order_.ranks[rank];
     // A W may follow each I.
     ranks_[rank].list.reserve(2 * order_.ranks[rank].size());
+  }
+  for (std::int32_t giver = 0; giver < static_cast<std::int32_t>(order_.tracks.size()); ++giver) {
+    const Track& track = order_.tracks[index(giver)];
+    if (track.next == Track::kNone) continue;
+    inboxes_[index(track.next_rank)].push_back(
+        {.giver = giver, .first_place = track.next * order_.microbatches});
   }
 }
 
@@ -104,12 +110,9 @@ void OrderFollower::reset(std::int32_t number) {
   std::copy_n(preferred.begin(), rank.bent, rank.order.begin());
   rank.list.clear();
   rank.inputs.clear();
-  rank.arrivals.clear();
+  for (Inbox& inbox : inboxes_[index(number)]) inbox.seen = 0;
   // All other members are reset. The vectors keep their memory for the next run.
-  rank = Rank{.order = std::move(rank.order),
-              .list = std::move(rank.list),
-              .inputs = std::move(rank.inputs),
-              .arrivals = std::move(rank.arrivals)};
+  rank = Rank{.order = std::move(rank.order), .list = std::move(rank.list), .inputs = std::move(rank.inputs)};
   wakings_.set(number, 0);
 }
 
@@ -313,27 +316,24 @@ void OrderFollower::start(std::int32_t number, Ns now, Ns duration) {
   wakings_.set(number, rank.free_at);
 }
 
-/// Records a message for the rank. If it arrives while the rank is busy, no wake-up is needed, because the
-/// rank looks for work when it becomes free.
+/// Wakes the rank when the message arrives. If the rank is busy, it looks for work when it becomes free.
 void OrderFollower::announce(std::int32_t number, Ns arrival) {
-  Rank& rank = ranks_[index(number)];
   const Ns wakes = wakings_.of(number);
-  const bool is_busy = wakes == rank.free_at;
-  if (is_busy && arrival <= wakes) return;
-  rank.arrivals.push_back(arrival);
-  std::ranges::push_heap(rank.arrivals, std::greater<>{});
+  const bool is_busy = wakes == ranks_[index(number)].free_at;
   if (!is_busy && arrival < wakes) wakings_.set(number, arrival);
 }
 
 void OrderFollower::sleep(std::int32_t number, Ns now) {
-  std::vector<Ns>& arrivals = ranks_[index(number)].arrivals;
-  // The rank has considered all messages that have arrived, but none of their actions can run now. It
-  // considers them again at its next wake-up.
-  while (!arrivals.empty() && arrivals.front() <= now) {
-    std::ranges::pop_heap(arrivals, std::greater<>{});
-    arrivals.pop_back();
+  Ns next = WakeTimes::kNever;
+  for (Inbox& inbox : inboxes_[index(number)]) {
+    // The rank has considered all messages that have arrived, but none of their actions can run now. It
+    // considers them again at its next wake-up.
+    const std::int32_t sent = done_[index(inbox.giver)];
+    const Ns* arrivals = &arrivals_[index(inbox.first_place)];
+    while (inbox.seen < sent && arrivals[inbox.seen] <= now) ++inbox.seen;
+    if (inbox.seen < sent) next = std::min(next, arrivals[inbox.seen]);
   }
-  wakings_.set(number, arrivals.empty() ? WakeTimes::kNever : arrivals.front());
+  wakings_.set(number, next);
 }
 
 bool OrderFollower::sees_as_much(const FollowOptions& variant) const {

@@ -130,7 +130,6 @@ class OrderFollower {
     std::vector<Step> order;   // the preferred order with all changes so far
     std::vector<Step> list;    // the actions that have run; a W is the step of its I with a negative track
     std::vector<Step> inputs;  // the I actions in `list`; from index `weights` on, their Ws have not run
-    std::vector<Ns> arrivals;  // a heap: arrivals of messages that come while the rank is idle
     std::size_t next = 0;      // the index of the next action in `order`
     std::size_t bent = 0;      // the index from which `order` is unchanged
     std::size_t weights = 0;
@@ -144,6 +143,13 @@ class OrderFollower {
 
     bool owes_weight() const { return weights < inputs.size(); }
     bool is_fixed() const { return !warm && next >= bent; }
+  };
+  /// The messages that a track receives from another track. They arrive in the order of microbatches, because
+  /// the sender runs them in this order.
+  struct Inbox {
+    std::int32_t giver = 0;
+    std::int32_t first_place = 0;  // the place of microbatch 0 of the receiving track
+    std::int32_t seen = 0;         // the number of messages that had arrived when the rank last slept
   };
   /// The actions that a rank finds when it looks for work.
   struct Sight {
@@ -172,8 +178,9 @@ class OrderFollower {
   void place_weight(std::int32_t rank, Ns now);
   /// Makes the rank busy for `duration`, from `now` on.
   void start(std::int32_t rank, Ns now, Ns duration);
-  /// Records a message that will arrive at the rank.
+  /// Wakes the rank when a message arrives, unless it is busy then.
   void announce(std::int32_t rank, Ns arrival);
+  /// Lets the rank wait for the next message that arrives after `now`.
   void sleep(std::int32_t rank, Ns now);
   /// Runs to the end. Returns the longest span, or nothing if ranks wait for each other forever.
   std::optional<Ns> finish();
@@ -185,8 +192,9 @@ class OrderFollower {
       false;  // true if only the look-ahead before the first backward can change the order
   std::optional<OrderTails> tails_;
   std::vector<Rank> ranks_;
-  std::vector<std::int32_t> done_;  // by track: the number of microbatches that have run
-  std::vector<Ns> arrivals_;        // by place: the arrival time of the input
+  std::vector<std::int32_t> done_;           // by track: the number of microbatches that have run
+  std::vector<Ns> arrivals_;                 // by place: the arrival time of the input
+  std::vector<std::vector<Inbox>> inboxes_;  // by rank
   WakeTimes wakings_;
   Ns most_idle_ = 0;
   Ns least_span_ = 0;  // a lower bound on the longest span so far
