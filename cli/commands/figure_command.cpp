@@ -2,8 +2,6 @@
 // TikZ, and prints the table of their figures, also as LaTeX. The panels are every file with every schedule.
 // Tests: tests/cli/transcripts/figure.txt.
 
-#include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <memory>

@@ -14,7 +14,6 @@
 
 #include <array>
 #include <cstddef>
-#include <cstdint>
 #include <iterator>
 #include <set>
 #include <string>
