@@ -330,7 +330,7 @@ struct Answered {
 };
 
 /// Returns the run's workload without the choices of the search. Of the parallelism, only sequence
-/// parallelism, overlaps and bucket size remain.
+/// parallelism, overlaps, bucket size and the exchange of experts remain.
 Workload question_of(const Scenario& run) {
   Workload work = std::get<DeviceModel>(run.model).work;
   const Parallel chosen = std::exchange(work.parallel, {});
@@ -338,6 +338,9 @@ Workload question_of(const Scenario& run) {
   work.parallel.tensor_overlap = chosen.tensor_overlap;
   work.parallel.data_overlap = chosen.data_overlap;
   work.parallel.bucket_size = chosen.bucket_size;
+  work.parallel.expert_dispatch = chosen.expert_dispatch;
+  work.parallel.fp8_dispatch = chosen.fp8_dispatch;
+  work.parallel.expert_overlap = chosen.expert_overlap;
   work.recompute = {};
   work.ranks = 1;
   work.micro_batch_size = 1;

@@ -522,6 +522,27 @@ TEST(AgainstBest, SaysWhatEachChoiceOfARunCosts) {
   EXPECT_EQ((*rows)[0].best_ns, (*rows)[1].best_ns) << "16 samples both, on the same devices";
 }
 
+// The search chooses degrees, but the software of a run decides how its experts exchange.
+TEST(AgainstBest, RunsWithAnotherExchangeOfExpertsAreAnotherQuestion) {
+  constexpr std::string_view kRuns =
+      "id,source,model,device,precision,devices,tensor,stages,expert,micro_batch_size,microbatches,sequence,"
+      "layers,schedule,recompute,step_seconds,expert_dispatch\n"
+      "a,us,qwen3-30b-a3b.json,h100-sxm,bf16,8,1,1,8,1,2,4096,2,1f1b,none,0.1,alltoall\n"
+      "b,us,qwen3-30b-a3b.json,h100-sxm,bf16,8,1,1,8,1,2,4096,2,1f1b,none,0.1,hybridep\n";
+  const auto text_of = [](const std::string& model) {
+    return read_text_file(source_path("tests/scenarios/configs/" + model), model);
+  };
+  const auto runs = parse_measured_runs(kRuns, "runs.csv", text_of);
+  ASSERT_TRUE(runs) << runs.error();
+  const auto rows = against_best(runs->runs);
+  ASSERT_TRUE(rows) << rows.error();
+  const auto dispatch_of = [](const AgainstBest& row) {
+    return std::get<DeviceModel>(row.best->model).work.parallel.expert_dispatch;
+  };
+  EXPECT_EQ(dispatch_of((*rows)[0]), ExpertDispatch::alltoall);
+  EXPECT_EQ(dispatch_of((*rows)[1]), ExpertDispatch::hybridep);
+}
+
 // --- the scenario -----------------------------------------------------------------------------------------
 
 /// If the scenario has several iterations, the figures are those of one iteration, and written scenarios have
