@@ -95,7 +95,7 @@ LINES = [
      lambda r: model(r) == "mpt-30b", "MPT 30B", 12),
     ("torchtitan", lambda r: r["source"] == "torchtitan", lambda r: model(r) == "llama-3.1-70b", "Llama 70B", None),
     ("MLPerf 8B on several nodes", lambda r: r["source"] == "mlperf-8b" and crosses_network(r), None, "", 15),
-    ("experts", lambda r: r["source"] == "bridge-moe", lambda r: model(r) == "qwen3-30b-a3b", "Qwen3-30B, by release", 12),
+    ("experts", lambda r: r["source"] == "bridge-moe", lambda r: model(r) == "qwen3-30b-a3b", "a Qwen3-30B a device", 12),
     ("zero bubble on A100", lambda r: r["source"] == "zero-bubble", lambda r: model(r) == "zb-1.5b", "GPT 1.5B", 6),
 ]
 
@@ -112,11 +112,10 @@ def judged_line(runs, rows, line):
     if is_fitted is None:
         cells += ["", "", ""]
     else:
-        # Release by release, a constant applies only to rows of the releases that were fitted.
+        # Of experts, one row of each release is fitted for each device. It applies to the other rows of both.
         fit = [row for row in mine if is_fitted(row)]
-        fitted_sources = {(r["source"], r["device"], r["precision"], r.get("release", "")) for r in fit}
-        others = [row for row in mine if not is_fitted(row) and
-                  (not is_moe(row) or (row["source"], row["device"], row["precision"], row.get("release", "")) in fitted_sources)]
+        anchored = {(row["device"], row.get("release")) for row in fit}
+        others = [row for row in mine if not is_fitted(row) and (not is_moe(row) or (row["device"], row.get("release")) in anchored)]
         if not fit or not others:
             cells += [fitted_name, "0", ""]
         else:

@@ -136,11 +136,19 @@ class FitRows {
   explicit FitRows(const PricedRuns* rows, const MeasuredRun* without = nullptr)
       : rows_(rows), without_(without) {}
 
-  /// Returns the rows of a site. If a site with experts has no rows of its release, returns the rows of all
-  /// releases.
+  /// Returns the rows of a site. If a site with experts has no rows, returns the rows of its release in other
+  /// precisions, or else the rows of all releases. Software slows kernels down by its graphs, its fused
+  /// kernels and the gaps between them, so the precision matters less than the release.
   std::vector<TimedRun> of(const Site& site) const {
     std::vector<TimedRun> rows = those([&](const Site& other) { return other == site; });
     if (!rows.empty() || !site.experts) return rows;
+    rows = those(
+        [&](Site other) {
+          other.precision = site.precision;
+          return other == site;
+        },
+        true);
+    if (!rows.empty()) return rows;
     return those([&](Site other) {
       other.release = site.release;
       return other == site;
@@ -148,14 +156,18 @@ class FitRows {
   }
 
  private:
+  /// Returns the rows of some sites. In other precisions they keep the sustained factors of their devices.
   template <typename IsWanted>
-  std::vector<TimedRun> those(const IsWanted& is_wanted) const {
+  std::vector<TimedRun> those(const IsWanted& is_wanted, bool in_other_precision = false) const {
     std::vector<TimedRun> rows;
     for (std::size_t i = 0; rows_ != nullptr && i < rows_->prices.size(); ++i) {
       const MeasuredRun& run = rows_->runs->runs[i];
       if (without_ != nullptr && is_repeat(run, *without_)) continue;
-      if (is_wanted(site_of(run)))
-        rows.push_back({.prices = &rows_->prices[i], .measured_seconds = run.step_seconds});
+      if (!is_wanted(site_of(run))) continue;
+      TimedRun& row = rows.emplace_back();
+      row.prices = &rows_->prices[i];
+      row.measured_seconds = run.step_seconds;
+      if (in_other_precision) row.sustained = own_constants(run.scenario).sustained;
     }
     return rows;
   }
@@ -449,7 +461,7 @@ Column effect_of(std::span<const TimedRun> runs, const DeviceConstants& prior, c
   const double change = constant.step > 0 ? 1 : std::log1p(kNudge);
   Column column;
   for (const TimedRun& run : runs) {
-    column.push_back(std::log(run.prices->step_seconds(nudged) / run.prices->step_seconds(prior)) / change);
+    column.push_back(std::log(run.step_seconds(nudged) / run.step_seconds(prior)) / change);
   }
   return column;
 }
@@ -498,7 +510,7 @@ DeviceConstants with_values(DeviceConstants constants, const std::vector<Constan
 double squares(std::span<const TimedRun> runs, const DeviceConstants& constants) {
   double sum = 0;
   for (const TimedRun& run : runs) {
-    const double error = std::log(run.prices->step_seconds(constants) / run.measured_seconds);
+    const double error = std::log(run.step_seconds(constants) / run.measured_seconds);
     sum += error * error;
   }
   return sum;
@@ -574,8 +586,7 @@ std::vector<ConstantInterval> intervals_of(std::span<const TimedRun> runs, const
     DeviceConstants more = fit.constants;
     more.*constant.value += change;
     for (std::size_t i = 0; i < runs.size(); ++i) {
-      const double effect =
-          std::log(runs[i].prices->step_seconds(more) / runs[i].prices->step_seconds(fit.constants));
+      const double effect = std::log(runs[i].step_seconds(more) / runs[i].step_seconds(fit.constants));
       effects(static_cast<Eigen::Index>(i), static_cast<Eigen::Index>(j)) = effect / change;
     }
   }

@@ -74,6 +74,14 @@ class RunPrices {
 struct TimedRun {
   const RunPrices* prices = nullptr;
   double measured_seconds = 0;  ///< > 0
+  /// The sustained factor of the configuration, if its precision is not that of the fitted constants.
+  std::optional<double> sustained{};
+
+  /// Returns the predicted seconds of the step.
+  double step_seconds(DeviceConstants constants) const {
+    if (sustained) constants.sustained = *sustained;
+    return prices->step_seconds(constants);
+  }
 };
 
 struct FittedConstants {
@@ -187,12 +195,12 @@ struct LeftOutError {
 std::vector<LeftOutError> left_out_errors(const PricedRuns& runs);
 
 /// Predicts every run of `runs`. If `fitted_on` is given, the constants of each source, device and precision
-/// are fitted on the matching rows in `fitted_on`. Rows with experts use the rows of their own release, or of
-/// all releases if there are none. Rows with experts determine `expert_factor`. If there are rows without
-/// experts, these determine the other constants, and otherwise only `collectives` is fitted. If no row
-/// matches, the device's own constants are used. `fitted_on` may be `&runs`. `progress` is called with the
-/// number of priced rows and of all rows. Error: a configuration cannot be prepared; the message names its
-/// id.
+/// are fitted on the matching rows in `fitted_on`. Rows with experts use the rows of their own release. If
+/// there are none in their precision, they use those in other precisions, or else of all releases. Rows with
+/// experts determine `expert_factor`. If there are rows without experts, these determine the other constants,
+/// and otherwise only `collectives` is fitted. If no row matches, the device's own constants are used.
+/// `fitted_on` may be `&runs`. `progress` is called with the number of priced rows and of all rows. Error: a
+/// configuration cannot be prepared; the message names its id.
 tl::expected<RunsReport, std::string> predict_runs(
     const MeasuredRuns& runs, const MeasuredRuns* fitted_on,
     const std::function<void(std::size_t done, std::size_t all)>& progress);

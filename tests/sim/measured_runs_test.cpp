@@ -145,13 +145,51 @@ TEST(MeasuredRuns, ExpertsOfOneModelTellTheReleaseForAnother) {
   }
 }
 
-// Exchanges of 32 devices over the network take longer than the computation. Hidden behind it they took 20 s;
-// the sum would be 31 s.
+/// Returns the rows of some runs that have a release.
+MeasuredRuns of_release(MeasuredRuns runs, std::string_view release) {
+  std::erase_if(runs.runs, [&](const MeasuredRun& run) { return run.release != release; });
+  return runs;
+}
+
+// Exchanges of 32 devices over the network run beside the computation of another microbatch, and the step
+// took 19.7 s. One row of the release on the same device tells the software's factor. One after the other,
+// computation and exchanges would take over 30 s.
 TEST(MeasuredRuns, OverlappedExchangesAreNotAddedUp) {
   MeasuredRuns runs = bridge_runs("b200-sxm", "deepseek-v3");
   std::erase_if(runs.runs, [](const MeasuredRun& run) { return !run.scenario.shape.expert_overlap; });
   ASSERT_EQ(runs.runs.size(), 1);
-  EXPECT_NEAR(predict_runs(runs, nullptr, {}).value().rows.front().error, 0, 0.1);
+  const MeasuredRuns anchor = of_release(bridge_runs("b200-sxm", "qwen3-30b-a3b"), "26.04.01");
+  ASSERT_EQ(anchor.runs.size(), 1);
+  EXPECT_NEAR(predict_runs(runs, &anchor, {}).value().rows.front().error, 0, 0.15);
+  runs.runs.front().scenario.shape.expert_overlap = false;
+  std::get<DeviceModel>(runs.runs.front().scenario.model).work.parallel.expert_overlap = false;
+  EXPECT_GT(predict_runs(runs, &anchor, {}).value().rows.front().predicted_seconds, 30);
+}
+
+// The same model on the same devices: sixteen stages whose experts exchange on NVLink are slower than eight
+// stages whose experts exchange over the network beside the computation.
+TEST(MeasuredRuns, OverlapOverTheNetworkBeatsMoreStagesOnNvlink) {
+  const RunsReport report = predict_runs(bridge_runs("b200-sxm", "deepseek-v3"), nullptr, {}).value();
+  ASSERT_EQ(report.rows.size(), 4);
+  const auto shortest = std::ranges::min_element(report.rows, {}, &PredictedRun::measured_seconds);
+  for (const PredictedRun& row : report.rows) {
+    if (row.id == shortest->id) continue;
+    EXPECT_GT(row.predicted_seconds, shortest->predicted_seconds) << row.id;
+  }
+}
+
+// A row in fp8 tells the software's factor for rows in bf16. Products in bf16 keep their own sustained
+// factor.
+TEST(MeasuredRuns, ExpertsInOnePrecisionTellTheReleaseForAnother) {
+  const MeasuredRuns anchor = of_release(bridge_runs("b200-sxm", "qwen3-30b-a3b"), "26.04");
+  const MeasuredRuns runs = of_release(bridge_runs("b200-sxm", "gpt-oss-120b"), "26.04");
+  ASSERT_EQ(anchor.runs.size(), 1);
+  ASSERT_EQ(runs.runs.size(), 1);
+  const RunsReport report = predict_runs(runs, &anchor, {}).value();
+  EXPECT_EQ(report.constants.front().precision, "bf16");
+  EXPECT_EQ(report.constants.front().fitted, std::vector<std::string>{"expert_factor"});
+  EXPECT_NEAR(report.rows.front().error, 0, 0.1);
+  EXPECT_LT(predict_runs(runs, nullptr, {}).value().rows.front().error, -0.15) << "1 is the device's own";
 }
 
 TEST(MeasuredRuns, AReleaseWithoutRowsTakesThoseOfOthers) {
