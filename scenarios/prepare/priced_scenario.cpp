@@ -37,6 +37,7 @@
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/return_if_error.hpp"
 #include "schedules/ir/shape.hpp"
+#include "schedules/rules/generators.hpp"
 #include "topology/device_types.hpp"
 #include "topology/size_arithmetic.hpp"
 

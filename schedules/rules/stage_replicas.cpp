@@ -15,7 +15,6 @@
 #include "schedules/rules/stage_replicas.hpp"
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <numeric>
 #include <string>

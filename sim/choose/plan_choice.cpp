@@ -256,13 +256,13 @@ std::vector<std::int32_t> devices_of(const PlanChoice& choice, std::span<const B
 }
 
 PlanBound::PlanBound(const LayerGraph& graph, std::span<const std::int32_t> order,
-                     std::span<const BandwidthLevel> levels, const Cluster& cluster, bool buckets,
-                     std::int32_t microbatches, std::int64_t state)
+                     std::span<const BandwidthLevel> levels, const Cluster& cluster,
+                     PlanReductions reductions, std::int64_t state)
     : levels_(levels.begin(), levels.end()),
       cluster_(cluster),
       overhead_ns_(static_cast<double>(2 * graph.overhead_ns)),
-      buckets_(buckets),
-      microbatches_(microbatches),
+      buckets_(reductions.in_buckets),
+      microbatches_(reductions.microbatches),
       state_(static_cast<double>(state)),
       routes_(cluster.devices().size()) {
   // An output is alive from its layer to the last layer that reads it, in this order of layers. A cut sends
@@ -350,8 +350,8 @@ double PlanBound::cross(Devices from, Devices to, double bytes) {
   // With a flush, M microbatches may end in the middle of the pairs. Some pairs then carry only M / pairs,
   // rounded down.
   const auto all = static_cast<std::size_t>(microbatches_);
-  const double share =
-      all > 0 ? static_cast<double>(all / pairs) / static_cast<double>(all) : 1 / static_cast<double>(pairs);
+  const std::size_t carried = all > 0 ? all / pairs : 1;
+  const double share = static_cast<double>(carried) / static_cast<double>(all > 0 ? all : pairs);
   double least = std::numeric_limits<double>::infinity();
   for (std::size_t pair = 0; pair < pairs; ++pair) {
     const std::int32_t here = from[pair % from.size()];

@@ -77,15 +77,20 @@ std::vector<PlanChoice> neighbours(const PlanChoice& choice, const PlanSpace& sp
 /// Returns the device of each rank of the choice, on a cluster with these levels.
 std::vector<std::int32_t> devices_of(const PlanChoice& choice, std::span<const BandwidthLevel> levels);
 
+/// The reductions of gradients in all plans of a search.
+struct PlanReductions {
+  bool in_buckets = false;        ///< true if reductions may run during the backward pass
+  std::int32_t microbatches = 0;  ///< M if updates have a flush, and otherwise 0
+};
+
 class PlanBound {
  public:
   /// Creates an object that computes bounds for choices with this `order` of layers. The devices of a
-  /// component of `cluster` must have consecutive numbers. If `buckets` is true, reductions may run during
-  /// the backward pass. `microbatches` is M if updates have a flush, and otherwise 0. `state` is the number
-  /// of bytes of optimizer state and gradients for each byte of weights.
+  /// component of `cluster` must have consecutive numbers. `state` is the number of bytes of optimizer state
+  /// and gradients for each byte of weights.
   PlanBound(const LayerGraph& graph, std::span<const std::int32_t> order,
-            std::span<const BandwidthLevel> levels, const Cluster& cluster, bool buckets,
-            std::int32_t microbatches, std::int64_t state);
+            std::span<const BandwidthLevel> levels, const Cluster& cluster, PlanReductions reductions,
+            std::int64_t state);
 
   /// Returns a lower bound of the simulated time between two minibatches, in nanoseconds. It is the largest
   /// of three times: the compute and reduction of the busiest device, the work of the busiest link, and the

@@ -132,8 +132,10 @@ PlanTrials::PlanTrials(const Scenario& scenario, const PlanningTask& task)
 
 // Each order has its own PlanBound, because the bytes that a cut sends depend on the layers before it.
 std::size_t PlanTrials::add_order(std::vector<std::int32_t> layers) {
-  bounds_.emplace_back(task_.layers, layers, task_.levels, cluster_, !scenario_.shape.buckets.empty(),
-                       task_.microbatches, 1 + task_.state_bytes_per_weight_byte);
+  const PlanReductions reductions{.in_buckets = !scenario_.shape.buckets.empty(),
+                                  .microbatches = task_.microbatches};
+  bounds_.emplace_back(task_.layers, layers, task_.levels, cluster_, reductions,
+                       1 + task_.state_bytes_per_weight_byte);
   orders_.push_back(std::move(layers));
   return orders_.size() - 1;
 }

@@ -1,8 +1,10 @@
 // Tests unequal replicas with a flush: which microbatches each replica runs, in which order, and which shapes
 // are refused.
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
