@@ -1,14 +1,10 @@
-// Runs the instructions of a tape over an array of registers. Instructions of one rank form a chain: each
-// needs the result of the one before. A step of a chain costs a load, two maxima, an addition and a store.
-// The chains of several ranks are interleaved on the tape, so a processor works on several at once. If no
-// message ever waits for a queue, the loop skips the queues, which halves the cost.
+// Computes times by passes over a tape (tape_pass.hpp).
 
 #include "sim/engines/evaluate.hpp"
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <stdexcept>
 #include <utility>
@@ -26,6 +22,7 @@
 #include "schedules/ir/program.hpp"
 #include "sim/engines/compile.hpp"
 #include "sim/engines/tape.hpp"
+#include "sim/engines/tape_pass.hpp"
 #include "sim/engines/tape_writer.hpp"
 #include "sim/network/message_costs.hpp"
 
@@ -41,84 +38,11 @@ Ns class_duration_ns(std::span<const Action> actions, const Experiment& experime
   return group_duration_ns(experiment.costs, actions);
 }
 
-std::vector<Ns> fresh_registers(const Tape& tape) { return std::vector<Ns>(tape.register_count, 0); }
-
 /// Returns the end of a pass. It is the latest of the ranks' clocks and of the ends of messages for which no
 /// rank waits.
 Ns latest(const Tape& tape, const std::vector<Ns>& registers) {
   const auto clocks = std::span(registers).first(index(tape.rank_count));
   return clocks.empty() ? 0 : std::max(std::ranges::max(clocks), registers[tape.last]);
-}
-
-// The source of durations in a pass, which is chosen at compile time: one duration for each class, or one for
-// each instruction. queues_followed() reads `by_class`. If `by_class` is empty, durations may have any value.
-struct FromClasses {
-  std::span<const Ns> by_class;
-  Ns operator()(std::size_t /*number*/, std::uint32_t duration) const { return by_class[duration]; }
-};
-struct FromStream {
-  const Ns* by_instruction;
-  std::span<const Ns> by_class{};  // empty, because durations may have any value
-  Ns operator()(std::size_t number, std::uint32_t /*duration*/) const { return by_instruction[number]; }
-};
-
-/// Runs the tape and calls `see` with each instruction's number, x, y and link (tape.hpp).
-template <QueuesFollowed kQueues, class Code, class Durations, class See>
-void run_loop(const Code& code, const PricedLink* links, const Durations& duration, Ns* v, const See& see) {
-  for (std::size_t i = 0; i < code.size(); ++i) {
-    const auto& step = code[i];
-    const Ns x = std::max(v[step.a], v[step.b]) + duration(i, step.duration);
-    v[step.a] = x;
-    const PricedLink& link = links[step.link];
-    Ns start = x;
-    if constexpr (kQueues != QueuesFollowed::none) start = std::max(start, v[link.c]);
-    if constexpr (kQueues == QueuesFollowed::both_ends) start = std::max(start, v[link.e]);
-    const Ns y = start + link.hold_ns;
-    if constexpr (kQueues != QueuesFollowed::none) v[link.c] = y;
-    if constexpr (kQueues == QueuesFollowed::both_ends) v[link.e] = y;
-    v[step.d] = y + link.latency_ns;
-    see(i, x, y, link);
-  }
-}
-
-/// Runs the tape from the register values `v` and returns their values at the end.
-template <class Durations, class See>
-std::vector<Ns> run(const Tape& tape, const TapeCosts& costs, const Durations& durations, const See& see,
-                    std::vector<Ns> v) {
-  std::visit(
-      [&](const auto& code) {
-        switch (queues_followed(tape, costs.links, durations.by_class)) {
-          case QueuesFollowed::none:
-            return run_loop<QueuesFollowed::none>(code, costs.links.data(), durations, v.data(), see);
-          case QueuesFollowed::one_end:
-            return run_loop<QueuesFollowed::one_end>(code, costs.links.data(), durations, v.data(), see);
-          case QueuesFollowed::both_ends:
-            return run_loop<QueuesFollowed::both_ends>(code, costs.links.data(), durations, v.data(), see);
-        }
-      },
-      tape.code);
-  return v;
-}
-
-template <class Durations, class See>
-std::vector<Ns> run(const Tape& tape, const TapeCosts& costs, const Durations& durations, const See& see) {
-  return run(tape, costs, durations, see, fresh_registers(tape));
-}
-
-/// Runs the tape and calls `see` with each instruction's number and times.
-template <class See>
-void run_timed(const Tape& tape, const TapeCosts& costs, const See& see) {
-  std::visit(
-      [&](const auto& code) {
-        run(tape, costs, FromClasses{costs.durations},
-            [&](std::size_t number, Ns x, Ns y, const PricedLink& link) {
-              see(number, InstructionTimes{.start_ns = x - costs.durations[code[number].duration],
-                                           .end_ns = x,
-                                           .message_start_ns = y - link.hold_ns,
-                                           .arrival_ns = y + link.latency_ns});
-            });
-      },
-      tape.code);
 }
 
 /// Stores in `times` the times of all actions and messages that have instructions.
@@ -221,16 +145,11 @@ TapeCosts tape_costs(const Tape& tape, const Experiment& experiment) {
 }
 
 Ns makespan_ns(const Tape& tape, const TapeCosts& costs) {
-  return latest(tape, run(tape, costs, FromClasses{costs.durations}, kUnseen));
+  return latest(tape, run_tape(tape, costs, FromClasses{costs.durations}, kUnseen));
 }
 
 Ns makespan_ns(const Tape& tape, const TapeCosts& costs, std::span<const Ns> durations) {
-  return latest(tape, run(tape, costs, FromStream{durations.data()}, kUnseen));
-}
-
-void for_each_instruction(const Tape& tape, const TapeCosts& costs,
-                          const std::function<void(std::size_t, const InstructionTimes&)>& see) {
-  run_timed(tape, costs, see);
+  return latest(tape, run_tape(tape, costs, FromStream{durations.data()}, kUnseen));
 }
 
 std::vector<InstructionTimes> instruction_times(const Tape& tape, const TapeCosts& costs) {
@@ -279,7 +198,7 @@ void RepeatedTape::begin() {
 
 void RepeatedTape::pass() {
   begin();
-  registers_ = run(tape_, costs_, FromClasses{costs_.durations}, kUnseen, std::move(registers_));
+  registers_ = run_tape(tape_, costs_, FromClasses{costs_.durations}, kUnseen, std::move(registers_));
 }
 
 std::vector<ComputeTimes> RepeatedTape::pass_with_compute() {
@@ -303,7 +222,8 @@ std::vector<ComputeTimes> RepeatedTape::pass_with_compute() {
           --missing;
           ranks[step.a].first_ns = x - costs_.durations[step.duration];
         };
-        registers_ = run(tape_, costs_, FromClasses{costs_.durations}, note_start, std::move(registers_));
+        registers_ =
+            run_tape(tape_, costs_, FromClasses{costs_.durations}, note_start, std::move(registers_));
       },
       tape_.code);
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) ranks[rank].last_ns = registers_[rank];
@@ -396,7 +316,7 @@ Timeline timeline_of_turns(const Program& program, const TurnTape& turns, const 
   TurnSpans spans(program, turns);
   std::visit(
       [&](const auto& code) {
-        for_each_instruction(turns.tape, costs, [&](std::size_t number, const InstructionTimes& at) {
+        run_timed(turns.tape, costs, [&](std::size_t number, const InstructionTimes& at) {
           const auto& step = code[number];
           // A compute instruction never has the class kNoTime, even if it takes no time.
           if (step.duration != kNoTime) spans.add_group(static_cast<std::int32_t>(step.a), at);

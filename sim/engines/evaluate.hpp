@@ -62,10 +62,6 @@ struct InstructionTimes {
   Ns message_start_ns = 0;
   Ns arrival_ns = 0;
 };
-/// Calls `see` for every instruction of a pass, in order, with its number and its times. Takes no memory
-/// except the registers.
-void for_each_instruction(const Tape& tape, const TapeCosts& costs,
-                          const std::function<void(std::size_t, const InstructionTimes&)>& see);
 /// Returns the times of all instructions, one element each.
 std::vector<InstructionTimes> instruction_times(const Tape& tape, const TapeCosts& costs);
 

@@ -19,6 +19,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <tuple>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -31,116 +32,113 @@
 #include "sim/engines/compile.hpp"
 #include "sim/engines/evaluate.hpp"
 #include "sim/engines/tape.hpp"
+#include "sim/engines/tape_pass.hpp"
 #include "sim/memory/peaks.hpp"
 
 namespace penstock {
 namespace {
 
-constexpr Ns kEndless = std::numeric_limits<Ns>::max();
+/// A time later than all others. A message can be added to it without exceeding 64 bits.
+constexpr Ns kEndless = std::numeric_limits<Ns>::max() / 2;
 
-/// The bytes of a message buffer, and the time at which it is charged or released.
-struct BufferChange {
-  Ns time_ns = 0;
+/// The messages from one rank to another that have equal bytes and travel equally long.
+struct MessageStream {
   Bytes bytes = 0;
+  Ns travel_ns = 0;
+  /// The start of each transfer, in the order of time. The last element is kEndless.
+  std::vector<Ns> starts{};
 };
 
-/// The changes of the buffers of messages from one rank to another, in the order of time. The last element is
-/// later than all others.
-using BufferChanges = std::vector<BufferChange>;
-
-/// The times of one rank's actions, in the order of its list, and the changes by its messages.
+/// The times of one rank's actions, in the order of its list, and the messages of the rank.
 struct RankTimes {
-  std::vector<Ns> starts;
-  std::vector<Ns> ends;
-  std::vector<BufferChanges> received;  ///< starts of transfers to the rank; one element for each sender
-  std::vector<BufferChanges> arrived;   ///< arrivals of the rank's messages; one element for each receiver
+  std::vector<Ns> starts{};
+  std::vector<Ns> ends{};
+  std::vector<std::size_t> received{};  ///< indices of the streams that the rank receives
+  std::vector<std::size_t> sent{};
+};
+
+struct ProgramMoments {
+  std::vector<RankTimes> ranks;
+  std::vector<MessageStream> streams;
 };
 
 /// Collects the times of each rank in one pass over the tape.
 class CollectedTimes {
  public:
-  CollectedTimes(const Program& program, const CostTable& costs, const TurnTape& turns)
-      : tape_(turns.tape), ranks_(program.ranks.size()) {
-    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
-      ranks_[rank].starts.reserve(program.ranks[rank].size() + 1);
-      ranks_[rank].ends.reserve(program.ranks[rank].size());
+  CollectedTimes(const Program& program, const CostTable& costs, const TurnTape& turns,
+                 const TapeCosts& priced)
+      : tape_(turns.tape),
+        priced_(priced),
+        moments_{.ranks = std::vector<RankTimes>(program.ranks.size()), .streams = {}},
+        stream_of_link_(tape_.links.size(), kNoStream) {
+    for (std::size_t rank = 0; rank < program.ranks.size(); ++rank) {
+      moments_.ranks[rank].starts.reserve(program.ranks[rank].size() + 1);
+      moments_.ranks[rank].ends.reserve(program.ranks[rank].size());
     }
     const EdgeNumbers edges(program);
-    std::map<std::pair<std::int32_t, std::int32_t>, Channel> of_pair;
-    for (const TransferClass& transfer : tape_.transfers) {
-      const auto [known, fresh] = of_pair.try_emplace({transfer.from_rank, transfer.to_rank});
-      RankTimes& from = ranks_[index(transfer.from_rank)];
-      RankTimes& to = ranks_[index(transfer.to_rank)];
+    std::map<std::tuple<std::int32_t, std::int32_t, Bytes, Ns>, std::size_t> known;
+    for (std::size_t link = 0; link < tape_.links.size(); ++link) {
+      const std::int32_t number = tape_.links[link].transfer;
+      if (number == LinkClass::kNoTransfer) continue;
+      const TransferClass& transfer = tape_.transfers[index(number)];
+      const Bytes bytes = transfer_bytes(costs, edges, transfer.send);
+      if (bytes == 0) continue;
+      const Ns travel_ns = priced.links[link].hold_ns + priced.links[link].latency_ns;
+      const auto [stream, fresh] = known.try_emplace({transfer.from_rank, transfer.to_rank, bytes, travel_ns},
+                                                     moments_.streams.size());
       if (fresh) {
-        known->second = {.arrived = from.arrived.size(), .received = to.received.size()};
-        from.arrived.emplace_back();
-        to.received.emplace_back();
+        moments_.ranks[index(transfer.from_rank)].sent.push_back(stream->second);
+        moments_.ranks[index(transfer.to_rank)].received.push_back(stream->second);
+        moments_.streams.push_back({.bytes = bytes, .travel_ns = travel_ns});
       }
-      channels_.push_back(known->second);
-      channels_.back().bytes = transfer_bytes(costs, edges, transfer.send);
+      stream_of_link_[link] = stream->second;
+      // Usually each microbatch has one message of each class.
+      std::vector<Ns>& starts = moments_.streams[stream->second].starts;
+      starts.reserve(std::max<std::size_t>(starts.capacity(), 1) + index(program.microbatches));
     }
   }
 
   /// Returns the times of all ranks. Returns nothing if a message does not start at the end of an action.
-  std::optional<std::vector<RankTimes>> all(const TapeCosts& priced) && {
-    const bool is_known = std::visit([&](const auto& code) { return follow(code, priced); }, tape_.code);
+  std::optional<ProgramMoments> all() && {
+    const bool is_known = std::visit([&](const auto& code) { return follow(code); }, tape_.code);
     if (!is_known) return std::nullopt;
-    for (RankTimes& rank : ranks_) {
-      rank.starts.push_back(kEndless);
-      for (BufferChanges& changes : rank.received) finish(changes);
-      for (BufferChanges& changes : rank.arrived) finish(changes);
+    for (RankTimes& rank : moments_.ranks) rank.starts.push_back(kEndless);
+    for (MessageStream& stream : moments_.streams) {
+      // Messages between two ranks usually start in order, but with some channel models they may not.
+      if (!std::ranges::is_sorted(stream.starts)) std::ranges::sort(stream.starts);
+      stream.starts.push_back(kEndless);
     }
-    return std::move(ranks_);
+    return std::move(moments_);
   }
 
  private:
-  /// The indices of the changes of a transfer class in RankTimes, and the bytes of a message.
-  struct Channel {
-    std::size_t arrived = 0;
-    std::size_t received = 0;
-    Bytes bytes = 0;
-  };
+  static constexpr std::size_t kNoStream = static_cast<std::size_t>(-1);
 
   template <class Code>
-  bool follow(const Code& code, const TapeCosts& priced) {
-    bool is_known = true;
-    for_each_instruction(tape_, priced, [&](std::size_t number, const InstructionTimes& at) {
+  bool follow(const Code& code) {
+    // A compute instruction never has the class kNoTime, even if it takes no time.
+    const bool is_known = std::ranges::all_of(code, [&](const auto& step) {
+      return step.duration != kNoTime || tape_.links[step.link].transfer == LinkClass::kNoTransfer;
+    });
+    if (!is_known) return false;
+    run_timed(tape_, priced_, [&](std::size_t number, const InstructionTimes& at) {
       const auto& step = code[number];
-      const Origin& origin = tape_.origins[number];
-      if (origin.position != -1) {
+      if (step.duration != kNoTime) {
         // A compute instruction raises the clock of its rank, and the number of this register is the rank.
-        RankTimes& rank = ranks_[step.a];
+        RankTimes& rank = moments_.ranks[step.a];
         rank.starts.push_back(at.start_ns);
         rank.ends.push_back(at.end_ns);
       }
-      if (origin.message == -1) return;
-      if (origin.position == -1) {
-        is_known = false;
-        return;
-      }
-      const auto number_of_transfer = index(tape_.links[step.link].transfer);
-      const TransferClass& transfer = tape_.transfers[number_of_transfer];
-      const Channel& channel = channels_[number_of_transfer];
-      if (channel.bytes == 0) return;
-      ranks_[index(transfer.from_rank)].arrived[channel.arrived].push_back(
-          {.time_ns = at.arrival_ns, .bytes = channel.bytes});
-      ranks_[index(transfer.to_rank)].received[channel.received].push_back(
-          {.time_ns = at.message_start_ns, .bytes = channel.bytes});
+      const std::size_t stream = stream_of_link_[step.link];
+      if (stream != kNoStream) moments_.streams[stream].starts.push_back(at.message_start_ns);
     });
-    return is_known;
-  }
-
-  static void finish(BufferChanges& changes) {
-    // Messages between two ranks usually start and arrive in order, but with some channel models they may
-    // not.
-    if (!std::ranges::is_sorted(changes, {}, &BufferChange::time_ns))
-      std::ranges::sort(changes, {}, &BufferChange::time_ns);
-    changes.push_back({.time_ns = kEndless});
+    return true;
   }
 
   const Tape& tape_;
-  std::vector<RankTimes> ranks_;
-  std::vector<Channel> channels_;  // index: transfer class
+  const TapeCosts& priced_;
+  ProgramMoments moments_;
+  std::vector<std::size_t> stream_of_link_;  // kNoStream for a link class without bytes
 };
 
 /// The bytes of messages that each kind of action of a stage receives and sends.
@@ -181,9 +179,15 @@ class MessageBytes {
 /// Follows the bytes of one rank from phase to phase.
 class RankPhases {
  public:
-  RankPhases(const RankTimes& times, Bytes held) : held_(held), peak_(held) {
-    for (const BufferChanges& changes : times.received) received_.push_back(changes.data());
-    for (const BufferChanges& changes : times.arrived) arrived_.push_back(changes.data());
+  RankPhases(const ProgramMoments& moments, const RankTimes& times, Bytes held) : held_(held), peak_(held) {
+    const auto cursor = [&](std::size_t stream, Ns after_ns) {
+      const MessageStream& of = moments.streams[stream];
+      return Cursor{.next = of.starts.data(), .after_ns = after_ns, .bytes = of.bytes};
+    };
+    for (const std::size_t stream : times.received) received_.push_back(cursor(stream, 0));
+    // A send buffer is released when its message arrives.
+    for (const std::size_t stream : times.sent)
+      arrived_.push_back(cursor(stream, moments.streams[stream].travel_ns));
   }
 
   /// Continues with the phase from `begin` to `end`, which begins with a release and then a charge.
@@ -193,16 +197,18 @@ class RankPhases {
     // At one instant, all releases come before all charges. So the charges of a phase without length wait for
     // the releases of the next one. An example is a STEP that takes no time.
     if (begin == end) return;
-    for (const BufferChange*& next : arrived_) {
-      for (; next->time_ns <= begin; ++next) held_ -= next->bytes;
+    for (Cursor& cursor : arrived_) {
+      for (; cursor.time_ns() <= begin; ++cursor.next) held_ -= cursor.bytes;
     }
     held_ += std::exchange(charged_, 0);
     Bytes most = held_;
-    for (const BufferChange* next : received_) {
-      for (; next->time_ns < end; ++next) most += next->bytes;
+    for (Cursor cursor : received_) {
+      for (; cursor.time_ns() < end; ++cursor.next) most += cursor.bytes;
     }
     if (most > peak_) peak_ = std::max(peak_, has_arrival_before(end) ? exact(end) : most);
-    for (const BufferChange*& next : received_) next = first_from(next, end);
+    for (Cursor& cursor : received_) {
+      while (cursor.time_ns() < end) ++cursor.next;
+    }
     held_ = most;
   }
 
@@ -210,25 +216,33 @@ class RankPhases {
   Bytes peak() const { return peak_; }
 
  private:
-  /// Returns the first change at `time_ns` or later.
-  static const BufferChange* first_from(const BufferChange* next, Ns time_ns) {
-    while (next->time_ns < time_ns) ++next;
-    return next;
-  }
+  /// The next message of a stream. Its buffer changes `after_ns` after its start.
+  struct Cursor {
+    const Ns* next = nullptr;
+    Ns after_ns = 0;
+    Bytes bytes = 0;
+
+    Ns time_ns() const { return *next + after_ns; }
+  };
+  /// The bytes of a message buffer, and the time at which it is charged or released.
+  struct BufferChange {
+    Ns time_ns = 0;
+    Bytes bytes = 0;
+  };
+
   bool has_arrival_before(Ns end) const {
-    return std::ranges::any_of(arrived_, [&](const BufferChange* next) { return next->time_ns < end; });
+    return std::ranges::any_of(arrived_, [&](const Cursor& cursor) { return cursor.time_ns() < end; });
   }
 
   /// Returns the highest number of bytes until `end`, by the times of all changes.
   Bytes exact(Ns end) {
     changes_.clear();
-    for (const BufferChange* next : arrived_) {
-      for (; next->time_ns < end; ++next)
-        changes_.push_back({.time_ns = next->time_ns, .bytes = -next->bytes});
-    }
-    for (const BufferChange* next : received_) {
-      for (; next->time_ns < end; ++next) changes_.push_back(*next);
-    }
+    const auto add = [&](Cursor cursor, Bytes bytes) {
+      for (; cursor.time_ns() < end; ++cursor.next)
+        changes_.push_back({.time_ns = cursor.time_ns(), .bytes = bytes});
+    };
+    for (const Cursor& cursor : arrived_) add(cursor, -cursor.bytes);
+    for (const Cursor& cursor : received_) add(cursor, cursor.bytes);
     // Arrivals come first in the list, and the sort keeps them first if times are equal.
     std::ranges::stable_sort(changes_, {}, &BufferChange::time_ns);
     Bytes held = held_;
@@ -240,9 +254,9 @@ class RankPhases {
     return most;
   }
 
-  std::vector<const BufferChange*> received_;  // the next change of each sender
-  std::vector<const BufferChange*> arrived_;   // the next change of each receiver
-  std::vector<BufferChange> changes_;          // those of one phase
+  std::vector<Cursor> received_;       // the next message from each sender
+  std::vector<Cursor> arrived_;        // the next message to each receiver that has not arrived
+  std::vector<BufferChange> changes_;  // those of one phase
   Bytes held_;
   Bytes charged_ = 0;  // bytes that are charged at the start of the next phase with a length
   Bytes peak_;
@@ -268,14 +282,14 @@ bool has_phases(const Program& program, const CostTable& costs, const TurnTape& 
 std::optional<std::vector<Bytes>> phase_peaks(const Program& program, const CostTable& costs,
                                               const TurnTape& turns, const TapeCosts& priced) {
   if (!has_phases(program, costs, turns, priced)) return std::nullopt;
-  const auto times = CollectedTimes(program, costs, turns).all(priced);
-  if (!times) return std::nullopt;
+  const auto moments = CollectedTimes(program, costs, turns, priced).all();
+  if (!moments) return std::nullopt;
   const MessageBytes messages(program, costs);
   std::vector<Bytes> peaks = held_at_start(program, costs);
   ListHoldings holdings(costs);
   for (std::size_t rank = 0; rank < program.ranks.size(); ++rank) {
-    const RankTimes& of_rank = (*times)[rank];
-    RankPhases phases(of_rank, peaks[rank]);
+    const RankTimes& of_rank = moments->ranks[rank];
+    RankPhases phases(*moments, of_rank, peaks[rank]);
     phases.phase(std::numeric_limits<Ns>::min(), of_rank.starts.front(), 0, 0);
     for (std::size_t i = 0; i < program.ranks[rank].size(); ++i) {
       const Action& action = program.ranks[rank][i];
