@@ -30,7 +30,10 @@ namespace {
 /// Limit of the actions that all passes of one search for an order place together. To place so many actions
 /// takes about 0.15 s.
 constexpr std::int64_t kSearchedActions = 5'000'000;
-constexpr std::int64_t kLeastPasses = 10;
+/// The least number of passes with which a search is made. With fewer passes, the first eight searches would
+/// not have four passes each (schedules/search/synthesis.cpp), and only rules of a table would be tried. Such
+/// long orders are the fixed pattern of their schedule instead, and its gaps are filled by the costs.
+constexpr std::int64_t kLeastPasses = 32;
 
 /// Returns the number of passes for a schedule that searches its order. Longer orders get fewer passes.
 /// Returns nothing for other schedules.
@@ -39,7 +42,8 @@ std::optional<std::int64_t> passes_of(const Configuration& of) {
   if (!takes_option(*schedule, "effort")) return std::nullopt;
   // Each stage has one F, I and W for each microbatch.
   const std::int64_t actions = std::int64_t{3} * of.stages * of.virtual_stages * of.microbatches;
-  return std::clamp(kSearchedActions / actions, kLeastPasses, SearchEffort::kDefaultPasses);
+  const std::int64_t passes = kSearchedActions / actions;
+  return passes < kLeastPasses ? 0 : std::min(passes, SearchEffort::kDefaultPasses);
 }
 
 }  // namespace

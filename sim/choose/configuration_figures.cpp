@@ -91,17 +91,22 @@ tl::expected<TunedProgram, std::string> walked(const Scenario& scenario, const P
                       .turns = std::move(turns)};
 }
 
-/// Generates and compiles the program. If placement rounds can compile it, no lists of messages are made,
-/// which would need most of the program's memory.
+/// Compiles the program. If placement rounds can compile it, no lists of messages are made, which would need
+/// most of the program's memory. Error: the program hangs under the scenario's channels.
+tl::expected<TunedProgram, std::string> compiled(const Scenario& scenario, Program program) {
+  auto turns =
+      scenario.launch.is_free() ? compile_turns(program, scenario.channels) : std::optional<TurnTape>();
+  if (!turns || turns->has_collectives) return walked(scenario, program);
+  return TunedProgram{
+      .program = std::move(program), .channels = scenario.channels, .turns = *std::move(turns)};
+}
+
+/// Generates and compiles the program.
 tl::expected<TunedProgram, std::string> made(const TuneRequest& request, const Configuration& configuration) {
   const Scenario scenario = scenario_of(request, configuration);
   auto program = constructed(scenario, configuration.microbatches);
   if (!program) return tl::unexpected(program.error());
-  auto turns =
-      scenario.launch.is_free() ? compile_turns(*program, scenario.channels) : std::optional<TurnTape>();
-  if (!turns || turns->has_collectives) return walked(scenario, *program);
-  return TunedProgram{
-      .program = *std::move(program), .channels = scenario.channels, .turns = *std::move(turns)};
+  return compiled(scenario, *std::move(program));
 }
 
 }  // namespace
@@ -321,9 +326,33 @@ tl::expected<std::vector<std::int64_t>, std::string> figures_of_all(std::vector<
   return std::move(figures->figures);
 }
 
-// Simulates configurations with a schedule that searches its order. The order depends only on the schedule,
-// the numbers of stages, chunks and microbatches, and the costs of stages and links. Configurations that
-// agree in these are searched once. Tests: tests/sim/tuning_space_test.cpp.
+// Finds the figures of configurations with a schedule that searches its order. The order depends only on the
+// schedule, the numbers of stages, chunks and microbatches, and the costs of stages and links. Configurations
+// that agree in these are searched once. Tests: tests/sim/tuning_space_test.cpp.
+
+namespace {
+
+/// Searches the order of a scenario, and computes its figures by the tape of the program. `priced` are the
+/// scenario's costs. Error: that of simulate_scenario().
+tl::expected<SearchedFigures, UserError> searched_figures(const Scenario& scenario,
+                                                          const PricedConfiguration& priced) {
+  auto experiment = prepare(scenario, ProgramForm::lists);
+  if (!experiment) return tl::unexpected(experiment.error());
+  const auto program = compiled(scenario, std::move(experiment->program));
+  if (!program) {
+    // A program that hangs has no tape. The error of a simulation has the cycle of waits.
+    return simulate_scenario(scenario, SimulateOptions{}).map([](const Result& result) {
+      return SearchedFigures{
+          .step_ns = result.makespan_ns, .peak_bytes = highest_peak_bytes(result), .notes = result.notes};
+    });
+  }
+  const std::span<const PricedConfiguration> one(&priced, 1);
+  return SearchedFigures{.step_ns = step_times(*program, one).front(),
+                         .peak_bytes = peak_bytes(*program, one).front(),
+                         .notes = std::move(experiment->notes)};
+}
+
+}  // namespace
 
 tl::expected<std::optional<SearchedFigures>, UserError> SearchedOrders::of(
     const Configuration& configuration, const PricedConfiguration& priced) {
@@ -333,22 +362,13 @@ tl::expected<std::optional<SearchedFigures>, UserError> SearchedOrders::of(
   const auto known = std::ranges::find_if(
       searched_, [&](const Searched& one) { return one.key == key && one.priced == priced; });
   if (known != searched_.end()) return known->figures;
-  const SimulateOptions options{.memory = {.samples = false},
-                                .steady = SteadyState::skip,
-                                .timeline = TimelineKept::none,
-                                .figures = WantedFigures::of_rows};
   const TuneRequest request = with_layers(request_, configuration, priced.layers);
-  const auto searched = done_unless(stopped_, [scenario = scenario_of(request, configuration), options] {
-    return simulate_scenario(scenario, options);
+  auto searched = done_unless(stopped_, [scenario = scenario_of(request, configuration), priced] {
+    return searched_figures(scenario, priced);
   });
   if (!searched) return std::nullopt;
   if (!*searched) return tl::unexpected(searched->error());
-  const Result& result = **searched;
-  searched_.push_back(
-      {.key = key,
-       .priced = priced,
-       .figures = {
-           .step_ns = result.makespan_ns, .peak_bytes = highest_peak_bytes(result), .notes = result.notes}});
+  searched_.push_back({.key = key, .priced = priced, .figures = **std::move(searched)});
   return searched_.back().figures;
 }
 

@@ -218,12 +218,15 @@ class TuneSearch {
     return {};
   }
 
-  /// Returns the next candidates that may matter, at most `most`. The candidate with the lowest bound of the
-  /// time is first; of equal ones, the first of the space. A candidate is priced when its quick bounds do not
-  /// rule it out, and then waits again.
+  /// Returns the next candidates that may matter, of at most `most` candidates. The candidate with the lowest
+  /// bound of the time is first; of equal ones, the first of the space. A candidate is priced when its quick
+  /// bounds do not rule it out, and then waits again. It also waits again if the others of the round will
+  /// probably rule it out, because exact figures are rarely far above their bounds.
   tl::expected<std::vector<std::size_t>, std::string> next_round(const KnownWorth& known, std::size_t most) {
     std::vector<std::size_t> round;
-    while (!queue_.empty() && round.size() < most && !is_stopped()) {
+    std::vector<std::size_t> waiting;
+    KnownWorth expected = known;  // the known figures, if those of the round equal their bounds
+    while (!queue_.empty() && round.size() + waiting.size() < most && !is_stopped()) {
       const std::size_t number = queue_.top().second;
       queue_.pop();
       Candidate& candidate = candidates_[number];
@@ -231,13 +234,18 @@ class TuneSearch {
         // A candidate that may fit counts as ruled out by its time, even if another comparison also ruled it
         // out.
         ++(known.fits(candidate.least.bytes) ? report_.pruned_by_time : report_.pruned_by_memory);
-      } else if (candidate.is_priced) {
-        round.push_back(number);
-      } else {
+      } else if (!candidate.is_priced) {
         if (auto bounded = price(candidate); !bounded) return tl::unexpected(bounded.error());
         queue_.emplace(candidate.least.time, number);
+      } else if (options_.prune && !expected.may_matter(candidate.values, candidate.least)) {
+        waiting.push_back(number);
+      } else {
+        round.push_back(number);
+        expected.note_time(number, candidate.values, candidate.least.time);
+        expected.note(number, candidate.values, candidate.least);
       }
     }
+    for (const std::size_t number : waiting) queue_.emplace(candidates_[number].least.time, number);
     return round;
   }
 

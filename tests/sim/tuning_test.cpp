@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <numeric>
 #include <stdexcept>
@@ -280,12 +281,18 @@ TEST(Tuning, SchedulesThatSearchAreRefinedAmongTheFirst) {
   TuneRequest request = tune_request(kTunedLlama, 16);
   request.schedules = {"zb-v", "v-half", "zb-1p"};
   request.choices.stages = {4};
-  const auto report = tune(request, {.top = 20, .refined = 3});
-  ASSERT_TRUE(report) << report.error().message;
-  for (std::size_t i = 0; i < 3; ++i) {
-    const TunedConfiguration& tuned = report->candidates[i];
-    EXPECT_FALSE(tuned.constructed);
-    EXPECT_EQ(tuned.step_ns, simulated_configuration(request, tuned).makespan_ns);
+  TuneRequest launching = request;
+  launching.base.launch.overhead_ns = 30'000;
+  for (const TuneRequest& asked : {request, launching}) {
+    const auto report = tune(asked, {.top = 20, .refined = 3});
+    ASSERT_TRUE(report) << report.error().message;
+    for (std::size_t i = 0; i < 3; ++i) {
+      const TunedConfiguration& tuned = report->candidates[i];
+      EXPECT_FALSE(tuned.constructed);
+      const Result result = simulated_configuration(asked, tuned);
+      EXPECT_EQ(tuned.step_ns, result.makespan_ns);
+      EXPECT_EQ(tuned.peak_bytes, peak_of(result));
+    }
   }
 }
 
@@ -361,6 +368,35 @@ TEST(Tuning, PruningChangesNothingWhereLittleOrNothingFits) {
         std::string(memory) + "}\n";
     expect_same_answer(tune_request(scenario, 16), 10);
   }
+}
+
+/// Exact figures are close to their bounds. So the first of a round rule out most of the others, which must
+/// not be timed beside them.
+TEST(Tuning, FewConfigurationsAreTimedWhereBoundsAreClose) {
+  TuneRequest request = tune_request(R"(
+model: {huggingface: ../../../scenarios/library/models/llama-3.1-8b.json, sequence: 8192}
+cluster: {device: h100-sxm, nodes: 2}
+)",
+                                     64);
+  request.schedules = {"1f1b", "interleaved"};
+  const auto report = tune(request, {});
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_GT(report->space, 15'000U);
+  EXPECT_LT(report->evaluated, 800U);
+}
+
+/// A long order gets no passes, because they would be too few for a search. A short one gets the default.
+TEST(Tuning, LongOrdersAreNotSearched) {
+  const TuneRequest request = tune_request(kTunedLlama, 16);
+  const auto passes = [&](std::int32_t microbatches) {
+    return scenario_of(request,
+                       {.stages = 64, .virtual_stages = 2, .schedule = "zb-v", .microbatches = microbatches})
+        .shape.effort.passes;
+  };
+  EXPECT_EQ(passes(8), SearchEffort::kDefaultPasses);
+  EXPECT_EQ(passes(128), 101);
+  EXPECT_EQ(passes(400), 32);
+  EXPECT_EQ(passes(1024), 0);
 }
 
 TEST(Tuning, WhatIsReservedHoldsNothing) {
