@@ -15,7 +15,7 @@ STEPS=${STEPS:-.}
 PENSTOCK=${PENSTOCK:-penstock}
 BACKEND=${BACKEND:-cuda-local}
 REPEATS=${REPEATS:-3}
-PARTS=${PARTS:-schedules losses four-ranks launch-order recorder validate}
+PARTS=${PARTS:-schedules losses four-ranks launch-order groups recorder validate}
 mkdir -p "$OUT"
 OUT=$(cd "$OUT" && pwd)
 work=$(mktemp -d)
@@ -56,7 +56,10 @@ step() {
 compared() {
   local schedule=$1 ranks=$2 microbatches=$3 chunks=$4 name=$PREFIX$1-K$2
   local shape=(--schedule "$schedule" --pp-size "$ranks" --num-microbatches "$microbatches" --virtual-stages "$chunks")
-  "$PENSTOCK" simulate "${shape[@]}" --timeline --quiet -o "predicted-$name.json" >"$name.txt" 2>&1 &&
+  local order=()
+  [[ "${*:5}" != *"--launch-order on"* ]] || order=(--set schedule.launch_order=true)
+  shape+=(${BLOCKING:+--blocking=$BLOCKING})
+  "$PENSTOCK" simulate "${shape[@]}" "${order[@]}" --timeline --quiet -o "predicted-$name.json" >"$name.txt" 2>&1 &&
     timeout -k 5 "$EACH" "$PENSTOCK" run "${shape[@]}" --backend "$BACKEND" --warmup 1 --repeats "$REPEATS" \
       --time-scale "$SCALE" "${@:5}" --timeline --quiet -o "measured-$name.json" >>"$name.txt" 2>&1 &&
     "$PENSTOCK" compare "predicted-$name.json" "measured-$name.json" --quiet -o "$name.json" >>"$name.txt" 2>&1
@@ -124,8 +127,7 @@ two_ranks() {
     # shellcheck disable=SC2086
     compared $row --ranks-per-gpu 2 || status=1
   done
-  # With launch order a receive waits for the producer of an earlier send, which no prediction includes.
-  PREFIX=nccl-ordered- compared interleaved 2 4 2 --ranks-per-gpu 2 --launch-order on
+  PREFIX=nccl-ordered- compared interleaved 2 4 2 --ranks-per-gpu 2 --launch-order on || status=1
   return $status
 }
 
@@ -156,7 +158,7 @@ four_ranks() {
     # shellcheck disable=SC2086
     compared $row --ranks-per-gpu 4 || status=1
   done
-  PREFIX=nccl-ordered- compared interleaved 4 8 2 --ranks-per-gpu 4 --launch-order on
+  PREFIX=nccl-ordered- compared interleaved 4 8 2 --ranks-per-gpu 4 --launch-order on || status=1
   return $status
 }
 
@@ -169,6 +171,16 @@ launch_order() {
     compared $row --ranks-per-gpu 4 || status=1
     # shellcheck disable=SC2086
     PREFIX=nccl-ordered- compared $row --ranks-per-gpu 4 --launch-order on || status=1
+  done
+  return $status
+}
+
+# Runs schedules whose ranks post all transfers between two computations as one group.
+grouped() {
+  local status=0 row
+  for row in "gpipe 4 8 1" "1f1b 4 8 1" "interleaved 4 8 2"; do
+    # shellcheck disable=SC2086
+    PREFIX=nccl-groups- compared $row --ranks-per-gpu 4 || status=1
   done
   return $status
 }
@@ -235,7 +247,8 @@ rehearsal() {
       launch-order) launch_order || status=1 ;;
       recorder) recorders || status=1 ;;
       validate) validate_nccl || status=1 ;;
-      *) echo "PARTS: expected schedules, losses, four-ranks, launch-order, recorder or validate, found $part"; status=1 ;;
+      groups) BLOCKING=batched grouped || status=1 ;;
+      *) echo "PARTS: expected schedules, losses, four-ranks, launch-order, groups, recorder or validate, found $part"; status=1 ;;
     esac
   done
   grep -h "NCCL WARN" ./*.txt | sort | uniq -c | sort -rn | head -n 5
@@ -243,7 +256,7 @@ rehearsal() {
   echo "setting: $found; status $status"
   return $status
 }
-export -f compared all_compared loss same_loss losses stop_mps diagnosis two_ranks four_ranks launch_order recorder \
+export -f compared all_compared loss same_loss losses stop_mps diagnosis two_ranks four_ranks launch_order grouped recorder \
   recorders validate_nccl rehearsal
 
 rows() {

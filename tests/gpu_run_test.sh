@@ -3,7 +3,7 @@
 # others wrote is kept. gpu_run_test.sh SOURCE SCRATCH: the programs of the bundle are small scripts here.
 set -euo pipefail
 source=$1 scratch=$2
-export PARTS="schedules losses four-ranks launch-order"  # without the recorder, which needs torch
+export PARTS="schedules losses four-ranks launch-order groups"  # without the recorder, which needs torch
 rm -rf "$scratch" && mkdir -p "$scratch/bundle/bin"
 cp "$source/scripts/gpu_run.sh" "$scratch/bundle/"
 
@@ -45,7 +45,7 @@ program nvidia-cuda-mps-control 'exit 1'
 OUT=$scratch/out STEPS='35' "$scratch/bundle/gpu_run.sh" >/dev/null || fail "the rehearsal failed"
 expect '^35-nccl-rehearsal +exit +0 .* setting: alone; status 0$'
 log=$(tar -xOf "$scratch/out/all.tar" ./35-nccl-rehearsal.log)
-[[ $(grep -c -- '-K[24] .* -0.30 %' <<<"$log") == 20 ]] || fail "expected twenty rows over NCCL"
+[[ $(grep -c -- '-K[24] .* -0.30 %' <<<"$log") == 23 ]] || fail "expected 23 rows over NCCL"
 grep -q '^fully-sharded .* loss 0.5 over NCCL, 0.5 over copies$' <<<"$log" || fail "expected the losses of both backends"
 grep -q '^queues of each of four ranks: alone$' <<<"$log" || fail "expected four ranks without MPS"
 
