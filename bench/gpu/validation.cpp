@@ -49,7 +49,7 @@ constexpr double kPacedBytesPerSecond = 25e9;
 constexpr Ns kPacedLatency = 200'000;
 
 /// A calibration program repeats its measurements itself, so one run is enough.
-constexpr RunOptions kOnce{.warmup = 0, .repeats = 1};
+const RunOptions kOnce{.warmup = 0, .repeats = 1};
 
 GpuRepeats repeats_of(bool quick) { return quick ? GpuRepeats{.warmup = 1, .counted = 5} : GpuRepeats{}; }
 

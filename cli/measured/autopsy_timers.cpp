@@ -82,8 +82,9 @@ std::string text_of(const ExplainedTimers& found, std::size_t width) {
   return text + "\nthe predicted run\n" + explanation_to_text(found.why, {}, width);
 }
 
+using Json = nlohmann::ordered_json;
+
 std::string json_of(const ExplainedTimers& found) {
-  using Json = nlohmann::ordered_json;
   Json document = {{"schema_version", 1},
                    {"kind", "megatron-timers"},
                    {"ranks", found.timers.ranks},

@@ -24,13 +24,13 @@ Scenario on_machine(const std::string& cluster) {
   return read_scenario("cluster: " + cluster + "\nschedule: {name: gpipe, stages: 2, microbatches: 2}\n");
 }
 
-Cluster cluster_of(const std::string& cluster, std::int32_t ranks = 2) {
+Cluster read_cluster(const std::string& cluster, std::int32_t ranks = 2) {
   auto built = build_cluster(on_machine(cluster).cluster, ranks);
   EXPECT_TRUE(built) << built.error();
   return built.value_or(Cluster{});
 }
 
-std::string refusal_of(const std::string& cluster) { return refusal("cluster: " + cluster + "\n"); }
+std::string machine_refusal(const std::string& cluster) { return refusal("cluster: " + cluster + "\n"); }
 
 /// Returns the links of a route, such as "gpu0>nvswitch0 nvswitch0>gpu1 at 300 GB/s".
 std::string route_text(const Cluster& cluster, std::int32_t from, std::int32_t to) {
@@ -45,7 +45,7 @@ std::string route_text(const Cluster& cluster, std::int32_t from, std::int32_t t
 // GPUs 0 to 2 have 12 links each, which lead to an NVSwitch. A GPU with 12 links to each of two others would
 // have 24.
 TEST(Machine, AMatrixOfMoreLinksThanAGpuHasIsAnNvswitch) {
-  const Cluster cluster = cluster_of("../machines/matrix.txt");
+  const Cluster cluster = read_cluster("../machines/matrix.txt");
   ASSERT_EQ(cluster.device_count(), 4);
   EXPECT_EQ(route_text(cluster, 0, 1), "gpu0>nvswitch0 nvswitch0>gpu1 at 300 GB/s");
   EXPECT_EQ(route_text(cluster, 2, 1), "gpu2>nvswitch0 nvswitch0>gpu1 at 300 GB/s");
@@ -63,14 +63,14 @@ TEST(Machine, ANoteSaysWhichCardsGpusUseAndWhatIsAssumed) {
 
 // Four GPUs with three links each. GPUs 0 and 3 have none between them, but share a bridge.
 TEST(Machine, AMatrixOfFewLinksIsAMeshOfThem) {
-  const Cluster cluster = cluster_of("../machines/mesh.txt");
+  const Cluster cluster = read_cluster("../machines/mesh.txt");
   EXPECT_EQ(route_text(cluster, 0, 1), "gpu0>gpu1 at 25 GB/s");
   EXPECT_EQ(route_text(cluster, 0, 2), "gpu0>gpu2 at 50 GB/s");
   EXPECT_EQ(route_text(cluster, 0, 3), "gpu0>pcie0 pcie0>gpu3 at 31.51 GB/s");
 }
 
 TEST(Machine, KeysReplaceWhatIsAssumed) {
-  const Cluster cluster = cluster_of(
+  const Cluster cluster = read_cluster(
       "{machine: ../machines/matrix.txt, nvlink: 450 GB/s, pcie: 64 GB/s, sockets: 20 GB/s, memory: 80 GB}");
   EXPECT_EQ(route_text(cluster, 0, 1), "gpu0>nvswitch0 nvswitch0>gpu1 at 450 GB/s");
   EXPECT_EQ(route_text(cluster, 3, 0), "gpu3>numa0 numa0>system system>pcie0 pcie0>gpu0 at 20 GB/s");
@@ -79,7 +79,7 @@ TEST(Machine, KeysReplaceWhatIsAssumed) {
 
 // GPUs 2 and 3 share a card. A message between them does not pass it.
 TEST(Machine, ServersAreJoinedByTheCardsOfTheirGpus) {
-  const Cluster cluster = cluster_of("{machine: ../machines/matrix.txt, nodes: 2, network: 25 GB/s}");
+  const Cluster cluster = read_cluster("{machine: ../machines/matrix.txt, nodes: 2, network: 25 GB/s}");
   ASSERT_EQ(cluster.device_count(), 8);
   EXPECT_EQ(route_text(cluster, 1, 6),
             "node0/gpu1>node0/NIC0 node0/NIC0>network network>node1/NIC1 node1/NIC1>node1/gpu2 at 25 GB/s");
@@ -97,17 +97,17 @@ TEST(Machine, AnXmlFileOfClassesHasItsGpusAndCards) {
       Contains("cluster of ../machines/classes.xml (NCCL's topology): 3 GPUs; no NVLink is named; network "
                "cards: gpu0 nic0, gpu1 nic1, gpu2 nic0; assumed: between processors 16 GB/s "
                "(sockets)"));
-  const Cluster cluster = cluster_of("../machines/classes.xml");
+  const Cluster cluster = read_cluster("../machines/classes.xml");
   EXPECT_EQ(route_text(cluster, 0, 1), "gpu0>pcie0 pcie0>gpu1 at 31.51 GB/s");
   EXPECT_EQ(route_text(cluster, 0, 2), "gpu0>pcie0 pcie0>cpu0 cpu0>cpu1 cpu1>pcie1 pcie1>gpu2 at 16 GB/s");
   // The second card has half as many lanes.
-  const Cluster two = cluster_of("{machine: ../machines/classes.xml, nodes: 2}");
+  const Cluster two = read_cluster("{machine: ../machines/classes.xml, nodes: 2}");
   EXPECT_EQ(two.route(0, 3).bytes_per_second, two.route(0, 1).bytes_per_second);
   EXPECT_DOUBLE_EQ(two.route(1, 4).bytes_per_second, two.route(0, 1).bytes_per_second / 2);
 }
 
 TEST(Machine, AnXmlFileWithoutNvlinksTakesAStatedOne) {
-  const Cluster cluster = cluster_of("{machine: ../machines/classes.xml, nvlink: 300 GB/s}");
+  const Cluster cluster = read_cluster("{machine: ../machines/classes.xml, nvlink: 300 GB/s}");
   EXPECT_EQ(route_text(cluster, 0, 2), "gpu0>nvswitch0 nvswitch0>gpu2 at 300 GB/s");
 }
 
@@ -117,16 +117,16 @@ TEST(Machine, ADumpOfNcclHasItsNvlinksAndTheSpeedOfItsCards) {
   EXPECT_THAT(scenario.notes,
               Contains(HasSubstr("2 of 2 GPUs have 18 NVLinks of 25 GB/s; network cards: gpu0 "
                                  "eth0, gpu1 mlx5_0; assumed: PCIe 31.51 GB/s (pcie)")));
-  EXPECT_EQ(route_text(cluster_of("../machines/dump.xml"), 0, 1),
+  EXPECT_EQ(route_text(read_cluster("../machines/dump.xml"), 0, 1),
             "gpu0>nvswitch0 nvswitch0>gpu1 at 450 GB/s");
-  const Cluster two = cluster_of("{machine: ../machines/dump.xml, nodes: 2}");
+  const Cluster two = read_cluster("{machine: ../machines/dump.xml, nodes: 2}");
   EXPECT_EQ(route_text(two, 1, 3),
             "node0/gpu1>node0/mlx5_0 node0/mlx5_0>network network>node1/mlx5_0 node1/mlx5_0>node1/gpu1 at 50 "
             "GB/s");
 }
 
 TEST(Machine, AnXmlFileWithoutClassesHasAGpuInEachEmptyElement) {
-  const Cluster cluster = cluster_of("../machines/bare.xml");
+  const Cluster cluster = read_cluster("../machines/bare.xml");
   ASSERT_EQ(cluster.device_count(), 3);
   EXPECT_EQ(route_text(cluster, 0, 2), "gpu0>cpu0 cpu0>cpu1 cpu1>gpu2 at 6 GB/s");
 }
@@ -135,7 +135,7 @@ TEST(Machine, AnXmlFileWithoutClassesHasAGpuInEachEmptyElement) {
 
 // Two rings of three devices. Devices with the same place in both rings have a switch. A GB is 2^30 bytes.
 TEST(Machine, ANetworkOfAstraSimHasTheShapeOfEachDimension) {
-  const Cluster cluster = cluster_of("../machines/network.yml");
+  const Cluster cluster = read_cluster("../machines/network.yml");
   ASSERT_EQ(cluster.device_count(), 6);
   EXPECT_EQ(route_text(cluster, 0, 2), "npu0>npu2 at 214.7 GB/s");
   EXPECT_EQ(cluster.route(0, 2).latency_ns, 500);
@@ -155,13 +155,13 @@ TEST(Machine, FaultsNameTheFileAndTheLine) {
   EXPECT_EQ(machine_of_xml("<system><cpu/></system>", assumed).error(),
             "expected a GPU: an element <gpu>, or a <pci> of class 0x0302.. or 0x0300.., got none");
   EXPECT_THAT(
-      refusal_of("{machine: ../machines/bare.xml, nodes: 2}"),
+      machine_refusal("{machine: ../machines/bare.xml, nodes: 2}"),
       HasSubstr("cluster.nodes: expected 1, because ../machines/bare.xml has no network card for gpu0"));
-  EXPECT_THAT(refusal_of("{machine: ../machines/network.yml, nodes: 2}"),
+  EXPECT_THAT(machine_refusal("{machine: ../machines/network.yml, nodes: 2}"),
               HasSubstr("cluster.nodes: is of servers"));
-  EXPECT_THAT(refusal_of("{machine: microbatch_times.csv}"),
+  EXPECT_THAT(machine_refusal("{machine: microbatch_times.csv}"),
               HasSubstr("expected NCCL's topology XML, the matrix"));
-  EXPECT_THAT(refusal_of("{machine: ../machines/none.xml}"), HasSubstr("none.xml"));
+  EXPECT_THAT(machine_refusal("{machine: ../machines/none.xml}"), HasSubstr("none.xml"));
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ namespace penstock {
 namespace {
 
 /// Returns the actions of a rank without the numbers of stages.
-std::string list_of(const Program& program, std::size_t rank) {
+std::string stageless_list(const Program& program, std::size_t rank) {
   std::string text;
   for (const Action& action : program.ranks.at(rank)) {
     const std::string one = to_text(action);
@@ -33,35 +33,35 @@ std::string list_of(const Program& program, std::size_t rank) {
 TEST(StageReplicas, OfOneF1bRunEveryRthMicrobatchAndReduceOnceAMinibatch) {
   const Program program = *generate("1f1b", {.stages = 3, .microbatches = 5, .replicas = {2, 1, 2}});
   ASSERT_EQ(program.rank_count(), 5);
-  EXPECT_EQ(list_of(program, 0), "F0 F2 F4 B0 B2 B4 REDUCE_GRAD STEP");
-  EXPECT_EQ(list_of(program, 1), "F1 F3 B1 B3 REDUCE_GRAD STEP");
-  EXPECT_EQ(list_of(program, 2), "F0 F1 F2 B0 F3 B1 F4 B2 B3 B4 STEP");
-  EXPECT_EQ(list_of(program, 3), "F0 B0 F2 B2 F4 B4 REDUCE_GRAD STEP");
-  EXPECT_EQ(list_of(program, 4), "F1 B1 F3 B3 REDUCE_GRAD STEP");
+  EXPECT_EQ(stageless_list(program, 0), "F0 F2 F4 B0 B2 B4 REDUCE_GRAD STEP");
+  EXPECT_EQ(stageless_list(program, 1), "F1 F3 B1 B3 REDUCE_GRAD STEP");
+  EXPECT_EQ(stageless_list(program, 2), "F0 F1 F2 B0 F3 B1 F4 B2 B3 B4 STEP");
+  EXPECT_EQ(stageless_list(program, 3), "F0 B0 F2 B2 F4 B4 REDUCE_GRAD STEP");
+  EXPECT_EQ(stageless_list(program, 4), "F1 B1 F3 B3 REDUCE_GRAD STEP");
 }
 
 TEST(StageReplicas, OfGPipeRunAllForwardsFirst) {
   Shape shape{.stages = 2, .microbatches = 3, .replicas = {1, 2}, .backward_order = BackwardOrder::lifo};
   const Program program = *generate("gpipe", shape);
-  EXPECT_EQ(list_of(program, 0), "F0 F1 F2 B2 B1 B0 STEP");
-  EXPECT_EQ(list_of(program, 1), "F0 F2 B2 B0 REDUCE_GRAD STEP");
-  EXPECT_EQ(list_of(program, 2), "F1 B1 REDUCE_GRAD STEP");
+  EXPECT_EQ(stageless_list(program, 0), "F0 F1 F2 B2 B1 B0 STEP");
+  EXPECT_EQ(stageless_list(program, 1), "F0 F2 B2 B0 REDUCE_GRAD STEP");
+  EXPECT_EQ(stageless_list(program, 2), "F1 B1 REDUCE_GRAD STEP");
 }
 
 // N is 3. The stage in front of all replicas would run (3 - 1) / r forwards ahead: 1 with 2 replicas, 2
 // with 1. Stage 1 has no later stage, so it delays its W by 2.
 TEST(StageReplicas, OfZbH1DelayTheirWeightGradients) {
   const Program program = *generate("zb-h1", {.stages = 2, .microbatches = 4, .replicas = {2, 1}});
-  EXPECT_EQ(list_of(program, 0), "F0 F2 I0 W0 I2 W2 REDUCE_GRAD STEP");
-  EXPECT_EQ(list_of(program, 1), "F1 F3 I1 W1 I3 W3 REDUCE_GRAD STEP");
-  EXPECT_EQ(list_of(program, 2), "F0 I0 F1 I1 F2 I2 W0 F3 I3 W1 W2 W3 STEP");
+  EXPECT_EQ(stageless_list(program, 0), "F0 F2 I0 W0 I2 W2 REDUCE_GRAD STEP");
+  EXPECT_EQ(stageless_list(program, 1), "F1 F3 I1 W1 I3 W3 REDUCE_GRAD STEP");
+  EXPECT_EQ(stageless_list(program, 2), "F0 I0 F1 I1 F2 I2 W0 F3 I3 W1 W2 W3 STEP");
 }
 
 TEST(StageReplicas, WithoutAMicrobatchOnlyReduce) {
   const Program program = *generate("1f1b", {.stages = 2, .microbatches = 1, .replicas = {3, 1}});
-  EXPECT_EQ(list_of(program, 0), "F0 B0 REDUCE_GRAD STEP");
-  EXPECT_EQ(list_of(program, 1), "REDUCE_GRAD STEP");
-  EXPECT_EQ(list_of(program, 2), "REDUCE_GRAD STEP");
+  EXPECT_EQ(stageless_list(program, 0), "F0 B0 REDUCE_GRAD STEP");
+  EXPECT_EQ(stageless_list(program, 1), "REDUCE_GRAD STEP");
+  EXPECT_EQ(stageless_list(program, 2), "REDUCE_GRAD STEP");
   EXPECT_TRUE(validate(program));
 }
 
@@ -89,7 +89,7 @@ TEST(StageReplicas, OfOneEachChangeNothing) {
 TEST(StageReplicas, ThatDoNotReduceHaveNoReduction) {
   const Program program = *generate(
       "1f1b", {.stages = 2, .microbatches = 2, .replicas = {2, 1}, .replica_sync = ReplicaSync::off});
-  EXPECT_EQ(list_of(program, 0), "F0 B0 STEP");
+  EXPECT_EQ(stageless_list(program, 0), "F0 B0 STEP");
 }
 
 TEST(StageReplicas, RefuseWarmupsThatWouldWaitForEachOther) {
