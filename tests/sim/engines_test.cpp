@@ -183,29 +183,6 @@ TEST(Engines, AgreeOnRandomProgramsWithGroupsOfTransfers) {
   EXPECT_GT(compared, programs / 2);
 }
 
-/// Joins some neighbouring transfers of the lists to groups.
-void group_some(Program& program, std::uint32_t seed) {
-  for (std::vector<Action>& list : program.ranks) {
-    for (std::size_t i = 0; i + 1 < list.size(); ++i) {
-      seed = seed * 1664525 + 1013904223;
-      list[i].overlaps_next |=
-          is_transfer(list[i].kind) && is_transfer(list[i + 1].kind) && (seed >> 16) % 2 == 0;
-    }
-  }
-}
-
-/// Lets ranks not wait at some of the groups.
-void wait_at_no(Program& program, std::uint32_t seed) {
-  for (std::vector<Action>& list : program.ranks) {
-    for (std::size_t i = 0; i < list.size(); ++i) {
-      if (!opens_group(list, i) || !list[i].overlaps_next || !is_transfer(list[i].kind)) continue;
-      seed = seed * 1664525 + 1013904223;
-      const bool no_wait = (seed >> 16) % 2 == 0;
-      for (std::size_t member = i; member < group_end(list, i); ++member) list[member].no_wait = no_wait;
-    }
-  }
-}
-
 // Lists state groups, and at some of them ranks do not wait. The other transfers are issued ahead, or ranks
 // wait for them, too.
 TEST(Engines, AgreeOnRandomProgramsWithStatedGroups) {

@@ -365,6 +365,27 @@ void add_waits(Program& program, std::uint32_t seed) {
   }
 }
 
+void group_some(Program& program, std::uint32_t seed) {
+  for (std::vector<Action>& list : program.ranks) {
+    for (std::size_t i = 0; i + 1 < list.size(); ++i) {
+      seed = seed * 1664525 + 1013904223;
+      list[i].overlaps_next |=
+          is_transfer(list[i].kind) && is_transfer(list[i + 1].kind) && (seed >> 16) % 2 == 0;
+    }
+  }
+}
+
+void wait_at_no(Program& program, std::uint32_t seed) {
+  for (std::vector<Action>& list : program.ranks) {
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      if (!opens_group(list, i) || !list[i].overlaps_next || !is_transfer(list[i].kind)) continue;
+      seed = seed * 1664525 + 1013904223;
+      const bool no_wait = (seed >> 16) % 2 == 0;
+      for (std::size_t member = i; member < group_end(list, i); ++member) list[member].no_wait = no_wait;
+    }
+  }
+}
+
 Program random_compute_program(std::uint32_t seed, const RandomSizes& most) {
   return RandomProgram(seed, most).program();
 }

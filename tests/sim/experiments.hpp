@@ -56,6 +56,11 @@ Experiment random_one_way_experiment(std::uint32_t seed);
 /// may hang then.
 void add_waits(Program& program, std::uint32_t seed);
 
+/// Joins some neighbouring transfers of a lowered program to groups. The program may hang then.
+void group_some(Program& program, std::uint32_t seed);
+/// Lets ranks not wait at some of the program's groups of transfers.
+void wait_at_no(Program& program, std::uint32_t seed);
+
 /// The largest sizes of a random program. Each size is random, from 1 to this number.
 struct RandomSizes {
   std::int32_t ranks = 4;
