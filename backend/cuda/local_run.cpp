@@ -117,6 +117,9 @@ tl::expected<std::optional<Result>, UserError> run_on_cuda_local(const Experimen
                                                                  const PaceOfLinks& pace,
                                                                  const RunOptions& options,
                                                                  const MakeCudaModules& make) {
+  // A program that copies cannot run is refused before a GPU is looked for.
+  if (const auto channels = declared_channels(experiment.channels, kTransport); !channels)
+    return user_error(ErrorKind::check_failed, channels.error());
   ask_for_hardware_queues();
   return without_exceptions([&]() -> tl::expected<std::optional<Result>, UserError> {
     const auto workers = CudaWorkers::create(experiment.program.rank_count());

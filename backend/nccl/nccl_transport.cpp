@@ -196,6 +196,7 @@ void NcclTransport::send(std::int32_t message, Payload payload) {
 void NcclTransport::give_transfers(const std::vector<std::int32_t>& messages) {
   for (const std::int32_t message : messages) sends(message) ? begin_send(message) : begin_receive(message);
   std::vector<ncclResult_t> results;
+  results.reserve(messages.size());
   if (messages.size() > 1) check_group(ncclGroupStart(), "ncclGroupStart");
   for (const std::int32_t message : messages) results.push_back(call_of(message));
   // A group must end also after a call that failed. The failed call's error says more than that of the end.

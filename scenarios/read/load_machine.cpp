@@ -205,7 +205,7 @@ struct Dimension {
   Ns latency_ns = 0;
 };
 
-constexpr std::array<std::string_view, 3> kShapes = {"Ring", "FullyConnected", "Switch"};
+constexpr std::array<std::string_view, 3> kMachineShapes = {"Ring", "FullyConnected", "Switch"};
 constexpr std::string_view kAstraSim = "a network of ASTRA-sim";
 
 /// Returns the texts of a key that has a list or a single value.
@@ -235,9 +235,9 @@ tl::expected<std::vector<double>, std::string> numbers_at(const Node& document, 
 tl::expected<std::vector<Dimension>, std::string> dimensions_of(const Node& document) {
   std::vector<Dimension> dimensions;
   for (const std::string& shape : texts_at(document, "topology")) {
-    if (std::ranges::find(kShapes, shape) == kShapes.end()) {
-      return tl::unexpected(fmt::format("topology: expected {}, got \"{}\"{}", listed(kShapes), shape,
-                                        did_you_mean(shape, kShapes)));
+    if (std::ranges::find(kMachineShapes, shape) == kMachineShapes.end()) {
+      return tl::unexpected(fmt::format("topology: expected {}, got \"{}\"{}", listed(kMachineShapes), shape,
+                                        did_you_mean(shape, kMachineShapes)));
     }
     dimensions.push_back({.shape = shape});
   }

@@ -38,7 +38,7 @@ constexpr std::size_t kFarthest = kDistances.size() - 1;
 constexpr double kSocketBytesPerSecond = 16e9;
 
 /// A cell: a distance, a number of NVLinks, or neither for a device and itself.
-struct Cell {
+struct MatrixCell {
   std::optional<std::size_t> distance;
   std::int32_t nvlinks = 0;
 };
@@ -47,7 +47,7 @@ struct Cell {
 /// has no row for it.
 struct Matrix {
   std::vector<std::string> names;
-  std::vector<std::vector<Cell>> rows;
+  std::vector<std::vector<MatrixCell>> rows;
 };
 
 bool is_gpu(std::string_view name) { return name.starts_with("GPU"); }
@@ -71,15 +71,15 @@ std::vector<std::string> words_of(std::string_view line) {
   return words;
 }
 
-std::optional<Cell> cell_of(const std::string& word) {
-  if (word == "X") return Cell{};
+std::optional<MatrixCell> cell_of(const std::string& word) {
+  if (word == "X") return MatrixCell{};
   // Old drivers write SOC for what is now SYS.
-  if (word == "SOC") return Cell{.distance = kFarthest};
+  if (word == "SOC") return MatrixCell{.distance = kFarthest};
   if (const auto* const found = std::ranges::find(kDistances, word); found != kDistances.end())
-    return Cell{.distance = static_cast<std::size_t>(found - kDistances.begin())};
+    return MatrixCell{.distance = static_cast<std::size_t>(found - kDistances.begin())};
   if (!word.starts_with("NV")) return std::nullopt;
   const auto links = number_of_text<std::int32_t>(std::string_view(word).substr(2));
-  return links && *links > 0 ? std::optional(Cell{.distance = {}, .nvlinks = *links}) : std::nullopt;
+  return links && *links > 0 ? std::optional(MatrixCell{.distance = {}, .nvlinks = *links}) : std::nullopt;
 }
 
 /// Returns the devices of the header line. They end where the columns about processors begin.
@@ -92,13 +92,13 @@ std::vector<std::string> names_of_header(const std::vector<std::string>& words) 
   return names;
 }
 
-tl::expected<std::vector<Cell>, std::string> row_of(const std::vector<std::string>& words,
-                                                    const Matrix& matrix, std::size_t line) {
+tl::expected<std::vector<MatrixCell>, std::string> row_of(const std::vector<std::string>& words,
+                                                          const Matrix& matrix, std::size_t line) {
   if (words.size() < matrix.names.size() + 1) {
     return tl::unexpected(fmt::format("{}: expected {} cells after {}, got {}", line, matrix.names.size(),
                                       words[0], words.size() - 1));
   }
-  std::vector<Cell> cells;
+  std::vector<MatrixCell> cells;
   for (std::size_t i = 0; i < matrix.names.size(); ++i) {
     const auto cell = cell_of(words[i + 1]);
     if (!cell) {

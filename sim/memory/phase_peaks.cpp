@@ -42,7 +42,7 @@ namespace {
 constexpr Ns kEndless = std::numeric_limits<Ns>::max() / 2;
 
 /// The messages from one rank to another that have equal bytes and travel equally long.
-struct MessageStream {
+struct MessageSeries {
   Bytes bytes = 0;
   Ns travel_ns = 0;
   /// The start of each transfer, in the order of time. The last element is kEndless.
@@ -59,7 +59,7 @@ struct RankTimes {
 
 struct ProgramMoments {
   std::vector<RankTimes> ranks;
-  std::vector<MessageStream> streams;
+  std::vector<MessageSeries> streams;
 };
 
 /// Collects the times of each rank in one pass over the tape.
@@ -103,7 +103,7 @@ class CollectedTimes {
     const bool is_known = std::visit([&](const auto& code) { return follow(code); }, tape_.code);
     if (!is_known) return std::nullopt;
     for (RankTimes& rank : moments_.ranks) rank.starts.push_back(kEndless);
-    for (MessageStream& stream : moments_.streams) {
+    for (MessageSeries& stream : moments_.streams) {
       // Messages between two ranks usually start in order, but with some channel models they may not.
       if (!std::ranges::is_sorted(stream.starts)) std::ranges::sort(stream.starts);
       stream.starts.push_back(kEndless);
@@ -181,7 +181,7 @@ class RankPhases {
  public:
   RankPhases(const ProgramMoments& moments, const RankTimes& times, Bytes held) : held_(held), peak_(held) {
     const auto cursor = [&](std::size_t stream, Ns after_ns) {
-      const MessageStream& of = moments.streams[stream];
+      const MessageSeries& of = moments.streams[stream];
       return Cursor{.next = of.starts.data(), .after_ns = after_ns, .bytes = of.bytes};
     };
     for (const std::size_t stream : times.received) received_.push_back(cursor(stream, 0));
