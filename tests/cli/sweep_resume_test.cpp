@@ -88,7 +88,7 @@ TEST_F(ProgressFile, EveryPointIsThereBeforeTheNext) {
   (*file)->add(0, point_of(1));
   EXPECT_EQ(text(),
             "{\"schema_version\":3,\"kind\":\"sweep-progress\",\"points\":9,\"digest\":\"5eed\",\"shard\":1,"
-            "\"shards\":1,\"title\":\"\",\"notes\":[],\"chunks_note\":\"\"}\n" +
+            "\"shards\":1,\"title\":\"\",\"notes\":[],\"usable_bytes\":null,\"chunks_note\":\"\"}\n" +
                 sweep_point_json(0, point_of(1)));
 }
 

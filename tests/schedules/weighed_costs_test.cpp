@@ -292,7 +292,8 @@ TEST(Effort, IsRefusedByTheKeyThatWasGiven) {
     return generate("gpipe", {.stages = 2, .microbatches = 2, .effort = effort}).error();
   };
   EXPECT_EQ(refusal({.passes = 9}),
-            "passes: gpipe does not take it; it takes backward_order, checkpoint, recompute");
+            "passes: gpipe does not take it; it takes backward_order, checkpoint, recompute, replicas, "
+            "replica_sync");
   EXPECT_THAT(refusal({.seed = 9}), testing::StartsWith("seed: gpipe"));
   EXPECT_THAT(refusal(with_budget({}, 9)), testing::StartsWith("budget: gpipe"));
   EXPECT_EQ(generate("v-min", {.stages = 2, .microbatches = 2, .memory_limit = {5}}).error(),

@@ -285,10 +285,10 @@ TEST(Sweep, OfUnitsThatAreStagesSaysThatMoreOfThemAreMoreWork) {
 
 TEST(Sweep, AnOptionOfTheFileThatAScheduleDoesNotTakeIsAReason) {
   const Sweep swept = sweep(sweep_scenario("schedule: {name: 1f1b-rr, replicas: [2, 1], microbatches: 8}\n"),
-                            {.schedules = {"1f1b-rr", "1f1b", "dualpipe"}});
+                            {.schedules = {"1f1b-rr", "zb-h2", "dualpipe"}});
   EXPECT_EQ(swept.rows[0].status, SweepStatus::ok);
   EXPECT_EQ(swept.rows[1].status, SweepStatus::skipped);
-  EXPECT_EQ(swept.rows[1].reason, "replicas: 1f1b does not take it; it takes warmup, checkpoint, recompute");
+  EXPECT_EQ(swept.rows[1].reason, "replicas: zb-h2 does not take it; it takes checkpoint, recompute");
   EXPECT_EQ(swept.rows[2].reason, "replicas: dualpipe does not take it; it takes no such option");
 }
 
