@@ -230,21 +230,26 @@ class FigurePainter {
     const Colour colour = text_colour_on(fill);
     const double right = at.x + at.width;
     const double bottom = at.y + at.height;
-    const auto first = [](double from) { return std::ceil(from / kHatchDistance) * kHatchDistance; };
+    // Calls `draw` with each multiple of the distance of two lines from `from` up to `to`.
+    const auto for_each_line = [](double from, double to, const auto& draw) {
+      const int begin = static_cast<int>(std::ceil(from / kHatchDistance));
+      for (int i = begin; i * kHatchDistance < to; ++i) draw(i * kHatchDistance);
+    };
     // On a rising line x + y is the same everywhere, and on a falling line x - y.
-    for (double sum = first(at.x + at.y); hatch.rising && sum < right + bottom; sum += kHatchDistance) {
+    const auto rising = [&](double sum) {
       const double from = std::max(at.x, sum - bottom);
       const double to = std::min(right, sum - at.y);
       add_line({from, sum - from}, {to, sum - to}, colour, kHatchWidth);
-    }
-    for (double difference = first(at.x - bottom); hatch.falling && difference < right - at.y;
-         difference += kHatchDistance) {
+    };
+    const auto falling = [&](double difference) {
       const double from = std::max(at.x, difference + at.y);
       const double to = std::min(right, difference + bottom);
       add_line({from, from - difference}, {to, to - difference}, colour, kHatchWidth);
-    }
-    for (double y = first(at.y); hatch.level && y < bottom; y += kHatchDistance)
-      add_line({at.x, y}, {right, y}, colour, kHatchWidth);
+    };
+    const auto level = [&](double y) { add_line({at.x, y}, {right, y}, colour, kHatchWidth); };
+    if (hatch.rising) for_each_line(at.x + at.y, right + bottom, rising);
+    if (hatch.falling) for_each_line(at.x - bottom, right - at.y, falling);
+    if (hatch.level) for_each_line(at.y, bottom, level);
   }
 
   /// Adds the number of a microbatch in the middle of its box, if there is room.

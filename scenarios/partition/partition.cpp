@@ -5,6 +5,7 @@
 #include "scenarios/partition/partition.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -183,7 +184,7 @@ class CutSearch {
   Wide time(std::size_t stage, std::size_t begin, std::size_t end) const {
     const Wide stated = times_(begin, end);
     return slowness_.empty() ? stated
-                             : static_cast<Wide>(static_cast<double>(stated) * slowness_[stage] + 0.5);
+                             : static_cast<Wide>(std::round(static_cast<double>(stated) * slowness_[stage]));
   }
 
   /// Returns the number of stages if each stage gets as many layers as the bound allows. This number is

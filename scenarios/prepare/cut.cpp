@@ -301,9 +301,10 @@ tl::expected<StageCut, std::string> cut_into_buckets(const Model& model, const S
   auto ends = cut_buckets(*graph, whole.ends, cut.buckets);
   if (!ends) return tl::unexpected(ends.error());
   cut.ends = *std::move(ends);
-  for (std::size_t stage = 0; stage < whole.slowness.size(); ++stage)
+  for (std::size_t stage = 0; stage < whole.slowness.size(); ++stage) {
     cut.slowness.insert(cut.slowness.end(), static_cast<std::size_t>(cut.buckets[stage]),
                         whole.slowness[stage]);
+  }
   return cut;
 }
 

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -265,7 +266,7 @@ tl::expected<std::vector<Dimension>, std::string> dimensions_of(const Node& docu
     constexpr double kGibibyte = 1024.0 * 1024 * 1024;
     dimensions[i].size = static_cast<std::int64_t>(size);
     dimensions[i].bytes_per_second = (*bandwidths)[i] * kGibibyte;
-    dimensions[i].latency_ns = static_cast<Ns>((*latencies)[i] + 0.5);
+    dimensions[i].latency_ns = static_cast<Ns>(std::llround((*latencies)[i]));
   }
   return dimensions;
 }
@@ -323,9 +324,10 @@ tl::expected<Cluster, std::string> astra_cluster(const NamedFile& file, const st
   const auto dimensions = dimensions_of(*document);
   if (!dimensions) return tl::unexpected(fmt::format("{}: {}", file.name, dimensions.error()));
   std::vector<std::string> shapes;
-  for (const Dimension& one : *dimensions)
+  for (const Dimension& one : *dimensions) {
     shapes.push_back(
         fmt::format("{} of {} with {:.4g} GB/s", one.shape, one.size, one.bytes_per_second / 1e9));
+  }
   notes.push_back(
       fmt::format("cluster of {} ({}): {}; each link has this bandwidth in each direction, and a GB "
                   "is 2^30 bytes there",

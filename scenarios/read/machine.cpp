@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <numeric>
 #include <string>
@@ -36,17 +37,70 @@ bool has_line_with(std::string_view text, std::string_view word) {
   return false;
 }
 
-/// Returns the GPUs that NVLinks join, directly or over other GPUs.
-std::vector<std::vector<std::size_t>> joined_gpus(const NvlinkCounts& counts) {
+/// How the GPUs of a machine use their NVLinks. The vectors of numbers are by GPU.
+struct NvlinkUse {
+  std::vector<std::int32_t> switched;                      ///< links to NVSwitches
+  std::vector<std::int32_t> direct;                        ///< links to other GPUs
+  std::vector<std::pair<std::size_t, std::size_t>> pairs;  ///< GPUs with links between them
+  std::vector<std::vector<std::size_t>> on_switches;       ///< the GPUs of each NVSwitch
+};
+
+/// Adds a group of GPUs that links join. If a GPU of the group counts more links than a GPU has, they all go
+/// to one NVSwitch.
+void add_joined(NvlinkUse& use, const NvlinkCounts& counts, const std::vector<std::size_t>& group) {
+  const auto sum = [&](std::size_t gpu) {
+    return std::accumulate(counts.between[gpu].begin(), counts.between[gpu].end(), 0);
+  };
+  if (std::ranges::any_of(group, [&](std::size_t gpu) { return sum(gpu) > kMostNvlinks; })) {
+    for (const std::size_t gpu : group) use.switched[gpu] += std::ranges::max(counts.between[gpu]);
+    use.on_switches.push_back(group);
+    return;
+  }
+  for (const std::size_t gpu : group) {
+    use.direct[gpu] = sum(gpu);
+    for (const std::size_t other : group) {
+      if (gpu < other && counts.between[gpu][other] > 0) use.pairs.emplace_back(gpu, other);
+    }
+  }
+}
+
+NvlinkUse nvlink_use(const NvlinkCounts& counts, std::size_t gpus) {
+  NvlinkUse use{
+      .switched = counts.to_switches, .direct = std::vector(gpus, 0), .pairs = {}, .on_switches = {}};
+  use.switched.resize(gpus, 0);
+  const auto are_joined = [&](std::size_t one, std::size_t other) { return counts.between[one][other] != 0; };
+  for (const std::vector<std::size_t>& group : joined_groups(counts.between.size(), are_joined))
+    add_joined(use, counts, group);
+  // All GPUs with links to switches that the file names are on one NVSwitch.
+  std::vector<std::size_t> named;
+  for (std::size_t gpu = 0; gpu < counts.to_switches.size(); ++gpu) {
+    if (counts.to_switches[gpu] > 0) named.push_back(gpu);
+  }
+  if (!named.empty()) use.on_switches.push_back(named);
+  return use;
+}
+
+/// Puts all GPUs on one NVSwitch with `bytes_per_second` each.
+void add_nvswitch(Machine& machine, double bytes_per_second) {
+  const std::int32_t all = machine.add({.name = "nvswitch0"});
+  for (const std::int32_t gpu : machine.gpus) machine.links.push_back({gpu, all, bytes_per_second});
+  machine.nvlinks = fmt::format("{} GPUs are on one NVSwitch with {:.4g} GB/s each (nvlink)",
+                                machine.gpus.size(), bytes_per_second / 1e9);
+}
+
+}  // namespace
+
+std::vector<std::vector<std::size_t>> joined_groups(
+    std::size_t count, const std::function<bool(std::size_t, std::size_t)>& are_joined) {
   std::vector<std::vector<std::size_t>> groups;
-  std::vector<bool> seen(counts.between.size(), false);
-  for (std::size_t first = 0; first < seen.size(); ++first) {
+  std::vector<bool> seen(count, false);
+  for (std::size_t first = 0; first < count; ++first) {
     if (seen[first]) continue;
     seen[first] = true;
     std::vector<std::size_t> group = {first};
     for (std::size_t i = 0; i < group.size(); ++i) {
-      for (std::size_t other = 0; other < seen.size(); ++other) {
-        if (seen[other] || counts.between[group[i]][other] == 0) continue;
+      for (std::size_t other = 0; other < count; ++other) {
+        if (seen[other] || !are_joined(group[i], other)) continue;
         seen[other] = true;
         group.push_back(other);
       }
@@ -55,8 +109,6 @@ std::vector<std::vector<std::size_t>> joined_gpus(const NvlinkCounts& counts) {
   }
   return groups;
 }
-
-}  // namespace
 
 std::int32_t Machine::add(MachineNode node) {
   nodes.push_back(std::move(node));
@@ -75,60 +127,24 @@ MachineFormat machine_format(std::string_view text) {
 
 void add_nvlinks(Machine& machine, const NvlinkCounts& counts, const MachineAssumptions& assumed) {
   const std::size_t gpus = machine.gpus.size();
-  // The number of links of each GPU to switches, and the number of its links in all.
-  std::vector<std::int32_t> switched = counts.to_switches;
-  switched.resize(gpus, 0);
-  std::vector<std::int32_t> direct(gpus, 0);
-  std::vector<std::pair<std::size_t, std::size_t>> pairs;
-  std::vector<std::vector<std::size_t>> on_switches;
-  for (const std::vector<std::size_t>& group : joined_gpus(counts)) {
-    const auto sum = [&](std::size_t gpu) {
-      return std::accumulate(counts.between[gpu].begin(), counts.between[gpu].end(), 0);
-    };
-    const bool is_switched =
-        std::ranges::any_of(group, [&](std::size_t gpu) { return sum(gpu) > kMostNvlinks; });
-    for (const std::size_t gpu : group) {
-      if (is_switched) {
-        switched[gpu] += std::ranges::max(counts.between[gpu]);
-      } else {
-        direct[gpu] = sum(gpu);
-        for (const std::size_t other : group) {
-          if (gpu < other && counts.between[gpu][other] > 0) pairs.emplace_back(gpu, other);
-        }
-      }
-    }
-    if (is_switched) on_switches.push_back(group);
-  }
-  // All GPUs with links to switches that the file names are on one NVSwitch.
-  std::vector<std::size_t> named;
-  for (std::size_t gpu = 0; gpu < counts.to_switches.size(); ++gpu) {
-    if (counts.to_switches[gpu] > 0) named.push_back(gpu);
-  }
-  if (!named.empty()) on_switches.push_back(named);
-
+  const NvlinkUse use = nvlink_use(counts, gpus);
   std::map<std::int32_t, std::int32_t> users;  // the number of GPUs by their number of links
-  std::int32_t most = 0;
   for (std::size_t gpu = 0; gpu < gpus; ++gpu) {
-    const std::int32_t links = switched[gpu] + direct[gpu];
-    most = std::max(most, links);
+    const std::int32_t links = use.switched[gpu] + use.direct[gpu];
     if (links > 0) ++users[links];
   }
-  if (most == 0 && assumed.nvlink && gpus > 1) {
+  if (users.empty()) {
     // A file without GPUs' links, such as a cloud's, may still describe a server with an NVSwitch.
-    const std::int32_t all = machine.add({.name = "nvswitch0"});
-    for (const std::int32_t gpu : machine.gpus) machine.links.push_back({gpu, all, *assumed.nvlink});
-    machine.nvlinks = fmt::format("{} GPUs are on one NVSwitch with {:.4g} GB/s each (nvlink)", gpus,
-                                  *assumed.nvlink / 1e9);
+    if (assumed.nvlink && gpus > 1) add_nvswitch(machine, *assumed.nvlink);
     return;
   }
-  if (most == 0) return;
-  const double one = assumed.nvlink ? *assumed.nvlink / most : counts.link_bytes_per_second;
-  for (std::size_t i = 0; i < on_switches.size(); ++i) {
+  const double one = assumed.nvlink ? *assumed.nvlink / users.rbegin()->first : counts.link_bytes_per_second;
+  for (std::size_t i = 0; i < use.on_switches.size(); ++i) {
     const std::int32_t hub = machine.add({.name = fmt::format("nvswitch{}", i)});
-    for (const std::size_t gpu : on_switches[i])
-      machine.links.push_back({machine.gpus[gpu], hub, switched[gpu] * one});
+    for (const std::size_t gpu : use.on_switches[i])
+      machine.links.push_back({machine.gpus[gpu], hub, use.switched[gpu] * one});
   }
-  for (const auto& [gpu, other] : pairs)
+  for (const auto& [gpu, other] : use.pairs)
     machine.links.push_back({machine.gpus[gpu], machine.gpus[other], counts.between[gpu][other] * one});
   for (const auto& [links, count] : users) {
     machine.nvlinks += fmt::format("{}{} of {} GPUs have {} NVLinks of {:.4g} GB/s",

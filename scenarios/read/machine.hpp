@@ -2,7 +2,9 @@
 // A server as a file of another tool describes it: NCCL's topology XML, or the matrix of `nvidia-smi topo
 // -m`. load_machine.cpp makes a cluster of it, and also reads ASTRA-sim's network files.
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -71,6 +73,10 @@ tl::expected<Machine, std::string> machine_of_xml(std::string_view text, const M
 /// Error: "LINE: message".
 tl::expected<Machine, std::string> machine_of_matrix(std::string_view text,
                                                      const MachineAssumptions& assumed);
+
+/// Returns the groups of the numbers below `count` that are joined, directly or over others of the group.
+std::vector<std::vector<std::size_t>> joined_groups(
+    std::size_t count, const std::function<bool(std::size_t, std::size_t)>& are_joined);
 
 /// The number of NVLinks between each two GPUs, and to NVSwitches. GPUs are indices of Machine::gpus.
 struct NvlinkCounts {

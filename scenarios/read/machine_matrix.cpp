@@ -155,41 +155,37 @@ std::size_t distance_between(const Matrix& matrix, std::size_t a, std::size_t b)
   return kFarthest;
 }
 
+/// Joins the nodes above a group of devices by a new node, if there are several.
+void join_tops(Machine& machine, const std::vector<std::size_t>& group, std::vector<std::int32_t>& tops,
+               std::string name, double bytes_per_second) {
+  std::vector<std::int32_t> below;
+  for (const std::size_t device : group) {
+    if (std::ranges::find(below, tops[device]) == below.end()) below.push_back(tops[device]);
+  }
+  if (below.size() < 2) return;
+  const std::int32_t hub = machine.add({.name = std::move(name)});
+  for (const std::int32_t node : below) machine.links.push_back({node, hub, bytes_per_second});
+  for (const std::size_t device : group) tops[device] = hub;
+}
+
 /// Adds the inner nodes and links of PCIe. `tops` has the machine's node of each device.
 void add_tree(Machine& machine, const Matrix& matrix, std::vector<std::int32_t> tops,
               const MachineAssumptions& assumed) {
   static constexpr std::array<std::string_view, 5> kInner = {"pcie", "pcie", "host", "numa", "system"};
   std::array<std::int32_t, kInner.size()> numbers{};
-  const std::size_t count = tops.size();
   for (std::size_t level = 0; level <= kFarthest; ++level) {
-    std::vector<bool> seen(count, false);
-    for (std::size_t first = 0; first < count; ++first) {
-      if (seen[first]) continue;
-      seen[first] = true;
-      std::vector<std::size_t> group = {first};
-      for (std::size_t i = 0; i < group.size(); ++i) {
-        for (std::size_t other = 0; other < count; ++other) {
-          const bool is_near =
-              tops[group[i]] == tops[other] || distance_between(matrix, group[i], other) <= level;
-          if (seen[other] || !is_near) continue;
-          seen[other] = true;
-          group.push_back(other);
-        }
-      }
-      std::vector<std::int32_t> below;
-      for (const std::size_t device : group) {
-        if (std::ranges::find(below, tops[device]) == below.end()) below.push_back(tops[device]);
-      }
-      if (below.size() < 2) continue;
-      const std::size_t named = level == 1 ? 0 : level;  // PIX and PXB are both switches
-      const std::int32_t hub = machine.add(
-          {.name =
-               level == kFarthest ? "system" : fmt::format("{}{}", kInner.at(named), numbers.at(named)++)});
-      const double bandwidth =
-          level == kFarthest ? assumed.sockets.value_or(kSocketBytesPerSecond) : assumed.pcie;
-      for (const std::int32_t node : below)
-        machine.links.push_back({node, hub, std::min(bandwidth, assumed.pcie)});
-      for (const std::size_t device : group) tops[device] = hub;
+    const auto are_near = [&](std::size_t one, std::size_t other) {
+      return tops[one] == tops[other] || distance_between(matrix, one, other) <= level;
+    };
+    const bool is_system = level == kFarthest;
+    const std::size_t named = level == 1 ? 0 : level;  // PIX and PXB are both switches
+    const double bandwidth = is_system ? assumed.sockets.value_or(kSocketBytesPerSecond) : assumed.pcie;
+    for (const std::vector<std::size_t>& group : joined_groups(tops.size(), are_near)) {
+      const std::size_t nodes = machine.nodes.size();
+      join_tops(machine, group, tops,
+                is_system ? "system" : fmt::format("{}{}", kInner.at(named), numbers.at(named)),
+                std::min(bandwidth, assumed.pcie));
+      if (!is_system && machine.nodes.size() > nodes) ++numbers.at(named);
     }
   }
 }

@@ -15,6 +15,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -28,7 +29,6 @@
 
 #include "scenarios/read/quantities.hpp"
 #include "scenarios/read/scenario_text.hpp"
-#include "schedules/ir/action.hpp"
 #include "sim/hold/training_log.hpp"
 #include "text/numbers.hpp"
 

@@ -35,6 +35,7 @@
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/check/user_error.hpp"
+#include "schedules/ir/action.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/closed_forms.hpp"
 #include "schedules/rules/generators.hpp"
@@ -104,9 +105,10 @@ void add_points(std::vector<Point>& points, std::size_t variant, const Scenario&
     const std::string name(known != nullptr && !scenario.program ? known->name : schedule);
     for (const auto& stages : or_own(grid.stages)) {
       for (const std::int32_t virtual_stages : chunks_of_grid(schedule, scenario, grid)) {
-        for (const auto& microbatches : or_own(grid.microbatches))
+        for (const auto& microbatches : or_own(grid.microbatches)) {
           points.push_back(
               {variant, name, stages, virtual_stages, !grid.virtual_stages.empty(), microbatches});
+        }
       }
     }
   }
