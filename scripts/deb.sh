@@ -1,17 +1,10 @@
 #!/usr/bin/env bash
 # Makes the Debian packages penstock and libpenstock-dev, and tries them in a fresh minimal Debian 12:
-#   scripts/deb.sh [--here] [FOLDER]    FOLDER: a build in release mode; default build/release, which is built first
-#   --here                              tries them on this machine, which is for machines that are themselves fresh
-# The packages are FOLDER/packages/NAME_VERSION_ARCHITECTURE.deb. Root is needed for the trial, and debootstrap for a fresh
-# machine.
+#   scripts/deb.sh [FOLDER]    FOLDER: a build in release mode; default build/release, which is built first
+# The packages are FOLDER/packages/NAME_VERSION_ARCHITECTURE.deb. The trial needs root and debootstrap.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/packages.sh
-here=no
-if [[ ${1:-} == --here ]]; then
-  here=yes
-  shift
-fi
 build=${1:-build/release}
 
 install_missing "${build_packages[@]}" dpkg-dev file
@@ -56,5 +49,4 @@ trial='
   ! test -e /usr/include/penstock
   echo "the packages were installed, used and removed"'
 folder=$(realpath "$build/packages")
-if [[ $here == yes ]]; then exec bash -euo pipefail -c "$trial" deb "$folder"; fi
 PENSTOCK_FRESH_BIND=$folder exec scripts/fresh_machine.sh bash -euo pipefail -c "$trial" deb "$folder"

@@ -56,7 +56,6 @@ install_check() {
     "$prefix/bin/penstock" --version
 }
 
-
 # A part of the sanitizers' checks that is built in few seconds, on what reads bytes of others. CONTRIBUTING.md says how
 # all of them are run on all tests.
 sanitized_readers() {
@@ -126,13 +125,8 @@ run_tests all-but-timing --label-exclude timing
 run_tests timing --label-regex timing --repeat until-pass:3
 check "install and use" install_check
 check "pages of the C++ interface" scripts/api_pages.sh "$build/api"
-# The wheel and the packages are made of build/release, which scripts/demo.sh has built where CI calls this script.
+# The wheel is made of build/release, which scripts/demo.sh has built where CI calls this script.
 check "Python wheel in an empty environment" scripts/wheel.sh
-if [[ ${PENSTOCK_FRESH_MACHINE:-} == yes ]]; then
-  check "Debian packages" scripts/deb.sh --here
-else
-  step "Debian packages: left out, because they are installed only on a fresh machine; scripts/deb.sh makes one"
-fi
 check "readers under sanitizers" sanitized_readers
 check "threads under the thread sanitizer" threads_watched
 finish
