@@ -207,8 +207,8 @@ class TapeWriter {
       const bool is_posted = flat_.is_grouped(message.first);
       messages_[id].uses = (message.awaited ? 1 : 0) + (flat_.waits_in_group(message.first) ? 1 : 0) +
                            (flat_.waits_in_group(message.recv) ? 1 : 0) + (message.send_awaited ? 1 : 0);
-      // A SEND of a group starts with the rank's clock and not with the end of its producer. In launch order a
-      // SEND is launched directly after its producer, also if it comes later in the list.
+      // A SEND of a group starts with the rank's clock and not with the end of its producer. In launch order
+      // a SEND is launched directly after its producer, also if it comes later in the list.
       if (message.late && !is_posted && !in_launch_order_) ++late_sends_[message.producer].count;
     }
     WayRegisters registers = std::move(ways).in_registers(tape_.last + 1);
