@@ -4,7 +4,7 @@
 # debootstrap makes the system in a temporary folder (variant minbase: no git, python3, curl or locales), with
 # this machine's mirror and apt settings. The folder is removed at the end, also after Ctrl-C. The script
 # needs root and debootstrap. If the folder ../shared with reference data exists, the system sees it
-# read-only. The command sees PENSTOCK_FRESH_MACHINE=yes.
+# read-only.
 #   PENSTOCK_FRESH_BIND=FOLDER:...  folders of this machine that the fresh one sees read-only, such as a CUDA toolkit
 #   PENSTOCK_FRESH_OUT=FOLDER       gets a copy of the clone's folder out/, where the command left one
 # Exit code: the exit code of COMMAND, or 2 if the system cannot be made.
@@ -88,7 +88,7 @@ git -c safe.directory="$checkout" clone --quiet --no-hardlinks "file://$checkout
 echo "== made in $((SECONDS - begin)) s; running: $*"
 
 # A session of its own: an interrupt ends all of its processes, and nothing of this machine's terminal reaches it.
-setsid --wait env -i PENSTOCK_FRESH_MACHINE=yes HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+setsid --wait env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
   chroot "$root" /bin/sh -c 'cd /srv/penstock && exec "$@"' sh "$@" </dev/null &
 child=$!
 status=0

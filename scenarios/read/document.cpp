@@ -418,7 +418,7 @@ std::optional<std::string_view>& replaced_standard_input() {
   return text;
 }
 
-/// What was read from standard input, once it was read.
+/// Returns the text of standard input, or nothing if it has not been read yet.
 std::optional<std::string>& consumed_standard_input() {
   static std::optional<std::string> text;
   return text;
@@ -426,9 +426,9 @@ std::optional<std::string>& consumed_standard_input() {
 
 std::string text_of_standard_input() {
   if (replaced_standard_input()) return std::string(*replaced_standard_input());
-  static const bool is_read = (consumed_standard_input() = blocks_of(std::cin), true);
-  static_cast<void>(is_read);
-  return consumed_standard_input().value();
+  std::optional<std::string>& text = consumed_standard_input();
+  if (!text) text = blocks_of(std::cin);
+  return *text;
 }
 
 }  // namespace

@@ -81,7 +81,7 @@ struct FifoTail {
   bool last_sends = false;         // true if this rank sends `last`
 };
 
-/// What the lists state besides actions that every program has.
+/// Features of the lists that only some programs have.
 struct ListFacts {
   bool groups = false;  // a list states a group of transfers
   bool waits = false;   // a list has a WAIT
