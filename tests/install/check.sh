@@ -8,7 +8,7 @@ prefix=$1
 folder=$2
 consumer=$(dirname "${BASH_SOURCE[0]}")
 hide() { printf -- '-DCMAKE_DISABLE_FIND_PACKAGE_%s=ON ' "$@"; }
-configure() { cmake --no-warn-unused-cli -S "$consumer" -B "$folder/$1" -DCMAKE_PREFIX_PATH="$prefix" "${@:2}"; }
+configure() { cmake --no-warn-unused-cli -G Ninja -S "$consumer" -B "$folder/$1" -DCMAKE_PREFIX_PATH="$prefix" "${@:2}"; }
 run() {
   configure "$@" >/dev/null
   cmake --build "$folder/$1" >/dev/null
