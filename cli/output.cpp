@@ -26,7 +26,6 @@
 #include <fmt/ranges.h>
 #include <tl/expected.hpp>
 
-#include "cli/compression.hpp"
 #include "cli/flags.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output_file.hpp"

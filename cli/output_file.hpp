@@ -1,5 +1,6 @@
 #pragma once
-// Writes files completely or not at all. output.hpp uses it and writes the error messages.
+// Writes files completely or not at all, and compresses texts (.gz). output.hpp uses both and writes the
+// error messages.
 
 #include <filesystem>
 #include <string>
@@ -30,5 +31,9 @@ std::string unwritable(const std::filesystem::path& file);
 /// file's mode are preserved. Devices and pipes are written directly. If `content` throws or a signal ends
 /// the run, the temporary file is removed. Returns the reason of a failure, or an empty text.
 std::string problem_of_writing(const std::filesystem::path& file, const TextInPieces& content);
+
+/// Returns the text as the bytes of a gzip file. The file has no name and no time, so equal texts give equal
+/// bytes with one version of zlib. The pieces are not whole lines.
+TextInPieces compressed(TextInPieces text);
 
 }  // namespace penstock
