@@ -10,9 +10,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/packages.sh
 
 install_missing "${test_packages[@]}" valgrind
-[[ -f build/dev/build.ninja ]] || cmake --preset dev
+cmake --preset dev >&2
 cmake --build --preset dev --target penstock_bench >&2
-bench=build/dev/bin/penstock_bench
+bench=build/release/bin/penstock_bench
 counts=$(mktemp -d)
 trap 'rm -r "$counts"' EXIT
 

@@ -14,14 +14,14 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/packages.sh
 
 install_missing "${test_packages[@]}" libsimgrid-dev
-[[ -f build/dev/build.ninja ]] || cmake --preset dev
+cmake --preset dev >&2
 cmake --build --preset dev --target penstock penstock_bench
-peer=build/dev/bin/simgrid_shared_links
+peer=build/release/bin/simgrid_shared_links
 c++ -std=c++17 -O3 -o "$peer" bench/peers/simgrid_shared_links.cpp -lsimgrid
 
 # Prints the row of a benchmark's median as CSV. $1 is the benchmark. The fourth cell is the processor time.
 median_row() {
-  build/dev/bin/penstock_bench --benchmark_filter="^$1\$" --benchmark_format=csv --benchmark_repetitions=9 2>/dev/null |
+  build/release/bin/penstock_bench --benchmark_filter="^$1\$" --benchmark_format=csv --benchmark_repetitions=9 2>/dev/null |
     grep '_median"'
 }
 
@@ -44,7 +44,7 @@ compare_simgrid() {
 compare_pytorch() {
   local lists place_ms step_ms steps
   lists=$(mktemp --suffix=.csv)
-  build/dev/bin/penstock convert --schedule 1f1b --pp-size "$1" --num-microbatches "$2" -o "$lists" 2>/dev/null
+  build/release/bin/penstock convert --schedule 1f1b --pp-size "$1" --num-microbatches "$2" -o "$lists" 2>/dev/null
   read -r place_ms step_ms steps < <(build/libtorch/bin/python -W ignore bench/peers/pytorch_schedule.py "$lists" "$1")
   rm "$lists"
   awk -v k="$1" -v m="$2" -v steps="$steps" -v ours_place="$(median_row "lower/1f1b/K:$1/M:$2" | cut -d, -f4)" -v place="$place_ms" \

@@ -42,7 +42,7 @@ trial='
   for file in zsh/site-functions/_penstock fish/vendor_completions.d/penstock.fish doc/penstock/copyright; do
     test -s "/usr/share/$file"
   done
-  apt-get install -q -y --no-install-recommends "$1"/libpenstock-dev_*.deb cmake g++ make >/dev/null
+  apt-get install -q -y --no-install-recommends "$1"/libpenstock-dev_*.deb cmake g++ ninja-build >/dev/null
   tests/install/check.sh /usr /tmp/penstock-consumer
   apt-get remove -q -y penstock libpenstock-dev >/dev/null
   ! test -e /usr/bin/penstock

@@ -18,7 +18,7 @@ A second run builds only what has changed.
 TEXT
 install_missing "${build_packages[@]}"
 echo "== building (build/release)"
-[[ -f build/release/build.ninja ]] || cmake --preset release
+cmake --preset release
 cmake --build --preset release
 
 mkdir -p out

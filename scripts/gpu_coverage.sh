@@ -4,7 +4,7 @@
 # lines.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-build=${1:-build/dev}
+build=${1:-build/release}
 objects=$build/tests/backend/standin/CMakeFiles
 
 cmake -S . -B "$build" -DPENSTOCK_STANDIN_COVERAGE=ON >/dev/null

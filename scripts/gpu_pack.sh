@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Makes a folder with Penstock's GPU programs. They run on a machine that has only a driver, CUDA 13, torch
 # and glibc 2.34:
-#   scripts/gpu_pack.sh [BUILD, default build/dev] [BUNDLE, default build/gpu-bundle]
+#   scripts/gpu_pack.sh [BUILD, default build/release] [BUNDLE, default build/gpu-bundle]
 # The folder contains stripped programs, the Debian libraries that they need, and the scenarios of
 # scripts/gpu_run.sh. BUNDLE.tar.xz is the same folder as one file, to be copied to the machine. The script prints
 # the libraries that the target machine must provide. The last line has the size of that file. If a program or
 # library is missing, or if the file is larger than 50 MiB, the exit code is 1.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-build=${1:-build/dev}
+build=${1:-build/release}
 bundle=${2:-build/gpu-bundle}
 most_kib=$((50 * 1024))
 programs=(penstock penstock-cuda gpu_validation backend_cuda_tests)

@@ -32,7 +32,7 @@ if [[ ${1:-} == --deep ]]; then
   checks=(--checks=clang-analyzer-*)
   shift
 fi
-build=$(realpath "${1:-build/dev}")
+build=$(realpath "${1:-build/release}")
 stamps=$build/tidy
 jobs=${TIDY_JOBS:-$(nproc)}
 rm -rf "$stamps/wanted"

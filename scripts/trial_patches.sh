@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Checks that a new figure, a new maximum over time and a new scenario key each need changes in at most two
 # source files:
-#   scripts/trial_patches.sh [--together] [BUILD, build/dev] [PATCH ...]
+#   scripts/trial_patches.sh [--together] [BUILD, build/release] [PATCH ...]
 # Applies each patch of tests/trial_patches to a copy of the tree and builds the changed targets. Then it
 # checks that the new figure or key is in JSON, CSV, tables, HTML, invariants and the reference, and that all
 # engines give the same value. The copy is an overlay that is mounted over the tree, so that the existing
@@ -18,7 +18,7 @@ fi
 room=$PENSTOCK_TRIAL_ROOM
 together=no
 if [[ ${1:-} == --together ]]; then together=yes && shift; fi
-build=${1:-build/dev}
+build=${1:-build/release}
 shift || true
 patches=("${@:-}")
 [[ -n ${patches[0]} ]] || patches=(new_figure new_maximum new_scenario_key)
