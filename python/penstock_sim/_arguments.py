@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Mapping
-from typing import Any, Union
 
-#: A scenario: a mapping, the text of a YAML document, or the path of a file.
-Scenario = Union[Mapping[str, Any], str, "os.PathLike[str]", None]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from ._types import Scenario
 
 # Each value of these flags is given by a flag of its own.
 _REPEATED = {"set", "ignore", "output", "vary", "what_if"}
@@ -27,7 +28,7 @@ def flags_of(keys: Mapping[str, Any]) -> list[str]:
         if value is True:
             flags.append(flag)
         elif name in _REPEATED:
-            pairs = value.items() if isinstance(value, Mapping) else None
+            pairs = value.items() if hasattr(value, "items") else None
             values = [f"{key}={_text(one)}" for key, one in pairs] if pairs is not None else value
             for one in [values] if isinstance(values, str) else values:
                 flags += [flag, str(one)]
@@ -42,10 +43,12 @@ def input_of(scenario: Scenario) -> tuple[list[str], str]:
     """Returns the argument that names the scenario, and the text of standard input that it refers to."""
     if scenario is None:
         return [], ""
-    if isinstance(scenario, Mapping):
-        return ["-"], json.dumps(scenario)
     if isinstance(scenario, os.PathLike):
         return [os.fspath(scenario)], ""
+    if not isinstance(scenario, str):
+        import json
+
+        return ["-"], json.dumps(scenario)
     # A text of YAML has a line end or a colon with a blank; no name of a file that exists has.
     is_text = "\n" in scenario or ": " in scenario or scenario.lstrip().startswith("{")
     return (["-"], scenario) if is_text else ([scenario], "")
@@ -53,5 +56,7 @@ def input_of(scenario: Scenario) -> tuple[list[str], str]:
 
 def _text(value: Any) -> str:
     if isinstance(value, (list, tuple, dict)):
+        import json
+
         return json.dumps(value)
     return str(value)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
 
-from ._arguments import Scenario, flags_of, input_of
+from ._arguments import flags_of, input_of
 from ._errors import raise_for
-from ._program import Order, Program, program_of_order
+from ._program import Program, program_of_order
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     import pandas
+
+    from ._types import Order, Scenario
 
 
 def sweep(scenario: Scenario = None, *, client: Any = None, **keys: Any) -> pandas.DataFrame:
@@ -67,7 +68,7 @@ def _sweep_with_orders(
         for ranks in _as_list(keys.get("pp_size")):
             for microbatches in _as_list(keys.get("num_microbatches")):
                 program = program_of_order(order, ranks, microbatches)
-                with _written(program.to_text(), ".psched") as file:
+                with _Written(program.to_text(), ".psched") as file:
                     given = {**others, "schedule.program": file} if scenario is not None else others
                     table = sweep(file if scenario is None else scenario, client=client, **given)
                 table["schedule"] = getattr(order, "__name__", "order")
@@ -79,7 +80,7 @@ def _shared_sweep(client: Any, arguments: list[str], text: str) -> dict[str, Any
     """Lets the workers of a Dask client compute shards, and joins them."""
     import tempfile
 
-    with _written(text, ".yaml") as file:
+    with _Written(text, ".yaml") as file:
         # Shards are compared by the text of their scenario, so every worker reads the same one.
         arguments = [file if argument == "-" else argument for argument in arguments]
         count = max(1, len(client.scheduler_info()["workers"]))
@@ -109,6 +110,8 @@ def _part(task: tuple[list[str], str, str, int, int]) -> str:
 
 
 def _json_of(arguments: list[str], text: str) -> dict[str, Any]:
+    import json
+
     document: dict[str, Any] = json.loads(_run([*arguments, "--json"], text))
     return document
 
@@ -130,15 +133,23 @@ def _write(name: str, text: str) -> None:
         file.write(text)
 
 
-@contextmanager
-def _written(text: str, suffix: str) -> Iterator[str]:
-    """Gives the name of a temporary file that holds the text."""
-    import tempfile
+class _Written:
+    """A temporary file that holds a text. Its context gives the name of the file."""
 
-    with tempfile.NamedTemporaryFile("w", suffix=suffix, encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        yield file.name
+    def __init__(self, text: str, suffix: str) -> None:
+        self._text = text
+        self._suffix = suffix
+
+    def __enter__(self) -> str:
+        import tempfile
+
+        self._file = tempfile.NamedTemporaryFile("w", suffix=self._suffix, encoding="utf-8")
+        self._file.write(self._text)
+        self._file.flush()
+        return self._file.name
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
 
 
 def _as_list(value: Any) -> list[Any]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import re
-from typing import NoReturn
-
 from . import _core
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
 # FILE:LINE:COLUMN: KEY: message
-_PLACE = re.compile(r"^(?P<file>.+?):(?P<line>\d+):(?P<column>\d+): (?:(?P<key>[\w.\-]+): )?")
-_KEY = re.compile(r"^(?:--set )?(?P<key>[\w\-]+(?:\.[\w\-]+)+): ")
+_PLACE = r"^(?P<file>.+?):(?P<line>\d+):(?P<column>\d+): (?:(?P<key>[\w.\-]+): )?"
+_KEY = r"^(?:--set )?(?P<key>[\w\-]+(?:\.[\w\-]+)+): "
 
 
 class PenstockError(Exception):
@@ -24,9 +25,11 @@ class ScenarioError(PenstockError):
     """
 
     def __init__(self, message: str) -> None:
+        import re
+
         super().__init__(message)
-        place = _PLACE.match(message)
-        key = place or _KEY.match(message)
+        place = re.match(_PLACE, message)
+        key = place or re.match(_KEY, message)
         self.file: str | None = place["file"] if place else None
         self.line: int | None = int(place["line"]) if place else None
         self.key: str | None = key["key"] if key else None

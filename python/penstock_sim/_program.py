@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Union
 
 from . import _core
-from ._arguments import Scenario, flags_of, input_of
+from ._arguments import flags_of, input_of
 from ._errors import raise_failure
 
-#: A schedule: yields (kind, microbatch), or (kind, microbatch, stage), for one rank of K ranks and M microbatches.
-Order = Callable[[int, int, int], Iterable[Union[tuple[str, int], tuple[str, int, int]]]]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from ._types import Order, Scenario
 
 
 class Program:
@@ -169,6 +170,8 @@ def check(program: Program | Scenario, channel: str | None = None, **keys: Any) 
     answer = _core.check([*arguments, *flags_of({"channel": channel, **keys})], text)
     if isinstance(answer, _core.Failure):
         raise_failure(answer)
+    import json
+
     return Verdict(json.loads(answer))
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
-
 from . import _core
-from ._arguments import Scenario, flags_of, input_of
+from ._arguments import flags_of, input_of
 from ._errors import raise_failure
-from ._program import Order, Program, program_of_order
+from ._program import Program, program_of_order
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
     import pandas
+
+    from ._types import Order, Scenario
 
 
 class Result:
@@ -70,6 +72,8 @@ class Result:
 
     def to_dict(self, timeline: bool = False) -> dict[str, Any]:
         """Returns the JSON document of `penstock simulate --json`, with every span and memory sample if asked."""
+        import json
+
         core = self._with_timeline() if timeline else self._core
         document: dict[str, Any] = json.loads(core.json(timeline))
         return document

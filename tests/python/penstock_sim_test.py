@@ -31,6 +31,33 @@ def fill_drain(rank, ranks, microbatches):
         yield "B", microbatch
 
 
+class Import(unittest.TestCase):
+    def test_a_prediction_loads_no_module_that_only_other_calls_need(self):
+        program = """
+import sys
+before = set(sys.modules)
+import penstock_sim
+penstock_sim.simulate(schedule="1f1b", pp_size=4, num_microbatches=8).makespan
+heavy = {"collections", "contextlib", "dataclasses", "enum", "functools", "json", "pandas", "re", "subprocess", "tempfile", "typing"}
+print(sorted(heavy & (set(sys.modules) - before)))
+"""
+        folder = str(Path(ps.__file__).parent.parent)
+        # Without -S the module site may have loaded some of them before.
+        printed = subprocess.run(
+            [sys.executable, "-S", "-c", program],
+            env={**os.environ, "PYTHONPATH": folder},
+            capture_output=True,
+            text=True,
+        )
+        self.assertEqual(printed.stdout, "[]\n", printed.stderr)
+
+    def test_the_type_of_a_schedule_is_there_for_those_who_name_it(self):
+        self.assertIn("Order", ps.__all__)
+        self.assertIn("Callable", repr(ps.Order))
+        with self.assertRaises(AttributeError):
+            ps.no_such_name
+
+
 class Simulate(unittest.TestCase):
     def test_arguments_are_the_flags_of_the_command(self):
         result = ps.simulate(schedule="1f1b", pp_size=4, num_microbatches=8)
