@@ -521,7 +521,7 @@ class Viewer {
     let top = 2;
     for (const lane of this.lanes) {
       if (lane.first && lane !== this.lanes[0]) top += this.groupGap;
-      lane.top = top;
+      lane.top = lane.rank.top = top;
       top += this.laneHeight + this.gap;
     }
     this.left = Math.ceil(Math.max(0, ...this.lanes.map(lane => context.measureText(lane.label).width))) + 8;
@@ -559,23 +559,22 @@ class Viewer {
     context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
     context.fillStyle = css(this.page);
     context.fillRect(0, 0, this.width, this.height);
-    this.boxes = new Map();
-    this.names = [];
-    this.marks = [];
+    this.beginBoxes();
     this.image.data.fill(0);
-    this.lanes.forEach((lane, row) => this.gatherLane(lane, row));
-    this.small.getContext('2d').putImageData(this.image, 0, 0);
+    const mixedRows = this.lanes.map((lane, row) => this.gatherLane(lane, row));
     context.fillStyle = css(this.idle);
     for (const lane of this.lanes) context.fillRect(this.left, lane.top, this.plot, this.laneHeight);
+    if (mixedRows.includes(true)) this.small.getContext('2d').putImageData(this.image, 0, 0);
     context.imageSmoothingEnabled = false;
-    this.lanes.forEach((lane, row) =>
-      context.drawImage(this.small, 0, row, this.pixels, 1, this.left, lane.top, this.plot, this.laneHeight));
+    this.lanes.forEach((lane, row) => {
+      if (mixedRows[row]) context.drawImage(this.small, 0, row, this.pixels, 1, this.left, lane.top, this.plot, this.laneHeight);
+    });
     context.save();
     context.beginPath();
     context.rect(this.left, 0, this.plot, this.height);
     context.clip();
     for (const [colour, rectangles] of this.boxes) {
-      context.fillStyle = colour;
+      if (rectangles.length > 0) context.fillStyle = colour;
       for (let i = 0; i < rectangles.length; i += 4)
         context.fillRect(rectangles[i], rectangles[i + 1], rectangles[i + 2], rectangles[i + 3]);
     }
@@ -593,11 +592,21 @@ class Viewer {
     return performance.now() - began;
   }
 
+  beginBoxes() {
+    this.boxes = new Map();
+    this.names = [];
+    this.marks = [];
+    for (const run of this.runs) for (const code of run.codes) code.boxes = this.boxesOf(code.css);
+  }
+
   // Adds a colour to the columns of pixels from `x0` to `x1`, which are device pixels from the left of the plot.
   add(x0, x1, colour) {
     const sums = this.sums;
     x0 = Math.max(0, x0);
     x1 = Math.min(this.pixels, x1);
+    if (!(x0 < x1)) return;
+    this.firstMixed = Math.min(this.firstMixed, Math.floor(x0));
+    this.lastMixed = Math.max(this.lastMixed, Math.ceil(x1));
     for (let column = Math.floor(x0); column < x1; ++column) {
       const weight = Math.min(x1, column + 1) - Math.max(x0, column);
       sums[4 * column] += weight * colour[0];
@@ -607,16 +616,19 @@ class Viewer {
     }
   }
 
-  box(colour, x, y, width, height) {
+  // Returns the list of the boxes of a colour: x, y, width and height of each.
+  boxesOf(colour) {
     let list = this.boxes.get(colour);
     if (!list) this.boxes.set(colour, list = []);
-    list.push(x, y, width, height);
+    return list;
   }
 
-  // Sorts the visible actions of a lane into narrow ones, which are added to the pixels, and boxes.
+  // Sorts the visible actions of a lane into narrow ones, which are added to the pixels, and boxes. Returns true if
+  // there are narrow ones.
   gatherLane(lane, row) {
     const {run, rank} = lane, spans = run.spans, groups = rank.groups, scale = this.plot / (this.to - this.from);
-    this.sums.fill(0);
+    this.firstMixed = this.pixels;
+    this.lastMixed = 0;
     if (this.cause !== null || this.colourBy === 'cause') this.gatherIdle(lane, scale);
     for (let g = firstAbove(groups.length, i => spans.end[groups[i]], this.from); g < groups.length; ++g) {
       const span = groups[g], start = spans.start[span];
@@ -634,14 +646,19 @@ class Viewer {
         this.addBox(run, span, x, lane.top, width, this.laneHeight);
       }
     }
-    const data = this.image.data, sums = this.sums;
-    for (let column = 0, out = 4 * row * this.pixels; column < this.pixels; ++column, out += 4) {
-      const weight = sums[4 * column + 3];
+    const data = this.image.data, sums = this.sums, [red, green, blue] = this.idle;
+    for (let column = this.firstMixed, i = 4 * column, out = 4 * (row * this.pixels + column); column < this.lastMixed; ++column, i += 4, out += 4) {
+      const weight = sums[i + 3];
       if (weight < 0.01) continue;
       const rest = Math.max(0, 1 - weight), all = weight + rest;
-      for (let part = 0; part < 3; ++part) data[out + part] = (sums[4 * column + part] + rest * this.idle[part]) / all;
+      data[out] = (sums[i] + rest * red) / all;
+      data[out + 1] = (sums[i + 1] + rest * green) / all;
+      data[out + 2] = (sums[i + 2] + rest * blue) / all;
       data[out + 3] = 255;
     }
+    if (this.firstMixed >= this.lastMixed) return false;
+    sums.fill(0, 4 * this.firstMixed, 4 * this.lastMixed);
+    return true;
   }
 
   gatherIdle(lane, scale) {
@@ -651,14 +668,14 @@ class Viewer {
       if (!colour) continue;
       const x = this.left + (start[i] - this.from) * scale, width = (end[i] - start[i]) * scale;
       if (width < this.leastBox) this.add((x - this.left) * this.ratio, (x - this.left + width) * this.ratio, colour);
-      else this.box(css(colour), x, lane.top, width, this.laneHeight);
+      else this.boxesOf(css(colour)).push(x, lane.top, width, this.laneHeight);
     }
   }
 
   addBox(run, span, x, y, width, height) {
     const code = run.codes[run.spans.code[span]];
     const outline = width >= 6 ? 0.7 : 0;
-    this.box(code.css, x, y, width - outline, height - (height < this.laneHeight ? 0.5 : 0));
+    code.boxes.push(x, y, width - outline, height - (height < this.laneHeight ? 0.5 : 0));
     if (height < 10 || width < 13) return;
     const number = code.microbatch ? String(run.spans.microbatch[span]) : '', name = code.stage + code.letters + number;
     const text = width >= 6.6 * name.length + 6 ? name : width >= 6.6 * number.length + 5 ? number : '';
@@ -688,7 +705,7 @@ class Viewer {
     }
   }
 
-  middle(run, rank) { return this.lanes.find(lane => lane.run === run && lane.number === rank).top + this.laneHeight / 2; }
+  middle(run, rank) { return run.ranks[rank].top + this.laneHeight / 2; }
 
   // Draws the visible messages as lines, unless there are too many. Returns the number of visible messages.
   drawMessages(context) {
@@ -1074,9 +1091,7 @@ class Viewer {
 
   // Returns the lanes as an SVG picture, in which also narrow actions are boxes. Returns nothing if there are too many.
   svg() {
-    this.boxes = new Map();
-    this.names = [];
-    this.marks = [];
+    this.beginBoxes();
     this.leastBox = 0;
     this.lanes.forEach((lane, row) => this.gatherLane(lane, row));
     this.leastBox = LEAST_BOX;
