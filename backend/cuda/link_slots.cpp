@@ -8,8 +8,9 @@
 //     edge 0 -> 1   given   F0 F1 F2              taken  F0      window  F1 F2: two slots, and two more
 //
 // The simulation has no limit of slots, so the number that it uses is sufficient for every other order of the
-// threads. A thread that posts a group of transfers waits until all of them are enqueued. A transfer whose
-// RECV is in a group is enqueued when both ranks have reached it.
+// threads. A thread waits at a WAIT, and at a group of transfers unless it is a GROUP_NOWAIT, until all of
+// its transfers are enqueued. A transfer whose RECV is in a group is enqueued when both ranks have reached
+// it.
 
 #include "backend/cuda/link_slots.hpp"
 
@@ -114,6 +115,7 @@ class ThreadWalk {
     // A thread never waits at the collective itself, so this line runs once for each member. An action that
     // needs the result of the collective waits in has_inputs().
     if (op == FlatOp::collective || op == FlatOp::barrier) --missing_[index(flat_.message[index(position)])];
+    if (op == FlatOp::wait) return has_inputs(position);
     if (op != FlatOp::compute) return true;
     if (!has_inputs(position)) return false;
     for (std::int32_t w = flat_.next_wait[index(position)]; w != kNone; w = flat_.next_wait[index(w)]) {
@@ -127,7 +129,7 @@ class ThreadWalk {
   }
 
   /// Posts the whole group of transfers when the thread comes to its first position. Returns true when all of
-  /// its transfers are enqueued.
+  /// its transfers are enqueued, or at once if the rank does not wait for the group.
   bool passes_group(std::int32_t position) {
     const std::int32_t first = flat_.transfer_group[index(position)];
     if (position != first) return true;
@@ -140,6 +142,7 @@ class ThreadWalk {
         if (is_transfer(p)) reach(id);
       }
     }
+    if (!flat_.waits_in_group(first)) return true;
     for (std::int32_t p = first; p < end; ++p) {
       if (is_transfer(p) && !given_[index(flat_.message[index(p)])]) return false;
     }

@@ -36,11 +36,12 @@ namespace {
 // The largest number of unfinished actions. It also limits the memory that they use.
 constexpr std::size_t kMostAhead = 256;
 
-/// Returns how many groups of compute actions the rank enqueues in one run.
+/// Returns how many groups of compute actions and WAITs the rank enqueues in one run.
 std::size_t actions_of(const FlatProgram& flat, std::int32_t rank) {
   const auto begin = flat.ops.begin() + flat.rank_begin[index(rank)];
   const auto end = flat.ops.begin() + flat.rank_begin[index(rank) + 1];
-  return static_cast<std::size_t>(std::count(begin, end, FlatOp::compute));
+  return static_cast<std::size_t>(
+      std::count_if(begin, end, [](FlatOp op) { return op == FlatOp::compute || op == FlatOp::wait; }));
 }
 
 std::vector<CudaEvent> new_events(std::int32_t device, std::size_t count) {

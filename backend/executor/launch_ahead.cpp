@@ -98,7 +98,8 @@ void LaunchAhead::show(std::int32_t position, std::int32_t message) {
   progress_.waits_for = message;
 }
 
-/// A RESHARD runs on the host and not in the queue. Its time is the end of the compute action before it.
+/// A WAIT takes no time, so its start is its end. A RESHARD runs on the host and not in the queue. Its time
+/// is the end of the compute action or WAIT before it.
 void LaunchAhead::write_times(std::int32_t rank, ProgramTimes& times) const {
   Ns before = 0;
   std::int32_t number = 0;
@@ -112,7 +113,10 @@ void LaunchAhead::write_times(std::int32_t rank, ProgramTimes& times) const {
         times.start[index(leaf)] = time.start_ns;
         times.end[index(leaf)] = time.end_ns;
       }
-    } else if (flat_.ops[index(p)] == FlatOp::reshard || flat_.ops[index(p)] == FlatOp::wait) {
+    } else if (flat_.ops[index(p)] == FlatOp::wait) {
+      before = not_before(before, queue_.time_of(number++).end_ns);
+      times.start[index(p)] = times.end[index(p)] = before;
+    } else if (flat_.ops[index(p)] == FlatOp::reshard) {
       times.start[index(p)] = times.end[index(p)] = before;
     }
   }

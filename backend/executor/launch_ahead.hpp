@@ -24,14 +24,14 @@ class LaunchAhead {
   LaunchAhead(const FlatProgram& flat, std::int32_t rank, ComputeQueue& queue, Progress& progress,
               std::function<void()> check);
 
-  /// Surround the device calls of the compute group at `position`. begin() waits while the queue is full, and
-  /// throws Stopped if the run has failed.
+  /// Surround the device calls of the compute group or WAIT at `position`. begin() waits while the queue is
+  /// full, and throws Stopped if the run has failed.
   void begin(std::int32_t position, const std::stop_token& stop);
   void end();
   /// Waits until the queue has finished all submitted actions, and publishes its progress. Throws Stopped.
   void drain(const std::stop_token& stop);
-  /// Writes the times of the rank's compute actions and RESHARDs into `times`. Requires that drain() has
-  /// returned.
+  /// Writes the times of the rank's compute actions, WAITs and RESHARDs into `times`. Requires that drain()
+  /// has returned.
   void write_times(std::int32_t rank, ProgramTimes& times) const;
 
  private:

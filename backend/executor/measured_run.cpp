@@ -173,14 +173,6 @@ tl::expected<std::optional<Result>, UserError> measure(const Experiment& experim
   const FlatProgram flat =
       flatten(experiment.program, experiment.costs,
               {.channels = runner.channels, .iterations = experiment.program.iterations});
-  const bool has_late_groups = std::ranges::any_of(flat.actions, &Action::no_wait);
-  if ((flat.has_waits || has_late_groups) && !runner.runs_waits) {
-    return user_error(ErrorKind::bad_input,
-                      fmt::format("the {} transport does not wait at the WAIT_SEND and WAIT_REDUCE_GRAD "
-                                  "actions, or for the GROUP_NOWAIT, that the lists have; take cpu-thread or "
-                                  "cpu-process, or lists without them",
-                                  runner.transport));
-  }
   if (auto refusal = runner.refusal ? runner.refusal(flat) : std::nullopt)
     return user_error(ErrorKind::bad_input, *std::move(refusal));
   // The link times are computed here, because each transport numbers the messages of a flat program in its

@@ -85,7 +85,6 @@ struct Runner {
   /// Returns why this machine has too few resources for the run, or nothing. It is called before anything
   /// starts. May be unset.
   std::function<std::optional<std::string>(const FlatProgram&)> refusal{};
-  bool runs_waits = false;  ///< true if a rank can wait for its own SENDs and REDUCE_GRADs (WAIT)
 };
 
 /// Runs the experiment's program several times. The timeline and all figures come from the run with the

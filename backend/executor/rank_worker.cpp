@@ -62,6 +62,8 @@ void RankWorker::run(const std::stop_token& stop) {
       position = flat_.group_end(position);
     } else if (flat_.is_grouped(position)) {
       position = pass_group(position);
+    } else if (flat_.ops[index(position)] == FlatOp::wait) {
+      pass_wait(position++, stop);
     } else {
       pass(position++);
     }
@@ -90,6 +92,7 @@ void RankWorker::pass(std::int32_t position) {
   switch (flat_.ops[index(position)]) {
     case FlatOp::compute:
     case FlatOp::leaf:
+    case FlatOp::wait:
       break;
     case FlatOp::send:
       // Outside of groups, the worker has already sent the message directly after the action that produced
@@ -111,9 +114,6 @@ void RankWorker::pass(std::int32_t position) {
       stamp(position, now, now);
       break;
     }
-    case FlatOp::wait:
-      pass_wait(position);
-      break;
     case FlatOp::barrier:
       execution_.transport.join(message, rank_, nullptr);
       wait_for(message);
@@ -121,11 +121,17 @@ void RankWorker::pass(std::int32_t position) {
   }
 }
 
-/// Waits for the SENDs or the REDUCE_GRAD of a WAIT.
-void RankWorker::pass_wait(std::int32_t position) {
+/// Waits for the SENDs or the REDUCE_GRAD of a WAIT. A compute queue measures its time, as an action without
+/// work, because this thread runs ahead of the queue.
+void RankWorker::pass_wait(std::int32_t position, const std::stop_token& stop) {
   for (std::int32_t w = flat_.next_wait[index(position)]; w != kNone; w = flat_.next_wait[index(w)]) {
     wait_for(flat_.message[index(w)]);
     if (flat_.ops[index(w)] == FlatOp::collective) accept_collective(w);
+  }
+  if (ahead_) {
+    ahead_->begin(position, stop);
+    ahead_->end();
+    return;
   }
   const Ns now = execution_.clock.now_ns();
   stamp(position, now, now);

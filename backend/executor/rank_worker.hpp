@@ -54,8 +54,7 @@ class RankWorker {
   void run(const std::stop_token& stop);
 
  private:
-  /// Handles an action that computes nothing: SEND, RECV, a collective, RESHARD, a WAIT or a
-  /// barrier.
+  /// Handles a SEND, a RECV, a collective, a RESHARD or a barrier.
   void pass(std::int32_t position);
   /// Runs the compute actions that form one group at `position`: waits for inputs, computes, sends, and
   /// releases the inputs.
@@ -74,7 +73,7 @@ class RankWorker {
   void hand_on(const Action& action, Flow flow, std::vector<Payload> outputs);
   void send_outputs();
   std::int32_t pass_group(std::int32_t first);
-  void pass_wait(std::int32_t position);
+  void pass_wait(std::int32_t position, const std::stop_token& stop);
   void post_send(std::int32_t message);
   void pass_collective(std::int32_t position);
   void finish_gathers();

@@ -74,9 +74,10 @@ class SlotCount {
         ask(flat.message[index(p)]);
       // A barrier has no result, so its slot is free at once.
       if (op == FlatOp::barrier) take(flat.message[index(p)]);
-      if (op != FlatOp::compute) continue;
+      if (op != FlatOp::compute && op != FlatOp::wait) continue;
       for (std::int32_t w = flat.next_wait[index(p)]; w != kNone; w = flat.next_wait[index(w)]) {
-        take(flat.message[index(w)]);
+        // A WAIT for a SEND frees no slot, because a slot belongs to a receiver.
+        if (flat.ops[index(w)] != FlatOp::send) take(flat.message[index(w)]);
       }
     }
   }

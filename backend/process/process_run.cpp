@@ -82,8 +82,7 @@ tl::expected<std::optional<Result>, UserError> run_on_processes(const Experiment
                   .transport = kSocketTransport,
                   .channels = *channels,
                   .execute = [&](const PreparedRun& run) { return execute_with(run, place); },
-                  .refusal = [&](const FlatProgram& flat) { return refusal_of(flat, options, place); },
-                  .runs_waits = true});
+                  .refusal = [&](const FlatProgram& flat) { return refusal_of(flat, options, place); }});
 }
 
 // Checks that the machine has enough resources for all processes. Without the check, the run could use up all

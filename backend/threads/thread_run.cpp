@@ -76,8 +76,7 @@ tl::expected<Result, UserError> run_on_threads(const Experiment& experiment, con
                          .transport = kThreadTransport,
                          .channels = thread_channels(experiment.channels),
                          .execute = all,
-                         .refusal = refusal,
-                         .runs_waits = true});
+                         .refusal = refusal});
   if (!result) return tl::unexpected(std::move(result.error()));
   return **std::move(result);
 }
