@@ -1,5 +1,6 @@
 // A preferred order can be followed in several variants (FollowOptions). This file runs the variants and
 // takes the one in which the longest span of a rank is smallest. If several are equal, it takes the first.
+// No span is shorter than the work of the busiest rank. A variant with this span ends the search at once.
 //
 //   slots of a block   ->  PreferredOrder  ->  OrderFollower, each variant  ->  the best lists  ->  squeeze()
 //   F down 0, F up 3       0F0 0F1 3F0 ..      looks ahead, places W
@@ -80,6 +81,8 @@ std::optional<std::vector<std::vector<Action>>> best_followed(const OrderCosts& 
       if (!span) continue;
       best = *span;
       lists = follower.lists();
+      // Neither another variant nor squeeze() can make the longest span shorter.
+      if (best == follower.busiest_ns()) return lists;
     }
   }
   if (lists) lists = squeeze(*lists, costs);

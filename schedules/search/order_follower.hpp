@@ -3,6 +3,7 @@
 // parts that a run needs: the order in the form that a run reads (two numbers for each action), and the tails
 // that say how long the order lasts after each action. Only schedules/ includes this header.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -122,6 +123,8 @@ class OrderFollower {
   std::vector<FollowOptions> other_variants() const;
   /// Returns the lists of the last run. Requires that this run returned a span.
   std::vector<std::vector<Action>> lists() const;
+  /// Returns the work of the busiest rank. No span is shorter.
+  Ns busiest_ns() const { return order_.busy_ns.empty() ? 0 : std::ranges::max(order_.busy_ns); }
   /// Returns true if the last run continued to its end. It may stop earlier, when its span is known.
   bool has_finished() const { return has_finished_; }
 

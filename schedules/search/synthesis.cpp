@@ -272,7 +272,8 @@ Program searched(Program program, const OrderCosts& costs, const Shape& shape, c
 }
 
 Program searched(Program program, const OrderCosts& costs, const Shape& shape) {
-  if (!shape.costs) {
+  // Without a pass, there is no other order to compare with, so the length is not needed.
+  if (!shape.costs || shape.effort.passes == 0) {
     append_steps(program);
     return program;
   }

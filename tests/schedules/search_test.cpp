@@ -8,6 +8,7 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -230,6 +231,39 @@ TEST(OrderFollower, ComesToTheListsOfEveryWay) {
       ways = others;
     }
   }
+}
+
+// The search stops at a variant in which the busiest rank never pauses. Its answer must be that of all
+// variants and of squeeze(), for equal stages (which often have such a variant) and for random ones.
+TEST(BestFollowed, GivesTheSqueezedListsOfTheFirstShortestVariant) {
+  RandomV random(8);
+  int without_pause = 0;
+  for (int trial = 0; trial < 120; ++trial) {
+    SCOPED_TRACE(testing::Message() << "trial " << trial);
+    const auto ranks = static_cast<std::int32_t>(random.from_to(1, 4));
+    const Ns most = trial % 2 == 0 ? 1 : 4;
+    const OrderCosts costs = random.costs(ranks, static_cast<std::int32_t>(random.from_to(1, 9)), 1, most);
+    const PreferredOrder order =
+        repeated_block(v_half_block(ranks), costs.microbatches, ActionKind::backward_input);
+    std::optional<Lists> best;
+    Ns shortest = kNoLimit;
+    for (const FollowOptions& way : options_with_weights()) {
+      auto plain = plain_follow(costs, order, way);
+      if (!plain) continue;
+      const Ns span = plain_times(*plain, costs)->longest_span_ns;
+      if (span >= shortest) continue;
+      shortest = span;
+      best = std::move(plain);
+    }
+    if (best) best = plain_squeeze(*best, costs);
+    without_pause += shortest == OrderFollower(costs, order).busiest_ns() ? 1 : 0;
+    const auto found =
+        best_followed(costs, {{.order = order, .options = options_with_weights()}}, kNoLimit - 1);
+    ASSERT_EQ(found.has_value(), best.has_value());
+    if (!found) continue;
+    EXPECT_EQ(text_of(*found), text_of(*best));
+  }
+  EXPECT_GT(without_pause, 10);
 }
 
 /// Returns options that differ only in the warm-up.
