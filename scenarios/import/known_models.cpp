@@ -157,11 +157,12 @@ bool add_bridge_recipe(Settings& settings, Plan& plan, std::string_view name) {
   if (!set_known_model(plan, model)) plan.library_model = model;
   plan.devices = parts.devices;
   if (!plan.devices) plan.devices = number_of_text<std::int64_t>(recipes.cell(*row, "devices"));
-  // All recipes have these settings.
+  // Recipes have these settings where their row does not state others.
   settings.add("mixed_precision", "bf16_mixed");
-  settings.add("ddp.use_distributed_optimizer", "true");
-  settings.add("ddp.overlap_grad_reduce", "true");
-  settings.add("ddp.overlap_param_gather", "true");
+  for (const std::string_view common :
+       {"ddp.use_distributed_optimizer", "ddp.overlap_grad_reduce", "ddp.overlap_param_gather"}) {
+    if (!recipes.has(common) || recipes.cell(*row, common).empty()) settings.add(std::string(common), "true");
+  }
   for (const std::string& column : recipes.header()) {
     const std::string& cell = recipes.cell(*row, column);
     if (column.find('.') != std::string::npos && !cell.empty()) settings.add(column, cell);

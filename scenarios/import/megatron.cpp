@@ -536,7 +536,11 @@ void take_sharding(Importing& importing) {
                     settings.is_on("use_custom_fsdp", "schedule.sharding");
   const bool torch_fsdp = settings.is_on("use_torch_fsdp2", "schedule.sharding");
   const auto strategy = settings.word("data_parallel_sharding_strategy", "schedule.sharding");
-  std::int64_t sharding = distributed ? 1 : 0;
+  // This optimizer shards its states by itself, a matrix on one device, and asks for no distributed
+  // optimizer.
+  const std::string* optimizer = settings.find("optimizer");
+  const bool shards_matrices = optimizer != nullptr && *optimizer == "dist_muon";
+  std::int64_t sharding = distributed || shards_matrices ? 1 : 0;
   if (fsdp && strategy == "optim") sharding = 1;
   if (fsdp && strategy == "optim_grads") sharding = 2;
   if (torch_fsdp || (fsdp && strategy == "optim_grads_params")) sharding = 3;

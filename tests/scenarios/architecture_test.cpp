@@ -93,12 +93,15 @@ INSTANTIATE_TEST_SUITE_P(
       return name;
     });
 
-// GLM-4.5-Air's checkpoint has 110 468 824 832 parameters, because its multi-token layer has its own
-// embedding and head.
+// The multi-token layer of the checkpoints of GLM-4.5 has its own embedding and head.
 TEST(PublishedModel, WithAMultiTokenLayerHasThoseOfItsCheckpoint) {
-  const Architecture model = read("glm-4.5-air").architecture;
-  const std::int64_t copies = 2 * model.vocabulary * model.hidden;
-  EXPECT_EQ(parameters(model) + multi_token_parameters(model) + copies, 110'468'824'832);
+  const auto checkpoint = [](const std::string& name) {
+    const Architecture model = read(name).architecture;
+    const std::int64_t copies = 2 * model.vocabulary * model.hidden;
+    return parameters(model) + multi_token_parameters(model) + copies;
+  };
+  EXPECT_EQ(checkpoint("glm-4.5-air"), 110'468'824'832);
+  EXPECT_EQ(checkpoint("glm-4.5"), 358'337'776'896);
 }
 
 TEST(MultiTokenLayer, OfDeepSeekV3Has11_6BillionAndIsInNoCount) {

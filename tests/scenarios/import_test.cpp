@@ -433,6 +433,32 @@ TEST(BridgeImport, KnowsRecipesWithExperts) {
   EXPECT_EQ(std::get<DeviceModel>(deepseek.model).split.counts.front(), 4);
   EXPECT_EQ(std::get<DeviceModel>(deepseek.model).split.counts.back(), 1);
   EXPECT_EQ(deepseek.batch.global_batch_size, 4096);
+  const Scenario small = priced(request_of("", "gpt_oss_20b_pretrain_16gpu_h100_bf16_config"), 16);
+  EXPECT_EQ(work_of(small).parallel.expert, 4);
+  EXPECT_EQ(small.shape.stages, 4);
+}
+
+TEST(BridgeImport, KnowsTheUnevenStagesOfGlmAndKimi) {
+  const auto stages_of = [](const Scenario& scenario) {
+    return std::get<DeviceModel>(scenario.model).split.counts;
+  };
+  const Scenario glm = priced(request_of("", "glm45_355b_pretrain_128gpu_h100_bf16_config"), 128);
+  EXPECT_THAT(stages_of(glm), ElementsAre(10, 12, 12, 12, 12, 12, 12, 10));
+  EXPECT_EQ(work_of(glm).model.multi_token, 1);
+  const Scenario air = priced(request_of("", "glm45_air_106b_pretrain_config"), 32);
+  EXPECT_THAT(stages_of(air), ElementsAre(11, 12, 12, 11));
+  const Scenario kimi = priced(request_of("", "kimi_k2_pretrain_512gpu_h100_bf16_config"), 512);
+  EXPECT_EQ(stages_of(kimi).front(), 4);
+  EXPECT_EQ(stages_of(kimi).back(), 1);
+  EXPECT_EQ(kimi.shape.stages, 16);
+}
+
+TEST(BridgeImport, ARecipeStatesWhereItsOptimizerDiffers) {
+  const Imported kimi = imported(request_of("", "kimi_k2_pretrain_config"));
+  EXPECT_EQ(fate_of(kimi, "ddp.use_distributed_optimizer"), "taken: parallel.distributed_optimizer");
+  EXPECT_THAT(kimi.yaml, HasSubstr("distributed_optimizer: true")) << "dist_muon shards its states by itself";
+  EXPECT_THAT(fate_of(kimi, "optimizer.optimizer"),
+              HasSubstr("ignored: its state is priced as that of adam"));
 }
 
 TEST(BridgeImport, TheDevicesOfANameDecideBetweenVariants) {
