@@ -108,6 +108,8 @@ class PlainWalk {
       case ActionKind::wait_send_forward:
       case ActionKind::wait_send_backward:
       case ActionKind::wait_reduce_grad:
+      case ActionKind::offload:
+      case ActionKind::reload:
         break;
     }
     throw std::runtime_error("a plain walk has F, B, STEP and their transfers, got " + to_text(action));

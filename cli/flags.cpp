@@ -123,6 +123,13 @@ void add_schedule_option_flags(Subcommand app, InputFlags& flags) {
   add_unit_flag(app, flags);
   app.add_flag("--forward-only", flags.forward_only, "stages run only forwards, as in evaluation and prefill")
       .group(group);
+  app.add_option(
+         "--offload", flags.offload,
+         "share of each rank's activations that wait in its host's memory for their backward pass, or "
+         "none (default): a number from 0 to 1, or one a rank such as 0.5,0.5,0,0; for 1f1b and "
+         "interleaved")
+      .group(group)
+      .type_name("SHARE");
 }
 
 void add_shape_flags(Subcommand app, InputFlags& flags) {

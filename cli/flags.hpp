@@ -74,6 +74,7 @@ struct InputFlags {
   std::optional<std::int64_t> seed;
   std::optional<double> budget_seconds;
   bool forward_only = false;  ///< True if stages run no backwards.
+  std::string offload;        ///< The share of activations that ranks offload; empty if not given.
   std::string dialect;        ///< The dialect of a .csv program; empty if not given.
   std::optional<std::int64_t> micro_batch_size;
   std::optional<std::int64_t> global_batch_size;

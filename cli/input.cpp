@@ -168,6 +168,12 @@ tl::expected<std::vector<Override>, UserError> scenario_overrides(const InputFla
   }
   if (flags.forward_only)
     overrides->push_back({.key = "schedule.forward_only", .value = "true", .flag = "--forward-only"});
+  if (!flags.offload.empty()) {
+    const bool is_list = flags.offload.find(',') != std::string::npos;
+    overrides->push_back({.key = "schedule.offload",
+                          .value = is_list ? fmt::format("[{}]", flags.offload) : flags.offload,
+                          .flag = "--offload"});
+  }
   for (Override& change : overrides_of(flags.model)) overrides->push_back(std::move(change));
   std::ranges::copy(flags.varied, std::back_inserter(*overrides));
   return overrides;

@@ -273,7 +273,7 @@ Json or_null(const std::optional<Value>& value) {
 Json flags_json(const InputFlags& flags) {
   const auto& [file, settings, varied, schedule, pp_size, num_microbatches, virtual_stages, group_size,
                slices, data_parallel, buckets, sharding, gather, passes, seed, budget_seconds, forward_only,
-               dialect, micro_batch_size, global_batch_size, iterations, unit, model] = flags;
+               offload, dialect, micro_batch_size, global_batch_size, iterations, unit, model] = flags;
   return {schedule,
           or_null(pp_size),
           or_null(num_microbatches),
@@ -288,6 +288,7 @@ Json flags_json(const InputFlags& flags) {
           or_null(seed),
           or_null(budget_seconds),
           forward_only,
+          offload,
           dialect,
           or_null(micro_batch_size),
           or_null(global_batch_size),

@@ -173,6 +173,17 @@ tl::expected<std::optional<Result>, UserError> measure(const Experiment& experim
   const FlatProgram flat =
       flatten(experiment.program, experiment.costs,
               {.channels = runner.channels, .iterations = experiment.program.iterations});
+  const bool has_copies =
+      std::ranges::any_of(flat.actions, [](const Action& action) { return is_host_copy(action.kind); });
+  if (has_copies && !family.moves_activations()) {
+    return user_error(
+        ErrorKind::bad_input,
+        fmt::format(
+            "the lists have OFFLOAD and RELOAD, but the modules of this run on the {} transport do not "
+            "move activations; take cpu-thread or cpu-process with a model that states its times, or "
+            "leave schedule.offload out",
+            runner.transport));
+  }
   if (auto refusal = runner.refusal ? runner.refusal(flat) : std::nullopt)
     return user_error(ErrorKind::bad_input, *std::move(refusal));
   // The link times are computed here, because each transport numbers the messages of a flat program in its

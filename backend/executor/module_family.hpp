@@ -73,6 +73,8 @@ class OccupyModule : public StageModule {
   Payload contribution(ActionKind) override { return nullptr; }
   void accept(ActionKind, std::span<const SharedPayload>) override {}
   void reshard() override {}
+  void offload(std::int32_t) override {}
+  void reload(std::int32_t) override {}
 
  private:
   void occupy(const ComputeCall& call) const;
@@ -126,6 +128,8 @@ class ModuleFamily {
   /// Returns the bytes that each stage stores and sends, by stage. Returns an empty list if the modules store
   /// nothing. Runs one microbatch to measure them.
   virtual std::vector<StageBytes> bytes_of_stages() const { return {}; }
+  /// Returns true if the modules run OFFLOAD and RELOAD.
+  virtual bool moves_activations() const { return false; }
   /// Returns the data that the modules of a rank report after a run.
   virtual RankAccount account(std::int32_t, const StageModules&) const { return {}; }
 };
@@ -140,6 +144,7 @@ class OccupyFamily : public ModuleFamily {
 
   std::string description() const override;
   StageModules modules(std::optional<std::int32_t> rank, const Clock& clock) const override;
+  bool moves_activations() const override { return true; }
 
  private:
   const Experiment& experiment_;

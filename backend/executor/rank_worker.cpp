@@ -161,6 +161,12 @@ void RankWorker::post_send(std::int32_t message) {
 
 void RankWorker::pass_collective(std::int32_t position) {
   const Action& action = flat_.actions[index(position)];
+  if (is_host_copy(action.kind)) {
+    // The transport times the copy. The B or I that needs the activation calls the module's reload().
+    if (action.kind == ActionKind::offload) module_of(action.stage).offload(action.microbatch);
+    execution_.transport.join(flat_.message[index(position)], rank_, nullptr);
+    return;
+  }
   // The first STEP or F that needs the result accepts it. If no action needs the result of an UNSHARD,
   // finish_gathers() accepts it.
   if (action.kind == ActionKind::unshard) gathering_[action.stage] = position;
@@ -233,6 +239,8 @@ void RankWorker::run_leaf(std::int32_t position, const ComputeCall& call) {
     case ActionKind::wait_send_forward:
     case ActionKind::wait_send_backward:
     case ActionKind::wait_reduce_grad:
+    case ActionKind::offload:
+    case ActionKind::reload:
       throw std::logic_error("an action that is not computed stands at a compute position");
   }
 }
@@ -251,6 +259,10 @@ void RankWorker::wait_for_inputs(std::int32_t position) {
 
 void RankWorker::accept_collective(std::int32_t position) {
   const Action& action = flat_.actions[index(position)];
+  if (action.kind == ActionKind::reload) {
+    module_of(action.stage).reload(action.microbatch);
+    return;
+  }
   const std::vector<SharedPayload> contributions =
       execution_.transport.collect(flat_.message[index(position)], rank_);
   if (action.kind == ActionKind::unshard) gathering_.erase(action.stage);

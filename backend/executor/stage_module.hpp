@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <stdexcept>
 #include <stop_token>
 #include <vector>
 
@@ -68,6 +69,14 @@ class StageModule {
   virtual void accept(ActionKind collective, std::span<const SharedPayload> contributions) = 0;
   /// Runs RESHARD: drops the gathered weights.
   virtual void reshard() = 0;
+
+  /// Runs OFFLOAD: moves what the stage stores of a microbatch to a buffer in the memory of the host. Modules
+  /// whose family does not move activations (ModuleFamily) get no such call, nor a call of reload().
+  virtual void offload(std::int32_t /*microbatch*/) {
+    throw std::logic_error("this module offloads nothing");
+  }
+  /// Runs RELOAD: moves the bytes of the microbatch back.
+  virtual void reload(std::int32_t /*microbatch*/) { throw std::logic_error("this module reloads nothing"); }
 };
 
 }  // namespace penstock

@@ -102,7 +102,8 @@ void SocketTransport::make_states() {
 
 /// Counts the events for which each message waits on this rank. A transfer that this rank sends waits for its
 /// SEND, for the previous transfer in the queue, and for its receiver if the RECV is in a group. A collective
-/// waits until this rank reaches it, and until the rank's previous collective has ended.
+/// waits until this rank reaches it, and until the rank's previous collective has ended. A RELOAD also waits
+/// for its OFFLOAD.
 void SocketTransport::count_pending() {
   const FlatProgram& flat = parts_.flat;
   for (const FlatMessage& message : flat.messages) {
@@ -122,6 +123,8 @@ void SocketTransport::count_pending() {
     joined.missing = static_cast<std::int32_t>(members_of(flat, flat_of(flat.message[index(p)])).size());
     const std::int32_t next = flat.next_collective[index(p)];
     if (next != kNone) ++state(flat.message[index(next)]).pending;
+    const std::int32_t reload = flat_of(flat.message[index(p)]).next_at_receiver;
+    if (reload != kNone) ++state(reload).pending;
   }
 }
 
@@ -300,6 +303,8 @@ void SocketTransport::start_collective(std::int32_t message) {
     if (flat.rank_of(m) != parts_.rank) continue;
     const std::int32_t next = flat.next_collective[index(m)];
     if (next != kNone) satisfy_join(flat.message[index(next)], starts.time.end_ns);
+    const std::int32_t reload = flat_of(message).next_at_receiver;
+    if (reload != kNone) satisfy_join(reload, starts.time.end_ns);
     return;
   }
 }

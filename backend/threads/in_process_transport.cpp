@@ -155,6 +155,9 @@ void InProcessTransport::start_next_collectives(std::int32_t message) {
     const std::int32_t next = flat_.next_collective[index(member)];
     if (next != kNone) satisfy(flat_.message[index(next)], end);
   }
+  // The RELOAD of an OFFLOAD.
+  const std::int32_t reload = flat_.messages[index(message)].next_at_receiver;
+  if (reload != kNone) satisfy(reload, end);
 }
 
 }  // namespace penstock

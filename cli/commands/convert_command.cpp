@@ -246,6 +246,10 @@ std::string loader_note(const Program& program, const ConvertFlags& flags) {
         "--group it is for {}",
         kComplete);
   }
+  if (has_actions(program, is_host_copy)) {
+    return "this .csv has OFFLOAD and RELOAD actions, which PyTorch does not read; without "
+           "schedule.offload (--offload) it would";
+  }
   if (has_actions(program, is_wait)) {
     return fmt::format(
         "this .csv has WAIT actions, which PyTorch 2.11 and older do not read; newer releases load it by {}",

@@ -65,6 +65,7 @@ constexpr std::array<std::string_view, kIdleCauses> kCauseColours = {
     "#8d564a",  // collective
     "#555555",  // step
     "#734393",  // launch
+    "#1a0f4a",  // offload
 };
 constexpr std::array<std::string_view, kIdlePhases> kPhaseColours = {
     "#bcbcbc",  // fill
@@ -395,6 +396,7 @@ class RunPacker {
       case ChainKind::compute:
       case ChainKind::latency:
       case ChainKind::collective:
+      case ChainKind::offload:
         return span.end_ns;
       case ChainKind::transfer:
       case ChainKind::queue:

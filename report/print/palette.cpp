@@ -180,6 +180,10 @@ Colour colour_of(ActionKind kind) {
       return {0x8a, 0x4a, 0x70};
     case ActionKind::wait_reduce_grad:
       return {0x90, 0x3c, 0x00};
+    case ActionKind::offload:
+      return {0x3f, 0x01, 0xa5};
+    case ActionKind::reload:
+      return {0x89, 0x04, 0xfb};
   }
   return {};
 }
@@ -234,6 +238,10 @@ std::string_view description_of(ActionKind kind) {
       return "wait for the sent gradient";
     case ActionKind::wait_reduce_grad:
       return "wait for the reduction";
+    case ActionKind::offload:
+      return "copy an activation to the host";
+    case ActionKind::reload:
+      return "copy an activation back from the host";
   }
   return "";
 }

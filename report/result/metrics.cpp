@@ -16,6 +16,7 @@
 
 #include "report/result/figure_rows.hpp"
 #include "report/result/result.hpp"
+#include "report/timeline/host_copies.hpp"
 #include "report/timeline/spans.hpp"
 #include "report/timeline/timeline.hpp"
 #include "schedules/ir/action.hpp"
@@ -68,6 +69,36 @@ std::int32_t peak_weight_versions(Spans spans) {
   std::int64_t most = 1;
   for (const auto& [stage, versions] : stages) most = std::max(most, peak_of_versions(versions, spans));
   return static_cast<std::int32_t>(most);
+}
+
+/// Returns the largest number of activations that are on the device at the same time, if the rank offloads
+/// some of them. `stays` says when those are on the host.
+std::int64_t peak_on_device(Spans spans, const HostStays& stays) {
+  std::vector<Holding> held;
+  std::map<std::pair<std::int32_t, std::int32_t>, std::size_t>
+      open;  // by stage and unit: the index in `held`
+  const auto begin = [&](std::size_t i) {
+    open[{spans[i].action.stage, spans[i].action.microbatch}] = held.size();
+    held.push_back({.from_ns = spans[i].start_ns, .charged_by = position_of(i)});
+  };
+  const auto end = [&](Holding& holding, std::int32_t position) {
+    holding.until_ns = spans[static_cast<std::size_t>(position)].end_ns;
+    holding.released_by = position;
+  };
+  for (std::size_t i = 0; i < spans.size(); ++i) {
+    const Action& action = spans[i].action;
+    if (action.kind == ActionKind::forward) {
+      begin(i);
+      const auto stay = stays.find({action.stage, action.microbatch});
+      if (stay != stays.end()) end(held.back(), stay->second.released_by);
+    } else if (action.kind == ActionKind::reload) {
+      begin(i);
+    } else if (makes_weight_gradient(action.kind)) {
+      const auto found = open.find({action.stage, action.microbatch});
+      if (found != open.end()) end(held[found->second], position_of(i));
+    }
+  }
+  return peak_amount(held);
 }
 
 /// Replaces `group` by the action at spans[i]. If an overlapped pair begins there, the group gets both of its
@@ -191,6 +222,8 @@ RankFigures figures_of(Spans spans, const RunFacts& facts, const EdgeNumbers& ed
   add_traffic(meter, spans, facts, edges);
   RankFigures figures = figures_of(meter);
   figures.report.weight_versions = peak_weight_versions(spans);
+  if (const HostStays stays = host_stays(spans); !stays.empty())
+    figures.report.peak_live_activations = peak_on_device(spans, stays);
   return figures;
 }
 

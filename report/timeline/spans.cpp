@@ -79,10 +79,12 @@ Arrivals::Arrivals(RecomputeTiming recompute, Spans spans)
 void Arrivals::add(const Span& span) {
   const Action& action = span.action;
   if (has_waits_) add_wait(span);
-  if (is_recv(action.kind)) {
+  const bool reloads = action.kind == ActionKind::reload;
+  if (is_recv(action.kind) || reloads) {
     // A RECV of another edge into the same stage may come before this one. The new RECV becomes the head of a
-    // list of these RECVs.
-    auto& newest = newest_.at(action.stage, action.microbatch)[index_of(flow_of(action.kind))];
+    // list of these RECVs. The B or I that receives a gradient also waits for the RELOAD of its microbatch.
+    const Flow flow = reloads ? Flow::gradient : flow_of(action.kind);
+    auto& newest = newest_.at(action.stage, action.microbatch)[index_of(flow)];
     received_.push_back({.span = &span, .before = newest});
     newest = static_cast<std::int32_t>(received_.size()) - 1;
   }

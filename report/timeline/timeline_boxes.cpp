@@ -91,6 +91,8 @@ TimelineRow row_of(ActionKind kind) {
     case ActionKind::reshard:
     case ActionKind::reduce_grad:
     case ActionKind::wait_reduce_grad:
+    case ActionKind::offload:
+    case ActionKind::reload:
       return TimelineRow::collective;
   }
   return TimelineRow::compute;

@@ -87,6 +87,8 @@ char fill_mark(const ComputeBox& box) {
     case ActionKind::wait_send_forward:
     case ActionKind::wait_send_backward:
     case ActionKind::wait_reduce_grad:
+    case ActionKind::offload:
+    case ActionKind::reload:
       return ' ';
   }
   return ' ';

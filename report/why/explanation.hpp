@@ -31,6 +31,7 @@ enum class IdleCause : std::uint8_t {
   collective,   // weights are gathered or gradients are reduced
   step,         // the optimizer updates the weights
   launch,       // a host launches an action, or a measured action started later than it could
+  offload,      // activations are copied to the memory of the host and back
 };
 template <>
 inline constexpr auto kEnumWords<IdleCause> =
@@ -43,7 +44,8 @@ inline constexpr auto kEnumWords<IdleCause> =
                                         {IdleCause::queue, "queue"},
                                         {IdleCause::collective, "collective"},
                                         {IdleCause::step, "step"},
-                                        {IdleCause::launch, "launch"}});
+                                        {IdleCause::launch, "launch"},
+                                        {IdleCause::offload, "offload"}});
 inline constexpr std::size_t kIdleCauses = kEnumWords<IdleCause>.size();
 /// One time for each cause. A time may be negative: a cause can also shorten a wait.
 using CauseTimes = std::array<Ns, kIdleCauses>;
@@ -67,6 +69,7 @@ enum class ChainKind : std::uint8_t {
   latency,     // a message had left its channel and not arrived
   collective,  // a collective ran
   launch,      // a host launched an action, or an action could start and had not started
+  offload,     // an activation was copied to the memory of the host or back
 };
 template <>
 inline constexpr auto kEnumWords<ChainKind> =
@@ -75,7 +78,8 @@ inline constexpr auto kEnumWords<ChainKind> =
                                         {ChainKind::queue, "queue"},
                                         {ChainKind::latency, "latency"},
                                         {ChainKind::collective, "collective"},
-                                        {ChainKind::launch, "launch"}});
+                                        {ChainKind::launch, "launch"},
+                                        {ChainKind::offload, "offload"}});
 
 /// One link of a chain of causes: the thing for whose end everything after it waited.
 struct ChainLink {

@@ -197,6 +197,8 @@ std::string link_text(const ChainLink& link, const TimeForm& unit) {
         return fmt::format("{} runs on rank {} and the others", link.name, link.rank);
       case ChainKind::launch:
         return fmt::format("{} is launched on rank {}", link.name, link.rank);
+      case ChainKind::offload:
+        return fmt::format("{} is copied on rank {}", link.name, link.rank);
     }
     return std::string();
   };

@@ -149,6 +149,7 @@ PriceTerms price_terms(const Scenario& scenario, const ResolvedBatch& batch) {
                   .pipeline_size = scenario.program ? 0 : scenario.shape.stages},
       .cluster = scenario.cluster,
       .launch = scenario.launch,
+      .host = scenario.host,
       .clones_versions = scenario.clones_versions};
 }
 

@@ -165,7 +165,7 @@ std::optional<std::string> byte_fault(const Program& program, const CostTable& c
 //
 //   end <= iterations x sum over stages of (units x (F + B + I + W + R + pairs) + updates x STEP + gathers)
 //          + iterations x sum over edges of units x both transfers
-//          + launches by hosts of all these
+//          + launches by hosts of all these + units x both copies of each stage to and from hosts
 //
 // Transfers use the rate of the slowest link. The number of collectives is at most the number of compute
 // actions and updates. The stated time of an overlapped pair may exceed the sum of its two actions, and each
@@ -257,6 +257,14 @@ PartSum sum_of_times(const Program& program, const CostTable& costs, const Clust
   const double launches = units * (static_cast<double>(5 * costs.stages.size() + 4 * costs.edges.size())) +
                           (updates + collectives) * static_cast<double>(placed_stages(program));
   sum.add("a launch", 0, static_cast<double>(costs.launch.overhead_ns), launches);
+  if (costs.host == HostLink{}) return sum;  // copies to and from hosts take no time
+  const CostTable largest = largest_of(costs);
+  for (std::size_t stage = 0; stage < largest.stages.size(); ++stage) {
+    const double bytes = static_cast<double>(largest.stages[stage].kept);
+    const double bytes_ns = bytes / costs.host.bytes_per_second / kSecondsPerNanosecond;
+    sum.add("an OFFLOAD or RELOAD of stage {}", stage, bytes_ns + static_cast<double>(costs.host.latency_ns),
+            2 * units);
+  }
   return sum;
 }
 

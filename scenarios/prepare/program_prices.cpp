@@ -269,6 +269,7 @@ tl::expected<CostTable, std::string> program_costs(const PriceTerms& terms, cons
   auto costs = cost_table(terms, cut, program);
   if (!costs) return costs;
   costs->launch = terms.launch;
+  costs->host = terms.host;
   if (!terms.clones_versions) return costs;
   PENSTOCK_RETURN_IF_ERROR(price_cloned_versions(*costs, program));
   return costs;

@@ -51,6 +51,7 @@ struct PriceTerms {
   Pricing pricing;
   const ClusterSpec& cluster;
   LaunchCost launch{};
+  HostLink host{};
   /// True if weight versions are cloned at the start, as in PipeDream's released runtime.
   bool clones_versions = false;
 };

@@ -50,6 +50,7 @@ struct Parts {
   ModelPart model;
   ClusterSpec cluster;
   LaunchCost launch;
+  HostLink host;
   ParallelPart parallel;
   SchedulePart schedule;
   Partition partition;
@@ -129,6 +130,7 @@ Parts read_parts(const Node& document, Problem& problem) {
   if (problem.found()) return parts;
   // The cluster is read first, because a transformer's times depend on the rate of its devices.
   parts.cluster = read_part(reader, "cluster", problem, read_cluster);
+  parts.host = read_part(reader, "cluster", problem, read_host_link);
   if (!problem.found()) {
     parts.model = read_part(reader, "model", problem, [&](const Node& node, Problem& own) {
       return read_model(node, parts.cluster, own);
@@ -191,8 +193,8 @@ std::int32_t default_stages(const Parts& parts) {
   const ScheduleInfo* schedule = find_schedule(parts.schedule.name);
   const auto chunks =
       static_cast<std::size_t>(schedule == nullptr ? shape.virtual_stages : chunks_of(*schedule, shape));
-  const std::size_t stages =
-      std::max({std::size_t{1}, longest_list(parts) / chunks, shape.replicas.size(), shape.warmup.size()});
+  const std::size_t stages = std::max({std::size_t{1}, longest_list(parts) / chunks, shape.replicas.size(),
+                                       shape.warmup.size(), shape.offload.size()});
   return static_cast<std::int32_t>(stages);
 }
 
@@ -221,6 +223,7 @@ Scenario scenario_of(Parts parts, const std::string& file) {
   scenario.clones_versions = parts.training.clones_versions.value_or(false);
   scenario.failures = parts.training.failures;
   scenario.launch = parts.launch;
+  scenario.host = parts.host;
   scenario.cluster = std::move(parts.cluster);
   // In `scenario.cluster`, one device represents all devices of a rank.
   scenario.cluster.devices_per_rank = parts.model.devices_per_rank;

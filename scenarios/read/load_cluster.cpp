@@ -62,6 +62,21 @@ constexpr Key kReserveKey{.name = "reserve",
                           .meaning = "Bytes of each device's memory that no plan may use.",
                           .usual = "0"};
 
+constexpr auto kHostLinkFields = std::to_array<Field<HostLink>>({
+    field<&HostLink::bytes_per_second>(
+        {.name = "bandwidth",
+         .kind = KeyKind::bandwidth,
+         .meaning = "Bandwidth between a device and its host's memory, in each direction.",
+         .usual = "unlimited"}),
+    field<&HostLink::latency_ns>(
+        {.name = "latency", .kind = KeyKind::duration, .meaning = "Latency of each copy.", .usual = "0"}),
+    field<&HostLink::duplex>({.name = "duplex",
+                              .kind = KeyKind::flag,
+                              .meaning = "Both directions copy at once; otherwise copies follow each other.",
+                              .usual = "true"}),
+});
+constexpr auto kHostLinkKeys = keys_of(kHostLinkFields);
+
 constexpr auto kUniformFields = std::to_array<Field<UniformCluster>>({
     unbound<UniformCluster>(kUniformPresetKey),
     field<&UniformCluster::devices>({.name = "devices",
@@ -83,6 +98,7 @@ constexpr auto kUniformFields = std::to_array<Field<UniformCluster>>({
                                               .kind = KeyKind::rate,
                                               .meaning = "Peak rate of a device, which a transformer takes.",
                                               .usual = "unknown"}),
+    unbound<UniformCluster>(kHostLinkKey),
     unbound<UniformCluster>(kPriceKey),
 });
 
@@ -131,6 +147,7 @@ constexpr auto kTwoLevelFields = std::to_array<Field<TwoLevelCluster>>({
          .usual = "in that order",
          .range = {.least = 0, .most = kMostDevices},
          .values = KeyValues::list}),
+    unbound<TwoLevelCluster>(kHostLinkKey),
     unbound<TwoLevelCluster>(kPriceKey),
 });
 
@@ -166,6 +183,7 @@ constexpr auto kTorusFields = std::to_array<Field<TorusCluster>>({
              "dimensions: a ring in each dimension in turn; ring: one ring through all devices. Groups that "
              "are no grid take one ring.",
          .usual = "dimensions"}),
+    unbound<TorusCluster>(kHostLinkKey),
     unbound<TorusCluster>(kPriceKey),
 });
 
@@ -266,6 +284,7 @@ constexpr std::array kExplicitKeys = {
         .meaning = "The links among devices and switches.",
         .usual = "none"},
     kReserveKey,
+    kHostLinkKey,
     kPriceKey};
 
 constexpr auto kDeviceKeys = keys_of(kDeviceFields);
@@ -376,6 +395,15 @@ std::optional<double> read_price(const MappingReader& reader) {
   return std::nullopt;
 }
 
+HostLink read_host_link(const Node& cluster, Problem& problem) {
+  HostLink host;
+  const Node* node = cluster.find("host");
+  if (node == nullptr) return host;
+  const MappingReader reader(*node, "cluster.host", kHostLinkKeys, problem);
+  if (!problem.found()) read_fields(reader, kHostLinkFields, host);
+  return host;
+}
+
 ClusterSpec read_cluster(const Node& node, Problem& problem) {
   if (node.find("device") != nullptr) return read_device_cluster(node, problem);
   if (node.find("groups") != nullptr) return read_grouped_cluster(node, problem);
@@ -418,6 +446,11 @@ std::vector<KeyGroup> cluster_keys() {
                 "presets "
                 "tpu-v2, tpu-v3 and tpu-v4 are whole pods; `dims` takes a slice.",
        .keys = {kTorusKeys.begin(), kTorusKeys.end()}},
+      {.path = "cluster.host",
+       .about =
+           "A copy takes its bytes over the bandwidth, and the latency. Each rank has a queue of its own "
+           "for each direction; without `duplex` it has one for both.",
+       .keys = {kHostLinkKeys.begin(), kHostLinkKeys.end()}},
       {.path = "cluster", .form = "device by device", .keys = {kExplicitKeys.begin(), kExplicitKeys.end()}},
       {.path = "cluster.devices[]", .keys = {kDeviceKeys.begin(), kDeviceKeys.end()}},
       {.path = "cluster.links[]", .keys = {kLinkKeys.begin(), kLinkKeys.end()}},

@@ -137,6 +137,7 @@ constexpr std::array kDeviceClusterKeys = {
         .meaning = "Part of the network's bandwidth that collectives reach.",
         .usual = kOwn,
         .range = kPart},
+    kHostLinkKey,
     Key{.name = "price",
         .kind = KeyKind::number,
         .meaning = "What a device costs for an hour, in any money.",
@@ -387,14 +388,15 @@ constexpr std::array kGroupedKeys = {
         .meaning = "The kinds of devices in the order of the ranks.",
         .usual = "required",
         .form = "a list of mappings"},
+    kHostLinkKey,
     Key{.name = "price",
         .kind = KeyKind::number,
         .meaning = "What a device costs for an hour on average, in any money.",
         .usual = "no costs are printed"}};
 
-/// The keys of one group. A price is that of the whole cluster.
+/// The keys of one group. The price and the connection to hosts are those of the whole cluster.
 constexpr std::span<const Key> kGroupKeys =
-    std::span(kDeviceClusterKeys).first<kDeviceClusterKeys.size() - 1>();
+    std::span(kDeviceClusterKeys).first<kDeviceClusterKeys.size() - 2>();
 
 /// Reads one kind of device and the number of its servers. Returns nothing after a problem.
 std::optional<DeviceCluster> read_named_devices(const MappingReader& reader, Problem& problem) {

@@ -78,6 +78,7 @@ constexpr std::array kMachineKeys = {
         .kind = KeyKind::rate,
         .meaning = "Peak rate of a device, which a transformer takes.",
         .usual = "unknown"},
+    kHostLinkKey,
     Key{.name = "price",
         .kind = KeyKind::number,
         .meaning = "What a device costs for an hour, in any money.",

@@ -57,6 +57,10 @@ constexpr std::string_view kLayerSplitSchema =
 constexpr std::string_view kBlockingSchema =
     R"({"enum": [true, false, "true", "on", "yes", "false", "off", "no", "batched"]})";
 
+constexpr std::string_view kOffloadSchema =
+    R"({"anyOf": [{"const": "none"}, {"type": "number", "minimum": 0, "maximum": 1}, )"
+    R"({"type": "array", "items": {"type": "number", "minimum": 0, "maximum": 1}, "minItems": 1}]})";
+
 /// Returns an entry for a key of `schedule:` that sets a value of the shape.
 template <auto member>
 consteval Field<SchedulePart> of_shape(Key key) {
@@ -257,6 +261,14 @@ constexpr auto kScheduleFields = std::to_array<Field<SchedulePart>>({
                                  .kind = KeyKind::word,
                                  .meaning = "How the chunks of `synthesized` lie on the ranks.",
                                  .usual = "two chunks as a V, others interleaved"}),
+    unbound<SchedulePart>(
+        {.name = "offload",
+         .kind = KeyKind::other,
+         .meaning = "The share of each rank's activations that wait in its host's memory for their backward "
+                    "pass (`cluster.host`).",
+         .usual = "none",
+         .form = "none, a share from 0 to 1, or a list of shares, one a rank",
+         .schema = kOffloadSchema}),
     of_channels<&ChannelOptions::launch_order>(
         {.name = "launch_order",
          .kind = KeyKind::flag,
@@ -327,6 +339,28 @@ std::optional<std::int32_t> read_sharding(const MappingReader& reader) {
   const auto word = reader.choice_word("sharding");
   if (!word) return std::nullopt;
   return *word == "none" ? 0 : word->front() - '0';
+}
+
+/// Reads `offload`: none, one share for all ranks, or a list with one share for each rank. If all shares are
+/// 0, returns an empty list, which means none.
+std::vector<double> read_offload(const MappingReader& reader) {
+  const Node* node = reader.find("offload");
+  if (node == nullptr || (node->kind == Node::Kind::scalar && node->text == "none")) return {};
+  const bool is_list = node->kind == Node::Kind::list && !node->items.empty();
+  std::vector<double> shares;
+  for (const Node& entry : is_list ? node->items : std::vector<Node>{*node}) {
+    const auto share = entry.kind == Node::Kind::scalar ? finite_number(entry.text) : std::optional<double>();
+    if (!share || *share < 0 || *share > 1) {
+      reader.complain(
+          "offload", fmt::format("expected none, a share from 0 to 1 such as 0.5, or a list of shares, one a "
+                                 "rank, got {}",
+                                 describe(entry)));
+      return {};
+    }
+    shares.push_back(*share);
+  }
+  const bool is_none = std::ranges::all_of(shares, [](double share) { return share == 0; });
+  return is_none ? std::vector<double>{} : shares;
 }
 
 /// Returns the name of the schedule, or an empty text if it is absent. Notes a problem if the name is
@@ -446,6 +480,7 @@ SchedulePart read_schedule(const Node& node, Problem& problem) {
   part.shape.passes = reader.choice<Passes>("forward_only").value_or(Passes::both);
   part.shape.effort = read_effort(reader);
   part.layer_split = read_layer_split(reader);
+  part.shape.offload = read_offload(reader);
   part.states_chunks = reader.has("virtual_stages");
   return part;
 }
@@ -463,7 +498,10 @@ std::vector<KeyGroup> schedule_keys() {
                "share, priced rather than simulated.\n\n"
                "`layer_split`: `ends-one-less` counts the embedding and the head as a layer each; `balanced` "
                "goes by the prices of all layers within the devices' memory, and a note lists the layers of "
-               "each stage; a Megatron layout is such as `Et*3|(tt|)*30,t*2L`.",
+               "each stage; a Megatron layout is such as `Et*3|(tt|)*30,t*2L`.\n\n"
+               "`offload` adds OFFLOAD behind an F and RELOAD one compute action before its B. Activations "
+               "without two compute actions between F and B stay on the device, so the last stage of 1f1b "
+               "offloads none.",
            .keys = {kScheduleKeys.begin(), kScheduleKeys.end()}}};
 }
 

@@ -161,6 +161,7 @@ struct Scenario {
   /// The cluster. By default it has one device for each rank, unlimited memory, and links that take no time.
   ClusterSpec cluster;
   LaunchCost launch;  ///< the time that hosts need to launch kernels; default: 0
+  HostLink host;      ///< the connection of each device to its host's memory; default: copies are free
   /// The name of a schedule; empty if none is given. Not used if `program` is set.
   std::string schedule = "gpipe";
   Shape shape;  ///< shape.microbatches follows from `batch` during preparation

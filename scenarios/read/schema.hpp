@@ -63,6 +63,15 @@ std::optional<std::int64_t> read_reserve(const MappingReader& reader,
 /// Reads `host:`. Defined in load_training.cpp.
 LaunchCost read_host(const Node& node, Problem& problem);
 
+/// The key of `cluster:` with the connection of each device to the memory of its host, in all of its forms.
+inline constexpr Key kHostLinkKey{
+    .name = "host",
+    .kind = KeyKind::mapping,
+    .meaning = "The connection of each device to the memory of its host, for OFFLOAD and RELOAD.",
+    .usual = "copies are free"};
+/// Reads `host` of the mapping `cluster`, if it is there.
+HostLink read_host_link(const Node& cluster, Problem& problem);
+
 /// The part `parallel:`, read by load_device.cpp.
 struct ParallelPart {
   Parallel degrees;  ///< `data` is 1 if it is not stated

@@ -42,7 +42,8 @@ FlatOp op_of(const Action& action, const Action* before) {
   if (is_send(action.kind)) return FlatOp::send;
   if (is_recv(action.kind)) return FlatOp::recv;
   if (is_wait(action.kind)) return FlatOp::wait;
-  return is_collective(action.kind) ? FlatOp::collective : FlatOp::reshard;
+  const bool is_joined = is_collective(action.kind) || is_host_copy(action.kind);
+  return is_joined ? FlatOp::collective : FlatOp::reshard;
 }
 
 /// The state while one rank's list is read.
@@ -50,7 +51,9 @@ struct RankScan {
   std::int32_t rank = 0;
   std::size_t barriers_seen = 0;
   std::int32_t last_collective = kNone;
-  std::int32_t head = kNone;    // the last group of compute actions
+  std::array<std::int32_t, 2> last_copy{kNone,
+                                        kNone};  // to the host and back; one entry if it is half duplex
+  std::int32_t head = kNone;                     // the last group of compute actions
   std::int32_t newest = kNone;  // this group, or a barrier, a WAIT or a group of transfers after it
   // The group of transfers that is open, and its last transfer so far. kNone if no group is open.
   std::int32_t open_group = kNone;
@@ -355,15 +358,41 @@ class Flattener {
   }
 
   void place_collective(RankScan& scan, std::int32_t position, const Action& action) {
+    if (is_host_copy(action.kind)) return place_host_copy(scan, position, action);
     CollectiveScan& of_kind = collectives_[group_of(action)];
     join_collective(position, of_group_[group_of(action)], of_kind.seen++);
     of_kind.newest = position;
-    if (scan.last_collective != kNone) {
-      flat_.next_collective[index(scan.last_collective)] = position;
-      // A collective on a rank starts after the previous collective on this rank has ended.
+    follow_in_queue(scan.last_collective, position);
+  }
+
+  /// Appends a collective or copy to the queue that ends with `last`. It starts after the previous one has
+  /// ended.
+  void follow_in_queue(std::int32_t& last, std::int32_t position) {
+    if (last != kNone) {
+      flat_.next_collective[index(last)] = position;
       ++flat_.messages[index(flat_.message[index(position)])].pending;
     }
-    scan.last_collective = position;
+    last = position;
+  }
+
+  /// Places an OFFLOAD or RELOAD. A RELOAD follows its OFFLOAD, and the B or I of its microbatch takes it
+  /// like a RECV.
+  void place_host_copy(RankScan& scan, std::int32_t position, const Action& action) {
+    std::vector<std::int32_t> alone;
+    join_collective(position, alone, 0);
+    const bool is_back = action.kind == ActionKind::reload;
+    follow_in_queue(scan.last_copy[is_back && costs_.host.duplex ? 1 : 0], position);
+    const std::size_t key = index(action.stage) * numbers_ + index(action.microbatch);
+    if (!is_back) {
+      offloads_[key] = flat_.message[index(position)];
+      return;
+    }
+    if (const auto copied = offloads_.find(key); copied != offloads_.end()) {
+      flat_.messages[index(copied->second)].next_at_receiver = flat_.message[index(position)];
+      ++flat_.messages[index(flat_.message[index(position)])].pending;
+    }
+    StageFlow& at_stage = of_stage(action.stage, action.microbatch, Flow::gradient);
+    flat_.next_wait[index(position)] = std::exchange(at_stage.recvs, position);
   }
 
   /// Adds `position` to collective or barrier number `occurrence` of a group. If `position` is its first
@@ -569,6 +598,8 @@ class Flattener {
       consumer_;  // the compute position that waits for each RECV; used only with a capacity
   // The SENDs that no WAIT waits for yet, lists linked by next_wait; used only with WAITs.
   std::unordered_map<std::size_t, std::int32_t> sends_;
+  // The messages of OFFLOADs, by stage and number.
+  std::unordered_map<std::size_t, std::int32_t> offloads_;
   std::map<StageMessage, Action> met_;  // for crossed messages: the RECV of the message that a RECV meets
   std::vector<std::int32_t>
       backward_;  // the B or I, by stage and number; used only with a capacity and late R

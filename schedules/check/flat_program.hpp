@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "schedules/check/crossed_messages.hpp"
+#include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
@@ -23,14 +24,15 @@ enum class FlatOp : std::uint8_t {
   leaf,     // a later action of an overlapped group, which needs no operation
   send,
   recv,
-  collective,  // UNSHARD, REDUCE_GRAD
+  collective,  // UNSHARD, REDUCE_GRAD; also OFFLOAD and RELOAD, as collectives of one rank
   reshard,
   wait,     // WAIT_SEND_F, WAIT_SEND_B, WAIT_REDUCE_GRAD
   barrier,  // a wait of all ranks between iterations, without an action
 };
 
-/// A message between two ranks, a collective of a group, or a barrier of all ranks. `pending` is the number
-/// of conditions that must be met before it can start.
+/// A message between two ranks, a collective of a group, a copy to or from a host, or a barrier of all ranks.
+/// `pending` is the number of conditions that must be met before it can start. A copy (OFFLOAD, RELOAD) is a
+/// collective of one rank with queues of its own, one for each direction.
 struct FlatMessage {
   /// The position of the SEND, or of the first member's collective action.
   std::int32_t first = kNone;
@@ -43,7 +45,7 @@ struct FlatMessage {
   std::int32_t to_rank = 0;
   /// The next message in the sender's FIFO.
   std::int32_t next_at_sender = kNone;
-  /// The next message in the receiver's FIFO.
+  /// The next message in the receiver's FIFO. For an OFFLOAD, its RELOAD.
   std::int32_t next_at_receiver = kNone;
   /// The next message in the list that starts at released_by_consumer.
   std::int32_t next_of_capacity = kNone;
@@ -76,7 +78,8 @@ struct FlatProgram {
   std::vector<FlatMessage> messages;
   /// The position of the same collective or barrier on the next member. Empty if the program has none.
   std::vector<std::int32_t> next_member;
-  /// The next collective position of the same rank. Empty if the program has none.
+  /// The next position in the queue of a rank's collectives, or in a queue of its copies. Empty if the
+  /// program has none.
   std::vector<std::int32_t> next_collective;
   /// The first message that waits for the capacity that a compute position frees. Empty if capacity is not
   /// limited.
@@ -115,6 +118,10 @@ struct FlatProgram {
     std::int32_t end = first + 1;
     while (end < position_count() && transfer_group[static_cast<std::size_t>(end)] == first) ++end;
     return end;
+  }
+  /// Returns true if the message is an OFFLOAD or RELOAD.
+  bool is_host_copy(const FlatMessage& what) const {
+    return what.recv == kNone && penstock::is_host_copy(actions[static_cast<std::size_t>(what.first)].kind);
   }
   /// Finds the rank of a position by binary search.
   std::int32_t rank_of(std::int32_t position) const;

@@ -16,10 +16,10 @@ constexpr bool has_launch_order(const ChannelOptions& channels) {
   return channels.launch_order && !channels.waits();
 }
 
-/// The launches of all ranks. A launch is identified by the position of its SEND, RECV, collective or
-/// barrier. A RECV, a collective and a barrier are launched at their positions. A SEND is launched directly
-/// after its producer, or after the last of the earlier transfers of its queue on the rank. The SENDs of one
-/// producer are launched in list order.
+/// The launches of all ranks, without those of OFFLOADs and RELOADs. A launch is identified by the position
+/// of its SEND, RECV, collective or barrier. A RECV, a collective and a barrier are launched at their
+/// positions. A SEND is launched directly after its producer, or after the last of the earlier transfers of
+/// its queue on the rank. The SENDs of one producer are launched in list order.
 struct LaunchLists {
   /// The launches of each rank, in order.
   std::vector<std::vector<std::int32_t>> of_rank;
@@ -42,9 +42,10 @@ inline std::int32_t transfer_end_on(const FlatMessage& transfer, std::int32_t ra
 }
 
 /// Returns the number of launches that must start before the message starts. An eager message does not wait
-/// for its RECV.
+/// for its RECV. An OFFLOAD or RELOAD is no such launch; for it, returns its number of other conditions.
 inline std::int32_t launches_of(const FlatProgram& flat, const FlatMessage& message) {
   if (message.recv != kNone) return message.eager ? 1 : 2;
+  if (flat.is_host_copy(message)) return message.pending;
   std::int32_t members = 0;
   for (std::int32_t m = message.first; m != kNone; m = flat.next_member[static_cast<std::size_t>(m)])
     ++members;

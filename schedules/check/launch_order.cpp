@@ -25,6 +25,7 @@
 #include "schedules/check/launch_walk.hpp"
 #include "schedules/check/wait_cycle.hpp"
 #include "schedules/check/walk.hpp"
+#include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/index.hpp"
 
@@ -68,7 +69,7 @@ class LaunchLister {
     lists_.missing = before_;
     for (std::size_t p = 0; p < flat_.ops.size(); ++p) {
       const FlatOp op = flat_.ops[p];
-      const bool is_collective = op == FlatOp::collective;
+      const bool is_collective = op == FlatOp::collective && !is_host_copy(flat_.actions[p].kind);
       if (op == FlatOp::send || is_collective || op == FlatOp::barrier) ++lists_.missing[p];
       const bool is_awaited_recv = op == FlatOp::recv && !flat_.messages[index(flat_.message[p])].eager;
       if (flat_.has_launches && (op == FlatOp::send || is_awaited_recv || is_collective)) ++lists_.missing[p];
@@ -107,6 +108,8 @@ class LaunchLister {
           launch(rank, message);
           break;
         case FlatOp::collective:
+          if (!is_host_copy(flat_.actions[index(p)].kind)) lists_.of_rank[index(rank)].push_back(p);
+          break;
         case FlatOp::barrier:
           lists_.of_rank[index(rank)].push_back(p);
           break;

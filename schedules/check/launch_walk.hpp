@@ -19,6 +19,7 @@
 #include "schedules/check/flat_program.hpp"
 #include "schedules/check/launch_lists.hpp"
 #include "schedules/check/walk.hpp"
+#include "schedules/ir/action.hpp"
 #include "schedules/ir/index.hpp"
 
 namespace penstock {
@@ -35,7 +36,7 @@ struct LaunchState {
 };
 
 /// One walk. The sink has the members that ListWalk (walk.hpp) requires, and two more. raise() gets only the
-/// causes `resident`.
+/// causes `resident`, and those of copies to and from hosts.
 ///
 ///   void hold(std::int32_t rank, std::int32_t position, const Cause& cause);
 ///       The launch at `position` is resident no earlier than `cause`.
@@ -111,6 +112,10 @@ class LaunchWalk {
         }
         return true;
       case FlatOp::collective:
+        if (is_host_copy(flat_.actions[index(position)].kind)) {
+          reach_copy(rank, position);
+          return true;
+        }
         launch(rank, position);
         satisfy(rank, position, {.kind = CauseKind::clock, .rank = rank});
         return true;
@@ -120,6 +125,13 @@ class LaunchWalk {
         return pass_barrier(rank, position);
     }
     return false;
+  }
+
+  /// Reaches an OFFLOAD or RELOAD. Copies have queues of their own and no part in the order of launches.
+  void reach_copy(std::int32_t rank, std::int32_t position) {
+    if (flat_.has_launches) sink_.launch(rank, position);
+    raise(flat_.message[index(position)],
+          {.kind = CauseKind::clock, .rank = rank, .launched = flat_.has_launches});
   }
 
   bool compute(std::int32_t rank, std::int32_t& position) {
@@ -191,11 +203,14 @@ class LaunchWalk {
       const std::int32_t id = flat_.message[index(position)];
       const FlatMessage& message = flat_.messages[index(id)];
       if (message.eager && position == message.recv) continue;
-      const Cause cause{.kind = CauseKind::resident, .rank = rank};
-      const bool last = --state_.pending[index(id)] == 0;
-      sink_.raise(id, cause, last);
-      if (last) make_ready(id, cause);
+      raise(id, {.kind = CauseKind::resident, .rank = rank});
     }
+  }
+
+  void raise(std::int32_t id, const Cause& cause) {
+    const bool last = --state_.pending[index(id)] == 0;
+    sink_.raise(id, cause, last);
+    if (last) make_ready(id, cause);
   }
 
   void make_ready(std::int32_t message, const Cause& cause) {
@@ -224,7 +239,15 @@ class LaunchWalk {
   }
 
   void follow_collective(std::int32_t id) {
-    for (std::int32_t m = flat_.messages[index(id)].first; m != kNone; m = flat_.next_member[index(m)]) {
+    const FlatMessage& ended = flat_.messages[index(id)];
+    if (flat_.is_host_copy(ended)) {
+      const Cause cause{.kind = CauseKind::collective, .rank = flat_.rank_of(ended.first), .which = id};
+      const std::int32_t next = flat_.next_collective[index(ended.first)];
+      if (next != kNone) raise(flat_.message[index(next)], cause);
+      if (ended.next_at_receiver != kNone) raise(ended.next_at_receiver, cause);
+      return;
+    }
+    for (std::int32_t m = ended.first; m != kNone; m = flat_.next_member[index(m)]) {
       const std::int32_t next = flat_.next_collective[index(m)];
       if (next == kNone) continue;
       const std::int32_t rank = flat_.rank_of(m);

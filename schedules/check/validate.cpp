@@ -171,7 +171,8 @@ tl::expected<void, std::string> validate(const Program& program) {
       .and_then([&] { return check_versions(program); })
       .and_then([&] { return check_stage_lives(program); })
       .and_then([&] { return check_transfers(program, *table); })
-      .and_then([&] { return check_waits(program, *table); });
+      .and_then([&] { return check_waits(program, *table); })
+      .and_then([&] { return check_host_copies(program, *table); });
 }
 
 // The checks of single actions: the action's numbers, its rank, and the earlier actions of its stage on its

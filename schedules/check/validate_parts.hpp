@@ -79,6 +79,10 @@ Checked check_transfers(const Program& program, const UnitTable& table);
 /// wait for the same. Without messages in the lists, a WAIT for SENDs must come after their producer.
 Checked check_waits(const Program& program, const UnitTable& table);
 
+/// Checks that each OFFLOAD comes after its F and each RELOAD after its OFFLOAD, both before the B or I of
+/// their microbatch, and each once. A microbatch that is recomputed must have none.
+Checked check_host_copies(const Program& program, const UnitTable& table);
+
 /// Returns the message "rank R, position P: ACTION RULE" and the grid around the position.
 tl::unexpected<std::string> broken_at(const Program& program, std::int32_t rank, std::size_t position,
                                       const Action& action, std::string_view rule);

@@ -61,6 +61,8 @@ std::int32_t* place_of(Positions& positions, ActionKind kind) {
     case ActionKind::wait_send_forward:
     case ActionKind::wait_send_backward:
     case ActionKind::wait_reduce_grad:
+    case ActionKind::offload:
+    case ActionKind::reload:
       return nullptr;
   }
   return nullptr;

@@ -38,7 +38,7 @@ enum class CauseKind : std::uint8_t {
   clock,       // `rank` has reached it, or has reached the consumer that frees its capacity
   producer,    // the compute action at position `which` of `rank` has produced it
   release,     // message `which`, which was before it in a queue of `rank`, has left that queue
-  collective,  // collective `which`, the previous collective of `rank`, has ended
+  collective,  // collective or copy `which`, for whose end the next one of `rank` waits, has ended
   resident,    // the newest resident launch of `rank` (launch_walk.hpp) is its end
 };
 
@@ -363,7 +363,7 @@ class ListWalk {
   }
 
   /// Wakes the members of a collective or barrier that has started. Brings the next collective of each member
-  /// one step closer to its start.
+  /// one step closer to its start, and the RELOAD of an OFFLOAD.
   void follow_collective(std::int32_t id) {
     std::int32_t member = flat_.messages[index(id)].first;
     for (; member != kNone; member = flat_.next_member[index(member)]) {
@@ -373,6 +373,10 @@ class ListWalk {
       if (next == kNone) continue;
       raise(flat_.message[index(next)], {.kind = CauseKind::collective, .rank = rank, .which = id});
     }
+    const FlatMessage& ended = flat_.messages[index(id)];
+    if (ended.next_at_receiver == kNone) return;
+    raise(ended.next_at_receiver,
+          {.kind = CauseKind::collective, .rank = flat_.rank_of(ended.first), .which = id});
   }
 
   void wake(std::int32_t rank, std::int32_t message) {

@@ -13,8 +13,9 @@ namespace penstock {
 namespace {
 
 constexpr std::array<std::string_view, kActionKindCount> kLetters = {
-    "F",      "B",       "I",       "W",           "R",    "SEND_F",      "RECV_F",      "SEND_B",
-    "RECV_B", "UNSHARD", "RESHARD", "REDUCE_GRAD", "STEP", "WAIT_SEND_F", "WAIT_SEND_B", "WAIT_REDUCE_GRAD"};
+    "F",       "B",       "I",       "W",           "R",    "SEND_F",      "RECV_F",      "SEND_B",
+    "RECV_B",  "UNSHARD", "RESHARD", "REDUCE_GRAD", "STEP", "WAIT_SEND_F", "WAIT_SEND_B", "WAIT_REDUCE_GRAD",
+    "OFFLOAD", "RELOAD"};
 // This index is right only if no earlier entry is missing.
 static_assert(kLetters[static_cast<std::size_t>(ActionKind::step)] == "STEP");
 
@@ -48,6 +49,8 @@ std::optional<std::int32_t> chain_peer(ActionKind kind, std::int32_t stage) {
     case ActionKind::wait_send_forward:
     case ActionKind::wait_send_backward:
     case ActionKind::wait_reduce_grad:
+    case ActionKind::offload:
+    case ActionKind::reload:
       return std::nullopt;
   }
   return std::nullopt;

@@ -36,10 +36,12 @@ enum class ActionKind : std::uint8_t {
   wait_send_forward,   // WAIT_SEND_F, waits until the SEND_Fs of a microbatch have ended
   wait_send_backward,  // WAIT_SEND_B, waits until the SEND_Bs of a microbatch have ended
   wait_reduce_grad,    // WAIT_REDUCE_GRAD, waits until the stage's last REDUCE_GRAD has ended
+  offload,             // OFFLOAD, copies what F has kept of a microbatch to the memory of the host
+  reload,              // RELOAD, copies it back to the device
 };
 
 /// The number of kinds. Tables that have an entry for each kind have this length.
-inline constexpr std::size_t kActionKindCount = static_cast<std::size_t>(ActionKind::wait_reduce_grad) + 1;
+inline constexpr std::size_t kActionKindCount = static_cast<std::size_t>(ActionKind::reload) + 1;
 
 /// The microbatch number of actions that belong to a whole stage: UNSHARD, RESHARD, REDUCE_GRAD,
 /// WAIT_REDUCE_GRAD and STEP.
@@ -90,6 +92,10 @@ constexpr bool is_collective(ActionKind kind) {
 constexpr bool gathers_or_drops(ActionKind kind) {
   return kind == ActionKind::unshard || kind == ActionKind::reshard;
 }
+/// Returns true for OFFLOAD and RELOAD, which copy an activation between a device and its host.
+constexpr bool is_host_copy(ActionKind kind) {
+  return kind == ActionKind::offload || kind == ActionKind::reload;
+}
 /// Returns true for WAIT_SEND_F and WAIT_SEND_B.
 constexpr bool is_send_wait(ActionKind kind) {
   return kind == ActionKind::wait_send_forward || kind == ActionKind::wait_send_backward;
@@ -120,10 +126,10 @@ constexpr bool makes_weight_gradient(ActionKind kind) {
 constexpr bool has_weight_version(ActionKind kind) { return kind <= ActionKind::recompute; }
 /// Returns true for F, B, I, W, R and STEP, which run on a rank's compute queue.
 constexpr bool is_compute(ActionKind kind) { return has_weight_version(kind) || kind == ActionKind::step; }
-/// Returns true for F, B, I, W, R, SEND, RECV and WAIT_SEND, which name a microbatch. The other kinds belong
-/// to the whole stage.
+/// Returns true for F, B, I, W, R, SEND, RECV, WAIT_SEND, OFFLOAD and RELOAD, which name a microbatch. The
+/// other kinds belong to the whole stage.
 constexpr bool has_microbatch(ActionKind kind) {
-  return has_weight_version(kind) || is_transfer(kind) || is_send_wait(kind);
+  return has_weight_version(kind) || is_transfer(kind) || is_send_wait(kind) || is_host_copy(kind);
 }
 /// Returns the stage at the other end of a SEND or RECV in a chain of stages: stage + 1 for SEND_F and
 /// RECV_B, stage - 1 for RECV_F and SEND_B. Returns nothing for the other kinds.

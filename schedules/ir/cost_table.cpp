@@ -57,6 +57,8 @@ Ns duration_ns(const StageCost& cost, ActionKind kind) {
     case ActionKind::wait_send_forward:
     case ActionKind::wait_send_backward:
     case ActionKind::wait_reduce_grad:
+    case ActionKind::offload:
+    case ActionKind::reload:
       break;
   }
   throw std::logic_error("duration_ns takes a compute action");
@@ -83,6 +85,8 @@ Ns group_duration_ns(const CostTable& costs, std::span<const Action> group) {
   }
   return sum;
 }
+
+Bytes host_copy_bytes(const CostTable& costs, const Action& copy) { return costs.stage_of(copy).kept; }
 
 Bytes transfer_bytes(const CostTable& costs, const EdgeNumbers& edges, const Action& transfer) {
   if (costs.edges.size() != edges.size()) {

@@ -92,6 +92,20 @@ struct LaunchCost {
   friend bool operator==(const LaunchCost&, const LaunchCost&) = default;
 };
 
+/// The connection of each rank's device to the memory of its host. OFFLOAD and RELOAD copy over it.
+struct HostLink {
+  /// The bandwidth in each direction, or of both directions together without `duplex`. It is greater than 0,
+  /// possibly infinite.
+  double bytes_per_second = std::numeric_limits<double>::infinity();
+  /// The time that each copy takes in addition to its bytes, at least 0.
+  Ns latency_ns = 0;
+  /// True if copies in both directions run at the same time. Otherwise all copies of a rank follow each
+  /// other.
+  bool duplex = true;
+
+  friend bool operator==(const HostLink&, const HostLink&) = default;
+};
+
 /// The costs of a program's stages and edges.
 struct CostTable {
   /// The costs of the mean microbatch, by stage.
@@ -106,6 +120,8 @@ struct CostTable {
   std::int32_t slices = 1;
   /// The launch cost on every rank.
   LaunchCost launch{};
+  /// The connection of every rank to the memory of its host.
+  HostLink host{};
 
   bool microbatches_differ() const { return !microbatches.empty(); }
   /// Returns the costs of the action's stage for its microbatch. If the action has no microbatch, returns the
@@ -126,6 +142,8 @@ Ns pair_duration_ns(const CostTable& costs, const Action& first, const Action& s
 /// Returns the duration of a group of overlapped compute actions. One action has its own duration. Two
 /// actions have pair_duration_ns(). More actions have the sum of their durations.
 Ns group_duration_ns(const CostTable& costs, std::span<const Action> group);
+/// Returns the bytes that an OFFLOAD or RELOAD copies: what the stage's F keeps of the microbatch.
+Bytes host_copy_bytes(const CostTable& costs, const Action& copy);
 /// Returns the bytes of a SEND or RECV. `edges` are the edges of its program. Throws std::logic_error if the
 /// table does not have one entry for each edge.
 Bytes transfer_bytes(const CostTable& costs, const EdgeNumbers& edges, const Action& transfer);

@@ -164,6 +164,9 @@ struct Shape {
   Gather gather = Gather::microbatch;
   /// The passes of all stages. Without backwards, the program is the forward half of the schedule.
   Passes passes = Passes::both;
+  /// The share of the activations of each rank that it offloads to its host (offload.hpp), from 0 to 1. There
+  /// is one entry for each rank of the pipeline, or one for all ranks. Empty means 0.
+  std::vector<double> offload{};
   /// True if each F and B of the steady state are an overlapped pair, so that the exchange of experts in one
   /// runs beside the computation of the other. A scenario states it as `parallel.expert_overlap`.
   bool expert_overlap = false;

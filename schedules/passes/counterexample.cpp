@@ -242,10 +242,10 @@ bool Shrinking::shrink_repetition() {
   return smaller;
 }
 
-/// Tries to remove all gathers, and then all reductions.
+/// Tries to remove all gathers, then all reductions, and then all copies to and from hosts.
 bool Shrinking::shrink_collectives() {
   bool smaller = false;
-  for (bool (*goes)(ActionKind) : {gathers_or_drops, is_reduction}) {
+  for (bool (*goes)(ActionKind) : {gathers_or_drops, is_reduction, is_host_copy}) {
     Excerpt rest = without_all(best_, goes);
     if (rest.program != best_.program) smaller |= take(std::move(rest));
   }

@@ -86,6 +86,7 @@ std::vector<std::string_view> given_options(const Shape& shape) {
   note("seed", shape.effort.seed != defaults.effort.seed);
   note("objective", shape.objective != defaults.objective);
   note("placement", shape.placement != defaults.placement);
+  note("offload", shape.offload != defaults.offload);
   return given;
 }
 
@@ -157,6 +158,32 @@ tl::expected<void, std::string> check_expert_overlap(const ScheduleInfo& schedul
       fmt::format("parallel.expert_overlap: {} on {} ranks has no pairs of F and B that can overlap; take "
                   "ep-1f1b, interleaved, dualpipe, dualpipe-v, or 1f1b on one rank",
                   name, shape.stages));
+}
+
+/// Rejects shares to offload that are no shares, lists of a wrong length, and options with which no
+/// activation is left to offload.
+tl::expected<void, std::string> check_offload(const Shape& shape) {
+  if (shape.offload.empty()) return {};
+  const auto refused = [](std::string why) { return tl::unexpected("offload: " + std::move(why)); };
+  for (const double share : shape.offload) {
+    if (!(share >= 0 && share <= 1))
+      return refused(fmt::format("expected none, or a share from 0 to 1, got {}", share));
+  }
+  const auto stages = static_cast<std::size_t>(shape.stages);
+  if (shape.offload.size() > 1 && shape.offload.size() != stages) {
+    return refused(
+        fmt::format("expected one share or {}, one a rank, got {} numbers", stages, shape.offload.size()));
+  }
+  if (shape.offload.size() > 1 && !shape.replicas.empty())
+    return refused("expected one share for all ranks beside `replicas`, got a list");
+  if (shape.passes != Passes::both)
+    return refused("a program of forward passes alone keeps no activations; leave it out");
+  if (shape.checkpoint != Checkpoint::never) {
+    return refused(
+        "a microbatch that is recomputed keeps only its stage's input; leave offload out, or checkpoint and "
+        "recompute");
+  }
+  return {};
 }
 
 /// Returns the names of the schedules whose forward passes alone are an order, as text for a message.
@@ -293,6 +320,7 @@ tl::expected<void, std::string> check_given(const ScheduleInfo& schedule, const 
   return check_options(schedule, shape)
       .and_then([&] { return check_expert_overlap(schedule, shape); })
       .and_then([&] { return check_forward_only(schedule, shape); })
+      .and_then([&] { return check_offload(shape); })
       .and_then([&] { return check_copies(schedule, shape); })
       .and_then([&] { return check_counts(schedule, shape); });
 }

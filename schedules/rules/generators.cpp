@@ -4,6 +4,7 @@
 
 #include "schedules/rules/generators.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 #include <utility>
@@ -17,6 +18,7 @@
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/program_parts.hpp"
 #include "schedules/ir/shape.hpp"
+#include "schedules/passes/offload.hpp"
 #include "schedules/passes/replicas.hpp"
 #include "schedules/passes/sharding.hpp"
 #include "schedules/rules/asked_schedule.hpp"
@@ -24,9 +26,9 @@
 namespace penstock {
 
 // Applies the passes that are the same for all schedules. A schedule's rule generates one copy of a pipeline.
-// Then passes add copies, gradient buckets and sharding:
+// Then passes add copies, gradient buckets, sharding, and copies of activations to and from hosts:
 //
-//   shape of one copy -> the schedule's rule -> copies -> buckets -> sharding
+//   shape of one copy -> the schedule's rule -> copies -> buckets -> sharding -> offload
 //
 
 /// Returns the shape of one copy of the pipeline.
@@ -48,6 +50,16 @@ GeneratedWithNotes answer_of(const ScheduleInfo& schedule, const Shape& shape) {
 
 Generated with_passes(Program program, const Shape& shape) {
   Generated pipeline = std::move(program);
+  const auto with_offload = [&](Program whole) {
+    if (shape.offload.empty()) return whole;
+    // The copies of a rank have consecutive numbers (replicas.hpp).
+    std::vector<double> shares;
+    for (std::size_t rank = 0; rank < whole.ranks.size(); ++rank) {
+      const std::size_t of_copy = rank / static_cast<std::size_t>(shape.data_parallel);
+      shares.push_back(shape.offload[shape.offload.size() == 1 ? 0 : of_copy]);
+    }
+    return offload_activations(std::move(whole), shares);
+  };
   if (shape.data_parallel > 1) {
     pipeline = replicate_pipeline(
         *pipeline, {.count = shape.data_parallel, .sync = shape.replica_sync, .reduction = shape.reduction});
@@ -55,14 +67,14 @@ Generated with_passes(Program program, const Shape& shape) {
   if (pipeline && !shape.buckets.empty())
     pipeline = split_into_buckets(*pipeline, {.counts = shape.buckets, .reduction = shape.reduction});
   const std::int32_t sharding = shape.sharding.value_or(0);
-  if (!pipeline || sharding == 0) return pipeline;
+  if (!pipeline || sharding == 0) return pipeline.map(with_offload);
   if (sharding > 1 && shape.gather == Gather::microbatch && shape.reduction == Reduction::at_end) {
     return tl::unexpected(fmt::format(
         "reduction: at_end waits for all backward passes, but sharding {} scatters the gradients of "
         "each microbatch; leave it out, or take `parallel.gather: step`",
         sharding));
   }
-  return shard_stages(*pipeline, {.sharding = sharding, .gather = shape.gather});
+  return shard_stages(*pipeline, {.sharding = sharding, .gather = shape.gather}).map(with_offload);
 }
 
 }  // namespace
@@ -76,6 +88,7 @@ Shape of_one_copy(const ScheduleInfo& schedule, Shape shape) {
   shape.buckets.clear();
   shape.sharding.reset();
   shape.gather = Gather::microbatch;
+  shape.offload.clear();
   return shape;
 }
 
@@ -99,7 +112,7 @@ namespace {
 /// Returns true if the shape needs passes over plain lists. These passes cannot work on loops.
 bool has_passes_over_it(const Shape& shape) {
   return shape.data_parallel > 1 || !shape.buckets.empty() || shape.sharding.value_or(0) > 0 ||
-         shape.checkpoint != Checkpoint::never;
+         shape.checkpoint != Checkpoint::never || !shape.offload.empty();
 }
 
 }  // namespace

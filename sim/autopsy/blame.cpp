@@ -79,6 +79,7 @@ Place place_of_cost(const CausedRun& run, CauseNode node, IdleCause cause, std::
     case IdleCause::shared_link:
     case IdleCause::queue:
     case IdleCause::collective:
+    case IdleCause::offload:
       place.rank = rank;
       break;
   }

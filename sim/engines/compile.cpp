@@ -219,7 +219,7 @@ class TapeWriter {
   }
 
   /// Counts how often the end of each collective and barrier is read: by compute actions and WAITs, by the
-  /// clocks after a barrier, and by the next collective of each member.
+  /// clocks after a barrier, by the next collective of each member, and by the RELOAD of an OFFLOAD.
   void count_collectives() {
     for (std::size_t p = 0; p < flat_.ops.size(); ++p) {
       const FlatOp op = flat_.ops[p];
@@ -229,6 +229,9 @@ class TapeWriter {
       } else if (op == FlatOp::barrier || (op == FlatOp::collective && flat_.next_collective[p] != kNone)) {
         ++message_at(p).uses;
       }
+      // The RELOAD of an OFFLOAD reads its end.
+      if (op == FlatOp::collective && flat_.messages[index(flat_.message[p])].next_at_receiver != kNone)
+        ++message_at(p).uses;
     }
   }
 

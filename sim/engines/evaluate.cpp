@@ -30,11 +30,12 @@ namespace penstock {
 
 namespace {
 
-/// Returns the duration of a class that is not a launch: the time of a collective's ring, or of a group of
-/// compute actions. An overlapped pair has its own cost.
+/// Returns the duration of a class that is not a launch: the time of a collective's ring, of a copy to or
+/// from the host, or of a group of compute actions. An overlapped pair has its own cost.
 Ns class_duration_ns(std::span<const Action> actions, const Experiment& experiment, CollectiveRings& rings) {
   if (actions.empty()) return 0;
   if (is_collective(actions.front().kind)) return rings.of(actions.front()).cost.duration_ns;
+  if (is_host_copy(actions.front().kind)) return host_copy_ns(experiment.costs, actions.front());
   return group_duration_ns(experiment.costs, actions);
 }
 

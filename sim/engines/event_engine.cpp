@@ -56,7 +56,7 @@ struct EventStep {
 };
 
 struct alignas(64) EventMessage {
-  Ns latency_ns = 0;  // latency of a transfer
+  Ns latency_ns = 0;  // latency of a transfer, or duration of a copy to or from a host
   Ns start_ns = 0;
   Ns end_ns = kUnknown;
   Bytes bytes = 0;
@@ -135,8 +135,12 @@ EventState event_state(const FlatProgram& flat, const WalkDurations& durations, 
   }
   state.rank_begin.push_back(static_cast<std::int32_t>(state.steps.size()));
   state.messages.reserve(flat.messages.size());
-  for (std::size_t id = 0; id < flat.messages.size(); ++id)
-    state.messages.push_back(message_of(flat.messages[id], durations.latency[id], network));
+  for (std::size_t id = 0; id < flat.messages.size(); ++id) {
+    // A copy to or from a host crosses no link of the network, so its whole duration is known.
+    const bool is_copy = flat.is_host_copy(flat.messages[id]);
+    const Ns latency_ns = is_copy ? durations.hold[id] : durations.latency[id];
+    state.messages.push_back(message_of(flat.messages[id], latency_ns, network));
+  }
   join_sends(state, flat);
   return state;
 }
@@ -273,10 +277,13 @@ class EventSimulator {
       const std::int32_t begin = flat_.rank_begin[index(rank)];
       hosts_.push_back({.at = begin});
       for (std::int32_t p = begin; p < flat_.rank_begin[index(rank) + 1]; ++p) {
-        if (!order_ && launch_lets_start(p)) ++message(flat_.message[index(p)]).missing;
+        if ((!order_ || is_copy_at(p)) && launch_lets_start(p)) ++message(flat_.message[index(p)]).missing;
       }
     }
   }
+
+  /// Returns true if an OFFLOAD or RELOAD is at a position. They have no part in the order of launches.
+  bool is_copy_at(std::int32_t position) const { return is_host_copy(flat_.actions[index(position)].kind); }
 
   /// Returns true if the message of a position waits for the launch of this position. The RECV of an eager
   /// message does not.
@@ -480,7 +487,9 @@ class EventSimulator {
       return;
     }
     const std::int32_t member = flat_.messages[index(id)].first;
-    if (flat_.ops[index(member)] == FlatOp::collective) {
+    if (is_copy_at(member)) {
+      schedule_arrival(now_ + settled.latency_ns, id);
+    } else if (flat_.ops[index(member)] == FlatOp::collective) {
       start_ring(id, flat_.actions[index(member)]);
     } else {
       schedule_arrival(now_, id);
@@ -501,7 +510,7 @@ class EventSimulator {
 
   /// Like settle(), for an event at the end of message `id` that is at `position`.
   void settle_end(std::int32_t id, std::int32_t position) {
-    if (!order_) return settle(id);
+    if (!order_ || is_copy_at(position)) return settle(id);
     if (--order_->missing[index(position)] == 0) reside(flat_.rank_of(position));
   }
 
@@ -620,6 +629,7 @@ class EventSimulator {
       if (next != kNone) settle_end(flat_.message[index(next)], next);
       wake(flat_.rank_of(m), id);
     }
+    if (arrived.next_at_receiver != kNone) settle(arrived.next_at_receiver);
   }
 
   void wake(std::int32_t rank, std::int32_t id) {

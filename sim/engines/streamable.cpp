@@ -104,6 +104,8 @@ std::optional<std::string> not_streamed(const Experiment& experiment, std::span<
   if (any_action(lists, [](const Action& action) { return gathers_or_drops(action.kind); }))
     return "gathered weights";
   if (any_action(lists, [](const Action& action) { return is_wait(action.kind); })) return "WAIT actions";
+  if (any_action(lists, [](const Action& action) { return is_host_copy(action.kind); }))
+    return "OFFLOAD and RELOAD";
   // If weights are updated once for each minibatch, all F of a pass use the same version, so the versions
   // need no check.
   const bool keeps_versions = program.update != UpdateRule::minibatch && !program.mixed_versions;

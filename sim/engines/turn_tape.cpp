@@ -376,6 +376,11 @@ std::optional<TurnTape> compile_turns(const Program& program, const ChannelOptio
                                       const MicrobatchGroups& groups) {
   const bool is_plain = !channels.waits() && channels.capacity == 0 && channels.eager_bytes == 0;
   if (!is_plain || program.iterations > 1) return std::nullopt;
+  // This tape has no queues for copies to and from hosts.
+  const bool has_copies = std::ranges::any_of(program.ranks, [](const std::vector<Action>& list) {
+    return std::ranges::any_of(list, [](const Action& action) { return is_host_copy(action.kind); });
+  });
+  if (has_copies) return std::nullopt;
   ListHeads lists(program);
   HandedRegisters handed(program);
   TurnTapeWriter writer(program, channels.model, groups, handed);

@@ -16,6 +16,7 @@
 #include "report/print/memory_category.hpp"
 #include "report/print/units.hpp"
 #include "report/result/result.hpp"
+#include "report/timeline/host_copies.hpp"
 #include "report/timeline/spans.hpp"
 #include "report/timeline/timeline.hpp"
 #include "scenarios/prepare/experiment.hpp"
@@ -55,7 +56,8 @@ class RankHoldings {
         edges_(edges),
         sizes_(experiment.costs, edges),
         neighbours_(neighbours),
-        has_forward_only_stage_(has_forward_only_stage(experiment.program)) {
+        has_forward_only_stage_(has_forward_only_stage(experiment.program)),
+        host_stays_(host_stays(spans)) {
     holdings_.reserve(spans.size());
     find_passages();
   }
@@ -242,6 +244,11 @@ class RankHoldings {
     const Action& forward = span(passage.forward).action;
     const StageCost& cost = costs_.stage_of(forward);
     std::int32_t kept_from = passage.forward;
+    if (const auto stay = host_stays_.find({forward.stage, forward.microbatch}); stay != host_stays_.end()) {
+      hold_between(MemoryCategory::activations, cost.kept, passage.forward, stay->second.released_by);
+      if (stay->second.reload == kNoPosition) return;
+      kept_from = stay->second.reload;
+    }
     if (passage.recompute != kNoPosition) {
       hold_between(MemoryCategory::activations, input_bytes(forward), passage.forward, passage.backward);
       kept_from = passage.recompute;
@@ -316,6 +323,7 @@ class RankHoldings {
   TransferSizes sizes_;
   const StageNeighbours& neighbours_;
   bool has_forward_only_stage_;
+  HostStays host_stays_;
   // Positions of all spans except messages, sorted by stage. The vector is empty until positions_of() fills
   // it.
   std::vector<std::int32_t> by_stage_;

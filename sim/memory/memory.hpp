@@ -33,7 +33,8 @@ void set_device(RankMemory& memory, const Experiment& experiment, std::int32_t r
 ///     activations        `kept` from F to B, or `released_by_input` to I and the rest to W; a recomputed
 ///                        microbatch has its stage's input from F to B (or I), and `kept` from R on;
 ///                        `recomputed` from I to W; without backwards, `kept` to the end of the run, and
-///                        an output for a stage on the same rank from the end of F to the end of that F
+///                        an output for a stage on the same rank from the end of F to the end of that F;
+///                        not from the end of OFFLOAD and of the SEND_Fs to the start of RELOAD
 ///     send_buffers       from the producer's end to the arrival
 ///     receive_buffers    from the transfer's start to the consumer's end
 ///     transient          while F, B, I, W or R runs

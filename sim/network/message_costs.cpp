@@ -110,6 +110,10 @@ std::span<const RingHop> CollectiveRing::sent_by(std::int32_t rank) const {
   return {hops.begin(), hops.end()};
 }
 
+Ns host_copy_ns(const CostTable& costs, const Action& copy) {
+  return costs.host.latency_ns + serialization_ns(host_copy_bytes(costs, copy), costs.host.bytes_per_second);
+}
+
 WalkDurations walk_durations(const Experiment& experiment, const FlatProgram& flat) {
   WalkDurations durations{.compute = compute_durations(experiment, flat),
                           .hold = std::vector<Ns>(flat.messages.size(), 0),
@@ -123,6 +127,8 @@ WalkDurations walk_durations(const Experiment& experiment, const FlatProgram& fl
       const TransferPrices::Price price = prices.of(message.from_rank, message.to_rank, message.bytes);
       durations.hold[id] = price.hold_ns;
       durations.latency[id] = price.latency_ns;
+    } else if (flat.is_host_copy(message)) {
+      durations.hold[id] = host_copy_ns(experiment.costs, flat.actions[index(message.first)]);
       // A barrier keeps its duration of 0.
     } else if (flat.ops[index(message.first)] == FlatOp::collective) {
       durations.hold[id] = rings.of(flat.actions[index(message.first)]).cost.duration_ns;

@@ -13,6 +13,7 @@
 #include "schedules/check/flat_program.hpp"
 #include "schedules/check/rendezvous_walk.hpp"
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/cost_table.hpp"
 #include "topology/cluster.hpp"
 #include "topology/collective.hpp"
 
@@ -73,6 +74,10 @@ class CollectiveRings {
   // The ring for each kind of collective and each stage.
   std::map<std::pair<ActionKind, std::int32_t>, CollectiveRing> rings_;
 };
+
+/// Returns the time of an OFFLOAD or RELOAD, for which it occupies its queue: the latency of the connection
+/// to the host, and the bytes over its bandwidth.
+Ns host_copy_ns(const CostTable& costs, const Action& copy);
 
 /// Returns the durations of all compute actions, and of all messages as if no links were shared. A transfer
 /// occupies its channel while its bytes are serialized over its route, and arrives after the route's latency.

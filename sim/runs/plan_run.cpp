@@ -60,10 +60,11 @@ bool can_be_stored(const PlanFacts& facts) { return facts.experiment.compute_act
 
 using Reason = std::optional<std::string>;
 
-/// Returns true if the program has collectives. A stage on a single rank may have them as well.
-bool has_collectives(const Experiment& experiment) {
-  const auto is_one = [](const Action& action) { return is_collective(action.kind); };
-  const auto has_one = [&](const auto& list) { return std::ranges::any_of(list, is_one); };
+/// Returns true if `is_one` is true for the kind of some action of the program.
+bool has_kind(const Experiment& experiment, bool (*is_one)(ActionKind)) {
+  const auto has_one = [&](const auto& list) {
+    return std::ranges::any_of(list, [&](const Action& action) { return is_one(action.kind); });
+  };
   return std::ranges::any_of(experiment.program.ranks, has_one) ||
          std::ranges::any_of(experiment.loops, has_one);
 }
@@ -115,7 +116,9 @@ Reason against_turns(PlanFacts& facts) {
   if (channels.capacity > 0) return "channels of a capacity";
   if (channels.eager_bytes > 0) return "eager messages";
   if (!experiment.costs.launch.is_free()) return "hosts that launch";
-  if (has_collectives(experiment)) return "collectives";
+  // A stage on a single rank may have collectives as well.
+  if (has_kind(experiment, is_collective)) return "collectives";
+  if (has_kind(experiment, is_host_copy)) return "OFFLOAD and RELOAD";
   if (program.rank_count() > 1 && experiment.loops.empty() && is_lowered(program))
     return "the program has its messages";
   if (may_share_links(facts)) return "messages share links";

@@ -83,10 +83,14 @@ class GraphWriter {
     add_inputs(first_waiting_[index(message)]);
     const FlatMessage& what = flat_.messages[index(message)];
     const bool is_barrier = what.recv == kNone && flat_.ops[index(what.first)] == FlatOp::barrier;
+    const bool is_copy = flat_.is_host_copy(what);
     const NodeKind kind = what.recv != kNone ? NodeKind::transfer
                           : is_barrier       ? NodeKind::barrier
+                          : is_copy          ? NodeKind::copy
                                              : NodeKind::collective;
-    graph_.of_message[index(message)] = close(kind, message, what.recv != kNone ? what.from_rank : kNone);
+    std::int32_t rank = what.recv != kNone ? what.from_rank : kNone;
+    if (is_copy) rank = flat_.rank_of(what.first);
+    graph_.of_message[index(message)] = close(kind, message, rank);
   }
 
   void wait(std::int32_t rank, std::int32_t message) {
@@ -122,8 +126,9 @@ class GraphWriter {
       for (const Moment moment : clock) add_input(moment);
     }
     for (CauseNode node = 0; node < is_input.size(); ++node) {
+      const NodeKind kind = graph_.kinds[node];
       const bool is_message =
-          graph_.kinds[node] == NodeKind::transfer || graph_.kinds[node] == NodeKind::collective;
+          kind == NodeKind::transfer || kind == NodeKind::collective || kind == NodeKind::copy;
       if (is_message && !is_input[node]) add_input(end_of(node));
     }
     close(NodeKind::finish, kNone, kNone);
@@ -333,6 +338,8 @@ std::array<IdleCause, 3> causes_of(NodeKind kind) {
       return {IdleCause::bandwidth, IdleCause::shared_link, IdleCause::latency};
     case NodeKind::collective:
       return {IdleCause::collective, IdleCause::collective, IdleCause::collective};
+    case NodeKind::copy:
+      return {IdleCause::offload, IdleCause::offload, IdleCause::offload};
     case NodeKind::barrier:
     case NodeKind::launch:
     case NodeKind::resident:
@@ -368,6 +375,7 @@ GraphCosts graph_costs(const CauseGraph& graph, const FlatProgram& flat, const P
         break;
       }
       case NodeKind::collective:
+      case NodeKind::copy:
         cost.added_ns[0] = durations.hold[index(subject)] + durations.latency[index(subject)];
         break;
       case NodeKind::launch:

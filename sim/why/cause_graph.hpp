@@ -26,12 +26,13 @@ enum class NodeKind : std::uint8_t {
   step,        // an optimizer step
   transfer,    // a message between two ranks
   collective,  // an UNSHARD or REDUCE_GRAD of a group of ranks
+  copy,        // an OFFLOAD or RELOAD
   barrier,     // a wait of all ranks for each other
   launch,      // a launch by a rank's host
   resident,    // the start of a launch in launch order, which takes no time (launch_walk.hpp)
   finish,      // the end of the run, the last node
 };
-inline constexpr std::size_t kNodeKinds = 8;
+inline constexpr std::size_t kNodeKinds = 9;
 
 /// The number of a node. Inputs of a node have smaller numbers.
 using CauseNode = std::uint32_t;
@@ -49,7 +50,8 @@ struct CauseGraph {
   std::vector<NodeKind> kinds;
   /// The position of a compute group, step, launched action or resident launch, or the number of a message.
   std::vector<std::int32_t> subjects;
-  /// The rank that computes, sends or launches; kNone for collectives, barriers and the end of the run.
+  /// The rank that computes, sends, copies or launches; kNone for collectives, barriers and the end of the
+  /// run.
   std::vector<std::int32_t> ranks;
   /// The inputs of node n are inputs[first_input[n]] to inputs[first_input[n + 1] - 1], without repetitions.
   std::vector<std::uint32_t> first_input;

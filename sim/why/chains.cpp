@@ -68,6 +68,7 @@ std::string node_name(const CauseGraph& graph, const FlatProgram& flat, CauseNod
       return to_text(flat.actions[index(subject)]);
     case NodeKind::transfer:
     case NodeKind::collective:
+    case NodeKind::copy:
       return to_text(flat.actions[index(flat.messages[index(subject)].first)]);
     case NodeKind::barrier:
     case NodeKind::finish:
@@ -136,6 +137,9 @@ std::vector<ChainLink> chain_of(const CauseGraph& graph, const FlatProgram& flat
         chain.add(start, latest, ChainKind::collective, flat.rank_of(first), name);
         break;
       }
+      case NodeKind::copy:
+        chain.add(start, latest, ChainKind::offload, rank, name);
+        break;
       case NodeKind::launch:
         chain.add(start, latest, ChainKind::launch, rank, name);
         break;
@@ -164,7 +168,8 @@ ReadyActions::ReadyActions(const CauseGraph& graph, const FlatProgram& flat, con
       since = std::max(since, moments[end_of(data.nodes[i])]);
     for (std::uint32_t i = graph.first_input[node]; i < graph.first_input[node + 1]; ++i) {
       const NodeKind kind = graph.kinds[node_of(graph.inputs[i])];
-      const bool is_message = kind == NodeKind::transfer || kind == NodeKind::collective;
+      const bool is_message =
+          kind == NodeKind::transfer || kind == NodeKind::collective || kind == NodeKind::copy;
       if (is_message) since = std::max(since, moments[graph.inputs[i]]);
     }
     list.least.push_back(since);

@@ -138,6 +138,7 @@ std::string item_of(const CausedRun& run, CauseNode node, IdleCause cause) {
     }
     case NodeKind::collective:
       return fmt::format("stage {}", run.flat.actions[index(run.flat.messages[index(subject)].first)].stage);
+    case NodeKind::copy:
     case NodeKind::launch:
     case NodeKind::resident:
       return fmt::format("rank {}", run.graph.ranks[node]);
@@ -167,6 +168,7 @@ std::array<std::int32_t, 4> item_key(const CausedRun& run, CauseNode node, IdleC
       return {kind, rank, run.flat.messages[index(subject)].to_rank, 0};
     case NodeKind::collective:
       return {kind, run.flat.actions[index(run.flat.messages[index(subject)].first)].stage, 0, 0};
+    case NodeKind::copy:
     case NodeKind::barrier:
     case NodeKind::launch:
     case NodeKind::resident:

@@ -248,10 +248,12 @@ class CostLevers {
   void add_halves() {
     std::vector<CauseNode> launches;
     std::vector<CauseNode> collectives;
+    std::vector<CauseNode> copies;
     for (CauseNode node = 0; node < run_.graph.size(); ++node) {
       if (cost(node).added_ns[0] == 0) continue;
       if (run_.graph.kinds[node] == NodeKind::launch) launches.push_back(node);
       if (run_.graph.kinds[node] == NodeKind::collective) collectives.push_back(node);
+      if (run_.graph.kinds[node] == NodeKind::copy) copies.push_back(node);
     }
     const auto half = [&](CauseNode node) {
       return Saving{.compute = cost(node).added_ns[0] - cost(node).added_ns[0] / 2};
@@ -260,6 +262,7 @@ class CostLevers {
     if (changed_.shares_links()) return;
     add("launches in half the time", launches, half);
     add("collectives in half the time", collectives, half);
+    add("copies to and from hosts in half the time", copies, half);
   }
 
   const CausedRun& run_;

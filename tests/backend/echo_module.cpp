@@ -165,6 +165,22 @@ void EchoModule::accept(ActionKind collective, std::span<const SharedPayload> co
   }
 }
 
+void EchoModule::offload(std::int32_t microbatch) {
+  const auto moved = held_.extract(microbatch);
+  if (moved.empty() || !moved.mapped().x) throw std::logic_error("no activation to offload");
+  const Held& held = moved.mapped();
+  std::vector<echo::Number>& buffer = host_[microbatch] = {*held.x, held.y};
+  buffer.insert(buffer.end(), held.inputs.begin(), held.inputs.end());
+  ++offloaded_;
+}
+
+void EchoModule::reload(std::int32_t microbatch) {
+  const auto moved = host_.extract(microbatch);
+  if (moved.empty()) throw std::logic_error("no activation to reload");
+  const std::vector<echo::Number>& buffer = moved.mapped();
+  held_[microbatch] = {.inputs = {buffer.begin() + 2, buffer.end()}, .x = buffer[0], .y = buffer[1]};
+}
+
 std::vector<std::uint8_t> EchoCodec::encode(const PayloadContent& content) const {
   std::vector<std::uint8_t> bytes;
   const auto add = [&](echo::Number number) {

@@ -33,13 +33,17 @@ class EchoModule : public StageModule {
   Payload contribution(ActionKind collective) override;
   void accept(ActionKind collective, std::span<const SharedPayload> contributions) override;
   void reshard() override { gathered_ = false; }
+  void offload(std::int32_t microbatch) override;
+  void reload(std::int32_t microbatch) override;
 
   /// Returns the gradient of each STEP so far.
   const std::vector<echo::Weights>& steps() const { return steps_; }
   const echo::Weights& newest() const { return versions_.rbegin()->second; }
   std::size_t most_versions() const { return most_versions_; }
   /// Returns the number of microbatches for which the stage still stores activations or gradients.
-  std::size_t held() const { return held_.size(); }
+  std::size_t held() const { return held_.size() + host_.size(); }
+  /// Returns the number of activations that have been in the buffer of the host so far.
+  std::size_t offloaded() const { return offloaded_; }
   const echo::Weights& left_over() const { return gradient_; }
 
  private:
@@ -59,6 +63,9 @@ class EchoModule : public StageModule {
   std::map<std::int32_t, echo::Weights> versions_;
   std::size_t most_versions_ = 1;
   std::map<std::int32_t, Held> held_;
+  // The inputs, activation and output of each microbatch that is on the host.
+  std::map<std::int32_t, std::vector<echo::Number>> host_;
+  std::size_t offloaded_ = 0;
   echo::Weights gradient_;
   std::optional<echo::Weights> reduced_;
   std::vector<echo::Weights> steps_;

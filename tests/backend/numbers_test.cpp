@@ -355,6 +355,28 @@ TEST(Numbers, ListsWithWaitsComputeThem) {
   }
 }
 
+/// Returns a program in which all ranks but the last offload activations.
+Program offloading_program(const char* schedule) {
+  Shape shape{.stages = 3, .microbatches = 6, .iterations = 2};
+  shape.virtual_stages = std::string(schedule) == "interleaved" ? 2 : 1;
+  shape.offload = {1};
+  const auto program = generate(schedule, shape);
+  EXPECT_TRUE(program) << program.error();
+  return lowered(*program);
+}
+
+TEST(Numbers, ListsThatOffloadComputeThem) {
+  for (const char* name : {"1f1b", "interleaved"}) {
+    SCOPED_TRACE(name);
+    const Program program = offloading_program(name);
+    const EchoRun run = run_echo(program);
+    ASSERT_EQ(run.error, "");
+    const auto expected = on_all_ranks(program, echo::train_by_minibatch(program.stage_count(), 6, 2));
+    EXPECT_EQ(difference(program, run.modules, expected), "");
+    EXPECT_GT(echo_of(run.modules, 0, 0).offloaded(), 0U);
+  }
+}
+
 TEST(Numbers, EveryChannelModelCarriesThem) {
   int ran = 0;
   for (const ChannelModel model : kChannelModels) {

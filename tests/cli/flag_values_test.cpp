@@ -152,19 +152,19 @@ enum class Value { number, numbers, quantity, other };
 
 Value value_of(const std::string& type) {
   static const std::map<std::string, Value> kinds = {
-      {"N", Value::number},         {"NUMBER", Value::number},     {"X", Value::number},
-      {"FRACTION", Value::number},  {"F", Value::number},          {"CHANCE", Value::number},
-      {"SECONDS", Value::number},   {"COLUMNS", Value::number},    {"NUMBERS", Value::numbers},
-      {"LIST", Value::numbers},     {"BYTES", Value::quantity},    {"TIME", Value::quantity},
-      {"RATE", Value::quantity},    {"NAME", Value::other},        {"NAMES", Value::other},
-      {"WORD", Value::other},       {"WORDS", Value::other},       {"FILE", Value::other},
-      {"KEY", Value::other},        {"KEY=VALUE", Value::other},   {"MODEL", Value::other},
-      {"KEY=VALUES", Value::other}, {"RELEASE", Value::other},     {"RULE", Value::other},
-      {"LAUNCHER", Value::other},   {"SIZE", Value::other},        {"WHEN", Value::other},
-      {"FORM", Value::other},       {"DEVICE=FILE", Value::other}, {"NAME=N", Value::other},
-      {"I/N", Value::other},        {"PART", Value::other},        {"R", Value::number},
-      {"ACTION", Value::other},     {"MM", Value::number},         {"POINTS", Value::number},
-      {"TEXT", Value::other},
+      {"N", Value::number},         {"NUMBER", Value::number},   {"X", Value::number},
+      {"FRACTION", Value::number},  {"F", Value::number},        {"CHANCE", Value::number},
+      {"SECONDS", Value::number},   {"COLUMNS", Value::number},  {"NUMBERS", Value::numbers},
+      {"LIST", Value::numbers},     {"BYTES", Value::quantity},  {"TIME", Value::quantity},
+      {"RATE", Value::quantity},    {"NAME", Value::other},      {"NAMES", Value::other},
+      {"WORD", Value::other},       {"WORDS", Value::other},     {"FILE", Value::other},
+      {"KEY", Value::other},        {"KEY=VALUE", Value::other}, {"MODEL", Value::other},
+      {"KEY=VALUES", Value::other}, {"RELEASE", Value::other},   {"RULE", Value::other},
+      {"LAUNCHER", Value::other},   {"SIZE", Value::other},      {"SHARE", Value::other},
+      {"WHEN", Value::other},       {"FORM", Value::other},      {"DEVICE=FILE", Value::other},
+      {"NAME=N", Value::other},     {"I/N", Value::other},       {"PART", Value::other},
+      {"R", Value::number},         {"ACTION", Value::other},    {"MM", Value::number},
+      {"POINTS", Value::number},    {"TEXT", Value::other},
   };
   const auto found = kinds.find(type);
   EXPECT_NE(found, kinds.end()) << type << " is a new kind of value: say above whether it is a number";

@@ -84,7 +84,7 @@ TEST(LoadOverride, NamesTheFlagAsThePlace) {
   EXPECT_EQ(
       refusal("cluster: uniform", {{"cluster.latancy", "4us"}}),
       "--set cluster.latancy: unknown key; did you mean latency? Known: preset, devices, bandwidth, latency, "
-      "memory, reserve, flops, price");
+      "memory, reserve, flops, host, price");
   EXPECT_EQ(refusal("cluster: uniform", {{"clutser.latency", "4us"}}),
             "--set clutser.latency: clutser: unknown key; did you mean cluster? Known: model, cluster, host, "
             "parallel, schedule, partition, training");

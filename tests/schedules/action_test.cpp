@@ -50,6 +50,8 @@ TEST(Action, LettersAreThoseOfPyTorch) {
       {ActionKind::wait_send_forward, "WAIT_SEND_F"},
       {ActionKind::wait_send_backward, "WAIT_SEND_B"},
       {ActionKind::wait_reduce_grad, "WAIT_REDUCE_GRAD"},
+      {ActionKind::offload, "OFFLOAD"},
+      {ActionKind::reload, "RELOAD"},
   };
   ASSERT_EQ(table.size(), kActionKindCount);
   for (const auto& [kind, text] : table) {
@@ -67,9 +69,10 @@ TEST(Action, OtherLettersNameNoKind) {
 // These texts are read and written again in pytorch's test/distributed/pipelining/test_schedule.py (_Action).
 // The others have kinds that only Penstock has.
 TEST(Action, TextReadsBackAsTheSameText) {
-  for (const auto* const text : {"1F0", "2I1", "0W3", "0B3", "1UNSHARD", "3RESHARD", "2SEND_B2", "1RECV_F1",
-                                 "7R12", "2REDUCE_GRAD", "0STEP", "0WAIT_SEND_F3", "2WAIT_SEND_B0",
-                                 "1WAIT_REDUCE_GRAD", "2SEND_F3>4", "5RECV_B0<9", "2147483646F2147483647"}) {
+  for (const auto* const text :
+       {"1F0", "2I1", "0W3", "0B3", "1UNSHARD", "3RESHARD", "2SEND_B2", "1RECV_F1", "7R12", "2REDUCE_GRAD",
+        "0STEP", "0WAIT_SEND_F3", "2WAIT_SEND_B0", "1WAIT_REDUCE_GRAD", "0OFFLOAD3", "2RELOAD0", "2SEND_F3>4",
+        "5RECV_B0<9", "2147483646F2147483647"}) {
     EXPECT_EQ(to_text(only_action(text)), text);
   }
 }
@@ -93,7 +96,7 @@ TEST(Action, NeitherVersionNorOverlappedPartnerShows) {
 
 int families_of(ActionKind kind) {
   return (has_weight_version(kind) ? 1 : 0) + (is_send(kind) ? 1 : 0) + (is_recv(kind) ? 1 : 0) +
-         (is_send_wait(kind) ? 1 : 0) + (has_microbatch(kind) ? 0 : 1);
+         (is_send_wait(kind) ? 1 : 0) + (is_host_copy(kind) ? 1 : 0) + (has_microbatch(kind) ? 0 : 1);
 }
 
 TEST(Action, EveryKindIsOfOneFamily) {
@@ -142,7 +145,7 @@ TEST(ActionReader, FaultSaysWhereItIs) {
   EXPECT_EQ(actions.error().offset, 9U);
   EXPECT_EQ(actions.error().message,
             "unknown action `Q`. Known: F, B, I, W, R, SEND_F, RECV_F, SEND_B, RECV_B, UNSHARD, RESHARD, "
-            "REDUCE_GRAD, STEP, WAIT_SEND_F, WAIT_SEND_B, WAIT_REDUCE_GRAD");
+            "REDUCE_GRAD, STEP, WAIT_SEND_F, WAIT_SEND_B, WAIT_REDUCE_GRAD, OFFLOAD, RELOAD");
 }
 
 TEST(ActionReader, NegativeAndSignedNumbersAreNoNumbers) {

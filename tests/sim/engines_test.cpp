@@ -248,6 +248,39 @@ TEST(Engines, AgreeOnRandomProgramsWithWaits) {
   EXPECT_GT(compared, programs / 2);
 }
 
+// Some programs also have WAITs, groups of transfers, launches that take time, or a launch order.
+TEST(Engines, AgreeOnRandomProgramsThatOffload) {
+  const char* const given = std::getenv("PENSTOCK_PROGRAMS");
+  const std::uint64_t programs = given == nullptr ? 2000 : std::stoul(given);
+  std::uint64_t compared = 0;
+  std::uint64_t delayed = 0;
+  for (std::uint32_t seed = 1; seed <= programs; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Experiment experiment = random_experiment(seed);
+    if (seed % 3 == 0) group_some(experiment.program, seed);
+    if (seed % 5 == 0)
+      experiment.costs.launch = {.overhead_ns = seed % 7, .most_ahead = static_cast<std::int32_t>(seed % 4)};
+    if (seed % 4 == 0) add_waits(experiment.program, seed);
+    if (seed % 7 == 0) experiment.channels.blocking = Blocking::batched;
+    experiment.channels.launch_order = seed % 6 == 2;
+    const Program without = experiment.program;
+    offload_some(experiment, seed);
+    // Copies are no reason to refuse a program.
+    EXPECT_EQ(validate(experiment.program).has_value(), validate(without).has_value());
+    const bool hangs = find_hang(experiment.program, experiment.channels, experiment.costs).has_value();
+    EXPECT_EQ(hangs, find_hang(without, experiment.channels, experiment.costs).has_value());
+    if (hangs) continue;
+    expect_agreement(experiment);
+    if (HasFailure()) return;
+    ++compared;
+    Experiment plain = experiment;
+    plain.program = without;
+    delayed += makespan_ns(plain) != makespan_ns(experiment) ? 1 : 0;
+  }
+  EXPECT_GT(compared, programs / 2);
+  EXPECT_GT(delayed, programs / 10);
+}
+
 // Each rank has one queue for activations. A message of 58 bytes goes from rank 2 to rank 1, and then one of
 // 11 bytes from each of them to rank 0. Both are eager, so neither waits for the other.
 //

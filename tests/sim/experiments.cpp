@@ -365,6 +365,42 @@ void add_waits(Program& program, std::uint32_t seed) {
   }
 }
 
+void offload_some(Experiment& experiment, std::uint32_t seed) {
+  for (StageCost& cost : experiment.costs.stages) cost.kept = next_number(seed) % 60;
+  experiment.costs.host = {.bytes_per_second = next_number(seed) % 4 == 0 ? kUnlimitedBandwidth : 1e9,
+                           .latency_ns = next_number(seed) % 5,
+                           .duplex = next_number(seed) % 2 == 0};
+  for (std::vector<Action>& list : experiment.program.ranks) {
+    // Returns a random position after which no group is cut, in [first, last].
+    const auto between = [&](std::size_t first, std::size_t last) {
+      std::size_t at = first + next_number(seed) % (last - first + 1);
+      while (!opens_group(list, at)) --at;
+      return list.begin() + static_cast<std::ptrdiff_t>(std::max(at, first));
+    };
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      const Action forward = list[i];
+      if (forward.kind != ActionKind::forward || next_number(seed) % 2 == 0) continue;
+      const auto is_of_unit = [&](const Action& action) {
+        return action.stage == forward.stage && action.microbatch == forward.microbatch;
+      };
+      const auto user = std::ranges::find_if(list, [&](const Action& action) {
+        const bool uses = makes_input_gradient(action.kind) || action.kind == ActionKind::recompute;
+        return uses && is_of_unit(action);
+      });
+      if (user == list.end() || user->kind == ActionKind::recompute) continue;
+      std::size_t last = static_cast<std::size_t>(user - list.begin());
+      while (!opens_group(list, last)) --last;
+      const std::size_t first = group_end(list, i);
+      if (first > last) continue;
+      Action copy{.kind = ActionKind::offload, .stage = forward.stage, .microbatch = forward.microbatch};
+      const auto offload = list.insert(between(first, last), copy);
+      const auto behind = static_cast<std::size_t>(offload - list.begin()) + 1;
+      copy.kind = ActionKind::reload;
+      list.insert(between(behind, last + 1), copy);
+    }
+  }
+}
+
 void group_some(Program& program, std::uint32_t seed) {
   for (std::vector<Action>& list : program.ranks) {
     for (std::size_t i = 0; i + 1 < list.size(); ++i) {

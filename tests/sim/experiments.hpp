@@ -56,6 +56,10 @@ Experiment random_one_way_experiment(std::uint32_t seed);
 /// may hang then.
 void add_waits(Program& program, std::uint32_t seed);
 
+/// Adds an OFFLOAD and a RELOAD for some activations of a lowered program, at random positions between the F
+/// and the B or I. The costs get random bytes to copy, and a random connection to the hosts.
+void offload_some(Experiment& experiment, std::uint32_t seed);
+
 /// Joins some neighbouring transfers of a lowered program to groups. The program may hang then.
 void group_some(Program& program, std::uint32_t seed);
 /// Lets ranks not wait at some of the program's groups of transfers.

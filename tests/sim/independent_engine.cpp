@@ -121,6 +121,11 @@ class IndependentEngine {
     std::vector<Entry*> members{};
     std::vector<const Entry*> before{};  // the collectives before it on its members
   };
+  /// An OFFLOAD or RELOAD (rule 29).
+  struct Copy {
+    Entry* entry = nullptr;
+    std::vector<const Entry*> before{};  // the copies that it waits for
+  };
   using Name = std::tuple<ActionKind, std::int32_t, std::int32_t, std::int32_t>;
 
   static Name name_of(const Action& action) {
@@ -182,6 +187,21 @@ class IndependentEngine {
             const bool waits = kind == ActionKind::unshard ? !is_step : is_step || reuses_gradients;
             if (waits && found != last.end()) entry.needs.push_back(found->second);
           }
+          const auto reload = by_name_.find({ActionKind::reload, action.stage, action.microbatch, kNoPeer});
+          const bool uses = action.kind == ActionKind::backward || action.kind == ActionKind::backward_input;
+          if (uses && reload != by_name_.end()) entry.needs.push_back(reload->second);
+        } else if (is_host_copy(action.kind)) {
+          open(Do::join);
+          Copy copy{.entry = &entry};
+          for (const Entry& other : rank.entries) {
+            const bool is_its_offload = other.action.kind == ActionKind::offload &&
+                                        other.action.stage == action.stage &&
+                                        other.action.microbatch == action.microbatch;
+            const bool is_in_queue =
+                is_host_copy(other.action.kind) && (!costs_.host.duplex || other.action.kind == action.kind);
+            if (&other != &entry && (is_in_queue || is_its_offload)) copy.before.push_back(&other);
+          }
+          copies_.push_back(copy);
         } else if (is_wait(action.kind)) {
           open(Do::wait);
           for (Entry& other : rank.entries) {
@@ -332,6 +352,16 @@ class IndependentEngine {
       for (Entry* member : collective.members) set_times(*member, takes, 0);
       changed = true;
     }
+    for (const Copy& copy : copies_) {
+      const Step* const step = copy.entry->step;
+      const bool starts = copy.entry->start == kNotYet && step->is_reached && is_launched(step) &&
+                          std::ranges::all_of(copy.before, [&](auto* e) { return has_ended(e); });
+      if (!starts) continue;
+      const Bytes bytes = costs_.stage_of(copy.entry->action).kept;
+      set_times(*copy.entry, costs_.host.latency_ns + serialization_ns(bytes, costs_.host.bytes_per_second),
+                0);
+      changed = true;
+    }
     return changed;
   }
 
@@ -444,6 +474,7 @@ class IndependentEngine {
   std::map<Name, Entry*> by_name_;
   std::map<std::tuple<std::int32_t, std::int32_t, bool, std::int32_t>, Message> messages_;
   std::map<std::pair<std::int32_t, std::size_t>, Collective> collectives_;
+  std::vector<Copy> copies_;
   std::set<Ns> events_;
   Ns now_ = 0;
 };

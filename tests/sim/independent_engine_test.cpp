@@ -137,6 +137,15 @@ TEST(SemanticsPage, GivesTheTimesOfWaits) {
   });
 }
 
+TEST(SemanticsPage, GivesTheTimesOfCopiesToHosts) {
+  compare_programs(random_experiment, [](Experiment& experiment, std::uint32_t seed) {
+    if (seed % 3 == 0) group_some(experiment.program, seed);
+    if (seed % 4 == 0) experiment.costs.launch.overhead_ns = seed % 7;
+    if (seed % 5 == 0) experiment.channels.blocking = Blocking::batched;
+    offload_some(experiment, seed);
+  });
+}
+
 TEST(SemanticsPage, GivesTheTimesOfStagesAndEdgesOfOneFlow) {
   compare_programs(random_one_way_experiment, [](Experiment&, std::uint32_t) {});
 }

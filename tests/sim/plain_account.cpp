@@ -255,6 +255,11 @@ class PlainAccount {
                                 flat_.message[index(flat_.next_collective[index(q)])] == id;
         if (leads_here) earlier.insert(flat_.message[index(q)]);
       }
+      // A RELOAD waits for its OFFLOAD.
+      for (std::size_t other = 0; other < flat_.messages.size(); ++other) {
+        if (flat_.is_host_copy(flat_.messages[other]) && flat_.messages[other].next_at_receiver == id)
+          earlier.insert(static_cast<std::int32_t>(other));
+      }
       for (const std::int32_t other : earlier) inputs.push_back(message_end(other));
       return starts_of_messages_[id] = latest(inputs);
     }
@@ -287,7 +292,9 @@ class PlainAccount {
     Instant instant = message_start(id);
     if (message.recv == kNone) {
       const bool is_barrier = flat_.ops[index(message.first)] == FlatOp::barrier;
-      return is_barrier ? instant : later(instant, IdleCause::collective, hold_[index(id)], l_);
+      const bool is_copy = flat_.is_host_copy(message);
+      const IdleCause cause = is_copy ? IdleCause::offload : IdleCause::collective;
+      return is_barrier ? instant : later(instant, cause, hold_[index(id)], l_);
     }
     const auto alone = static_cast<double>(alone_.hold[index(id)]);
     instant = later(instant, IdleCause::bandwidth, alone, l_);
@@ -300,6 +307,7 @@ class PlainAccount {
     const FlatMessage& message = flat_.messages[index(id)];
     const bool is_barrier = message.recv == kNone && flat_.ops[index(message.first)] == FlatOp::barrier;
     if (is_barrier || (message.recv != kNone && channels_.waits())) return true;
+    if (flat_.is_host_copy(message) && message.next_at_receiver != kNone) return true;
     for (std::int32_t p = 0; p < flat_.position_count(); ++p) {
       if (flat_.ops[index(p)] == FlatOp::collective && flat_.message[index(p)] == id &&
           flat_.next_collective[index(p)] != kNone) {

@@ -169,6 +169,7 @@ class Reference {
     if (is_transfer(item.action.kind))
       return start_of_transfer(other_end_or_self(item, true), other_end_or_self(item, false));
     if (is_collective(item.action.kind)) return start_of_collective(item);
+    if (is_host_copy(item.action.kind)) return start_of_copy(item);
     Ns start = std::max(after_program_order(item), launched_with_group(item));
     for (const Item& other : items_) {
       const bool awaited = is_compute(item.action.kind)
@@ -322,6 +323,7 @@ class Reference {
     if (m.kind == ActionKind::unshard) return a.kind != ActionKind::step;
     if (a.microbatch != m.microbatch) return false;
     if (m.kind == ActionKind::recv_forward) return a.kind == ActionKind::forward;
+    if (m.kind == ActionKind::reload) return is_backward(a.kind);
     const bool late = a.kind == ActionKind::recompute && p_.recompute == RecomputeTiming::late;
     return m.kind == ActionKind::recv_backward &&
            (a.kind == ActionKind::backward || a.kind == ActionKind::backward_input || late);
@@ -475,6 +477,24 @@ class Reference {
     });
   }
 
+  // --- copies to and from hosts ---------------------------------------------------------------------
+
+  /// A copy starts when its rank has reached it, after the copies before it in its queue. A RELOAD also waits
+  /// for its OFFLOAD.
+  Ns start_of_copy(const Item& copy) const {
+    Ns start = std::max(copy.launched, after_program_order(copy));
+    for (const Item& other : items_) {
+      if (other.rank != copy.rank || other.position >= copy.position || !is_host_copy(other.action.kind))
+        continue;
+      const bool same_queue = !e_.costs.host.duplex || other.action.kind == copy.action.kind;
+      const bool is_offload_of = other.action.kind == ActionKind::offload &&
+                                 other.action.stage == copy.action.stage &&
+                                 other.action.microbatch == copy.action.microbatch;
+      if (same_queue || is_offload_of) start = std::max(start, other.end);
+    }
+    return start;
+  }
+
   // --- durations ------------------------------------------------------------------------------------
 
   Ns length_of(const Item& item) const {
@@ -482,6 +502,10 @@ class Reference {
       return serialization_ns(transfer_bytes(e_.costs, edges_, item.action), route_of(item).bytes_per_second);
     }
     if (is_collective(item.action.kind)) return collective_ns(item.action);
+    if (is_host_copy(item.action.kind)) {
+      const Bytes bytes = e_.costs.stage_of(item.action).kept;
+      return e_.costs.host.latency_ns + serialization_ns(bytes, e_.costs.host.bytes_per_second);
+    }
     if (!is_compute(item.action.kind)) return 0;
     std::vector<const Item*> leaves;
     for (const Item& leaf : items_) {

@@ -413,6 +413,7 @@ Cluster shared_links(std::int32_t ranks, Ns latency_inside_ns, Ns latency_betwee
 Experiment random_run(std::uint32_t seed) {
   Experiment experiment = random_experiment(seed);
   if (seed % 4 == 0) add_waits(experiment.program, seed);
+  if (seed % 5 == 0) offload_some(experiment, seed);
   std::mt19937 random(seed);
   const auto below = [&](std::uint32_t count) { return static_cast<std::int32_t>(random() % count); };
   if (below(3) == 0) experiment.costs.launch = {.overhead_ns = below(5), .most_ahead = below(4)};
@@ -467,6 +468,7 @@ bool expect_explained(const Experiment& experiment) {
         break;
       case NodeKind::transfer:
       case NodeKind::collective:
+      case NodeKind::copy:
       case NodeKind::barrier:
         EXPECT_EQ(times.start(node), ran->times.message_start[subject]);
         EXPECT_EQ(times.moments()[end_of(node)], ran->times.message_end[subject]);

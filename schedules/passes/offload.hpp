@@ -1,0 +1,15 @@
+#pragma once
+// Lets ranks offload a share of their activations to the memory of their hosts (schedule.offload).
+
+#include <span>
+
+#include "schedules/ir/program.hpp"
+
+namespace penstock {
+
+/// Returns the program with an OFFLOAD and a RELOAD for some activations of each rank (offload.cpp).
+/// `shares[r]` is the share of rank r's activations, from 0 to 1; one entry counts for all ranks. Requires a
+/// program without messages, and no entry for a rank that recomputes.
+Program offload_activations(Program program, std::span<const double> shares);
+
+}  // namespace penstock
