@@ -1,5 +1,6 @@
 // Writes the recorded costs as a scenario: a duration for each stage and microbatch, which is the median over
-// the steps, the host's gaps as overhead, and the latency of messages. Tests: tests/sim/autopsy_test.cpp.
+// the steps, the host's gaps as overhead, and the latency of messages. If messages of one pair of ranks take
+// longer than those of another, each pair has a link of its own. Tests: tests/sim/autopsy_test.cpp.
 
 #include <algorithm>
 #include <array>
@@ -18,6 +19,7 @@
 
 #include "scenarios/read/quantities.hpp"
 #include "scenarios/read/scenario_text.hpp"
+#include "schedules/check/flat_program.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/index.hpp"
 #include "schedules/ir/shape.hpp"
@@ -25,6 +27,7 @@
 #include "sim/autopsy/recorded_run.hpp"
 #include "sim/autopsy/recording.hpp"
 #include "sim/why/cause_graph.hpp"
+#include "topology/cluster.hpp"
 
 namespace penstock {
 namespace {
@@ -145,6 +148,68 @@ Ns latency_of(const std::vector<RecordedRun>& runs, Waiting waiting) {
   return median_duration(std::move(of_pairs));
 }
 
+/// Returns the latency of the messages between each two ranks, of which the smaller comes first: the median,
+/// or the quickest message if ranks post them ahead.
+std::map<std::pair<std::int32_t, std::int32_t>, Ns> latencies_of_pairs(const std::vector<RecordedRun>& runs,
+                                                                       Waiting waiting) {
+  std::map<std::pair<std::int32_t, std::int32_t>, std::vector<Ns>> all;
+  for (const RecordedRun& run : runs) {
+    for (std::size_t id = 0; id < run.caused.flat.messages.size(); ++id) {
+      const FlatMessage& message = run.caused.flat.messages[id];
+      all[std::minmax({message.from_rank, message.to_rank})].push_back(run.caused.durations.latency[id]);
+    }
+  }
+  std::map<std::pair<std::int32_t, std::int32_t>, Ns> of_pairs;
+  for (auto& [pair, values] : all) {
+    of_pairs[pair] =
+        waiting == Waiting::batched ? median_duration(std::move(values)) : *std::ranges::min_element(values);
+  }
+  return of_pairs;
+}
+
+/// Returns true if a message between each pair takes the pair's own link. A cluster's messages take the
+/// quickest route, which may lead over other ranks.
+bool take_own_links(const std::map<std::pair<std::int32_t, std::int32_t>, Ns>& of_pairs,
+                    const Recording& recording, Ns between_copies) {
+  ClusterBuilder builder("recorded");
+  for (std::int32_t rank = 0; rank < recording.rank_count(); ++rank)
+    builder.add_device({.name = fmt::format("rank{}", rank)});
+  for (const auto& [pair, latency] : of_pairs)
+    builder.add_duplex_link(pair.first, pair.second, kUnlimitedBandwidth, latency);
+  for (std::int32_t copy = 1; copy < recording.copies; ++copy)
+    builder.add_duplex_link(copy - 1, copy, kUnlimitedBandwidth, between_copies);
+  const auto cluster = builder.build();
+  return cluster && std::ranges::all_of(of_pairs, [&](const auto& one) {
+           return cluster->route(one.first.first, one.first.second).links.size() == 1;
+         });
+}
+
+/// Returns the cluster: a link for each pair of ranks that exchange messages, or one latency for all if the
+/// pairs are alike or the user asks for means. The first ranks of the copies are joined as well, because a
+/// cluster must have a route between all its devices.
+std::string cluster_part(const Recording& recording, const std::vector<RecordedRun>& runs, Waiting waiting,
+                         bool means) {
+  const Ns latency = latency_of(runs, waiting);
+  const auto of_pairs = latencies_of_pairs(runs, waiting);
+  const bool is_even =
+      std::ranges::all_of(of_pairs, [&](const auto& one) { return one.second == of_pairs.begin()->second; });
+  if (means || is_even || !take_own_links(of_pairs, recording, latency)) {
+    return fmt::format("cluster: {{preset: uniform, devices: {}, latency: {}}}\n", recording.rank_count(),
+                       duration_text(latency));
+  }
+  std::vector<std::string> ranks;
+  for (std::int32_t rank = 0; rank < recording.rank_count(); ++rank)
+    ranks.push_back(fmt::format("rank{}", rank));
+  std::string text = fmt::format("cluster:\n  devices: [{}]\n  links:\n", fmt::join(ranks, ", "));
+  const auto add_link = [&](std::int32_t from, std::int32_t to, Ns of_link) {
+    text +=
+        fmt::format("    - {{between: [rank{}, rank{}], latency: {}}}\n", from, to, duration_text(of_link));
+  };
+  for (const auto& [pair, of_pair] : of_pairs) add_link(pair.first, pair.second, of_pair);
+  for (std::int32_t copy = 1; copy < recording.copies; ++copy) add_link(copy - 1, copy, latency);
+  return text;
+}
+
 std::string schedule_part(const Recording& recording, const std::optional<MeantProgram>& schedule,
                           Waiting waiting) {
   if (!schedule || !schedule->shape) {
@@ -195,8 +260,7 @@ std::string recorded_scenario(const Autopsy& autopsy, const std::vector<Recorded
     for (const Ns gap : gaps) texts.push_back(duration_text(gap));
     text += fmt::format("    overhead: [{}]\n", fmt::join(texts, ", "));
   }
-  text += fmt::format("cluster: {{preset: uniform, devices: {}, latency: {}}}\n", recording.rank_count(),
-                      duration_text(latency_of(runs, autopsy.waiting)));
+  text += cluster_part(recording, runs, autopsy.waiting, means);
   return text + schedule_part(recording, schedule, autopsy.waiting);
 }
 

@@ -10,6 +10,7 @@
 #include <map>
 #include <optional>
 #include <ostream>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -227,6 +228,39 @@ TEST(Autopsy, BlamesARankThatIsSlowerThanItsCopies) {
   EXPECT_EQ(simulated(autopsy.scenario).makespan_ns, result.makespan_ns) << autopsy.scenario;
 }
 
+// Between rank 1 and rank 2, and in the second copy between all, messages take longer than elsewhere.
+TEST(Autopsy, GivesEachPairOfRanksItsOwnLatency) {
+  for (const char* waiting : {"", ", blocking: batched"}) {
+    const std::string links =
+        "cluster:\n  devices: [rank0, rank1, rank2, rank3, rank4, rank5, rank6, rank7]\n  links:\n"
+        "    - {between: [rank0, rank2], latency: 100 us}\n    - {between: [rank1, rank3], latency: 700 us}\n"
+        "    - {between: [rank2, rank4], latency: 400 us}\n    - {between: [rank3, rank5], latency: 700 us}\n"
+        "    - {between: [rank4, rank6], latency: 100 us}\n    - {between: [rank5, rank7], latency: 700 "
+        "us}\n";
+    const Result result = simulated(
+        "model: {stages: {forward: [1 ms, 1.5 ms, 2 ms, 1 ms], backward: 3 ms}}\n" + links +
+        "    - {between: [rank0, rank1], latency: 0 us}\nschedule: {name: 1f1b, stages: 4, microbatches: 12, "
+        "data_parallel: 2, replica_sync: false" +
+        waiting + "}\n");
+    const Autopsy autopsy = autopsied(events_of(result.timeline));
+    EXPECT_THAT(autopsy.scenario, HasSubstr(links));
+    EXPECT_EQ(simulated(autopsy.scenario).makespan_ns, result.makespan_ns) << autopsy.scenario;
+  }
+}
+
+// The link from the last rank to the first has the least latency, so messages take it, but it is narrow. As
+// pure latencies a route over rank 1 would be quicker.
+TEST(Autopsy, WritesOneLatencyIfARouteOverOtherRanksWouldBeQuicker) {
+  const Result result = simulated(
+      "model: {stages: {forward: 1 ms, backward: 2 ms, activation: 1 MB}}\n"
+      "cluster:\n  devices: [rank0, rank1, rank2]\n  links:\n"
+      "    - {between: [rank0, rank1], latency: 100 us}\n    - {between: [rank1, rank2], latency: 100 us}\n"
+      "    - {between: [rank0, rank2], latency: 50 us, bandwidth: 1 GB/s}\n"
+      "schedule: {name: interleaved, stages: 3, microbatches: 3, virtual_stages: 2, blocking: batched}\n");
+  const Autopsy autopsy = autopsied(events_of(result.timeline));
+  EXPECT_THAT(autopsy.scenario, HasSubstr("cluster: {preset: uniform, devices: 3, latency: "));
+}
+
 TEST(Autopsy, NamesTheFirstActionOfEachRankThatWasNotMeant) {
   const Result result = simulated(scenario_of({"gpipe", "forward: 1 ms, backward: 2 ms", "microbatches: 4"}));
   const AutopsyOptions options{.meant = meant("1f1b", {.stages = 4, .microbatches = 4})};
@@ -330,7 +364,6 @@ TEST(Autopsy, IsAMeasuredResultAsJson) {
 struct ProductionCase {
   std::string_view file;
   std::size_t pipelines = 0;
-  double predicted = 0;  ///< largest error of the written scenario
   IdleCause cause = IdleCause::imbalance;
   std::int32_t stage = 0;
   double seconds_ms = 0;
@@ -339,6 +372,17 @@ struct ProductionCase {
 std::ostream& operator<<(std::ostream& out, const ProductionCase& one) { return out << one.file; }
 
 class Production : public ::testing::TestWithParam<ProductionCase> {};
+
+/// Returns the median over the steps of the time of the slowest copy.
+double median_of_steps(const Autopsy& autopsy) {
+  std::map<std::int64_t, Ns> slowest;
+  for (const StepVerdict& step : autopsy.steps)
+    slowest[step.step] = std::max(slowest[step.step], step.measured_ns);
+  std::vector<Ns> times;
+  for (const auto& [step, time] : slowest) times.push_back(time);
+  std::ranges::sort(times);
+  return static_cast<double>(times[(times.size() - 1) / 2] + times[times.size() / 2]) / 2;
+}
 
 TEST_P(Production, IsReplayedPredictedAndExplained) {
   const auto file = test::kReference / "traces" / GetParam().file;
@@ -360,16 +404,37 @@ TEST_P(Production, IsReplayedPredictedAndExplained) {
   EXPECT_EQ(autopsy.blame[0].stage, GetParam().stage);
   EXPECT_NEAR(static_cast<double>(autopsy.blame[0].ns) / 1e6, GetParam().seconds_ms,
               GetParam().seconds_ms * 0.03);
-  const Result again = simulated(autopsy.scenario);
-  EXPECT_NEAR(static_cast<double>(again.makespan_ns) / static_cast<double>(autopsy.result.makespan_ns), 1,
-              GetParam().predicted);
+  // The scenario has medians over the steps, so it predicts the median step.
+  EXPECT_NEAR(static_cast<double>(simulated(autopsy.scenario).makespan_ns) / median_of_steps(autopsy), 1,
+              0.001);
 }
 
-INSTANTIATE_TEST_SUITE_P(Traces, Production,
-                         ::testing::Values(ProductionCase{"production-pp4-m4.csv", 64, 0.0015,
-                                                          IdleCause::imbalance, 3, 394, 1.18},
-                                           ProductionCase{"production-pp4-m32.csv.gz", 8, 0.0018,
-                                                          IdleCause::slow_rank, 0, 24'000, 1.97}));
+// Messages between ranks 0 and 1 of the first copy take three times as long as the others. With one latency
+// for all pairs of ranks, that copy is predicted to be 0.17 % quicker than it was.
+TEST_P(Production, IsPredictedWithinATenthOfAPercentCopyByCopy) {
+  const auto file = test::kReference / "traces" / GetParam().file;
+  if (!std::filesystem::exists(file)) GTEST_SKIP() << file << " is not there";
+  const auto text = read_trace_file(file, "trace");
+  ASSERT_TRUE(text) << text.error();
+  std::map<std::string, std::string> pipelines;
+  std::istringstream lines(*text);
+  std::string header;
+  std::getline(lines, header);
+  for (std::string line; std::getline(lines, line);)
+    pipelines[line.substr(0, line.find(',', line.find(',') + 1))] += line + "\n";
+  ASSERT_EQ(pipelines.size(), GetParam().pipelines);
+  for (const auto& [pipeline, rows] : pipelines) {
+    const Autopsy autopsy = autopsied(header + "\n" + rows);
+    EXPECT_EQ(autopsy.waiting, Waiting::batched);
+    const auto predicted = static_cast<double>(simulated(autopsy.scenario).makespan_ns);
+    EXPECT_NEAR(predicted / median_of_steps(autopsy), 1, 0.001) << pipeline;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Traces, Production,
+    ::testing::Values(ProductionCase{"production-pp4-m4.csv", 64, IdleCause::imbalance, 3, 394, 1.18},
+                      ProductionCase{"production-pp4-m32.csv.gz", 8, IdleCause::slow_rank, 0, 24'000, 1.97}));
 
 }  // namespace
 }  // namespace penstock
