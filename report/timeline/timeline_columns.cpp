@@ -30,6 +30,7 @@ std::string leaf_label(const Action& action, bool with_stage) {
 }
 
 std::int32_t owner_of(ActionKind collective) {
+  if (collective == ActionKind::reload) return kReloadColumn;
   return collective == ActionKind::reduce_grad ? kReduceColumn : kGatherColumn;
 }
 

@@ -53,6 +53,8 @@ inline constexpr std::int32_t kIdleColumn = -1;
 inline constexpr std::int32_t kReduceColumn = -2;
 /// The owner of a column in which the rank is idle while weights are gathered.
 inline constexpr std::int32_t kGatherColumn = -3;
+/// The owner of a column in which the rank is idle while an activation is reloaded from the host.
+inline constexpr std::int32_t kReloadColumn = -4;
 
 /// Returns the owner of each column. If boxes fill at least half of the column, its owner is the box with the
 /// largest share. Otherwise, if collectives fill at least half, it is the collective. In all other cases it

@@ -45,6 +45,7 @@ namespace {
 constexpr char kIdleMark = '.';
 constexpr char kReduceMark = '+';
 constexpr char kGatherMark = '^';
+constexpr char kReloadMark = '<';
 // the smallest width of a line, in characters
 constexpr std::int64_t kLeastColumns = 40;
 using Ranks = std::vector<std::vector<ComputeBox>>;
@@ -142,11 +143,13 @@ class Painter {
   static char waiting_mark(std::int32_t owner, LineContent content) {
     if (content == LineContent::stages || content == LineContent::microbatches) return ' ';
     if (owner == kReduceColumn) return kReduceMark;
+    if (owner == kReloadColumn) return kReloadMark;
     return owner == kGatherColumn ? kGatherMark : kIdleMark;
   }
 
   static std::optional<ActionKind> collective_of(std::int32_t owner) {
     if (owner == kReduceColumn) return ActionKind::reduce_grad;
+    if (owner == kReloadColumn) return ActionKind::reload;
     return owner == kGatherColumn ? std::optional(ActionKind::unshard) : std::nullopt;
   }
 
@@ -237,6 +240,8 @@ std::string waits_text(const std::vector<std::vector<ColumnRun>>& ranks) {
     text += fmt::format("{} idle while gradients are reduced, ", kReduceMark);
   if (owners.contains(kGatherColumn))
     text += fmt::format("{} idle while weights are gathered, ", kGatherMark);
+  if (owners.contains(kReloadColumn))
+    text += fmt::format("{} idle while activations are reloaded, ", kReloadMark);
   return text;
 }
 
@@ -290,11 +295,14 @@ struct TextLayout {
   bool stacked = false;
 };
 
-/// Returns the collectives of each rank that take time, with the times of boxes.
+/// Returns the collectives and RELOADs of each rank that take time, with the times of boxes. No action waits
+/// for an OFFLOAD alone.
 std::vector<std::vector<Span>> collectives_of(const Timeline& timeline, Ns from_ns) {
   std::vector<std::vector<Span>> ranks(static_cast<std::size_t>(timeline.rank_count));
   for (const Span& span : timeline.spans) {
-    if (row_of(span.action.kind) != TimelineRow::collective || span.end_ns <= span.start_ns) continue;
+    const bool is_shown =
+        row_of(span.action.kind) == TimelineRow::collective && span.action.kind != ActionKind::offload;
+    if (!is_shown || span.end_ns <= span.start_ns) continue;
     Span cut = span;
     cut.start_ns = std::max(span.start_ns, from_ns) - from_ns;
     cut.end_ns = std::min(span.end_ns, timeline.makespan_ns) - from_ns;

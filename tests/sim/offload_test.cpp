@@ -12,6 +12,7 @@
 #include "report/print/memory_category.hpp"
 #include "report/result/result.hpp"
 #include "report/timeline/timeline.hpp"
+#include "report/timeline/timeline_text.hpp"
 #include "report/why/explanation.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "schedules/check/validate.hpp"
@@ -171,6 +172,15 @@ TEST(Offload, ExplainNamesTheIdleTimeThatAReloadCauses) {
   ASSERT_EQ(why.intervals.size(), 1U);
   EXPECT_THAT(why.intervals[0].chain, ElementsAre(ChainLink{10, 20, ChainKind::offload, 0, "0OFFLOAD0"},
                                                   ChainLink{20, 30, ChainKind::offload, 0, "0RELOAD0"}));
+}
+
+// One character is 10. The RELOAD of 20 to 30 is marked, and the OFFLOAD before it is not.
+TEST(Offload, ThePictureMarksTheIdleTimeOfAReload) {
+  const Program program =
+      offloading(kOneStage + std::string("rank 0: 0F0 0OFFLOAD0 0RELOAD0 0B0 0STEP\n"), 1);
+  const std::string picture = timeline_to_text(*critical_path(copied(program)));
+  EXPECT_THAT(picture, HasSubstr("< idle while activations are reloaded"));
+  EXPECT_THAT(picture, HasSubstr("F0-...<<<B0==="));
 }
 
 TEST(Offload, IsTheSameInText) {
