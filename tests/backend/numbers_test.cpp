@@ -529,6 +529,37 @@ TEST(ProcessNumbers, StatedGroupsOfTransfersCarryThem) {
   }
 }
 
+// Each copy takes 0.2 ms. A B starts after the RELOAD of its microbatch, and a RELOAD after its OFFLOAD.
+TEST(ProcessNumbers, ListsThatOffloadComputeThem) {
+  const Program program = offloading_program("1f1b");
+  const FlatProgram flat =
+      flatten(program, free_costs(program), {.channels = {}, .iterations = program.iterations});
+  LinkPace pace = {.hold = std::vector<Ns>(flat.messages.size(), 0),
+                   .latency = std::vector<Ns>(flat.messages.size(), 0)};
+  for (std::size_t id = 0; id < flat.messages.size(); ++id)
+    pace.hold[id] = flat.is_host_copy(flat.messages[id]) ? 200'000 : 0;
+  const Timeline timeline = run_in_processes(program, 1, pace).at(0);
+  expect_complete(program, timeline);
+  std::map<std::pair<std::int32_t, std::int32_t>, Ns> offloaded;
+  std::map<std::pair<std::int32_t, std::int32_t>, Ns> reloaded;
+  for (const Span& span : timeline.spans) {
+    const std::pair of{span.action.stage, span.action.microbatch};
+    if (is_host_copy(span.action.kind)) {
+      EXPECT_EQ(span.end_ns - span.start_ns, 200'000);
+    }
+    if (span.action.kind == ActionKind::offload) offloaded[of] = span.end_ns;
+    if (span.action.kind == ActionKind::reload) {
+      EXPECT_GE(span.start_ns, offloaded.at(of));
+      reloaded[of] = span.end_ns;
+    }
+    if (span.action.kind == ActionKind::backward && reloaded.contains(of)) {
+      EXPECT_GE(span.start_ns, reloaded.at(of));
+    }
+  }
+  EXPECT_EQ(offloaded.size(), reloaded.size());
+  EXPECT_GT(reloaded.size(), 4U);
+}
+
 TEST(ProcessNumbers, OneRankIsOneProcess) {
   const Program program = lowered(*generate("gpipe", {.stages = 1, .microbatches = 3}));
   expect_complete(program, run_in_processes(program).at(0));
