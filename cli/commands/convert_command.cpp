@@ -255,6 +255,14 @@ std::string loader_note(const Program& program, const ConvertFlags& flags) {
         "this .csv has WAIT actions, which PyTorch 2.11 and older do not read; newer releases load it by {}",
         kComplete);
   }
+  const auto is_backward = [](ActionKind kind) {
+    return kind == ActionKind::backward || kind == ActionKind::backward_input;
+  };
+  if (!has_actions(program, is_backward)) {
+    return "this .csv has no backwards, which PyTorch 2.11 and older check for when they load it "
+           "(_load_csv); "
+           "without that check their runtime runs it by eval()";
+  }
   if (has_messages(program, flags)) {
     return fmt::format(
         "this .csv has its messages: PyTorch loads it by {}; torchtitan's pipeline_parallel_schedule_csv "

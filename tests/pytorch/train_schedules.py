@@ -2,12 +2,17 @@
 
 `penstock convert` writes each schedule as CSV, torch.distributed.pipelining loads it and runs one step of a model of
 linear stages, a process a rank (gloo, CPU, loopback). The gradients must be those of the same model in one piece.
-What the CSV cannot say stands in REFUSED, with the reason that `convert` must give.
+Programs without backwards run by eval(), and their outputs and losses must be those of that model. Torch's loader
+refuses them, so they are loaded without its check.
+What the CSV cannot say stands in REFUSED, with the reason that `convert` must give. Torch's runtime sends one message
+at a time and cannot read the groups of `convert --group`. The form "batched" has the same places of messages without
+the groups, and a note of `convert` names it.
 
     python train_schedules.py PENSTOCK [SCHEDULE]...
     exit 0: all as expected; 1: something is not; 77: this Python has no torch that can
 """
 
+import contextlib
 import json
 import logging
 import os
@@ -16,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import unittest.mock
 import warnings
 from dataclasses import dataclass, field
 
@@ -40,7 +46,17 @@ FORMS = {
     "compute": ("compute_only", [], 1),
     "messages": ("compute_comms", ["--lower"], 1),
     "fsdp": ("compute_comms", ["--fsdp", "--lower"], 1),
+    "batched": ("compute_comms", ["--set", "schedule.blocking=batched", "--lower"], 1),
 }
+# Schedules with a forward half, and the forms in which torch runs it.
+FORWARD_ONLY = ("naive", "gpipe", "1f1b", "interleaved", "looped-bfs")
+FORWARD_FORMS = ("compute", "messages", "batched")
+NO_BACKWARD = ["--forward-only"]
+# What torch says about lists without backwards, and what `convert` says about that.
+NEEDS_BACKWARDS = "Invalid backward microbatches for stage 0"
+NEEDS_BACKWARDS_NOTE = "this .csv has no backwards, which PyTorch 2.11 and older check for when they load it"
+# What `convert` says about groups, which torch refuses to read.
+GROUPS_NOTE = "has groups of transfers (GROUP), which PyTorch does not read; with --lower in place of --group"
 # What the first two must be told from: torch divides by the microbatches at REDUCE_GRAD and nowhere else.
 BARE = ("compute_comms", ["--lower", "--without-reduce-grad"], MICROBATCHES)
 
@@ -55,6 +71,7 @@ class Case:
     torch_format: str
     scale: int
     file: str
+    forward_only: bool = False
 
 
 @dataclass
@@ -136,7 +153,47 @@ def write_file(penstock, folder, name, what, ranks, form, found):
         return
     with open(file, encoding="ascii") as csv:
         stages = stage_count(csv.read())
-    found.cases.append(Case(name, ranks, stages, torch_format, scale, file))
+    found.cases.append(Case(name, ranks, stages, torch_format, scale, file, "--forward-only" in what))
+
+
+def check_forwards_alone(penstock, folder, found):
+    """Torch's loader refuses a file of forwards, and a note of `convert` says so."""
+    from torch.distributed.pipelining.schedules import _Action, _validate_schedule
+
+    file = os.path.join(folder, "forwards.csv")
+    flags = ["--schedule", "1f1b", "--pp-size", "2", "--num-microbatches", "4", "--forward-only", "-o", file]
+    made = subprocess.run([penstock, "convert", *flags], capture_output=True, text=True, check=False)
+    if made.returncode != 0 or NEEDS_BACKWARDS_NOTE not in made.stderr:
+        found.faults.append(f"forwards: expected the note \"{NEEDS_BACKWARDS_NOTE}\", got {made.stderr.strip()!r}")
+        return
+    with open(file, encoding="ascii") as csv:
+        rows = csv.read().splitlines()
+    lists = {rank: [_Action.from_str(cell) for cell in row.split(",")] for rank, row in enumerate(rows)}
+    try:
+        _validate_schedule(lists, 2, 2, 4)
+    except AssertionError as error:
+        if NEEDS_BACKWARDS in str(error):
+            return
+    found.faults.append("forwards: torch loads them now; leave its check in place, and change the note of `convert`")
+
+
+def check_groups(penstock, folder, found):
+    """Torch refuses a file with groups, and a note of `convert` says so."""
+    from torch.distributed.pipelining.schedules import _Action
+
+    file = os.path.join(folder, "groups.csv")
+    flags = ["--schedule", "1f1b", "--pp-size", "2", "--num-microbatches", "4", "--group", "megatron", "-o", file]
+    made = subprocess.run([penstock, "convert", *flags], capture_output=True, text=True, check=False)
+    if made.returncode != 0 or GROUPS_NOTE not in made.stderr:
+        found.faults.append(f"groups: expected the note \"{GROUPS_NOTE}\", got {made.stderr.strip()!r}")
+        return
+    with open(file, encoding="ascii") as csv:
+        group = next(cell for cell in csv.read().replace("\n", ",").split(",") if "GROUP" in cell)
+    try:
+        _Action.from_str(group)
+    except (RuntimeError, ValueError):
+        return
+    found.faults.append(f"groups: torch reads {group} now; train by such files, and change the note of `convert`")
 
 
 def check_refusal(penstock, schedule, found):
@@ -161,6 +218,13 @@ def schedules_to_train(penstock, folder, only):
         for ranks in RANKS:
             for form in FORMS:
                 write_case(penstock, folder, schedule, ranks, form, found)
+        for ranks in RANKS if schedule["name"] in FORWARD_ONLY else ():
+            for form in FORWARD_FORMS:
+                name = f"{schedule['name']}, {ranks} ranks, forward only, {form}"
+                write_file(penstock, folder, name, [*shape_flags(schedule, ranks), *NO_BACKWARD], ranks, form, found)
+    if not only:
+        check_groups(penstock, folder, found)
+        check_forwards_alone(penstock, folder, found)
     for name, (schedule_name, _, _) in SEARCHED.items():
         if only and schedule_name not in only:
             continue
@@ -192,13 +256,32 @@ def unsplit_gradients(torch, stages):
     return [[parameter.grad for parameter in module.parameters()] for module in modules]
 
 
+def unsplit_outputs(torch, stages):
+    """The output of the whole model for the whole batch, and the loss of each microbatch."""
+    inputs, targets = batch(torch)
+    with torch.no_grad():
+        outputs = torch.nn.Sequential(*[stage_module(torch, stage) for stage in range(stages)])(inputs)
+        pairs = zip(outputs.split(SAMPLES), targets.split(SAMPLES))
+        return outputs, torch.stack([torch.nn.functional.mse_loss(output, target) for output, target in pairs])
+
+
 def stages_of_row(file, rank):
     with open(file, encoding="ascii") as csv:
         return sorted({int(stage) for stage in re.findall(r"(\d+)F\d", csv.read().split("\n")[rank])})
 
 
+def unchecked():
+    """Leaves out the loader's check, which also returns the rank of each stage."""
+    from torch.distributed.pipelining import schedules
+
+    def ranks_of_stages(actions, *_):
+        return {action.stage_index: rank for rank, row in actions.items() for action in row if action}
+
+    return unittest.mock.patch.object(schedules, "_validate_schedule", ranks_of_stages)
+
+
 def train(torch, pipelining, case, rank):
-    """One step. Returns the rank's modules by stage."""
+    """One step. Returns what is wrong with its gradients or outputs, or nothing."""
     from torch.distributed.pipelining.schedules import _PipelineScheduleRuntime
 
     sample = torch.zeros(SAMPLES, WIDTH, dtype=torch.float64)
@@ -212,14 +295,31 @@ def train(torch, pipelining, case, rank):
     for stage in stages:  # a first message to each neighbour, which NCCL wants and gloo cannot send to its own rank
         stage._get_init_p2p_neighbors_ops = list
     runtime = _PipelineScheduleRuntime(stages, MICROBATCHES, loss_fn=torch.nn.functional.mse_loss)
-    runtime._load_csv(case.file, format=case.torch_format)
+    with unchecked() if case.forward_only else contextlib.nullcontext():
+        runtime._load_csv(case.file, format=case.torch_format)
     inputs, targets = batch(torch)
     feeds = (inputs,) if 0 in modules else ()
-    runtime.step(*feeds, target=targets if case.stages - 1 in modules else None)
-    return modules
+    target = targets if case.stages - 1 in modules else None
+    if not case.forward_only:
+        runtime.step(*feeds, target=target)
+        return gradient_fault(torch, case, rank, modules)
+    losses = []
+    with torch.no_grad():
+        outputs = runtime.eval(*feeds, target=target, losses=losses if target is not None else None)
+    return output_fault(torch, case, rank, outputs, losses) if target is not None else None
 
 
-def difference(torch, case, rank, modules):
+def output_fault(torch, case, rank, outputs, losses):
+    """What is wrong with the outputs or losses of the rank with the last stage, or nothing."""
+    expected, expected_losses = unsplit_outputs(torch, case.stages)
+    if not torch.allclose(outputs, expected, rtol=1e-9, atol=1e-12):
+        return f"{case.name}: the outputs on rank {rank} are not those of the unsplit model"
+    if not torch.allclose(torch.stack(losses), expected_losses, rtol=1e-9, atol=1e-12):
+        return f"{case.name}: the losses on rank {rank} are not those of the unsplit model"
+    return None
+
+
+def gradient_fault(torch, case, rank, modules):
     """What is wrong with the gradients, or nothing."""
     expected = unsplit_gradients(torch, case.stages)
     for stage, module in modules.items():
@@ -247,7 +347,7 @@ def run_rank(rank, ranks, folder, cases):
     faults = []
     for case in cases:
         try:
-            fault = difference(torch, case, rank, train(torch, pipelining, case, rank))
+            fault = train(torch, pipelining, case, rank)
         except Exception as error:  # the other ranks wait for this one: say why before all stop
             print(f"{case.name}: rank {rank}: {type(error).__name__}: {error}", flush=True)
             os._exit(1)
