@@ -101,7 +101,7 @@ TEST(PublishedModel, WithAMultiTokenLayerHasThoseOfItsCheckpoint) {
     return parameters(model) + multi_token_parameters(model) + copies;
   };
   EXPECT_EQ(checkpoint("glm-4.5-air"), 110'468'824'832);
-  EXPECT_EQ(checkpoint("glm-4.5"), 358'337'776'896);
+  EXPECT_EQ(checkpoint("glm-4.5"), 358'337'791'296) << "of which 14 400 are biases of routers";
 }
 
 TEST(MultiTokenLayer, OfDeepSeekV3Has11_6BillionAndIsInNoCount) {

@@ -455,8 +455,9 @@ TEST(BridgeImport, KnowsTheUnevenStagesOfGlmAndKimi) {
 
 TEST(BridgeImport, ARecipeStatesWhereItsOptimizerDiffers) {
   const Imported kimi = imported(request_of("", "kimi_k2_pretrain_config"));
-  EXPECT_EQ(fate_of(kimi, "ddp.use_distributed_optimizer"), "taken: parallel.distributed_optimizer");
-  EXPECT_THAT(kimi.yaml, HasSubstr("distributed_optimizer: true")) << "dist_muon shards its states by itself";
+  EXPECT_EQ(fate_of(kimi, "ddp.use_distributed_optimizer"), "ignored: switched off");
+  EXPECT_EQ(work_of(priced(request_of("", "kimi_k2_pretrain_config"), 512)).parallel.sharding, 1)
+      << "dist_muon shards its states by itself";
   EXPECT_THAT(fate_of(kimi, "optimizer.optimizer"),
               HasSubstr("ignored: its state is priced as that of adam"));
 }
