@@ -14,6 +14,9 @@
 #include <variant>
 #include <vector>
 
+#include <tl/expected.hpp>
+
+#include "scenarios/model/slice_sizes.hpp"
 #include "scenarios/pricing/iteration_costs.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/layer_split.hpp"
@@ -53,6 +56,8 @@ struct DeviceModel {
   /// The tokens of a sample of each microbatch; the list repeats up to M. If it is empty, all have
   /// `work.sequence`, and otherwise `work.sequence` is the longest.
   std::vector<std::int64_t> sequences{};
+  /// The rule that cuts a sequence into slices, for schedules with slices.
+  SliceSizes slices{};
 
   friend bool operator==(const DeviceModel&, const DeviceModel&) = default;
 };
@@ -69,10 +74,10 @@ struct FittedModel {
 };
 
 /// A figure of stages. The scenario states one value for all stages or one for each stage. Instead of a
-/// value, it may state a list with one value for each microbatch.
+/// value, it may state a list with one value for each microbatch, or for each slice of a microbatch.
 template <typename Value>
 struct PerStage {
-  /// The values, empty if the figure is not stated. If microbatches differ, a value is their mean.
+  /// The values, empty if the figure is not stated. If microbatches or slices differ, a value is their mean.
   std::vector<Value> values;
   /// True if `values` has one element for each stage. Otherwise it has at most one element.
   bool is_list = false;
@@ -82,6 +87,9 @@ struct PerStage {
   /// the list repeats. The list is empty if all microbatches have the same value. If this is so for all
   /// elements, the outer vector may be empty.
   std::vector<std::vector<Value>> by_microbatch{};
+  /// True if `by_microbatch` has one value for each slice instead: the slices of microbatch 0, then those of
+  /// microbatch 1, and so on.
+  bool by_slice = false;
 
   bool given() const { return !values.empty(); }
   /// Returns the figure of `stage`, or `fallback` if it is not stated. Requires a list that has the stage.
@@ -90,11 +98,13 @@ struct PerStage {
     return is_list ? values[static_cast<std::size_t>(stage)] : values.front();
   }
 
-  /// Returns the figures of one microbatch.
-  PerStage at_microbatch(std::size_t microbatch) const {
+  /// Returns the figures of one unit, which is a slice of a microbatch that has `slices` of them. A figure by
+  /// microbatch remains that of the whole microbatch.
+  PerStage at_unit(std::size_t unit, std::size_t slices) const {
     PerStage one{.values = values, .is_list = is_list, .place = place};
+    const std::size_t entry = by_slice ? unit : unit / slices;
     for (std::size_t i = 0; i < by_microbatch.size(); ++i) {
-      if (!by_microbatch[i].empty()) one.values[i] = by_microbatch[i][microbatch % by_microbatch[i].size()];
+      if (!by_microbatch[i].empty()) one.values[i] = by_microbatch[i][entry % by_microbatch[i].size()];
     }
     return one;
   }
@@ -144,14 +154,21 @@ struct StageFigures {
   PerStage<Bytes> transient;
   std::vector<StageEdge> edges;  ///< the edges of the model; if empty, the stages are a chain
 
-  /// Returns the figures of one microbatch.
-  StageFigures at_microbatch(std::size_t microbatch) const;
-  /// Returns the length and the place of each list that has one entry for each microbatch. The result is
-  /// empty if all microbatches have the same costs.
-  std::vector<std::pair<std::size_t, std::string>> microbatch_lists() const;
+  /// Returns the figures of one unit, which is a slice of a microbatch that has `slices` of them.
+  StageFigures at_unit(std::size_t unit, std::size_t slices) const;
+  /// Returns true if a figure is stated for each slice.
+  bool slices_differ() const;
+  /// Returns the figures with each figure of a slice multiplied by `slices`. All figures then hold for whole
+  /// microbatches, of which each slice takes one of `slices` equal parts. Errors: a list that is not a
+  /// multiple of `slices` long; figures beyond 2^63.
+  tl::expected<StageFigures, std::string> as_of_microbatches(std::int32_t slices) const;
+  /// Returns the place of each list with one entry for each microbatch or slice, and the number of
+  /// microbatches in it. A list of the slices of one microbatch holds for all microbatches and is left out.
+  /// The result is empty if all microbatches have the same costs.
+  std::vector<std::pair<std::size_t, std::string>> microbatch_lists(std::int32_t slices) const;
   /// Returns the number of microbatches after which all these lists repeat. The result divides
   /// `microbatches`, so that all iterations are equal. Returns 0 if all microbatches have the same costs.
-  std::size_t microbatch_period(std::int32_t microbatches) const;
+  std::size_t microbatch_period(std::int32_t microbatches, std::int32_t slices) const;
 
   friend bool operator==(const StageFigures&, const StageFigures&) = default;
 };

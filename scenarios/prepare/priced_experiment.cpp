@@ -79,7 +79,7 @@ std::vector<std::string> experiment_notes(const NotesTerms& terms) {
   std::vector<std::string> notes = terms.of_scenario;
   if (const auto* figures = std::get_if<StageFigures>(&terms.model)) {
     const auto most = static_cast<std::size_t>(terms.microbatches);
-    for (const auto& [length, place] : figures->microbatch_lists()) {
+    for (const auto& [length, place] : figures->microbatch_lists(terms.slices)) {
       if (length == most) continue;
       std::string note =
           fmt::format("{}: {} microbatches are listed, {}", place, length,
@@ -136,6 +136,7 @@ tl::expected<Experiment, std::string> priced_experiment(const SettledScenario& s
                                                      .model = scenario.model,
                                                      .samples = samples,
                                                      .microbatches = program.microbatches,
+                                                     .slices = program.slices,
                                                      .of_chunks = chunks_note(scenario)});
   return Experiment{.name = scenario.file.empty() ? program.schedule : scenario.file,
                     .program = std::move(program),

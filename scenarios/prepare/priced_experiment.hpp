@@ -31,6 +31,7 @@ struct NotesTerms {
   const Model& model;
   Scaling samples;
   std::int32_t microbatches = 1;
+  std::int32_t slices = 1;
   std::optional<std::string> of_chunks{};  ///< the result of chunks_note()
 };
 

@@ -22,6 +22,7 @@
 
 #include "scenarios/architecture/architecture.hpp"
 #include "scenarios/model/model.hpp"
+#include "scenarios/model/slice_sizes.hpp"
 #include "scenarios/prepare/balanced_split.hpp"
 #include "scenarios/prepare/cut.hpp"
 #include "scenarios/prepare/prepared_program.hpp"
@@ -283,19 +284,48 @@ tl::expected<std::vector<std::int64_t>, std::string> layers_by_stage(const Devic
 
 namespace {
 
-/// Returns the costs of a copy with the sequences of one microbatch.
-tl::expected<CostTable, std::string> costs_of_sequence(const DevicePrices& prices, std::int64_t sequence) {
+/// Returns the costs of a copy with one slice of the sequences of a microbatch.
+tl::expected<CostTable, std::string> costs_of_slice(const DevicePrices& prices, const Slice& slice) {
   Workload work = prices.work;
-  work.sequence = sequence;
+  work.before = slice.before;
+  work.sequence = slice.tokens;
   if (const auto fault = fault_of(work))
-    return tl::unexpected(fmt::format("{} (microbatches of sequence {})", *fault, sequence));
+    return tl::unexpected(fmt::format("{} (tokens {} to {})", *fault, slice.before, work.seen()));
   return copy_costs(work, *prices.kernels, prices.layers, prices.rank_of_stage, prices.microbatches);
 }
 
-/// Sets the figures of each microbatch from those of all of them. The figure itself becomes the mean.
+/// Returns the seconds of a slice's forward pass through all stages.
+double forward_seconds(const DevicePrices& prices, const Slice& slice) {
+  Workload work = prices.work;
+  work.before = slice.before;
+  work.sequence = slice.tokens;
+  double sum = 0;
+  for (const StagePrice& stage : price_stages(work, *prices.kernels, prices.layers, prices.rank_of_stage))
+    sum += stage.forward_s;
+  return sum;
+}
+
+/// Returns the slices of a sequence. The devices of a tensor group divide each slice, and slices of equal
+/// time are multiples of 64 tokens if the sequence is long enough.
+tl::expected<std::vector<Slice>, std::string> slices_of_sequence(const DevicePrices& prices,
+                                                                 const SliceSizes& sizes,
+                                                                 std::int64_t sequence, std::int64_t count) {
+  constexpr std::int64_t kTile = 64;
+  constexpr std::int64_t kTilesOfSlice = 4;
+  std::int64_t step = prices.work.parallel.devices_per_rank();
+  const bool is_long = sequence / (kTile * step) >= kTilesOfSlice * count;
+  if (sizes.rule == SliceSizes::Rule::equal_time && is_long) step *= kTile;
+  return slices_of(sizes, sequence, count, step,
+                   [&](const Slice& slice) { return forward_seconds(prices, slice); });
+}
+
+/// Sets the figures of each microbatch, or of each of its slices, from those of all of them. The figure
+/// itself becomes the mean.
 template <typename Value>
-void set_by_microbatch(PerStage<Value>& figure, const std::vector<PerStage<Value>>& microbatches) {
+void set_by_microbatch(PerStage<Value>& figure, const std::vector<PerStage<Value>>& microbatches,
+                       bool by_slice) {
   figure.place = "sequence";
+  figure.by_slice = by_slice;
   figure.by_microbatch.assign(figure.values.size(), {});
   for (std::size_t stage = 0; stage < figure.values.size(); ++stage) {
     Wide sum = 0;
@@ -307,23 +337,49 @@ void set_by_microbatch(PerStage<Value>& figure, const std::vector<PerStage<Value
   }
 }
 
-/// Returns the figures of the stages if microbatches have sequences of different lengths. Each microbatch is
-/// priced by itself. The step is that of the last one, beside whose backward pass gradients are reduced.
-tl::expected<StageFigures, std::string> figures_by_sequence(const DevicePrices& prices,
-                                                            const std::vector<std::int64_t>& sequences) {
-  const auto most = static_cast<std::size_t>(prices.microbatches);
-  const std::size_t count = std::min(sequences.size(), most);
-  std::map<std::int64_t, StageFigures> known;
+/// Returns the sequence of each microbatch, up to M.
+std::vector<std::int64_t> sequences_of(const DeviceModel& model, std::int64_t microbatches) {
+  std::vector<std::int64_t> sequences = model.sequences;
+  if (sequences.empty()) sequences.push_back(model.work.sequence);
+  sequences.resize(std::min(sequences.size(), static_cast<std::size_t>(microbatches)));
+  return sequences;
+}
+
+/// Returns the slices of all these sequences, one after the other.
+tl::expected<std::vector<Slice>, std::string> all_slices(const DevicePrices& prices, const SliceSizes& sizes,
+                                                         const std::vector<std::int64_t>& sequences,
+                                                         std::int64_t of_sequence) {
+  std::vector<Slice> all;
+  for (const std::int64_t sequence : sequences) {
+    if (of_sequence == 1) {
+      all.push_back({.before = 0, .tokens = sequence});
+      continue;
+    }
+    PENSTOCK_ASSIGN_OR_RETURN(const std::vector<Slice> slices,
+                              slices_of_sequence(prices, sizes, sequence, of_sequence));
+    all.insert(all.end(), slices.begin(), slices.end());
+  }
+  return all;
+}
+
+/// Returns the figures of the stages if microbatches have sequences of different lengths, or slices. Each
+/// microbatch or slice is priced by itself. The step is that of the last one, beside whose backward pass
+/// gradients are reduced; `whole` has it if there are slices.
+tl::expected<StageFigures, std::string> figures_by_slice(const DevicePrices& prices,
+                                                         const std::vector<Slice>& slices,
+                                                         const StageFigures* whole) {
+  std::map<Slice, StageFigures> known;
   std::vector<const StageFigures*> microbatches;
-  for (std::size_t i = 0; i < count; ++i) {
-    const auto [figures, fresh] = known.try_emplace(sequences[i]);
+  for (const Slice& slice : slices) {
+    const auto [figures, fresh] = known.try_emplace(slice);
     if (fresh) {
-      PENSTOCK_ASSIGN_OR_RETURN(const CostTable costs, costs_of_sequence(prices, sequences[i]));
+      PENSTOCK_ASSIGN_OR_RETURN(const CostTable costs, costs_of_slice(prices, slice));
       figures->second = figures_of_stages(costs, action_ns(prices.work.action_seconds));
     }
     microbatches.push_back(&figures->second);
   }
-  StageFigures mean = *microbatches[(most - 1) % count];
+  const std::size_t last = static_cast<std::size_t>(prices.microbatches - 1) % microbatches.size();
+  StageFigures mean = whole != nullptr ? *whole : *microbatches[last];
   for (const auto figure :
        {&StageFigures::forward, &StageFigures::backward_input, &StageFigures::backward_weight,
         &StageFigures::kept, &StageFigures::released_by_input, &StageFigures::recomputed,
@@ -331,9 +387,18 @@ tl::expected<StageFigures, std::string> figures_by_sequence(const DevicePrices& 
     std::vector<PerStage<std::int64_t>> of_microbatches;
     of_microbatches.reserve(microbatches.size());
     for (const StageFigures* microbatch : microbatches) of_microbatches.push_back(microbatch->*figure);
-    set_by_microbatch(mean.*figure, of_microbatches);
+    set_by_microbatch(mean.*figure, of_microbatches, whole != nullptr);
   }
   return mean;
+}
+
+/// Returns a note on the lengths of the slices of the first microbatch.
+std::string slices_note(const std::vector<Slice>& slices, std::int32_t of_microbatch) {
+  std::vector<std::int64_t> tokens;
+  for (std::int32_t i = 0; i < of_microbatch; ++i)
+    tokens.push_back(slices[static_cast<std::size_t>(i)].tokens);
+  return fmt::format("each slice is priced at its own place in the sequence; their tokens: [{}]",
+                     fmt::join(tokens, ", "));
 }
 
 /// Returns the figures of the model for the mean of these sequences.
@@ -382,8 +447,17 @@ tl::expected<DevicePrices, std::string> device_prices(OneCopy copy, const Schedu
                       .layers = *layers,
                       .rank_of_stage = ranks,
                       .microbatches = microbatches};
-  if (!model.sequences.empty()) {
-    PENSTOCK_ASSIGN_OR_RETURN(priced.model, figures_by_sequence(prices, model.sequences));
+  // Parts of a sequence on several devices (context) already have equal shares of attention, so slices of
+  // them remain equal shares of a microbatch.
+  std::string of_slices;
+  const bool by_slice = placed.slices > 1 && work.parallel.context == 1;
+  if (by_slice || !model.sequences.empty()) {
+    PENSTOCK_ASSIGN_OR_RETURN(
+        const std::vector<Slice> slices,
+        all_slices(prices, model.slices, sequences_of(model, microbatches), by_slice ? placed.slices : 1));
+    const StageFigures whole = std::get<StageFigures>(priced.model);
+    PENSTOCK_ASSIGN_OR_RETURN(priced.model, figures_by_slice(prices, slices, by_slice ? &whole : nullptr));
+    if (by_slice) of_slices = slices_note(slices, placed.slices);
   }
   priced.batch = in_force.stated;
   // The costs hold for exactly this microbatch size, so no figure is scaled later.
@@ -396,6 +470,7 @@ tl::expected<DevicePrices, std::string> device_prices(OneCopy copy, const Schedu
     priced.notes.push_back(
         fmt::format("each microbatch is priced at its own sequence: [{}]", fmt::join(model.sequences, ", ")));
   }
+  if (by_slice) priced.notes.push_back(std::move(of_slices));
   prices.settled = {.scenario = std::move(priced),
                     .copies = work.parallel.data,
                     .trained = trained_on(work, model.sequences, static_cast<std::size_t>(microbatches))};

@@ -244,19 +244,27 @@ tl::expected<void, std::string> price_cloned_versions(CostTable& costs, const Pr
 namespace {
 
 /// Returns the costs of the mean microbatch. If microbatches differ, it also returns the costs of each
-/// microbatch.
+/// microbatch. If slices differ, it returns those of each slice instead.
 tl::expected<CostTable, std::string> cost_table(const PriceTerms& terms, const StageCut& cut,
                                                 const Program& program) {
-  const auto* figures = std::get_if<StageFigures>(&terms.model);
-  const std::size_t period = figures == nullptr ? 0 : figures->microbatch_period(program.microbatches);
-  auto costs = stage_costs(terms.model, cut, terms.pricing, program);
-  if (!costs || period == 0) return costs;
-  // Units are numbered through all microbatches. With `slices`, the microbatch of a unit can be computed.
-  costs->slices = program.slices;
-  for (std::size_t microbatch = 0; microbatch < period; ++microbatch) {
-    auto one = stage_costs(figures->at_microbatch(microbatch), cut, terms.pricing, program);
-    if (!one)
-      return tl::unexpected(fmt::format("{} (microbatch {} of those listed)", one.error(), microbatch));
+  const auto* stated = std::get_if<StageFigures>(&terms.model);
+  if (stated == nullptr) return stage_costs(terms.model, cut, terms.pricing, program);
+  PENSTOCK_ASSIGN_OR_RETURN(const StageFigures figures, stated->as_of_microbatches(program.slices));
+  const std::size_t period = figures.microbatch_period(program.microbatches, program.slices);
+  const bool slices_differ = figures.slices_differ();
+  auto costs = stage_costs(figures, cut, terms.pricing, program);
+  if (!costs || (period == 0 && !slices_differ)) return costs;
+  // Units are numbered through all microbatches. The slices of a microbatch share an entry of the table
+  // unless they differ.
+  const auto slices = static_cast<std::size_t>(program.slices);
+  costs->slices = slices_differ ? 1 : program.slices;
+  const std::size_t step = slices_differ ? 1 : slices;
+  for (std::size_t unit = 0; unit < std::max<std::size_t>(period, 1) * slices; unit += step) {
+    auto one = stage_costs(figures.at_unit(unit, slices), cut, terms.pricing, program);
+    if (!one) {
+      return tl::unexpected(fmt::format("{} ({} {} of those listed)", one.error(),
+                                        slices_differ ? "slice" : "microbatch", unit / step));
+    }
     costs->microbatches.push_back({.stages = std::move(one->stages), .edges = std::move(one->edges)});
   }
   return costs;

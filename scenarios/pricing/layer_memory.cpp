@@ -159,7 +159,7 @@ double kept_of_recurrence(const Workload& work) {
 double kept_of_indexer(const Workload& work, const LayerKind& kind) {
   const Indexer& indexer = *work.model.indexer;
   return 2 * as_double(indexer.heads * indexer.head_dim + indexer.head_dim + indexer.heads) +
-         4 * as_double(std::min(kind.selected, work.sequence));
+         4 * as_double(std::min(kind.selected, work.seen()));
 }
 
 /// The bytes for each score that a layer with unfused attention holds: the softmax and the output of dropout
@@ -172,7 +172,7 @@ constexpr double kScoreGradientBytes = 4;
 /// never stores them.
 double stored_scores(const Workload& work, const LayerKind& kind) {
   if (!kind.has_attention || traits_of(work.framework).fused_attention) return 0;
-  return work.tokens() * as_double(work.model.heads * work.sequence) / work.parallel.tensor;
+  return work.tokens() * as_double(work.model.heads * work.seen()) / work.parallel.tensor;
 }
 
 /// Returns true if the backward pass computes the scores again.
@@ -394,15 +394,17 @@ double cached_bytes(const Workload& given, const LayerKind& kind) {
   const Architecture& model = work.model;
   const double t = work.parallel.tensor;
   double bytes = 0;
-  if (kind.has_recurrence) {
-    // The state of a sequence replaces the keys and values of its tokens. Kernels hold it in 4 bytes.
+  if (kind.has_recurrence && work.before == 0) {
+    // All slices of a sequence share one state. The state of a sequence replaces the keys and values of its
+    // tokens. Kernels hold it in 4 bytes.
     const RecurrentMixer& recurrence = *model.recurrence;
     bytes += 4 * as_double(work.micro_batch_size) *
              as_double(recurrence.value_heads * recurrence.key_dim * recurrence.value_dim) / t;
   }
   if (!kind.has_attention) return bytes;
-  const std::int64_t seen = kind.window > 0 ? std::min(work.sequence, kind.window) : work.sequence;
-  const double tokens = as_double(work.micro_batch_size) * as_double(seen) / work.parallel.context;
+  const auto cached = [&](std::int64_t seen) { return kind.window > 0 ? std::min(seen, kind.window) : seen; };
+  const double tokens = as_double(work.micro_batch_size) *
+                        as_double(cached(work.seen()) - cached(work.before)) / work.parallel.context;
   if (kind.has_indexer) bytes += kValueBytes * tokens * as_double(model.indexer->head_dim);
   // All heads share the narrow keys and values of latent attention, so each device holds all of them.
   if (model.latent)

@@ -167,6 +167,12 @@ double flash_attention_2_rate(double sequence) {
   return measured.at({sequence});
 }
 
+/// Returns the scores of a layer for the tokens of the workload. With causal attention, the slices of a
+/// sequence have the scores of the whole sequence together, and later slices have more of them.
+double new_scores(const Workload& work, const LayerKind& kind) {
+  return attention_scores(kind, work.seen()) - attention_scores(kind, work.before);
+}
+
 /// The seconds of attention in both passes. With a ring each pass consists of `steps` equal steps.
 struct AttentionSeconds {
   double forward = 0;
@@ -190,10 +196,10 @@ AttentionSeconds attention_seconds(const TermWriter& terms, const LayerKind& kin
   // A score needs one multiplication and one addition for each element of the key. The weighted sum needs the
   // same for each element of the value.
   const double operations = 2 * (key_dim + value_dim) * heads.heads * as_double(work.micro_batch_size) *
-                            attention_scores(kind, work.sequence) * heads.share;
+                            new_scores(work, kind) * heads.share;
   // A step of a ring has s^2 / 2 scores for s of its device's tokens, like causal attention on s tokens. So
   // it runs at the rate of this shorter sequence.
-  const double sequence = as_double(work.sequence) / steps;
+  const double sequence = as_double(work.seen()) / steps;
   const auto measured =
       terms.kernels().attention_rate({.head_dim = model.latent ? kLatentHeadDim : key_dim,
                                       .heads = heads.heads,
@@ -242,14 +248,14 @@ AttentionSeconds selected_attention_seconds(const TermWriter& terms, const Layer
   LayerKind without = kind;
   without.selected = 0;
   const AttentionSeconds masked = attention_seconds(terms, without);
-  if (kind.selected >= work.sequence) return masked;
+  if (kind.selected >= work.seen()) return masked;
   const DeviceHeads heads = device_heads(work);
   const auto [key_dim, value_dim] = head_widths(work.model);
   const double width = work.model.latent
                            ? as_double(2 * work.model.latent->kv_rank + work.model.latent->rotary_dim)
                            : key_dim + value_dim;
-  const double operations = 2 * width * heads.heads * as_double(work.micro_batch_size) *
-                            attention_scores(kind, work.sequence) * heads.share;
+  const double operations =
+      2 * width * heads.heads * as_double(work.micro_batch_size) * new_scores(work, kind) * heads.share;
   const double forward_s = operations / (kPlainAttentionEfficiency * work.device.bf16_flops_per_second);
   if (masked.forward <= forward_s) return masked;
   return {.forward = forward_s,
@@ -272,8 +278,8 @@ void add_indexer(TermWriter& terms, const LayerKind& kind) {
   terms.gemm("indexer keys",
              {.m = tokens, .n = as_double(indexer.head_dim + indexer.heads), .k = as_double(model.hidden)});
   const double samples = as_double(work.micro_batch_size) / work.parallel.context;
-  const double all = samples * attention_scores({}, work.sequence);
-  const double selected = samples * attention_scores(kind, work.sequence);
+  const double all = samples * new_scores(work, {});
+  const double selected = samples * new_scores(work, kind);
   const double rate = kPlainAttentionEfficiency * work.device.bf16_flops_per_second;
   terms.add({.name = "indexer scores",
              .kind = TermKind::attention,
@@ -336,7 +342,7 @@ void add_unfused_attention(TermWriter& terms) {
   const Workload& work = terms.work();
   const auto [key_dim, value_dim] = head_widths(work.model);
   const double rows = work.tokens() * as_double(work.model.heads) / work.parallel.tensor;
-  const double sequence = as_double(work.sequence);
+  const double sequence = as_double(work.seen());
   const double products_s =
       terms.product_seconds(GemmPrecision::bf16, {.m = rows, .n = sequence, .k = key_dim}) +
       terms.product_seconds(GemmPrecision::bf16, {.m = rows, .n = value_dim, .k = sequence});

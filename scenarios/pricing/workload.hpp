@@ -287,8 +287,10 @@ struct RankDevices {
 /// fault_of() checks this.
 struct Workload {
   Architecture model;
-  /// The number of tokens of a sample.
+  /// The number of tokens of a sample, or of a slice of it.
   std::int64_t sequence = 1;
+  /// The tokens of the same sample in earlier slices. Attention has their keys and values, too.
+  std::int64_t before = 0;
   std::int64_t micro_batch_size = 1;
   Parallel parallel;
   /// The number of ranks of one pipeline.
@@ -332,6 +334,8 @@ struct Workload {
   bool is_forward_only() const { return passes != Passes::both; }
   /// Returns the number of tokens of a microbatch on one device of a rank.
   double tokens() const { return static_cast<double>(micro_batch_size * sequence) / parallel.context; }
+  /// Returns the number of tokens of a sample to which its last token attends.
+  std::int64_t seen() const { return before + sequence; }
 };
 
 /// Returns the devices of a rank, or null if they are `work.device`.

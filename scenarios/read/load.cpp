@@ -23,6 +23,7 @@
 #include <tl/expected.hpp>
 
 #include "scenarios/model/model.hpp"
+#include "scenarios/model/slice_sizes.hpp"
 #include "scenarios/partition/partition.hpp"
 #include "scenarios/pricing/workload.hpp"
 #include "scenarios/read/document.hpp"
@@ -242,6 +243,24 @@ Scenario scenario_of(Parts parts, const std::string& file) {
   return scenario;
 }
 
+/// Sets the number and the tokens of slices of a model on named devices. Notes a problem if other models
+/// state tokens.
+void cut_into_slices(Parts& parts, const Node& document, Problem& problem) {
+  auto* on_devices = std::get_if<DeviceModel>(&parts.model.model);
+  const std::optional<SliceSizes>& sizes = parts.schedule.slice_tokens;
+  if (sizes && on_devices == nullptr) {
+    problem.note(
+        *document.find("schedule")->find("slice_tokens"), "schedule.slice_tokens",
+        "goes with a model that is priced by its tokens: a transformer with cluster.device; leave it "
+        "out, or state figures by slice (model.stages)");
+    return;
+  }
+  if (on_devices == nullptr) return;
+  on_devices->slices = sizes.value_or(SliceSizes{});
+  if (sizes && !sizes->tokens.empty() && !parts.schedule.states_slices)
+    parts.schedule.shape.slices = static_cast<std::int32_t>(slice_count(*sizes, on_devices->work.sequence));
+}
+
 /// Returns the document with the content of the files that it names.
 tl::expected<Node, std::string> written_out(Node document) {
   auto resolved = resolve_parts(std::move(document));
@@ -269,6 +288,7 @@ tl::expected<Scenario, std::string> read_scenario(const Node& document, const st
       set_degrees(*fitted, document, parts.parallel.degrees, problem);
       parts.model.devices_per_rank = fitted->kind.tensor;
     }
+    cut_into_slices(parts, document, problem);
   }
   if (problem.found()) return tl::unexpected(problem.message());
   // The model may state the number of samples for which its figures hold.

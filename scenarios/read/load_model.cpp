@@ -528,7 +528,13 @@ std::vector<KeyGroup> model_keys() {
            "(`forward: {microbatches: [1 ms, 3 ms]}`), or a table in a file "
            "(`forward: {file: times.csv, unit: ms, rows: stages}`). A list that is shorter than M repeats; "
            "of a longer one the first M entries count, and a note says so. Schedules that weigh costs, and "
-           "`plan`, take the mean.",
+           "`plan`, take the mean.\n\n"
+           "Where slices of a microbatch differ (`schedule.slices`), a figure may have a list by slice, of "
+           "all "
+           "stages (`forward: {slices: [1 ms, 3 ms]}`) or in each stage's place. It has the figures of "
+           "slices, "
+           "whereas all other figures are those of a microbatch, of which each slice takes an equal part. A "
+           "list of more slices goes on with the next microbatch.",
        .keys = {kStageKeys.begin(), kStageKeys.end()}},
       {.path = "model.layers[]", .keys = {kLayerKeys.begin(), kLayerKeys.end()}},
       {.path = "model.transformer",

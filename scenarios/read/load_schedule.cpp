@@ -60,6 +60,8 @@ constexpr std::string_view kBlockingSchema =
 constexpr std::string_view kOffloadSchema =
     R"({"anyOf": [{"const": "none"}, {"type": "number", "minimum": 0, "maximum": 1}, )"
     R"({"type": "array", "items": {"type": "number", "minimum": 0, "maximum": 1}, "minItems": 1}]})";
+constexpr std::string_view kSliceTokensSchema =
+    R"({"anyOf": [{"enum": ["even", "equal-time"]}, {"type": "integer", "minimum": 1}, {"type": "array", "items": {"type": "integer", "minimum": 1}}]})";
 
 /// Returns an entry for a key of `schedule:` that sets a value of the shape.
 template <auto member>
@@ -155,6 +157,15 @@ constexpr auto kScheduleFields = std::to_array<Field<SchedulePart>>({
                               .kind = KeyKind::integer,
                               .meaning = "Slices of a microbatch, of the schedules that cut the sequence.",
                               .usual = "1"}),
+    unbound<SchedulePart>(
+        {.name = "slice_tokens",
+         .kind = KeyKind::other,
+         .meaning =
+             "Tokens of each slice of a model that is priced by tokens. With equal-time, slices take equally "
+             "long; of a stated number, the last slice has the rest.",
+         .usual = "even",
+         .form = "even, equal-time, a number of tokens, or a list",
+         .schema = kSliceTokensSchema}),
     unbound<SchedulePart>({.name = "replica_sync",
                            .kind = KeyKind::flag,
                            .meaning = "Replicas of a stage reduce their gradients.",
@@ -462,6 +473,25 @@ std::optional<LayerSplit> read_layer_split(const MappingReader& reader) {
   return std::nullopt;
 }
 
+/// Reads the rule for the tokens of slices, or returns nothing if the key is absent.
+std::optional<SliceSizes> read_slice_tokens(const MappingReader& reader) {
+  const Node* node = reader.find("slice_tokens");
+  if (node == nullptr) return std::nullopt;
+  if (node->text == "even") return SliceSizes{};
+  if (node->text == "equal-time") return SliceSizes{.rule = SliceSizes::Rule::equal_time};
+  const bool is_number = node->kind == Node::Kind::scalar && looks_like_a_figure(node->text);
+  if (!is_number && node->kind != Node::Kind::list) {
+    reader.complain(
+        "slice_tokens",
+        "expected even, equal-time, the tokens of a slice, or a list of them, got " + describe(*node));
+    return std::nullopt;
+  }
+  const std::vector<std::int32_t> tokens = reader.integers("slice_tokens", kModelSize);
+  if (tokens.empty()) return std::nullopt;
+  return SliceSizes{.rule = is_number ? SliceSizes::Rule::fixed : SliceSizes::Rule::listed,
+                    .tokens = {tokens.begin(), tokens.end()}};
+}
+
 }  // namespace
 
 SchedulePart read_schedule(const Node& node, Problem& problem) {
@@ -482,6 +512,8 @@ SchedulePart read_schedule(const Node& node, Problem& problem) {
   part.layer_split = read_layer_split(reader);
   part.shape.offload = read_offload(reader);
   part.states_chunks = reader.has("virtual_stages");
+  part.states_slices = reader.has("slices");
+  part.slice_tokens = read_slice_tokens(reader);
   return part;
 }
 

@@ -57,6 +57,9 @@ std::string shortened(const std::string& text) {
 }
 
 bool is_list(const Node& node) { return node.kind == Node::Kind::list; }
+bool states_slices(const Node& node) {
+  return node.kind == Node::Kind::mapping && node.find("slices") != nullptr;
+}
 
 /// Returns the name of the only mapping of a scenario that has the key. Returns an empty text if no mapping
 /// or several mappings have it.
@@ -196,8 +199,12 @@ template <typename Value, typename Parse>
 PerStage<Value> MappingReader::per_microbatch(std::string_view key, Parse parse) const {
   const Node* value = find(key);
   // Two forms state a figure for each microbatch. In [[1 ms, 3 ms], 2 ms], the value of a stage is a list. In
-  // {microbatches: [1 ms, 3 ms]}, the list applies to all stages. All other values are figures by stage.
+  // {microbatches: [1 ms, 3 ms]}, the list applies to all stages. {slices: [1 ms, 3 ms]} states a figure for
+  // each slice, of all stages or in a stage's place. All other values are figures by stage.
   const bool is_mapping = value != nullptr && value->kind == Node::Kind::mapping;
+  const bool by_slice =
+      value != nullptr && (states_slices(*value) || std::ranges::any_of(value->items, states_slices));
+  if (by_slice) return per_slice<Value>(key, parse);
   const bool is_nested = value != nullptr && std::ranges::any_of(value->items, is_list);
   if (!is_mapping && !is_nested) return per_stage<Value>(key, parse);
   PerStage<Value> figures{
@@ -219,8 +226,8 @@ PerStage<Value> MappingReader::per_microbatch(std::string_view key, Parse parse)
     if (list == nullptr || !is_list(*list)) {
       problem_->note(
           *value, path_of(key),
-          "expected one value, a list of one a stage, or {microbatches: [...]} or {file: F.csv} of one "
-          "a microbatch");
+          "expected one value, a list of one a stage, {microbatches: [...]} or {file: F.csv} of one "
+          "a microbatch, or {slices: [...]} of one a slice");
     } else {
       add(*list, mapping.path_of("microbatches"));
     }
@@ -228,6 +235,33 @@ PerStage<Value> MappingReader::per_microbatch(std::string_view key, Parse parse)
   }
   for (std::size_t i = 0; i < value->items.size(); ++i)
     add(value->items[i], fmt::format("{}.{}", path_of(key), i));
+  return figures;
+}
+
+template <typename Value, typename Parse>
+PerStage<Value> MappingReader::per_slice(std::string_view key, Parse parse) const {
+  const Node& value = *find(key);
+  const bool is_list_of_stages = value.kind == Node::Kind::list;
+  PerStage<Value> figures{.values = {},
+                          .is_list = is_list_of_stages,
+                          .place = fmt::format("{}: {}", place_of(value), path_of(key)),
+                          .by_slice = true};
+  const auto add = [&](const Node& entry, const std::string& path) {
+    static constexpr std::array<Key, 1> kKeys = {Key{.name = "slices"}};
+    const Node* list = entry.find("slices");
+    if (list == nullptr || !is_list(*list) || list->items.empty()) {
+      problem_->note(entry, path,
+                     "expected {slices: [...]} of one value a slice, as another stage has, got " +
+                         describe(list != nullptr ? *list : entry));
+      return;
+    }
+    const MappingReader mapping(entry, path, kKeys, *problem_);
+    figures.by_microbatch.push_back(listed_values<Value>(*list, mapping.path_of("slices"), parse));
+    figures.values.push_back(mean(figures.by_microbatch.back()).value_or(0));
+  };
+  if (!is_list_of_stages) add(value, path_of(key));
+  for (std::size_t i = 0; i < value.items.size(); ++i)
+    add(value.items[i], fmt::format("{}.{}", path_of(key), i));
   return figures;
 }
 

@@ -50,7 +50,7 @@ enum class KeyKind : std::uint8_t {
 enum class KeyValues : std::uint8_t {
   one,
   stages,        // one for all stages, or a list with one for each stage
-  microbatches,  // like `stages`, but each stage may have a list with one value for each microbatch
+  microbatches,  // like `stages`, but each stage may have a list with one value a microbatch or slice
   list,          // a list of any length
 };
 
@@ -186,6 +186,9 @@ class MappingReader {
   PerStage<Value> per_stage(std::string_view key, Parse parse) const;
   template <typename Value, typename Parse>
   PerStage<Value> per_microbatch(std::string_view key, Parse parse) const;
+  /// Reads a figure that is stated by slice.
+  template <typename Value, typename Parse>
+  PerStage<Value> per_slice(std::string_view key, Parse parse) const;
   template <typename Value, typename Parse>
   std::vector<Value> listed_values(const Node& list, const std::string& path, Parse parse) const;
   std::optional<std::string_view> choice_of(std::string_view key,

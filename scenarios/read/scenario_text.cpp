@@ -231,7 +231,11 @@ std::string figure_line(std::string_view key, const PerStage<Value>& figure, ToT
   for (std::size_t i = 0; i < figure.values.size(); ++i) {
     const bool differs = !figure.by_microbatch.empty() && !figure.by_microbatch[i].empty();
     entries.push_back(differs ? list(figure.by_microbatch[i]) : to_text(figure.values[i]));
-    if (differs && !figure.is_list) entries.back() = fmt::format("{{microbatches: {}}}", entries.back());
+    if (differs && figure.by_slice) {
+      entries.back() = fmt::format("{{slices: {}}}", entries.back());
+    } else if (differs && !figure.is_list) {
+      entries.back() = fmt::format("{{microbatches: {}}}", entries.back());
+    }
   }
   if (!figure.is_list) return fmt::format("    {}: {}\n", key, entries.front());
   return fmt::format("    {}: [{}]\n", key, fmt::join(entries, ", "));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "scenarios/model/model.hpp"
+#include "scenarios/model/slice_sizes.hpp"
 #include "scenarios/partition/partition.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/layer_split.hpp"
@@ -94,6 +95,8 @@ struct SchedulePart {
   std::optional<LayerSplit> layer_split{};
   std::vector<std::string> notes{};  ///< notes on the corrections that were made to the program file
   bool states_chunks = false;        ///< true if virtual_stages is stated
+  bool states_slices = false;        ///< true if `slices` is stated
+  std::optional<SliceSizes> slice_tokens{};
 };
 SchedulePart read_schedule(const Node& node, Problem& problem);
 

@@ -1,8 +1,8 @@
 #pragma once
 // The costs of actions. The engines know nothing else about the model and the devices. scenarios/ fills the
-// table from stated times, profiles or calibrations. All numbers are for one microbatch. Either all
-// microbatches have equal costs, or each microbatch has its own (different sequence lengths, packing,
-// images).
+// table from stated times, profiles or calibrations. All numbers are for one microbatch, or one slice of it.
+// Either all have equal costs, or each has its own (different sequence lengths, packing, images, slices that
+// attend to more and more tokens).
 
 #include <array>
 #include <cstddef>
@@ -67,7 +67,7 @@ struct EdgeCost {
   friend bool operator==(const EdgeCost&, const EdgeCost&) = default;
 };
 
-/// The costs of one microbatch, used if microbatches have different costs.
+/// The costs of one microbatch, or one slice of it, used if they have different costs.
 struct MicrobatchCost {
   /// The costs of each stage of the program. Costs that do not depend on the microbatch (STEP, weights) equal
   /// those of the mean microbatch.
@@ -112,11 +112,11 @@ struct CostTable {
   std::vector<StageCost> stages;
   /// The costs of the mean microbatch, by edge, in the order of EdgeNumbers.
   std::vector<EdgeCost> edges;
-  /// The costs of each microbatch. Empty if all microbatches have equal costs. Microbatch m has the costs of
-  /// entry m mod size(). The program's M must be a multiple of size(), so that all iterations have equal
-  /// costs.
+  /// The costs by unit, which is a microbatch or one of its slices. Empty if all have equal costs. Unit u has
+  /// entry (u / slices) mod size(). The entries must end with an iteration of the program, so that all
+  /// iterations have equal costs.
   std::vector<MicrobatchCost> microbatches{};
-  /// The number of slices of a microbatch. Each slice has an equal share of the microbatch's costs.
+  /// The number of units that share an entry: the slices of a microbatch, or 1 if slices differ, too.
   std::int32_t slices = 1;
   /// The launch cost on every rank.
   LaunchCost launch{};

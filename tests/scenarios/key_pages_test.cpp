@@ -132,7 +132,7 @@ std::string value_text(std::string_view path, const Key& key) {
     case KeyValues::stages:
       return one + ", by stage";
     case KeyValues::microbatches:
-      return one + ", by stage and microbatch";
+      return one + ", by stage and microbatch or slice";
     case KeyValues::list:
       return fmt::format("a list: {}", one);
   }
@@ -266,9 +266,18 @@ Json microbatch_mapping(const Json& one) {
           {"additionalProperties", false},
           {"properties",
            {{"microbatches", list_of(one)},
+            {"slices", list_of(one)},
             {"file", {{"type", "string"}}},
             {"unit", {{"type", "string"}}},
             {"rows", {{"enum", {"stages", "microbatches"}}}}}}};
+}
+
+/// Returns the schema of {slices: [..]} in a stage's place.
+Json slice_mapping(const Json& one) {
+  return {{"type", "object"},
+          {"additionalProperties", false},
+          {"required", {"slices"}},
+          {"properties", {{"slices", list_of(one)}}}};
 }
 
 Json value_schema(const std::string& path, const Key& key) {
@@ -279,7 +288,7 @@ Json value_schema(const std::string& path, const Key& key) {
     case KeyValues::stages:
       return any_of({one, list_of(one)});
     case KeyValues::microbatches:
-      return any_of({one, list_of(any_of({one, list_of(one)})), microbatch_mapping(one)});
+      return any_of({one, list_of(any_of({one, list_of(one), slice_mapping(one)})), microbatch_mapping(one)});
     case KeyValues::list:
       return list_of(one);
   }

@@ -1,0 +1,269 @@
+// Tests slices of a microbatch with costs of their own.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <stdexcept>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "report/result/result.hpp"
+#include "report/timeline/timeline.hpp"
+#include "scenarios/model/model.hpp"
+#include "scenarios/model/slice_sizes.hpp"
+#include "scenarios/prepare/experiment.hpp"
+#include "scenarios/read/load.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "scenarios/read/scenario_text.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "sim/engines/engines.hpp"
+#include "sim/runs/simulate.hpp"
+#include "tests/sim/reference_engine.hpp"
+
+namespace penstock {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+Scenario scenario_of(const std::string& text) { return parse_scenario(text, "s.yaml", ".").value(); }
+
+Experiment experiment_in(const std::string& text) {
+  auto experiment = prepare(scenario_of(text));
+  if (!experiment) throw std::runtime_error(experiment.error().message);
+  return *std::move(experiment);
+}
+
+Result result_of(const std::string& text, const SimulateOptions& options = {}) {
+  auto result = predict(scenario_of(text), options);
+  if (!result) throw std::runtime_error(result.error().message);
+  return result->result;
+}
+
+std::string error_of(const std::string& text) {
+  const auto scenario = parse_scenario(text, "s.yaml", ".");
+  if (!scenario) return scenario.error();
+  const auto experiment = prepare(*scenario);
+  return experiment ? "" : experiment.error().message;
+}
+
+/// Returns the actions that compute on a rank with their times in ms, such as "0F0 0-1".
+std::vector<std::string> spans_of(const Result& result, std::int32_t rank) {
+  std::vector<std::string> spans;
+  for (const Span& span : result.timeline.spans) {
+    if (span.rank != rank || !is_compute(span.action.kind)) continue;
+    spans.push_back(
+        fmt::format("{} {}-{}", to_text(span.action), span.start_ns / 1'000'000, span.end_ns / 1'000'000));
+  }
+  return spans;
+}
+
+std::string sliced(const std::string& figures, const std::string& shape) {
+  return fmt::format("model: {{stages: {{{}}}}}\nschedule: {{name: seq-1f1b, {}}}\n", figures, shape);
+}
+
+// The second slice attends to the first one and takes three times as long:
+//
+//   rank 0   F0F1----                  B1----------B0--      two characters = 1 ms
+//   rank 1     F0    F1----B1----------B0--
+TEST(SliceCosts, LaterSlicesTakeLonger) {
+  const Result result =
+      result_of(sliced("forward: {slices: [1 ms, 3 ms]}, backward: {slices: [2 ms, 6 ms]}, step: 0 ms",
+                       "stages: 2, microbatches: 1, slices: 2"));
+  EXPECT_THAT(spans_of(result, 0),
+              ElementsAre("0F0 0-1", "0F1 1-4", "0B1 13-19", "0B0 19-21", "0STEP 21-21"));
+  EXPECT_THAT(spans_of(result, 1), ElementsAre("1F0 1-2", "1F1 4-7", "1B1 7-13", "1B0 13-15", "1STEP 15-15"));
+}
+
+TEST(SliceCosts, OnOneRankAddUp) {
+  EXPECT_EQ(result_of(sliced("forward: {slices: [1 ms, 3 ms]}, backward: {slices: [2 ms, 6 ms]}",
+                             "stages: 1, microbatches: 1, slices: 2"))
+                .makespan_ns,
+            12'000'000);
+  EXPECT_EQ(
+      result_of(sliced("forward: {slices: [5 ms]}, backward: 2 ms", "stages: 1, microbatches: 1, slices: 1"))
+          .makespan_ns,
+      7'000'000);
+}
+
+// Figures without a list are those of a microbatch, and a slice has an equal part of them.
+TEST(SliceCosts, StandBesideFiguresOfMicrobatches) {
+  const Experiment experiment = experiment_in(
+      sliced("forward: [{slices: [1 ns, 2 ns]}, {slices: [4 ns, 8 ns]}], backward: 10 ns, kept: "
+             "{microbatches: [20 B, 40 B]}, activation: {slices: [3 B, 5 B, 7 B, 9 B]}",
+             "stages: 2, microbatches: 2, slices: 2") +
+      "training: {micro_batch_size: 1}\n");
+  std::vector<std::string> units;
+  for (std::int32_t unit = 0; unit < 4; ++unit) {
+    const StageCost& first =
+        experiment.costs.stage_of({.kind = ActionKind::forward, .stage = 0, .microbatch = unit});
+    const StageCost& second =
+        experiment.costs.stage_of({.kind = ActionKind::forward, .stage = 1, .microbatch = unit});
+    units.push_back(fmt::format("F {} {} B {} kept {} sent {}", first.forward_ns, second.forward_ns,
+                                first.backward_ns, first.kept,
+                                experiment.costs.of_unit(unit).edges.front().activation));
+  }
+  EXPECT_THAT(units, ElementsAre("F 1 4 B 5 kept 10 sent 3", "F 2 8 B 5 kept 10 sent 5",
+                                 "F 1 4 B 5 kept 20 sent 7", "F 2 8 B 5 kept 20 sent 9"));
+}
+
+TEST(SliceCosts, ScaleWithTheMicrobatch) {
+  const std::string text =
+      "model: {batch: 1, stages: {forward: {slices: [1 ns, 2 ns]}, backward: 0 ns, overhead: 100 ns}}\n"
+      "schedule: {name: seq-1f1b, stages: 1, microbatches: 1, slices: 2}\ntraining: {micro_batch_size: 3}\n";
+  EXPECT_EQ(result_of(text).makespan_ns, (100 + 3) + (100 + 6) + 2 * 100);
+}
+
+TEST(SliceCosts, AreWrittenAsTheyAreRead) {
+  const Scenario scenario = scenario_of(
+      sliced("forward: [{slices: [1 ns, 2 ns]}, {slices: [4 ns, 8 ns]}], backward: {slices: [3 ns, 5 ns]}",
+             "stages: 2, microbatches: 2, slices: 2"));
+  const std::string written = stages_to_yaml(std::get<StageFigures>(scenario.model), 1);
+  EXPECT_THAT(written, HasSubstr("forward: [{slices: [1 ns, 2 ns]}, {slices: [4 ns, 8 ns]}]"));
+  EXPECT_THAT(written, HasSubstr("backward: {slices: [3 ns, 5 ns]}"));
+}
+
+TEST(SliceCosts, MustBeOneForEachSlice) {
+  EXPECT_THAT(error_of(sliced("forward: {slices: [1 ms, 3 ms, 5 ms]}, backward: 1 ms",
+                              "stages: 1, microbatches: 1, slices: 2")),
+              HasSubstr("model.stages.forward: 3 slices are listed, and a microbatch has 2 "
+                        "(schedule.slices); list one value for each"));
+  EXPECT_THAT(
+      error_of(sliced("forward: {slices: [1 ms, 3 ms]}, backward: 1 ms", "stages: 1, microbatches: 1")),
+      HasSubstr("2 slices are listed, and a microbatch has 1"));
+  EXPECT_THAT(error_of(sliced("forward: [{slices: [1 ms, 3 ms]}, 2 ms], backward: 1 ms",
+                              "microbatches: 1, slices: 2")),
+              HasSubstr("model.stages.forward.1: expected {slices: [...]} of one value a slice"));
+}
+
+// The engines and the slow reference agree on unequal slices, stages, messages and microbatches.
+TEST(SliceCosts, GiveEqualTimesInAllEngines) {
+  for (std::int32_t q = 1; q <= 4; ++q) {
+    for (std::int32_t k = 1; k <= 3; ++k) {
+      for (std::int32_t m = 1; m <= 3; ++m) {
+        const auto list = [&](std::int32_t seed, const char* unit) {
+          std::string text;
+          for (std::int32_t i = 0; i < q; ++i)
+            text += fmt::format("{}{} {}", i > 0 ? ", " : "", (seed * 7 + i * i * 5 + i) % 23, unit);
+          return fmt::format("{{slices: [{}]}}", text);
+        };
+        const std::string text =
+            sliced(fmt::format("forward: {}, backward: {}, activation: {}, kept: {}", list(3 + k, "us"),
+                               list(5 + m, "us"), list(2, "kB"), list(4, "kB")),
+                   fmt::format("stages: {}, microbatches: {}, slices: {}", k, m, q)) +
+            "cluster: {preset: uniform, bandwidth: 1 GB/s, latency: 3 us}\n";
+        const Experiment experiment = experiment_in(text);
+        const Timeline reference = reference_engine(experiment);
+        EXPECT_EQ(result_of(text, {.engine = Engine::critical_path, .memory = {}}).makespan_ns,
+                  reference.makespan_ns);
+        EXPECT_EQ(result_of(text, {.engine = Engine::event, .memory = {}}).makespan_ns,
+                  reference.makespan_ns);
+        EXPECT_EQ(result_of(text, {.memory = {}, .timeline = TimelineKept::none}).makespan_ns,
+                  reference.makespan_ns);
+      }
+    }
+  }
+}
+
+// --- slices of a sequence --------------------------------------------------------------------------------
+
+const SliceTime kCausal = [](const Slice& slice) {
+  const auto before = static_cast<double>(slice.before);
+  const auto tokens = static_cast<double>(slice.tokens);
+  return 50 + 2 * tokens + 0.5 * (2 * before * tokens + tokens * tokens);
+};
+
+std::vector<std::int64_t> tokens_of(const SliceSizes& sizes, std::int64_t sequence, std::int64_t count,
+                                    std::int64_t step = 1) {
+  std::vector<std::int64_t> tokens;
+  const std::vector<Slice> slices = slices_of(sizes, sequence, count, step, kCausal).value();
+  for (const Slice& slice : slices) tokens.push_back(slice.tokens);
+  return tokens;
+}
+
+TEST(SliceSizes, CutASequence) {
+  EXPECT_THAT(tokens_of({}, 10, 4), ElementsAre(2, 3, 2, 3));
+  EXPECT_THAT(tokens_of({}, 21, 2, 4), ElementsAre(8, 13)) << "in steps of 4, the last has the rest";
+  EXPECT_THAT(tokens_of({.rule = SliceSizes::Rule::fixed, .tokens = {4}}, 10, 3), ElementsAre(4, 4, 2));
+  EXPECT_THAT(tokens_of({.rule = SliceSizes::Rule::listed, .tokens = {7, 3}}, 10, 2), ElementsAre(7, 3));
+  EXPECT_THAT(tokens_of({.rule = SliceSizes::Rule::equal_time}, 10, 1), ElementsAre(10));
+}
+
+TEST(SliceSizes, ThatDoNotAddUpAreRefused) {
+  EXPECT_EQ(slices_of({.rule = SliceSizes::Rule::listed, .tokens = {7, 2}}, 10, 2, 1, kCausal).error(),
+            "slice_tokens: expected 2 slices with 10 tokens together, got 2 with 9");
+  EXPECT_THAT(slices_of({.rule = SliceSizes::Rule::fixed, .tokens = {4}}, 10, 2, 1, kCausal).error(),
+              HasSubstr("slices of 4 tokens cut a sequence of 10 into 3, got 2 slices"));
+  EXPECT_THAT(slices_of({}, 3, 4, 1, kCausal).error(), HasSubstr("cannot be cut into 4 slices"));
+}
+
+// No cut into as many slices has a shorter longest slice. All cuts of a short sequence are tried.
+TEST(SliceSizes, OfEqualTimeHaveTheShortestLongestSlice) {
+  const auto longest = [](const std::vector<std::int64_t>& tokens) {
+    double most = 0;
+    std::int64_t before = 0;
+    for (const std::int64_t count : tokens) {
+      most = std::max(most, kCausal({.before = before, .tokens = count}));
+      before += count;
+    }
+    return most;
+  };
+  for (std::int64_t sequence = 3; sequence <= 40; ++sequence) {
+    double best = 1e9;
+    for (std::int64_t a = 1; a < sequence - 1; ++a) {
+      for (std::int64_t b = 1; a + b < sequence; ++b)
+        best = std::min(best, longest({a, b, sequence - a - b}));
+    }
+    EXPECT_DOUBLE_EQ(longest(tokens_of({.rule = SliceSizes::Rule::equal_time}, sequence, 3)), best)
+        << sequence;
+  }
+}
+
+// --- models on devices -----------------------------------------------------------------------------------
+
+std::string on_devices(const std::string& schedule) {
+  return "model: {huggingface: llama-3.1-8b, sequence: 32768}\ncluster: {device: h100-sxm, nodes: 1}\n"
+         "parallel: {tensor: 2, data: 1}\nschedule: {stages: 4, " +
+         schedule + "}\n";
+}
+
+std::vector<Ns> forward_times(const Experiment& experiment, std::int32_t count) {
+  std::vector<Ns> times;
+  for (std::int32_t unit = 0; unit < count; ++unit)
+    times.push_back(
+        experiment.costs.stage_of({.kind = ActionKind::forward, .stage = 1, .microbatch = unit}).forward_ns);
+  return times;
+}
+
+// Slices of a model on devices are priced at their own places. Their times rise by equal differences, those
+// of attention, and together they take about as long as the whole sequence.
+TEST(SlicesOnDevices, TakeLongerTheLaterTheyAre) {
+  const std::vector<Ns> times =
+      forward_times(experiment_in(on_devices("name: seq-1f1b, microbatches: 2, slices: 4")), 8);
+  const Ns whole = forward_times(experiment_in(on_devices("name: 1f1b, microbatches: 2")), 1).front();
+  EXPECT_TRUE(std::ranges::is_sorted(times.begin(), times.begin() + 4));
+  EXPECT_GT(times[3], times[0] * 5 / 4);
+  EXPECT_EQ(std::vector<Ns>(times.begin(), times.begin() + 4),
+            std::vector<Ns>(times.begin() + 4, times.end()));
+  const Ns sum = std::accumulate(times.begin(), times.begin() + 4, Ns{0});
+  EXPECT_NEAR(static_cast<double>(sum), static_cast<double>(whole), 0.05 * static_cast<double>(whole));
+}
+
+TEST(SlicesOnDevices, OfEqualTimeAreShorterTheLaterTheyAre) {
+  const Experiment experiment =
+      experiment_in(on_devices("name: seq-1f1b, microbatches: 1, slices: 4, slice_tokens: equal-time"));
+  const std::vector<Ns> times = forward_times(experiment, 4);
+  const auto [least, most] = std::ranges::minmax(times);
+  EXPECT_LT(static_cast<double>(most), 1.05 * static_cast<double>(least));
+  EXPECT_THAT(experiment.notes, ::testing::Contains(HasSubstr("each slice is priced at its own place")));
+}
+
+}  // namespace
+}  // namespace penstock
