@@ -285,6 +285,8 @@ tl::expected<Scenario, UserError> scenario_with_flags(const InputFlags& flags, c
     auto name = known_schedule(flags.schedule);
     if (!name) return tl::unexpected(name.error());
     scenario->schedule = *std::move(name);
+    if (is_chunked_prefill(flags.schedule) && scenario->shape.passes == Passes::both)
+      scenario->shape.passes = Passes::forward_kv;
   }
   Shape& shape = scenario->shape;
   shape.stages = narrowed(flags.pp_size, shape.stages);

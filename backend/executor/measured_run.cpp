@@ -138,19 +138,21 @@ std::optional<std::string> loss_note(const std::vector<RankAccount>& accounts) {
 
 Result result_of(ExecutedRun run, const Experiment& experiment, const Runner& runner,
                  std::vector<std::string> notes) {
-  return summarize(std::move(run.timeline), {.program = experiment.program,
-                                             .costs = experiment.costs,
-                                             .samples_per_microbatch = experiment.samples_per_microbatch,
-                                             .kind = ResultKind::measured,
-                                             .scenario = experiment.name,
-                                             .engine = std::string(runner.engine),
-                                             .channels = runner.channels,
-                                             .price_per_device_hour = experiment.price_per_device_hour,
-                                             .devices = rank_devices(experiment),
-                                             .memories = memories_of(run.accounts),
-                                             .notes = std::move(notes),
-                                             .pipeline_size = experiment.pipeline_size,
-                                             .clock_error_ns = run.clock_error_ns});
+  return summarize(std::move(run.timeline),
+                   {.program = experiment.program,
+                    .costs = experiment.costs,
+                    .samples_per_microbatch = experiment.samples_per_microbatch,
+                    .kind = ResultKind::measured,
+                    .scenario = experiment.name,
+                    .engine = std::string(runner.engine),
+                    .channels = runner.channels,
+                    .price_per_device_hour = experiment.price_per_device_hour,
+                    .devices = rank_devices(experiment),
+                    .memories = memories_of(run.accounts),
+                    .notes = std::move(notes),
+                    .pipeline_size = experiment.pipeline_size,
+                    .tokens_per_sample = static_cast<double>(experiment.prompt_tokens),
+                    .clock_error_ns = run.clock_error_ns});
 }
 
 }  // namespace

@@ -138,6 +138,24 @@ consteval RunFigure model_rate(RunFigure row) {
   return row;
 }
 
+/// Returns the row of a figure of prefill.
+template <auto member>
+consteval RunFigure prefill_rate(RunFigure row) {
+  row.section = "throughput";
+  row.headline = "prefill";
+  row.get = [](const RunFigures& run) {
+    const auto& rates = run.throughput.prefill;
+    return rates ? std::optional<double>((*rates).*member) : std::nullopt;
+  };
+  row.set = [](RunFigures& run, double value) {
+    auto& rates = run.throughput.prefill;
+    if (!rates) rates.emplace();
+    (*rates).*member = value;
+  };
+  row.absent = AbsentFigure::left_out;
+  return row;
+}
+
 constexpr std::array kRunFigures = {
     run_figure<&RunFigures::bubble, &BubbleReport::idle_over_total>(
         {.section = "bubble",
@@ -234,6 +252,28 @@ constexpr std::array kRunFigures = {
          .meaning = "Those operations over a device's peak at the training's precision.",
          .text = "MFU {}",
          .column = "MFU"}),
+    prefill_rate<&PrefillRates::first_token_ns>(
+        {.key = "first_token_ns",
+         .unit = FigureUnit::nanoseconds,
+         .bound = FigureBound::not_negative,
+         .meaning = "Time until the first prompt has left the last stage; in prefill alone.",
+         .text = "first token after {}",
+         .comes_with = "mean_first_token_ns",
+         .column = "first token"}),
+    prefill_rate<&PrefillRates::mean_first_token_ns>(
+        {.key = "mean_first_token_ns",
+         .unit = FigureUnit::nanoseconds,
+         .bound = FigureBound::not_negative,
+         .meaning = "The mean of this time over all prompts, which are there at 0.",
+         .text = "{} in the mean of all prompts",
+         .comes_with = "first_token_ns"}),
+    prefill_rate<&PrefillRates::tokens_per_second>(
+        {.key = "prefill_tokens_per_second",
+         .unit = FigureUnit::per_second,
+         .bound = FigureBound::not_negative,
+         .meaning = "Tokens of all prompts over the makespan; absent where a prompt's tokens are unknown.",
+         .text = "{} tokens/s",
+         .in_sweep = false}),
 };
 
 }  // namespace

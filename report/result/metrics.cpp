@@ -163,6 +163,9 @@ ThroughputReport throughput_of(const RunFacts& facts, Ns makespan_ns) {
   throughput.cost_per_million_samples =
       cost_per_million_samples(throughput, program.rank_count(), facts.price_per_device_hour);
   if (facts.model) throughput.model = rates_of(*facts.model, throughput.samples_per_second);
+  throughput.prefill = facts.prefill;
+  if (throughput.prefill && facts.tokens_per_sample > 0)
+    throughput.prefill->tokens_per_second = throughput.samples_per_second * facts.tokens_per_sample;
   return throughput;
 }
 
@@ -190,6 +193,33 @@ ProgramReport program_report(const RunFacts& facts) {
 }
 
 }  // namespace
+
+bool is_prefill(const Program& program, double prompt_tokens) {
+  const bool has_chunks = program.slices > 1 || prompt_tokens > 0;
+  return has_chunks && std::ranges::all_of(program.placement.stages, [](const StagePlacement& stage) {
+           return stage.passes == Passes::forward_kv;
+         });
+}
+
+FirstTokens::FirstTokens(const Program& program)
+    : last_stage_(program.stage_count() - 1),
+      slices_(program.slices),
+      ends_(static_cast<std::size_t>(program.microbatches) * static_cast<std::size_t>(program.iterations)) {}
+
+void FirstTokens::add(Spans spans) {
+  for (const Span& span : spans) {
+    if (span.action.kind != ActionKind::forward || span.action.stage != last_stage_) continue;
+    Ns& end = ends_[static_cast<std::size_t>(span.action.microbatch / slices_)];
+    end = std::max(end, span.end_ns);
+  }
+}
+
+PrefillRates FirstTokens::rates() const {
+  double sum = 0;
+  for (const Ns end : ends_) sum += static_cast<double>(end);
+  return {.first_token_ns = static_cast<double>(ends_.front()),
+          .mean_first_token_ns = sum / static_cast<double>(ends_.size())};
+}
 
 RankFigures figures_of(const RankMeter& meter) {
   RankFigures figures;
@@ -263,7 +293,13 @@ Result summarize(std::vector<RankFigures> ranks, Ns makespan_ns, RunFacts facts)
 Result summarize(Timeline timeline, RunFacts facts) {
   const EdgeNumbers edges(facts.program);
   std::vector<RankFigures> ranks;
-  for (const Spans& spans : spans_by_rank(timeline)) ranks.push_back(figures_of(spans, facts, edges));
+  std::optional<FirstTokens> first_tokens;
+  if (is_prefill(facts.program, facts.tokens_per_sample)) first_tokens.emplace(facts.program);
+  for (const Spans& spans : spans_by_rank(timeline)) {
+    ranks.push_back(figures_of(spans, facts, edges));
+    if (first_tokens) first_tokens->add(spans);
+  }
+  if (first_tokens) facts.prefill = first_tokens->rates();
   const Ns makespan_ns = timeline.makespan_ns;
   facts.timeline = std::move(timeline);
   return summarize(std::move(ranks), makespan_ns, std::move(facts));

@@ -10,6 +10,7 @@
 #include "report/result/result.hpp"
 #include "report/timeline/spans.hpp"
 #include "report/timeline/timeline.hpp"
+#include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
@@ -22,6 +23,26 @@ struct ModelFacts {
   double tokens_per_sample = 1;
   /// The peak rate of one device, in operations per second.
   double peak_flops_per_second = 0;
+};
+
+/// Returns true if a run of the program is prefill: all stages hold keys and values, and prompts are cut into
+/// slices or have a stated number of tokens, which is above 0.
+bool is_prefill(const Program& program, double prompt_tokens);
+
+/// The time at which each microbatch of a program without backwards has left the last stage. The spans of all
+/// ranks are passed to it.
+class FirstTokens {
+ public:
+  explicit FirstTokens(const Program& program);
+
+  void add(Spans spans);
+  /// Returns the time of the first microbatch and the mean of all, without a rate.
+  PrefillRates rates() const;
+
+ private:
+  std::int32_t last_stage_;
+  std::int32_t slices_;
+  std::vector<Ns> ends_;  // by microbatch
 };
 
 /// The parts of a result that do not follow from its timeline.
@@ -49,6 +70,10 @@ struct RunFacts {
   /// The K that the user gave. 0 means that it is derived from the placement of the program.
   std::int32_t pipeline_size = 0;
   std::optional<ModelFacts> model{};
+  /// The times of prefill, if the run is prefill. Its rate follows from the tokens of a sample.
+  std::optional<PrefillRates> prefill{};
+  /// The tokens of a sample, or 0 if they are unknown.
+  double tokens_per_sample = 0;
   /// The number of STEPs of stage 0 in all iterations. 0 means that the program's lists are counted.
   std::int64_t updates = 0;
   std::optional<Ns> clock_error_ns{};

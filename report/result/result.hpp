@@ -293,6 +293,18 @@ struct ModelRates {
   friend bool operator==(const ModelRates&, const ModelRates&) = default;
 };
 
+/// The figures of prefill: forward passes that hold keys and values. Each microbatch is one prompt.
+struct PrefillRates {
+  /// The time in ns at which the first prompt has left the last stage.
+  double first_token_ns = 0;
+  /// The mean over all prompts, all of which are there at 0.
+  double mean_first_token_ns = 0;
+  /// The tokens of all prompts over the makespan. It is absent if the tokens of a prompt are unknown.
+  std::optional<double> tokens_per_second{};
+
+  friend bool operator==(const PrefillRates&, const PrefillRates&) = default;
+};
+
 /// The number of samples and their rates.
 struct ThroughputReport {
   /// The number of samples: M * micro_batch_size * iterations.
@@ -308,6 +320,8 @@ struct ThroughputReport {
   std::optional<double> cost_per_million_samples{};
   /// The rates of the model. They are absent if its size is unknown.
   std::optional<ModelRates> model{};
+  /// The figures of prefill. They are absent in all other runs.
+  std::optional<PrefillRates> prefill{};
 
   friend bool operator==(const ThroughputReport&, const ThroughputReport&) = default;
 };

@@ -177,6 +177,7 @@ std::vector<Headline> headlines(const Result& result) {
   lines.push_back({"throughput", figures_text(result, "throughput")});
   if (result.model) lines.push_back({"model", model_text(*result.model)});
   if (result.throughput.model) lines.push_back({"training", figures_text(result, "training")});
+  if (result.throughput.prefill) lines.push_back({"prefill", figures_text(result, "prefill")});
   lines.push_back({"samples", figures_text(result, "samples")});
   if (const std::string memory = memory_text(result); !memory.empty()) lines.push_back({"memory", memory});
   lines.push_back({"sent", traffic_text(result)});

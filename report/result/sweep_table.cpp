@@ -19,6 +19,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -46,8 +48,6 @@ Json finite_or_null(std::optional<double> value) {
   return value && std::isfinite(*value) ? Json(*value) : Json(nullptr);
 }
 
-bool has_model(const SweepRow& row) { return row.throughput.model.has_value(); }
-
 /// The groups in which the figures of a run are shown: first bubbles, then rates, then figures that only some
 /// scenarios have.
 enum class FigureGroup : std::uint8_t { bubble, rate, sometimes };
@@ -64,9 +64,19 @@ std::vector<RunFigure> figures_of_group(FigureGroup group) {
   return figures;
 }
 
-/// Returns the fields of a point. `with_model` is true if at least one point of the sweep has rates of a
-/// model.
-std::vector<Field> fields_of(const SweepRow& row, bool with_model) {
+/// Returns the keys of the figures that occur only together, such as rates of a model, and that at least one
+/// of the points has.
+std::set<std::string_view> joint_figures(std::span<const SweepRow> rows) {
+  std::set<std::string_view> keys;
+  for (const RunFigure& figure : figures_of_runs()) {
+    const auto has = [&](const SweepRow& row) { return figure.get(row).has_value(); };
+    if (!figure.comes_with.empty() && std::ranges::any_of(rows, has)) keys.insert(figure.key);
+  }
+  return keys;
+}
+
+/// Returns the fields of a point. Of the figures that occur only together, it has those in `joint`.
+std::vector<Field> fields_of(const SweepRow& row, const std::set<std::string_view>& joint) {
   const bool simulated = was_simulated(row);
   // A point that was not simulated contains zeros, which must not be printed as figures.
   const auto figure = [&](const Json& value) { return simulated ? value : Json(nullptr); };
@@ -84,7 +94,7 @@ std::vector<Field> fields_of(const SweepRow& row, bool with_model) {
   std::ranges::copy(own, std::back_inserter(fields));
   const auto add_group = [&](FigureGroup group) {
     for (const RunFigure& each : figures_of_group(group)) {
-      if (with_model || each.comes_with.empty())
+      if (each.comes_with.empty() || joint.contains(each.key))
         fields.emplace_back(each.key, figure(finite_or_null(each.get(row))));
     }
   };
@@ -116,10 +126,10 @@ std::string csv_line(const std::vector<Field>& fields, Text text) {
   return line + '\n';
 }
 
-/// Returns a point as JSON. It contains rates of a model only if this point has them.
+/// Returns a point as JSON. It contains figures that occur only together only if this point has them.
 Json row_json(const SweepRow& row) {
   Json object = Json::object();
-  for (const auto& [key, value] : fields_of(row, has_model(row))) object[std::string(key)] = value;
+  for (const auto& [key, value] : fields_of(row, joint_figures({&row, 1}))) object[std::string(key)] = value;
   return object;
 }
 
@@ -377,13 +387,13 @@ std::string sweep_table(const Sweep& sweep, std::size_t width) {
 }
 
 std::string sweep_csv(const Sweep& sweep) {
-  const bool modelled = std::ranges::any_of(sweep.rows, has_model);
   // The names of the columns are the same for every point.
   const SweepRow first = sweep.rows.empty() ? SweepRow{} : sweep.rows.front();
+  const std::set<std::string_view> joint = joint_figures(sweep.rows);
   std::string csv =
-      csv_line(fields_of(first, modelled), [](const Field& field) { return csv_field(field.first); });
+      csv_line(fields_of(first, joint), [](const Field& field) { return csv_field(field.first); });
   for (const SweepRow& row : sweep.rows) {
-    csv += csv_line(fields_of(row, modelled), [](const Field& field) { return csv_value(field.second); });
+    csv += csv_line(fields_of(row, joint), [](const Field& field) { return csv_value(field.second); });
   }
   return csv;
 }

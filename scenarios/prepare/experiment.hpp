@@ -59,6 +59,7 @@ struct Experiment {
   bool counts_activations = false;
   std::int32_t pipeline_size = 0;          ///< the stated K of the schedule, or 0 for a program file
   std::optional<TrainedModel> trained{};   ///< present if the model is on named devices
+  std::int64_t prompt_tokens = 0;          ///< the tokens of a prompt, if the model states its chunks
   std::optional<StagedNetwork> network{};  ///< absent if the scenario describes only times and bytes
 
   // prepare() sets the following fields, and only predictions use them.

@@ -150,6 +150,7 @@ tl::expected<Experiment, std::string> priced_experiment(const SettledScenario& s
                     .counts_activations = std::holds_alternative<UnitCosts>(scenario.model),
                     .pipeline_size = scenario.program ? 0 : scenario.shape.stages,
                     .trained = settled.trained,
+                    .prompt_tokens = scenario.prompt_tokens,
                     .network = std::move(network)};
 }
 

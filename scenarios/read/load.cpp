@@ -22,6 +22,7 @@
 #include <fmt/format.h>
 #include <tl/expected.hpp>
 
+#include "scenarios/model/chunk_model.hpp"
 #include "scenarios/model/model.hpp"
 #include "scenarios/model/slice_sizes.hpp"
 #include "scenarios/partition/partition.hpp"
@@ -41,6 +42,7 @@
 #include "schedules/rules/generators.hpp"
 #include "schedules/text/program_text.hpp"
 #include "schedules/text/pytorch_csv.hpp"
+#include "text/nearest_name.hpp"
 
 namespace penstock {
 
@@ -218,6 +220,10 @@ Scenario scenario_of(Parts parts, const std::string& file) {
   if (scenario.program && parts.training.iterations)
     scenario.program->iterations = *parts.training.iterations;
   scenario.batch = batch_of(parts.schedule, parts.training);
+  // A prefill has one prompt unless a number is stated.
+  if (is_chunked_prefill(scenario.schedule) && !scenario.batch.microbatches &&
+      !scenario.batch.global_batch_size)
+    scenario.batch.microbatches = 1;
   scenario.partition = std::move(parts.partition);
   scenario.optimizer = parts.training.optimizer.value_or(Optimizer::sgd);
   scenario.precision = parts.training.precision.value_or(parts.model.precision);
@@ -230,6 +236,7 @@ Scenario scenario_of(Parts parts, const std::string& file) {
   scenario.cluster.devices_per_rank = parts.model.devices_per_rank;
   // The price becomes the price of one rank. priced_scenario.cpp includes the copies later.
   if (auto& price = scenario.cluster.price_per_device_hour) *price *= parts.model.devices_per_rank;
+  scenario.prompt_tokens = parts.model.chunks ? parts.model.chunks->prompt : 0;
   scenario.model = std::move(parts.model.model);
   scenario.network = std::move(parts.model.network);
   scenario.notes = std::move(parts.model.notes);
@@ -243,22 +250,37 @@ Scenario scenario_of(Parts parts, const std::string& file) {
   return scenario;
 }
 
-/// Sets the number and the tokens of slices of a model on named devices. Notes a problem if other models
-/// state tokens.
+/// Sets the number and the tokens of slices where they have prices: on named devices, and for the chunks of a
+/// prompt. Notes a problem if other models state tokens.
 void cut_into_slices(Parts& parts, const Node& document, Problem& problem) {
   auto* on_devices = std::get_if<DeviceModel>(&parts.model.model);
+  const std::optional<ChunkModel>& chunks = parts.model.chunks;
   const std::optional<SliceSizes>& sizes = parts.schedule.slice_tokens;
-  if (sizes && on_devices == nullptr) {
-    problem.note(
-        *document.find("schedule")->find("slice_tokens"), "schedule.slice_tokens",
-        "goes with a model that is priced by its tokens: a transformer with cluster.device; leave it "
-        "out, or state figures by slice (model.stages)");
+  if (sizes && on_devices == nullptr && !chunks) {
+    problem.note(*document.find("schedule")->find("slice_tokens"), "schedule.slice_tokens",
+                 "goes with a model that is priced by its tokens: model.chunks, or a transformer with "
+                 "cluster.device; leave it out, or state figures by slice (model.stages)");
     return;
   }
-  if (on_devices == nullptr) return;
-  on_devices->slices = sizes.value_or(SliceSizes{});
-  if (sizes && !sizes->tokens.empty() && !parts.schedule.states_slices)
-    parts.schedule.shape.slices = static_cast<std::int32_t>(slice_count(*sizes, on_devices->work.sequence));
+  const bool states_tokens = sizes && !sizes->tokens.empty();
+  const std::int64_t sequence = on_devices != nullptr ? on_devices->work.sequence
+                                : chunks              ? chunks->prompt
+                                                      : 1;
+  if (states_tokens && !parts.schedule.states_slices)
+    parts.schedule.shape.slices = static_cast<std::int32_t>(slice_count(*sizes, sequence));
+  if (on_devices != nullptr) on_devices->slices = sizes.value_or(SliceSizes{});
+  if (!chunks) return;
+  if (!parts.schedule.name.empty() && parts.schedule.shape.passes == Passes::both) {
+    problem.note(*document.find("model")->find("chunks"), "model.chunks",
+                 "has forward passes alone: expected schedule.name chunked-prefill, or forward_only: kv");
+    return;
+  }
+  auto figures = chunk_figures(*chunks, sizes.value_or(SliceSizes{}), parts.schedule.shape.slices);
+  if (!figures) {
+    problem.note(*document.find("model")->find("chunks"), "model.chunks", figures.error());
+    return;
+  }
+  parts.model.model = *std::move(figures);
 }
 
 /// Returns the document with the content of the files that it names.
@@ -344,6 +366,10 @@ void use_default_chunks(Scenario& scenario) {
   if (scenario.states_chunks) return;
   const ScheduleInfo* schedule = find_schedule(scenario.schedule);
   scenario.shape.virtual_stages = schedule == nullptr ? 1 : schedule->default_chunks;
+}
+
+bool is_chunked_prefill(std::string_view schedule) {
+  return plain_name(schedule) == plain_name("chunked-prefill");
 }
 
 tl::expected<Scenario, std::string> parse_scenario(std::string_view text, std::string_view name,

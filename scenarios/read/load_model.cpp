@@ -33,14 +33,15 @@
 namespace penstock {
 namespace {
 
-constexpr std::array<std::string_view, 6> kForms = {"stages",      "layers",      "profile",
-                                                    "transformer", "huggingface", "fitted"};
+constexpr std::array<std::string_view, 7> kForms = {"stages",      "layers", "profile", "transformer",
+                                                    "huggingface", "fitted", "chunks"};
 
 constexpr std::array kFormKeys = {
     Key{.name = "stages", .kind = KeyKind::mapping, .meaning = "Times and bytes stage by stage."},
     Key{.name = "layers", .kind = KeyKind::mappings, .meaning = "Layers in an order in which they can run."},
     Key{.name = "profile", .kind = KeyKind::file, .meaning = "A graph.txt of PipeDream's profiler."},
-    Key{.name = "transformer", .kind = KeyKind::mapping, .meaning = "A transformer from its sizes."}};
+    Key{.name = "transformer", .kind = KeyKind::mapping, .meaning = "A transformer from its sizes."},
+    Key{.name = "chunks", .kind = KeyKind::mapping, .meaning = "Times of the chunks of a prompt."}};
 
 constexpr Key kNetworkKey{
     .name = "network",
@@ -389,6 +390,11 @@ void refuse_keys_of_other_forms(const MappingReader& model, std::optional<std::s
     model.complain(
         "batch", "belongs to stages, layers or profile; a transformer has its own times for any microbatch");
   }
+  if (form == "chunks") {
+    for (const std::string_view key : {"batch", "overhead"})
+      if (model.has(key)) model.complain(key, "does not go with chunks, whose figures hold for one prompt");
+    return;
+  }
   if ((!form || *form == "stages" || *form == "fitted") && model.has("overhead"))
     model.complain("overhead", "belongs to layers, profile or a transformer; write model.stages.overhead");
 }
@@ -424,8 +430,8 @@ std::optional<std::string_view> form_of(const MappingReader& model, Problem& pro
   if (!form && !model.has("network")) {
     problem.note(
         model.node(), "model",
-        "expected one of stages, layers, profile, transformer, huggingface, fitted and network, got none of "
-        "them");
+        "expected one of stages, layers, profile, transformer, huggingface, fitted, chunks and network, got "
+        "none of them");
   }
   return form;
 }
@@ -460,6 +466,13 @@ ModelPart read_model(const Node& node, const ClusterSpec& cluster, Problem& prob
   if (*form == "fitted") {
     // The costs are computed for the microbatch size in force (priced_scenario.cpp), so they are not scaled.
     part.model = read_fitted(model, problem);
+    part.batch = 1;
+    return part;
+  }
+  if (*form == "chunks") {
+    // The chunks become slices of stages when the schedule is read, too (load.cpp).
+    part.chunks = read_chunks(value, problem);
+    part.model = StageFigures{};
     part.batch = 1;
     return part;
   }
@@ -537,6 +550,7 @@ std::vector<KeyGroup> model_keys() {
            "list of more slices goes on with the next microbatch.",
        .keys = {kStageKeys.begin(), kStageKeys.end()}},
       {.path = "model.layers[]", .keys = {kLayerKeys.begin(), kLayerKeys.end()}},
+      chunk_keys(),
       {.path = "model.transformer",
        .about =
            "A GPT becomes the layers embedding, block0 .., head. F takes its operations over `cluster.flops` "

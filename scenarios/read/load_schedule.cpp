@@ -514,6 +514,10 @@ SchedulePart read_schedule(const Node& node, Problem& problem) {
   part.states_chunks = reader.has("virtual_stages");
   part.states_slices = reader.has("slices");
   part.slice_tokens = read_slice_tokens(reader);
+  if (!is_chunked_prefill(part.name)) return part;
+  if (reader.has("forward_only") && part.shape.passes == Passes::both)
+    reader.complain("forward_only", "prefill has no backward passes: expected kv or true, got false");
+  if (!reader.has("forward_only")) part.shape.passes = Passes::forward_kv;
   return part;
 }
 

@@ -3,6 +3,7 @@
 
 #include "scenarios/read/quantities.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cctype>
 #include <cmath>
@@ -238,6 +239,17 @@ std::string_view trimmed(std::string_view text) {
 
 tl::expected<Ns, std::string> parse_duration(std::string_view text) {
   return parse_whole(text, kDuration, kTimeUnits);
+}
+
+tl::expected<double, std::string> parse_fine_duration(std::string_view text) {
+  const auto quantity = take_quantity(text, kDuration);
+  if (!quantity) return tl::unexpected(quantity.error());
+  if (quantity->unit.empty() && quantity->mantissa == 0) return 0;
+  const auto* unit = std::ranges::find(kTimeUnits, quantity->unit, &Unit::name);
+  if (unit == kTimeUnits.end()) return expected_but(kDuration, text, why_no_unit(quantity->unit, kDuration));
+  const auto value = scaled(*quantity, 0, 0);
+  if (value) return *value * static_cast<double>(unit->scale);
+  return expected_but(kDuration, text, "the number is too large");
 }
 
 tl::expected<Bytes, std::string> parse_bytes(std::string_view text) {

@@ -317,6 +317,7 @@ std::optional<std::int64_t> MappingReader::whole(const Key& key) const {
 std::optional<double> MappingReader::real(const Key& key) const {
   if (key.kind == KeyKind::bandwidth) return bandwidth(key.name);
   if (key.kind == KeyKind::rate) return flops(key.name);
+  if (key.kind == KeyKind::duration) return parsed<double>(key.name, parse_fine_duration);
   const bool is_factor = key.kind == KeyKind::factor;
   const auto text = word(key.name);
   if (!text) return std::nullopt;

@@ -151,7 +151,8 @@ class MappingReader {
   std::int64_t required_integer(std::string_view key, Range range) const;
   /// Reads the value of a key whose kind is a whole number: duration, bytes, integer or count.
   std::optional<std::int64_t> whole(const Key& key) const;
-  /// Reads the value of a key whose kind is a real number: bandwidth, rate, factor or number.
+  /// Reads the value of a key whose kind is a real number: bandwidth, rate, factor or number. A duration is
+  /// read in ns, with its parts of a ns.
   std::optional<double> real(const Key& key) const;
   /// Reads durations or bytes. The key's entry decides whether it accepts one value, a list with a value for
   /// each stage, or lists with a value for each microbatch.

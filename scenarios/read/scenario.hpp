@@ -176,12 +176,17 @@ struct Scenario {
   /// True if each stage always stores copies of its weights for all versions that it ever needs.
   bool clones_versions = false;
   std::optional<FailureRates> failures{};
+  std::int64_t prompt_tokens = 0;  ///< the tokens of a sample, if the model states the chunks of a prompt
   std::vector<std::string> notes;  ///< the assumptions that were made during reading
 };
 
 /// Sets the number of chunks of each rank to the schedule's default, if the scenario does not state it. Call
 /// this function after each change of the schedule's name.
 void use_default_chunks(Scenario& scenario);
+
+/// Returns true for the name of the preset of prefill: sequence-sliced 1F1B without backwards, whose slices
+/// are the chunks of a prompt.
+bool is_chunked_prefill(std::string_view schedule);
 
 // The memory that training needs beside weights: gradients and optimizer state. It is used for models that
 // state bytes and for models whose parameters are counted.

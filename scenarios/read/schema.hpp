@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "scenarios/model/chunk_model.hpp"
 #include "scenarios/model/model.hpp"
 #include "scenarios/model/slice_sizes.hpp"
 #include "scenarios/partition/partition.hpp"
@@ -33,7 +34,13 @@ struct ModelPart {
   Precision precision = Precision::full;           ///< applies if `training` does not state it
   std::optional<ArchitecturePart> architecture{};  ///< present if the model is on named devices
   std::vector<std::string> notes{};                ///< the assumptions about the model
+  std::optional<ChunkModel> chunks{};              ///< present if the model states the chunks of a prompt
 };
+/// Reads `model.chunks`. Defined in load_chunks.cpp.
+ChunkModel read_chunks(const Node& node, Problem& problem);
+/// Returns the keys of `model.chunks`.
+KeyGroup chunk_keys();
+
 /// Reads `model:`. The peak rate of a transformer's devices comes from the cluster.
 ModelPart read_model(const Node& node, const ClusterSpec& cluster, Problem& problem);
 

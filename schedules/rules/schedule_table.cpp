@@ -315,7 +315,7 @@ const std::vector<ScheduleInfo>& table() {
        .generate = kfkb,
        .peak_activations = kfkb_peak},
       {.name = "seq-1f1b",
-       .aliases = {"sequence-sliced-1f1b", "seqpipe"},
+       .aliases = {"sequence-sliced-1f1b", "seqpipe", "chunked-prefill"},
        .summary = "1F1B over q slices of each microbatch's sequence (Seq1F1B)",
        .constraint = "any K, M and slices",
        .options = {"slices", "checkpoint", "recompute"},

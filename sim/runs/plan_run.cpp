@@ -29,6 +29,7 @@
 #include "sim/engines/engines.hpp"
 #include "sim/engines/streamed_walk.hpp"
 #include "sim/runs/memory_need.hpp"
+#include "sim/runs/run_facts.hpp"
 
 namespace penstock {
 namespace {
@@ -91,6 +92,7 @@ Reason against_stream(PlanFacts& facts) {
   if (experiment.loops.empty())
     return "the program has no loops" + (experiment.why_lists.empty() ? "" : ": " + experiment.why_lists);
   if (auto reason = not_streamed(experiment, experiment.loops)) return reason;
+  if (is_prefill(experiment)) return "times of first tokens, which are read off spans";
   // If the lists cannot be stored, the stream engine ignores that links are shared, and a note states this.
   const bool left_out = is_long(facts) && (wanted.asked != Engine::automatic || !can_be_stored(facts));
   if (!left_out && may_share_links(facts)) return "messages share links";

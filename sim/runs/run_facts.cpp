@@ -50,7 +50,13 @@ RunFacts facts_of_experiment(const Experiment& experiment) {
           .price_per_device_hour = experiment.price_per_device_hour,
           .notes = experiment.notes,
           .pipeline_size = experiment.pipeline_size,
-          .model = model_facts(experiment.trained)};
+          .model = model_facts(experiment.trained),
+          .tokens_per_sample = static_cast<double>(experiment.trained ? experiment.trained->tokens_per_sample
+                                                                      : experiment.prompt_tokens)};
+}
+
+bool is_prefill(const Experiment& experiment) {
+  return is_prefill(experiment.program, static_cast<double>(experiment.prompt_tokens));
 }
 
 void set_releases(std::span<Span> spans, const Experiment& experiment) {
@@ -105,10 +111,13 @@ SpanReadings::SpanReadings(const Experiment& experiment, const SimulateOptions& 
       edges_(experiment.program),
       memory_(experiment, options.memory),
       sent_(experiment),
-      links_(experiment.cluster) {}
+      links_(experiment.cluster) {
+  if (is_prefill(experiment)) first_tokens_.emplace(experiment.program);
+}
 
 void SpanReadings::add(Spans of_rank) {
   const auto rank = static_cast<std::int32_t>(figures_.size());
+  if (first_tokens_) first_tokens_->add(of_rank);
   memories_.push_back(memory_.of(rank, of_rank));
   if (options_.figures == WantedFigures::of_rows) {
     figures_.push_back(compute_times_of(of_rank));
@@ -124,6 +133,7 @@ RunFacts SpanReadings::facts() {
   facts.devices = rank_devices(experiment_);
   facts.memories = std::move(memories_);
   facts.links = links_.traffic();
+  if (first_tokens_) facts.prefill = first_tokens_->rates();
   return facts;
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -24,6 +25,10 @@ namespace penstock {
 
 /// Returns the facts of a prediction that depend only on the experiment. The experiment must outlive them.
 RunFacts facts_of_experiment(const Experiment& experiment);
+
+/// Returns true if the run is prefill: all stages hold keys and values, and prompts are cut into slices or
+/// have a stated number of tokens.
+bool is_prefill(const Experiment& experiment);
 
 /// Sets the time at which each SEND of the experiment's spans has left its channel: its end less the latency
 /// of its route.
@@ -103,6 +108,7 @@ class SpanReadings {
   MemoryOfRanks memory_;
   SentBytes sent_;
   LinkBytes links_;
+  std::optional<FirstTokens> first_tokens_;
   std::vector<RankFigures> figures_;
   std::vector<RankMemory> memories_;
 };

@@ -296,7 +296,9 @@ tl::expected<Result, StalledTurns> turn_run(const Experiment& experiment, const 
                                             std::optional<double> stream_rate) {
   auto turns = compile_turns(experiment.program, experiment.channels, microbatch_groups(experiment.costs));
   if (!turns) return tl::unexpected(StalledTurns{"ranks wait for each other"});
-  const bool is_row = options.figures == WantedFigures::of_rows && options.timeline == TimelineKept::none;
+  // The times of first tokens are read off spans.
+  const bool is_row = options.figures == WantedFigures::of_rows && options.timeline == TimelineKept::none &&
+                      !is_prefill(experiment);
   return is_row ? row_result(experiment, *turns, options, stream_rate)
                 : result_with_spans(experiment, *std::move(turns), options, stream_rate);
 }

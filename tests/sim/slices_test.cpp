@@ -1,6 +1,7 @@
-// Tests slices of a microbatch with costs of their own.
+// Tests slices of a microbatch with costs of their own, and chunked prefill.
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
@@ -13,8 +14,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "report/print/memory_category.hpp"
 #include "report/result/result.hpp"
 #include "report/timeline/timeline.hpp"
+#include "scenarios/model/chunk_model.hpp"
 #include "scenarios/model/model.hpp"
 #include "scenarios/model/slice_sizes.hpp"
 #include "scenarios/prepare/experiment.hpp"
@@ -24,6 +27,7 @@
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "sim/engines/engines.hpp"
+#include "sim/runs/plan_run.hpp"
 #include "sim/runs/simulate.hpp"
 #include "tests/sim/reference_engine.hpp"
 
@@ -175,9 +179,7 @@ TEST(SliceCosts, GiveEqualTimesInAllEngines) {
 // --- slices of a sequence --------------------------------------------------------------------------------
 
 const SliceTime kCausal = [](const Slice& slice) {
-  const auto before = static_cast<double>(slice.before);
-  const auto tokens = static_cast<double>(slice.tokens);
-  return 50 + 2 * tokens + 0.5 * (2 * before * tokens + tokens * tokens);
+  return chunk_ns({.fixed_ns = 50, .token_ns = 2, .pair_ns = 0.5}, slice);
 };
 
 std::vector<std::int64_t> tokens_of(const SliceSizes& sizes, std::int64_t sequence, std::int64_t count,
@@ -226,6 +228,109 @@ TEST(SliceSizes, OfEqualTimeHaveTheShortestLongestSlice) {
   }
 }
 
+// --- chunked prefill -------------------------------------------------------------------------------------
+
+std::string prefill(const std::string& chunks, const std::string& shape) {
+  return fmt::format("model: {{chunks: {{{}}}}}\nschedule: {{name: chunked-prefill, {}}}\n", chunks, shape);
+}
+
+constexpr const char* kChunks =
+    "prompt: 1000, fixed: 5 us, per_earlier_token: 2 ns, per_token: 100 ns, per_pair: 0.25 ns";
+
+// t(L, x) = c + g L + b x + a (2 L x + x^2), with L = 250 i and x = 250.
+TEST(ChunkedPrefill, LaterChunksTakeLonger) {
+  const Experiment experiment = experiment_in(prefill(kChunks, "stages: 1, slices: 4"));
+  std::vector<Ns> times;
+  for (std::int32_t unit = 0; unit < 4; ++unit)
+    times.push_back(experiment.costs.of_unit(unit).stages.front().forward_ns);
+  EXPECT_THAT(times, ElementsAre(5000 + 0 + 25000 + 15625, 5000 + 500 + 25000 + 46875,
+                                 5000 + 1000 + 25000 + 78125, 5000 + 1500 + 25000 + 109375));
+}
+
+// Chunks follow each other through K equal stages. Each waits for the chunk before it, which is shorter:
+//
+//   rank 0  c0-c1--c2---c3----             sum of all + (K - 1) x the longest
+//   rank 1     c0-.c1--.c2---.c3----
+TEST(ChunkedPrefill, TakesTheSumOfTheChunksAndTheLongestOnceForEachLaterStage) {
+  for (const std::int32_t stages : {1, 2, 5, 8}) {
+    for (const std::int32_t chunks : {1, 2, 3, 10}) {
+      Ns sum = 0;
+      Ns longest = 0;
+      const ChunkModel model{
+          .prompt = 1000, .fixed_ns = 5000, .earlier_ns = 2, .token_ns = 100, .pair_ns = 0.25};
+      const std::vector<Slice> cut = slices_of({}, 1000, chunks, 1, {}).value();
+      for (const Slice& chunk : cut) {
+        const Ns time = std::llround(chunk_ns(model, chunk));
+        sum += time;
+        longest = std::max(longest, time);
+      }
+      const std::string text = prefill(kChunks, fmt::format("stages: {}, slices: {}", stages, chunks));
+      const Result result = result_of(text);
+      EXPECT_EQ(result.makespan_ns, sum + (stages - 1) * longest) << stages << " stages, " << chunks;
+      ASSERT_TRUE(result.throughput.prefill);
+      EXPECT_EQ(result.throughput.prefill->first_token_ns, static_cast<double>(result.makespan_ns));
+      EXPECT_DOUBLE_EQ(*result.throughput.prefill->tokens_per_second,
+                       1000 * 1e9 / static_cast<double>(result.makespan_ns));
+    }
+  }
+}
+
+// The second prompt follows the first one. On one stage, they end at 1 and 2 times the sum.
+TEST(ChunkedPrefill, SaysWhenThePromptsHaveTheirFirstTokens) {
+  const std::string text = prefill(kChunks, "stages: 1, microbatches: 2, slice_tokens: 400");
+  const Result result = result_of(text);
+  const double first = result.throughput.prefill->first_token_ns;
+  EXPECT_EQ(2 * first, static_cast<double>(result.makespan_ns));
+  EXPECT_EQ(result.throughput.prefill->mean_first_token_ns, 1.5 * first);
+  EXPECT_EQ(*result.throughput.prefill->tokens_per_second,
+            2000 * 1e9 / static_cast<double>(result.makespan_ns));
+  for (const SimulateOptions& options : {SimulateOptions{.memory = {}, .timeline = TimelineKept::none},
+                                         SimulateOptions{.memory = {},
+                                                         .steady = SteadyState::skip,
+                                                         .timeline = TimelineKept::none,
+                                                         .figures = WantedFigures::of_rows},
+                                         SimulateOptions{.engine = Engine::event, .memory = {}}})
+    EXPECT_EQ(result_of(text, options).throughput.prefill, result.throughput.prefill);
+}
+
+TEST(ChunkedPrefill, OfEqualTimesIsQuickerThanOfEqualChunks) {
+  const Result even = result_of(prefill(kChunks, "stages: 8, slices: 8"));
+  const std::string text = prefill(kChunks, "stages: 8, slices: 8, slice_tokens: equal-time");
+  const Experiment experiment = experiment_in(text);
+  Ns least = experiment.costs.of_unit(0).stages.front().forward_ns;
+  Ns most = least;
+  for (std::int32_t unit = 1; unit < 8; ++unit) {
+    const Ns time = experiment.costs.of_unit(unit).stages.front().forward_ns;
+    least = std::min(least, time);
+    most = std::max(most, time);
+  }
+  EXPECT_LT(static_cast<double>(most), 1.06 * static_cast<double>(least));
+  EXPECT_LT(result_of(text).makespan_ns, even.makespan_ns * 9 / 10);
+}
+
+// Keys and values of a prompt stay until the run ends; a token sends 2 bytes.
+TEST(ChunkedPrefill, HoldsKeysAndValues) {
+  const Result result = result_of(
+      prefill(std::string(kChunks) + ", activation: 2 B, kept: 3 B, weights: 70 B", "stages: 2, slices: 4"));
+  EXPECT_EQ(result.ranks[1].memory.at_peak[static_cast<std::size_t>(MemoryCategory::activations)], 3000);
+  EXPECT_EQ(result.ranks[1].memory.at_peak[static_cast<std::size_t>(MemoryCategory::weights)], 70);
+  EXPECT_EQ(result.ranks[0].sent_bytes, 2000);
+}
+
+TEST(ChunkedPrefill, IsRefusedWithBackwardsOrWithoutTokens) {
+  EXPECT_THAT(error_of("model: {chunks: {prompt: 8, per_token: 1 us}}\n"
+                       "schedule: {name: seq-1f1b, stages: 2, slices: 2}\n"),
+              HasSubstr("model.chunks: has forward passes alone: expected schedule.name chunked-prefill"));
+  EXPECT_THAT(error_of(prefill("prompt: 8, per_token: 1 us", "stages: 2, forward_only: false")),
+              HasSubstr("schedule.forward_only: prefill has no backward passes"));
+  EXPECT_THAT(error_of(prefill("prompt: 8", "stages: 2")),
+              HasSubstr("model.chunks.per_token: expected a duration"));
+  EXPECT_THAT(error_of(sliced("forward: 1 ms, backward: 1 ms", "stages: 1, slice_tokens: 8")),
+              HasSubstr("schedule.slice_tokens: goes with a model that is priced by its tokens"));
+  EXPECT_THAT(error_of(prefill("prompt: 8, per_token: 1 us", "stages: 2, slice_tokens: sideways")),
+              HasSubstr("expected even, equal-time, the tokens of a slice, or a list of them"));
+}
+
 // --- models on devices -----------------------------------------------------------------------------------
 
 std::string on_devices(const std::string& schedule) {
@@ -263,6 +368,13 @@ TEST(SlicesOnDevices, OfEqualTimeAreShorterTheLaterTheyAre) {
   const auto [least, most] = std::ranges::minmax(times);
   EXPECT_LT(static_cast<double>(most), 1.05 * static_cast<double>(least));
   EXPECT_THAT(experiment.notes, ::testing::Contains(HasSubstr("each slice is priced at its own place")));
+}
+
+TEST(SlicesOnDevices, ArePrefillWithoutBackwards) {
+  const Result result = result_of(on_devices("name: chunked-prefill, microbatches: 1, slice_tokens: 4096"));
+  ASSERT_TRUE(result.throughput.prefill);
+  EXPECT_EQ(result.throughput.prefill->first_token_ns, static_cast<double>(result.makespan_ns));
+  EXPECT_DOUBLE_EQ(*result.throughput.prefill->tokens_per_second, result.throughput.model->tokens_per_second);
 }
 
 }  // namespace
