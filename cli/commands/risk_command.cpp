@@ -29,6 +29,7 @@
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/action.hpp"
 #include "sim/engines/engines.hpp"
+#include "sim/risk/reroute.hpp"
 #include "sim/risk/risk.hpp"
 #include "sim/runs/memory_need.hpp"
 #include "sim/runs/simulate.hpp"
@@ -50,6 +51,7 @@ struct RiskFlags {
   std::string save;
   std::string restart;
   std::string interval;
+  bool reroute = false;
 };
 
 // The quantiles of the makespan that are printed.
@@ -71,6 +73,7 @@ struct RiskReport {
   double samples = 0;
   NoisyMakespans makespans;
   std::optional<FailureOutcome> failures;
+  std::optional<RerouteReport> reroute{};
   std::vector<std::string> notes;
 
   /// Returns the samples per second at the mean makespan. Failures and checkpoints reduce the rate.
@@ -155,10 +158,10 @@ tl::expected<RiskReport, UserError> report_of(const RiskFlags& flags) {
   const std::int32_t ranks = experiment->program.rank_count();
   const auto rates = rates_of(flags, scenario->failures);
   if (!rates) return tl::unexpected(rates.error());
-  if (!disturbs(flags.noise) && !*rates) {
+  if (!disturbs(flags.noise) && !*rates && !flags.reroute) {
     return bad_input(
-        "risk: nothing that disturbs: expected --jitter, --stragglers or --mtbf, for example --jitter 0.1, "
-        "or training.failures in the scenario");
+        "risk: nothing that disturbs: expected --jitter, --stragglers, --mtbf or --reroute, for example "
+        "--jitter 0.1, or training.failures in the scenario");
   }
   if (auto fault = noise_fault(*experiment, flags.noise)) return bad_input(*std::move(fault));
   const Engine engine = engine_of(flags.engine);
@@ -183,6 +186,11 @@ tl::expected<RiskReport, UserError> report_of(const RiskFlags& flags) {
                     ranks, devices));
   }
   if (*rates) report.failures = outcome_of(**rates, devices);
+  if (flags.reroute) {
+    auto reroute = reroute_report(*scenario);
+    if (!reroute) return tl::unexpected(std::move(reroute.error()));
+    report.reroute = *std::move(reroute);
+  }
   if (engine == Engine::critical_path && links_are_shared(*experiment))
     report.notes.emplace_back("messages have their routes to themselves here: sharing of links is left out");
   return report;
@@ -206,6 +214,21 @@ std::string noise_text(const RiskReport& report, const RiskFlags& flags) {
   return text;
 }
 
+/// Returns the lines about the steps before and after a rank has failed.
+std::string reroute_text(const RerouteReport& reroute) {
+  const ReroutedStep& longest = reroute.longest();
+  const auto over = [&](double step_ns) {
+    return format_percent(step_ns / static_cast<double>(reroute.before_ns) - 1);
+  };
+  return fmt::format(
+      "step         {} with all ranks\nrerouted     {} without rank {} (stage {}), {} longer; {} longer in "
+      "the "
+      "mean of {}\n",
+      format_duration(reroute.before_ns), format_duration(longest.step_ns), longest.rank, longest.stage,
+      over(static_cast<double>(longest.step_ns)), over(reroute.mean_ns()),
+      format_count(static_cast<std::int64_t>(reroute.after.size()), "failed rank"));
+}
+
 std::string to_text(const RiskReport& report, const RiskFlags& flags) {
   std::string text = fmt::format("scenario     {}\nundisturbed  {}\n", shown_name(report.name),
                                  format_duration(report.makespans.undisturbed_ns));
@@ -218,6 +241,7 @@ std::string to_text(const RiskReport& report, const RiskFlags& flags) {
                     format_duration(whole_ns(outcome.failures.save)), format_percent(outcome.goodput()),
                     format_count(static_cast<std::int64_t>(outcome.failures.devices), "device"));
   }
+  if (report.reroute) text += reroute_text(*report.reroute);
   text += fmt::format("throughput   {} samples/s\n", format_rate(report.samples_per_second()));
   for (const std::string& note : report.notes) text += fmt::format("note: {}\n", note);
   return text;
@@ -239,6 +263,15 @@ std::string to_json(const RiskReport& report, const RiskFlags& flags) {
   if (report.failures) {
     json["goodput"] = report.failures->goodput();
     json["checkpoint_interval_s"] = report.failures->interval;
+  }
+  if (report.reroute) {
+    Json steps = Json::array();
+    for (const ReroutedStep& step : report.reroute->after)
+      steps.push_back({{"rank", step.rank}, {"stage", step.stage}, {"step_ns", step.step_ns}});
+    json["reroute"] = {{"before_ns", report.reroute->before_ns},
+                       {"longest_ns", report.reroute->longest().step_ns},
+                       {"mean_ns", report.reroute->mean_ns()},
+                       {"failed", std::move(steps)}};
   }
   json["notes"] = report.notes;
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
@@ -297,6 +330,10 @@ void add_failure_flags(Subcommand app, RiskFlags& flags) {
   app.add_option("--checkpoint-every", flags.interval, "work between two checkpoints (default: the best)")
       .group(group)
       .type_name("TIME");
+  app.add_flag(
+         "--reroute", flags.reroute,
+         "a step after a failure, if copies run the failed rank's microbatches in their bubbles (ReCycle)")
+      .group(group);
 }
 
 }  // namespace
