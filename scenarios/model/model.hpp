@@ -143,6 +143,10 @@ struct StageFigures {
   PerStage<Ns> overhead;         ///< added once to each F, B, I, W and R, for any microbatch size
   PerStage<Bytes> activation;    ///< sent forward over each outgoing edge of the stage
   PerStage<Bytes> gradient;      ///< sent back over each outgoing edge; the default is `activation`
+  /// The bytes that the stage's RECVs expect of an activation and of a gradient. If they are not stated, the
+  /// stage expects what is sent.
+  PerStage<Bytes> expected_activation;
+  PerStage<Bytes> expected_gradient;
   PerStage<Bytes> kept;
   PerStage<Bytes> released_by_input;
   PerStage<Bytes> recomputed;
@@ -185,6 +189,8 @@ inline constexpr std::array kStageFigures = {&StageFigures::forward,
                                              &StageFigures::overhead,
                                              &StageFigures::activation,
                                              &StageFigures::gradient,
+                                             &StageFigures::expected_activation,
+                                             &StageFigures::expected_gradient,
                                              &StageFigures::kept,
                                              &StageFigures::released_by_input,
                                              &StageFigures::recomputed,

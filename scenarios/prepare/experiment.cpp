@@ -28,6 +28,7 @@
 
 #include "scenarios/model/model.hpp"
 #include "scenarios/prepare/cut.hpp"
+#include "scenarios/prepare/message_sizes.hpp"
 #include "scenarios/prepare/prepared_program.hpp"
 #include "scenarios/prepare/priced_experiment.hpp"
 #include "scenarios/prepare/priced_scenario.hpp"
@@ -133,6 +134,10 @@ Prepared prepared(const Preparation& begun, ProgramForm form) {
   }
   PENSTOCK_ASSIGN_OR_RETURN(Experiment experiment,
                             input(priced_experiment(settled, resolved, std::move(program))));
+  if (auto fault = message_size_fault(settled.scenario.model, resolved.cut, resolved.terms.pricing.samples,
+                                      experiment.program, experiment.costs)) {
+    return tl::unexpected(UserError{.kind = ErrorKind::check_failed, .message = *std::move(fault)});
+  }
   experiment.loops = std::move(placed.loops);
   experiment.why_lists = why_lists;
   experiment.compute_actions = begun.compute_actions;

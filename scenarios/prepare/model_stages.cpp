@@ -60,6 +60,8 @@ std::string first_length_error(const StageFigures& figures, std::int32_t stages)
                                    length_error(figures.overhead, "overhead", stages),
                                    length_error(figures.activation, "activation", stages),
                                    length_error(figures.gradient, "gradient", stages),
+                                   length_error(figures.expected_activation, "expected_activation", stages),
+                                   length_error(figures.expected_gradient, "expected_gradient", stages),
                                    length_error(figures.kept, "kept", stages),
                                    length_error(figures.released_by_input, "released_by_input", stages),
                                    length_error(figures.recomputed, "recomputed", stages),

@@ -177,6 +177,12 @@ constexpr auto kStageFields = std::to_array<Field<StageFigures>>({
         time<&Stages::overhead>("overhead", "0", "Added once to each F, B, I, W and R; it does not scale.")),
     size<&Stages::activation>("activation", "0", "Bytes that F sends over each edge out of the stage."),
     size<&Stages::gradient>("gradient", "activation", "Bytes that B or I sends back over each edge."),
+    size<&Stages::expected_activation>(
+        "expected_activation", "what is sent",
+        "Bytes that the stage's RECVs expect of an activation; `check` refuses another size."),
+    size<&Stages::expected_gradient>(
+        "expected_gradient", "what is sent",
+        "Bytes that the stage's RECVs expect of a gradient; `check` refuses another size."),
     size<&Stages::kept>("kept", "0", "Bytes that are held from F to B."),
     size<&Stages::released_by_input>("released_by_input", "0",
                                      "The part of kept that I releases; W releases the rest."),

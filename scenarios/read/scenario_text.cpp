@@ -303,6 +303,8 @@ std::string stages_to_yaml(const StageFigures& figures, std::int64_t batch) {
   text += figure_line("overhead", figures.overhead, duration_text);
   text += byte_line_unless_0("activation", figures.activation);
   text += byte_line_beside("gradient", figures.gradient, figures.activation);
+  text += byte_line("expected_activation", figures.expected_activation);
+  text += byte_line("expected_gradient", figures.expected_gradient);
   text += byte_line_unless_0("kept", figures.kept);
   text += byte_line_unless_0("released_by_input", figures.released_by_input);
   text += byte_line_unless_0("recomputed", figures.recomputed);

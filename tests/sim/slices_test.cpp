@@ -1,4 +1,5 @@
-// Tests slices of a microbatch with costs of their own, and chunked prefill.
+// Tests slices of a microbatch with costs of their own, chunked prefill, and the sizes that the two ends of a
+// message state.
 
 #include <algorithm>
 #include <cmath>
@@ -24,6 +25,7 @@
 #include "scenarios/read/load.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "scenarios/read/scenario_text.hpp"
+#include "schedules/check/user_error.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "sim/engines/engines.hpp"
@@ -375,6 +377,37 @@ TEST(SlicesOnDevices, ArePrefillWithoutBackwards) {
   ASSERT_TRUE(result.throughput.prefill);
   EXPECT_EQ(result.throughput.prefill->first_token_ns, static_cast<double>(result.makespan_ns));
   EXPECT_DOUBLE_EQ(*result.throughput.prefill->tokens_per_second, result.throughput.model->tokens_per_second);
+}
+
+// --- sizes of the two ends of a message ------------------------------------------------------------------
+
+std::string with_sizes(const std::string& sizes) {
+  return fmt::format(
+      "model: {{stages: {{forward: 1 ms, backward: 2 ms, {}}}}}\n"
+      "schedule: {{name: 1f1b, stages: 2, microbatches: 2}}\n",
+      sizes);
+}
+
+TEST(MessageSizes, ThatAgreeAreTakenAsSent) {
+  EXPECT_EQ(error_of(with_sizes("activation: [4 MB, 1 MB], expected_activation: [9 MB, 4 MB]")), "")
+      << "stage 0 receives no activation";
+  EXPECT_EQ(error_of(with_sizes("activation: 4 MB, gradient: 2 MB, expected_gradient: 2 MB")), "");
+}
+
+TEST(MessageSizes, ThatDifferAreAnErrorThatNamesBothEnds) {
+  EXPECT_EQ(error_of(with_sizes("activation: 4 MB, expected_activation: 2 MB")),
+            "s.yaml:1:88: model.stages.expected_activation: the two ends of a message state unlike sizes: "
+            "0SEND_F0 on rank 0 sends 4000000 B, and 1RECV_F0 on rank 1 expects 2000000 B; make both equal");
+  EXPECT_THAT(error_of(with_sizes("activation: 4 MB, expected_gradient: {microbatches: [4 MB, 5 MB]}")),
+              HasSubstr("1SEND_B1 on rank 1 sends 4000000 B, and 0RECV_B1 on rank 0 expects 5000000 B"));
+  const auto refused = prepare(scenario_of(with_sizes("activation: 4 MB, expected_activation: 2 MB")));
+  EXPECT_EQ(refused.error().kind, ErrorKind::check_failed);
+}
+
+TEST(MessageSizes, OfStagesOnOneRankNeedNotAgree) {
+  EXPECT_EQ(error_of("model: {stages: {forward: 1 ms, backward: 2 ms, activation: 4 MB, expected_activation: "
+                     "2 MB}}\nschedule: {name: 1f1b, stages: 1, microbatches: 2}\n"),
+            "");
 }
 
 }  // namespace

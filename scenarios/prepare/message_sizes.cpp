@@ -1,0 +1,110 @@
+// Compares the sizes that the two ends of a message state. A SEND has the size of the stage that computes the
+// tensor. Runtimes let the receiving stage allocate its buffer first, from shapes of its own. If both differ,
+// a transport hangs or cuts the tensor:
+//
+//   stage 0  activation: 4 MB  --0SEND_F0-->  1RECV_F0  stage 1  expected_activation: 2 MB
+//
+// Tested by slices_test.cpp.
+
+#include "scenarios/prepare/message_sizes.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "scenarios/model/model.hpp"
+#include "scenarios/prepare/cut.hpp"
+#include "scenarios/prepare/model_stages.hpp"
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/index.hpp"
+#include "schedules/ir/needs.hpp"
+#include "schedules/ir/program.hpp"
+
+namespace penstock {
+
+namespace {
+
+/// Returns the model stage of each program stage. A model stage with buckets is several program stages.
+std::vector<std::int32_t> model_stages(const StageCut& cut, std::int32_t stages) {
+  std::vector<std::int32_t> numbers;
+  for (std::int32_t stage = 0; stage < stages && cut.buckets.empty(); ++stage) numbers.push_back(stage);
+  for (std::size_t stage = 0; stage < cut.buckets.size(); ++stage)
+    numbers.insert(numbers.end(), index(cut.buckets[stage]), static_cast<std::int32_t>(stage));
+  return numbers;
+}
+
+/// A SEND and the size that its RECV expects.
+struct Message {
+  Action send;
+  Bytes sent = 0;
+  Bytes expected = 0;
+  const PerStage<Bytes>* figure = nullptr;  ///< the figure that states `expected`
+};
+
+std::string fault_text(const Message& message, const Program& program) {
+  const Action& send = message.send;
+  Action receive = send;
+  receive.kind = send.kind == ActionKind::send_forward ? ActionKind::recv_forward : ActionKind::recv_backward;
+  std::swap(receive.stage, receive.peer);
+  return fmt::format(
+      "{}: the two ends of a message state unlike sizes: {} on rank {} sends {} B, and {} on rank {} expects "
+      "{} B; make both equal",
+      message.figure->place, to_text(send), program.placement.rank_of(send.stage, send.microbatch),
+      message.sent, to_text(receive), program.placement.rank_of(send.peer, send.microbatch),
+      message.expected);
+}
+
+}  // namespace
+
+std::optional<std::string> message_size_fault(const Model& model, const StageCut& cut, Scaling samples,
+                                              const Program& program, const CostTable& costs) {
+  const auto* stated = std::get_if<StageFigures>(&model);
+  if (stated == nullptr) return std::nullopt;
+  if (!stated->expected_activation.given() && !stated->expected_gradient.given()) return std::nullopt;
+  const auto figures = stated->as_of_microbatches(program.slices);
+  if (!figures) return figures.error();
+  samples.own *= program.slices;
+  const auto slices = static_cast<std::size_t>(program.slices);
+  const std::vector<std::int32_t> stages = model_stages(cut, program.stage_count());
+  const std::vector<StageEdge> edges = stage_edges(program);
+  const EdgeNumbers numbers(program);
+  Scaler scale(samples);
+  const auto fault_of = [&](const StageEdge& edge, std::int32_t unit,
+                            Flow flow) -> std::optional<std::string> {
+    const bool goes_on = flow == Flow::activation;
+    const PerStage<Bytes>& figure = goes_on ? figures->expected_activation : figures->expected_gradient;
+    const std::int32_t from = goes_on ? edge.from : edge.to;
+    const std::int32_t to = goes_on ? edge.to : edge.from;
+    const bool is_message = program.placement.rank_of(from, unit) != program.placement.rank_of(to, unit);
+    const bool is_inside = stages[index(from)] == stages[index(to)];
+    if (!figure.given() || !is_message || is_inside || !carries(program.placement, edge, flow))
+      return std::nullopt;
+    const Action send{.kind = goes_on ? ActionKind::send_forward : ActionKind::send_backward,
+                      .stage = from,
+                      .microbatch = unit,
+                      .peer = to};
+    const PerStage<Bytes> at_unit = figure.at_unit(index(unit), slices);
+    const Message message{.send = send,
+                          .sent = transfer_bytes(costs, numbers, send),
+                          .expected = scale(at_unit.of(stages[index(to)], 0)),
+                          .figure = &figure};
+    return message.sent == message.expected ? std::nullopt : std::optional(fault_text(message, program));
+  };
+  for (std::int32_t unit = 0; unit < program.unit_count(); ++unit) {
+    for (const StageEdge& edge : edges) {
+      for (const Flow flow : {Flow::activation, Flow::gradient}) {
+        if (auto fault = fault_of(edge, unit, flow)) return fault;
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace penstock
