@@ -20,6 +20,7 @@
 #include "scenarios/read/reader.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "scenarios/read/schema.hpp"
+#include "schedules/ir/cost_table.hpp"
 #include "text/nearest_name.hpp"
 #include "text/numbers.hpp"
 #include "topology/cluster.hpp"

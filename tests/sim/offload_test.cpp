@@ -24,7 +24,6 @@
 #include "schedules/rules/generators.hpp"
 #include "schedules/text/program_text.hpp"
 #include "sim/engines/engines.hpp"
-#include "sim/memory/memory.hpp"
 #include "sim/runs/simulate.hpp"
 #include "sim/why/explain.hpp"
 #include "tests/sim/experiments.hpp"
