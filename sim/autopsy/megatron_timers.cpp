@@ -55,12 +55,6 @@ std::string_view without_blanks(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
 }
 
-/// Returns the line without what a launcher puts in front of it, such as "[default7]:".
-std::string_view without_launcher(std::string_view line) {
-  const std::size_t end = line.find("]:");
-  return without_blanks(line.starts_with('[') && end != std::string_view::npos ? line.substr(end + 2) : line);
-}
-
 /// Reads "rank  3: 118.20". Returns nothing if the line has another form.
 std::optional<std::pair<std::int32_t, double>> rank_time(std::string_view line) {
   constexpr std::string_view kRank = "rank ";
@@ -78,15 +72,26 @@ TimerReports reports_of(std::string_view text) {
   TimerReports reports;
   TimerValues* timer = nullptr;
   bool inside = false;
+  // What a launcher puts in front of each line of a process, such as "[default7]:" of torchrun or "7: " of
+  // srun.
+  std::string_view label;
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());
-    const std::string_view line = without_launcher(text.substr(0, end));
+    std::string_view line = without_blanks(text.substr(0, end));
     text.remove_prefix(std::min(end + 1, text.size()));
     if (line.ends_with(kTimersHead)) {
       inside = true;
       timer = nullptr;
+      label = without_blanks(line.substr(0, line.size() - kTimersHead.size()));
+      // A logger labels only the first line of a message.
+      if (!without_blanks(text.substr(0, text.find('\n'))).starts_with(label)) label = {};
       ++reports.count;
-    } else if (inside && line.ends_with(':') && !line.starts_with("rank")) {
+      continue;
+    }
+    // Lines of other processes may stand between.
+    if (!line.starts_with(label)) continue;
+    line = without_blanks(line.substr(label.size()));
+    if (inside && line.ends_with(':') && !line.starts_with("rank")) {
       timer = &reports.of_name[std::string(line.substr(0, line.size() - 1))];
     } else if (const auto time = rank_time(line); inside && timer != nullptr && time) {
       (*timer)[time->first].push_back(time->second);

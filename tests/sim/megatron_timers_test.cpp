@@ -62,6 +62,26 @@ TEST(MegatronTimers, LinesOfALauncherAreRead) {
   EXPECT_FALSE(timers->passes_ns);
 }
 
+TEST(MegatronTimers, LinesOfOtherProcessesMayStandBetweenLabelledLines) {
+  const std::string text =
+      " 7: times across ranks (ms):\n 7:   forward-compute:\n 0: WARNING: a message\n 7:      rank  0: 8.00\n"
+      " 7:      rank  1: 8.00\n 3: \n 7:   backward-compute:\n 7:      rank  0: 16.00\n"
+      " 7:      rank  1: 24.00\n 7:  iteration 2/ 10 | lm loss: 1.0\n 7:      rank  1: 99.00\n";
+  const auto timers = read_megatron_timers(text, "x.log", {.stages = 2, .microbatches = 4});
+  ASSERT_TRUE(timers) << timers.error();
+  EXPECT_EQ(timers->stages[0].forward_ns, 2'000'000);
+  EXPECT_EQ(timers->stages[1].backward_ns, 6'000'000);
+}
+
+TEST(MegatronTimers, ALoggerMayLabelTheFirstLineOnly) {
+  const std::string text =
+      "INFO:root:times across ranks (ms):\n  forward-compute:\n     rank  0: 8.00\n  backward-compute:\n"
+      "     rank  0: 16.00\n";
+  const auto timers = read_megatron_timers(text, "x.log", {.stages = 1, .microbatches = 4});
+  ASSERT_TRUE(timers) << timers.error();
+  EXPECT_EQ(timers->stages[0].backward_ns, 4'000'000);
+}
+
 TEST(MegatronTimers, SayWhatIsMissing) {
   const auto extremes = read_megatron_timers(
       "(min, max) time across ranks (ms):\n    forward-compute ....: (79.10, 112.00)\n", "x.log", {});
