@@ -159,11 +159,16 @@ Outcome run_figure(const FigureFlags& flags) {
                                  .first_microbatch = flags.number_from,
                                  .without = *std::move(without)};
   const auto drawing = [&] { return figure_of(*panels, options); };
+  const auto tikz = [&] {
+    FigureOptions wide = options;
+    wide.text_space = kTikzTextSpace;
+    return drawing_to_tikz(figure_of(*panels, wide));
+  };
   const auto text = [&] { return table_to_text(figure_table(*panels)); };
   const auto json = [&] { return figure_json(*panels); };
   const std::vector<OutputForm> forms = {{".svg", [&] { return drawing_to_svg(drawing()); }},
                                          {".pdf", [&] { return drawing_to_pdf(drawing()); }},
-                                         {".tikz", [&] { return drawing_to_tikz(drawing()); }},
+                                         {".tikz", tikz},
                                          {".tex", [&] { return figure_latex(*panels); }},
                                          {".json", json},
                                          {".txt", text}};

@@ -205,6 +205,20 @@ std::string latex_escaped(std::string_view text) {
       case '\\':
         escaped += "\\textbackslash{}";
         break;
+      // LaTeX's default encoding prints other characters for these three.
+      case '<':
+        escaped += "\\textless{}";
+        break;
+      case '>':
+        escaped += "\\textgreater{}";
+        break;
+      case '|':
+        escaped += "\\textbar{}";
+        break;
+      // Two in a row would become a dash.
+      case '-':
+        escaped += escaped.ends_with('-') ? "{}-" : "-";
+        break;
       case '^':
         escaped += "\\textasciicircum{}";
         break;

@@ -50,6 +50,8 @@ constexpr double kLeastBox = 0.12;
 constexpr double kLeastOutlined = 0.6;
 constexpr double kHatchDistance = 0.8;
 constexpr double kHatchWidth = 0.12;
+// The plain space around a number in a hatched box.
+constexpr double kNumberMargin = 0.3;
 constexpr double kGap = 1;
 // The part of the font's size that capital letters and digits are high.
 constexpr double kCapital = 0.7;
@@ -93,6 +95,12 @@ Colour grey_of(ActionKind kind) {
     default:
       return grey(0x22);
   }
+}
+
+/// Returns the colour between two colours. Hatchings have it, so that numbers stand out from them.
+Colour between(Colour one, Colour other) {
+  const auto middle = [](std::uint8_t a, std::uint8_t b) { return static_cast<std::uint8_t>((a + b) / 2); };
+  return {middle(one.red, other.red), middle(one.green, other.green), middle(one.blue, other.blue)};
 }
 
 /// Returns the grey that is as light as the colour.
@@ -169,8 +177,9 @@ class FigurePainter {
     return left_ + (end_ns_ > 0 ? time_ns / static_cast<double>(end_ns_) * plot_width_ : 0);
   }
   double x(Ns time_ns) const { return x(static_cast<double>(time_ns)); }
-  double width_of(const std::string& text) const {
-    return text_width_mm(text, options_.font, options_.points);
+  double width_of(const std::string& text) const { return width_of(text, options_.points); }
+  double width_of(const std::string& text, double points) const {
+    return options_.text_space * text_width_mm(text, options_.font, points);
   }
   static std::string name_of(std::size_t rank) { return fmt::format("rank {}", rank); }
 
@@ -227,7 +236,7 @@ class FigurePainter {
   void add_hatch(const Rectangle& at, ActionKind kind, Colour fill) {
     if (!options_.hatches) return;
     const Hatch hatch = hatch_of(kind);
-    const Colour colour = text_colour_on(fill);
+    const Colour colour = between(fill, text_colour_on(fill));
     const double right = at.x + at.width;
     const double bottom = at.y + at.height;
     // Calls `draw` with each multiple of the distance of two lines from `from` up to `to`.
@@ -257,13 +266,15 @@ class FigurePainter {
     if (!has_microbatch(action.kind)) return;
     const std::string number = std::to_string(std::int64_t{action.microbatch} + options_.first_microbatch);
     const double points = std::min(options_.points, 0.9 * at.height / kMmPerPoint);
-    const double width = text_width_mm(number, options_.font, points);
+    const double width = width_of(number, points);
     if (points < kLeastPoints || width + 0.2 > at.width) return;
     const double height = kCapital * points * kMmPerPoint;
     const FigurePoint middle = {at.x + at.width / 2, at.y + at.height / 2};
     const Hatch hatch = hatch_of(action.kind);
     if (options_.hatches && (hatch.rising || hatch.falling || hatch.level))
-      add_area({middle.x - width / 2 - 0.15, middle.y - height / 2 - 0.15, width + 0.3, height + 0.3}, fill);
+      add_area({middle.x - width / 2 - kNumberMargin, middle.y - height / 2 - kNumberMargin,
+                width + 2 * kNumberMargin, height + 2 * kNumberMargin},
+               fill);
     add_text({middle.x, middle.y + height / 2}, number, FigureAnchor::middle, points, text_colour_on(fill));
   }
 

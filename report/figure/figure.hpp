@@ -42,12 +42,18 @@ struct FigureOptions {
   std::optional<double> row_mm{};
   double points = 7;  ///< the size of the font
   FigureFont font = FigureFont::sans;
+  /// The space that a text gets, in widths of the text in `font`. TikZ takes the font of the document, which
+  /// is often wider.
+  double text_space = 1;
   FigureAxis axis = FigureAxis::ideal;
   bool grey = false;     ///< True to draw in shades of grey.
   bool hatches = false;  ///< True to draw a pattern of lines over each kind of backward and recomputation.
   std::int32_t first_microbatch = 1;  ///< The number in the boxes of the first microbatch.
   std::set<FigurePart> without{};
 };
+
+/// The space of texts in TikZ: Computer Modern at 7 points is up to 1.17 times as wide as Helvetica.
+inline constexpr double kTikzTextSpace = 1.2;
 
 /// One schedule of the picture.
 struct FigurePanel {

@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdlib>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -16,6 +18,7 @@
 #include "report/figure/drawing.hpp"
 #include "tests/report/markup.hpp"
 #include "tests/report/sample_result.hpp"
+#include "tests/test_files.hpp"
 
 namespace penstock {
 namespace {
@@ -160,8 +163,8 @@ TEST(FigureDrawing, NamesOfUsersAreSafeInEachLanguage) {
   EXPECT_THAT(svg, HasSubstr("a&lt;b &amp; 50%"));
   EXPECT_THAT(drawing_to_pdf(drawing), HasSubstr("(\\(b\\) a<b & 50% \\\\input{x} \\(c\xe9\\)) Tj"));
   EXPECT_THAT(drawing_to_tikz(drawing),
-              HasSubstr("{(b) a<b \\& 50\\% \\textbackslash{}input\\{x\\} (c\xc3\xa9)};"));
-  EXPECT_THAT(figure_latex(panels), HasSubstr("a<b \\& 50\\% \\textbackslash{}input\\{x\\}"));
+              HasSubstr("{(b) a\\textless{}b \\& 50\\% \\textbackslash{}input\\{x\\} (c\xc3\xa9)};"));
+  EXPECT_THAT(figure_latex(panels), HasSubstr("a\\textless{}b \\& 50\\% \\textbackslash{}input\\{x\\}"));
 }
 
 TEST(FigureDrawing, ThePdfListsThePlacesOfItsObjects) {
@@ -183,6 +186,55 @@ TEST(FigureDrawing, AllLanguagesShowTheSameTexts) {
   EXPECT_EQ(occurrences(drawing_to_svg(drawing), "<text "), texts);
   EXPECT_EQ(occurrences(drawing_to_pdf(drawing), " Tj ET"), texts);
   EXPECT_EQ(occurrences(drawing_to_tikz(drawing), "\\node["), texts);
+}
+
+/// Returns the log of pdflatex for a document, or an empty text if it fails.
+std::string latex_log(const ScratchFolder& folder, const std::string& body) {
+  folder.write("document.tex",
+               fmt::format("\\documentclass{{article}}\n\\usepackage{{tikz}}\n"
+                           "\\textwidth=180mm \\parindent=0pt\n\\begin{{document}}\n{}\\end{{document}}\n",
+                           body));
+  const std::string command = fmt::format(
+      "cd '{}' && pdflatex -interaction=nonstopmode -halt-on-error document.tex > /dev/null 2>&1 < /dev/null",
+      folder.path().string());
+  // NOLINTNEXTLINE(cert-env33-c,concurrency-mt-unsafe): the command is this test's own.
+  if (std::system(command.c_str()) != 0) return "";
+  return test::text_of(folder.path() / "document.log");
+}
+
+TEST(FigureDrawing, LatexCompilesThePictureAndTheTable) {
+  // NOLINTNEXTLINE(cert-env33-c,concurrency-mt-unsafe)
+  if (std::system("pdflatex --version > /dev/null 2>&1 && kpsewhich tikz.sty > /dev/null") != 0)
+    GTEST_SKIP() << "there is no pdflatex with TikZ";
+  std::vector<FigurePanel> panels = two_panels();
+  panels.front().formula = "3(K-1)";
+  panels.back().label = "a<b | c>d -- 50% & $x_1^2$ ~ #{} \\input{x}";
+  const FigureDrawing drawing =
+      figure_of(panels, {.title = panels.back().label, .text_space = kTikzTextSpace, .hatches = true});
+  const std::string log =
+      latex_log(ScratchFolder(), drawing_to_tikz(drawing) + "\n\n" + figure_latex(panels));
+  EXPECT_THAT(log, HasSubstr("Output written on document.pdf (1 page"));
+  EXPECT_THAT(log, testing::Not(HasSubstr("Overfull")));
+}
+
+TEST(FigureDrawing, TextsOfTikzHaveRoomForTheFontOfLatex) {
+  // NOLINTNEXTLINE(cert-env33-c,concurrency-mt-unsafe)
+  if (std::system("pdflatex --version > /dev/null 2>&1 && kpsewhich tikz.sty > /dev/null") != 0)
+    GTEST_SKIP() << "there is no pdflatex with TikZ";
+  constexpr double kMmPerTexPoint = 25.4 / 72.27;
+  for (const std::string text :
+       {"backward for the weights", "activations on the rank, with their peak", "rank 0"}) {
+    const std::string log = latex_log(
+        ScratchFolder(),
+        fmt::format(
+            "\\setbox0\\hbox{{\\fontsize{{7}}{{8.4}}\\selectfont {}}}\\typeout{{penstock:\\the\\wd0}}x\n",
+            text));
+    const std::size_t place = log.find("penstock:");
+    ASSERT_NE(place, std::string::npos) << log;
+    EXPECT_LT(std::stod(log.substr(place + std::string("penstock:").size())) * kMmPerTexPoint,
+              kTikzTextSpace * text_width_mm(text, FigureFont::sans, 7))
+        << text;
+  }
 }
 
 TEST(FigureTable, HasBubbleFormulaPeakAndSends) {
