@@ -39,8 +39,10 @@
 #include "sim/autopsy/hang.hpp"
 #include "sim/autopsy/kineto.hpp"
 #include "sim/autopsy/megatron_timers.hpp"
+#include "sim/autopsy/nsys.hpp"
 #include "sim/autopsy/primus.hpp"
 #include "sim/autopsy/recording.hpp"
+#include "sim/autopsy/sqlite_file.hpp"
 #include "sim/autopsy/trace_file.hpp"
 
 namespace penstock {
@@ -76,8 +78,8 @@ void append(RecordedRows& all, RecordedRows more) {
 tl::expected<void, std::string> read_file(const std::string& file, Record& record) {
   auto text = read_trace_file(file, file);
   if (!text) return tl::unexpected(text.error());
-  if (is_kineto(*text)) {
-    auto trace = read_kineto(*text, file);
+  if (is_sqlite(*text) || is_kineto(*text)) {
+    auto trace = is_sqlite(*text) ? read_nsys(*text, file) : read_kineto(*text, file);
     if (!trace) return tl::unexpected(trace.error());
     record.traces.push_back(*std::move(trace));
     return {};
@@ -284,9 +286,11 @@ Outcome run_autopsy(const AutopsyFlags& flags) {
 Command autopsy_command(CLI::App& root) {
   Subcommand app(root, "autopsy", "Take a recorded run apart: what ran, why ranks waited, what is to blame.");
   const auto flags = std::make_shared<AutopsyFlags>();
-  app.add_option("FILES", flags->files,
-                 "tables of events, traces of PyTorch's profiler, dumps of Primus or of PyTorch's flight "
-                 "recorder, or a log with Megatron's timers of all ranks; also compressed by gzip")
+  app.add_option(
+         "FILES", flags->files,
+         "tables of events, traces of PyTorch's profiler, SQLite files of Nsight Systems, dumps of Primus "
+         "or of PyTorch's flight recorder, or a log with Megatron's timers of all ranks; also compressed "
+         "by gzip")
       .required()
       .type_name("FILE...");
   const std::string group = "The program that was meant (its shape is taken from the record)";

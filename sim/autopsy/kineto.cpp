@@ -82,34 +82,13 @@ class EventCollector {
   TraceEvents events() && { return std::move(events_); }
 
  private:
-  void add(TraceEvent event, const std::string& category, const std::string& name) {
+  void add(const TraceEvent& event, const std::string& category, const std::string& name) {
     if (category == "kernel" || category.starts_with("gpu_mem")) {
-      event.communicates =
-          name.find("nccl") != std::string::npos || name.find("deep_ep") != std::string::npos;
-      events_.kernels.push_back(event);
+      add_kernel(events_, event, name);
     } else if (category == "cuda_runtime" || category == "cuda_driver") {
       if (event.correlation >= 0) events_.launches.push_back(event);
     } else if (category == "user_annotation" || category == "cpu_op" || category.empty()) {
-      add_host(event, name);
-    }
-  }
-
-  void add_host(TraceEvent event, const std::string& name) {
-    constexpr std::string_view kStep = "ProfilerStep#";
-    if (name.starts_with("PP:")) {
-      const auto actions = read_actions(std::string_view(name).substr(3),
-                                        {.form = ActionForm::penstock, .stages = kMostNumber});
-      // Other ranges, such as those around a whole step, have no action's name.
-      if (actions && !actions->empty()) events_.ranges.push_back({event, *actions});
-    } else if (name.starts_with(kStep)) {
-      const auto number = number_of_text<std::int64_t>(std::string_view(name).substr(kStep.size()));
-      if (number) events_.steps.emplace_back(event, *number);
-    } else {
-      event.communicates = name.find(":send") != std::string::npos ||
-                           name.find(":recv") != std::string::npos || name.starts_with("c10d::");
-      event.receives = name.find(":recv") != std::string::npos;
-      event.is_backward = name.starts_with("autograd::engine::evaluate_function");
-      events_.operators.push_back(event);
+      add_host_event(events_, event, name);
     }
   }
 
@@ -253,6 +232,39 @@ std::optional<GpuWindow> gpu_window(const std::vector<TraceEvent>& kernels) {
 
 }  // namespace
 
+void add_host_event(TraceEvents& events, TraceEvent event, std::string_view name) {
+  constexpr std::string_view kStep = "ProfilerStep#";
+  if (name.starts_with("PP:")) {
+    const auto actions = read_actions(name.substr(3), {.form = ActionForm::penstock, .stages = kMostNumber});
+    // Other ranges, such as those around a whole step, have no action's name.
+    if (actions && !actions->empty()) events.ranges.push_back({event, *actions});
+  } else if (name.starts_with(kStep)) {
+    const auto number = number_of_text<std::int64_t>(name.substr(kStep.size()));
+    if (number) events.steps.emplace_back(event, *number);
+  } else {
+    event.communicates = name.find(":send") != std::string_view::npos ||
+                         name.find(":recv") != std::string_view::npos || name.starts_with("c10d::");
+    event.receives = name.find(":recv") != std::string_view::npos;
+    event.is_backward = name.starts_with("autograd::engine::evaluate_function");
+    events.operators.push_back(event);
+  }
+}
+
+void add_kernel(TraceEvents& events, TraceEvent kernel, std::string_view name) {
+  kernel.communicates =
+      name.find("nccl") != std::string_view::npos || name.find("deep_ep") != std::string_view::npos;
+  events.kernels.push_back(kernel);
+}
+
+RankTrace rank_trace_of(TraceEvents events, std::int64_t rank) {
+  RankTrace trace;
+  trace.rank = rank;
+  trace.gpu = gpu_window(events.kernels);
+  trace.rows = rows_of_ranges(events, rank);
+  if (trace.rows.empty()) trace.blocks = blocks_of(events);
+  return trace;
+}
+
 std::string gpu_text(std::int64_t rank, const GpuWindow& window) {
   std::string text = fmt::format(
       "GPU of rank {}: {} = {} in which kernels compute, {} of exposed communication and {} without kernels",
@@ -293,7 +305,6 @@ tl::expected<RankTrace, std::string> read_kineto(std::string_view text, std::str
       false);
   if (rest.is_discarded())
     return tl::unexpected(fmt::format("{}: expected a trace as JSON, got other text", file));
-  RankTrace trace;
   std::optional<double> stated;
   Ns base = 0;
   if (rest.is_object()) {
@@ -308,13 +319,9 @@ tl::expected<RankTrace, std::string> read_kineto(std::string_view text, std::str
                     "rank_3.json, got neither",
                     file));
   }
-  trace.rank = *rank;
   TraceEvents events = std::move(collector).events();
   move_times(events, base);
-  trace.gpu = gpu_window(events.kernels);
-  trace.rows = rows_of_ranges(events, trace.rank);
-  if (trace.rows.empty()) trace.blocks = blocks_of(events);
-  return trace;
+  return rank_trace_of(std::move(events), *rank);
 }
 
 }  // namespace penstock

@@ -3,6 +3,7 @@
 // kernels, and kernels.
 
 #include <cstdint>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -35,6 +36,15 @@ struct TraceEvents {
   std::vector<TraceEvent> launches;
   std::vector<TraceEvent> kernels;
 };
+
+/// Adds a range or an operator of the host, by its name.
+void add_host_event(TraceEvents& events, TraceEvent event, std::string_view name);
+/// Adds a kernel of a GPU. Its name says whether it communicates.
+void add_kernel(TraceEvents& events, TraceEvent kernel, std::string_view name);
+
+/// Returns the trace of a rank, with the rows of its ranges of actions, or its blocks if it has no such
+/// ranges.
+RankTrace rank_trace_of(TraceEvents events, std::int64_t rank);
 
 /// Adds a time to the times of all events.
 void move_times(TraceEvents& events, Ns by_ns);
