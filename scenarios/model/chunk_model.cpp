@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -22,7 +21,6 @@
 
 #include "scenarios/model/model.hpp"
 #include "scenarios/model/slice_sizes.hpp"
-#include "schedules/ir/action.hpp"
 #include "topology/size_arithmetic.hpp"
 
 namespace penstock {

@@ -27,6 +27,7 @@ namespace {
 
 std::vector<Slice> behind_each_other(const std::vector<std::int64_t>& tokens) {
   std::vector<Slice> slices;
+  slices.reserve(tokens.size());
   std::int64_t before = 0;
   for (const std::int64_t count : tokens) {
     slices.push_back({.before = before, .tokens = count});
@@ -39,6 +40,7 @@ std::vector<Slice> behind_each_other(const std::vector<std::int64_t>& tokens) {
 std::vector<Slice> even_slices(std::int64_t sequence, std::int64_t count, std::int64_t step) {
   const std::int64_t steps = sequence / step;
   std::vector<std::int64_t> tokens;
+  tokens.reserve(static_cast<std::size_t>(count));
   for (std::int64_t i = 0; i < count; ++i)
     tokens.push_back(step * (steps * (i + 1) / count - steps * i / count));
   tokens.back() += sequence % step;

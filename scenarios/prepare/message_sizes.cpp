@@ -61,6 +61,54 @@ std::string fault_text(const Message& message, const Program& program) {
       message.expected);
 }
 
+/// Compares the two ends of the messages of a program.
+class BothEnds {
+ public:
+  /// `figures` are those of whole microbatches. All arguments must outlive this object.
+  BothEnds(const StageFigures& figures, const StageCut& cut, Scaling samples, const Program& program,
+           const CostTable& costs)
+      : figures_(figures),
+        stages_(model_stages(cut, program.stage_count())),
+        program_(program),
+        costs_(costs),
+        numbers_(program),
+        scale_(samples) {}
+
+  /// Returns the error for the message of a unit over an edge, or nothing if both ends agree.
+  std::optional<std::string> fault(const StageEdge& edge, Flow flow, std::int32_t unit) {
+    const bool goes_on = flow == Flow::activation;
+    const PerStage<Bytes>& figure = goes_on ? figures_.expected_activation : figures_.expected_gradient;
+    const std::int32_t from = goes_on ? edge.from : edge.to;
+    const std::int32_t to = goes_on ? edge.to : edge.from;
+    if (!figure.given() || !carries(program_.placement, edge, flow) || !is_message(from, to, unit))
+      return std::nullopt;
+    const Action send{.kind = goes_on ? ActionKind::send_forward : ActionKind::send_backward,
+                      .stage = from,
+                      .microbatch = unit,
+                      .peer = to};
+    const PerStage<Bytes> at_unit = figure.at_unit(index(unit), index(program_.slices));
+    const Message message{.send = send,
+                          .sent = transfer_bytes(costs_, numbers_, send),
+                          .expected = scale_(at_unit.of(stages_[index(to)], 0)),
+                          .figure = &figure};
+    return message.sent == message.expected ? std::nullopt : std::optional(fault_text(message, program_));
+  }
+
+ private:
+  /// Returns true if the stages are on two ranks, and not parts of one model stage.
+  bool is_message(std::int32_t from, std::int32_t to, std::int32_t unit) const {
+    return stages_[index(from)] != stages_[index(to)] &&
+           program_.placement.rank_of(from, unit) != program_.placement.rank_of(to, unit);
+  }
+
+  const StageFigures& figures_;
+  std::vector<std::int32_t> stages_;
+  const Program& program_;
+  const CostTable& costs_;
+  EdgeNumbers numbers_;
+  Scaler scale_;
+};
+
 }  // namespace
 
 std::optional<std::string> message_size_fault(const Model& model, const StageCut& cut, Scaling samples,
@@ -71,37 +119,12 @@ std::optional<std::string> message_size_fault(const Model& model, const StageCut
   const auto figures = stated->as_of_microbatches(program.slices);
   if (!figures) return figures.error();
   samples.own *= program.slices;
-  const auto slices = static_cast<std::size_t>(program.slices);
-  const std::vector<std::int32_t> stages = model_stages(cut, program.stage_count());
+  BothEnds ends(*figures, cut, samples, program, costs);
   const std::vector<StageEdge> edges = stage_edges(program);
-  const EdgeNumbers numbers(program);
-  Scaler scale(samples);
-  const auto fault_of = [&](const StageEdge& edge, std::int32_t unit,
-                            Flow flow) -> std::optional<std::string> {
-    const bool goes_on = flow == Flow::activation;
-    const PerStage<Bytes>& figure = goes_on ? figures->expected_activation : figures->expected_gradient;
-    const std::int32_t from = goes_on ? edge.from : edge.to;
-    const std::int32_t to = goes_on ? edge.to : edge.from;
-    const bool is_message = program.placement.rank_of(from, unit) != program.placement.rank_of(to, unit);
-    const bool is_inside = stages[index(from)] == stages[index(to)];
-    if (!figure.given() || !is_message || is_inside || !carries(program.placement, edge, flow))
-      return std::nullopt;
-    const Action send{.kind = goes_on ? ActionKind::send_forward : ActionKind::send_backward,
-                      .stage = from,
-                      .microbatch = unit,
-                      .peer = to};
-    const PerStage<Bytes> at_unit = figure.at_unit(index(unit), slices);
-    const Message message{.send = send,
-                          .sent = transfer_bytes(costs, numbers, send),
-                          .expected = scale(at_unit.of(stages[index(to)], 0)),
-                          .figure = &figure};
-    return message.sent == message.expected ? std::nullopt : std::optional(fault_text(message, program));
-  };
   for (std::int32_t unit = 0; unit < program.unit_count(); ++unit) {
     for (const StageEdge& edge : edges) {
-      for (const Flow flow : {Flow::activation, Flow::gradient}) {
-        if (auto fault = fault_of(edge, unit, flow)) return fault;
-      }
+      if (auto fault = ends.fault(edge, Flow::activation, unit)) return fault;
+      if (auto fault = ends.fault(edge, Flow::gradient, unit)) return fault;
     }
   }
   return std::nullopt;

@@ -395,6 +395,7 @@ tl::expected<StageFigures, std::string> figures_by_slice(const DevicePrices& pri
 /// Returns a note on the lengths of the slices of the first microbatch.
 std::string slices_note(const std::vector<Slice>& slices, std::int32_t of_microbatch) {
   std::vector<std::int64_t> tokens;
+  tokens.reserve(static_cast<std::size_t>(of_microbatch));
   for (std::int32_t i = 0; i < of_microbatch; ++i)
     tokens.push_back(slices[static_cast<std::size_t>(i)].tokens);
   return fmt::format("each slice is priced at its own place in the sequence; their tokens: [{}]",

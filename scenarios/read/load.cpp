@@ -38,6 +38,7 @@
 #include "scenarios/read/scenario_text.hpp"
 #include "scenarios/read/schema.hpp"
 #include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
 #include "schedules/text/program_text.hpp"

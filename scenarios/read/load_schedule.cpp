@@ -14,12 +14,14 @@
 #include <fmt/format.h>
 #include <tl/expected.hpp>
 
+#include "scenarios/model/slice_sizes.hpp"
 #include "scenarios/pricing/layer_split.hpp"
 #include "scenarios/read/document.hpp"
 #include "scenarios/read/document_edits.hpp"
 #include "scenarios/read/fields.hpp"
 #include "scenarios/read/load.hpp"
 #include "scenarios/read/reader.hpp"
+#include "scenarios/read/scenario.hpp"
 #include "scenarios/read/schema.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"

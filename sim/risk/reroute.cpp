@@ -18,7 +18,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -33,7 +32,7 @@
 #include <tl/expected.hpp>
 
 #include "report/result/result.hpp"
-#include "scenarios/prepare/cut.hpp"
+#include "scenarios/prepare/cut.hpp"  // IWYU pragma: keep (its members are read)
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/pricing/chain_costs.hpp"
 #include "scenarios/pricing/workload.hpp"
@@ -50,7 +49,6 @@
 #include "schedules/passes/replicas.hpp"
 #include "sim/network/message_costs.hpp"
 #include "sim/runs/simulate.hpp"
-#include "topology/cluster.hpp"
 #include "topology/presets.hpp"
 
 namespace penstock {
@@ -323,6 +321,7 @@ std::vector<std::vector<Action>> moved_actions(const Program& before, const Prog
 
 std::vector<std::vector<Queue>> own_queues(const Program& program) {
   std::vector<std::vector<Queue>> queues;
+  queues.reserve(program.ranks.size());
   for (const std::vector<Action>& list : program.ranks) queues.push_back({Queue(list)});
   return queues;
 }

@@ -1,5 +1,6 @@
 // Tests what a step costs when the copies of a pipeline run the microbatches of a failed rank.
 
+#include <cstddef>
 #include <cstdint>
 #include <stdexcept>
 #include <string>
@@ -12,20 +13,19 @@
 
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/read/load.hpp"
-#include "scenarios/read/scenario.hpp"
 #include "schedules/check/channel_check.hpp"
 #include "schedules/check/validate.hpp"
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/channel.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/passes/lower.hpp"
 #include "schedules/rules/generators.hpp"
-#include "schedules/text/program_text.hpp"
-#include "sim/engines/engines.hpp"
 #include "sim/risk/reroute.hpp"
 #include "tests/sim/experiments.hpp"
 #include "tests/sim/reference_engine.hpp"
+#include "topology/cluster.hpp"
 
 namespace penstock {
 namespace {
@@ -65,7 +65,7 @@ std::string lists_of(const Program& program) {
   for (const std::vector<Action>& list : program.ranks) {
     for (const Action& action : list)
       if (action.kind != ActionKind::step) text += to_text(action) + " ";
-    text += "\n";
+    text += '\n';
   }
   return text;
 }
@@ -104,32 +104,44 @@ TEST(Reroute, FillsBubblesFirst) {
   EXPECT_THAT(steps, ElementsAre(23, 23, 25, 27));
 }
 
+/// Checks the lists after a failure of the rank. One rank may have the work of two, so a step takes at most
+/// twice as long.
+void expect_sound_lists(const Experiment& experiment, std::int32_t rank) {
+  SCOPED_TRACE(fmt::format("{}, rank {}", experiment.program.schedule, rank));
+  const auto without = rerouted(experiment, rank);
+  ASSERT_TRUE(without) << without.error();
+  ASSERT_TRUE(validate(*without)) << validate(*without).error();
+  EXPECT_TRUE(without->ranks[static_cast<std::size_t>(rank)].empty());
+  const Experiment after = after_failure(experiment, rank);
+  for (const ChannelModel model : {ChannelModel::rank, ChannelModel::pair, ChannelModel::directed})
+    EXPECT_FALSE(find_hang(after.program, {.model = model}, after.costs));
+  EXPECT_EQ(step_of(after), reference_engine(after).makespan_ns);
+  EXPECT_LE(step_of(after), 2 * step_of(experiment));
+}
+
+/// Returns true if a rank of the program may fail.
+bool may_lose_a_rank(const Program& program) {
+  return program.update == UpdateRule::minibatch && program.schedule != "data-parallel";
+}
+
 // Each rank of each schedule may fail. The lists remain valid, hang under no channel model, and take the same
-// time in the engine and in the slow reference. A step takes at most the moved work longer.
+// time in the engine and in the slow reference.
 TEST(Reroute, MakesValidListsOfEverySchedule) {
+  std::int32_t schedules = 0;
   for (const ScheduleInfo& schedule : schedule_table()) {
     for (const std::int32_t copies : {2, 3}) {
-      Shape shape{.stages = 2, .microbatches = 4 * copies, .data_parallel = copies};
-      if (schedule.default_chunks > 1) shape.virtual_stages = schedule.default_chunks;
+      const Shape shape{.stages = 2,
+                        .microbatches = 4 * copies,
+                        .virtual_stages = schedule.default_chunks,
+                        .data_parallel = copies};
       const auto program = generate(schedule.name, shape);
-      if (!program || program->update != UpdateRule::minibatch || schedule.name == "data-parallel") continue;
+      if (!program || !may_lose_a_rank(*program)) continue;
+      ++schedules;
       const Experiment experiment = compute_lists(std::string(schedule.name), shape);
-      const Ns before = step_of(experiment);
-      for (std::int32_t rank = 0; rank < program->rank_count(); ++rank) {
-        const auto without = rerouted(experiment, rank);
-        ASSERT_TRUE(without) << schedule.name << ": " << without.error();
-        ASSERT_TRUE(validate(*without)) << schedule.name << ": " << validate(*without).error();
-        EXPECT_TRUE(without->ranks[static_cast<std::size_t>(rank)].empty());
-        const Experiment after = after_failure(experiment, rank);
-        for (const ChannelModel model : {ChannelModel::rank, ChannelModel::pair, ChannelModel::directed})
-          EXPECT_FALSE(find_hang(after.program, {.model = model}, after.costs)) << schedule.name;
-        const Ns step = step_of(after);
-        EXPECT_EQ(step, reference_engine(after).makespan_ns) << schedule.name;
-        EXPECT_LE(step, before + 4 * 3 * (schedule.default_chunks > 1 ? schedule.default_chunks : 1) * 2)
-            << schedule.name << " rank " << rank;
-      }
+      for (std::int32_t rank = 0; rank < program->rank_count(); ++rank) expect_sound_lists(experiment, rank);
     }
   }
+  EXPECT_GT(schedules, 30);
 }
 
 TEST(Reroute, NeedsACopyOfEachStage) {

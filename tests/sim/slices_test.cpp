@@ -8,7 +8,7 @@
 #include <numeric>
 #include <stdexcept>
 #include <string>
-#include <variant>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -149,32 +149,35 @@ TEST(SliceCosts, MustBeOneForEachSlice) {
               HasSubstr("model.stages.forward.1: expected {slices: [...]} of one value a slice"));
 }
 
+/// Returns a list of `count` unequal figures, such as "{slices: [3 us, 10 us]}".
+std::string unequal_figures(std::int32_t count, std::int32_t seed, const char* unit) {
+  std::string text;
+  for (std::int32_t i = 0; i < count; ++i)
+    text += fmt::format("{}{} {}", i > 0 ? ", " : "", (seed * 7 + i * i * 5 + i) % 23, unit);
+  return fmt::format("{{slices: [{}]}}", text);
+}
+
+void expect_equal_times(const std::string& text) {
+  const Ns reference = reference_engine(experiment_in(text)).makespan_ns;
+  for (const SimulateOptions& options : {SimulateOptions{.engine = Engine::critical_path, .memory = {}},
+                                         SimulateOptions{.engine = Engine::event, .memory = {}},
+                                         SimulateOptions{.memory = {}, .timeline = TimelineKept::none}})
+    EXPECT_EQ(result_of(text, options).makespan_ns, reference) << text;
+}
+
 // The engines and the slow reference agree on unequal slices, stages, messages and microbatches.
 TEST(SliceCosts, GiveEqualTimesInAllEngines) {
-  for (std::int32_t q = 1; q <= 4; ++q) {
-    for (std::int32_t k = 1; k <= 3; ++k) {
-      for (std::int32_t m = 1; m <= 3; ++m) {
-        const auto list = [&](std::int32_t seed, const char* unit) {
-          std::string text;
-          for (std::int32_t i = 0; i < q; ++i)
-            text += fmt::format("{}{} {}", i > 0 ? ", " : "", (seed * 7 + i * i * 5 + i) % 23, unit);
-          return fmt::format("{{slices: [{}]}}", text);
-        };
-        const std::string text =
-            sliced(fmt::format("forward: {}, backward: {}, activation: {}, kept: {}", list(3 + k, "us"),
-                               list(5 + m, "us"), list(2, "kB"), list(4, "kB")),
-                   fmt::format("stages: {}, microbatches: {}, slices: {}", k, m, q)) +
-            "cluster: {preset: uniform, bandwidth: 1 GB/s, latency: 3 us}\n";
-        const Experiment experiment = experiment_in(text);
-        const Timeline reference = reference_engine(experiment);
-        EXPECT_EQ(result_of(text, {.engine = Engine::critical_path, .memory = {}}).makespan_ns,
-                  reference.makespan_ns);
-        EXPECT_EQ(result_of(text, {.engine = Engine::event, .memory = {}}).makespan_ns,
-                  reference.makespan_ns);
-        EXPECT_EQ(result_of(text, {.memory = {}, .timeline = TimelineKept::none}).makespan_ns,
-                  reference.makespan_ns);
-      }
-    }
+  for (std::int32_t shape = 0; shape < 4 * 3 * 3; ++shape) {
+    const std::int32_t slices = 1 + shape % 4;
+    const std::int32_t stages = 1 + shape / 4 % 3;
+    const std::int32_t microbatches = 1 + shape / 12;
+    expect_equal_times(
+        sliced(fmt::format("forward: {}, backward: {}, activation: {}, kept: {}",
+                           unequal_figures(slices, 3 + stages, "us"),
+                           unequal_figures(slices, 5 + microbatches, "us"), unequal_figures(slices, 2, "kB"),
+                           unequal_figures(slices, 4, "kB")),
+               fmt::format("stages: {}, microbatches: {}, slices: {}", stages, microbatches, slices)) +
+        "cluster: {preset: uniform, bandwidth: 1 GB/s, latency: 3 us}\n");
   }
 }
 
@@ -188,6 +191,7 @@ std::vector<std::int64_t> tokens_of(const SliceSizes& sizes, std::int64_t sequen
                                     std::int64_t step = 1) {
   std::vector<std::int64_t> tokens;
   const std::vector<Slice> slices = slices_of(sizes, sequence, count, step, kCausal).value();
+  tokens.reserve(slices.size());
   for (const Slice& slice : slices) tokens.push_back(slice.tokens);
   return tokens;
 }
@@ -243,6 +247,7 @@ constexpr const char* kChunks =
 TEST(ChunkedPrefill, LaterChunksTakeLonger) {
   const Experiment experiment = experiment_in(prefill(kChunks, "stages: 1, slices: 4"));
   std::vector<Ns> times;
+  times.reserve(4);
   for (std::int32_t unit = 0; unit < 4; ++unit)
     times.push_back(experiment.costs.of_unit(unit).stages.front().forward_ns);
   EXPECT_THAT(times, ElementsAre(5000 + 0 + 25000 + 15625, 5000 + 500 + 25000 + 46875,
@@ -253,27 +258,27 @@ TEST(ChunkedPrefill, LaterChunksTakeLonger) {
 //
 //   rank 0  c0-c1--c2---c3----             sum of all + (K - 1) x the longest
 //   rank 1     c0-.c1--.c2---.c3----
+void expect_closed_form(std::int32_t stages, std::int32_t chunks) {
+  const ChunkModel model{.prompt = 1000, .fixed_ns = 5000, .earlier_ns = 2, .token_ns = 100, .pair_ns = 0.25};
+  Ns sum = 0;
+  Ns longest = 0;
+  const std::vector<Slice> cut = slices_of({}, 1000, chunks, 1, {}).value();
+  for (const Slice& chunk : cut) {
+    const Ns time = std::llround(chunk_ns(model, chunk));
+    sum += time;
+    longest = std::max(longest, time);
+  }
+  const Result result = result_of(prefill(kChunks, fmt::format("stages: {}, slices: {}", stages, chunks)));
+  EXPECT_EQ(result.makespan_ns, sum + (stages - 1) * longest) << stages << " stages, " << chunks;
+  ASSERT_TRUE(result.throughput.prefill);
+  EXPECT_EQ(result.throughput.prefill->first_token_ns, static_cast<double>(result.makespan_ns));
+  EXPECT_DOUBLE_EQ(*result.throughput.prefill->tokens_per_second,
+                   1000 * 1e9 / static_cast<double>(result.makespan_ns));
+}
+
 TEST(ChunkedPrefill, TakesTheSumOfTheChunksAndTheLongestOnceForEachLaterStage) {
   for (const std::int32_t stages : {1, 2, 5, 8}) {
-    for (const std::int32_t chunks : {1, 2, 3, 10}) {
-      Ns sum = 0;
-      Ns longest = 0;
-      const ChunkModel model{
-          .prompt = 1000, .fixed_ns = 5000, .earlier_ns = 2, .token_ns = 100, .pair_ns = 0.25};
-      const std::vector<Slice> cut = slices_of({}, 1000, chunks, 1, {}).value();
-      for (const Slice& chunk : cut) {
-        const Ns time = std::llround(chunk_ns(model, chunk));
-        sum += time;
-        longest = std::max(longest, time);
-      }
-      const std::string text = prefill(kChunks, fmt::format("stages: {}, slices: {}", stages, chunks));
-      const Result result = result_of(text);
-      EXPECT_EQ(result.makespan_ns, sum + (stages - 1) * longest) << stages << " stages, " << chunks;
-      ASSERT_TRUE(result.throughput.prefill);
-      EXPECT_EQ(result.throughput.prefill->first_token_ns, static_cast<double>(result.makespan_ns));
-      EXPECT_DOUBLE_EQ(*result.throughput.prefill->tokens_per_second,
-                       1000 * 1e9 / static_cast<double>(result.makespan_ns));
-    }
+    for (const std::int32_t chunks : {1, 2, 3, 10}) expect_closed_form(stages, chunks);
   }
 }
 
@@ -343,9 +348,11 @@ std::string on_devices(const std::string& schedule) {
 
 std::vector<Ns> forward_times(const Experiment& experiment, std::int32_t count) {
   std::vector<Ns> times;
-  for (std::int32_t unit = 0; unit < count; ++unit)
-    times.push_back(
-        experiment.costs.stage_of({.kind = ActionKind::forward, .stage = 1, .microbatch = unit}).forward_ns);
+  times.reserve(static_cast<std::size_t>(count));
+  for (std::int32_t unit = 0; unit < count; ++unit) {
+    const Action forward{.kind = ActionKind::forward, .stage = 1, .microbatch = unit};
+    times.push_back(experiment.costs.stage_of(forward).forward_ns);
+  }
   return times;
 }
 
