@@ -184,6 +184,10 @@ std::string unexpected_arguments(const CLI::App& root) {
                            : fmt::format("unexpected argument \"{}\"", argument);
     }
     const std::string flag = argument.substr(0, argument.find('='));
+    if (app.get_name() == "import") {
+      return fmt::format(
+          "unknown flag {0}; the flags of another program go behind --, as in penstock import -- {0}", flag);
+    }
     if (const std::string_view advice = advice_on_flag(flag); !advice.empty())
       return fmt::format("unknown flag {}; {}", flag, advice);
     return fmt::format("unknown flag {}{}", flag, hint_for_flag(flag, flags_of(app)));

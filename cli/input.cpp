@@ -154,6 +154,12 @@ std::vector<FileArgument> inputs_of(const InputFlags& flags) {
 
 tl::expected<std::string, UserError> known_schedule(const std::string& name) {
   if (find_schedule(name) != nullptr) return name;
+  if (names_program(name)) {
+    return bad_input(fmt::format(
+        "--schedule: expected the name of a schedule, got the program {0}; give the file itself, as in "
+        "penstock simulate {0}, or several with penstock sweep --vary schedule.program={0},...",
+        name));
+  }
   return bad_input("--schedule: " + unknown_schedule(name));
 }
 

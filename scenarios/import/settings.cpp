@@ -222,11 +222,19 @@ void Settings::settle(std::span<const SettledRow> rows) {
   }
 }
 
+namespace {
+
+/// Returns true for flags of penstock that users put behind "--" by mistake.
+bool is_own_flag(std::string_view key) { return key == "--device" || key == "--devices" || key == "--nodes"; }
+
+}  // namespace
+
 std::vector<ImportedKey> Settings::report(std::span<const std::string> left_out) const {
   std::vector<ImportedKey> keys;
   for (const Entry& entry : entries_) {
     ImportedKey key = entry.key;
-    if (!entry.is_settled) key.text = "unknown";
+    if (!entry.is_settled)
+      key.text = is_own_flag(key.key) ? "unknown; a flag of penstock goes in front of --" : "unknown";
     const auto is_named = [&](const std::string& name) { return plain_name(name) == plain_name(key.key); };
     if (key.fate == Fate::refused && std::ranges::any_of(left_out, is_named)) {
       key.fate = Fate::ignored;
