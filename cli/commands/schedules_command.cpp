@@ -122,9 +122,10 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 /// Returns a few lines for each schedule: its name, and the options and shapes that it accepts.
-std::string schedules_text() {
+std::string schedules_text(const std::vector<const ScheduleInfo*>& rows) {
   std::string text;
-  for (const ScheduleInfo& row : schedule_table()) {
+  for (const ScheduleInfo* each : rows) {
+    const ScheduleInfo& row = *each;
     text += fmt::format("{}\n    {}\n", row.name, row.summary);
     text += fmt::format("    takes    {}\n", row.constraint);
     if (!row.options.empty()) text += fmt::format("    options  {}\n", fmt::join(option_keys(row), ", "));
@@ -137,9 +138,10 @@ std::string schedules_text() {
          "same.\n";
 }
 
-std::string schedules_json() {
+std::string schedules_json(const std::vector<const ScheduleInfo*>& listed) {
   Json rows = Json::array();
-  for (const ScheduleInfo& row : schedule_table()) {
+  for (const ScheduleInfo* each : listed) {
+    const ScheduleInfo& row = *each;
     rows.push_back({{"name", row.name},
                     {"aliases", row.aliases},
                     {"summary", row.summary},
@@ -151,33 +153,53 @@ std::string schedules_json() {
 }
 
 struct SchedulesFlags {
+  std::vector<std::string> names;
   OutputFlags output;
   bool figures = false;
   bool gallery = false;
   Shape shape{.stages = 4, .microbatches = 8, .virtual_stages = 2, .slices = 2};
 };
 
+/// Returns the schedules with the given names, or all schedules if there are none.
+tl::expected<std::vector<const ScheduleInfo*>, UserError> listed_schedules(
+    const std::vector<std::string>& names) {
+  std::vector<const ScheduleInfo*> rows;
+  for (const std::string& name : names) {
+    rows.push_back(find_schedule(name));
+    if (rows.back() == nullptr) return bad_input(unknown_schedule(name));
+  }
+  if (!names.empty()) return rows;
+  for (const ScheduleInfo& row : schedule_table()) rows.push_back(&row);
+  return rows;
+}
+
 /// Returns the file formats of the chosen listing. Each has a function that writes it.
-std::vector<OutputForm> forms_of(const SchedulesFlags& flags) {
+std::vector<OutputForm> forms_of(const SchedulesFlags& flags, const std::vector<const ScheduleInfo*>& rows) {
   const Shape shape = flags.shape;
   if (flags.gallery) return {{".md", [shape] { return schedule_gallery_markdown(shape); }}};
   if (flags.figures) {
     return {{".txt", [shape] { return schedule_table_text(shape); }},
             {".md", [shape] { return schedule_table_markdown(shape); }}};
   }
-  return {{".txt", [] { return schedules_text(); }}, {".json", [] { return schedules_json(); }}};
+  return {{".txt", [rows] { return schedules_text(rows); }},
+          {".json", [rows] { return schedules_json(rows); }}};
 }
 
 /// Returns the listing as it is printed on the terminal.
-std::string listing_printed(const SchedulesFlags& flags) {
-  if (flags.output.json) return schedules_json();
+std::string listing_printed(const SchedulesFlags& flags, const std::vector<const ScheduleInfo*>& rows) {
+  if (flags.output.json) return schedules_json(rows);
   if (flags.gallery) return schedule_gallery_markdown(flags.shape);
-  return flags.figures ? schedule_table_text(flags.shape, table_width()) : schedules_text();
+  return flags.figures ? schedule_table_text(flags.shape, table_width()) : schedules_text(rows);
 }
 
 Outcome list_schedules(const SchedulesFlags& flags) {
   const OutputFlags& output = flags.output;
-  const std::vector<OutputForm> forms = forms_of(flags);
+  const auto rows = listed_schedules(flags.names);
+  if (!rows) return tl::unexpected(rows.error());
+  if (!flags.names.empty() && (flags.figures || flags.gallery)) {
+    return bad_input("schedules: --figures and --gallery show all schedules; leave the names out");
+  }
+  const std::vector<OutputForm> forms = forms_of(flags, *rows);
   std::vector<std::string_view> suffixes;
   suffixes.reserve(forms.size());
   for (const OutputForm& form : forms) suffixes.push_back(form.suffix);
@@ -187,7 +209,7 @@ Outcome list_schedules(const SchedulesFlags& flags) {
     return bad_input(
         "schedules: --json lists names and options; --figures and --gallery print text and Markdown");
   }
-  if (auto written = write_answer(output, forms, listing_printed(flags)); !written)
+  if (auto written = write_answer(output, forms, listing_printed(flags, *rows)); !written)
     return tl::unexpected(written.error());
   return ExitCode::ok;
 }
@@ -197,6 +219,7 @@ Outcome list_schedules(const SchedulesFlags& flags) {
 Command schedules_command(CLI::App& root) {
   Subcommand app(root, "schedules", "List the schedules: names, shapes and options.");
   const auto flags = std::make_shared<SchedulesFlags>();
+  app.add_option("SCHEDULE", flags->names, "schedules to list (default: all)").type_name("NAME");
   const std::string group = "Comparison of all schedules";
   Flag figures = app.add_flag("--figures", flags->figures, "their bubbles, memory and traffic on one shape");
   Flag gallery = app.add_flag("--gallery", flags->gallery, "their timelines on one shape, as Markdown");
@@ -213,6 +236,7 @@ Command schedules_command(CLI::App& root) {
   app.footer(
       "Examples:\n"
       "  penstock schedules\n"
+      "  penstock schedules zb-h1\n"
       "  penstock schedules --figures --pp-size 8 --num-microbatches 32\n"
       "  penstock schedules --json | jq '.schedules[].name'");
   return {app, [flags] { return list_schedules(*flags); }};
