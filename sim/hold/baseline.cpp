@@ -426,7 +426,7 @@ void add_case(pugi::xml_node suite, const BaselineVerdict& verdict) {
     node.append_child(pugi::node_pcdata).set_value(xml_text(text).c_str());
   };
   if (verdict.error) {
-    add("error", "the scenario cannot be measured", *verdict.error);
+    add("error", verdict.error->substr(0, verdict.error->find('\n')), *verdict.error);
   } else if (verdict.failed()) {
     add("failure", summary_of(verdict), lines_of(verdict));
   } else if (!verdict.findings.empty()) {
