@@ -2,6 +2,7 @@
 // degrees, stages, schedule, microbatch and recomputation, and shows the cost of each choice.
 
 #include <chrono>
+#include <cmath>
 #include <cstddef>
 #include <memory>
 #include <string>
@@ -23,6 +24,7 @@
 #include "cli/output.hpp"
 #include "cli/subcommand.hpp"
 #include "cli/terminal.hpp"
+#include "report/result/result.hpp"
 #include "scenarios/read/document_edits.hpp"
 #include "scenarios/read/load.hpp"
 #include "sim/choose/configuration.hpp"
@@ -31,6 +33,7 @@
 #include "sim/choose/tune.hpp"
 #include "sim/choose/tune_questions.hpp"
 #include "sim/choose/tuning_space.hpp"
+#include "sim/runs/simulate.hpp"
 
 namespace penstock {
 namespace {
@@ -97,6 +100,25 @@ Outcome list_space(const TuneFlags& flags, const TuneRequest& request) {
   return ExitCode::ok;
 }
 
+/// Returns a note that compares the best configuration with the scenario as it stands. It is empty if the
+/// scenario does not state a whole configuration, as a model and a device alone do not.
+std::string present_note(const TuneFlags& flags, const TunedConfiguration& best) {
+  if (flags.input.file.empty()) return {};
+  const auto scenario = scenario_of(flags.input, {});
+  if (!scenario) return {};
+  SimulateOptions options;
+  options.steady = SteadyState::skip;
+  options.digest = ProgramDigest::skip;
+  const auto result = simulate_scenario(*scenario, options);
+  if (!result || result->makespan_ns <= 0) return {};
+  const double present = static_cast<double>(result->makespan_ns) / 1e9 / scenario->shape.iterations;
+  const double less = 1 - step_seconds(best) / present;
+  return fmt::format(
+      "a step of the scenario as it stands takes {:.4f} s{}; the best of the search takes {:.1f} % {}",
+      present, any_out_of_memory(*result) ? " and does not fit in memory" : "", 100 * std::abs(less),
+      less >= 0 ? "less" : "more");
+}
+
 /// Searches, and computes the further parts of the answer. After an interrupt the answer has the best
 /// configuration so far, and a note says what is missing. Returns an error if no configuration was timed.
 tl::expected<TuneAnswer, UserError> answer_of(const TuneFlags& flags, TuneRequest request,
@@ -111,6 +133,8 @@ tl::expected<TuneAnswer, UserError> answer_of(const TuneFlags& flags, TuneReques
   auto report = tune(request, options);
   if (!report) return tl::unexpected(report.error());
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  if (auto note = present_note(flags, report->candidates.front()); !note.empty())
+    report->notes.push_back(std::move(note));
   TuneAnswer answer{.request = std::move(request),
                     .report = *std::move(report),
                     .top = static_cast<std::size_t>(flags.top),
