@@ -49,10 +49,15 @@ struct MessageSeries {
   std::vector<Ns> starts{};
 };
 
+/// The times of one action.
+struct StartAndEnd {
+  Ns start = 0;
+  Ns end = 0;
+};
+
 /// The times of one rank's actions, in the order of its list, and the messages of the rank.
 struct RankTimes {
-  std::vector<Ns> starts{};
-  std::vector<Ns> ends{};
+  std::vector<StartAndEnd> actions{};   ///< after the last action comes one at kEndless
   std::vector<std::size_t> received{};  ///< indices of the streams that the rank receives
   std::vector<std::size_t> sent{};
 };
@@ -72,8 +77,7 @@ class CollectedTimes {
         moments_{.ranks = std::vector<RankTimes>(program.ranks.size()), .streams = {}},
         stream_of_link_(tape_.links.size(), kNoStream) {
     for (std::size_t rank = 0; rank < program.ranks.size(); ++rank) {
-      moments_.ranks[rank].starts.reserve(program.ranks[rank].size() + 1);
-      moments_.ranks[rank].ends.reserve(program.ranks[rank].size());
+      moments_.ranks[rank].actions.reserve(program.ranks[rank].size() + 1);
     }
     const EdgeNumbers edges(program);
     std::map<std::tuple<std::int32_t, std::int32_t, Bytes, Ns>, std::size_t> known;
@@ -102,7 +106,7 @@ class CollectedTimes {
   std::optional<ProgramMoments> all() && {
     const bool is_known = std::visit([&](const auto& code) { return follow(code); }, tape_.code);
     if (!is_known) return std::nullopt;
-    for (RankTimes& rank : moments_.ranks) rank.starts.push_back(kEndless);
+    for (RankTimes& rank : moments_.ranks) rank.actions.push_back({.start = kEndless, .end = kEndless});
     for (MessageSeries& stream : moments_.streams) {
       // Messages between two ranks usually start in order, but with some channel models they may not.
       if (!std::ranges::is_sorted(stream.starts)) std::ranges::sort(stream.starts);
@@ -125,9 +129,7 @@ class CollectedTimes {
       const auto& step = code[number];
       if (step.duration != kNoTime) {
         // A compute instruction raises the clock of its rank, and the number of this register is the rank.
-        RankTimes& rank = moments_.ranks[step.a];
-        rank.starts.push_back(at.start_ns);
-        rank.ends.push_back(at.end_ns);
+        moments_.ranks[step.a].actions.push_back({.start = at.start_ns, .end = at.end_ns});
       }
       const std::size_t stream = stream_of_link_[step.link];
       if (stream != kNoStream) moments_.streams[stream].starts.push_back(at.message_start_ns);
@@ -224,11 +226,6 @@ class RankPhases {
 
     Ns time_ns() const { return *next + after_ns; }
   };
-  /// The bytes of a message buffer, and the time at which it is charged or released.
-  struct BufferChange {
-    Ns time_ns = 0;
-    Bytes bytes = 0;
-  };
 
   bool has_arrival_before(Ns end) const {
     return std::ranges::any_of(arrived_, [&](const Cursor& cursor) { return cursor.time_ns() < end; });
@@ -237,26 +234,27 @@ class RankPhases {
   /// Returns the highest number of bytes until `end`, by the times of all changes.
   Bytes exact(Ns end) {
     changes_.clear();
-    const auto add = [&](Cursor cursor, Bytes bytes) {
-      for (; cursor.time_ns() < end; ++cursor.next)
-        changes_.push_back({.time_ns = cursor.time_ns(), .bytes = bytes});
-    };
-    for (const Cursor& cursor : arrived_) add(cursor, -cursor.bytes);
-    for (const Cursor& cursor : received_) add(cursor, cursor.bytes);
-    // Arrivals come first in the list, and the sort keeps them first if times are equal.
-    std::ranges::stable_sort(changes_, {}, &BufferChange::time_ns);
+    for (Cursor cursor : arrived_) {
+      cursor.bytes = -cursor.bytes;
+      changes_.push_back(cursor);
+    }
+    changes_.insert(changes_.end(), received_.begin(), received_.end());
     Bytes held = held_;
     Bytes most = held;
-    for (const BufferChange& change : changes_) {
-      held += change.bytes;
+    while (true) {
+      // The earliest change comes next. If times are equal, an arrival comes before a start.
+      const auto next = std::ranges::min_element(changes_, {}, &Cursor::time_ns);
+      if (next == changes_.end() || next->time_ns() >= end) break;
+      held += next->bytes;
       most = std::max(most, held);
+      ++next->next;
     }
     return most;
   }
 
-  std::vector<Cursor> received_;       // the next message from each sender
-  std::vector<Cursor> arrived_;        // the next message to each receiver that has not arrived
-  std::vector<BufferChange> changes_;  // those of one phase
+  std::vector<Cursor> received_;  // the next message from each sender
+  std::vector<Cursor> arrived_;   // the next message to each receiver that has not arrived
+  std::vector<Cursor> changes_;   // the next change of each stream in exact(); an arrival has negative bytes
   Bytes held_;
   Bytes charged_ = 0;  // bytes that are charged at the start of the next phase with a length
   Bytes peak_;
@@ -290,14 +288,15 @@ std::optional<std::vector<Bytes>> phase_peaks(const Program& program, const Cost
   for (std::size_t rank = 0; rank < program.ranks.size(); ++rank) {
     const RankTimes& of_rank = moments->ranks[rank];
     RankPhases phases(*moments, of_rank, peaks[rank]);
-    phases.phase(std::numeric_limits<Ns>::min(), of_rank.starts.front(), 0, 0);
+    phases.phase(std::numeric_limits<Ns>::min(), of_rank.actions.front().start, 0, 0);
     for (std::size_t i = 0; i < program.ranks[rank].size(); ++i) {
       const Action& action = program.ranks[rank][i];
       const std::optional<ActionHolding> holding = holdings.next(action);
       if (!holding) return std::nullopt;
       const MessageBytes::OfKind& of_kind = messages.of(action);
-      phases.phase(of_rank.starts[i], of_rank.ends[i], 0, holding->charged + holding->transient);
-      phases.phase(of_rank.ends[i], of_rank.starts[i + 1],
+      const StartAndEnd& at = of_rank.actions[i];
+      phases.phase(at.start, at.end, 0, holding->charged + holding->transient);
+      phases.phase(at.end, of_rank.actions[i + 1].start,
                    holding->transient + holding->released + of_kind.received, of_kind.sent);
     }
     peaks[rank] = phases.peak();
