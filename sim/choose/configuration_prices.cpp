@@ -177,6 +177,18 @@ std::optional<LowerBounds> ConfigurationPrices::quick_bounds(const Configuration
   return penstock::quick_bounds(sums, cut_of(configuration, outline), outline, configuration.microbatches);
 }
 
+std::optional<LowerBounds> ConfigurationPrices::level_bounds(const Configuration& configuration,
+                                                             const ScheduleOutline& outline) {
+  set_choices(work_, configuration);
+  const std::optional<Bytes> usable = work_.device.usable_memory();
+  if (!usable || !work_.later_devices.empty() || !is_balanced(configuration, outline)) return std::nullopt;
+  const PartSums& sums = parts_of(configuration, outline);
+  const std::vector<std::int64_t> layers = cut_of(configuration, outline);
+  const Bytes all_usable = *usable * std::ssize(outline.ranks);
+  if (least_bytes_of_ranks(sums, layers, outline) <= all_usable) return std::nullopt;
+  return penstock::quick_bounds(sums, layers, outline, configuration.microbatches);
+}
+
 // Most outlines do not change with the number of microbatches, and are not copied.
 const ScheduleOutline& ConfigurationPrices::whole_of(const ScheduleOutline& outline,
                                                      std::int32_t microbatches) {

@@ -41,6 +41,11 @@ class ConfigurationPrices {
   /// nothing if its sums come near the end of 64 bits, so that only its costs can show a fault.
   std::optional<LowerBounds> quick_bounds(const Configuration& configuration, const ScheduleOutline& outline);
 
+  /// Returns sharper bounds of a configuration with balanced layers, without its costs. Returns nothing
+  /// unless all ranks together lack memory for level layers. of() then keeps the level layers
+  /// (fitted_split()), so the bounds are those of these layers. Requires quick_bounds().
+  std::optional<LowerBounds> level_bounds(const Configuration& configuration, const ScheduleOutline& outline);
+
   /// Returns the costs of a configuration of the space. `outline` must be that of its program and
   /// outlive this object. Balanced layers are balanced by price (prepare/balanced_split.hpp). If the result
   /// has a fault, its costs must not be used.

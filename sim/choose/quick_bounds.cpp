@@ -260,6 +260,15 @@ LowerBounds quick_bounds(const PartSums& sums, const std::vector<std::int64_t>& 
           .peak_bytes = rounded_down(peak, lost_bytes)};
 }
 
+Bytes least_bytes_of_ranks(const PartSums& sums, const std::vector<std::int64_t>& layers,
+                           const ScheduleOutline& outline) {
+  const std::vector<PartCost> stages = stages_of(sums.before, layers);
+  Bytes bytes = 0;
+  for (const RankOutline& rank : outline.ranks)
+    bytes += rounded_down(least_bytes(sums, stages, layers, rank), rounded_bytes(rank));
+  return bytes;
+}
+
 LowerBounds quick_bounds(const PartSums& sums, const ScheduleOutline& outline, std::int32_t microbatches) {
   const auto ranks = static_cast<double>(outline.ranks.size());
   const auto stages = static_cast<double>(outline.rank_of_stage.size());

@@ -60,6 +60,9 @@ PartSums part_sums(const Workload& work, const LayerPrices& prices, bool one_ran
 /// Returns bounds for stages with these layers. They leave out the STEP, messages and transient bytes.
 LowerBounds quick_bounds(const PartSums& sums, const std::vector<std::int64_t>& layers,
                          const ScheduleOutline& outline, std::int32_t microbatches);
+/// Returns a lower bound of the bytes that all ranks together need for stages with these layers.
+Bytes least_bytes_of_ranks(const PartSums& sums, const std::vector<std::int64_t>& layers,
+                           const ScheduleOutline& outline);
 /// Returns bounds that hold for every division of the layers into stages.
 LowerBounds quick_bounds(const PartSums& sums, const ScheduleOutline& outline, std::int32_t microbatches);
 

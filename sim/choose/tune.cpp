@@ -1,6 +1,6 @@
 // Searches the space in rounds, in the order of the lower bounds of the configurations' times:
 //
-//     space -> quick bounds of all -> a round of configurations that may matter, by bounds from their prices
+//     space -> quick bounds of all -> a round of configurations that may matter by sharper bounds
 //           -> their times, eight at once -> peaks of those that may still matter -> the known results -> the
 //           next round
 //
@@ -82,12 +82,19 @@ UserError nothing_runs(const std::vector<LeftOut>& left_out) {
   return {.kind = all_hang ? ErrorKind::check_failed : ErrorKind::bad_input, .message = std::move(message)};
 }
 
+/// The source of a candidate's bounds. Each is sharper than the one before, and takes longer to compute.
+enum class BoundsFrom : std::uint8_t {
+  sums,          ///< ConfigurationPrices::quick_bounds()
+  level_layers,  ///< ConfigurationPrices::level_bounds(), or still the sums if these bounds do not exist
+  costs          ///< lower_bounds()
+};
+
 /// A configuration with its bounds and, as soon as they are known, its exact figures.
 struct Candidate {
   Configuration configuration;
   ValueNumbers::Numbers values{};
-  Worth least;                        ///< lower bounds
-  bool is_priced = false;             ///< true if `least` comes from the costs of the stages
+  Worth least;  ///< lower bounds
+  BoundsFrom bounds_from = BoundsFrom::sums;
   std::optional<Ns> step_ns{};        ///< absent until it is timed
   std::optional<Bytes> peak_bytes{};  ///< absent until it is computed, which requires a time
   /// Layers of each stage, if the search found other layers than ConfigurationPrices::of().
@@ -167,18 +174,31 @@ class TuneSearch {
 
   /// Replaces the bounds of a candidate by those of its costs. Error: its times or bytes exceed 64 bits.
   tl::expected<void, std::string> price(Candidate& candidate) {
-    if (candidate.is_priced) return {};
     const Configuration& configuration = candidate.configuration;
     const ScheduleOutline& outline = **programs_->outline(configuration);
     const PricedConfiguration priced = prices_.of(configuration, outline);
     if (!priced.fault.empty()) return tl::unexpected(priced.fault);
     candidate.least = worth_of(configuration, lower_bounds(priced, outline, configuration.microbatches));
-    candidate.is_priced = true;
+    candidate.bounds_from = BoundsFrom::costs;
     return {};
   }
 
-  /// Prices candidates until it is known whether enough of them may fit. Those with the lowest bounds of
-  /// memory come first. Without pruning, prices all.
+  /// Replaces the bounds of a candidate by those of the next source. Error: that of price().
+  tl::expected<void, std::string> sharpen(Candidate& candidate) {
+    if (candidate.bounds_from == BoundsFrom::costs) return {};
+    if (candidate.bounds_from == BoundsFrom::level_layers) return price(candidate);
+    candidate.bounds_from = BoundsFrom::level_layers;
+    const Configuration& configuration = candidate.configuration;
+    const auto level = prices_.level_bounds(configuration, **programs_->outline(configuration));
+    if (!level) return price(candidate);
+    const Worth least = worth_of(configuration, *level);
+    candidate.least = {.time = std::max(candidate.least.time, least.time),
+                       .bytes = std::max(candidate.least.bytes, least.bytes)};
+    return {};
+  }
+
+  /// Sharpens the bounds of candidates until it is known whether enough of them may fit. Those with the
+  /// lowest bounds of memory come first. Without pruning, sharpens all.
   tl::expected<void, std::string> price_first(KnownWorth& known) {
     std::vector<std::size_t> smallest_first(candidates_.size());
     std::iota(smallest_first.begin(), smallest_first.end(), 0);
@@ -187,7 +207,7 @@ class TuneSearch {
     for (const std::size_t number : smallest_first) {
       Candidate& candidate = candidates_[number];
       if (options_.prune && (fitting == known.top() || !known.fits(candidate.least.bytes))) break;
-      if (auto bounded = price(candidate); !bounded) return bounded;
+      if (auto bounded = sharpen(candidate); !bounded) return bounded;
       if (known.fits(candidate.least.bytes)) ++fitting;
     }
     known.set_possible_fits(fitting);
@@ -219,9 +239,9 @@ class TuneSearch {
   }
 
   /// Returns the next candidates that may matter, of at most `most` candidates. The candidate with the lowest
-  /// bound of the time is first; of equal ones, the first of the space. A candidate is priced when its quick
-  /// bounds do not rule it out, and then waits again. It also waits again if the others of the round will
-  /// probably rule it out, because exact figures are rarely far above their bounds.
+  /// bound of the time is first; of equal ones, the first of the space. The bounds of a candidate are
+  /// sharpened when they do not rule it out, and then it waits again. It also waits again if the others of
+  /// the round will probably rule it out, because exact figures are rarely far above their bounds.
   tl::expected<std::vector<std::size_t>, std::string> next_round(const KnownWorth& known, std::size_t most) {
     std::vector<std::size_t> round;
     std::vector<std::size_t> waiting;
@@ -234,8 +254,8 @@ class TuneSearch {
         // A candidate that may fit counts as ruled out by its time, even if another comparison also ruled it
         // out.
         ++(known.fits(candidate.least.bytes) ? report_.pruned_by_time : report_.pruned_by_memory);
-      } else if (!candidate.is_priced) {
-        if (auto bounded = price(candidate); !bounded) return tl::unexpected(bounded.error());
+      } else if (candidate.bounds_from != BoundsFrom::costs) {
+        if (auto bounded = sharpen(candidate); !bounded) return tl::unexpected(bounded.error());
         queue_.emplace(candidate.least.time, number);
       } else if (options_.prune && !expected.may_matter(candidate.values, candidate.least)) {
         waiting.push_back(number);

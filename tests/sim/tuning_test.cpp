@@ -120,6 +120,8 @@ TEST(Tuning, TheBoundOfMemoryCountsTheInputOfTheRunningAction) {
 TEST(Tuning, QuickBoundsAreNeverAboveTheBoundsOfPrices) {
   std::size_t tight = 0;
   std::size_t compared = 0;
+  std::size_t level_ones = 0;
+  std::size_t level_tight = 0;
   for (const std::string_view scenario : {kTunedLlama, kTunedMixtral}) {
     TuneRequest request = tune_request(scenario, 32);
     request.schedules = all_tunable_schedules();
@@ -139,8 +141,17 @@ TEST(Tuning, QuickBoundsAreNeverAboveTheBoundsOfPrices) {
       ASSERT_LE(quick->peak_bytes, exact.peak_bytes) << name;
       ++compared;
       if (5 * quick->peak_bytes > 4 * exact.peak_bytes) ++tight;
+      const auto level = prices.level_bounds(of, **outline);
+      if (!level) continue;
+      ASSERT_LE(level->step_ns, exact.step_ns) << name;
+      ASSERT_LE(level->peak_bytes, exact.peak_bytes) << name;
+      ++level_ones;
+      if (5 * level->peak_bytes > 4 * exact.peak_bytes) ++level_tight;
     }
   }
+  // Level layers that do not fit at all stay level, so nearly all of their bounds are close.
+  EXPECT_GT(level_ones, 100U);
+  EXPECT_GT(level_tight, level_ones / 10 * 9);
   EXPECT_GT(compared, 1000U);
   // Bounds that rule out nothing would be of no use.
   EXPECT_GT(tight, compared / 2);
