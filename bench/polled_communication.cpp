@@ -44,11 +44,12 @@ struct Neighbour {
 class Placer {
  public:
   explicit Placer(const Program& program)
-      : source_(program), lowered_(program), inputs_(stages()), outputs_(stages()), next_(ranks(), 0) {
+      : source_(program), lowered_(program), givers_(2 * stages()), takers_(2 * stages()), next_(ranks(), 0) {
     const std::vector<StageEdge> edges = stage_edges(program);
     for (std::size_t edge = 0; edge < edges.size(); ++edge) {
-      inputs_[index(edges[edge].to)].push_back({edges[edge].from, edge});
-      outputs_[index(edges[edge].from)].push_back({edges[edge].to, edge});
+      const StageEdge& of = edges[edge];
+      if (carries(program.placement, of, Flow::activation)) add_edge(Flow::activation, edge, of.from, of.to);
+      if (carries(program.placement, of, Flow::gradient)) add_edge(Flow::gradient, edge, of.to, of.from);
     }
     units_ = static_cast<std::size_t>(program.unit_count());
     there_.assign(2 * edges.size() * units_, false);
@@ -175,11 +176,19 @@ class Placer {
     return true;
   }
 
+  /// Returns the index of a stage and a flow in givers_ and takers_.
+  static std::size_t of_flow(std::int32_t stage, Flow flow) {
+    return 2 * index(stage) + static_cast<std::size_t>(flow);
+  }
+  void add_edge(Flow flow, std::size_t edge, std::int32_t giver, std::int32_t taker) {
+    givers_[of_flow(taker, flow)].push_back({giver, edge});
+    takers_[of_flow(giver, flow)].push_back({taker, edge});
+  }
   const std::vector<Neighbour>& givers_of(std::int32_t stage, Flow flow) const {
-    return (flow == Flow::activation ? inputs_ : outputs_)[index(stage)];
+    return givers_[of_flow(stage, flow)];
   }
   const std::vector<Neighbour>& takers_of(std::int32_t stage, Flow flow) const {
-    return (flow == Flow::activation ? outputs_ : inputs_)[index(stage)];
+    return takers_[of_flow(stage, flow)];
   }
 
   /// Returns the first stage whose activation or gradient is missing for the action, or nothing if all inputs
@@ -238,8 +247,8 @@ class Placer {
 
   const Program& source_;
   Program lowered_;
-  std::vector<std::vector<Neighbour>> inputs_;
-  std::vector<std::vector<Neighbour>> outputs_;
+  std::vector<std::vector<Neighbour>> givers_;  // by stage and flow
+  std::vector<std::vector<Neighbour>> takers_;
   std::vector<std::size_t> next_;
   std::size_t units_ = 0;
   std::vector<bool> there_;  // by edge, flow and unit: true if the reader's rank has the data

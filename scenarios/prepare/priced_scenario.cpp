@@ -30,6 +30,7 @@
 #include "scenarios/pricing/iteration_costs.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/layer_split.hpp"
+#include "scenarios/pricing/output_slices.hpp"
 #include "scenarios/pricing/stage_prices.hpp"
 #include "scenarios/pricing/workload.hpp"
 #include "scenarios/read/scenario.hpp"
@@ -38,14 +39,39 @@
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/return_if_error.hpp"
 #include "schedules/ir/shape.hpp"
+#include "schedules/rules/extra_stages.hpp"
 #include "schedules/rules/generators.hpp"
 #include "topology/device_types.hpp"
 #include "topology/size_arithmetic.hpp"
 
 namespace penstock {
 
+namespace {
+
+/// Checks that the model says what the extra stages of the program are.
+tl::expected<void, std::string> check_extra_stages(const Model& model, const Program& placed) {
+  const ExtraStages extra = extra_stages_of(placed);
+  const bool is_fitted = std::holds_alternative<FittedModel>(model);
+  if (divides_output(extra) && (is_fitted || std::holds_alternative<LayerGraph>(model))) {
+    return tl::unexpected(fmt::format(
+        "schedule: {} divides the output layer over the ranks, and {} do not say which part that is; take a "
+        "transformer on a device, or model.stages with {} entries (stages of layers, slices, the loss)",
+        placed.schedule, is_fitted ? "fitted costs" : "layers", placed.stage_count()));
+  }
+  if (extra == ExtraStages::encoder && (is_fitted || std::holds_alternative<DeviceModel>(model))) {
+    return tl::unexpected(
+        fmt::format("schedule: {} runs an encoder, and the model has none; take model.stages with {} entries "
+                    "(the encoder, stages of layers), or model.layers",
+                    placed.schedule, placed.stage_count()));
+  }
+  return {};
+}
+
+}  // namespace
+
 tl::expected<SettledScenario, std::string> settle(OneCopy copy, const ScheduleInForce& in_force,
                                                   const Program& placed) {
+  PENSTOCK_RETURN_IF_ERROR(check_extra_stages(copy.scenario.model, placed));
   if (copy.work) {
     return device_prices(std::move(copy), in_force, placed).map([](DevicePrices&& prices) {
       return std::move(prices.settled);
@@ -82,10 +108,20 @@ StageFigures figures_of_stages(const CostTable& costs, Ns overhead_ns) {
   figures.forward = figures_by_stage(costs, &StageCost::forward_ns);
   figures.backward_input = figures_by_stage(costs, &StageCost::backward_input_ns);
   figures.backward_weight = figures_by_stage(costs, &StageCost::backward_weight_ns);
-  for (PerStage<Ns>* times : {&figures.forward, &figures.backward_input, &figures.backward_weight}) {
-    for (Ns& time : times->values) time -= overhead_ns;
+  if (overhead_ns > 0) {
+    // The loss of a divided output layer takes no time, and has no overhead either.
+    const bool is_list = std::ranges::min(figures.forward.values) < overhead_ns;
+    figures.overhead = {.values = {overhead_ns}, .is_list = is_list, .place = "model"};
+    if (is_list) {
+      figures.overhead.values.clear();
+      for (const Ns time : figures.forward.values)
+        figures.overhead.values.push_back(std::min(time, overhead_ns));
+    }
   }
-  if (overhead_ns > 0) figures.overhead = {.values = {overhead_ns}, .is_list = false, .place = "model"};
+  for (PerStage<Ns>* times : {&figures.forward, &figures.backward_input, &figures.backward_weight}) {
+    for (std::size_t stage = 0; stage < times->values.size(); ++stage)
+      times->values[stage] -= figures.overhead.of(static_cast<std::int32_t>(stage), 0);
+  }
   figures.pair_hidden = figures_by_stage(costs, &StageCost::pair_hidden_ns);
   figures.step = figures_by_stage(costs, &StageCost::step_ns);
   figures.kept = figures_by_stage(costs, &StageCost::kept);
@@ -98,8 +134,13 @@ StageFigures figures_of_stages(const CostTable& costs, Ns overhead_ns) {
   figures.transient = figures_by_stage(costs, &StageCost::transient);
   figures.activation = {.values = {}, .is_list = true, .place = "model"};
   for (const EdgeCost& edge : costs.edges) figures.activation.values.push_back(edge.activation);
-  // Edge i of a chain leaves stage i. A gradient is as large as its activation, so it is not stated.
   figures.activation.values.push_back(0);  // the last stage sends nothing
+  // Edge i leaves stage i. A gradient that is as large as its activation is not stated.
+  const auto is_as_large = [](const EdgeCost& edge) { return edge.gradient == edge.activation; };
+  if (std::ranges::all_of(costs.edges, is_as_large)) return figures;
+  figures.gradient = {.values = {}, .is_list = true, .place = "model"};
+  for (const EdgeCost& edge : costs.edges) figures.gradient.values.push_back(edge.gradient);
+  figures.gradient.values.push_back(0);
   return figures;
 }
 
@@ -256,6 +297,25 @@ std::vector<std::string> device_notes(const Workload& work, const LayerSplit& sp
 
 namespace {
 
+/// Divides layers into parts that differ by at most one layer. Later parts get the additional layers, because
+/// the first stage also has the embedding.
+std::vector<std::int64_t> nearly_even(std::int64_t layers, std::int32_t stages) {
+  std::vector<std::int64_t> parts;
+  for (std::int64_t stage = 0; stage < stages; ++stage)
+    parts.push_back(layers / stages + (stage >= stages - layers % stages ? 1 : 0));
+  return parts;
+}
+
+/// Returns the costs of all stages of the schedule.
+tl::expected<CostTable, std::string> costs_of_copy(const Workload& work, const KernelTables& kernels,
+                                                   std::span<const std::int64_t> layers,
+                                                   std::span<const std::int32_t> rank_of_stage,
+                                                   std::int64_t microbatches, ExtraStages extra) {
+  return extra == ExtraStages::none
+             ? copy_costs(work, kernels, layers, rank_of_stage, microbatches)
+             : sliced_output_costs(work, kernels, layers, rank_of_stage, microbatches, extra);
+}
+
 /// Returns the number of layers of each stage under the split rule that applies. Errors: the errors of
 /// split_layers(); too few layers for the stages.
 tl::expected<std::vector<std::int64_t>, std::string> layers_by_stage(const DeviceModel& model,
@@ -263,7 +323,8 @@ tl::expected<std::vector<std::int64_t>, std::string> layers_by_stage(const Devic
                                                                      const StatedSchedule& schedule,
                                                                      const Program& placed) {
   const auto layers = std::ssize(work.model.layers);
-  const std::int32_t stages = placed.stage_count();
+  const ExtraStages extra = extra_stages_of(placed);
+  const std::int32_t stages = layer_stages(extra, placed.stage_count());
   const std::int64_t predictions = prediction_count(model.split);
   if (predictions > 0 && work.model.multi_token > 0 && predictions != work.model.multi_token) {
     return tl::unexpected(
@@ -273,7 +334,11 @@ tl::expected<std::vector<std::int64_t>, std::string> layers_by_stage(const Devic
   }
   if (rule_of(model.split, work, stages) != LayerSplit::Rule::balanced)
     return split_layers(model.split, layers, stages);
-  if (has_layers_for(layers, stages)) return balanced_split(work, *model.kernels, schedule, placed);
+  // Without the output layer, stages with equal numbers of layers are balanced.
+  const bool has_head = extra == ExtraStages::none;
+  if (!has_head && layers >= stages) return nearly_even(layers, stages);
+  if (has_head && has_layers_for(layers, stages))
+    return balanced_split(work, *model.kernels, schedule, placed);
   return tl::unexpected(
       fmt::format("{} layers are too few for {} stages: each needs one, but for the first and the last; "
                   "choose fewer stages or virtual stages",
@@ -291,7 +356,8 @@ tl::expected<CostTable, std::string> costs_of_slice(const DevicePrices& prices, 
   work.sequence = slice.tokens;
   if (const auto fault = fault_of(work))
     return tl::unexpected(fmt::format("{} (tokens {} to {})", *fault, slice.before, work.seen()));
-  return copy_costs(work, *prices.kernels, prices.layers, prices.rank_of_stage, prices.microbatches);
+  return costs_of_copy(work, *prices.kernels, prices.layers, prices.rank_of_stage, prices.microbatches,
+                       prices.extra);
 }
 
 /// Returns the seconds of a slice's forward pass through all stages.
@@ -383,7 +449,9 @@ tl::expected<StageFigures, std::string> figures_by_slice(const DevicePrices& pri
   for (const auto figure :
        {&StageFigures::forward, &StageFigures::backward_input, &StageFigures::backward_weight,
         &StageFigures::kept, &StageFigures::released_by_input, &StageFigures::recomputed,
-        &StageFigures::recomputed_at_once, &StageFigures::transient, &StageFigures::activation}) {
+        &StageFigures::recomputed_at_once, &StageFigures::transient, &StageFigures::activation,
+        &StageFigures::gradient}) {
+    if (!(mean.*figure).given()) continue;
     std::vector<PerStage<std::int64_t>> of_microbatches;
     of_microbatches.reserve(microbatches.size());
     for (const StageFigures* microbatch : microbatches) of_microbatches.push_back(microbatch->*figure);
@@ -428,7 +496,8 @@ tl::expected<DevicePrices, std::string> device_prices(OneCopy copy, const Schedu
   if (!layers) return tl::unexpected(layers.error());
   std::vector<std::int32_t> ranks = placed.placement.ranks_of_stages();
   const std::int64_t microbatches = in_force.batch.microbatches;
-  const auto costs = copy_costs(work, *model.kernels, *layers, ranks, microbatches);
+  const ExtraStages extra = extra_stages_of(placed);
+  const auto costs = costs_of_copy(work, *model.kernels, *layers, ranks, microbatches, extra);
   if (!costs) return tl::unexpected(costs.error());
   Scenario priced = std::move(copy.scenario);
   // In the resulting scenario a rank is one device. Its cluster contains only the links between the stages of
@@ -447,7 +516,8 @@ tl::expected<DevicePrices, std::string> device_prices(OneCopy copy, const Schedu
                       .kernels = model.kernels,
                       .layers = *layers,
                       .rank_of_stage = ranks,
-                      .microbatches = microbatches};
+                      .microbatches = microbatches,
+                      .extra = extra};
   // Parts of a sequence on several devices (context) already have equal shares of attention, so slices of
   // them remain equal shares of a microbatch.
   std::string of_slices;
@@ -467,6 +537,12 @@ tl::expected<DevicePrices, std::string> device_prices(OneCopy copy, const Schedu
   const bool has_pairs = work.parallel.expert_overlap || (schedule != nullptr && schedule->has_pairs);
   for (std::string& note : device_notes(work, model.split, *layers, has_pairs))
     priced.notes.push_back(std::move(note));
+  if (extra != ExtraStages::none) {
+    priced.notes.push_back(fmt::format(
+        "the output layer is divided over {} ranks, which hold its input and their part of the logits from "
+        "one pass to the other; the embedding is on the first rank",
+        layers->size()));
+  }
   if (!model.sequences.empty()) {
     priced.notes.push_back(
         fmt::format("each microbatch is priced at its own sequence: [{}]", fmt::join(model.sequences, ", ")));

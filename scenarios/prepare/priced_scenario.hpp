@@ -21,6 +21,7 @@
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
+#include "schedules/rules/extra_stages.hpp"
 
 namespace penstock {
 
@@ -64,6 +65,8 @@ struct DevicePrices {
   std::vector<std::int64_t> layers;         ///< the number of layers of each model stage
   std::vector<std::int32_t> rank_of_stage;  ///< the rank of each model stage
   std::int64_t microbatches = 1;            ///< the number of microbatches of one copy
+  /// The stages that the schedule adds to those with layers.
+  ExtraStages extra = ExtraStages::none;
 };
 
 /// Returns the costs of one copy. `placed` must be the copy's program, in which the schedule in force has

@@ -30,6 +30,7 @@
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/return_if_error.hpp"
+#include "schedules/rules/extra_stages.hpp"
 #include "topology/cluster.hpp"
 #include "topology/size_arithmetic.hpp"
 
@@ -124,14 +125,14 @@ std::int64_t pipeline_size_of(const Program& program) {
   return std::min(program.rank_count(), program.stage_count());
 }
 
-/// Returns the unit costs of one of `parts` equal stages. Together, these stages cost as much as `ranks` unit
-/// stages. I and W take as long as F, so only F is rounded.
-StageCost part_of_unit(std::int64_t ranks, std::int64_t parts) {
+/// Returns the costs of a part of a model that costs as much as `all` unit stages. I and W take as long as F,
+/// so only F is rounded.
+StageCost part_of_units(std::int64_t all, const StageShare& part) {
   StageCost cost = kUnitStage;
   cost.forward_ns = cost.backward_input_ns = cost.backward_weight_ns = cost.recompute_ns =
-      kUnitStage.forward_ns * ranks / parts;
+      part.of(kUnitStage.forward_ns * all);
   cost.backward_ns = 2 * cost.forward_ns;
-  cost.kept = kActivationParts * ranks / parts;
+  cost.kept = part.of(kActivationParts * all);
   return cost;
 }
 
@@ -140,12 +141,17 @@ StageCost part_of_unit(std::int64_t ranks, std::int64_t parts) {
 struct StagesOf {
   const StageCut& cut;
   const BytesPerWeightByte& beside;
-  std::int64_t ranks = 1;  ///< the K of the program, for unit costs
+  std::int64_t ranks = 1;                 ///< the K of the program, for unit costs
+  ExtraStages extra = ExtraStages::none;  ///< the extra stages of the program, for unit costs
 
   UnscaledStages operator()(const UnitCosts& units) const {
-    const std::int64_t parts = units.unit == CostUnit::stage ? ranks : cut.stages;
-    return std::vector<UnscaledStage>(static_cast<std::size_t>(cut.stages),
-                                      UnscaledStage{.cost = part_of_unit(ranks, parts)});
+    // An output layer or an encoder counts as one stage of layers.
+    const std::int64_t parts = divides_output(extra) ? layer_stages(extra, cut.stages) + 1 : cut.stages;
+    const std::int64_t all = units.unit == CostUnit::stage ? parts : ranks;
+    std::vector<UnscaledStage> stages;
+    for (std::int32_t stage = 0; stage < cut.stages; ++stage)
+      stages.push_back({.cost = part_of_units(all, stage_share(extra, cut.stages, stage))});
+    return stages;
   }
   UnscaledStages operator()(const StageFigures& figures) const {
     return unscaled_stages(figures, beside, cut.stages);
@@ -196,7 +202,10 @@ StageCost bucket_of(const StageCost& stage, std::int32_t i, std::int32_t n) {
 tl::expected<CostTable, std::string> stage_costs(const Model& model, const StageCut& cut,
                                                  const Pricing& pricing, const Program& program) {
   const Scaling samples = of_a_slice(model, program, pricing.samples);
-  StagesOf stages_of{.cut = cut, .beside = pricing.beside, .ranks = pricing.pipeline_size};
+  StagesOf stages_of{.cut = cut,
+                     .beside = pricing.beside,
+                     .ranks = pricing.pipeline_size,
+                     .extra = extra_stages_of(program)};
   if (stages_of.ranks == 0 && std::holds_alternative<UnitCosts>(model))
     stages_of.ranks = pipeline_size_of(program);
   auto figures = std::visit(stages_of, model);

@@ -40,6 +40,7 @@
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
+#include "schedules/rules/extra_stages.hpp"
 #include "schedules/rules/generators.hpp"
 #include "schedules/text/program_text.hpp"
 #include "schedules/text/pytorch_csv.hpp"
@@ -197,8 +198,11 @@ std::int32_t default_stages(const Parts& parts) {
   const ScheduleInfo* schedule = find_schedule(parts.schedule.name);
   const auto chunks =
       static_cast<std::size_t>(schedule == nullptr ? shape.virtual_stages : chunks_of(*schedule, shape));
-  const std::size_t stages = std::max({std::size_t{1}, longest_list(parts) / chunks, shape.replicas.size(),
-                                       shape.warmup.size(), shape.offload.size()});
+  const ExtraStages extra = extra_stages_of(parts.schedule.name);
+  const auto layers =
+      static_cast<std::size_t>(layer_stages(extra, static_cast<std::int32_t>(longest_list(parts))));
+  const std::size_t stages = std::max(
+      {std::size_t{1}, layers / chunks, shape.replicas.size(), shape.warmup.size(), shape.offload.size()});
   return static_cast<std::int32_t>(stages);
 }
 

@@ -18,6 +18,7 @@
 #include "schedules/ir/index.hpp"
 #include "schedules/ir/program_parts.hpp"
 #include "schedules/ir/shape.hpp"
+#include "schedules/rules/extra_stages.hpp"
 #include "schedules/rules/generators.hpp"
 #include "schedules/rules/stage_replicas.hpp"
 #include "text/nearest_name.hpp"
@@ -307,6 +308,34 @@ const std::vector<ScheduleInfo>& table() {
        .generate = eager_one_f_one_b,
        .declare = eager_one_f_one_b_loops,
        .peak_activations = eager_one_f_one_b_peak},
+      {.name = "1f1b-vocab-1",
+       .aliases = {"vocab-1", "vocab-parallel-1"},
+       .summary = "1F1B, the output layer divided over all ranks; two barriers (Vocabulary Parallelism)",
+       .constraint = "any K and M; the model has 2K+1 stages",
+       .options = {},
+       .generate = one_f_one_b_vocab_1,
+       .peak_activations = vocab_1_peak},
+      {.name = "1f1b-vocab-2",
+       .aliases = {"vocab-2", "vocab-parallel-2", "vocabulary-parallel"},
+       .summary = "1F1B, the output layer divided over all ranks; one barrier (Vocabulary Parallelism)",
+       .constraint = "any K and M; the model has 2K+1 stages",
+       .options = {},
+       .generate = one_f_one_b_vocab_2,
+       .peak_activations = vocab_2_peak},
+      {.name = "1f1b-encoder-first",
+       .aliases = {"encoder-first"},
+       .summary = "1F1B with an encoder on every rank, which runs before and after it (Optimus)",
+       .constraint = "any K and M; the model has K+1 stages",
+       .options = {},
+       .generate = one_f_one_b_encoder_first,
+       .peak_activations = encoder_peak},
+      {.name = "1f1b-encoder-bubbles",
+       .aliases = {"optimus", "encoder-bubbles"},
+       .summary = "1F1B with an encoder on every rank, which runs in the bubbles (Optimus)",
+       .constraint = "any K and M; the model has K+1 stages",
+       .options = {},
+       .generate = one_f_one_b_encoder_bubbles,
+       .peak_activations = encoder_peak},
       {.name = "kfkb",
        .aliases = {"ada-grouper"},
        .summary = "1F1B over groups of k microbatches, which hides the time of links (Ada-Grouper)",

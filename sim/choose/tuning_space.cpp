@@ -32,6 +32,7 @@
 #include "scenarios/pricing/layer_split.hpp"
 #include "scenarios/pricing/workload.hpp"
 #include "schedules/ir/shape.hpp"
+#include "schedules/rules/extra_stages.hpp"
 #include "schedules/rules/generators.hpp"
 #include "sim/choose/configuration.hpp"
 #include "sim/choose/launchers.hpp"
@@ -69,12 +70,13 @@ std::vector<std::int32_t> divisors(std::int64_t number) {
 
 /// Returns true if the schedule trains one pipeline synchronously with one copy of the weights. The table
 /// also marks the schedules in kOthers as synchronous, but they do not fulfil this: data-parallel has no
-/// pipeline, dualpipe, chimera and gems have two ranks for a stage, and pipedream-2bw uses the weights of the
-/// previous minibatch.
+/// pipeline, dualpipe, chimera and gems have two ranks for a stage, pipedream-2bw uses the weights of the
+/// previous minibatch, and an encoder or a divided output layer has stages of its own.
 bool is_tunable(const ScheduleInfo& schedule) {
   constexpr std::array<std::string_view, 5> kOthers = {"data-parallel", "dualpipe", "chimera", "gems",
                                                        "pipedream-2bw"};
-  return !schedule.asynchronous && std::ranges::find(kOthers, schedule.name) == kOthers.end();
+  return !schedule.asynchronous && extra_stages_of(schedule.name) == ExtraStages::none &&
+         std::ranges::find(kOthers, schedule.name) == kOthers.end();
 }
 
 /// The last rules in the loops that a configuration has met. The rules after them may exclude it.

@@ -37,6 +37,7 @@
 #include "scenarios/read/load_architecture.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/shape.hpp"
+#include "schedules/rules/extra_stages.hpp"
 #include "schedules/rules/generators.hpp"
 #include "text/csv_table.hpp"
 #include "text/numbers.hpp"
@@ -285,6 +286,10 @@ tl::expected<MeasuredRun, RowFault> run_of(RowReader& row, Architectures& archit
   if (!row.fault().empty()) return fault();
   if (const std::string why = overlap_fault(scenario); !why.empty()) {
     row.refuse("expert_overlap", why);
+    return tl::unexpected(RowFault{.text = row.fault(), .leaves_out = true});
+  }
+  if (extra_stages_of(scenario.schedule) != ExtraStages::none) {
+    row.refuse("schedule", "runs need a schedule whose stages all have layers, such as 1f1b");
     return tl::unexpected(RowFault{.text = row.fault(), .leaves_out = true});
   }
   const auto architecture = architectures.of(run.model, layers);

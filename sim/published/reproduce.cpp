@@ -194,14 +194,16 @@ constexpr std::array kReproductions = {
                      "analytic transformers, tensor degree 8 (what sequence parallelism saves is left out); "
                      "table 4 in proportion to its 19.6 ms without recomputation",
                  .run = reproduce_recomputation},
-    Reproduction{.name = "stage-times",
-                 .source =
-                     "Vocabulary Parallelism (repository sail-sg/VocabularyParallelism, March 2025): GPTs "
-                     "on 8 A100, 8 stages, 128 microbatches, vocabularies of 32k to 256k",
-                 .setting = "F and B of every stage as measured there, 1F1B on free links; the optimizer and "
-                            "reductions are left out; base: even layers, redis: layers moved away from the "
-                            "ends",
-                 .run = reproduce_stage_times},
+    Reproduction{
+        .name = "stage-times",
+        .source = "Vocabulary Parallelism (repository sail-sg/VocabularyParallelism, March 2025): GPTs "
+                  "on 8 A100, 8 stages, 128 microbatches, vocabularies of 32k to 256k",
+        .setting = "F and B of every stage as measured there, 1F1B on free links; the optimizer and "
+                   "reductions are left out; base: even layers, redis: layers moved away from the "
+                   "ends; vocab and synctwice: 1f1b-vocab-2 and -1, S and T are eighths of what the ends "
+                   "of base take longer than its other stages, and the exchanges between all ranks are "
+                   "left out",
+        .run = reproduce_stage_times},
     Reproduction{.name = "measured-runs",
                  .source = "training steps of MLPerf, Megatron Bridge and SimuMax on up to 8192 GPUs "
                            "(scenarios/library/runs/README.md)",

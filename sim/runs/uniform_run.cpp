@@ -15,12 +15,14 @@
 
 #include <tl/expected.hpp>
 
+#include "report/print/memory_category.hpp"
 #include "report/result/result.hpp"
 #include "report/timeline/timeline.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
+#include "schedules/rules/extra_stages.hpp"
 #include "schedules/rules/generators.hpp"
 #include "sim/runs/simulate.hpp"
 
@@ -32,27 +34,49 @@ namespace {
 /// costs of chunks and slices are parts of 1 ms.
 CostTable equal_stages(const Program& program) {
   constexpr Ns kUnit = 1'000'000;
+  const ExtraStages extra = extra_stages_of(program);
   CostTable costs = unit_costs(program);
-  const Ns part = kUnit * program.rank_count() / program.stage_count() / program.slices;
-  for (StageCost& cost : costs.stages) {
+  for (std::int32_t stage = 0; stage < program.stage_count(); ++stage) {
+    const StageShare of_model = stage_share(extra, program.stage_count(), stage);
+    StageCost& cost = costs.stages[static_cast<std::size_t>(stage)];
+    const Ns part = of_model.of(kUnit * program.rank_count()) / program.slices;
     cost.forward_ns = cost.backward_input_ns = cost.backward_weight_ns = cost.recompute_ns = part;
     cost.backward_ns = 2 * part;
+    // Stages of equal size are counted, others are weighed.
+    if (extra != ExtraStages::none) cost.kept = of_model.of(kActivationParts * program.rank_count());
   }
   return costs;
 }
 
-/// Returns the weights that the fullest rank stores, in units of 1/K of the model. They are the rank's number
-/// of stages times its number of weight versions.
+/// Returns the weights that the fullest rank stores, in units of 1/K of the model. They are those of the
+/// rank's stages times its number of weight versions.
 double weights_of(const Program& program, const Result& result) {
-  std::int64_t most = 0;
+  const ExtraStages extra = extra_stages_of(program);
+  double most = 0;
   for (std::int32_t rank = 0; rank < program.rank_count(); ++rank) {
-    std::int64_t held = 0;
+    double held = 0;
     for (std::int32_t stage = 0; stage < program.stage_count(); ++stage) {
-      if (program.placement.replica_on(stage, rank) >= 0) ++held;
+      const StageShare part = stage_share(extra, program.stage_count(), stage);
+      if (program.placement.replica_on(stage, rank) < 0) continue;
+      held +=
+          static_cast<double>(part.numerator * program.rank_count()) / static_cast<double>(part.denominator);
     }
     most = std::max(most, held * result.ranks[static_cast<std::size_t>(rank)].weight_versions);
   }
-  return static_cast<double>(most * program.rank_count()) / program.stage_count();
+  return most;
+}
+
+/// Returns the activations that the fullest rank stores, in activations of 1/K of the model.
+double peak_activations_of(const Program& program, const Result& result) {
+  if (extra_stages_of(program) != ExtraStages::none) {
+    Bytes most = 0;
+    for (const RankReport& rank : result.ranks)
+      most = std::max(most, rank.memory.peaks[static_cast<std::size_t>(MemoryCategory::activations)]);
+    return static_cast<double>(most) / static_cast<double>(kActivationParts);
+  }
+  std::int64_t peak = 0;
+  for (const RankReport& rank : result.ranks) peak = std::max(peak, rank.peak_live_activations);
+  return static_cast<double>(peak * program.rank_count()) / (program.stage_count() * program.slices);
 }
 
 /// Generates the program. If the schedule searches its order by costs, the search gets the costs of equal
@@ -92,10 +116,7 @@ std::optional<ScheduleFigures> figures_of(const ScheduleInfo& schedule, const Sh
     twice.iterations = 2;
     if (const auto longer = result_of(twice)) figures.weights = weights_of(twice, *longer);
   }
-  std::int64_t peak = 0;
-  for (const RankReport& rank : figures.result.ranks) peak = std::max(peak, rank.peak_live_activations);
-  figures.peak_activations =
-      static_cast<double>(peak * program->rank_count()) / (program->stage_count() * program->slices);
+  figures.peak_activations = peak_activations_of(*program, figures.result);
   std::int64_t sends = 0;
   for (const Span& span : figures.result.timeline.spans) sends += is_send(span.action.kind) ? 1 : 0;
   figures.sends_per_microbatch = static_cast<double>(sends) / program->microbatches;

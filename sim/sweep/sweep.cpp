@@ -38,6 +38,7 @@
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/closed_forms.hpp"
+#include "schedules/rules/extra_stages.hpp"
 #include "schedules/rules/generators.hpp"
 #include "sim/engines/engines.hpp"
 #include "sim/runs/endless_stream.hpp"
@@ -196,7 +197,8 @@ void add_figures(SweepRow& row, const Scenario& scenario, const Prediction& pred
   // A program file states its own shape, and the scenario's shape is not used.
   if (scenario.program) {
     row.stages = pipeline_size(result.program);
-    row.virtual_stages = std::max(1, result.program.stages / row.stages);
+    const ExtraStages extra = extra_stages_of(result.program.schedule);
+    row.virtual_stages = std::max(1, layer_stages(extra, result.program.stages) / row.stages);
   }
   row.microbatches = microbatches_of_iteration(result.program, scenario.shape);
   // `samples` counts the samples of all copies of the pipeline, but a microbatch belongs to one copy.

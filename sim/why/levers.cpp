@@ -39,6 +39,7 @@
 #include "schedules/ir/index.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
+#include "schedules/rules/extra_stages.hpp"
 #include "schedules/rules/generators.hpp"
 #include "sim/engines/engines.hpp"
 #include "sim/network/message_costs.hpp"
@@ -356,6 +357,8 @@ class ScenarioLevers {
     const ScheduleInfo* const now = find_schedule(scenario_.schedule);
     if (scenario_.program || now == nullptr) return;
     for (const ScheduleInfo& schedule : schedule_table()) {
+      // The stages of another schedule mean the same only if it adds the same ones.
+      if (extra_stages_of(schedule.name) != extra_stages_of(now->name)) continue;
       if (&schedule == now || schedule.asynchronous != now->asynchronous || takes_option(schedule, "effort"))
         continue;
       Scenario changed = scenario_;

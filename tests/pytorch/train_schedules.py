@@ -38,6 +38,10 @@ REFUSED = {
     "dualpipe": "stage 0 has 2 replicas",
     "chimera": "stage 0 has 2 replicas",
     "gems": "stage 0 has 2 replicas",
+    "1f1b-vocab-1": "the stage edges must form a chain",
+    "1f1b-vocab-2": "the stage edges must form a chain",
+    "1f1b-encoder-first": "stage 0 has 4 replicas",
+    "1f1b-encoder-bubbles": "stage 0 has 4 replicas",
     "pipedream-2bw": "it must update once a minibatch",
 }
 

@@ -65,13 +65,14 @@ INSTANTIATE_TEST_SUITE_P(Files, Library, testing::ValuesIn(library_files()),
                          [](const auto& file) { return test_name(file.param); });
 
 TEST(LibraryFiles, AreThese) {
-  EXPECT_EQ(library_files(),
-            (std::vector<std::string>{
-                "chunked-prefill-h100", "deepspeed-zero-1", "deepspeed-zero-2", "deepspeed-zero-3",
-                "flexflow-hybrid", "gnmt-cluster-a", "gpipe-transformer-k2", "gpipe-transformer-k4",
-                "gpipe-transformer-k8", "horovod-ring", "llama-70b-h100", "pipedream-fig2-naive",
-                "pipedream-fig3-gpipe", "pipedream-fig4-1f1b", "pipedream-fig8-1f1b-rr", "pipeoffload-1f1b",
-                "tf-replicator-torus", "vgg16-cluster-a", "vgg16-cluster-a-15-1"}));
+  EXPECT_EQ(library_files(), (std::vector<std::string>{
+                                 "chunked-prefill-h100", "deepspeed-zero-1",        "deepspeed-zero-2",
+                                 "deepspeed-zero-3",     "flexflow-hybrid",         "gnmt-cluster-a",
+                                 "gpipe-transformer-k2", "gpipe-transformer-k4",    "gpipe-transformer-k8",
+                                 "horovod-ring",         "llama-70b-h100",          "pipedream-fig2-naive",
+                                 "pipedream-fig3-gpipe", "pipedream-fig4-1f1b",     "pipedream-fig8-1f1b-rr",
+                                 "pipeoffload-1f1b",     "tf-replicator-torus",     "vgg16-cluster-a",
+                                 "vgg16-cluster-a-15-1", "vocabulary-parallel-a100"}));
 }
 
 TEST(LibraryModels, AreThePublishedProfilesLayerByLayer) {

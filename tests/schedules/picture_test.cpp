@@ -298,6 +298,36 @@ rank 1      F0 B0 F1 B1 F2 B2 F3 B3
 rank 0   0F0 0F1     3F0 3B0 3F1 3B1 0B0     0B1
 rank 1       1F0 2F0 1F1 2F1 2B0 1B0 2B1 1B1
 )"},
+      {"1f1b-vocab-1",
+       "vocabulary.cpp",
+       {.stages = 2, .microbatches = 3},
+       R"(
+rank 0   0F0     2F0 0F1             2B0 2F1 0F2             2B1 2F2 0B0         2B2     0B1 0B2
+rank 1       1F0 3F0     1F1 4F0 4B0 3B0 3F1     1F2 4F1 4B1 3B1 1B0 3F2 4F2 4B2 3B2 1B1 1B2
+)"},
+      {"1f1b-vocab-2",
+       "vocabulary.cpp",
+       {.stages = 2, .microbatches = 3},
+       R"(
+rank 0   0F0     2F0 0F1             2B0 2F1 0F2 0B0         2B1 2F2 0B1         2B2 0B2
+rank 1       1F0 3F0     1F1 4F0 4B0 1B0 3B0 3F1 1F2 4F1 4B1 1B1 3B1 3F2 4F2 4B2 1B2 3B2
+)"},
+      {"1f1b-encoder-first",
+       "encoder.cpp",
+       {.stages = 3, .microbatches = 4},
+       R"(
+rank 0   0F0 0F3 1F0 1F1 1F2         1B0 1F3 1B1     1B2     1B3 0B0 0B3
+rank 1   0F1         2F0 2F1     2B0 2F2 2B1 2F3 2B2     2B3 0B1
+rank 2   0F2             3F0 3B0 3F1 3B1 3F2 3B2 3F3 3B3 0B2
+)"},
+      {"1f1b-encoder-bubbles",
+       "encoder.cpp",
+       {.stages = 3, .microbatches = 4},
+       R"(
+rank 0   0F0 1F0 1F1 1F2 0F3     1B0 1F3 1B1 0B0 1B2     1B3 0B3
+rank 1   0F1     2F0 2F1     2B0 2F2 2B1 2F3 2B2     2B3 0B1
+rank 2   0F2         3F0 3B0 3F1 3B1 3F2 3B2 3F3 3B3 0B2
+)"},
       {"data-parallel",
        "gpipe.cpp",
        {.stages = 2, .microbatches = 2},

@@ -1,0 +1,167 @@
+// 1F1B with an encoder on all ranks (Optimus, Feng et al., arXiv 2408.03505): models of several modalities
+// encode images or sound before the layers of the language model. An encoder in front of the first stage
+// would make that stage longer, so each rank has a whole copy and encodes every K-th microbatch. A program
+// with K ranks has K + 1 stages: stage 0 is the encoder on all ranks, stage 1 + r is on rank r. The ranks
+// reduce the encoder's gradients once a minibatch. With 3 ranks and 4 microbatches:
+//
+// 1f1b-encoder-first: each rank encodes all its microbatches, runs 1F1B, and then the encoder's backwards.
+//
+//   rank 0   0F0 0F3 1F0 1F1 1F2         1B0 1F3 1B1     1B2     1B3 0B0 0B3
+//   rank 1   0F1         2F0 2F1     2B0 2F2 2B1 2F3 2B2     2B3 0B1
+//   rank 2   0F2             3F0 3B0 3F1 3B1 3F2 3B2 3F3 3B3 0B2
+//
+// 1f1b-encoder-bubbles: the same 1F1B, and all but the first F and the last B of the encoder in its pauses.
+//
+//   rank 0   0F0 1F0 1F1 1F2 0F3     1B0 1F3 1B1 0B0 1B2     1B3 0B3
+//   rank 1   0F1     2F0 2F1     2B0 2F2 2B1 2F3 2B2     2B3 0B1
+//   rank 2   0F2         3F0 3B0 3F1 3B1 3F2 3B2 3F3 3B3 0B2
+//
+// In 1F1B, rank r pauses for r F before its first forward, for K-1-r B before its first backward, for one F
+// before each of its last K-1-r backwards, and for r B at the end. With B = 2 F, the encoder's forwards are
+// divided over the first two pauses as r to 2 (K-1-r). One backward of the encoder follows each of the last
+// backwards whose gradient has come, and the others are at the end. If the encoder fits into these pauses,
+// 1f1b-encoder-bubbles takes as long as 1F1B and one F and one B of the encoder. Otherwise it is in no case
+// longer than 1f1b-encoder-first. Tested by picture_test.cpp, conformance_test.cpp and encoder_test.cpp.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "schedules/ir/action.hpp"
+#include "schedules/ir/index.hpp"
+#include "schedules/ir/program.hpp"
+#include "schedules/ir/program_parts.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/rules/extra_stages.hpp"
+
+namespace penstock {
+
+namespace {
+
+constexpr std::int32_t kEncoder = 0;
+
+/// Returns a program with empty lists, the encoder on all ranks, and one stage of layers on each rank.
+Program placed_encoder(std::string schedule, const Shape& shape) {
+  Program program = looped_program(std::move(schedule), shape);
+  StagePlacement encoder{.ranks = {}, .route = {}};
+  for (std::int32_t rank = 0; rank < shape.stages; ++rank) encoder.ranks.push_back(rank);
+  // Microbatch numbers run on over iterations, and each iteration begins with rank 0.
+  const bool divides = shape.microbatches % shape.stages == 0;
+  const std::int32_t period = divides ? shape.stages : shape.microbatches;
+  for (std::int32_t m = 0; m < period; ++m) encoder.route.push_back(m % shape.stages);
+  program.placement.stages.insert(program.placement.stages.begin(), std::move(encoder));
+  return program;
+}
+
+/// The 1F1B of one rank, and the microbatches that the rank encodes.
+struct RankParts {
+  std::vector<Action> warmup;    ///< the forwards before the first backward
+  std::vector<Action> steady;    ///< the following actions, up to the last forward
+  std::vector<Action> cooldown;  ///< the backwards behind the last forward
+  std::vector<std::int32_t> encoded;
+};
+
+RankParts parts_of(const Shape& shape, std::int32_t rank) {
+  const std::int32_t microbatches = shape.microbatches;
+  const std::int32_t stage = rank + 1;
+  const std::int32_t ahead = std::min(microbatches, shape.stages - rank);
+  RankParts parts;
+  for (std::int32_t m = 0; m < ahead; ++m) parts.warmup.push_back(forward(stage, m));
+  for (std::int32_t m = ahead; m < microbatches; ++m) {
+    parts.steady.push_back(backward(stage, m - ahead));
+    parts.steady.push_back(forward(stage, m));
+  }
+  for (std::int32_t m = microbatches - ahead; m < microbatches; ++m)
+    parts.cooldown.push_back(backward(stage, m));
+  for (std::int32_t m = rank; m < microbatches; m += shape.stages) parts.encoded.push_back(m);
+  return parts;
+}
+
+/// A list of actions to which whole lists are appended.
+class RankList {
+ public:
+  explicit RankList(std::vector<Action>& list) : list_(list) {}
+
+  void add(const std::vector<Action>& actions) { list_.insert(list_.end(), actions.begin(), actions.end()); }
+  void add(const Action& action) { list_.push_back(action); }
+  /// Appends forwards or backwards of the encoder, from `begin` to the one before `end`.
+  void add_encoder(ActionKind kind, const std::vector<std::int32_t>& encoded, std::size_t begin,
+                   std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) list_.push_back(compute(kind, kEncoder, encoded[i]));
+  }
+
+ private:
+  std::vector<Action>& list_;
+};
+
+/// Returns the number of encoded microbatches before the first forward of the layers. The first one is always
+/// there, and the others are divided over two pauses.
+std::size_t encoded_at_start(const RankParts& parts, std::int64_t ranks, std::int64_t rank) {
+  if (parts.encoded.empty()) return 0;
+  const std::size_t others = parts.encoded.size() - 1;
+  const std::int64_t pauses = rank + 2 * (ranks - 1 - rank);
+  if (pauses == 0) return parts.encoded.size();
+  // Rounded to the nearest number.
+  return 1 + (2 * others * static_cast<std::size_t>(rank) + static_cast<std::size_t>(pauses)) /
+                 (2 * static_cast<std::size_t>(pauses));
+}
+
+void fill_first(std::vector<Action>& actions, const RankParts& parts) {
+  RankList list(actions);
+  list.add_encoder(ActionKind::forward, parts.encoded, 0, parts.encoded.size());
+  list.add(parts.warmup);
+  list.add(parts.steady);
+  list.add(parts.cooldown);
+  list.add_encoder(ActionKind::backward, parts.encoded, 0, parts.encoded.size());
+}
+
+void fill_bubbles(std::vector<Action>& actions, const RankParts& parts, std::int32_t ranks,
+                  std::int32_t rank) {
+  const std::size_t all = parts.encoded.size();
+  const std::size_t at_start = encoded_at_start(parts, ranks, rank);
+  RankList list(actions);
+  list.add_encoder(ActionKind::forward, parts.encoded, 0, at_start);
+  list.add(parts.warmup);
+  list.add_encoder(ActionKind::forward, parts.encoded, at_start, all);
+  list.add(parts.steady);
+  std::size_t returned = 0;
+  for (const Action& action : parts.cooldown) {
+    list.add(action);
+    // The gradient passes `rank` more stages to the encoder.
+    const bool has_come = returned + 1 < all && parts.encoded[returned] + rank < action.microbatch;
+    if (!has_come) continue;
+    list.add_encoder(ActionKind::backward, parts.encoded, returned, returned + 1);
+    ++returned;
+  }
+  list.add_encoder(ActionKind::backward, parts.encoded, returned, all);
+}
+
+}  // namespace
+
+Generated one_f_one_b_encoder_first(const Shape& shape) {
+  Program program = placed_encoder("1f1b-encoder-first", shape);
+  for (std::int32_t rank = 0; rank < shape.stages; ++rank)
+    fill_first(program.ranks[index(rank)], parts_of(shape, rank));
+  append_reductions(program);
+  append_steps(program);
+  return program;
+}
+
+Generated one_f_one_b_encoder_bubbles(const Shape& shape) {
+  Program program = placed_encoder("1f1b-encoder-bubbles", shape);
+  for (std::int32_t rank = 0; rank < shape.stages; ++rank)
+    fill_bubbles(program.ranks[index(rank)], parts_of(shape, rank), shape.stages, rank);
+  append_reductions(program);
+  append_steps(program);
+  return program;
+}
+
+std::int64_t encoder_peak(const Shape& shape, std::int32_t rank) {
+  const std::int64_t encoded = (std::int64_t{shape.microbatches} - rank + shape.stages - 1) / shape.stages;
+  return std::min(shape.microbatches, shape.stages - rank) + std::max<std::int64_t>(0, encoded);
+}
+
+}  // namespace penstock
