@@ -83,13 +83,14 @@ std::string with_paragraphs_wrapped(const std::string& text, std::size_t width) 
   return result.empty() ? result : result.substr(0, result.size() - 1);
 }
 
-/// The columns of a help text: the names of flags, and their descriptions.
+/// The widths of the two columns of a help text: the names of flags, and their descriptions.
 struct HelpColumns {
   std::size_t names = 32;
   std::size_t descriptions = 76;
 };
 
-/// Returns the columns for a terminal of this width. Without a width, lines have at most 108 characters.
+/// Returns the column widths of help texts for a terminal of this width. If no width is given, lines have
+/// at most 108 characters.
 HelpColumns help_columns(std::optional<std::int32_t> terminal) {
   constexpr std::size_t kLeast = 40;
   constexpr std::size_t kMost = 120;  // longer lines are hard to read
@@ -99,7 +100,8 @@ HelpColumns help_columns(std::optional<std::int32_t> terminal) {
   return {.names = names, .descriptions = std::max<std::size_t>(width - names, 24) - 1};
 }
 
-/// Wraps the help texts for the terminal, or for a width that fits most terminals if there is none.
+/// Wraps the help texts of all commands to the width of the terminal. If there is no terminal, uses a width
+/// that fits most terminals.
 void wrap_descriptions(CLI::App& root) {
   const auto terminal = terminal_columns();
   const HelpColumns columns = help_columns(terminal);
@@ -120,13 +122,13 @@ void wrap_descriptions(CLI::App& root) {
   }
 }
 
-/// Returns the subcommand that the user typed, or the root if there is none.
+/// Returns the subcommand that the user typed, or the root command if the user typed none.
 const CLI::App& app_in_use(const CLI::App& root) {
   const auto chosen = root.get_subcommands();
   return chosen.empty() ? root : *chosen.front();
 }
 
-/// Returns all names of the app's flags, with their dashes: "--pp-size", "-o".
+/// Returns all names of a command's flags, with their dashes, such as "--pp-size" and "-o".
 std::vector<std::string> flags_of(const CLI::App& app) {
   std::vector<std::string> flags;
   for (const CLI::Option* option : app.get_options()) {
@@ -146,8 +148,9 @@ std::string initials_of(std::string_view name) {
   return initials;
 }
 
-/// Returns a hint for a misspelt flag. It also finds flags by the start of their name ("--pp") or by their
-/// initials ("--tp"). The dashes of flags are not compared, because all flags have them.
+/// Returns a hint about the flag that the user probably meant. It also finds flags by the start of their
+/// name ("--pp") or by their initials ("--tp"). The dashes of flags are not compared, because all flags
+/// have them.
 std::string hint_for_flag(std::string_view typed, const std::vector<std::string>& known) {
   typed.remove_prefix(std::min(typed.find_first_not_of('-'), typed.size()));
   if (typed.empty()) return "";
@@ -195,7 +198,8 @@ std::string unexpected_arguments(const CLI::App& root) {
   return "expected a command";
 }
 
-/// Returns CLI11's message. For a flag with a wrong number of values, it returns a clearer message.
+/// Returns the reason of a parse error as CLI11 states it. For a flag with a wrong number of values, it
+/// returns a clearer message.
 std::string reason_of(const CLI::ParseError& error) {
   std::string text = error.what();
   // CLI11 writes "--pp-size: 1 required N missing" or "--pp-size: At Most 1 required but received 2".
@@ -203,9 +207,9 @@ std::string reason_of(const CLI::ParseError& error) {
   return fmt::format("{}: expected one value", text.substr(0, text.find(": ")));
 }
 
-/// Returns the full message: the command, the reason, and a sentence that says where all names are listed.
-/// Unknown arguments are reported first. If a flag is misspelt, CLI11 reports only that the correct flag is
-/// missing.
+/// Returns the full message about wrong arguments: the command, the reason, and a sentence that says where
+/// all names are listed. Unknown arguments are reported first. The reason is that CLI11 answers a misspelt
+/// flag only with the message that the correct flag is missing.
 std::string message_of(const CLI::App& root, const CLI::ParseError& error) {
   const bool left_over = !root.remaining(true).empty();
   const CLI::App& app = app_in_use(root);
@@ -217,8 +221,8 @@ std::string message_of(const CLI::App& root, const CLI::ParseError& error) {
   return fmt::format("penstock{}: {} (`penstock{} --help` lists all)", where, what, where);
 }
 
-/// Returns the first argument of the form "--flag=". CLI11 would take the next argument as the value of such
-/// a flag. Returns an empty text if there is none. Arguments after "--" are positional and are not examined.
+/// Returns the first argument of the form "--flag=", or an empty text if there is none. CLI11 would take
+/// the next argument as the value of such a flag. Arguments after "--" are positional and are not examined.
 std::string_view flag_without_value(std::span<const char* const> arguments) {
   for (const std::string_view argument : arguments) {
     if (argument == "--") break;
@@ -228,8 +232,8 @@ std::string_view flag_without_value(std::span<const char* const> arguments) {
 }
 
 /// Returns the message about the first flag with an empty value, or an empty text if there is none. CLI11
-/// checks numbers and words. But for a flag with a text, an empty value would count as a flag that was not
-/// given.
+/// itself rejects empty numbers and words. But if the value of a flag is a text, an empty value would count
+/// as a flag that was not given.
 std::string empty_value(const CLI::App& root) {
   const CLI::App& app = app_in_use(root);
   for (const CLI::Option* option : app.get_options()) {
@@ -252,8 +256,8 @@ std::vector<const char*> with_help_as_a_flag(std::span<const char* const> argume
   return rewritten;
 }
 
-/// Returns the first argument that is not a flag, which should be a command. Returns an empty text if there
-/// is none.
+/// Returns the first argument that is not a flag. It should be a command. Returns an empty text if there is
+/// no such argument.
 std::string_view first_word(std::span<const char* const> arguments) {
   for (const std::string_view argument : arguments.subspan(std::min<std::size_t>(1, arguments.size()))) {
     if (!argument.starts_with('-')) return argument;
@@ -268,7 +272,7 @@ const CLI::App* find_command(const CLI::App& root, std::string_view name) {
   return found == commands.end() ? nullptr : *found;
 }
 
-/// Replaces flags of other programs by Penstock's flags, if the command has these flags.
+/// Replaces the flag names of other programs by Penstock's names, if the command has these flags.
 std::vector<std::string> in_our_names(const CLI::App& root, std::span<const char* const> arguments) {
   const CLI::App* command = find_command(root, first_word(arguments));
   return with_our_names(arguments, [command](std::string_view flag) {
@@ -297,7 +301,7 @@ ExitCode print(std::string_view text) {
   return written ? ExitCode::ok : report(written.error(), {});
 }
 
-/// Sets the options that apply to the program and to all of its commands.
+/// Sets the options of CLI11 that apply to the program and to all of its commands.
 void set_up(CLI::App& root) {
   root.set_version_flag("--version", version_text(), "print the version, the commit and the parts built in");
   root.set_help_flag("-h,--help", "print this help");
@@ -337,8 +341,8 @@ std::vector<Command> add_commands(CLI::App& root, const Invocation& invocation) 
           man_command(root)};
 }
 
-/// Parses the arguments. Returns nothing if a command should run. Otherwise help, version or an error was
-/// printed, and the exit code is returned.
+/// Parses the arguments. Returns nothing if a command should run. Otherwise it has printed help, the
+/// version or an error, and returns the exit code.
 std::optional<ExitCode> parse(CLI::App& root, Arguments typed) {
   const auto refuse = [typed](const std::string& message) {
     write_stderr(with_names_shown(message, typed));

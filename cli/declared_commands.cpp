@@ -1,6 +1,7 @@
-// Reads the tree of CLI11 into plain structs, and writes them for shells and for man(1). Each shell has its
-// own rules of quoting: bash gets words without quotes, zsh texts in which ':' and brackets are escaped, and
-// fish texts in single quotes. roff treats '.' at the start of a line and every '\' as its own.
+// Reads CLI11's tree of commands and flags into plain structs, and writes them for shells and for man(1).
+// Each shell has its own rules of quoting: bash gets words without quotes, zsh texts in which ':' and
+// brackets are escaped, and fish texts in single quotes. roff treats '.' at the start of a line and every
+// '\' as its own.
 //
 // Tests: tests/cli/declared_commands_test.cpp.
 
@@ -25,7 +26,8 @@
 namespace penstock {
 namespace {
 
-/// Returns the words that Flag::words() has listed. CLI11 tells the end of its checks only by an exception.
+/// Returns the words that a flag accepts, as Flag::words() has listed them. CLI11 shows the end of its
+/// checks only by an exception.
 std::vector<std::string> listed_words(CLI::Option& option) {
   std::vector<std::string> words;
   try {
@@ -72,8 +74,8 @@ DeclaredCommand declared_command(CLI::App& app, std::string name) {
   return command;
 }
 
-/// Returns the beginning of a description that fits beside a flag: up to its first clause, without a full
-/// stop.
+/// Returns the beginning of a description that is short enough for a list of flags: its first clause,
+/// without a full stop.
 std::string summary_of(const std::string& description) {
   const std::size_t end = std::min({description.find(';'), description.find(" ("), description.find(": ")});
   std::string text = description.substr(0, end);
@@ -101,7 +103,7 @@ std::string quoted_for_sh(std::string_view text) {
 
 std::string quoted_for_fish(std::string_view text) { return "'" + with_escapes(text, "\\'", "\\") + "'"; }
 
-/// Returns the description of a value for zsh: "FILE:_files", "NAME:(a b)" or "N: ".
+/// Returns the description of a flag's value for zsh, such as "FILE:_files", "NAME:(a b)" or "N: ".
 std::string zsh_value(const DeclaredFlag& flag) {
   const std::string type = with_escapes(flag.type, ":", "\\");
   if (flag.takes_file() && !flag.words.empty()) {
@@ -121,7 +123,7 @@ std::vector<std::string> flag_names(const DeclaredCommand& command) {
   return names;
 }
 
-/// Returns the words that the positional arguments of a command complete.
+/// Returns the words that a shell offers for the positional arguments of a command.
 std::vector<std::string> positional_words(const DeclaredCommand& command) {
   std::vector<std::string> words;
   for (const DeclaredFlag& flag : command.flags) {
@@ -137,7 +139,7 @@ bool has_positional_file(const DeclaredCommand& command) {
 
 // --- bash -----------------------------------------------------------------------------------------------
 
-/// Returns the branch of `case $command in` for one command.
+/// Returns the branch for one command in the `case $command in` of bash's script.
 std::string bash_branch(const DeclaredCommand& command) {
   std::string text = fmt::format("    {})\n      flags={}\n", command.name,
                                  quoted_for_sh(fmt::format("{}", fmt::join(flag_names(command), " "))));
@@ -197,7 +199,7 @@ complete -F _penstock penstock
 
 // --- zsh ------------------------------------------------------------------------------------------------
 
-/// Returns the arguments of `_arguments` for a flag, one for each of its names.
+/// Returns the arguments of zsh's `_arguments` for a flag, one for each of its names.
 std::string zsh_specs(const DeclaredFlag& flag) {
   const std::string summary = with_escapes(summary_of(flag.description), "[]:\\", "\\");
   const std::string value = flag.type.empty() ? "" : zsh_value(flag);
@@ -250,7 +252,8 @@ if [[ $zsh_eval_context[-1] == loadautofunc ]]; then _penstock "$@"; else compde
 
 // --- fish -----------------------------------------------------------------------------------------------
 
-/// Returns the lines of fish for one flag. `when` is the condition under which the flag is offered.
+/// Returns the lines of fish's script for one flag. `when` is the condition under which the flag is
+/// offered.
 std::string fish_lines(const DeclaredFlag& flag, const std::string& when) {
   std::string line = "complete -c penstock" + when;
   if (flag.is_positional) {
@@ -333,7 +336,7 @@ std::string flag_sections(const DeclaredCommand& command) {
   return text;
 }
 
-/// Returns the footer of a help as roff, with its line breaks.
+/// Returns the text at the end of a command's help as roff, with its line breaks.
 std::string footer_section(const std::string& footer) {
   if (footer.empty()) return "";
   std::string text;
@@ -351,7 +354,7 @@ std::string footer_section(const std::string& footer) {
   return text + ".fi\n";
 }
 
-/// Returns the line of arguments: "[OPTIONS] [INPUT]".
+/// Returns the arguments of a command in one line, such as "[OPTIONS] [INPUT]".
 std::string synopsis(const DeclaredCommand& command) {
   std::string text = " [\\fIOPTIONS\\fR]";
   for (const DeclaredFlag& flag : command.flags) {

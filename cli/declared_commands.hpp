@@ -1,6 +1,6 @@
 #pragma once
 // Makes texts from the declared commands and flags: scripts that complete words in a shell, and man pages.
-// They cannot differ from the program, because both are read from the tree that parses the arguments.
+// The texts always agree with the program, because they are read from the tree that parses the arguments.
 
 #include <array>
 #include <cstdint>
@@ -36,23 +36,24 @@ struct DeclaredCommand {
   std::string footer{};
 };
 
-/// Returns the program and its commands, in the order of `penstock --help`.
+/// Returns the declarations of the program and of its commands, in the order of `penstock --help`.
 std::vector<DeclaredCommand> declared_commands(CLI::App& root);
 
-/// The shells that have a completion script.
+/// The shells for which Penstock can write a completion script.
 enum class Shell : std::uint8_t { bash, zsh, fish };
 template <>
 inline constexpr auto kEnumWords<Shell> =
     std::to_array<EnumWord<Shell>>({{Shell::bash, "bash"}, {Shell::zsh, "zsh"}, {Shell::fish, "fish"}});
 
-/// Returns the script with which the shell completes commands, flags, their values and file names.
+/// Returns a script for the shell. With this script, the shell completes commands, flags, the values of
+/// flags, and file names.
 std::string completion_script(const std::vector<DeclaredCommand>& commands, Shell shell);
 
-/// Returns the man page of a command in roff. The page of the program lists all of `commands`.
+/// Returns the man page of `command` in roff. The page of the program itself lists all of `commands`.
 std::string man_page(const DeclaredCommand& command, const std::vector<DeclaredCommand>& commands,
                      std::string_view version);
 
-/// Returns "penstock", or "penstock-COMMAND".
+/// Returns the name of a man page: "penstock" for the program itself, or "penstock-COMMAND".
 std::string page_name(const DeclaredCommand& command);
 
 }  // namespace penstock

@@ -1,6 +1,6 @@
-// Runs the program and catches its exceptions. Errors of users are return values, and other code prints them.
-// A std::bad_alloc means that a shape needs too much memory (exit code 2). Any other exception means that the
-// program itself has a fault (exit code 3).
+// Runs the program and catches its exceptions. Errors of users are return values, and other code prints
+// them. The exception std::bad_alloc means that a program or model needs too much memory (exit code 2).
+// Any other exception means that Penstock itself has a fault (exit code 3).
 
 #include "cli/executable.hpp"
 
@@ -39,8 +39,8 @@ namespace penstock {
 
 namespace {
 
-/// Lets glibc retain freed memory. Otherwise each prediction would return its memory to the kernel, and the
-/// next prediction would have to get it again, page by page.
+/// Sets glibc's allocator so that it retains freed memory. Otherwise each prediction would return its
+/// memory to the kernel, and the next prediction would have to get it again, page by page.
 void keep_freed_memory() {
 #ifdef __GLIBC__
   constexpr int kMebibyte = 1 << 20;
@@ -53,8 +53,8 @@ void keep_freed_memory() {
 }
 
 /// Opens /dev/null for each standard stream that the caller has closed (`>&-`). Otherwise the next opened
-/// file would get the number of this stream, and printed text would go into that file. /dev/null is opened
-/// for the wrong direction (reading or writing), so that the use of the stream still fails.
+/// file would get the number of this stream, and printed text would go into that file. The function opens
+/// /dev/null in the wrong direction (reading or writing), so that any use of the stream still fails.
 void keep_numbers_of_closed_streams() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (fcntl(stream, F_GETFD) >= 0) continue;
@@ -126,7 +126,7 @@ void restore_address_space() {
 
 namespace {
 
-/// Makes standard input a file with this text, open at its start. Returns whether that worked.
+/// Replaces standard input by a file with this text, open at its start. Returns true if that worked.
 bool replace_standard_input(const std::string& text) {
   const int file = memfd_create("penstock-standard-input", 0);
   if (file < 0) return false;

@@ -1,7 +1,7 @@
 #pragma once
-// The parts that an executable has in addition to the core. `penstock` has none. `penstock-torch` has
-// networks on LibTorch. `penstock-cuda` also has the GPU backends. All have the same subcommands. If a run
-// needs another executable, `penstock` replaces itself by it.
+// The parts that an executable has in addition to the core (extensions). `penstock` has none.
+// `penstock-torch` has networks on LibTorch. `penstock-cuda` also has the GPU backends. All executables
+// have the same subcommands. If a run needs another executable, `penstock` replaces itself by it.
 
 #include <functional>
 #include <map>
@@ -37,8 +37,8 @@ struct SelfTestAnswer {
 };
 
 struct Extensions {
-  /// The backends, by their name for --backend. A backend returns nothing if another process has the result,
-  /// as measure() does.
+  /// The functions that run an experiment on a backend, by the backend's name for --backend. Such a
+  /// function returns nothing if another process has the result, as measure() does.
   std::map<std::string, std::function<tl::expected<std::optional<Result>, UserError>(const BackendCall&)>>
       backends;
   /// The function that makes modules for an experiment with a network. It is empty if this executable has no

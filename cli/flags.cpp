@@ -53,7 +53,7 @@ std::vector<std::string_view> device_names() {
   return names;
 }
 
-/// Returns a check that a text is one of the words.
+/// Returns a check for CLI11. It accepts a text that is one of the words.
 std::function<std::string(const std::string&)> one_of(std::vector<std::string_view> words) {
   return [words = std::move(words)](const std::string& text) -> std::string {
     if (std::ranges::find(words, text) != words.end()) return {};
@@ -283,7 +283,7 @@ Engine engine_of(const std::string& name) { return enum_of_text<Engine>(name).va
 
 namespace {
 
-/// Declares the flags of one group in the help text.
+/// A group of flags that the help text shows under one heading. It declares the flags of a model.
 class ModelFlagGroup {
  public:
   explicit ModelFlagGroup(Subcommand app, std::string group = "Model and devices (override the scenario)")

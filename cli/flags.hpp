@@ -48,14 +48,14 @@ void add_trained_model_flags(Subcommand app, ModelFlags& flags);
 /// --layer-split, and --recompute.
 void add_model_flags(Subcommand app, ModelFlags& flags);
 
-/// Declares the flags of what a configuration of another program may not state: --device, --devices, --model,
-/// --layers and --ignore.
+/// Declares --device, --devices, --model, --layers and --ignore. They state what the configuration of
+/// another program may not contain.
 void add_import_flags(Subcommand app, ModelFlags& flags);
 
 /// Returns one scenario override for each flag that was given. Error messages name the flag.
 std::vector<Override> overrides_of(const ModelFlags& flags);
 
-/// The scenario or program file, and the flags of the shape that override or replace it.
+/// The file of the scenario or program, and the flags that override or replace its shape and settings.
 struct InputFlags {
   std::string file;                   ///< Empty if the flags describe the whole scenario.
   std::vector<std::string> settings;  ///< One KEY=VALUE for each --set.
@@ -90,7 +90,8 @@ constexpr std::int64_t kLargestSeed = 999'999'999'999'999'999;
 
 /// The flags about message channels. If a flag is not given, the scenario's value applies.
 struct ChannelFlags {
-  /// The transport whose settings are applied before the flags below; empty if none is given.
+  /// The transport whose settings are applied before the other flags of this struct. It is empty if none is
+  /// given.
   std::string transport;
   std::string channel;
   std::string blocking;  ///< A word of Blocking; empty if not given.
@@ -122,19 +123,19 @@ struct FileArgument {
   std::string file;       ///< Empty if not given.
 };
 
-/// The words that a flag accepts.
+/// The words that a flag accepts, and the texts for its help.
 struct Choice {
   std::vector<std::string_view> words;
   std::string help;
   std::string group;
   std::string type_name;
 };
-/// Returns the words of an enum as the words of a choice.
+/// Returns the words of an enum, for Choice::words.
 template <EnumWithWords Enum>
 std::vector<std::string_view> enum_choices() {
   return {words_of<Enum>().begin(), words_of<Enum>().end()};
 }
-/// Returns the names of all schedules, for completion.
+/// Returns the names of all schedules, which shells complete.
 std::vector<std::string_view> schedule_names();
 /// Declares a flag or a positional argument that takes one of the words.
 Flag add_choice(Subcommand app, const std::string& name, std::string& value, const Choice& choice);
@@ -147,9 +148,10 @@ void add_schedule_option_flags(Subcommand app, InputFlags& flags);
 /// Declares --unit, which is for schedules without a model.
 void add_unit_flag(Subcommand app, InputFlags& flags);
 void add_shape_flags(Subcommand app, InputFlags& flags);
-/// Declares all flags of add_shape_flags() but --schedule, for a command that takes several schedules.
+/// Declares all flags of add_shape_flags() except --schedule. It is for a command that takes several
+/// schedules.
 void add_size_flags(Subcommand app, InputFlags& flags);
-/// Declares the flags that limit the search of a schedule for its order.
+/// Declares the flags that limit the effort of a schedule that searches for its order.
 void add_search_flags(Subcommand app, InputFlags& flags);
 /// Declares --micro-batch-size, --global-batch-size, --iterations and --set. Sweeps have these flags, too.
 void add_batch_flags(Subcommand app, InputFlags& flags);
@@ -161,12 +163,13 @@ void add_transport_flag(Subcommand app, ChannelFlags& flags);
 void add_engine_flag(Subcommand app, std::string& engine);
 /// Declares all flags of a prediction of one experiment.
 void add_prediction_flags(Subcommand app, PredictionFlags& flags);
-/// Declares --json, -o and --quiet. The help lists `suffixes`, such as ".json .csv".
+/// Declares --json, -o and --quiet. The help lists `suffixes`, the suffixes of files that -o accepts, such
+/// as ".json .csv".
 void add_output_flags(Subcommand app, OutputFlags& flags, const std::string& suffixes);
 
-/// Returns the options with the flags applied. Returns an error if a number of bytes cannot be read.
+/// Returns `channels` with the values of the flags. Fails if a number of bytes cannot be read.
 tl::expected<ChannelOptions, UserError> with_flags(ChannelOptions channels, const ChannelFlags& flags);
-/// Returns the engine that --engine names. Requires that `name` is a valid value of the flag.
+/// Returns the engine with the name that --engine states. `name` must be a valid value of the flag.
 Engine engine_of(const std::string& name);
 
 }  // namespace penstock

@@ -48,7 +48,8 @@ tl::expected<std::vector<Override>, UserError> overrides_of(const std::vector<st
   return overrides;
 }
 
-/// If the user gives no schedule for a model on named devices, chooses one and adds a note.
+/// Chooses a default schedule if the scenario has a model on named devices and the user gives no schedule.
+/// Adds a note about the choice.
 void add_default_schedule(Scenario& scenario) {
   const bool is_given = !scenario.schedule.empty() || scenario.program.has_value();
   if (is_given || !std::holds_alternative<DeviceModel>(scenario.model)) return;
@@ -56,8 +57,8 @@ void add_default_schedule(Scenario& scenario) {
   scenario.notes.push_back(fmt::format("no schedule is given: {}", scenario.schedule));
 }
 
-/// Sets the number of pipeline copies. For a model on named devices or with fitted costs, this number is the
-/// key parallel.data. For other models it is an option of the schedule.
+/// Sets the number of pipeline copies (data parallelism). For a model on named devices or with fitted
+/// costs, this number is the key parallel.data. For other models it is an option of the schedule.
 void set_copies(Scenario& scenario, const std::optional<std::int64_t>& copies) {
   if (!copies) return;
   const auto count = static_cast<std::int32_t>(*copies);  // The flag's check limits the number to 31 bits.
@@ -70,8 +71,9 @@ void set_copies(Scenario& scenario, const std::optional<std::int64_t>& copies) {
   }
 }
 
-/// Applies --unit. Returns an error if the scenario has a model, because the model already determines the
-/// times of stages.
+/// Applies --unit, which says what takes 1 ms for F if no model is given: a rank's share of the model, or a
+/// stage. Returns an error if the scenario has a model, because the model already determines the times of
+/// stages.
 tl::expected<void, UserError> set_unit(Scenario& scenario, const std::string& unit) {
   if (unit.empty()) return {};
   auto* costs = std::get_if<UnitCosts>(&scenario.model);
@@ -107,7 +109,8 @@ tl::expected<void, UserError> refuse_shape_of_program(const InputFlags& flags) {
   return {};
 }
 
-/// Returns an error if there is no file, and the flags and --set do not give the whole shape.
+/// Returns an error if the shape of the program is incomplete: there is no file, and the flags and --set do
+/// not give all of it.
 tl::expected<void, UserError> require_shape(const InputFlags& flags, const Scenario& scenario) {
   if (!flags.file.empty() || scenario.program) return {};
   // A model on named devices uses one rank by default. Its batch is checked later, when costs are computed.
@@ -126,14 +129,14 @@ tl::expected<void, UserError> require_shape(const InputFlags& flags, const Scena
                   fmt::join(missing, " ")));
 }
 
-/// Returns the flag's number as 32 bits, or `otherwise` if the flag is not given.
+/// Returns the number of a flag as 32 bits. Returns `otherwise` if the flag is not given.
 std::int32_t narrowed(std::optional<std::int64_t> number, std::int32_t otherwise) {
   return number ? static_cast<std::int32_t>(*number)
                 : otherwise;  // The flag's check limits the number to 31 bits.
 }
 
-/// Sets the limits for a schedule that searches its order. The time budget is applied first, because it
-/// removes the limit of passes. --passes may then set this limit again.
+/// Sets the limits of the search for a schedule that searches for its order. The time budget is applied
+/// first, because it removes the limit of passes. --passes may then set this limit again.
 void set_effort(SearchEffort& effort, const InputFlags& flags) {
   if (flags.budget_seconds) effort = with_budget(effort, *flags.budget_seconds);
   if (flags.passes) effort.passes = *flags.passes;
@@ -219,7 +222,7 @@ tl::expected<ImportRequest, UserError> import_request(std::vector<ImportInput> i
 
 namespace {
 
-/// Imports the configuration of another program. Flags that the importer does not take are applied to the
+/// Imports the configuration of another program. Flags that the importer does not use are applied to the
 /// scenario that it makes.
 tl::expected<Scenario, UserError> imported_scenario(const InputFlags& flags, ImportInput input) {
   InputFlags rest = flags;

@@ -1,5 +1,5 @@
 #pragma once
-// Makes a Scenario or an Experiment from flags.
+// Makes a Scenario or an Experiment from the flags of a command. flags.hpp declares these flags.
 
 #include <string>
 #include <tl/expected.hpp>
@@ -14,40 +14,42 @@
 
 namespace penstock {
 
-/// Returns the files that the flags name: the scenario or program, --model, and the values of --set.
+/// Returns the files that the flags name: the scenario or program, and the files in --model and in the
+/// values of --set.
 std::vector<FileArgument> inputs_of(const InputFlags& flags);
 
-/// Returns the overrides of --set and of the model's flags, in the order in which they apply.
+/// Returns the overrides that --set and the flags of the model state, in the order in which they apply.
 tl::expected<std::vector<Override>, UserError> scenario_overrides(const InputFlags& flags);
 
 /// Reads an input of `penstock import`: a file, "-" for standard input, or the name of a recipe.
 tl::expected<ImportInput, UserError> import_input(const std::string& name);
 
-/// Returns the request to import `inputs` with what the flags state beside them. `settings` has one KEY=VALUE
-/// for each --set.
+/// Returns a request to import `inputs`, with the values that the flags state in addition. `settings` has
+/// one KEY=VALUE for each --set.
 tl::expected<ImportRequest, UserError> import_request(std::vector<ImportInput> inputs,
                                                       const ModelFlags& flags,
                                                       const std::vector<std::string>& settings);
 
-/// Loads the scenario or program of `flags.file`, and applies only --set. A configuration of another program
-/// is imported, and a note says so. If there is no file, returns the default scenario.
+/// Loads the scenario or program of `flags.file`, and applies only --set of the flags. A configuration of
+/// another program is imported, and a note says so. If `flags.file` is empty, returns the default scenario.
 tl::expected<Scenario, UserError> load_input(const InputFlags& flags);
 
-/// Returns the scenario of load_input() with all other flags applied. Returns an error for an unknown
-/// schedule, or for a flag that cannot be combined with a program file.
+/// Returns the scenario of load_input() with all other flags applied. Fails if the schedule is unknown, or
+/// if a flag cannot be combined with a program file.
 tl::expected<Scenario, UserError> scenario_with_flags(const InputFlags& flags, const ChannelFlags& channels);
 
-/// Returns the scenario of scenario_with_flags(). Returns an error if there is no file and the schedule, K or
-/// M is missing.
+/// Returns the scenario of scenario_with_flags(). Fails if no file is given and the schedule, K or M is
+/// missing.
 tl::expected<Scenario, UserError> scenario_of(const InputFlags& flags, const ChannelFlags& channels);
 
-/// Returns the batch sizes and M that the flags give.
+/// Returns the batch sizes and the number of microbatches M that the flags state.
 Batch stated_batch(const InputFlags& flags);
 
 /// Returns `name` if it is a known schedule. Otherwise returns the error of unknown_schedule().
 tl::expected<std::string, UserError> known_schedule(const std::string& name);
 
-/// Prepares the experiment with prepare() and returns it. Returns an error if its lists need too much memory.
+/// Prepares an experiment from the scenario and returns it (see prepare()). Fails if the lists of the
+/// experiment need too much memory.
 tl::expected<Experiment, UserError> prepared(const Scenario& scenario);
 
 /// Prepares the experiment for the scenario of scenario_of() and returns it.

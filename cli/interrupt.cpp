@@ -71,12 +71,12 @@ void InterruptNoted::end_if_it_came() {
 
 namespace {
 
-/// The interval at which this thread checks for an interrupt.
+/// The interval at which the waiting thread checks for an interrupt.
 constexpr std::chrono::milliseconds kLook{20};
-/// The time for which running points may continue after an interrupt, so that they can end.
+/// The time that running points get after an interrupt to finish their work.
 constexpr std::chrono::milliseconds kPatience{200};
 
-/// The state that both threads share.
+/// The finished points of a sweep, which the waiting thread and the working thread share.
 struct DonePoints {
   std::atomic<bool> is_stopped = false;
   std::mutex mutex;
@@ -84,8 +84,8 @@ struct DonePoints {
   std::map<std::size_t, SweepPoint> points{};
 };
 
-/// Returns the grid with callbacks that store finished points in `done`. When `done` is closed, the callbacks
-/// do nothing.
+/// Returns the grid of the sweep with callbacks that store finished points in `done`. When `done` is
+/// closed, the callbacks do nothing.
 SweepGrid noting(SweepGrid grid, const std::shared_ptr<DonePoints>& done) {
   grid.finished = [done, finished = std::move(grid.finished)](std::size_t number, const SweepPoint& point) {
     const std::scoped_lock lock(done->mutex);

@@ -11,8 +11,8 @@
 
 namespace penstock {
 
-/// While this object exists, SIGINT and SIGTERM are recorded and do not end the program. Signals that the
-/// process ignores stay ignored. Only one such object may exist at a time.
+/// An object during whose lifetime SIGINT and SIGTERM are recorded and do not end the program. Signals that
+/// the process ignores stay ignored. Only one such object may exist at a time.
 class InterruptNoted {
  public:
   InterruptNoted();
@@ -22,8 +22,8 @@ class InterruptNoted {
 
   /// Returns true if a signal has arrived. It may be called from any thread.
   bool came() const;
-  /// Ends the program by the signal that has arrived, so that the parent process sees this signal. If no
-  /// signal has arrived, returns without effect.
+  /// Ends the program by the signal that has arrived, so that the parent process sees this signal. Does
+  /// nothing if no signal has arrived.
   void end_if_it_came();
 
  private:
@@ -32,9 +32,10 @@ class InterruptNoted {
 
 // Runs a sweep that ends soon after an interrupt (Ctrl-C). sweep_command.cpp uses it.
 
-/// Returns the sweep. If an interrupt comes, it has only the finished points. The threads of the other points
-/// then continue. Therefore the program must end by InterruptNoted::end_if_it_came() and not by exit(). The
-/// `stopped` function of the grid is not called.
+/// Computes and returns the sweep. If an interrupt comes, the sweep has only the finished points. The
+/// threads of the other points then continue. Therefore the program must end by
+/// InterruptNoted::end_if_it_came() and not by exit(). The function does not call the `stopped` function of
+/// the grid.
 Sweep sweep_until(const InterruptNoted& interrupt, const Scenario& scenario, SweepGrid grid);
 
 }  // namespace penstock

@@ -37,8 +37,8 @@ namespace {
 
 using namespace penstock;
 
-/// Makes the experiment's network on the GPUs of the workers. Returns an error if this build has no LibTorch
-/// with CUDA.
+/// Makes the experiment's network on the GPUs of the workers, which `places` lists. Returns an error if
+/// this build has no LibTorch with CUDA.
 tl::expected<CudaModules, std::string> network_on(const Experiment& experiment,
                                                   const std::vector<std::optional<CudaPlace>>& places) {
 #ifdef PENSTOCK_HAS_TORCH_CUDA
@@ -51,8 +51,8 @@ tl::expected<CudaModules, std::string> network_on(const Experiment& experiment,
 #endif
 }
 
-/// Returns a function that makes the modules after the workers have chosen their GPUs. `call` must outlive
-/// the function.
+/// Returns a function that makes the stage modules. The run calls it after the workers have chosen their
+/// GPUs. `call` must outlive the function.
 MakeCudaModules modules_for(const BackendCall& call) {
   return
       [&call](const std::vector<std::optional<CudaPlace>>& places) -> tl::expected<CudaModules, std::string> {
@@ -83,8 +83,8 @@ tl::expected<std::optional<Result>, UserError> nccl(const BackendCall&) {
 }
 #endif
 
-/// Tests the GPUs. NCCL is tested first, because its processes must be forked before this process starts
-/// CUDA.
+/// Tests the GPUs of this machine. NCCL is tested first, because its processes must be forked before this
+/// process starts CUDA.
 tl::expected<SelfTestAnswer, UserError> selftest() {
   const auto unavailable = [](std::string why) {
     return user_error(ErrorKind::not_available, std::move(why));

@@ -1,5 +1,5 @@
 // The common part of the commands that execute a program. These commands have the same flags for backend,
-// time scale and jitter. They differ in what they repeat and in how they use the times.
+// time scale and jitter. They differ in how often they run programs and in how they use the times.
 
 #include "cli/measuring.hpp"
 
@@ -48,8 +48,9 @@ void add_count(Subcommand app, const std::string& flag, std::int32_t& value, std
       .type_name("N");
 }
 
-/// Returns a function that computes how long messages occupy links and when they arrive. It takes the times
-/// from the experiment's cluster. A transport on one machine emulates them.
+/// Returns a function that computes how long messages occupy links and when they arrive. The function uses
+/// the latencies and bandwidths of the experiment's cluster. A transport on one machine emulates these
+/// times.
 PaceOfLinks pace_of_links(const Experiment& experiment) {
   return [&experiment](const FlatProgram& flat) {
     WalkDurations durations = walk_durations(experiment, flat);

@@ -1,6 +1,6 @@
 #pragma once
-// The common part of `penstock run` and `penstock calibrate`: their flags, the choice of executable and
-// modules, and one run with the chosen backend.
+// The common part of `penstock run`, `penstock calibrate` and `penstock validate`: their flags, the choice
+// of executable and modules, and one run with the chosen backend.
 
 #include <cstdint>
 #include <memory>
@@ -48,15 +48,16 @@ struct MeasuredWords {
 /// --launch-order and --ranks-per-gpu. The defaults are the present values of `flags`.
 void add_measuring_flags(Subcommand app, MeasuringFlags& flags, const MeasuredWords& words);
 
-/// Returns true if the flags ask for NCCL's launch order.
+/// Returns true if the flags ask for NCCL's launch order, in which kernels start in the order of their
+/// launches.
 bool asks_for_launch_order(const MeasuringFlags& flags);
 
-/// Returns the options of a run, with the warm-up and repeats of the flags.
+/// Returns the options of a run. The warm-up and the number of counted runs come from the flags.
 RunOptions run_options(const MeasuringFlags& flags);
 
-/// Measures the experiment with the chosen backend. Requires that hand_over() has returned nothing. `place`
-/// is given if a launcher has started this process as a rank of cpu-process. Returns nothing if another
-/// process has the result.
+/// Measures the experiment with the backend that the flags name. Requires that hand_over() has returned
+/// nothing. `place` is present if a launcher has started this process as a rank of the backend cpu-process.
+/// Returns nothing if another process has the result.
 tl::expected<std::optional<Result>, UserError> measure_by_backend(const Experiment& experiment,
                                                                   const MeasuringFlags& flags,
                                                                   const RunOptions& options,
@@ -68,15 +69,15 @@ tl::expected<std::optional<Result>, UserError> measure_by_backend(const Experime
 tl::expected<Result, UserError> measure_once(const Experiment& experiment, const MeasuringFlags& flags,
                                              std::int32_t warmup, const Extensions& extensions);
 
-/// Returns nothing if this executable has the backend and can compute the experiment's network. Otherwise
-/// another executable replaces this process. If there is no such executable, returns an error that names
-/// `command`.
+/// Makes sure that an executable with the backend runs the command. Returns nothing if this executable has
+/// the backend and can compute the experiment's network. Otherwise another executable replaces this
+/// process. If there is no such executable, returns an error that names `command`.
 std::optional<UserError> hand_over(std::string_view command, const std::string& backend,
                                    const Experiment& experiment, const Invocation& invocation);
 
-/// Returns the module family of the experiment's network. If the experiment has no network, returns the
-/// family of occupy modules. Requires that hand_over() has returned nothing. The experiment must outlive the
-/// family. Returns an error if the network does not fit the experiment.
+/// Returns the module family that runs the experiment's network, or occupy modules if the experiment has no
+/// network. Requires that hand_over() has returned nothing. The experiment must outlive the family. Fails
+/// if the network does not fit the experiment.
 tl::expected<std::unique_ptr<ModuleFamily>, std::string> family_of(const Experiment& experiment,
                                                                    const Jitter& jitter,
                                                                    const Extensions& extensions);

@@ -38,8 +38,9 @@ struct Progression {
   std::int64_t after(std::int64_t number) const { return number * factor + step; }
 };
 
-/// Returns how the list `before` continues. The list must not be empty. A ratio must be a whole number above
-/// 1. Therefore "4,6,9..16" continues by adding 3. Products of two numbers stay below 2^62.
+/// Returns the rule by which the list `before` continues. The list must not be empty. The rule multiplies
+/// only if the ratio is a whole number above 1. Therefore "4,6,9..16" continues by adding 3. Products of
+/// two numbers stay below 2^62.
 Progression progression_of(const NumberList& before) {
   const std::size_t count = before.size();
   if (count == 1) return {};
@@ -53,7 +54,7 @@ Progression progression_of(const NumberList& before) {
   return {.factor = 1, .step = last - second_last};
 }
 
-/// Reads a list from left to right.
+/// A reader that reads a list of numbers from left to right.
 class ListReader {
  public:
   ListReader(std::string_view text, std::int32_t least) : rest_(text), text_(text), least_(least) {}
@@ -71,7 +72,7 @@ class ListReader {
   }
 
  private:
-  /// Returns an error that says what was expected at the present position.
+  /// Returns an error that says what the reader expected at the present position.
   tl::unexpected<std::string> fault() const {
     const std::string found = rest_.empty() ? "the end" : fmt::format("\"{}\"", rest_);
     return tl::unexpected(fmt::format("\"{}\": {}, got {}", text_, kForm, found));
@@ -84,8 +85,8 @@ class ListReader {
     return found;
   }
 
-  /// Reads the number at the present position. If a number is negative or too large, the error message shows
-  /// all of its characters.
+  /// Reads the number at the present position. If it is negative or too large, the error message shows all
+  /// of its characters.
   tl::expected<std::int64_t, std::string> number() {
     const auto number = leading_number<std::int32_t>(rest_);
     if (number.spelling.empty()) return fault();

@@ -23,7 +23,8 @@ namespace penstock {
 tl::expected<std::vector<std::int32_t>, std::string> parse_number_list(std::string_view text,
                                                                        std::int32_t least = 1);
 
-/// Reads the list of a flag. An empty text gives an empty list. Error messages begin with the flag.
+/// Reads the list of numbers that a flag states (see parse_number_list()). An empty text gives an empty
+/// list. Error messages begin with the name of the flag.
 tl::expected<std::vector<std::int32_t>, UserError> numbers_of_flag(std::string_view flag,
                                                                    const std::string& text,
                                                                    std::int32_t least = 1);

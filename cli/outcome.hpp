@@ -36,7 +36,7 @@ constexpr ExitCode exit_code_of(ErrorKind kind) {
   return ExitCode::internal_error;
 }
 
-/// The exit code of a subcommand, or its error, which is printed on stderr.
+/// The result of a subcommand: its exit code, or its error, which is printed on stderr.
 using Outcome = tl::expected<ExitCode, UserError>;
 
 }  // namespace penstock

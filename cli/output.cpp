@@ -1,7 +1,8 @@
-// Writes answers. The suffix of a file determines its format. Suffixes and write permissions are checked
-// before the work, which may take minutes. If one file cannot be written, the other files are still written.
-// Long texts are written in blocks of whole lines. Each block is checked for text that a terminal or a CI
-// runner would execute.
+// Writes the answers of commands to standard output and to files. The suffix of a file determines its
+// format. Suffixes and write permissions are checked before the work, which may take minutes. If one file
+// cannot be written, the other files are still written. Long texts are written in blocks of whole lines.
+// Each block is checked for text that a terminal or a CI runner would execute. output_file.cpp writes the
+// bytes of one file.
 
 #include "cli/output.hpp"
 
@@ -42,12 +43,13 @@ tl::unexpected<UserError> cannot_write(std::string_view name, std::string_view w
   return bad_input(fmt::format("{}: cannot be written: {}", shown_name(name), why));
 }
 
-/// Returns the argument as the user typed it: "-o plan.yaml".
+/// Returns an output argument as the user typed it, such as "-o plan.yaml".
 std::string output_words(const FileArgument& argument) {
   return fmt::format("{} {}", argument.name, argument.file);
 }
 
-/// Returns an error if the output would overwrite another file that the command reads or writes.
+/// Returns an error if `output` would overwrite one of `others`, the files that the command also reads or
+/// writes.
 tl::expected<void, UserError> check_not_in_use(const FileArgument& output,
                                                const std::vector<FileArgument>& others) {
   const std::string name = shown_name(output_words(output));
@@ -63,8 +65,8 @@ tl::expected<void, UserError> check_not_in_use(const FileArgument& output,
                   name, output.name));
 }
 
-/// Returns the format with the longest matching suffix: "x.trace.json" is a trace. Returns null if no suffix
-/// matches; an earlier check excludes this.
+/// Returns the output format with the longest suffix that the file name has: "x.trace.json" is a trace.
+/// Returns null if no suffix matches; an earlier check excludes this.
 const OutputForm* form_of(std::string_view file, const std::vector<OutputForm>& forms) {
   const OutputForm* best = nullptr;
   for (const OutputForm& form : forms) {
@@ -161,9 +163,9 @@ bool begins_a_line(std::string_view text, std::size_t at) {
   return at == 0 || text[at - 1] == '\n';
 }
 
-/// Returns the text with commands to CI runners escaped. GitHub's runner executes log lines that begin with
-/// "::", so "::error" becomes "\x3a:error". GitHub's runner also executes "##[error]" anywhere in a line, and
-/// Azure's runner executes "##vso[...]". Inside a JSON string, the escape means the same text.
+/// Returns the text with all commands to CI runners escaped. GitHub's runner executes log lines that begin
+/// with "::", so "::error" becomes "\x3a:error". GitHub's runner also executes "##[error]" anywhere in a
+/// line, and Azure's runner executes "##vso[...]". Inside a JSON string, the escape means the same text.
 std::string without_commands(std::string text) {
   for (std::size_t at = text.find("::"); at != std::string::npos; at = text.find("::", at + 2)) {
     if (begins_a_line(text, at)) text.replace(at, 1, "\\x3a");
@@ -182,14 +184,15 @@ bool is_for_readers(const std::string& file) {
   return std::ranges::any_of(kSuffixes, [&](std::string_view suffix) { return has_suffix(file, suffix); });
 }
 
-/// Returns the same blocks of text, with control characters escaped.
+/// Returns the blocks of text with control characters escaped.
 TextInPieces shown_pieces(TextInPieces content) {
   return [content = std::move(content)](const TextSink& sink) {
     content([&sink](std::string_view lines) { return sink(is_plain(lines) ? lines : shown_message(lines)); });
   };
 }
 
-/// Returns the bytes of a file in the format that its suffix determines. Error: the format cannot be made.
+/// Returns the content of a file in the format that its suffix determines. Returns an error if this format
+/// cannot be made.
 tl::expected<TextInPieces, std::string> content_of(const std::string& file,
                                                    const std::vector<OutputForm>& forms) {
   const auto& content = form_of(file, forms)->content;
@@ -234,7 +237,8 @@ tl::expected<void, UserError> write_files(const OutputFlags& flags, const std::v
   return user_error(kind, fmt::format("{}", fmt::join(problems, "\npenstock: ")));
 }
 
-/// Writes lines to standard output, and escapes lines that look like commands. Returns 0, or the errno.
+/// Writes lines to standard output, and escapes lines that a CI runner would execute as commands. Returns
+/// 0, or the error number (errno).
 int error_of_printing(std::string_view lines) {
   return error_of_writing(STDOUT_FILENO, is_plain(lines) ? lines : without_commands(shown_text(lines)));
 }
@@ -245,7 +249,7 @@ tl::expected<void, UserError> outcome_of_printing(int error) {
   return cannot_write("standard output", std::strerror(error));
 }
 
-/// Writes to standard output block by block.
+/// Writes a text to standard output block by block.
 tl::expected<void, UserError> print(const TextInPieces& text) {
   try {
     int error = 0;
@@ -259,8 +263,8 @@ tl::expected<void, UserError> print(const TextInPieces& text) {
   }
 }
 
-/// Prints a file of -o that means standard output. The lines are those of a file, and text that a CI runner
-/// would execute is escaped.
+/// Prints the output of -o to standard output, if the user names standard output as its file. The lines are
+/// the same as in a file, but text that a CI runner would execute is escaped.
 tl::expected<void, UserError> print_form(const std::string& file, const std::vector<OutputForm>& forms) {
   try {
     const auto content = content_of(file, forms);
@@ -277,8 +281,8 @@ tl::expected<void, UserError> print_form(const std::string& file, const std::vec
   }
 }
 
-/// Shortens long words. A long word may be the whole content of a file. Such content must not appear in a
-/// public log.
+/// Shortens long words in an error message. A long word may be the whole content of a file. Such content
+/// must not appear in a public log.
 std::string with_words_cut(std::string_view text) {
   constexpr std::size_t kLongest = 512;
   constexpr std::size_t kShown = 128;

@@ -18,27 +18,29 @@
 
 namespace penstock {
 
-/// A function that makes a text. It returns an error if it cannot make the text.
+/// A function that makes a text, or returns an error if it cannot.
 using WholeText = std::function<tl::expected<std::string, std::string>()>;
 
-/// A format in which a command can write its answer. The suffix of the file selects it.
+/// A format in which a command can write its answer. The suffix of the output file selects the format.
 struct OutputForm {
-  /// A suffix such as ".json" or ".trace.json"; the longest suffix that matches counts
+  /// The suffix that selects the format, such as ".json" or ".trace.json". If several suffixes match a
+  /// file, the longest one counts.
   std::string_view suffix;
   std::variant<WholeText, TextInPieces> content;
 };
 
-/// Returns true if the file name ends in `suffix`, ignoring case, and has at least one character before it. A
-/// `.gz` at the end of the name is left out first: "x.csv.gz" has the suffix ".csv".
+/// Returns true if the file name ends in `suffix` and has at least one character before it. Ignores case,
+/// and ignores a `.gz` at the end of the name: "x.csv.gz" has the suffix ".csv".
 bool has_suffix(std::string_view file, std::string_view suffix);
 
-/// Returns true if the name of -o means standard output: it begins with "-.". The rest is the suffix.
+/// Returns true if a name given to -o means standard output. Such a name begins with "-.", and the part
+/// after "-" is the suffix.
 bool names_standard_output(std::string_view file);
 
-/// Checks the files of -o before the work. Returns an error if a file has none of the suffixes, cannot be
-/// written, or is in a folder that does not exist. Also returns an error if two outputs are the same file, or
-/// if an output is standard output or one of `others`. `others` are all other files that the command reads or
-/// writes.
+/// Checks the files of -o before the command does its work. Fails if a file has none of the suffixes,
+/// cannot be written, or is in a folder that does not exist. Also fails if two outputs are the same file,
+/// or if an output is standard output or one of `others`. `others` are all other files that the command
+/// reads or writes.
 tl::expected<void, UserError> check_output_files(const std::vector<std::string>& files,
                                                  const std::vector<std::string_view>& suffixes,
                                                  std::vector<FileArgument> others);
@@ -47,39 +49,40 @@ tl::expected<void, UserError> check_output_files(const std::vector<std::string>&
 tl::expected<void, UserError> check_output_place(const FileArgument& output,
                                                  const std::vector<FileArgument>& others);
 
-/// Writes `content` to a temporary file beside `file` and renames it. The file's mode and its symbolic links
-/// are preserved. If a signal ends the program, the temporary file is removed. The error is "FILE: cannot be
-/// written: ...".
+/// Writes `content` to `file`. It first writes a temporary file beside it and then renames this file. The
+/// mode and the symbolic links of `file` are preserved. If a signal ends the program, the temporary file is
+/// removed. The error is "FILE: cannot be written: ...".
 tl::expected<void, UserError> write_file(const std::filesystem::path& file, std::string_view content);
 tl::expected<void, UserError> write_file(const std::filesystem::path& file, const TextInPieces& content);
 
-/// Writes the files of -o first. For each file, writes a note to stderr, unless --quiet is given. Then prints
+/// Writes the files of -o first, with a note on stderr for each file unless --quiet is given. Then prints
 /// the text on standard output, even if a file fails. If a name of -o means standard output, prints that
-/// format and not the text. Requires check_output_files(). The error lists all failures.
+/// format instead of the text. Requires that the caller has called check_output_files(). The error lists
+/// all failures.
 tl::expected<void, UserError> write_answer(const OutputFlags& flags, const std::vector<OutputForm>& forms,
                                            const TextInPieces& text);
 tl::expected<void, UserError> write_answer(const OutputFlags& flags, const std::vector<OutputForm>& forms,
                                            std::string_view text);
 
-/// Writes to standard output. Returns an error if standard output is closed or full. It is not an error if
-/// the program that reads the output stops early.
+/// Writes the text to standard output. Fails if standard output is closed or full. It does not fail if the
+/// program that reads the output stops early.
 tl::expected<void, UserError> write_stdout(std::string_view text);
 
 /// Writes a line to stderr, and ignores errors.
 void write_stderr(std::string_view line);
 
-/// Writes a line that GitHub's runner executes ("::error ...") to stderr. All other output may contain names
-/// from other people. It is therefore escaped, so that it cannot contain such a line.
+/// Writes a line to stderr that GitHub's runner executes ("::error ..."). All other output may contain
+/// names from other people. It is therefore escaped, so that it cannot contain such a line.
 void write_command(std::string_view line);
 
-/// Return true if stderr or standard output is a terminal.
+/// Returns true if stderr is a terminal. The next function does the same for standard output.
 bool stderr_is_terminal();
 bool stdout_is_terminal();
 
 /// Writes "note: NOTE" to stderr for each note, unless --quiet is given.
 void write_notes(const std::vector<std::string>& notes, const OutputFlags& flags);
-/// Writes notes about the input, for commands that print no result. The notes report repairs of a program
-/// file and the default number of chunks on a rank.
+/// Writes notes about the input to stderr, for commands that print no result. The notes report repairs of a
+/// program file and the default number of chunks on a rank.
 void write_reading_notes(const Scenario& scenario, const OutputFlags& flags);
 
 }  // namespace penstock

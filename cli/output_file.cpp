@@ -51,7 +51,8 @@ class Descriptor {
   ~Descriptor() { close(); }
 
   int number() const { return number_; }
-  /// Closes the file. Returns 0, or the error of an earlier write that the system reports only now.
+  /// Closes the file. Returns 0, or the error of an earlier write that the system reports only at this
+  /// time.
   int close() {
     const int number = std::exchange(number_, -1);
     return number < 0 || ::close(number) == 0 ? 0 : errno;
@@ -61,23 +62,23 @@ class Descriptor {
   int number_;
 };
 
-/// Returns the file to which a link refers, so that writing replaces that file and not the link.
+/// Returns the file to which a symbolic link refers, so that writing replaces that file and not the link.
 fs::path target_of(const fs::path& file) {
   std::error_code error;
   const fs::path target = fs::canonical(file, error);
   return error ? file : target;
 }
 
-/// Returns true for a device, a pipe or a socket. If a file were renamed to such a name, the file would
-/// replace the device.
+/// Returns true if the file is a device, a pipe or a socket. Such a file must be written directly, because
+/// a file that is renamed to its name would replace it.
 bool is_special(const fs::path& file) {
   std::error_code error;
   const fs::file_status status = fs::status(file, error);
   return fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status);
 }
 
-/// A new file in the same folder as `target`. If it does not replace `target`, it is removed, even if a
-/// signal ends the run.
+/// A temporary file in the same folder as `target`, which it later replaces. If it does not replace
+/// `target`, it is removed, even if a signal ends the run.
 class Temporary {
  public:
   explicit Temporary(const fs::path& target)
@@ -99,11 +100,12 @@ class Temporary {
     if (error_ == 0) ::unlink(name_.c_str());
   }
 
-  /// Returns the descriptor of the open file. The caller must close it.
+  /// Returns the file descriptor of the open file. The caller must close it.
   int number() const { return number_; }
-  /// Returns the error (errno) of creating the file, or 0 if the file exists.
+  /// Returns 0 if the temporary file was created, and otherwise the error number (errno).
   int error() const { return error_; }
-  /// Renames the file to `target`, which it replaces if that exists. Returns 0, or the error (errno).
+  /// Renames the temporary file to `target`. If `target` exists, it is replaced. Returns 0, or the error
+  /// number (errno).
   int replace(const fs::path& target) {
     if (std::rename(name_.c_str(), target.c_str()) != 0) return errno;
     left_.is_gone();
@@ -221,7 +223,7 @@ std::string write_beside(const fs::path& target, const TextInPieces& content) {
   return text_of_error(temporary.replace(target));
 }
 
-/// A gzip stream that passes its bytes to a sink.
+/// A gzip stream that passes the compressed bytes to a sink.
 class GzipStream {
  public:
   explicit GzipStream(const TextSink& sink) : sink_(sink) {
@@ -238,7 +240,8 @@ class GzipStream {
   GzipStream& operator=(GzipStream&&) = delete;
   ~GzipStream() { deflateEnd(&stream_); }
 
-  /// Compresses `text`, or ends the stream if `flush` is Z_FINISH. Returns false if the sink needs no more.
+  /// Compresses `text`, or ends the stream if `flush` is Z_FINISH. Returns false if the sink needs no more
+  /// bytes.
   bool write(std::string_view text, int flush) {
     std::string bytes(text);  // zlib takes a pointer to bytes that are not constant
     stream_.next_in = reinterpret_cast<Bytef*>(bytes.data());  // NOLINT(*-reinterpret-cast): zlib's type

@@ -17,7 +17,7 @@ int error_of_writing(int descriptor, std::string_view content);
 int error_of_writing(int descriptor, const TextInPieces& content);
 
 /// Returns true if both names refer to the same regular file, also through links. If neither file exists,
-/// returns true if both would be created at the same place. Returns false for devices and pipes, because
+/// returns true if both names would create the same file. Returns false for devices and pipes, because
 /// several writers may share them.
 bool is_same_file(const std::filesystem::path& one, const std::filesystem::path& other);
 
@@ -28,12 +28,13 @@ bool is_standard_output(const std::filesystem::path& file);
 std::string unwritable(const std::filesystem::path& file);
 
 /// Writes a text to a temporary file beside `file`, flushes it, and renames it to `file`. Links and the
-/// file's mode are preserved. Devices and pipes are written directly. If `content` throws or a signal ends
-/// the run, the temporary file is removed. Returns the reason of a failure, or an empty text.
+/// mode of the file are preserved. Devices and pipes are written directly. If `content` throws or a signal
+/// ends the run, the temporary file is removed. Returns the reason of a failure, or an empty text if there
+/// is none.
 std::string problem_of_writing(const std::filesystem::path& file, const TextInPieces& content);
 
-/// Returns the text as the bytes of a gzip file. The file has no name and no time, so equal texts give equal
-/// bytes with one version of zlib. The pieces are not whole lines.
+/// Returns the text compressed as a gzip file, in pieces that are not whole lines. The file contains no
+/// name and no time. Equal texts therefore give equal bytes with the same version of zlib.
 TextInPieces compressed(TextInPieces text);
 
 }  // namespace penstock

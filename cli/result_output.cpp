@@ -1,5 +1,6 @@
-// Writes a Result. All subcommands use the same table of suffixes and writers, so -o has the same meaning
-// everywhere. The table contains functions, so that only the requested formats are made.
+// Writes a Result to files in the formats that the user requests. All subcommands use the same table of
+// suffixes and writers, so -o has the same meaning everywhere. The table contains functions, so that only
+// the requested formats are made.
 
 #include "cli/result_output.hpp"
 
@@ -32,7 +33,8 @@ namespace {
 const std::vector<std::string_view> kResultFiles = {".json", ".csv",        ".ranks.csv", ".svg",
                                                     ".html", ".trace.json", ".txt"};
 
-/// Returns all formats of `result`. The result and the window must outlive them.
+/// Returns all formats in which `result` can be written. The result and the window must outlive the
+/// formats.
 std::vector<OutputForm> forms_of(const Result& result, const ResultJsonOptions& json,
                                  const TimelineWindow& window, const std::string& text) {
   return {{".json", [&result, json](const TextSink& sink) { write_result_json(result, json, sink); }},

@@ -31,13 +31,13 @@ void add_drawing_flags(Subcommand app, ResultFlags& flags);
 tl::expected<void, UserError> check_result_files(const ResultFlags& flags,
                                                  const std::vector<FileArgument>& inputs);
 
-/// Returns true if a file draws memory over time (.html, .trace.json).
+/// Returns true if one of the output files shows memory over time (.html, .trace.json).
 bool wants_memory_samples(const std::vector<std::string>& files);
 
-/// Returns true if the JSON or a file shows single actions.
+/// Returns true if the JSON output or an output file shows single actions.
 bool wants_timeline(const ResultFlags& flags);
 
-/// A Result as text. `printed` is for standard output and is used unless the user asks for JSON. `file` is
+/// The text forms of a Result. `printed` is for standard output, unless the user asks for JSON. `file` is
 /// for a .txt file.
 struct ResultTexts {
   std::string printed;

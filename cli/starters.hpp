@@ -7,7 +7,7 @@
 
 namespace penstock {
 
-/// A commented file with which a user begins.
+/// A commented example file with which a user begins.
 struct Starter {
   std::string_view word;  ///< the word for the command line
   std::string_view file;  ///< the name of the file, relative to the working folder

@@ -36,7 +36,7 @@ struct NumberOf<std::optional<Value>> {
 template <typename Number>
 constexpr const char* kNoun = std::is_integral_v<Number> ? "a whole number" : "a number";
 
-/// Returns a typed value in quotes for an error message, or "nothing" if it is empty.
+/// Returns a value that the user typed, in quotes for an error message, or "nothing" if it is empty.
 std::string typed(const std::string& text) { return text.empty() ? "nothing" : fmt::format("\"{}\"", text); }
 
 std::vector<std::string> split_at_commas(const std::string& text) {

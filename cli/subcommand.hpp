@@ -15,7 +15,7 @@ class Option;
 
 namespace penstock {
 
-/// The beginning of the name of a check that carries the words of a flag; see Flag::words().
+/// The beginning of the name of a check that states the words of a flag (see Flag::words()).
 inline constexpr std::string_view kWordsPrefix = "words: ";
 
 /// A flag or a positional argument that is being declared. Each function changes the flag and returns it.
@@ -24,7 +24,7 @@ class Flag {
   explicit Flag(CLI::Option& option) : option_(&option) {}
 
   /// Sets the heading under which the help lists the flag. If the heading is empty, the help does not list
-  /// the flag, but the flag can be used.
+  /// the flag, but users can still give it.
   Flag& group(const std::string& heading);
   /// Sets the text that follows the flag's name in the help, such as "BYTES".
   Flag& type_name(const std::string& name);
@@ -33,11 +33,13 @@ class Flag {
   Flag& one_value_each();
   /// Makes it an error to give both this flag and `other`.
   Flag& excludes(const Flag& other);
-  /// Adds a check. `fault` returns an error message for a wrong value, and an empty text otherwise.
+  /// Adds a check of the flag's value. `fault` returns an error message for a wrong value, and an empty
+  /// text for a correct one.
   Flag& check(const std::function<std::string(const std::string&)>& fault);
-  /// Lists words that a shell completes. Other values stay allowed, unless a check refuses them.
+  /// Sets the words that a shell completes for this flag. Other values stay allowed, unless a check refuses
+  /// them.
   Flag& words(const std::vector<std::string_view>& words);
-  /// Makes the value `from` mean `to`.
+  /// Gives the value `from` of the flag the meaning of the value `to`.
   Flag& replaces(const std::string& from, const std::string& to);
   /// Adds a check that the value is a decimal number in [least, most]. `Number` is int, std::int64_t or
   /// double, as in the flag's variable.
@@ -53,17 +55,18 @@ class Subcommand {
  public:
   Subcommand(CLI::App& root, const std::string& name, const std::string& description);
 
-  /// Binds a flag "--name,-n,--other-name" or a positional argument "NAME" to `value`. `value` must exist
-  /// while arguments are parsed, and it does not change if the flag is not given. Its type is a string, a
-  /// number, an optional number or a vector of strings. A number must be decimal, and no other text may
-  /// follow it. After parsing, an empty value is an error (command_line.cpp). An empty string therefore means
-  /// that the flag was not given.
+  /// Declares a flag "--name,-n,--other-name" or a positional argument "NAME" whose value is stored in
+  /// `value`. `value` must exist while arguments are parsed, and it does not change if the flag is not
+  /// given. Its type is a string, a number, an optional number or a vector of strings. A number must be
+  /// decimal, and no other text may follow it. After parsing, an empty value is an error
+  /// (command_line.cpp). An empty string therefore means that the flag was not given.
   template <typename Value>
   Flag add_option(const std::string& names, Value& value, const std::string& help = {});
-  /// Adds a flag that takes words separated by commas. The flag may be repeated. An empty word is an error.
+  /// Declares a flag that takes words separated by commas. The user may repeat the flag. An empty word is
+  /// an error.
   Flag add_words(const std::string& names, std::vector<std::string>& words, const std::string& help);
   Flag add_flag(const std::string& names, bool& value, const std::string& help);
-  /// Adds a flag that stands for the value "true", but also takes another value after "=".
+  /// Declares a flag that stands for the value "true". Users can also give another value after "=".
   Flag add_flag(const std::string& names, std::string& value, const std::string& help);
   /// Sets the text at the end of the help.
   void footer(const std::string& text);

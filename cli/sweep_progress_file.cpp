@@ -76,8 +76,8 @@ bool is_still(int descriptor, const std::string& name) {
          open_file.st_dev == named.st_dev && open_file.st_ino == named.st_ino;
 }
 
-/// Returns true if the file's mode has no write permission. Root could write to such a file, but it is also
-/// refused for root.
+/// Returns true if the file's mode gives no user write permission. Root could write to such a file, but the
+/// sweep refuses it for root, too.
 bool is_read_only(int descriptor) {
   struct stat file{};
   return ::fstat(descriptor, &file) == 0 && (file.st_mode & (S_IWUSR | S_IWGRP | S_IWOTH)) == 0;
@@ -102,8 +102,8 @@ tl::expected<std::FILE*, std::string> locked_file(const std::string& name) {
   }
 }
 
-/// Returns the length of the file up to the end of its last complete line. The search goes backwards from the
-/// end of the file.
+/// Returns the length in bytes of the file up to the end of its last complete line. The search goes
+/// backwards from the end of the file.
 std::size_t whole_lines(int descriptor) {
   struct stat file{};
   std::size_t end = ::fstat(descriptor, &file) == 0 ? static_cast<std::size_t>(file.st_size) : 0;
@@ -121,8 +121,8 @@ std::size_t whole_lines(int descriptor) {
   return 0;
 }
 
-/// Returns true if the first line is incomplete. The file is then new, or a crash came early, and it has no
-/// points.
+/// Returns true if the first line of a progress file is incomplete. The file is then new, or the run
+/// crashed early, and the file has no points.
 bool is_not_begun(std::istream& file, const std::string& head) {
   std::string beginning(head.size(), '\0');
   file.read(beginning.data(), static_cast<std::streamsize>(beginning.size()));
@@ -205,7 +205,8 @@ std::string hash_of(std::string_view text) {
   return fmt::format("{:02x}", fmt::join(std::span(bytes).first(size), ""));
 }
 
-/// The keys of a scenario for which edited_scenario() returns the name of a file.
+/// The keys of a scenario for which edited_scenario() returns the name of a file. The contents of these
+/// files belong to the digest of a sweep.
 const std::vector<std::vector<std::string_view>> kFiles = {{"model", "huggingface"},
                                                            {"model", "profile"},
                                                            {"model", "fitted"},
@@ -215,7 +216,7 @@ const std::vector<std::vector<std::string_view>> kFiles = {{"model", "huggingfac
                                                            {"cluster", "kernels", "collectives"},
                                                            {"cluster", "kernels", "products"}};
 
-/// Returns the node at these keys, or a null pointer if there is none.
+/// Returns the node of the document at this path of keys, or a null pointer if there is none.
 Node* value_at(Node& document, const std::vector<std::string_view>& keys) {
   Node* node = &document;
   for (const std::string_view key : keys) {
@@ -224,8 +225,8 @@ Node* value_at(Node& document, const std::vector<std::string_view>& keys) {
   return node;
 }
 
-/// Returns an error if the file is a pipe or a device, because its content cannot be read twice. The second
-/// read might wait forever.
+/// Returns an error if the file is a pipe or a device. The sweep reads its files twice, and a second read
+/// of such a file might wait forever.
 tl::expected<void, std::string> check_read_again(const std::string& file) {
   std::error_code ignored;
   if (std::filesystem::is_regular_file(file, ignored)) return {};
@@ -234,8 +235,8 @@ tl::expected<void, std::string> check_read_again(const std::string& file) {
       file));
 }
 
-/// Returns the text of the scenario with the overrides applied. Hashes of the files replace the names of the
-/// files.
+/// Returns the text of the scenario with the overrides applied, for the digest of the sweep. Hashes of the
+/// files' contents replace the names of the files.
 Text scenario_text(const InputFlags& input) {
   const auto overrides = scenario_overrides(input);
   if (!overrides) return tl::unexpected(overrides.error().message);
@@ -268,8 +269,8 @@ Json or_null(const std::optional<Value>& value) {
 // If a field were missing here, two different sweeps could have the same digest. Therefore each function
 // names all fields of its struct. If a field is added to the struct, compilation fails.
 
-/// Returns the flags that are not in the scenario's text. The file, --set, --vary and the model's flags are
-/// in that text.
+/// Returns the flags that the scenario's text does not contain. The scenario file, --set, --vary and the
+/// model's flags are in that text.
 Json flags_json(const InputFlags& flags) {
   const auto& [file, settings, varied, schedule, pp_size, num_microbatches, virtual_stages, group_size,
                slices, data_parallel, buckets, sharding, gather, passes, seed, budget_seconds, forward_only,
@@ -306,8 +307,8 @@ Json batch_json(const Batch& batch) {
   return {own_micro_batch_size, or_null(micro_batch_size), or_null(global_batch_size), or_null(microbatches)};
 }
 
-/// Returns the fields that determine the points. Known points and the shard are left out, because they do not
-/// change any point.
+/// Returns the fields of the grid that determine the points of the sweep. Known points and the shard are
+/// left out, because they do not change any point.
 Json grid_json(const SweepGrid& grid) {
   const auto& [variants, schedules, stages, virtual_stages, microbatches, batch, engine, known, shard,
                progress, finished, stopped] = grid;

@@ -1,6 +1,7 @@
 #pragma once
-// Stores the finished points of a sweep: in the file of `penstock sweep --resume FILE`, or in the -o file of
-// `--shard`. A digest in the file identifies the sweep. commands/sweep_command.cpp uses it.
+// Stores the finished points of a sweep in a file: in that of `penstock sweep --resume FILE`, or in the -o
+// file of `--shard`. A digest in the file identifies the sweep. report/result/sweep_progress.hpp defines
+// its lines. commands/sweep_command.cpp uses it.
 
 #include <cstddef>
 #include <cstdio>
@@ -27,14 +28,13 @@ namespace penstock {
 /// opened again.
 class SweepProgressFile {
  public:
-  /// Opens or creates the file, and locks it until the object is destroyed or the process ends. Returns an
-  /// error, which starts with the file's name, if the file cannot be read or written, has another format, or
-  /// is locked by another sweep. Also returns an error if the file belongs to another sweep or shard than
-  /// `sweep`.
+  /// Opens or creates the file, and locks it until the object is destroyed or the process ends. Fails if
+  /// the file cannot be read or written, has another format, or is locked by another sweep. Also fails if
+  /// the file belongs to another sweep or shard than `sweep`. The error starts with the file's name.
   static tl::expected<std::unique_ptr<SweepProgressFile>, std::string> open(const std::string& name,
                                                                             const SweepHead& sweep);
 
-  /// Returns the points that the file had when it was opened.
+  /// Returns the points that were in the file when it was opened, by their number.
   const std::map<std::size_t, SweepPoint>& known() const { return known_; }
   /// Appends a point to the file and flushes it. It may be called from any thread.
   void add(std::size_t number, const SweepPoint& point);
@@ -58,11 +58,11 @@ class SweepProgressFile {
   int error_ = 0;  ///< the errno of the first failed write; 0 if no write has failed
 };
 
-/// Returns a hash, in hexadecimal digits, of everything that determines the points of a sweep. It includes
-/// the commit of penstock, the grid, the flags, the scenario's text after overrides, and the content of the
-/// files that the scenario names. Comments and file names do not change it. `inputs` must be the flags from
-/// which the scenarios of the grid were made, and `scenario` must be the first of them. Returns an error if a
-/// file cannot be read twice, such as a pipe.
+/// Returns a hash, in hexadecimal digits, of everything that determines the points of a sweep. This
+/// includes the commit of penstock, the grid, the flags, the scenario's text after overrides, and the
+/// content of the files that the scenario names. Comments and file names do not change the hash. `inputs`
+/// must be the flags from which the scenarios of the grid were made, and `scenario` must be the first of
+/// these scenarios. Fails if a file, such as a pipe, cannot be read twice.
 tl::expected<std::string, UserError> sweep_digest(const std::vector<InputFlags>& inputs,
                                                   const Scenario& scenario, const SweepGrid& grid);
 

@@ -58,7 +58,8 @@ tl::expected<std::int32_t, UserError> number_in(const Environment& environment, 
   return bad_input(fmt::format("{}: expected a number from 0 on, got \"{}\"", name, shown_name(text)));
 }
 
-/// Returns the place of this task in its Slurm job array. Without an array it is task 0 of 1.
+/// Returns the number of this task in its Slurm job array, and the number of tasks. Without an array it is
+/// task 0 of 1.
 tl::expected<SweepShard, UserError> task_of_array(const Environment& environment) {
   if (environment("SLURM_ARRAY_TASK_ID") == nullptr) return SweepShard{};
   const auto id = number_in(environment, "SLURM_ARRAY_TASK_ID");
@@ -79,15 +80,15 @@ tl::expected<SweepShard, UserError> task_of_array(const Environment& environment
       *id, *count, *least, apart));
 }
 
-/// Returns the variable that gives the size of a Slurm step. `name` is the variable that gives the size of
-/// the job.
+/// Returns the environment variable that gives the size of a Slurm step, if `name` is the one that gives
+/// the size of the job (SLURM_NTASKS). Returns any other name unchanged.
 const char* of_a_step(const char* name) {
   return std::string_view(name) == "SLURM_NTASKS" ? "SLURM_STEP_NUM_TASKS" : name;
 }
 
-/// Returns the environment in which launched_rank() can find a step of Slurm. The script of a job also has
-/// the variables SLURM_PROCID and SLURM_NTASKS, although it is a single process. Only a step that srun has
-/// started has SLURM_STEP_NUM_TASKS.
+/// Returns an environment in which launched_rank() finds a rank only in a step of Slurm. The script of a
+/// job also has the variables SLURM_PROCID and SLURM_NTASKS, although it is a single process. Only a step
+/// that srun has started has SLURM_STEP_NUM_TASKS.
 Environment of_steps(const Environment& environment) {
   return [&environment](const char* name) -> const char* {
     const bool is_step = environment("SLURM_STEP_NUM_TASKS") != nullptr;
@@ -146,7 +147,7 @@ tl::expected<PartFile, UserError> part_of(const std::string& file) {
   return PartFile{.name = name, .part = *std::move(part)};
 }
 
-/// Returns an error if the two files are not parts of the same sweep with the same number of shards.
+/// Returns an error if the two files are not shards of the same sweep with the same number of shards.
 tl::expected<void, UserError> check_same_sweep(const PartFile& first, const PartFile& other) {
   const SweepHead& one = first.part.head;
   const SweepHead& two = other.part.head;
@@ -173,7 +174,8 @@ tl::expected<void, UserError> check_complete(const PartFile& file) {
                   file.name, expected - found, expected, to_text(head.shard)));
 }
 
-/// Returns an error that lists the shards without a file. Requires that all files have different shards.
+/// Returns an error that lists the shards for which there is no file. Requires that all files have
+/// different shards.
 tl::expected<void, UserError> check_all_there(const std::map<std::int32_t, std::string>& names,
                                               std::int32_t count) {
   constexpr std::size_t kMostNamed = 8;

@@ -133,7 +133,7 @@ void ProgressBar::draw_step_until(const std::stop_token& stop) {
   }
 }
 
-/// Replaces the line. Blanks erase the end of the previous line if that line was longer.
+/// Draws the bar over its previous line. If that line was longer, blanks erase its end.
 void ProgressBar::draw(std::string_view line) {
   width_ = std::max(width_, line.size());
   fmt::print(stderr, "\r{:{}}", line, width_);

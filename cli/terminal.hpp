@@ -20,25 +20,27 @@ namespace penstock {
 /// Returns the value of an environment variable, or an empty text if it is not set.
 std::string environment(const char* name);
 
-/// Returns the number in COLUMNS, or the width of the terminal on standard output. Returns nothing if COLUMNS
-/// is not set and there is no terminal.
+/// Returns the number of columns of the terminal. It is the number in COLUMNS, or the width of the terminal
+/// on standard output. Returns nothing if COLUMNS is not set and there is no terminal.
 std::optional<std::int32_t> terminal_columns();
 
-/// Returns the longest table line in characters. The result is 0 (no limit) if there is no terminal.
+/// Returns the longest length of a table line in characters: the number of columns of the terminal. Returns
+/// 0 (no limit) if this number is not known.
 std::size_t table_width();
 
-/// The environment variables that describe the terminal's colours.
+/// The environment variables that say which colours the terminal can show.
 struct TerminalDescription {
   std::string term;       ///< the variable TERM
   std::string colorterm;  ///< the variable COLORTERM
 };
-/// Returns the colours of the terminal. If COLORTERM is "truecolor" or "24bit", or if TERM ends in "-direct",
-/// they have 24 bits. If TERM contains "256color", there are 256 colours. If TERM is "dumb" or not set, there
-/// are none. Otherwise there are 16 colours.
+/// Returns the colours that the terminal can show. If COLORTERM is "truecolor" or "24bit", or if TERM ends
+/// in "-direct", they have 24 bits. If TERM contains "256color", there are 256 colours. If TERM is "dumb"
+/// or not set, there are none. In all other cases, there are 16 colours.
 TerminalColours colours_of(const TerminalDescription& terminal);
 
-/// Returns the colours to use. `when` is "auto", "always" or "never". With "auto", the result is `none` if
-/// there is no terminal or NO_COLOR is not empty. With "always", there are at least 16 colours.
+/// Returns the colours in which output is written. `when` is "auto", "always" or "never". With "auto", the
+/// result is `none` if there is no terminal or if NO_COLOR is not empty. With "always", there are at least
+/// 16 colours.
 TerminalColours wanted_colours(std::string_view when);
 
 // A progress bar on stderr for long work. It is drawn only on a terminal.
@@ -48,8 +50,8 @@ enum class ProgressDisplay : std::uint8_t { off, on };
 /// Returns `on` if stderr is a terminal and the user has not asked for silence.
 ProgressDisplay display_for(const OutputFlags& flags);
 
-/// The line by which long commands show their progress. show() draws a bar if the number of points is known.
-/// say() draws the name of a step otherwise. The destructor erases the line.
+/// The line on stderr by which long commands show their progress. If the number of points is known, show()
+/// draws a bar. Otherwise say() draws the name of a step. The destructor erases the line.
 class ProgressBar {
  public:
   explicit ProgressBar(ProgressDisplay display) : display_(display) {}
@@ -57,12 +59,13 @@ class ProgressBar {
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
 
-  /// Shows the progress: `done` of `total` points. It may be called from any thread. The bar is drawn at most
-  /// ten times a second, with the remaining time, computed from the rate so far.
+  /// Shows that `done` of `total` points are done. Any thread may call it. The bar is drawn at most ten
+  /// times a second. It includes the remaining time, computed from the rate so far.
   void show(std::size_t done, std::size_t total);
 
-  /// Shows the name of a step of unknown length, such as "searching plans", and the seconds since its first
-  /// call. The line is drawn at once and then every second, until the next call or the destructor.
+  /// Shows the name of a step whose length is unknown, such as "searching plans", and the seconds since the
+  /// first call for this step. The line is drawn at once and then every second, until the next call or the
+  /// destructor.
   void say(std::string step);
 
  private:
@@ -75,7 +78,7 @@ class ProgressBar {
   std::size_t shown_ = 0;
   std::size_t width_ = 0;  ///< the number of characters of the longest line so far
   std::chrono::steady_clock::time_point last_{};
-  /// The number of points that were done at the first call. They are not used to compute the rate.
+  /// The number of points that were done at the first call of show(). They do not count for the rate.
   std::size_t first_ = 0;
   std::chrono::steady_clock::time_point began_{};
   std::condition_variable_any step_changed_;

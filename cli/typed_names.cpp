@@ -76,7 +76,7 @@ constexpr std::array<OtherName, 43> kOtherNames = {{
     {"--ep-size", "--expert-parallel"},
 }};
 
-/// Switches of another program that together mean one value of Penstock's flag.
+/// A table entry: switches of another program that together mean one value of Penstock's flag.
 struct Switches {
   std::array<std::string_view, 2> theirs;  ///< The second one is empty if one switch is enough.
   std::string_view ours;
@@ -167,8 +167,8 @@ constexpr std::array<Advice, 49> kAdvice = {{
     {"--model-parallel-size", "write --tensor-parallel N, and --pp-size K for the pipeline"},
 }};
 
-/// Returns the entry of the table for `flag`, or null if there is none. A dash and an underscore count as
-/// equal.
+/// Returns the entry of the table for `flag`, or null if there is none. In names of flags, a dash and an
+/// underscore count as equal.
 template <typename Row, std::size_t count>
 const Row* row_of(const std::array<Row, count>& rows, std::string_view flag) {
   if (!flag.starts_with("--")) return nullptr;
@@ -179,7 +179,8 @@ const Row* row_of(const std::array<Row, count>& rows, std::string_view flag) {
 
 std::string flag_of(const std::string& argument) { return argument.substr(0, argument.find('=')); }
 
-/// Replaces the switches by Penstock's flag and its value, if all switches of the entry are present.
+/// Replaces switches of another program by Penstock's flag and its value, if all switches of the entry are
+/// present.
 void replace_switches(std::vector<std::string>& arguments, const Switches& row) {
   const auto end = std::ranges::find(arguments, "--");
   const auto is_named = [](const std::string& argument, std::string_view name) {
@@ -229,8 +230,8 @@ std::string_view advice_on_flag(std::string_view flag) {
 
 namespace {
 
-/// Replaces all occurrences of `from`. The search continues after the inserted text. It therefore ends even
-/// if `to` contains `from`.
+/// Replaces all occurrences of `from` by `to`. The search continues after the inserted text. It therefore
+/// ends even if `to` contains `from`.
 void replace_all(std::string& text, std::string_view from, std::string_view to) {
   for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
     text.replace(at, from.size(), to);

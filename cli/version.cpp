@@ -1,5 +1,6 @@
-// Says what was built. The version and the parts are determined when the build is configured. The commit
-// changes more often, so every build writes it into a separate source file.
+// Returns the version, and the parts that were built. The version and the parts are determined when the
+// build is configured. The commit changes more often, so every build writes it into a separate source
+// file.
 
 #include "cli/version.hpp"
 

@@ -6,8 +6,8 @@
 
 namespace penstock {
 
-/// Returns the commit that was built, or a text that says that it is unknown. cmake/commit.cmake generates
-/// the definition in every build.
+/// Returns the commit from which this program was built, or a text which says that it is unknown.
+/// cmake/commit.cmake generates the definition in every build.
 std::string_view built_commit();
 
 /// The texts that CMake writes. `version` is Penstock's version. Each other text is the version of that part,
@@ -22,7 +22,8 @@ struct BuiltParts {
 /// Returns the texts of this build. CMake generates the definition from cli/built_parts.cpp.in.
 BuiltParts built_parts();
 
-/// Returns the version, the commit, and for each optional part its version or the reason why it is missing.
+/// Returns a text with the version and the commit. For each optional part, it also has the part's version,
+/// or the reason why the part is missing.
 std::string version_text();
 
 }  // namespace penstock

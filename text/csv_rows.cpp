@@ -14,8 +14,8 @@
 namespace penstock {
 namespace {
 
-/// A reader that returns the rows one by one. `at_` is the index of the next character, and `line_` is the
-/// number of its line.
+/// A reader that returns the rows of a CSV text one by one. `at_` is the index of the next character, and
+/// `line_` is the number of its line.
 class CsvReader {
  public:
   explicit CsvReader(std::string_view text) : text_(text) {}
@@ -32,7 +32,7 @@ class CsvReader {
   std::string_view text_;
   std::size_t at_ = 0;
   std::size_t line_ = 1;
-  /// The line of a quote that is never closed; 0 if there is none.
+  /// The number of the line with a quote that is never closed, or 0 if there is none.
   std::size_t open_quote_line_ = 0;
 };
 

@@ -1,5 +1,6 @@
 #pragma once
-// Reads rows of comma-separated values like Python's csv module (in its "excel" dialect).
+// Reads rows of comma-separated values like Python's csv module (in its "excel" dialect). csv_table.hpp
+// reads files in which the first row names the columns.
 
 #include <cstddef>
 #include <string>
@@ -9,14 +10,14 @@
 
 namespace penstock {
 
-/// A row and its cells.
+/// A row of a CSV text with its cells.
 struct CsvRow {
-  /// The line at which the row begins. Lines are counted from 1.
+  /// The number of the line at which the row begins. Lines are counted from 1.
   std::size_t line = 1;
   std::vector<std::string> cells;
 };
 
-/// An error and the line where it occurs.
+/// An error in a CSV text, and the line where it occurs.
 struct CsvFault {
   std::size_t line = 1;
   std::string message;

@@ -1,5 +1,5 @@
-// Cells are found by the names of their columns, so a file may have additional columns, and columns in any
-// order. Tested by kernel_tables_test.cpp.
+// Reads CSV files with a header. It finds cells by the names of their columns, so a file may have
+// additional columns, and columns in any order. Tested by kernel_tables_test.cpp.
 
 #include "text/csv_table.hpp"
 
@@ -21,8 +21,8 @@
 namespace penstock {
 namespace {
 
-/// Returns the column names for a message. Long lists are shortened, because the first row may be from
-/// another kind of file.
+/// Returns the names of a file's columns for an error message. Long lists are shortened, because the first
+/// row may be from another kind of file.
 std::string column_list(const std::vector<std::string>& header) {
   constexpr std::size_t kMost = 200;
   const std::string all = fmt::format("{}", fmt::join(header, ", "));

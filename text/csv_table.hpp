@@ -14,11 +14,12 @@
 
 namespace penstock {
 
-/// The rows after the header. Empty lines and lines that begin with '#' are ignored.
+/// A table that is read from CSV. Its rows are the lines after the header. Empty lines and lines that begin
+/// with '#' are ignored.
 class CsvTable {
  public:
-  /// Reads a table. Fails with "LINE: what was expected" if the header is missing, if two columns have the
-  /// same name, or if there is no column for a name in `columns`. Also fails if a row has a wrong number of
+  /// Reads a table from CSV. Fails with "LINE: what was expected" if the header is missing, if two columns
+  /// have the same name, or if a column of `columns` is missing. Also fails if a row has a wrong number of
   /// cells, or if a quote is not closed.
   static tl::expected<CsvTable, std::string> parse(std::string_view text,
                                                    std::span<const std::string_view> columns);

@@ -23,15 +23,15 @@
 
 namespace penstock {
 
-/// A value of an enum, and its word in files, flags and results.
+/// A value of an enum, and the word for it in files, flags and results.
 template <typename Enum>
 struct EnumWord {
   Enum value;
   std::string_view word;
 };
 
-/// The table of words of an enum, in the order in which messages list them. The value is `false` for an enum
-/// without words.
+/// The table of the words of an enum. Error messages list the words in this order. The value is `false` for
+/// an enum without words.
 template <typename Enum>
 inline constexpr auto kEnumWords = false;
 
@@ -40,15 +40,15 @@ template <typename Enum>
 concept EnumWithWords =
     std::is_enum_v<Enum> && !std::is_same_v<std::remove_cv_t<decltype(kEnumWords<Enum>)>, bool>;
 
-/// Returns true if `value` is a declared enumerator of its enum. In __PRETTY_FUNCTION__, the compiler writes
-/// an enumerator as "Routing::global" and any other value as "(Routing)7".
+/// Returns true if `value` is a declared enumerator of its enum. It uses that the compiler writes an
+/// enumerator as "Routing::global" in __PRETTY_FUNCTION__, and any other value as "(Routing)7".
 template <auto value>
 consteval bool is_enumerator() {
   return std::string_view(__PRETTY_FUNCTION__).find("= (") == std::string_view::npos;
 }
 
-/// Returns true if the table has a word for each enumerator. Requires that the enumerators are numbered 0, 1,
-/// 2, ...
+/// Returns true if the enum's table has a word for each enumerator. Requires that the enumerators are
+/// numbered 0, 1, 2, ...
 template <EnumWithWords Enum>
 consteval bool names_all_values() {
   constexpr std::size_t kCount = kEnumWords<Enum>.size();
@@ -69,7 +69,8 @@ constexpr std::string_view to_text(Enum value) {
   return "";
 }
 
-/// Returns the value with this word, or nothing if the table does not have the word.
+/// Returns the value of an enum that has this word. Returns nothing if the enum's table does not have the
+/// word.
 template <EnumWithWords Enum>
 constexpr std::optional<Enum> enum_of_text(std::string_view word) {
   for (const EnumWord<Enum>& row : kEnumWords<Enum>) {

@@ -1,9 +1,10 @@
-// Names of files, layers and devices come from users, and each output format forbids some characters. In XML,
-// the five special characters become entities, and control characters become '?' (XML 1.0 forbids them even
-// as entities). The library nlohmann-json writes JSON strings. CSV fields are quoted according to RFC 4180.
-// Markdown's special characters become entities. A backslash is not used there, because it could form a pair
-// with another backslash. Bytes that are not valid UTF-8 (Unicode 15, table 3-7) become U+FFFD in every
-// format. Tested by tests/report/units_test.cpp.
+// Replaces the characters that an output format forbids. Names of files, layers and devices come from
+// users, so they may contain any characters. In XML, the five special characters become entities, and
+// control characters become '?' (XML 1.0 forbids them even as entities). The library nlohmann-json writes
+// JSON strings. CSV fields are quoted according to RFC 4180. Markdown's special characters become
+// entities. A backslash is not used there, because it could form a pair with another backslash. Bytes that
+// are not valid UTF-8 (Unicode 15, table 3-7) become U+FFFD in every format. Tested by
+// tests/report/units_test.cpp.
 
 #include "text/escaping.hpp"
 
@@ -72,8 +73,8 @@ std::size_t colour_size(std::string_view text) {
   return end != std::string_view::npos && text[end] == 'm' ? end + 1 : 0;
 }
 
-/// Returns the number of bytes at the beginning of the text that shown_text() leaves unchanged, or 0 if it
-/// replaces the first character.
+/// Returns the number of bytes at the beginning of the text that shown_text() leaves unchanged. Returns 0
+/// if shown_text() replaces the first character.
 std::size_t plain_size(std::string_view text) {
   if (text.front() == '\n' || text.front() == '\t') return 1;
   if (text.starts_with("\r\n")) return 2;
@@ -82,8 +83,9 @@ std::size_t plain_size(std::string_view text) {
   return first.is_valid && !is_control(first.code) ? first.size : 0;
 }
 
-/// Returns the escape of a code point. JSON strings may contain code points from 0x20 on without an escape.
-/// Such a code point gets JSON's own escape \u, so that JSON remains valid when it is printed.
+/// Returns an escape sequence for a code point that must not be printed. JSON strings may contain code
+/// points from 0x20 on without an escape. Such a code point gets JSON's own escape \u, so that JSON remains
+/// valid when it is printed.
 std::string escape_of(std::uint32_t code) {
   return code < 0x20 ? fmt::format("\\x{:02x}", code) : fmt::format("\\u{:04x}", code);
 }
@@ -104,8 +106,8 @@ std::string with_escaped(std::string_view text, std::string_view special) {
 /// Returns true for a character that is neither a line end nor printable ASCII.
 bool is_special_character(char c) { return (c < ' ' || c > '~') && c != '\n'; }
 
-/// Returns true for a text that a spreadsheet would execute as a formula. A number such as -5 may begin like
-/// a formula but is not one.
+/// Returns true if a spreadsheet would execute this text as a formula. A number such as -5 may begin like a
+/// formula but is not one.
 bool is_formula(std::string_view text) {
   if (text.empty() || std::string_view("=+-@\t\r").find(text.front()) == std::string_view::npos) return false;
   // The plus is removed first, because number_of_text() does not accept it.
@@ -272,7 +274,7 @@ std::string csv_field(std::string_view name) {
 
 namespace {
 
-/// Removes the first line from `text` and returns that line without its leading blanks.
+/// Removes the first line from `text`. Returns that line without its leading blanks.
 std::string_view take_line(std::string_view& text) {
   const std::size_t end = std::min(text.find('\n'), text.size());
   std::string_view line = text.substr(0, end);

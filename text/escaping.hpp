@@ -7,13 +7,13 @@
 
 namespace penstock {
 
-/// Returns true if a text can be printed unchanged. This is the case if it has only printable ASCII
-/// characters and line ends, and neither "::" nor "##". CI runners execute lines that begin with "::" or
-/// contain "##[". The check is fast even for long texts.
+/// Returns true if a text can be printed unchanged. Such a text has only printable ASCII characters and
+/// line ends, and contains neither "::" nor "##". CI runners execute lines that begin with "::" or contain
+/// "##[". The check is fast even for long texts.
 bool is_plain(std::string_view text);
-/// Returns the text in a form that is safe for terminals and logs. Control characters and marks that change
-/// the direction of writing become "\x1b" or "\u202e". Bytes that are not UTF-8 become U+FFFD. Line ends,
-/// tabs and colours (ESC [ .. m) are unchanged, and JSON remains valid JSON.
+/// Returns the text in a form that is safe for terminals and logs. Control characters and characters that
+/// change the direction of writing become escapes such as "\x1b" or "\u202e". Bytes that are not UTF-8
+/// become U+FFFD. Line ends, tabs and colours (ESC [ .. m) are unchanged, and JSON remains valid JSON.
 std::string shown_text(std::string_view text);
 /// Like shown_text(), but also escapes colours. Use it for messages of several lines, and for text, JSON and
 /// Markdown files.
@@ -36,9 +36,9 @@ std::string xml_text(std::string_view text);
 std::string xml_escaped(std::string_view text);
 /// Returns the text as a JSON string with its quotes. Bytes that are not UTF-8 become U+FFFD.
 std::string json_quoted(std::string_view text);
-/// Returns a field of CSV (RFC 4180). Control characters are escaped as in shown_message(). The field is
-/// quoted if it contains a comma, a quote or a line break. An apostrophe is added in front of a text that
-/// spreadsheets would execute as a formula (= + - @).
+/// Returns the text as a field of CSV (RFC 4180). Control characters are escaped as in shown_message(). The
+/// field is quoted if it contains a comma, a quote or a line break. An apostrophe is added in front of a
+/// text that spreadsheets would execute as a formula (= + - @).
 std::string csv_field(std::string_view name);
 
 // Shortens a message of several lines for a place that has only one line, such as a table cell.

@@ -52,8 +52,8 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-/// Returns how many letters of a name may differ: a third of them. If half of the letters could differ,
-/// sequence-parallel would be suggested for expert-parallel.
+/// Returns how many letters a mistyped name may have wrong: a third of the letters of `name`. If half of
+/// the letters could differ, sequence-parallel would be suggested for expert-parallel.
 std::size_t most_differences(std::string_view name) { return name.size() / 3; }
 
 /// Returns true if `typed` is one or more whole words at the beginning or the end of `name`, such as

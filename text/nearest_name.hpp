@@ -8,10 +8,10 @@
 
 namespace penstock {
 
-/// Returns the known name with the spelling closest to `typed`. If several are equally close, returns the
-/// first of them. Case is ignored. Returns nothing if more than a third of the name's letters would have to
-/// change, because a wrong hint is worse than no hint. One or more whole words of a name are also accepted,
-/// such as "bandwidth" for "intra_bandwidth".
+/// Returns the name of `known` with the spelling closest to `typed`, or the first of several that are
+/// equally close. Case is ignored. Returns nothing if more than a third of the name's letters would have to
+/// change, because a wrong hint is worse than no hint. `typed` may also be one or more whole words of a
+/// name, such as "bandwidth" for "intra_bandwidth".
 std::optional<std::string_view> likely_name(std::string_view typed, std::span<const std::string_view> known);
 
 /// Returns a hint such as "; did you mean stages?" for a message about `typed`, or an empty text if

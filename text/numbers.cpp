@@ -1,5 +1,5 @@
-// No other file calls std::from_chars. That function reads only the beginning of a text, and a caller could
-// forget to check whether text remains.
+// Reads decimal numbers. No other file calls std::from_chars. That function reads only the beginning of a
+// text, and a caller could forget to check whether text remains.
 
 #include "text/numbers.hpp"
 

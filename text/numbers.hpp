@@ -11,7 +11,7 @@
 
 namespace penstock {
 
-/// The smallest and the largest whole number that a reader accepts.
+/// The range of whole numbers that a reader accepts, with both ends.
 struct Range {
   std::int64_t least = 0;
   std::int64_t most = 2147483647;
@@ -26,21 +26,22 @@ struct LeadingNumber {
       spelling;  ///< the characters of the number; empty if the text does not begin with a number
 };
 
-/// Reads the longest number at the beginning of the text. `Number` is std::int32_t, std::int64_t,
-/// std::uint64_t or double.
+/// Reads the longest number at the beginning of the text, and returns it with its spelling. `Number` is
+/// std::int32_t, std::int64_t, std::uint64_t or double.
 template <typename Number>
 LeadingNumber<Number> leading_number(std::string_view text);
 
-/// Returns the number if the whole text is a number, or nothing. `Number` has the same types as for
-/// leading_number().
+/// Returns the number that the whole text spells, or nothing if the text is not a number. `Number` has the
+/// same types as for leading_number().
 template <typename Number>
 std::optional<Number> number_of_text(std::string_view text);
 
-/// Returns the number if the whole text is a finite number, or nothing.
+/// Returns the finite number that the whole text spells, or nothing if the text is no such number.
 std::optional<double> finite_number(std::string_view text);
 
-/// Returns the whole number if the whole of `text` is a whole number. "1.0", "1e3" and "+1" are not accepted.
-/// The error is `expected a whole number from 1 to 8, got "9x"`, or `got nothing` for an empty text.
+/// Returns the whole number that `text` spells. "1.0", "1e3" and "+1" are not accepted. Fails if `text` is
+/// not a whole number in `range`. The error is `expected a whole number from 1 to 8, got "9x"`, or ends in
+/// `got nothing` for an empty text.
 tl::expected<std::int64_t, std::string> whole_number(std::string_view text, Range range);
 
 }  // namespace penstock

@@ -32,10 +32,11 @@
 namespace penstock {
 namespace {
 
-/// Returns true if the rate is finite and at least 0. The rate 0 means that it is unknown.
+/// Returns true if a device's rate (operations or bytes per second) is finite and at least 0. The rate 0
+/// means that it is unknown.
 bool is_rate(double value) { return value >= 0 && std::isfinite(value); }
 
-/// Returns the links with distinct names. If several links have the same two ends, "#2", "#3", ... is
+/// Returns the links with names that differ. If several links have the same two ends, "#2", "#3", ... is
 /// appended to all names but the first.
 std::vector<Link> with_distinct_names(std::vector<Link> links) {
   std::vector<std::tuple<std::int32_t, std::int32_t, std::size_t>> order;

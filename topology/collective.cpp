@@ -38,7 +38,8 @@
 namespace penstock {
 namespace {
 
-/// Returns the number of steps of a collective. In each step, 1/n of the buffer is sent over each hop.
+/// Returns the number of steps of a collective on a ring of n ranks. In each step, 1/n of the buffer is
+/// sent over each hop.
 std::int64_t steps(Collective collective, std::int64_t ranks) {
   switch (collective) {
     case Collective::all_reduce:
@@ -50,15 +51,16 @@ std::int64_t steps(Collective collective, std::int64_t ranks) {
   return 0;
 }
 
-/// Returns the distance from `from` to `to` as a tuple. Tuples are compared: the smaller one belongs to the
-/// nearer device.
+/// Returns a tuple that measures the distance from `from` to `to`. The device with the smaller tuple is
+/// nearer.
 auto distance(const Cluster& cluster, std::int32_t from, std::int32_t to) {
   const Route route = cluster.route(from, to);
   return std::tuple(-route.bytes_per_second, route.latency_ns, route.links.size());
 }
 
-/// Returns a ring that begins with the first of `devices` and always continues with the nearest remaining
-/// device. If several devices are equally near, the first of them in the given order is next.
+/// Returns the devices in the order of a ring. It begins with the first of `devices` and always continues
+/// with the nearest remaining device. If several devices are equally near, the first of them in the given
+/// order is next.
 std::vector<std::int32_t> from_nearest_to_nearest(const Cluster& cluster,
                                                   std::span<const std::int32_t> devices) {
   std::vector<std::int32_t> ring(devices.begin(), devices.end());
@@ -86,18 +88,18 @@ double busiest_link(const Cluster& cluster, std::span<const std::int32_t> ring) 
   return most;
 }
 
-/// The rings of one dimension. Each device of the group is in exactly one of them.
+/// The rings in one dimension of a torus. Each device of the group is in exactly one of them.
 using DimensionRings = std::vector<std::vector<std::int32_t>>;
 
-/// Returns the coordinates of a device on the grid.
+/// Returns the coordinates of a device on a grid with these dimensions.
 std::vector<std::int32_t> place_of(std::int32_t device, const std::vector<std::int32_t>& dimensions) {
   std::vector<std::int32_t> place(dimensions.size());
   for (std::size_t i = dimensions.size(); i-- > 0; device /= dimensions[i]) place[i] = device % dimensions[i];
   return place;
 }
 
-/// Returns the rings of each dimension in which the group has more than one coordinate. Returns an empty list
-/// if the group is not a complete grid.
+/// Returns the rings in each dimension in which the devices of the group have different coordinates.
+/// Returns an empty list if the group is not a complete grid.
 std::vector<DimensionRings> grid_rings(std::span<const std::int32_t> devices,
                                        const std::vector<std::int32_t>& dimensions) {
   std::vector<std::set<std::int32_t>> sides(dimensions.size());

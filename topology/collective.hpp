@@ -21,25 +21,27 @@ enum class Collective : std::uint8_t { all_reduce, reduce_scatter, all_gather };
 /// The formula assumes that no two routes share a link. If they do, the event engine is needed. All fields
 /// are limited to the largest std::int64_t.
 struct RingCost {
-  /// The bytes on each route, rounded up: 2(n-1)/n * bytes for all_reduce, and (n-1)/n * bytes for the
-  /// others.
+  /// The bytes that each route carries, rounded up. They are 2(n-1)/n * bytes for all_reduce, and (n-1)/n *
+  /// bytes for the other collectives.
   std::int64_t bytes_per_link = 0;
   /// The smallest bandwidth among the ring's routes.
   double bytes_per_second = kUnlimitedBandwidth;
-  /// The largest latency among the ring's routes, times 2(n-1) for all_reduce and times n-1 for the others.
+  /// The largest latency of the ring's routes, multiplied by the number of steps: 2(n-1) for all_reduce and
+  /// n-1 for the other collectives.
   std::int64_t latency_ns = 0;
   std::int64_t duration_ns = 0;
 
   friend bool operator==(const RingCost&, const RingCost&) = default;
 };
 
-/// Returns the cost of a collective over `devices`. `bytes` (>= 0) is the size of each rank's whole buffer. A
-/// group of fewer than two devices costs nothing. On equal links with bandwidth B and latency a, a ring
-/// all-reduce takes 2(n-1)/n * bytes/B + 2(n-1)*a (Patarasuk and Yuan, JPDC 2009).
+/// Returns the cost of a collective over `devices`, which form a ring in this order. `bytes` (>= 0) is the
+/// size of each rank's whole buffer. A group of fewer than two devices costs nothing. On equal links with
+/// bandwidth B and latency a, a ring all-reduce takes 2(n-1)/n * bytes/B + 2(n-1)*a (Patarasuk and Yuan,
+/// JPDC 2009).
 RingCost ring_cost(const Cluster& cluster, std::span<const std::int32_t> devices, Collective collective,
                    std::int64_t bytes);
 
-/// The bytes that one device sends to its neighbour in a ring.
+/// The bytes that one device of a ring sends to its neighbour.
 struct RingHop {
   std::int32_t from = 0;
   std::int32_t to = 0;
@@ -48,16 +50,16 @@ struct RingHop {
   friend bool operator==(const RingHop&, const RingHop&) = default;
 };
 
-/// The hops of rings that work at the same time, and the total latency of their steps.
+/// The transfers of all rings that work at the same time, and the total latency of their steps.
 struct CollectivePhase {
   std::vector<RingHop> hops;
   std::int64_t latency_ns = 0;
 };
 
-/// The phases and the cost of a collective. Its phases run one after the other.
+/// The phases of a collective, which run one after the other, and its cost.
 struct CollectiveRoute {
   std::vector<CollectivePhase> phases;  ///< Empty if there are fewer than two devices.
-  /// The sums over all phases. `bytes_per_link` is the number of bytes that a device sends.
+  /// The cost of all phases together. `bytes_per_link` is the number of bytes that a device sends.
   RingCost cost;
 };
 
@@ -73,12 +75,12 @@ struct CollectiveRoute {
 CollectiveRoute collective_route(const Cluster& cluster, std::span<const std::int32_t> ring,
                                  Collective collective, std::int64_t bytes);
 
-/// Returns the order of the devices in a ring. There are two candidates: the given order, and an order that
-/// goes from each device to the nearest remaining one. The nearest one has the route with the largest
-/// bandwidth, then the least latency, then the fewest links. The second order is returned only if its busiest
-/// link carries less. A ring over servers then enters and leaves each server once, even if the given order
-/// does not. On a torus, the second order alternates its direction from line to line, and is also returned if
-/// both are equal. Takes O(devices^2) routes.
+/// Returns the order in which the devices form a ring. There are two candidates: the given order, and an
+/// order that goes from each device to the nearest remaining one. The nearest one has the route with the
+/// largest bandwidth, then the least latency, then the fewest links. The second order is returned only if
+/// its busiest link carries less. A ring over servers then enters and leaves each server once, even if the
+/// given order does not. On a torus, the second order alternates its direction from line to line, and is
+/// also returned if both are equal. Computes O(devices^2) routes.
 std::vector<std::int32_t> ring_order(const Cluster& cluster, std::span<const std::int32_t> devices);
 
 }  // namespace penstock

@@ -1,7 +1,8 @@
-// Constants of accelerators, with their sources. Peak rates, memory, NVLink and sizes come from the vendor's
-// data sheets and from the system files of ai-dynamo/aiconfigurator (095f58a5, Apache-2.0). The value 0.8 for
-// elementwise kernels also comes from these files. Three values are assumptions: a network card of 400 Gb/s
-// for B200 and GB200, the efficiencies of links (0.75 and 0.8), and the latency of links (5 us).
+// The constants of accelerators, with their sources. Peak rates, memory, NVLink and sizes come from the
+// vendor's data sheets and from the system files of ai-dynamo/aiconfigurator (095f58a5, Apache-2.0). The
+// value 0.8 for elementwise kernels also comes from these files. Three values are assumptions: a network
+// card of 400 Gb/s for B200 and GB200, the efficiencies of links (0.75 and 0.8), and the latency of links
+// (5 us).
 //
 // The sustained factors depend on how much power is available. A100's factor is 1. B200's factor compares two
 // sources: SimuMax's kernels (4dcaae51), sustained on one machine, and the tables of
@@ -67,8 +68,8 @@ std::int64_t gibibytes(double amount) {
   return static_cast<std::int64_t>(std::llround(amount * static_cast<double>(std::int64_t{1} << 30)));
 }
 
-/// Returns the bytes of memory that plans must not use. `driver_mebibytes` is the memory, in MiB, that the
-/// driver gives to programs.
+/// Returns the bytes of a device's memory that plans must not use. `driver_mebibytes` is the memory, in
+/// MiB, that the driver gives to programs.
 std::int64_t reserve(std::int64_t memory_bytes, std::int64_t driver_mebibytes) {
   const std::int64_t kept_by_driver = memory_bytes - (driver_mebibytes << 20);
   return std::max<std::int64_t>(0, kept_by_driver) + kReservedBesideAllocator;
@@ -130,7 +131,7 @@ DeviceType b200() {
           .sustained_fp4 = 1.38};
 }
 
-/// Returns the GB200. One NVLink domain has 72 of them, and a node has four.
+/// Returns the GB200. One NVLink domain has 72 of these devices, and a node has four.
 DeviceType gb200() {
   DeviceType device = b200();
   device.name = "gb200";
@@ -191,8 +192,8 @@ DeviceType h800() {
   return device;
 }
 
-/// Returns a device that is unlike all devices with kernel tables. Its kernels reach the same shares of its
-/// peaks as those of H100.
+/// Returns a device for which no kernel tables exist. Its kernels are assumed to reach the same shares of
+/// its peak rates as those of H100.
 DeviceType like_h100(std::string name) {
   DeviceType device;
   device.name = std::move(name);
@@ -214,7 +215,8 @@ DeviceType h20() {
   return device;
 }
 
-/// Returns the L40S. Its devices have no NVLink, so what is an NVLink domain elsewhere is one on PCIe here.
+/// Returns the L40S. Its devices have no NVLink. The devices of a node, which elsewhere form an NVLink
+/// domain, are connected by PCIe.
 DeviceType l40s() {
   DeviceType device = like_h100("l40s");
   device.bf16_flops_per_second = 362.05 * kTera;
@@ -263,7 +265,8 @@ DeviceType tpu_v5p() {
   return device;
 }
 
-/// Returns the name in lower case, without '-' and '_', and without "sxm" at its end.
+/// Returns a device name in the form in which names are compared: in lower case, without '-' and '_', and
+/// without "sxm" at its end.
 std::string plain(std::string_view name) {
   std::string text;
   for (const char c : name) {

@@ -12,27 +12,28 @@
 
 namespace penstock {
 
-/// Bytes of device memory that a training run needs in addition to the bytes that its allocator counts. The
-/// CUDA context, NCCL's buffers and fragmentation take 2 to 5 GiB.
+/// The bytes of device memory that a training run needs in addition to the bytes that its allocator counts.
+/// The CUDA context, NCCL's buffers and fragmentation take 2 to 5 GiB.
 inline constexpr std::int64_t kReservedBesideAllocator = std::int64_t{3} << 30;
 
-/// One type of accelerator, and the server in which it is sold. Compute rates are for dense matrices. Rates
-/// of links are for one direction.
+/// One type of accelerator, and the server in which it is sold. Compute rates are for dense matrices. A
+/// rate of a link is for one direction.
 struct DeviceType {
   /// The name, such as "h100-sxm".
   std::string name;
-  /// The name of the kernel tables that the device uses, such as "H100".
+  /// The name of the tables of kernel times that the device uses, such as "H100".
   std::string kernels;
-  /// False if these kernels were measured on another device. They are then scaled by the peak rates.
+  /// False if these kernel times were measured on another type of device. They are then scaled by the ratio
+  /// of the peak rates.
   bool has_own_kernels = true;
   double bf16_flops_per_second = 0;
-  /// The rate in fp8; 0 if the device does not support fp8.
+  /// The peak compute rate in fp8; 0 if the device does not support fp8.
   double fp8_flops_per_second = 0;
-  /// The rate in fp4; 0 if the device does not support fp4.
+  /// The peak compute rate in fp4; 0 if the device does not support fp4.
   double fp4_flops_per_second = 0;
   double memory_bytes_per_second = 0;
   double nvlink_bytes_per_second = 0;
-  /// The rate of the network card that belongs to one device.
+  /// The rate of the network card of one device, in bytes per second.
   double network_bytes_per_second = 0;
   /// The number of devices in one NVLink domain.
   std::int32_t nvlink_devices = 8;
@@ -42,23 +43,23 @@ struct DeviceType {
   std::int64_t memory_bytes = 0;
   /// Bytes of the memory that the driver reserves, plus kReservedBesideAllocator.
   std::int64_t reserved_bytes = 0;
-  /// The time of a matrix product in a training step divided by its time in a short burst. Lower clocks and
-  /// power limits cause the difference. Each precision has its own factor; `sustained` is for bf16.
+  /// The time of a matrix product in a training step divided by its time in a short burst. In a long run,
+  /// clocks are lower and power is limited. Each precision has its own factor; `sustained` is for bf16.
   double sustained = 1;
   double sustained_fp8 = 1;
   double sustained_fp4 = 1;
-  /// The fraction of the memory's rate that elementwise kernels reach.
+  /// The fraction of the memory bandwidth that elementwise kernels reach.
   double memory_efficiency = 0.8;
   double nvlink_efficiency = 0.75;
   double network_efficiency = 0.8;
   std::int64_t link_latency_ns = 5'000;
-  /// The launch time of one memory-bound kernel.
+  /// The time to launch one kernel that is limited by the memory bandwidth.
   std::int64_t launch_ns = 2'000;
-  /// The time of a collective between kernels, without computation at the same time, divided by the time that
-  /// it takes if it runs alone.
+  /// The slowdown of a collective in a training step, when no computation runs at the same time. It is the
+  /// collective's time divided by its time if it runs alone.
   double collectives = 1.35;
-  /// A fraction of the time of gradient reductions over the network. Even if computation runs at the same
-  /// time, the step becomes longer by this fraction. The time of a reduction without simultaneous computation
+  /// The fraction of the time of gradient reductions over the network by which the step becomes longer,
+  /// although computation runs at the same time. The time of a reduction without simultaneous computation
   /// is added completely.
   double step_fraction = 0.30;
 
@@ -67,8 +68,8 @@ struct DeviceType {
     return usable_bytes(memory_bytes > 0 ? std::optional(memory_bytes) : std::nullopt, reserved_bytes);
   }
 
-  /// Returns the rate of one link to another device, in bytes per second, after the efficiency of the link is
-  /// applied.
+  /// Returns the rate of one link to another device in bytes per second. It is the link's rate multiplied
+  /// by the link's efficiency.
   double link_bytes_per_second(bool on_nvlink) const {
     return on_nvlink ? nvlink_bytes_per_second * nvlink_efficiency
                      : network_bytes_per_second * network_efficiency;
@@ -82,8 +83,8 @@ struct DeviceType {
 std::span<const DeviceType> device_types();
 /// Returns the names of the known devices, separated by commas.
 std::string device_type_names();
-/// Returns the device with that name, or null if there is none. Case, '-' and '_' are ignored, and "-sxm" may
-/// be omitted.
+/// Returns the device type with that name, or null if there is none. Ignores case, '-' and '_', and "-sxm"
+/// may be omitted.
 const DeviceType* find_device_type(std::string_view name);
 
 }  // namespace penstock

@@ -34,7 +34,8 @@ namespace {
 
 constexpr auto kFarthest = std::numeric_limits<std::int64_t>::max();
 
-/// The distance of a node from the destination.
+/// The distance of a node from the destination along a path: its latency, its number of links and its
+/// smallest bandwidth.
 struct Distance {
   std::int64_t latency_ns = 0;
   std::int64_t links = 0;
@@ -42,8 +43,8 @@ struct Distance {
 
   friend bool operator==(const Distance&, const Distance&) = default;
 };
-/// The distance of a node without a path. No path has this number of links, so it differs from the distance
-/// of any path.
+/// The distance of a node that has no path to the destination. No path has this number of links, so it
+/// differs from the distance of any path.
 constexpr Distance kUnreachable{kFarthest, kFarthest, 0};
 
 struct IsCloser {
@@ -59,7 +60,7 @@ Distance before(const Link& link, const Distance& rest) {
           std::min(rest.bytes_per_second, link.bytes_per_second)};
 }
 
-/// An edge of the search: a link in its reverse direction.
+/// An edge of the graph that is searched: a link in its reverse direction.
 struct BackwardLink {
   std::int32_t link = 0;
 };
@@ -77,7 +78,7 @@ BackwardGraph backward_graph(std::span<const Link> links, std::int32_t node_coun
           static_cast<std::size_t>(node_count)};
 }
 
-/// The data that all searches share.
+/// The links and the graph, which the searches for all destinations share.
 struct Network {
   std::span<const Link> links;
   std::int32_t device_count = 0;
@@ -117,7 +118,8 @@ std::vector<Distance> distances_to(const Network& network, std::int32_t destinat
   return distances;
 }
 
-/// Returns the first link of each node's best path to `destination`, found by a search.
+/// Returns the first link of each node's best path to `destination`. Finds the paths by Dijkstra's
+/// algorithm.
 std::vector<std::int32_t> searched_row(const Network& network, std::int32_t destination) {
   const auto distances = distances_to(network, destination);
   std::vector<std::int32_t> row(network.node_count, kNoLink);
@@ -131,9 +133,9 @@ std::vector<std::int32_t> searched_row(const Network& network, std::int32_t dest
   return row;
 }
 
-/// Returns the best direct link of each node to `destination`. Returns nothing if a device may have a better
-/// path over other nodes. The latency of such a path is at least that of one link out of the device and one
-/// link into the destination.
+/// Returns the best direct link of each node to `destination`. Returns nothing if a device may have a
+/// better path over other nodes. In that case searched_row() is needed. The latency of such a path is at
+/// least that of one link out of the device and one link into the destination.
 std::optional<std::vector<std::int32_t>> direct_row(const Network& network, std::int32_t destination) {
   std::vector<std::int32_t> row(network.node_count, kNoLink);
   // Several links between the same two nodes are compared by the rule of Cluster::route().

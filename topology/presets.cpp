@@ -1,4 +1,5 @@
-// The tables of presets, and the three shapes of clusters:
+// Makes the ready-made clusters of presets.hpp. The file has the tables of presets, and the three shapes
+// of clusters:
 //
 //   uniform                two-level                  central                   torus, [2, 3]
 //     gpu0 <-> gpu1                             uplink /     \ uplink            |0-0|0-1|0-2|
@@ -191,16 +192,16 @@ FieldError first_of(std::initializer_list<FieldError> errors) {
   return found == errors.end() ? std::nullopt : *found;
 }
 
-/// Returns an error if there are too many uniform devices. Their links are not stored, so the names of the
-/// devices determine the memory.
+/// Returns an error if a uniform cluster has too many devices. Its links are not stored, so the names of
+/// the devices determine the memory.
 FieldError uniform_size_error(std::int32_t devices) {
   if (devices <= kMostJoinedDevices) return std::nullopt;
   return fmt::format("devices must be at most {} in a uniform cluster, found {}", kMostJoinedDevices,
                      devices);
 }
 
-/// Returns an error if the table of routes would be too large. The cluster's nodes are the devices, a switch
-/// for each server, and the central switch.
+/// Returns an error if the table of routes of a two-level cluster would be too large. The cluster's nodes
+/// are the devices, a switch for each server, and the central switch.
 FieldError two_level_size_error(std::int64_t nodes, std::int64_t devices_per_node) {
   const auto devices = nodes * devices_per_node;
   if (devices <= kMostRouteEntries / (devices + nodes + 1)) return std::nullopt;
@@ -210,7 +211,8 @@ FieldError two_level_size_error(std::int64_t nodes, std::int64_t devices_per_nod
       kMostRouteEntries, nodes, devices_per_node);
 }
 
-/// Returns an error if the order is not empty and does not contain each device exactly once.
+/// Returns an error if the stated order of devices is not empty and does not contain each device exactly
+/// once.
 FieldError order_error(const TwoLevelCluster& shape) {
   if (shape.device_order.empty()) return std::nullopt;
   std::vector<std::int32_t> order = shape.device_order;
@@ -247,8 +249,8 @@ FieldError error_of(const TwoLevelCluster& shape) {
   return size ? size : order_error(shape);
 }
 
-/// Returns an error if the table of routes would be too large. The table has an entry for each pair of
-/// devices.
+/// Returns an error if the table of routes of a torus would be too large. The table has an entry for each
+/// pair of devices.
 FieldError torus_size_error(const std::vector<std::int32_t>& dimensions) {
   if (dimensions.empty()) return "dimensions must name at least one size, found none";
   std::int64_t devices = 1;
@@ -269,8 +271,8 @@ FieldError error_of(const TorusCluster& shape) {
                    reserve_error(shape.reserved_bytes), flops_error(shape.flops_per_second)});
 }
 
-/// Adds a link from each device to the next one in each dimension. The next device of the last one is the
-/// first one.
+/// Adds a link from each device to the next one in each dimension of the torus. The device after the last
+/// one is the first one.
 void add_torus_links(ClusterBuilder& builder, const TorusCluster& shape, std::int32_t devices) {
   std::int32_t stride = devices;
   for (const std::int32_t size : shape.dimensions) {

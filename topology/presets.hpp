@@ -1,5 +1,6 @@
 #pragma once
 // Ready-made clusters: clusters of papers, common servers, and general shapes with parameters.
+// ClusterBuilder (cluster.hpp) makes clusters with any links.
 
 #include <cstdint>
 #include <optional>
@@ -18,7 +19,7 @@ namespace penstock {
 struct UniformCluster {
   /// The number of devices, 1 to kMostJoinedDevices.
   std::int32_t devices = 1;
-  /// The bandwidth of a link, greater than 0.
+  /// The bandwidth of each link in bytes per second, greater than 0.
   double bytes_per_second = kUnlimitedBandwidth;
   /// The latency of a link in ns, at least 0.
   std::int64_t latency_ns = 0;
@@ -26,12 +27,12 @@ struct UniformCluster {
   std::optional<std::int64_t> memory_bytes = std::nullopt;
   /// The bytes of memory that a plan may not use, at least 0.
   std::int64_t reserved_bytes = 0;
-  /// The compute rate of a device. 0 means unknown.
+  /// The compute rate of each device in operations per second. 0 means unknown.
   double flops_per_second = 0;
 
   friend bool operator==(const UniformCluster&, const UniformCluster&) = default;
 };
-/// Returns the cluster. The error message names the field, its range and the value found.
+/// Returns the cluster with this shape. The error message names the field, its range and the value found.
 tl::expected<Cluster, std::string> uniform_cluster(const UniformCluster& shape);
 
 /// A cluster of servers. The devices "node0/gpu0", ... are numbered server by server. Each device has a
@@ -43,36 +44,37 @@ struct TwoLevelCluster {
   std::int32_t nodes = 1;
   /// The number of devices in each server, at least 1.
   std::int32_t devices_per_node = 1;
-  /// The bandwidth of a device's link in each direction, greater than 0.
+  /// The bandwidth in bytes per second of a device's link in each direction, greater than 0.
   double intra_bytes_per_second = kUnlimitedBandwidth;
-  /// The latency of a route inside a server, at least 0. Each of the two links on the route has half of this
-  /// latency.
+  /// The latency in ns of a route inside a server, at least 0. Each of the two links on the route has half
+  /// of this latency.
   std::int64_t intra_latency_ns = 0;
-  /// The bandwidth of a server's uplink in each direction, greater than 0.
+  /// The bandwidth in bytes per second of a server's uplink in each direction, greater than 0.
   double inter_bytes_per_second = kUnlimitedBandwidth;
-  /// The latency of two uplinks together, at least 0. Each uplink has half of this latency.
+  /// The latency in ns of two uplinks together, at least 0. Each uplink has half of this latency.
   std::int64_t inter_latency_ns = 0;
   /// The memory of a device in bytes, greater than 0. Absent means unlimited.
   std::optional<std::int64_t> memory_bytes = std::nullopt;
   /// The bytes of memory that a plan may not use, at least 0.
   std::int64_t reserved_bytes = 0;
-  /// The compute rate of a device. 0 means unknown.
+  /// The compute rate of each device in operations per second. 0 means unknown.
   double flops_per_second = 0;
   /// The cluster's name.
   std::string name = "two-level";
-  /// The order of the devices. Device d of the cluster is the device that has the number device_order[d] when
-  /// devices are numbered server by server. If it is empty, these numbers do not change.
+  /// The order of the devices in the cluster. Device d of the cluster is the device with number
+  /// device_order[d] when devices are numbered server by server. If the list is empty, devices are numbered
+  /// server by server.
   std::vector<std::int32_t> device_order{};
 
   friend bool operator==(const TwoLevelCluster&, const TwoLevelCluster&) = default;
 };
-/// Returns the cluster. The error message names the field, its range and the value found.
+/// Returns the cluster with this shape. The error message names the field, its range and the value found.
 tl::expected<Cluster, std::string> two_level_cluster(const TwoLevelCluster& shape);
 
 /// A cluster whose devices form a torus with any number of dimensions. In each dimension, a device has
-/// full-duplex links to both neighbours, and the first and the last device are neighbours. If a dimension has
-/// two devices, they have a single link. Messages between other devices pass through devices between them,
-/// over as few links as possible.
+/// full-duplex links to both neighbours, and the first and the last device are neighbours. If a dimension
+/// has only two devices, they have a single link. Messages between devices that are not neighbours pass
+/// through other devices, over as few links as possible.
 struct TorusCluster {
   std::vector<std::int32_t> dimensions{};         ///< The number of devices in each dimension, at least 1.
   double bytes_per_second = kUnlimitedBandwidth;  ///< The bandwidth of each link in each direction, > 0.
@@ -83,20 +85,20 @@ struct TorusCluster {
   TorusCollectives collectives = TorusCollectives::dimensions;
   std::string name = "torus";
 };
-/// Returns the cluster. Its devices are "chip0-0", "chip0-1", .., in the order of `Torus`. The error message
-/// names the field, its range and the value found.
+/// Returns the cluster with this shape. Its devices are "chip0-0", "chip0-1", .., in the order of `Torus`.
+/// The error message names the field, its range and the value found.
 tl::expected<Cluster, std::string> torus_cluster(const TorusCluster& shape);
 
-/// A named torus with the size of a whole pod: "tpu-v2", "tpu-v3" or "tpu-v4". For a part of a pod, copy the
-/// shape and change `dimensions`.
+/// A named torus with the size of a whole TPU pod: "tpu-v2", "tpu-v3" or "tpu-v4". For a part of a pod,
+/// copy the shape and change `dimensions`.
 struct TorusPreset {
   std::string_view name;
   std::string_view summary;
   TorusCluster shape;
 };
 std::span<const TorusPreset> torus_presets();
-/// Returns the names of all shapes and presets: "uniform", "two-level", "torus", and the names of presets()
-/// and torus_presets().
+/// Returns the names that a scenario can use for a cluster: "uniform", "two-level", "torus", and the names
+/// of presets() and torus_presets().
 std::vector<std::string_view> cluster_presets();
 /// Returns the torus with this name, or null if there is none. Ignores case, '-' and '_'.
 const TorusPreset* find_torus_preset(std::string_view name);
@@ -105,7 +107,7 @@ const TorusPreset* find_torus_preset(std::string_view name);
 /// of servers, copy the shape and change `nodes`.
 struct Preset {
   std::string_view name;
-  /// A description with the devices, the bandwidths and the source of the figures.
+  /// A description of the cluster: its devices, its bandwidths and the source of these figures.
   std::string_view summary;
   /// The shape with the usual number of servers.
   TwoLevelCluster shape;

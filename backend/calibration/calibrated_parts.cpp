@@ -54,7 +54,7 @@ const KindCalibration* find_kind(const std::vector<KindCalibration>& stage, Acti
 
 // --- one stage ------------------------------------------------------------------------------------
 
-/// The times of one stage. The times of the kinds do not include the overhead.
+/// The times of one stage, for each kind of action. The times do not include the overhead.
 struct StageTimes {
   Ns overhead = 0;
   Ns forward = 0;
@@ -65,7 +65,7 @@ struct StageTimes {
   Ns step = 0;
 };
 
-/// Applies the formulas at the top of this file to one stage under one load.
+/// The formulas at the top of this file, applied to one stage under one load.
 class StageFormula {
  public:
   StageFormula(const Calibration& calibration, const std::vector<KindCalibration>& kinds)
@@ -96,29 +96,30 @@ class StageFormula {
 
   double overhead() const { return overhead_; }
   bool has(ActionKind kind) const { return find_kind(kinds_, kind) != nullptr; }
-  /// Returns the time d - o of a kind, or 0 if the kind was not measured.
+  /// Returns the time d - o of an action kind without its overhead, or 0 if the kind was not measured.
   double figure(ActionKind kind) const {
     const KindCalibration* found = find_kind(kinds_, kind);
     return found == nullptr ? 0 : duration(*found) - overhead_;
   }
-  /// Returns the time of a STEP. A STEP runs once per minibatch, so the overhead of microbatches is not
-  /// subtracted.
+  /// Returns the time of a STEP (optimizer update). A STEP runs once per minibatch, so the overhead of
+  /// microbatches is not subtracted.
   double step() const {
     const KindCalibration* found = find_kind(kinds_, ActionKind::step);
     return found == nullptr ? 0 : found->duration_ns(CalibrationLoad::alone, own_) + launch_;
   }
-  /// Returns the measured time including the launch, or 0 if this size was not measured.
+  /// Returns the measured time of a kind at one microbatch size, including the launch. Returns 0 if this
+  /// size was not measured.
   double measured(const KindAtSize& size) const {
     const Spread& spread = load_ == CalibrationLoad::alone ? size.alone : size.busy;
     return spread.samples > 0 ? static_cast<double>(spread.mean_ns) + launch_ : 0;
   }
-  /// Returns the ratio m of this microbatch size to the file's own microbatch size.
+  /// Returns m, the ratio of this microbatch size to the file's own microbatch size.
   double ratio(const KindAtSize& size) const {
     return static_cast<double>(size.micro_batch_size) / static_cast<double>(own_);
   }
 
  private:
-  /// Returns the duration d of a kind, including the launch.
+  /// Returns d, the duration of a kind at the file's own microbatch size, including the launch.
   double duration(const KindCalibration& kind) const { return kind.duration_ns(load_, own_) + launch_; }
 
   const std::vector<KindCalibration>& kinds_;
@@ -159,7 +160,7 @@ double figure_of(const StageTimes& times, ActionKind kind) {
 
 // --- figures --------------------------------------------------------------------------------------
 
-/// Returns value_of(stage) for all stages, in the form of a list in a scenario.
+/// Returns value_of(stage) for all stages, in the form in which a scenario states one value for each stage.
 template <typename Value, typename Function>
 PerStage<Value> listed(std::size_t stages, Function value_of) {
   PerStage<Value> list{.values = {}, .is_list = true, .place = {}};
@@ -167,7 +168,7 @@ PerStage<Value> listed(std::size_t stages, Function value_of) {
   return list;
 }
 
-/// Returns the bytes of the first edge that leaves a stage, or 0 if no edge leaves it.
+/// Returns the bytes of the messages on the first edge that leaves a stage, or 0 if no edge leaves it.
 EdgeCost edge_out_of(const Experiment& own, std::size_t stage) {
   const std::vector<StageEdge> edges = stage_edges(own.program);
   const auto first = std::ranges::find(edges, static_cast<std::int32_t>(stage), &StageEdge::from);
@@ -175,8 +176,8 @@ EdgeCost edge_out_of(const Experiment& own, std::size_t stage) {
                               : own.costs.edges.at(static_cast<std::size_t>(first - edges.begin()));
 }
 
-/// Returns true if, for some stage, more bytes are stored after I than after F. W then needs more additional
-/// bytes than I frees.
+/// Returns true if some stage stores more bytes after I (gradient of the input) than after F. W (gradient
+/// of the weights) then needs more additional bytes than I frees.
 bool release_is_clamped(const CostTable& costs) {
   return std::ranges::any_of(costs.stages, [](const StageCost& cost) { return cost.released_by_input < 0; });
 }
@@ -214,8 +215,8 @@ struct WorstError {
   }
 };
 
-/// Returns notes about times that the model cannot express. There is one note for the file's own microbatch
-/// size (about B, or about I and W) and one note for the other sizes.
+/// Returns notes about measured times that the model cannot express. There is one note for the file's own
+/// microbatch size (about B, or about I and W) and one note for the other sizes.
 std::vector<std::string> error_notes(const Calibration& calibration, const std::vector<StageTimes>& times) {
   WorstError at_own;
   WorstError at_others;
@@ -309,8 +310,8 @@ namespace {
 constexpr std::size_t kInside = 0;  // links inside a server, or all links if the cluster is not two-level
 constexpr std::size_t kBetween = 1;
 
-/// Returns the kind of the link between two ranks. Rank r is on the r-th device of the cluster's device
-/// order.
+/// Returns the number of the kind of link between two ranks in the cluster. Rank r is on the r-th device of
+/// the cluster's device order.
 std::size_t kind_of_link(const ClusterSpec& spec, std::int32_t from, std::int32_t to) {
   const auto* shape = std::get_if<TwoLevelCluster>(&spec.shape);
   if (shape == nullptr) return kInside;
@@ -327,8 +328,9 @@ std::string name_of_link(const ClusterSpec& spec, std::size_t kind) {
   return kind == kInside ? "inside a server" : "between servers";
 }
 
-/// Returns the fitted latency and bandwidth of one kind of link. Uses the fitted bandwidth only if the slope
-/// is larger than the scatter of the times.
+/// Returns the latency and bandwidth that are fitted to the measured messages of one kind of link. Uses the
+/// fitted bandwidth only if the slope is larger than the scatter of the times. Otherwise it is
+/// `bytes_per_second`.
 LinkCalibration fitted_link(std::string name, const std::map<Bytes, std::vector<Ns>>& hops,
                             double bytes_per_second, Ns launch_ns) {
   LinkCalibration link{.name = std::move(name), .points = {}, .bytes_per_second = bytes_per_second};

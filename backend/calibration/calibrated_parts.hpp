@@ -14,8 +14,8 @@
 
 namespace penstock {
 
-/// The kinds of backward actions in the scenario's own program. The calibrated model has the exact measured
-/// times of these kinds.
+/// The kinds of backward actions in the program of the scenario. The calibrated model states the measured
+/// times of these kinds exactly.
 struct NeededKinds {
   bool whole_backward = false;
   bool split_backward = false;
@@ -29,17 +29,17 @@ struct CalibratedModel {
   /// Notes for the user about measured times that the model cannot express exactly.
   std::vector<std::string> notes;
 };
-/// Returns the measured times together with the bytes of `own`. `own` is the scenario with the microbatch
-/// size of its file.
+/// Returns a model with the measured times and the bytes of `own`. `own` is the experiment of the scenario
+/// with the microbatch size of its file.
 CalibratedModel calibrated_model(const Calibration& calibration, const Experiment& own,
                                  const NeededKinds& needed);
 
-/// Fits the latency and the bandwidth of each kind of link. It uses the messages of the runs with load
-/// `alone`. `launch_ns` is subtracted from each latency.
+/// Returns the fitted latency and bandwidth of each kind of link. The fit uses the messages of the runs
+/// with the load `alone`. `launch_ns` is subtracted from each latency.
 std::vector<LinkCalibration> fitted_links(const std::vector<Hop>& hops, const ClusterSpec& spec,
                                           const Cluster& cluster, Ns launch_ns);
 
-/// Returns `spec` with the fitted latencies and bandwidths. Returns nothing if `spec` lists each link
+/// Returns `spec` with the latencies and bandwidths of `links`. Returns nothing if `spec` lists each link
 /// separately.
 std::optional<ClusterSpec> calibrated_cluster(const ClusterSpec& spec,
                                               const std::vector<LinkCalibration>& links);

@@ -54,9 +54,9 @@ tl::unexpected<UserError> refused(std::string message) {
   return user_error(ErrorKind::bad_input, std::move(message));
 }
 
-/// Returns the forms of the backward passes, each for a program of its own. The first is the form of the
-/// scenario's program. The kinds of another form are measured in another program: on a device whose ranks
-/// share bandwidth or power, an I beside a B takes another time than an I beside a W.
+/// Returns the forms of backward passes (B, or I and W) that are measured, each in a program of its own.
+/// The first is the form of the scenario's program. The kinds of another form need another program. On a
+/// device whose ranks share bandwidth or power, an I beside a B takes another time than an I beside a W.
 std::vector<BackwardForm> forms_of(const NeededKinds& needed, CalibrationKinds kinds) {
   if (needed.whole_backward && needed.split_backward) return {BackwardForm::both};
   const BackwardForm own = needed.split_backward ? BackwardForm::split : BackwardForm::whole;
@@ -91,8 +91,8 @@ struct Measurement {
   double spread = 0;              // the largest spread of any kind's durations
 };
 
-/// Returns the largest relative spread of any kind of action. The relative spread is the middle half of the
-/// durations divided by their median.
+/// Returns the largest relative spread of any kind of action. The relative spread is the width of the
+/// middle half of the durations, divided by their median.
 double worst_spread(const CalibrationSamples& samples) {
   double worst = 0;
   for (const auto& [key, durations] : samples.durations) {
@@ -102,7 +102,7 @@ double worst_spread(const CalibrationSamples& samples) {
   return worst;
 }
 
-/// Returns the peak memory of each rank. The result is empty if no rank reports memory.
+/// Returns the measured peak memory of each rank. The result is empty if no rank reports memory.
 std::vector<Bytes> peaks_of(const Result& result) {
   std::vector<Bytes> peaks;
   peaks.reserve(result.ranks.size());
@@ -110,7 +110,8 @@ std::vector<Bytes> peaks_of(const Result& result) {
   return std::ranges::all_of(peaks, [](Bytes peak) { return peak == 0; }) ? std::vector<Bytes>{} : peaks;
 }
 
-/// The settings of one run: its size, its load, and the kinds that it measures.
+/// The settings of one measuring run: its microbatch size, its load, and the kinds of actions that it
+/// measures.
 struct MeasurementPlan {
   CalibrationLoad load = CalibrationLoad::alone;
   BackwardForm backward = BackwardForm::whole;
@@ -118,8 +119,8 @@ struct MeasurementPlan {
   std::int64_t micro_batch_size = 1;
 };
 
-/// Repeats the run and returns the attempt with the smallest spread. The loop ends early if an attempt is
-/// steady enough.
+/// Repeats a measuring run and returns the attempt with the smallest spread of durations. It stops early if
+/// an attempt is steady enough.
 OrRunError<Measurement> measurement_of(const Scenario& scenario, const Program& like,
                                        const MeasurementPlan& plan, const CalibrationOptions& options,
                                        const CalibrationRun& run, const BytesOfStages& bytes_of) {
@@ -160,7 +161,7 @@ OrRunError<Measurement> measurement_of(const Scenario& scenario, const Program& 
 
 // --- all measurements -----------------------------------------------------------------------------
 
-/// The measurements of all sizes and loads.
+/// The measurements of all microbatch sizes and loads.
 struct Gathered {
   std::map<StageKind, std::vector<KindAtSize>> kinds;
   std::vector<Ns> alone_launches;
@@ -173,7 +174,8 @@ struct Gathered {
   double spread = 0;
 };
 
-/// Adds a measurement. If it is not of the form of the scenario's program, adds only its durations.
+/// Adds a measurement to `all`. `is_own_form` is true if its backward passes have the form of the
+/// scenario's program. If not, adds only its durations.
 void gather(Gathered& all, const MeasurementPlan& plan, bool is_own_form, Measurement measured) {
   const bool alone = plan.load == CalibrationLoad::alone;
   for (const auto& [key, durations] : measured.samples.durations) {
@@ -202,7 +204,8 @@ void gather(Gathered& all, const MeasurementPlan& plan, bool is_own_form, Measur
 /// A function that makes one measurement.
 using Measure = std::function<OrRunError<Measurement>(const MeasurementPlan&)>;
 
-/// Measures every size alone and busy, in each form of backward passes, in ascending order of size.
+/// Measures every microbatch size with both loads, alone and busy, and in each form of backward passes. The
+/// sizes are in ascending order.
 OrRunError<Gathered> gathered_of(const Program& like, const std::vector<std::int64_t>& sizes,
                                  const CalibrationOptions& options, const Measure& measure,
                                  const CalibrationProgress& progress) {
@@ -227,11 +230,11 @@ OrRunError<Gathered> gathered_of(const Program& like, const std::vector<std::int
   return all;
 }
 
-/// The least number of busy hops of one size from which a time is taken.
+/// The smallest number of hops (messages) of one size in busy runs from which a time is computed.
 constexpr std::int64_t kEnoughHops = 5;
 
-/// Returns true if the busy runs have enough hops between the same ranks and of the same sizes as the alone
-/// runs. In a busy run, a rank that always has other work shows no hop.
+/// Returns true if the busy runs have enough hops (message times) between the same ranks and of the same
+/// sizes as the alone runs. A busy run shows no hop to a rank that always has other work.
 bool measures_all_hops(const Gathered& all) {
   std::map<std::tuple<std::int32_t, std::int32_t, Bytes>, std::int64_t> counts;
   for (const Hop& hop : all.busy_hops) ++counts[{hop.from_rank, hop.to_rank, hop.bytes}];
@@ -241,7 +244,7 @@ bool measures_all_hops(const Gathered& all) {
   });
 }
 
-/// Fits a line through the means of all sizes that were measured under this load.
+/// Fits a line through the mean durations of all microbatch sizes that were measured under this load.
 Line line_over_sizes(const std::vector<KindAtSize>& sizes, Spread KindAtSize::* load) {
   std::vector<LinePoint> points;
   for (const KindAtSize& size : sizes) {
@@ -378,7 +381,7 @@ std::vector<Action> with_backward_form(const std::vector<Action>& list, Backward
   return formed;
 }
 
-/// Merges the lists of stages into lists of ranks. The merge proceeds in rounds.
+/// A merge of the lists of stages into lists of ranks. It proceeds in rounds.
 class Merge {
  public:
   Merge(std::vector<std::vector<Action>> lists, std::int32_t microbatches)
@@ -410,9 +413,9 @@ class Merge {
   }
 
  private:
-  /// Returns a stage of the rank whose next action can run, or nothing. It prefers backward actions to
-  /// forward actions. Among forward actions it prefers the later stage, and among backward actions the
-  /// earlier stage.
+  /// Returns a stage of the rank whose next action can run, or nothing if there is none. Backward actions
+  /// come before forward actions. Among forward actions the later stage comes first, and among backward
+  /// actions the earlier stage.
   std::optional<std::size_t> ready_stage(const std::vector<std::int32_t>& rank_of_stage,
                                          std::int32_t rank) const {
     std::optional<std::size_t> found;

@@ -38,14 +38,15 @@ template <>
 inline constexpr auto kEnumWords<CalibrationLoad> = std::to_array<EnumWord<CalibrationLoad>>(
     {{CalibrationLoad::alone, "alone"}, {CalibrationLoad::busy, "busy"}});
 
-/// The form of the backward passes. `whole` is one B, and `split` is an I and a W. With `both`, the two forms
-/// alternate.
+/// The form of the backward passes. `whole` is one B. `split` is an I (gradient of the input) and a W
+/// (gradient of the weights). With `both`, the two forms alternate.
 enum class BackwardForm : std::uint8_t { whole, split, both };
 
 struct CalibrationShape {
   CalibrationLoad load = CalibrationLoad::alone;
   std::int32_t microbatches = 1;
-  /// The form of the backward passes. With `both`, even microbatches use B, and odd microbatches use I and W.
+  /// The form of the backward passes. With `both`, even microbatches use B, and odd ones use I (gradient of
+  /// the input) and W (gradient of the weights).
   BackwardForm backward = BackwardForm::whole;
   bool recomputes = false;  ///< true if an R comes before each backward pass
 };
@@ -54,13 +55,14 @@ struct CalibrationShape {
 /// replica in `like`.
 tl::expected<Program, std::string> calibration_program(const Program& like, const CalibrationShape& shape);
 
-/// Returns the experiment in which the stages of `scenario` run calibration_program(like, shape) with this
-/// microbatch size and the default channel options. Fails if prepare() rejects it.
+/// Returns the experiment in which the stages of `scenario` run calibration_program(like, shape). It has
+/// the microbatch size `micro_batch_size` and the default channel options. Fails if prepare() rejects the
+/// experiment.
 tl::expected<Experiment, UserError> calibration_experiment(const Scenario& scenario, const Program& like,
                                                            const CalibrationShape& shape,
                                                            std::int64_t micro_batch_size);
 
-/// The set of kinds of actions that are measured in addition to F and STEP.
+/// The action kinds that are measured in addition to F and STEP.
 enum class CalibrationKinds : std::uint8_t {
   needed,  // only the kinds that the scenario's program uses
   all,     // B, I and W, so that the file serves schedules with whole and with split backward passes. B is
@@ -71,20 +73,23 @@ inline constexpr auto kEnumWords<CalibrationKinds> = std::to_array<EnumWord<Cali
     {{CalibrationKinds::needed, "needed"}, {CalibrationKinds::all, "all"}});
 
 struct CalibrationOptions {
-  /// Factors by which the file's own microbatch size is multiplied; three or more, all different.
+  /// The factors by which the microbatch size of the scenario file is multiplied. There are at least three,
+  /// all different.
   std::vector<std::int32_t> multiples{1, 2, 4};
   std::int32_t warmup = 5;    ///< number of actions of each kind that run first and are not measured
   std::int32_t samples = 30;  ///< number of measured actions of each kind, for each size and load
   CalibrationKinds kinds = CalibrationKinds::needed;
   CalibrationLoad load = CalibrationLoad::busy;  ///< the load from which the model's times are taken
-  /// The largest accepted spread of durations (middle half divided by median). A run with a larger spread is
-  /// repeated.
+  /// The largest accepted spread of the durations: the width of the middle half, divided by the median. A
+  /// run with a larger spread is repeated.
   double steady = 0.04;
-  /// Largest number of runs. If none is steady, the run with the smallest spread is used.
+  /// The largest number of runs. If no run has an accepted spread, the run with the smallest spread is
+  /// used.
   std::int32_t attempts = 3;
 };
 
-/// A function that runs an experiment once. It returns the timeline, and the memory if the modules report it.
+/// A function that runs an experiment once. It returns the timeline, and the memory if the stage modules
+/// report it.
 using CalibrationRun = std::function<tl::expected<Result, UserError>(const Experiment&)>;
 
 /// The measurements of one kind of action at one size.
@@ -101,8 +106,8 @@ struct KindCalibration {
   Line busy{};
 
   const Line& line(CalibrationLoad load) const { return load == CalibrationLoad::alone ? alone : busy; }
-  /// Returns the duration for a microbatch size. If that size was measured, the duration is its mean, and
-  /// otherwise the value of the fitted line.
+  /// Returns the duration for a microbatch size. For a measured size, this is the mean of the measured
+  /// durations. For all other sizes, it is the value of the fitted line.
   double duration_ns(CalibrationLoad load, std::int64_t micro_batch_size) const;
 };
 
@@ -111,18 +116,19 @@ struct LinkCalibration {
   std::string name;  ///< "between ranks", "inside a server" or "between servers"
   struct Point {
     Bytes bytes = 0;
-    /// Time from the end of the sending action to the start of the action that waits for the message.
+    /// The time from the end of the sending action to the start of the action that waits for the message.
     Spread hop;
   };
   std::vector<Point> points;  ///< sorted by bytes, smallest first
   Ns latency_ns = 0;          ///< fitted latency, without the launch time, which each action already includes
-  /// Fitted bandwidth, or the scenario's bandwidth if the time did not depend on the size.
+  /// The fitted bandwidth. It is the scenario's bandwidth if the time of a message did not depend on its
+  /// size.
   double bytes_per_second = 0;
   bool bandwidth_measured = false;  ///< true if `bytes_per_second` is the fitted bandwidth
 };
 
-/// A function that returns the bytes that each stage of an experiment holds and sends, as its modules report
-/// them. The result is empty if the modules store nothing.
+/// A function that returns the bytes that each stage of an experiment stores and sends, as its stage
+/// modules report them. The result is empty if the modules store nothing.
 using BytesOfStages = std::function<std::vector<StageBytes>(const Experiment&)>;
 
 struct Calibration {
@@ -131,14 +137,17 @@ struct Calibration {
   CalibrationOptions options{};
   std::int64_t own_micro_batch_size = 1;
   std::int32_t ranks = 0;
-  /// Time between the end of one action and the start of the next on a rank that waits for no message.
+  /// The time between the end of one action and the start of the next one on a rank that waits for no
+  /// message.
   Spread alone_launch{};
   Spread busy_launch{};
   std::vector<std::vector<KindCalibration>> stages{};  ///< by stage; in each stage sorted by kind
   std::vector<LinkCalibration> links{};                ///< only the kinds of links that the program uses
-  /// Peak memory by rank, in the busy run at the smallest size. Empty if the modules report no memory.
+  /// The peak memory of each rank in the run with load `busy` at the smallest size. Empty if the stage
+  /// modules report no memory.
   std::vector<Bytes> peak_bytes{};
-  /// True if the modules reported the sizes in bytes. Otherwise the sizes are copied from the scenario.
+  /// True if the stage modules reported the sizes in bytes. Otherwise the sizes are copied from the
+  /// scenario.
   bool counted_bytes = false;
   std::vector<std::string> notes{};
 
@@ -146,15 +155,16 @@ struct Calibration {
   std::optional<ClusterSpec> cluster{};  ///< absent if the scenario lists its links one by one
 };
 
-/// A function that is told how many of the measurements are done: one for each size, load and form of the
-/// backward pass.
+/// A function that receives the number of finished measurements and the number of all measurements. There
+/// is one measurement for each size, load and form of the backward pass.
 using CalibrationProgress = std::function<void(std::size_t done, std::size_t total)>;
 
-/// Measures the stages and links of `scenario`, at every size, with the loads `alone` and `busy`. At the
-/// file's own microbatch size, the durations of the result are exact. The model has only one overhead for
-/// each stage, and B is always I + W. If this causes an error above 1 %, a note tells the user (formulas:
-/// calibrated_parts.cpp). Collectives are not measured. Fails if `run` fails, if prepare() rejects the
-/// scenario, or if there are fewer than three sizes.
+/// Measures the stages and links of `scenario` at every microbatch size, with the loads `alone` and `busy`.
+/// At the microbatch size of the scenario file, the durations of the result are exact. The model has only
+/// one overhead for each stage, and the time of B is always the sum of the times of I and W. If this causes
+/// an error above 1 %, a note tells the user (formulas: calibrated_parts.cpp). Collectives are not
+/// measured. Fails if `run` fails, if prepare() rejects the scenario, or if there are fewer than three
+/// sizes.
 tl::expected<Calibration, UserError> calibrate(const Scenario& scenario, const CalibrationOptions& options,
                                                const CalibrationRun& run, const BytesOfStages& bytes_of = {},
                                                const CalibrationProgress& progress = {});

@@ -35,7 +35,7 @@ namespace penstock {
 
 namespace {
 
-/// An output of an action: activation or gradient, stage, and microbatch.
+/// An output of an action, identified by its flow (activation or gradient), its stage, and its microbatch.
 using Product = std::tuple<Flow, std::int32_t, std::int32_t>;
 
 std::map<Product, const Span*> producers_of(const Timeline& timeline) {
@@ -47,15 +47,16 @@ std::map<Product, const Span*> producers_of(const Timeline& timeline) {
   return producers;
 }
 
-/// Returns true if the span is among the measured microbatches. `steps_before` is the number of earlier STEPs
-/// of its stage.
+/// Returns true if the span belongs to the measured microbatches, or is a measured STEP. `steps_before` is
+/// the number of earlier STEPs of its stage.
 bool counts(const Span& span, std::int32_t steps_before, const CountedMicrobatches& counted) {
   // A STEP has no microbatch, so its number among the STEPs of its stage is used.
   const std::int32_t number = span.action.kind == ActionKind::step ? steps_before : span.action.microbatch;
   return number >= counted.first && number < counted.last;
 }
 
-/// Returns true if the channel still carried the message before this one when `producer` ended.
+/// Returns true if the message of `receive` had to wait in its channel. This is the case if the channel
+/// still carried the previous message when `producer` ended.
 bool stood_in_queue(Spans spans, const Span& receive, const Span& producer) {
   const Span* previous = nullptr;
   for (const Span& span : spans) {
@@ -66,8 +67,8 @@ bool stood_in_queue(Spans spans, const Span& receive, const Span& producer) {
   return previous != nullptr && previous->end_ns > producer.end_ns;
 }
 
-/// Adds the time of the message for which the action at `before` waited. Adds nothing if it waited for no
-/// message or for several.
+/// Adds the time of the message (hop) for which an idle rank waited. `before` is the idle time and the
+/// action after it. Adds nothing if the action waited for no message or for several.
 void add_hop(CalibrationSamples& samples, Spans spans, const IdleBefore& before,
              std::span<const Span* const> waited, const std::map<Product, const Span*>& producers,
              const std::function<Bytes(const Action&)>& bytes_of) {

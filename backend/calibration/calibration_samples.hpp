@@ -13,8 +13,8 @@
 
 namespace penstock {
 
-/// The mean, the median and the spread of repeated measurements of one quantity. A makespan is a sum of
-/// durations, and a sum of n durations has n times their mean, so predictions use the mean.
+/// The mean, the median and the spread of repeated measurements of one quantity. Predictions use the mean,
+/// because a makespan is a sum of durations, and a sum of n durations is n times their mean.
 struct Spread {
   Ns median_ns = 0;
   Ns mean_ns = 0;
@@ -61,7 +61,7 @@ struct StageKind {
   friend auto operator<=>(const StageKind&, const StageKind&) = default;
 };
 
-/// A message for which an idle receiver was waiting.
+/// A message for which the receiving rank was already waiting.
 struct Hop {
   std::int32_t from_rank = 0;
   std::int32_t to_rank = 0;
@@ -73,13 +73,14 @@ struct Hop {
 struct CalibrationSamples {
   std::map<StageKind, std::vector<Ns>> durations;
   std::map<std::int32_t, std::vector<Ns>>
-      /// Launch times by stage: the time from the end of one action to the start of the next one on an
-      /// otherwise idle rank.
+      /// The launch times by stage. A launch time is the time from the end of one action to the start of
+      /// the next one on an otherwise idle rank.
       launches;
   std::vector<Hop> hops;
 };
 
-/// The microbatches [first, last) that are measured. STEPs with numbers in the same range are also measured.
+/// The range [first, last) of the microbatches that are measured. The same range of numbers also selects
+/// the STEPs (optimizer steps) that are measured.
 struct CountedMicrobatches {
   std::int32_t first = 0;
   std::int32_t last = 0;
@@ -94,7 +95,8 @@ CalibrationSamples samples_of(const Timeline& timeline, const Experiment& experi
 struct ProfileOptions {
   std::int64_t samples = 1;  ///< number of samples in the measured microbatch; >= 1
   std::int32_t warmup = 5;   ///< number of passes before the measurement; >= 0
-  /// The number of measured passes, at least 1. The result has the median of each layer's times.
+  /// The number of measured passes, at least 1. The time of a layer in the result is the median over these
+  /// passes.
   std::int32_t repeats = 30;
 };
 

@@ -1,6 +1,6 @@
 // Prints a calibration. The table shows the times under the load that the model uses, and beside them the
-// times under the other load. The user can therefore see how much the ranks slow each other down. The JSON
-// output also has both times. Tests: tests/backend/calibration_test.cpp.
+// times under the other load (alone or busy). The user can therefore see how much the ranks slow each
+// other down. The JSON output also has both times. Tests: tests/backend/calibration_test.cpp.
 
 #include "backend/calibration/calibration_text.hpp"
 
@@ -29,7 +29,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Returns true if the model's times of this kind come from the `alone` runs. STEP is always measured alone.
+/// Returns true if the model uses the times of this action kind from the `alone` runs. STEP is always
+/// measured alone.
 bool used_alone(const Calibration& calibration, ActionKind kind) {
   return calibration.options.load == CalibrationLoad::alone || kind == ActionKind::step;
 }
@@ -43,8 +44,8 @@ Cell median_cell(const Spread& spread) {
   return {format_duration(spread.median_ns), static_cast<double>(spread.median_ns)};
 }
 
-/// Returns a time as a table cell. A negative constant of a fitted line is shown as 0, because a negative
-/// time would confuse readers.
+/// Returns a time as a table cell. A fitted line can have a negative constant. It is shown as 0, because a
+/// negative time would confuse readers.
 Cell rounded_cell(double ns) { return {format_duration(std::llround(std::max(0.0, ns))), ns}; }
 
 Table stage_table(const Calibration& calibration) {

@@ -1,4 +1,6 @@
-// Tests predictions in rounds. In each round the source measures the costs, and every case is measured once:
+// Tests whether measured costs predict the times of other programs, called cases. The program that
+// measures the costs is the source. In each round the source measures the costs, and every case is
+// measured once:
 //
 //     error of a round = makespan that simulate() finds with the source's means / measured makespan - 1
 //
@@ -43,10 +45,11 @@ namespace penstock {
 
 namespace {
 
-/// Number of actions of each kind that a source runs before those that it measures.
+/// The number of actions of each kind that the source runs before it measures. The source is the program
+/// that measures the costs.
 constexpr std::int32_t kSourceWarmup = 5;
 
-/// Number of STEPs that a source measures. They run alone, one after each microbatch.
+/// The number of STEPs that the source measures. They run alone, one after each microbatch.
 constexpr std::int32_t kSourceSteps = 3;
 
 Ns mean_of(const std::vector<Ns>& samples) { return spread_of(samples).mean_ns; }
@@ -68,8 +71,8 @@ Ns& duration_of(StageCost& cost, ActionKind kind) {
   }
 }
 
-/// Returns a cluster with a link for each ordered pair of devices. `latency_of(a, b)` is its latency; its
-/// bandwidth is that of the present route.
+/// Returns a cluster with one link for each ordered pair of devices. `latency_of(a, b)` is the link's
+/// latency. Its bandwidth is that of the route between the two devices in `cluster`.
 template <typename LatencyOf>
 tl::expected<Cluster, std::string> joined_cluster(const Cluster& cluster, LatencyOf latency_of) {
   ClusterBuilder builder(cluster.name());
@@ -83,7 +86,7 @@ tl::expected<Cluster, std::string> joined_cluster(const Cluster& cluster, Latenc
   return builder.build();
 }
 
-/// Returns the kinds of actions that the cases have together.
+/// Returns the kinds of actions that occur in any of the cases.
 NeededKinds kinds_of(const std::vector<ValidationCase>& cases) {
   NeededKinds all;
   for (const ValidationCase& one : cases) {
@@ -95,13 +98,14 @@ NeededKinds kinds_of(const std::vector<ValidationCase>& cases) {
   return all;
 }
 
-/// A program that the source runs, and the part of it that counts.
+/// A program that the source runs, and the range of its microbatches that are measured.
 struct SourceRun {
   Experiment experiment;
   CountedMicrobatches counted;
 };
 
-/// Returns the programs of the source: all ranks busy in each form of backward passes, and STEPs alone.
+/// Returns the programs that measure the costs. In the first ones all ranks are busy, one program for each
+/// form of backward passes. In the last one STEPs run alone.
 tl::expected<std::vector<SourceRun>, UserError> source_runs(const Scenario& scenario, const Program& like,
                                                             const NeededKinds& kinds, std::int32_t samples) {
   std::vector<std::pair<CalibrationShape, CountedMicrobatches>> shapes;
@@ -124,8 +128,8 @@ tl::expected<std::vector<SourceRun>, UserError> source_runs(const Scenario& scen
   return runs;
 }
 
-/// Runs the source once. The first program in which a kind occurs gives its durations; the last one gives
-/// only the STEPs.
+/// Runs each program of the source once and returns the mean costs. The durations of a kind come from the
+/// first program in which it occurs. The last program gives only the STEPs.
 tl::expected<MeanCosts, UserError> costs_of_source(const std::vector<SourceRun>& source,
                                                    const CalibrationRun& run) {
   MeanCosts all;
@@ -150,7 +154,7 @@ tl::expected<double, UserError> predicted_ns(const Experiment& experiment, const
   return static_cast<double>(result->makespan_ns);
 }
 
-/// The times of one case, by round.
+/// The predicted, measured and replayed times of one case, each by round.
 struct Rounds {
   std::vector<double> predicted;
   std::vector<double> measured;

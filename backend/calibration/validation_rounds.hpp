@@ -29,23 +29,24 @@
 
 namespace penstock {
 
-/// The mean times of a run.
+/// The mean times of the actions, launches and messages in a run.
 struct MeanCosts {
   std::map<StageKind, Ns> durations;    ///< time of an action
   std::map<std::int32_t, Ns> launches;  ///< time between an action and the next one, by stage
-  /// Time of a message beside its bytes over the bandwidth, by the ranks that send and receive it.
+  /// The mean latency of the messages from one rank to another. It is the time of a message minus its bytes
+  /// divided by the bandwidth.
   std::map<std::pair<std::int32_t, std::int32_t>, Ns> latencies;
 };
 
-/// Returns the means of the samples of a run of `experiment`.
+/// Returns the means of `samples`, which were measured in a run of `experiment`.
 MeanCosts mean_costs(const CalibrationSamples& samples, const Experiment& experiment);
 
-/// Returns the experiment with these costs. An action takes its mean duration and the launch of its stage. A
-/// message between two ranks for which nothing was measured takes the mean latency of all messages. Costs
-/// that were not measured do not change. Fails if the links cannot be made.
+/// Returns the experiment with the measured costs. An action takes its mean duration plus the launch time
+/// of its stage. A message between two ranks without measurement takes the mean latency of all messages.
+/// Costs that were not measured do not change. Fails if the links cannot be made.
 tl::expected<Experiment, std::string> with_mean_costs(Experiment experiment, const MeanCosts& costs);
 
-/// A program whose prediction is tested.
+/// A program whose prediction is compared with measurements.
 struct ValidationCase {
   std::string name;       ///< for example "1f1b, M 8"
   Experiment experiment;  ///< lowered; all cases have the same stages on the same ranks
@@ -56,12 +57,12 @@ struct ValidationOptions {
   std::int32_t samples = 20;  ///< number of actions of each kind that the source measures in a round
   double tolerance = 0.05;    ///< largest mean error that holds
   std::uint64_t seed = 1;     ///< decides the order in each round
-  /// A function that is called after the source or a case was measured, with the number of finished
-  /// measurements and of all measurements. May be empty.
+  /// A function that is called after each measurement of the source program or of a case. It receives the
+  /// number of finished measurements and the number of all measurements. May be empty.
   std::function<void(std::size_t done, std::size_t total)> progress{};
 };
 
-/// The answer for one case. The 95 % interval of the mean error decides.
+/// The verdict on the predictions for one case. It depends on the 95 % interval of the mean error.
 enum class ValidationVerdict : std::uint8_t {
   holds,    // the interval lies within the tolerance
   misses,   // the interval lies outside of it
@@ -82,7 +83,7 @@ struct MeanInterval {
 /// Returns the mean of the values and its interval. Requires at least two values.
 MeanInterval interval_of(const std::vector<double>& values);
 
-/// Returns the verdict on a mean error. Requires tolerance > 0.
+/// Returns the verdict for a mean error with its interval. Requires tolerance > 0.
 ValidationVerdict verdict_of(const MeanInterval& error, double tolerance);
 
 struct ValidatedCase {
@@ -90,9 +91,11 @@ struct ValidatedCase {
   double predicted_ns = 0;  ///< mean over the rounds
   double measured_ns = 0;   ///< mean over the rounds
   MeanInterval error{};     ///< of predicted / measured - 1
-  /// The mean of |measured in a round / measured in the round before - 1|. No prediction can be closer.
+  /// The mean over the rounds of |measured in a round / measured in the round before - 1|. No prediction
+  /// can be more exact than this.
   double noise_floor = 0;
-  /// The error of a prediction from the means of the run itself. It shows what a cost table cannot express.
+  /// The error of a prediction that uses the mean times of the predicted run itself. It shows the error
+  /// that remains because of the form of the cost table.
   MeanInterval replay{};
   ValidationVerdict verdict = ValidationVerdict::unclear;
 };
@@ -102,24 +105,26 @@ struct Validation {
   ValidationOptions options{};
   std::vector<ValidatedCase> cases{};
 
-  /// Returns misses if a case misses, otherwise unclear if a case is unclear, otherwise holds.
+  /// Returns `misses` if at least one case misses. Otherwise returns `unclear` if at least one case is
+  /// unclear, and `holds` in all other cases.
   ValidationVerdict verdict() const;
 };
 
-/// A function that predicts an experiment.
+/// A function that returns the prediction for an experiment.
 using PredictExperiment = std::function<tl::expected<Result, UserError>(const Experiment&)>;
 
-/// Runs all rounds. The source is a calibration program with the stages of `scenario` and all kinds of
-/// actions that the cases have. Fails if a run or a prediction fails, or if prepare() rejects the scenario.
+/// Runs all rounds. In each round, it measures a source program and all cases. The source is a calibration
+/// program with the stages of `scenario` and all kinds of actions that the cases have. Fails if a run or a
+/// prediction fails, or if prepare() rejects the scenario.
 tl::expected<Validation, UserError> validate_predictions(const Scenario& scenario,
                                                          const std::vector<ValidationCase>& cases,
                                                          const ValidationOptions& options,
                                                          const CalibrationRun& run,
                                                          const PredictExperiment& predict);
 
-/// Returns a line for each case, and the verdict.
+/// Returns a text with a line for each case, and the verdict.
 std::string validation_to_table(const Validation& validation);
-/// Returns the JSON document with the same figures. Times are in nanoseconds.
+/// Returns the figures of validation_to_table() as a JSON document. Times are in nanoseconds.
 std::string validation_to_json(const Validation& validation);
 
 }  // namespace penstock

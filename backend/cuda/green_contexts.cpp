@@ -1,6 +1,7 @@
-// Partitions a GPU with green contexts. No green context is ever made current, because its streams are
-// sufficient. LibTorch's allocator then has one memory pool for each stream. With the null stream of each
-// context, all workers would share one pool. The steps from the device to a worker's stream:
+// Partitions a GPU among workers with green contexts. No green context is ever made current, because its
+// streams are sufficient. LibTorch's allocator then has one memory pool for each stream. With the null
+// stream of each context, all workers would share one pool. The steps from the device to a worker's
+// stream:
 //
 //     all SMs  -- one split -->  a resource each, and the rest  -->  description  -->  context  -->  stream
 //
@@ -55,12 +56,12 @@ struct Driver {
   decltype(&cuGetErrorName) error_name = nullptr;
   decltype(&cuGetErrorString) error_string = nullptr;
 
-  /// Throws CudaError if `result`, which `call` returned, is not CUDA_SUCCESS.
+  /// Throws CudaError if the driver function `call` failed, that is, if its `result` is not CUDA_SUCCESS.
   void check(CUresult result, const char* call) const;
 };
 
-/// Looks up the functions. Error: there is no driver, or the driver lacks a function. The message names the
-/// function.
+/// Looks up the functions of the CUDA driver. Returns an error if there is no driver, or if the driver
+/// lacks a function. The message names the function.
 tl::expected<Driver, std::string> load_driver();
 
 // Looks up functions of the CUDA driver by name and version with cudaGetDriverEntryPointByVersion. They are
@@ -156,8 +157,8 @@ struct GreenContexts::Parts {
     contexts.push_back(context);
   }
 
-  /// Adds a partition of the remaining SMs. If they are too few for a partition, links cannot be emulated,
-  /// which is not an error.
+  /// Adds a partition of the SMs that no worker uses. Emulated links run their kernels there. If too few
+  /// SMs remain for a partition, links cannot be emulated, which is not an error.
   void add_spare(const CUdevResource& rest) {
     if (rest.sm.smCount == 0) return;
     try {

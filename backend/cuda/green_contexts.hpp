@@ -1,6 +1,7 @@
 #pragma once
-// Green contexts, which are partitions of one GPU's SMs (CUDA driver API, "Green Contexts"). workers.cpp
-// decides the number of partitions.
+// Divides the SMs of one GPU into partitions, so that several workers compute on one GPU without sharing
+// SMs. It uses green contexts (CUDA driver API, "Green Contexts"). workers.cpp decides the number of
+// partitions.
 
 #include <cstdint>
 #include <memory>
@@ -13,7 +14,7 @@
 
 namespace penstock {
 
-/// The device's rules for the sizes of SM partitions (CUdevSmResource).
+/// The device's rules for the sizes of partitions of its SMs (CUdevSmResource).
 struct SmRules {
   std::int32_t total = 0;
   std::int32_t least = 1;      ///< smallest number of SMs in a partition
@@ -28,22 +29,22 @@ struct SmSplit {
   friend bool operator==(const SmSplit&, const SmSplit&) = default;
 };
 
-/// Splits the SMs into equal partitions, one for each worker, as large as the rules allow. Error: there are
-/// too many workers; the text says how many are possible.
+/// Returns a split of the SMs into equal partitions, one for each worker. The partitions are as large as
+/// the rules allow. Fails if there are too many workers; the error says how many are possible.
 tl::expected<SmSplit, std::string> split_sms(const SmRules& rules, std::int32_t workers);
 
 // Divides the SMs of one GPU into partitions with green contexts (CUDA driver API, "Green Contexts"). Only
 // workers.cpp uses it.
 
-/// Returns the device's rules for partitions of its SMs. Error: the driver has no green contexts.
+/// Returns the device's rules for partitions of its SMs. Fails if the driver has no green contexts.
 tl::expected<SmRules, std::string> sm_rules_of(std::int32_t device);
 
-/// The partitions of one device. One driver call makes all of them, because two calls would assign the same
-/// SMs twice. This object must outlive its streams.
+/// The SM partitions of one device. One driver call makes all of them, because two calls would assign the
+/// same SMs twice. This object must outlive the streams that it returns.
 class GreenContexts {
  public:
-  /// Creates a partition for each worker of `split`. If possible, creates one more partition of the remaining
-  /// SMs. Error: the driver lacks a function, refuses a call, or grants fewer partitions.
+  /// Creates an SM partition for each worker of `split`. If possible, creates one more partition of the
+  /// remaining SMs. Fails if the driver lacks a function, refuses a call, or grants fewer partitions.
   static tl::expected<GreenContexts, std::string> create(std::int32_t device, const SmSplit& split);
 
   GreenContexts(GreenContexts&&) noexcept;

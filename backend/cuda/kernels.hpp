@@ -13,10 +13,9 @@ namespace penstock {
 void launch_stamp(std::uint64_t* moment, cudaStream_t stream);
 
 /// Launches a kernel that runs for `duration_ns`.
-///
-/// One thread on one SM is enough to occupy a worker. Later work on the worker's stream waits for it, so the
-/// whole partition is idle for exactly this time. Blocks on all SMs might start and end at different times.
-/// They would also heat the GPU and lower its clock rate.
+/// One thread on one SM is enough to occupy a worker: later work on the worker's stream waits for it. The
+/// rest of the worker's partition is therefore idle for exactly this time. Blocks on all SMs might start
+/// and end at different times. They would also heat the GPU and lower its clock rate.
 void launch_hold(std::uint64_t duration_ns, cudaStream_t stream);
 
 /// Launches a kernel that runs until `duration_ns` after the time in `since`. If this moment has passed, the

@@ -29,7 +29,7 @@ namespace {
 
 constexpr std::size_t kSpare = 2;  // extra slots, so that one can be filled while another is unpacked
 
-/// The messages of each edge, in the order of sending.
+/// The messages of each edge (ordered pair of ranks), in the order of sending.
 using Fifos = std::map<LinkSlots::Edge, std::vector<std::int32_t>>;
 
 Fifos fifos_of(const FlatProgram& flat) {
@@ -51,8 +51,8 @@ Fifos fifos_of(const FlatProgram& flat) {
   return fifos;
 }
 
-/// The messages of one edge from the oldest message that is not received to the newest message that is
-/// enqueued.
+/// The messages of one edge that need a slot. They go from the oldest message that is not received to the
+/// newest message that is enqueued.
 struct Window {
   std::vector<bool> taken;
   std::size_t oldest = 0;
@@ -107,8 +107,8 @@ class ThreadWalk {
   }
 
  private:
-  /// Returns true if the rank's thread can pass the position now. Otherwise the thread waits there for a
-  /// message.
+  /// Returns true if the rank's thread can pass the position in its list now. Otherwise the thread waits
+  /// there for a message.
   bool passes(std::int32_t position) {
     if (flat_.is_grouped(position)) return passes_group(position);
     const FlatOp op = flat_.ops[index(position)];
@@ -128,8 +128,8 @@ class ThreadWalk {
     return true;
   }
 
-  /// Posts the whole group of transfers when the thread comes to its first position. Returns true when all of
-  /// its transfers are enqueued, or at once if the rank does not wait for the group.
+  /// Posts the whole group of transfers when the thread comes to its first position. Returns true if all
+  /// transfers of the group are enqueued. If the rank does not wait for the group, returns true at once.
   bool passes_group(std::int32_t position) {
     const std::int32_t first = flat_.transfer_group[index(position)];
     if (position != first) return true;
@@ -153,7 +153,8 @@ class ThreadWalk {
     return flat_.ops[index(position)] == FlatOp::send || flat_.ops[index(position)] == FlatOp::recv;
   }
 
-  /// Records that a rank has reached its end of a transfer. The RECV counts only in a group.
+  /// Records that a rank has reached its end of the transfer `id`. The RECV counts only if it is in a
+  /// group.
   void reach(std::int32_t id) {
     if (--missing_[index(id)] > 0) return;
     given_[index(id)] = true;

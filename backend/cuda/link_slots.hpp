@@ -1,6 +1,6 @@
 #pragma once
-// Computes the number of receive buffers ("slots") for each ordered pair of ranks. More than one message may
-// be in flight, because threads run ahead of their GPUs. The computation needs no GPU.
+// Computes the number of receive buffers ("slots") that messages need between each ordered pair of ranks.
+// Threads run ahead of their GPUs, so several messages may be in flight. The computation needs no GPU.
 
 #include <cstdint>
 #include <map>
@@ -18,9 +18,9 @@ struct LinkSlots {
   std::vector<std::int32_t> next;  ///< for each message, the next message in the same buffer, or kNone
 };
 
-/// Returns a number of slots that is sufficient to avoid deadlock. Threads wait for a free slot before they
-/// enqueue a message, so too few slots could make them wait for each other. Requires a program that does not
-/// hang on directed channels.
+/// Returns for each pair of ranks a number of slots (receive buffers) that is sufficient to avoid deadlock.
+/// A thread waits for a free slot before it enqueues a message, so with too few slots threads could wait
+/// for each other. Requires a program that does not hang on directed channels.
 LinkSlots link_slots(const FlatProgram& flat);
 
 }  // namespace penstock

@@ -45,7 +45,8 @@ Ns since(std::uint64_t begin, std::uint64_t end) { return static_cast<Ns>(end - 
 
 // --- the timer, and holds ---
 
-/// Finds the step of the device's timer. All differences between time stamps are multiples of this step.
+/// Finds the resolution of the device's timer. It is the step of which all differences between time stamps
+/// are multiples.
 DeviceCheck check_timer(const StreamView& stream) {
   constexpr std::size_t kStamps = 512;
   const PinnedMoments moments(kStamps);
@@ -66,7 +67,7 @@ DeviceCheck check_timer(const StreamView& stream) {
                                format_duration(all / static_cast<Ns>(kStamps - 1)))};
 }
 
-/// Checks that a timed kernel runs for at least the requested time, and at most 100 us longer.
+/// Checks that a kernel with a requested time runs for at least this time, and at most 100 us longer.
 DeviceCheck check_holds(const StreamView& stream) {
   constexpr Ns kMostOver = 100'000;
   const PinnedMoments moments(2);
@@ -89,8 +90,8 @@ DeviceCheck check_holds(const StreamView& stream) {
 
 // --- partitions ---
 
-/// Checks that all partitions can compute at the same time. CudaWorkers::create() has already tested that
-/// they share no SM.
+/// Checks that all partitions of the GPU can compute at the same time. CudaWorkers::create() has already
+/// tested that they share no SM.
 DeviceCheck check_partitions(std::int32_t count) {
   constexpr Ns kHold = 3'000'000;
   const auto workers = CudaWorkers::create(count);
@@ -121,7 +122,7 @@ DeviceCheck check_partitions(std::int32_t count) {
           .verdict = taken < 2 * kHold ? DeviceCheck::Verdict::right : DeviceCheck::Verdict::wrong};
 }
 
-/// The duration of a copy, and the first wrong number of the copied data, if any.
+/// The duration of a copy, and the first wrong number in the copied data, if any.
 struct CopyFound {
   Ns taken_ns = 0;
   std::string wrong{};
@@ -265,7 +266,7 @@ constexpr std::size_t kMostBytes = std::size_t{64} << 20;
 constexpr std::chrono::seconds kDeadline(30);
 const WaitLimits kLimits{.stopped = {}, .deadline = kDeadline};
 
-/// The stream and the buffers that the test uses on one GPU.
+/// The stream and the buffers that the test of copies uses on one GPU.
 struct Station {
   explicit Station(std::int32_t number)
       : stream(number, CudaStream::Priority::high), sent(number, kMostBytes), received(number, kMostBytes) {}
@@ -300,7 +301,8 @@ std::string difference(const DeviceBuffer& buffer, std::size_t bytes, double sta
   return {};
 }
 
-/// Measures the host time of `work`. Requires that `work` returns only when its GPU work has ended.
+/// Measures how long the host waits for `work`. Requires that `work` returns only when its GPU work has
+/// ended.
 Spread timed(const std::function<void()>& work) {
   std::vector<Ns> samples;
   for (int i = 0; i < kWarmup + kSamples; ++i) {
@@ -312,7 +314,7 @@ Spread timed(const std::function<void()>& work) {
   return spread_of(std::move(samples));
 }
 
-/// Enables direct copies between two GPUs. Returns true if the hardware supports them.
+/// Enables direct copies from one GPU to another. Returns true if the hardware supports them.
 bool connect(std::int32_t from, std::int32_t to) {
   int reaches = 0;
   check_cuda(cudaDeviceCanAccessPeer(&reaches, from, to), "cudaDeviceCanAccessPeer");

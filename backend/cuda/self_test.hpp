@@ -1,6 +1,6 @@
 #pragma once
-// Checks that users with GPUs can run in about a minute. They test properties of the first GPU that the
-// backend needs, and copies between several GPUs. `penstock selftest` prints the results.
+// Checks of the hardware that users with GPUs can run in about a minute. They test properties of the first
+// GPU that the backend needs, and copies between several GPUs. `penstock selftest` prints the results.
 
 #include <cstdint>
 #include <functional>
@@ -14,7 +14,7 @@
 
 namespace penstock {
 
-/// One tested property and the result of the test.
+/// A property of the device that was tested, and the result of the test.
 struct DeviceCheck {
   enum class Verdict : std::uint8_t {
     right,
@@ -26,13 +26,13 @@ struct DeviceCheck {
   Verdict verdict = Verdict::right;
 };
 
-/// Tests the timer, timed kernels, partitions for 2, 4 and 8 workers, and copies between workers. Also finds
-/// how many launches a stream accepts before one blocks. If a check throws, its verdict is `wrong`, and the
-/// next check runs. Takes about a second. Requires that the device is otherwise idle.
+/// Tests the timer, kernels of a fixed duration, partitions for 2, 4 and 8 workers, and copies between
+/// workers. Also finds how many launches a stream accepts before one blocks. If a check throws, its verdict
+/// is `wrong`, and the next check runs. Takes about a second. Requires that the device is otherwise idle.
 std::vector<DeviceCheck> check_device(std::int32_t device);
 
-/// Runs `check` and returns its result under the name `name`. If `check` throws, returns a wrong DeviceCheck
-/// with the exception's text.
+/// Runs `check` and returns its result under the name `name`. If `check` throws, the result has the verdict
+/// `wrong` and the text of the exception.
 DeviceCheck checked(std::string name, const std::function<DeviceCheck()>& check);
 
 /// Returns true if no check has the verdict `wrong`.
@@ -64,7 +64,8 @@ struct SelfTest {
   bool all_right() const;
 };
 
-/// Runs all checks. If no GPU can be used, the error is the reason. Throws CudaError if a device fails.
+/// Runs all checks on all GPUs. If no GPU can be used, the error says why. Throws CudaError if a device
+/// fails.
 tl::expected<SelfTest, std::string> self_test();
 
 /// Returns the results as text for the terminal.

@@ -28,7 +28,7 @@ class CudaError : public std::runtime_error {
   int code_;
 };
 
-/// Returns an error text about `result`, which `call` returned. It is for callers that do not throw.
+/// Returns the error text for `result`, which `call` returned. It is for callers that do not throw.
 std::string in_words(cudaError_t result, std::string_view call);
 
 /// Throws CudaError if `result`, which `call` returned, is not cudaSuccess.
@@ -51,7 +51,7 @@ class CudaStream {
   enum class Priority : std::uint8_t { normal, high };
 
   CudaStream() = default;
-  /// Creates a stream on the whole device. It does not wait for CUDA's default stream.
+  /// Creates a stream that uses the whole device. The stream does not wait for CUDA's default stream.
   CudaStream(std::int32_t device, Priority priority);
   /// Takes ownership of a stream, for example the stream of a green context.
   CudaStream(std::int32_t device, cudaStream_t stream) : view_{device, stream} {}
@@ -84,7 +84,7 @@ class CudaEvent {
   ~CudaEvent();
 
   void record(const StreamView& stream);
-  /// Makes later work on `stream` wait for all work before the last record().
+  /// Makes work that is enqueued on `stream` after this call wait for all work before the last record().
   void hold_back(const StreamView& stream) const;
   /// Returns true if all work before the last record() has ended. Throws CudaError if that work failed.
   bool has_passed() const;
@@ -99,12 +99,14 @@ struct WaitLimits {
   std::chrono::nanoseconds deadline = std::chrono::hours(24 * 365);
 };
 
-/// Polls until the event has passed. Between two polls, the thread sleeps for a few microseconds, so that
-/// other threads can take the driver's lock. Throws CudaError; Stopped; or std::runtime_error after the
-/// deadline. In the last two cases, it has called give_up_devices().
+/// Waits until the event has passed, by polling. Between two polls, the thread sleeps for a few
+/// microseconds, so that other threads can take the driver's lock. Throws CudaError if the work failed,
+/// Stopped if `limits.stopped` returns true, and std::runtime_error after the deadline. In the last two
+/// cases, it has called give_up_devices().
 void wait_for(const CudaEvent& event, const WaitLimits& limits);
 
-/// Like wait_for(), but does not sleep between two polls, because a sleep would falsify a measured time.
+/// Like wait_for(), but does not sleep between two polls. It is for measurements, because a sleep would
+/// falsify a measured time.
 void watch(const CudaEvent& event, const WaitLimits& limits);
 
 /// Like the first wait_for(), but waits for all work that is now enqueued on `stream`.
@@ -113,13 +115,13 @@ void wait_for(const StreamView& stream, const WaitLimits& limits);
 /// The time within which work on a device must end after a run has ended or failed.
 inline constexpr std::chrono::seconds kUntilGivenUp(30);
 
-/// Waits until all work on the stream has ended or failed, or until kUntilGivenUp has passed. It never
-/// throws, so destructors can use it.
+/// Waits until all work on the stream has ended or failed, but not longer than kUntilGivenUp. Never throws,
+/// so destructors can use it.
 void end_or_give_up(const StreamView& stream);
 
-/// give_up_devices() records that a wait ended too early, so that kernels may still run.
-/// devices_are_given_up() returns true from then on. The process then frees no device memory, because freeing
-/// would wait for the kernels without a deadline. The end of the process frees the memory.
+/// Returns true if give_up_devices() was called, because a wait ended too early and kernels may still run.
+/// The process then frees no device memory, because freeing would wait for the kernels without a deadline.
+/// The end of the process frees the memory.
 bool devices_are_given_up();
 void give_up_devices();
 

@@ -1,6 +1,7 @@
-// A module that wraps another module (the decorator pattern of Gamma et al.). During each call, the worker's
-// stream is the library's current stream. A call returns when its work is enqueued. Memory that the module
-// frees returns to the pool of this stream, so it is reused only after that work.
+// Runs any stage module on the stream of a worker. The class wraps another module (the decorator pattern
+// of Gamma et al.). During each call, the worker's stream is the library's current stream. A call returns
+// when its work is enqueued. Memory that the module frees returns to the pool of this stream, so it is
+// reused only after that work.
 
 #include "backend/cuda/stream_modules.hpp"
 
@@ -105,7 +106,8 @@ StageModules bound_to_streams(StageModules modules, const std::vector<std::optio
 // worker's partition. Actions thus take exactly the time in the scenario. The time between them (launches,
 // waits, copies) is the real time of the GPU.
 
-/// Launches a kernel that ends by itself. No thread waits here, so the stop token is not needed.
+/// Launches a kernel that runs for `duration_ns` and ends by itself. No thread waits here, so the stop
+/// token is not needed.
 void PartitionClock::hold_for(Ns duration_ns, const std::stop_token&) const {
   const std::chrono::nanoseconds whole(std::llround(static_cast<double>(duration_ns) * scale_));
   use_device(place_.stream.device);

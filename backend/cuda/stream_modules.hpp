@@ -1,6 +1,6 @@
 #pragma once
-// Stage modules on a worker's part of a GPU. One class runs any module on the worker's stream. Occupy modules
-// have kernels as actions, which run for the stated time.
+// Stage modules on a worker's part of a GPU. One class runs any module on the worker's stream. Occupy
+// modules do not compute a model: each action is a kernel that runs for the stated time.
 
 #include <cstdint>
 #include <functional>
@@ -22,11 +22,12 @@
 
 namespace penstock {
 
-/// A function that makes the worker's stream the current stream of a library, such as LibTorch, on the
-/// calling thread. The stream stays current until the returned object is destroyed.
+/// A function that makes a worker's stream the current stream of a library, such as LibTorch, on the
+/// calling thread. It stays the current stream until the returned object is destroyed.
 using EnterStream = std::function<std::shared_ptr<void>(const CudaPlace& place)>;
 
-/// A module that runs another module's work on the worker's stream. A call returns when the work is enqueued.
+/// A module that runs the work of another module on the worker's stream. Each call returns as soon as the
+/// work is enqueued.
 class StreamBoundModule : public StageModule {
  public:
   StreamBoundModule(std::unique_ptr<StageModule> module, const CudaPlace& place, EnterStream enter)
@@ -53,22 +54,22 @@ class StreamBoundModule : public StageModule {
   EnterStream enter_;
 };
 
-/// Wraps each module so that it runs on the stream of its rank's place. Requires that ranks without a place
-/// have no modules.
+/// Returns the modules wrapped so that each runs on the stream of its rank's place. A rank without a place
+/// must have no modules.
 StageModules bound_to_streams(StageModules modules, const std::vector<std::optional<CudaPlace>>& places,
                               const EnterStream& enter);
 
 // Occupy modules on GPUs. Each action is a kernel that computes nothing and runs for the stated time on its
 // worker's stream.
 
-/// A clock that blocks the worker's stream with a kernel and does not make the thread sleep.
+/// A clock that makes the worker's stream wait with a kernel, instead of making the thread sleep.
 class PartitionClock : public Clock {
  public:
   PartitionClock(double scale, const CudaPlace& place) : host_(scale), scale_(scale), place_(place) {}
 
   Ns now_ns() const override { return host_.now_ns(); }
-  /// Enqueues a kernel that delays all later work on the stream by `duration_ns`. Returns at once. Only one
-  /// thread may call it.
+  /// Enqueues a kernel that delays all later work on the stream by `duration_ns`. Returns before the kernel
+  /// ends. Only one thread may call it.
   void hold_for(Ns duration_ns, const std::stop_token& stop) const override;
   std::chrono::steady_clock::time_point moment_of(Ns time_ns) const override {
     return host_.moment_of(time_ns);
@@ -82,13 +83,13 @@ class PartitionClock : public Clock {
 
 class CudaOccupyFamily : public ModuleFamily {
  public:
-  /// `places` has one element for each rank. `experiment` and the streams of the places must outlive this
-  /// object.
+  /// Prepares the family. `places` has one element for each rank. `experiment` and the streams of the
+  /// places must outlive this object.
   CudaOccupyFamily(const Experiment& experiment, const Jitter& jitter, double time_scale,
                    const std::vector<std::optional<CudaPlace>>& places);
 
   std::string description() const override;
-  /// Returns modules that block their worker's stream. Does not use `clock`.
+  /// Returns modules whose actions block the stream of their worker. Does not use `clock`.
   StageModules modules(std::optional<std::int32_t> rank, const Clock& clock) const override;
 
  private:

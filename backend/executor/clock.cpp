@@ -1,7 +1,8 @@
-// The clock reads the host's monotonic clock and divides the elapsed time by the scale. hold_for() sleeps and
-// does not spin, because there may be more workers than cores. It sleeps for at most 50 ms at a time, so that
-// it notices a stop. It computes the end from the start, so that late wake-ups do not add up. By default,
-// Linux may delay timers by 50 us to save wake-ups. Workers set this delay to 1 ns.
+// The run's clock. It reads the host's monotonic clock and divides the elapsed time by the scale.
+// hold_for() sleeps and does not spin, because there may be more workers than cores. It sleeps for at most
+// 50 ms at a time, so that it notices a stop. It computes the end from the start, so that late wake-ups do
+// not add up. By default, Linux may delay timers by 50 us to save wake-ups. Workers set this delay to 1
+// ns.
 
 #include "backend/executor/clock.hpp"
 
@@ -26,8 +27,9 @@ using std::chrono::steady_clock;
 
 constexpr nanoseconds kLongestNap = std::chrono::milliseconds(50);
 
-/// Converts a time of the run to host time. The result is at most a century. Without this limit, 115 days at
-/// scale 1 000 would overflow 64 bits of nanoseconds. The present time plus a century does not overflow.
+/// Converts a time on the run's clock to host time. The result is at most a century. Without this limit,
+/// 115 days at scale 1 000 would overflow 64 bits of nanoseconds. The present time plus a century does not
+/// overflow.
 nanoseconds held_at(double scale, Ns time_ns) {
   constexpr nanoseconds kCentury = std::chrono::hours(24 * 365 * 100);
   const double held = static_cast<double>(time_ns) * scale;

@@ -22,8 +22,8 @@ class Clock {
   /// Blocks the calling thread for `duration_ns` without using the processor. If a stop is requested, returns
   /// within 50 ms.
   virtual void hold_for(Ns duration_ns, const std::stop_token& stop) const = 0;
-  /// Converts a time of this clock to a time of the host's steady clock, for timed waits on condition
-  /// variables.
+  /// Returns the time of the host's steady clock that belongs to a time of this clock. It is needed for
+  /// timed waits on condition variables.
   virtual std::chrono::steady_clock::time_point moment_of(Ns time_ns) const = 0;
 };
 

@@ -100,7 +100,7 @@ class Run {
     changed_.notify_all();
   }
 
-  /// Records the first failure and ends all workers.
+  /// Records the failure of the run if it is the first one, and ends all workers.
   void fail(ExecutionError error) {
     {
       const std::scoped_lock lock(mutex_);
@@ -112,8 +112,9 @@ class Run {
     execution_.transport.stop();
   }
 
-  /// Looks for late ranks. `pause` is the time since the supervisor's last look. After a long pause, the
-  /// whole process may have been suspended. In that case no rank is at fault.
+  /// Looks for ranks that are late according to the watchdog. `pause` is the time since the supervisor's
+  /// last look. After a long pause, the whole process may have been suspended. In that case no rank is at
+  /// fault.
   void judge(nanoseconds pause) {
     switch (pause_of(pause, execution_.deadline)) {
       case Pause::as_usual:
@@ -127,7 +128,7 @@ class Run {
     }
   }
 
-  /// Looks for late ranks until all workers have ended, also after a failure.
+  /// Looks for late ranks until all workers have ended. It continues after a failure, too.
   void supervise() {
     // The supervisor looks ten times per deadline, and at least every 100 ms. It finds a late rank at most
     // one such interval after the deadline.

@@ -33,10 +33,11 @@ struct Execution {
   StageModules& modules;
   Transport& transport;
   const Clock& clock;
-  /// The longest host time that a compute action may take. It is also the longest host time that may pass
-  /// without progress of any worker. After this time the run fails.
+  /// The longest host time that a compute action may take, and the longest host time without progress of
+  /// any worker. If one of them is exceeded, the run fails.
   std::chrono::nanoseconds deadline = std::chrono::minutes(1);
-  /// The compute queues, one for each rank. If there are none, the ranks' threads run the compute actions.
+  /// The compute queues, one for each rank. If the list is empty, the threads of the ranks run the compute
+  /// actions themselves.
   std::span<ComputeQueue* const> queues{};
 };
 
@@ -44,15 +45,15 @@ struct Execution {
 struct ExecutionError {
   std::int32_t rank = 0;  ///< rank that failed, or -1 if no rank is at fault
   std::string action;     ///< action that the rank was at, such as "1F2"
-  /// The rank for which the failed rank waited. If there is none, a rank that waits for the failed rank or
-  /// needs its next message. -1 if there is none either.
+  /// The rank for which the failed rank waited. If there is none, it is a rank that waits for the failed
+  /// rank or needs its next message. It is -1 if there is no such rank either.
   std::int32_t peer = -1;
   std::string message;  ///< whole error message for the user
 };
 
-/// Runs the program once. If a worker fails or the deadline passes, stops all other workers and returns the
-/// first failure. Returns when all threads have ended, so a module that ignores its stop token delays the
-/// return.
+/// Runs the program once and returns its timeline. If a worker fails or the deadline passes, stops all
+/// other workers and returns the first failure. Returns only when all threads have ended, so a module that
+/// ignores its stop token delays the return.
 tl::expected<Timeline, ExecutionError> execute(const Execution& execution);
 
 // Makes the Timeline of a run from the times that workers and transports recorded.

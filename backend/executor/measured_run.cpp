@@ -1,7 +1,8 @@
-// Makes one measurement from several executions by any backend. It computes the deadline from the costs and
-// drops the warm-up runs. It selects the run with the median makespan; if the number of runs is even, the
-// shorter of the middle two. Then it computes the same figures as a prediction has. An average of several
-// timelines would show a run that never happened. Tests: tests/backend/thread_run_test.cpp.
+// Makes one measurement from several executions of a program by any backend. It computes the deadline from
+// the costs and drops the warm-up runs. It selects the run with the median makespan; if the number of runs
+// is even, the shorter of the middle two. Then it computes the same figures as a prediction has. An
+// average of several timelines would show a run that never happened. Tests:
+// tests/backend/thread_run_test.cpp.
 
 #include "backend/executor/measured_run.hpp"
 
@@ -51,17 +52,18 @@ Ns longest_action_ns(const std::vector<StageCost>& stages) {
   return longest;
 }
 
-/// The shortest deadline. The supervisor checks only every millisecond or less often. It ignores a check
-/// after a pause that is longer than the deadline. Messages between processes also take time that the costs
-/// do not include.
+/// The shortest deadline for an action or message. The supervisor checks only every millisecond or less
+/// often. It ignores a check after a pause that is longer than the deadline. Messages between processes
+/// also take time that the costs do not include.
 constexpr std::chrono::milliseconds kShortestDeadline(10);
 
-/// The shortest time to wait for all processes, because a launcher starts them one after the other.
+/// The shortest time to wait until all processes have joined. A launcher starts the processes one after the
+/// other.
 constexpr std::chrono::seconds kShortestToJoin(1);
 
-/// Returns the deadline in host time, which includes the time scale. The default is at least 10 s, because
-/// costs may be 0 and the machine may be busy. The result is at most a year, so that nanoseconds do not
-/// overflow.
+/// Returns the deadline of an action or message in host time, which includes the time scale. The default is
+/// at least 10 s, because costs may be 0 and the machine may be busy. The result is at most a year, so that
+/// nanoseconds do not overflow.
 std::chrono::nanoseconds deadline_of(const CostTable& costs, const LinkPace& pace,
                                      const RunOptions& options) {
   if (options.deadline.count() > 0)
@@ -81,7 +83,8 @@ std::chrono::nanoseconds deadline_of(const CostTable& costs, const LinkPace& pac
              : most;
 }
 
-/// Returns the notes that a user needs to understand the figures. The scenario's own notes come first.
+/// Returns the notes that a user needs to understand the measured figures. The scenario's own notes come
+/// first.
 std::vector<std::string> notes_of(const Experiment& experiment, const RunOptions& options,
                                   const ModuleFamily& family, const Runner& runner) {
   std::vector<std::string> notes = experiment.notes;
@@ -115,7 +118,7 @@ ExecutedRun median_of(std::vector<ExecutedRun> timed) {
   return std::move(*middle);
 }
 
-/// Returns the memory of each rank. The result is empty if the modules store nothing.
+/// Returns the memory of each rank. The result is empty if the stage modules store nothing.
 std::vector<RankMemory> memories_of(const std::vector<RankAccount>& accounts) {
   std::vector<RankMemory> memories;
   memories.reserve(accounts.size());

@@ -29,26 +29,26 @@ namespace penstock {
 struct RunOptions {
   std::int32_t warmup = 1;   ///< runs of the whole program that come first and do not count, >= 0
   std::int32_t repeats = 5;  ///< runs that count, >= 1
-  /// The factor that lengthens the times that modules and links emulate; > 0. Measured times are divided by
-  /// the factor.
+  /// The factor by which modules and links lengthen the times that they emulate; > 0. Measured times are
+  /// divided by this factor.
   double time_scale = 1;
-  /// The limit on the host time of one action. A limit below 10 ms counts as 10 ms. 0 means the default: ten
-  /// times the longest action or message, and at least 10 s. The limit also applies to the start of the
-  /// processes: see patience_to_join().
+  /// The limit on the host time of one action. A limit below 10 ms counts as 10 ms. 0 means the default:
+  /// ten times the longest action or message, and at least 10 s. This limit also bounds the start of the
+  /// processes (see patience_to_join()).
   std::chrono::nanoseconds deadline{0};
-  /// The memory of this machine that all processes of a run may use together. If it is absent, memory is not
-  /// checked.
+  /// The memory of this machine, in bytes, that all processes of a run may use together. If it is absent,
+  /// memory is not checked.
   std::optional<Bytes> memory{};
   /// True if NCCL's kernels of a rank start in the order of their launches. Only for the backend `nccl`.
   bool launch_order = false;
   /// The number of consecutive ranks that share one GPU, >= 1. Only for the backend `nccl`.
   std::int32_t ranks_per_gpu = 1;
-  /// A function that is called after each run of the whole program, with the number of finished runs and of
-  /// all runs. The calls come from the thread that measures. May be empty.
+  /// A function that is called after each run of the whole program. It receives the number of finished runs
+  /// and the number of all runs. The thread that measures calls it. May be empty.
   std::function<void(std::size_t done, std::size_t total)> progress{};
 };
 
-/// A function that returns how long each message of a flat program takes on the links of the experiment's
+/// A function that returns the times of all messages of a flat program on the links of the experiment's
 /// cluster.
 using PaceOfLinks = std::function<LinkPace(const FlatProgram&)>;
 
@@ -64,14 +64,15 @@ struct PreparedRun {
   std::chrono::nanoseconds deadline;
 
   std::int32_t runs() const { return options.warmup + options.repeats; }
-  /// Reports that `done` runs have finished.
+  /// Calls options.progress, if it is set, and reports that `done` runs have finished.
   void report_finished(std::size_t done) const {
     if (options.progress) options.progress(done, static_cast<std::size_t>(runs()));
   }
 };
 
-/// Returns how long the processes of a run wait until all have started: the user's deadline, and at least
-/// one second. Returns nothing if the user sets no deadline; the backend then uses its default.
+/// Returns the time for which the processes of a run wait until all have started. It is the deadline that
+/// the user set, but at least one second. Returns nothing if the user set no deadline; the backend then
+/// uses its default.
 std::optional<std::chrono::nanoseconds> patience_to_join(const RunOptions& options);
 
 /// A backend: its names, its channel options and the function that executes a program.
@@ -79,18 +80,18 @@ struct Runner {
   std::string_view engine;     ///< for example "cpu-thread"
   std::string_view transport;  ///< the transport's name in schedules/ir/channel.hpp
   ChannelOptions channels;     ///< channel options of the run
-  /// Executes the program prepared.runs() times. Returns all runs. Returns an empty list if the process of
-  /// another rank collects the runs.
+  /// Executes the program prepared.runs() times and returns all these runs. Returns an empty list if the
+  /// process of another rank collects the runs.
   std::function<tl::expected<std::vector<ExecutedRun>, ExecutionError>(const PreparedRun&)> execute;
-  /// Returns why this machine has too few resources for the run, or nothing. It is called before anything
-  /// starts. May be unset.
+  /// Returns the reason why this machine has too few resources for the run, or nothing if they are
+  /// sufficient. It is called before anything starts. May be empty.
   std::function<std::optional<std::string>(const FlatProgram&)> refusal{};
 };
 
-/// Runs the experiment's program several times. The timeline and all figures come from the run with the
-/// median makespan; if the number of runs is even, from the shorter of the middle two. The result has no
-/// figures of links. It has no memory if the modules store nothing. Returns nothing if another process
-/// collects the timelines.
+/// Runs the experiment's program several times and returns the result. The timeline and all figures come
+/// from the run with the median makespan. If the number of runs is even, they come from the shorter of the
+/// middle two. The result has no figures of links. It has no memory figures if the modules store nothing.
+/// Returns nothing if another process collects the timelines.
 tl::expected<std::optional<Result>, UserError> measure(const Experiment& experiment, const PaceOfLinks& pace,
                                                        const RunOptions& options, const ModuleFamily& family,
                                                        const Runner& runner);
@@ -101,9 +102,9 @@ tl::expected<ExecutedRun, ExecutionError> execute_on_threads(const PreparedRun& 
                                                              Transport& transport, const Clock& clock,
                                                              std::span<ComputeQueue* const> queues = {});
 
-/// Returns the channel options of the named transport (schedules/ir/channel.hpp), for transports that support
-/// no other options than groups of transfers. Fails if the experiment requires blocking channels, bounded
-/// channels or eager messages.
+/// Returns the channel options of the transport with this name (schedules/ir/channel.hpp). It is for
+/// transports that support no other options than groups of transfers. Fails if the experiment requires
+/// blocking channels, bounded channels or eager messages.
 tl::expected<ChannelOptions, std::string> declared_channels(const ChannelOptions& asked,
                                                             std::string_view transport);
 

@@ -1,5 +1,5 @@
-// The family of occupy modules, which need no library. backend/torch and backend/cuda have the families that
-// compute.
+// The family of occupy modules, which block their workers for the stated time and need no library.
+// backend/torch and backend/cuda have the families that compute.
 //
 // An occupy module blocks its worker for the time in the cost table and sends null payloads. The actions of
 // an overlapped pair form a group, and only its first action blocks, for the time of the group. Jitter is a
@@ -33,7 +33,7 @@ namespace penstock {
 
 namespace {
 
-/// Returns a uniform number in [0, 1) that depends on the seed and the action.
+/// Returns a random number in [0, 1), uniformly distributed. It depends only on the seed and the action.
 double draw(std::uint64_t seed, const Action& action) {
   std::uint64_t bits = mixed(seed);
   bits = mixed(bits ^ static_cast<std::uint64_t>(action.kind));

@@ -24,7 +24,8 @@
 
 namespace penstock {
 
-/// The bytes of one stage. The first five are bytes of one microbatch.
+/// The bytes that one stage stores and sends. The first five fields count one microbatch, and the others
+/// the whole stage.
 struct StageBytes {
   Bytes input = 0;              ///< bytes of the model's input that the stage reads; 0 if it reads none
   Bytes activation = 0;         ///< bytes of the activation that the stage sends forward
@@ -38,8 +39,8 @@ struct StageBytes {
   friend bool operator==(const StageBytes&, const StageBytes&) = default;
 };
 
-/// Returns `costs` with its bytes replaced by `bytes`. Requires one element of `bytes` for each stage of the
-/// program.
+/// Returns `costs` in which `bytes` replaces the bytes of the stages. `bytes` must have one element for
+/// each stage of the program.
 CostTable with_stage_bytes(CostTable costs, const Program& program, const std::vector<StageBytes>& bytes);
 
 // Stage modules that compute nothing. Each action blocks its worker for the time in the cost table.
@@ -52,12 +53,11 @@ struct Jitter {
   std::uint64_t seed = 1;
 };
 
-/// Returns the time for which an overlapped group blocks its worker. A single action counts as a group of
-/// one.
+/// Returns the time for which an overlapped group, or a single action, blocks its worker.
 Ns held_ns(const CostTable& costs, std::span<const Action> group, const Jitter& jitter);
 
-/// A module that returns null payloads. It stores references to the costs and the clock, which must outlive
-/// it.
+/// A stage module that computes nothing and returns null payloads. It stores references to the costs and
+/// the clock, which must outlive it.
 class OccupyModule : public StageModule {
  public:
   OccupyModule(const CostTable& costs, const Clock& clock, const Jitter& jitter)
@@ -92,7 +92,7 @@ StageModules occupy_modules(const Program& program, const CostTable& costs, cons
 /// The data that one rank's modules report after a run.
 struct RankAccount {
   std::optional<RankMemory> memory{};  ///< memory over time; absent if the modules store nothing
-  /// Loss of each microbatch; empty unless the rank holds a stage that computes the loss.
+  /// The loss of each microbatch. It is empty if the rank does not hold the stage that computes the loss.
   std::map<std::int32_t, double> losses;
 };
 
@@ -104,8 +104,8 @@ struct ExecutedRun {
   std::optional<Ns> clock_error_ns{};
 };
 
-/// A factory of stage modules. If ranks are processes, each process calls these functions for its own rank. A
-/// function that fails throws an exception.
+/// A factory of stage modules. If each rank is a process, each process calls these functions for its own
+/// rank. A function that fails throws an exception.
 class ModuleFamily {
  public:
   ModuleFamily() = default;
@@ -113,8 +113,8 @@ class ModuleFamily {
   ModuleFamily& operator=(const ModuleFamily&) = delete;
   virtual ~ModuleFamily() = default;
 
-  /// Returns a sentence for the result's notes that says what the modules do, such as "occupy modules: each
-  /// action holds its thread ...".
+  /// Returns a sentence that says what the modules do, for the notes of a result. An example is "occupy
+  /// modules: each action holds its thread ...".
   virtual std::string description() const = 0;
   /// Returns new modules with their initial weights. If `rank` is given, the modules of other ranks may be
   /// missing.
@@ -122,11 +122,11 @@ class ModuleFamily {
   /// Returns the codec of the payloads, or null if all payloads are null. The codec lives as long as the
   /// family.
   virtual const PayloadCodec* codec() const { return nullptr; }
-  /// Returns the largest number of bytes of an encoded payload, or 0 if there is no codec. Runs one
-  /// microbatch to measure it.
+  /// Returns the largest number of bytes of an encoded payload, or 0 if there is no codec. It runs one
+  /// microbatch to find this number.
   virtual std::size_t most_payload_bytes() const { return 0; }
-  /// Returns the bytes that each stage stores and sends, by stage. Returns an empty list if the modules store
-  /// nothing. Runs one microbatch to measure them.
+  /// Returns the bytes that each stage stores and sends, by stage. It runs one microbatch to measure them.
+  /// Returns an empty list if the modules store nothing.
   virtual std::vector<StageBytes> bytes_of_stages() const { return {}; }
   /// Returns true if the modules run OFFLOAD and RELOAD.
   virtual bool moves_activations() const { return false; }
@@ -134,8 +134,8 @@ class ModuleFamily {
   virtual RankAccount account(std::int32_t, const StageModules&) const { return {}; }
 };
 
-/// A family of modules that compute nothing. Each action blocks its worker for the time in the experiment's
-/// cost table. All payloads are null.
+/// A family of modules that compute nothing. Each action blocks its worker for the time that the
+/// experiment's cost table states. All payloads are null.
 class OccupyFamily : public ModuleFamily {
  public:
   /// Stores a reference to `experiment`, which must outlive this object.

@@ -1,5 +1,5 @@
 #pragma once
-// The interface between the executor and the computation of one stage of the model on one rank.
+// The interface between the executor and the code that computes one stage of the model on one rank.
 
 #include <cstdint>
 #include <span>
@@ -12,7 +12,7 @@
 
 namespace penstock {
 
-/// The tensors that a stage stores from F until the backward pass of the same microbatch.
+/// The choice of the tensors that a stage stores from F until the backward pass of the same microbatch.
 enum class Kept : std::uint8_t {
   activations,  // all tensors that B, I and W need
   input,        // only the stage's input, because an R recomputes the rest before the backward pass
@@ -28,11 +28,12 @@ struct ComputeCall {
   bool first_of_group = true;
   Kept kept = Kept::activations;  ///< tensors to store; used only by F
   std::size_t outputs = 0;        ///< number of payloads that the module must return; used only by F, B and I
-  /// Requests a stop if the run has failed; the module must then return or throw soon.
+  /// The token that requests a stop if the run has failed. The module must then return or throw soon.
   const std::stop_token& stop;
 };
 
-/// One stage on one rank. Only the rank's worker thread calls it. A function that fails throws an exception.
+/// A module that runs one stage on one rank. Only the rank's worker thread calls it. A function that fails
+/// throws an exception.
 class StageModule {
  public:
   StageModule() = default;
@@ -48,13 +49,14 @@ class StageModule {
   /// that received activations from this one. Returns one payload for each stage that sent activations to
   /// this one.
   virtual std::vector<Payload> backward(const ComputeCall& call, std::vector<Payload> gradients) = 0;
-  /// Runs I. Like backward(), but does not compute the weight gradient, which W does.
+  /// Runs I (gradient of the input). Like backward(), but does not compute the weight gradient, which W
+  /// computes later.
   virtual std::vector<Payload> backward_input(const ComputeCall& call, std::vector<Payload> gradients) = 0;
   virtual void backward_weight(const ComputeCall& call) = 0;
   /// Runs R: repeats the computation of F from the stored input.
   virtual void recompute(const ComputeCall& call) = 0;
-  /// Runs STEP: computes the next weight version. The gradient is the sum that accept() received since the
-  /// last STEP. If there was no REDUCE_GRAD, it is the gradient that this rank has accumulated.
+  /// Runs STEP, which computes the next weight version. It uses the gradient sum that accept() has received
+  /// since the last STEP. If there was no REDUCE_GRAD, it uses the gradient that this rank has accumulated.
   virtual void step(const ComputeCall& call) = 0;
   /// Frees a weight version that no later action uses.
   virtual void drop_version(std::int32_t version) = 0;
@@ -63,9 +65,9 @@ class StageModule {
   /// which the module then sets to zero. For UNSHARD it is this rank's part of the weights.
   virtual Payload contribution(ActionKind collective) = 0;
   /// Receives the contributions of all members in ascending order of ranks. The module adds them up
-  /// (REDUCE_GRAD) or concatenates them (UNSHARD). If the transport combines the contributions itself, it
-  /// passes one payload, the result. If the stage is sharded, the result of REDUCE_GRAD is only this rank's
-  /// part. To make the parts, all weights are concatenated and cut into equal pieces, one for each member.
+  /// (REDUCE_GRAD) or concatenates them (UNSHARD). A transport that combines the contributions itself
+  /// passes a single payload, the result. If the stage is sharded, the result of REDUCE_GRAD is only this
+  /// rank's part. The parts are equal pieces of all weights concatenated, one for each member.
   virtual void accept(ActionKind collective, std::span<const SharedPayload> contributions) = 0;
   /// Runs RESHARD: drops the gathered weights.
   virtual void reshard() = 0;

@@ -31,7 +31,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Updates `room` if this limit allows fewer tasks. A limit that is already exceeded allows 0 further tasks.
+/// Replaces `room` by this limit if it allows fewer tasks. `left` is the number of tasks that the limit
+/// still allows. If the limit is already exceeded, it allows 0 further tasks.
 void narrow(std::optional<TaskRoom>& room, std::int64_t left, std::string_view bound) {
   left = std::max<std::int64_t>(0, left);
   if (!room || left < room->left) room = TaskRoom{.left = left, .bound = bound};
@@ -73,8 +74,8 @@ void narrow_by_groups(std::optional<TaskRoom>& room) {
   }
 }
 
-/// Applies the limits of the system. /proc/loadavg reads "0.20 0.18 0.12 1/423 11206": three averages,
-/// running tasks, a slash, all tasks.
+/// Applies the limits of the whole system to `room`. /proc/loadavg reads "0.20 0.18 0.12 1/423 11206":
+/// three averages, running tasks, a slash, all tasks.
 void narrow_by_system(std::optional<TaskRoom>& room) {
   std::ifstream load("/proc/loadavg");
   std::array<double, 3> averages{};

@@ -1,6 +1,6 @@
 #pragma once
-// Finds how many threads and processes this user may still start on this machine. Runs check this before they
-// start the first one.
+// Finds how many tasks (threads and processes) this user may still start on this machine. Runs check this
+// before they start the first one.
 
 #include <cstdint>
 #include <optional>
@@ -8,7 +8,8 @@
 
 namespace penstock {
 
-/// The number of tasks that may still be started. Linux counts both threads and processes as tasks.
+/// The number of tasks (threads and processes) that may still be started. Linux counts both in the same
+/// limits.
 struct TaskRoom {
   std::int64_t left = 0;   ///< number of tasks that may still be started
   std::string_view bound;  ///< name of the limit that gives `left`, such as "ulimit -u"

@@ -66,8 +66,8 @@ std::optional<ExecutionError> Watchdog::overdue(Ns now_ns) const {
   return overdue_at(to_blame(waiting));
 }
 
-/// Returns the rank that the error names. It is a waiting rank whose message should have arrived. If there is
-/// none, it is the rank that has waited longest.
+/// Returns the rank that the error names. It is a rank in `waiting` whose message should have arrived. If
+/// there is none, it is the rank that has waited longest.
 std::int32_t Watchdog::to_blame(const std::vector<std::int32_t>& waiting) const {
   for (const std::int32_t rank : waiting) {
     const std::int32_t message = progress_of(rank).waits_for;
@@ -87,8 +87,8 @@ bool Watchdog::all_have_passed(std::int32_t message) const {
   return true;
 }
 
-/// Returns another rank that takes part in the message. For a collective, prefers a rank that has not reached
-/// it.
+/// Returns another rank than `rank` that takes part in the message. For a collective, prefers a rank that
+/// has not reached it.
 std::int32_t Watchdog::peer_of(std::int32_t message, std::int32_t rank) const {
   const FlatMessage& waited = flat_.messages[index(message)];
   if (waited.recv != kNone) return waited.from_rank == rank ? waited.to_rank : waited.from_rank;
@@ -142,7 +142,8 @@ ExecutionError Watchdog::failure_of(std::int32_t rank, const std::string& what) 
   return error;
 }
 
-/// Returns the message of the first SEND or RECV (`op`) that the rank has not reached, or kNone.
+/// Returns the message of the first SEND or RECV that the rank has not reached. `op` selects SEND or RECV.
+/// Returns kNone if there is none.
 std::int32_t Watchdog::next_of(std::int32_t rank, FlatOp op) const {
   const std::int32_t end = flat_.rank_begin[index(rank) + 1];
   for (std::int32_t p = std::max(progress_of(rank).position.load(), flat_.rank_begin[index(rank)]); p < end;
@@ -152,7 +153,8 @@ std::int32_t Watchdog::next_of(std::int32_t rank, FlatOp op) const {
   return kNone;
 }
 
-/// Returns the message of the rank's next RECV, or of its last RECV if it has no further one.
+/// Returns the message of the rank's next RECV. If the rank has no further RECV, returns the message of its
+/// last one.
 std::int32_t Watchdog::next_or_last_receive_of(std::int32_t rank) const {
   if (const std::int32_t next = next_of(rank, FlatOp::recv); next != kNone) return next;
   for (std::int32_t p = progress_of(rank).position; --p >= flat_.rank_begin[index(rank)];) {

@@ -17,35 +17,36 @@
 namespace penstock {
 
 /// The progress of one worker. Only that worker writes it, and all threads may read it. The worker writes
-/// since_ns first, and a thread that reads must read it last. It then never combines a new action with an old
-/// time.
+/// since_ns first, and a reading thread must read it last. A reader therefore never combines a new action
+/// with an old time.
 struct Progress {
-  /// The position of the action that runs or waits, or the end of the list if the rank is done.
+  /// The position of the action that runs or waits. It is the end of the list if the rank has finished.
   std::atomic<std::int32_t> position = kNone;
-  /// Message for which the rank waits; kNone if it does not wait.
+  /// The message for which the rank waits, or kNone if it does not wait.
   std::atomic<std::int32_t> waits_for = kNone;
   std::atomic<std::int64_t> since_ns = 0;  ///< host time of the last change of `position` or `waits_for`
 };
 
 class Watchdog {
  public:
-  /// `progress` has one element for each rank. Both arguments must outlive this object.
+  /// Prepares the watchdog. `progress` has one element for each rank. `flat` and `progress` must outlive
+  /// this object.
   Watchdog(const FlatProgram& flat, std::span<const Progress> progress, std::chrono::nanoseconds deadline)
       : flat_(flat), progress_(progress), deadline_(deadline) {}
 
-  /// Returns a failure if a compute action takes longer than the deadline, or if no rank has made progress
-  /// for that time. `now_ns` is the present time of the host's steady clock.
+  /// Returns a failure if a compute action takes longer than the deadline, or if no rank makes progress for
+  /// longer than the deadline. `now_ns` is the present time of the host's steady clock.
   std::optional<ExecutionError> overdue(Ns now_ns) const;
-  /// Describes the failure `what` of `rank`. The text names the rank's action and a peer. The peer is a rank
-  /// that waits for `rank`. If there is none, it is a rank that needs its next message, or a rank that sends
-  /// messages to it.
+  /// Returns a description of the failure `what` of `rank`. The text names the rank's action and a peer.
+  /// The peer is a rank that waits for `rank`. If there is none, it is a rank that needs its next message,
+  /// or a rank that sends messages to it.
   ExecutionError failure_of(std::int32_t rank, const std::string& what) const;
   /// Returns true if the rank has reached the end of its list.
   bool is_done(std::int32_t rank) const;
 
  private:
   std::int32_t to_blame(const std::vector<std::int32_t>& waiting) const;
-  /// Returns true if all ranks that must contribute to the message have done so, so that the message should
+  /// Returns true if all ranks that must contribute to the message have done so. The message should then
   /// have arrived.
   bool all_have_passed(std::int32_t message) const;
   std::int32_t peer_of(std::int32_t message, std::int32_t rank) const;
@@ -54,8 +55,8 @@ class Watchdog {
   ExecutionError overdue_at(std::int32_t rank) const;
   std::string action_at(std::int32_t position) const;
   std::string standing_text(std::int32_t rank) const;
-  /// Returns the text of a message in errors: the RECV of a transfer, such as "1RECV_F0", or the action of a
-  /// collective, such as "0REDUCE_GRAD".
+  /// Returns the name of a message in error texts. It is the RECV of a transfer, such as "1RECV_F0", or the
+  /// action of a collective, such as "0REDUCE_GRAD".
   std::string message_name(std::int32_t message) const;
   const Progress& progress_of(std::int32_t rank) const { return progress_[static_cast<std::size_t>(rank)]; }
 
@@ -64,7 +65,7 @@ class Watchdog {
   std::chrono::nanoseconds deadline_;
 };
 
-/// The kind of pause between two looks of the thread that supervises. If the operating system suspended this
+/// The kind of pause between two checks by the supervising thread. If the operating system suspended this
 /// thread and the ranks together, no rank is late.
 enum class Pause : std::uint8_t {
   as_usual,

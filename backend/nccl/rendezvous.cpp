@@ -1,7 +1,8 @@
-// Uses c10d::TCPStore. torchrun already runs such a store, so the ranks need no second port. If rank 0 hosts
-// the store, the store takes ownership of a listening socket (nccl_run.hpp). If rank 0 ends, the store ends,
-// and all other ranks lose their connection at once (failure_report.hpp). If the process of rank 0 is
-// suspended, the store does not answer, and c10d's calls then ignore their deadline.
+// Lets ranks exchange data through c10d::TCPStore. torchrun already runs such a store, so the ranks need
+// no second port. If rank 0 hosts the store, the store takes ownership of a listening socket
+// (nccl_run.hpp). If rank 0 ends, the store ends, and all other ranks lose their connection at once
+// (failure_report.hpp). If the process of rank 0 is suspended, the store does not answer, and c10d's calls
+// then ignore their deadline.
 
 #include "backend/nccl/rendezvous.hpp"
 
@@ -35,7 +36,7 @@ constexpr int kFatal = 3;
 // The time after the deadline in which c10 may still report its own error.
 constexpr std::chrono::seconds kForItsOwnWords(1);
 
-/// Returns the first line of an error. c10 appends a backtrace in the following lines.
+/// Returns the first line of an error's text. c10 appends a backtrace in the following lines.
 std::string first_line(const std::exception& error) {
   const std::string text = error.what();
   return text.substr(0, text.find('\n'));
@@ -51,7 +52,8 @@ std::string name_of(const RendezvousPlace& place) {
 struct Rendezvous::Store {
   using Opened = std::unique_ptr<c10d::TCPStore>;
 
-  /// Calls `question` with the store. The store may end or stop answering at any time.
+  /// Calls `question` with the store, and waits for the answer within `limits`. The store may end or stop
+  /// answering at any time.
   void ask(std::function<void(c10d::TCPStore&)> question, const RendezvousPlace& place,
            const WaitLimits& limits) {
     try {

@@ -16,7 +16,7 @@
 
 namespace penstock {
 
-/// The address of the store and the settings for connecting to it.
+/// The address of the key-value store of a run, and the settings for connecting to it.
 struct RendezvousPlace {
   std::string address = "127.0.0.1";
   std::uint16_t port = 0;
@@ -28,21 +28,21 @@ struct RendezvousPlace {
 
 class Rendezvous {
  public:
-  /// Connects to the store. If `place` has a socket, first starts the store. Throws Stopped, or
-  /// std::runtime_error if the store does not answer within the deadline.
+  /// Connects to the key-value store. If `place` has a socket, it first starts the store on this socket.
+  /// Throws Stopped, or std::runtime_error if the store does not answer within the deadline.
   Rendezvous(const RendezvousPlace& place, const WaitLimits& limits);
   Rendezvous(const Rendezvous&) = delete;
   Rendezvous& operator=(const Rendezvous&) = delete;
   ~Rendezvous();
 
   /// Sets the value of a key. If the store has ended, each function of this class waits a few seconds and
-  /// then throws std::runtime_error. If the rank that hosted the store reports its failure in this time, the
-  /// function throws Stopped instead.
+  /// then throws std::runtime_error. It throws Stopped instead if the rank that hosted the store reports
+  /// its failure in this time.
   void set(const std::string& key, const std::string& value, const WaitLimits& limits = {});
   /// Returns the value of a key, or nothing if the key is not set yet.
   std::optional<std::string> look_up(const std::string& key, const WaitLimits& limits = {});
   /// Waits until the key is set, and returns its value. Throws Stopped, or std::runtime_error after the
-  /// deadline. The error text contains `from_whom`, which names the awaited rank.
+  /// deadline. `from_whom` is the name of the awaited rank in the error text.
   std::string get(const std::string& key, const WaitLimits& limits, const std::string& from_whom);
 
  private:
@@ -53,7 +53,8 @@ class Rendezvous {
 
 // Calls functions of other libraries that may never return. The caller stops waiting at a stop or a deadline.
 
-/// A thread that makes calls one after another. If a call does not return in time, the thread is abandoned.
+/// A helper thread that makes blocking calls one after another. If a call does not return in time, the
+/// thread is abandoned.
 class BlockingCalls {
  public:
   BlockingCalls();
@@ -61,7 +62,7 @@ class BlockingCalls {
   BlockingCalls& operator=(const BlockingCalls&) = delete;
   ~BlockingCalls();
 
-  /// Runs `call` on the thread and waits for it. Throws the exceptions of `call`; Stopped; or
+  /// Runs `call` on the helper thread and waits for it. Throws the exceptions of `call`; Stopped; or
   /// std::runtime_error after the deadline. In the last two cases, `call` may still be running, so it must
   /// own all data that it uses. As long as it runs, a later make() throws as well.
   void make(std::function<void()> call, const WaitLimits& limits);
@@ -74,7 +75,7 @@ class BlockingCalls {
     std::exception_ptr failure;
     bool ends = false;
   };
-  /// Waits for calls and runs them until `ends` is set. It is the body of the thread.
+  /// Waits for calls and runs them until `ends` is set. The helper thread executes this function.
   static void carry_out(const std::shared_ptr<Shared>& shared);
 
   std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();

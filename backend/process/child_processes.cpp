@@ -1,7 +1,7 @@
-// Forks children without exec, so that they inherit the program and need not read it again. No child exists
-// after a run. The kernel kills children when the parent's thread ends (PR_SET_PDEATHSIG), and the destructor
-// kills and reaps all others. A child without descriptors or memory cannot report over its socket. It
-// therefore writes its error into a memory page that it shares with the parent. Tests:
+// Forks child processes without exec, so that they inherit the program and need not read it again. No
+// child exists after a run. The kernel kills children when the parent's thread ends (PR_SET_PDEATHSIG),
+// and the destructor kills and reaps all others. A child without descriptors or memory cannot report over
+// its socket. It therefore writes its error into a memory page that it shares with the parent. Tests:
 // tests/backend/fault_judge_test.cpp.
 
 #include "backend/process/child_processes.hpp"
@@ -73,7 +73,7 @@ std::string words_of(int status, std::string_view last_words) {
   return fmt::format("its process ended with status {}", WEXITSTATUS(status));
 }
 
-/// Returns the text of an error. If a thread cannot be started, the system's text is only "Resource
+/// Returns the text of a system error. If a thread cannot be started, the system's text is only "Resource
 /// temporarily unavailable", so the usual reasons are added.
 std::string words_of(const std::system_error& error) {
   if (error.code() != std::errc::resource_unavailable_try_again) return error.what();
@@ -85,7 +85,7 @@ std::string words_of(const std::system_error& error) {
 
 }  // namespace
 
-/// An error text in memory that the parent and the child share.
+/// The error text of a child, in memory that the parent and the child share.
 struct ChildProcesses::LastWords {
   void say(const char* what) { std::snprintf(text.data(), text.size(), "%s", what); }
 
@@ -139,7 +139,7 @@ tl::expected<void, std::string> ChildProcesses::start(const std::function<int()>
   return {};
 }
 
-/// Reads the child's state from the kernel. Never waits.
+/// Asks the kernel whether the child has ended, and stores its state. Never waits.
 void ChildProcesses::look_at(Child& child) {
   int status = 0;
   // The child may have been suspended and continued several times since the last call. The last state counts.

@@ -15,7 +15,7 @@
 
 namespace penstock {
 
-/// The child processes of one run. The destructor kills and reaps all children that have not ended.
+/// The child processes of one run. The destructor kills all children that have not ended, and reaps them.
 class ChildProcesses {
  public:
   ChildProcesses() = default;
@@ -23,11 +23,12 @@ class ChildProcesses {
   ChildProcesses& operator=(const ChildProcesses&) = delete;
   ~ChildProcesses();
 
-  /// Forks a child that runs `work` and exits with the returned status. The kernel kills the child if the
-  /// calling thread ends first. If `work` throws, how_ended() includes the exception's text.
+  /// Forks a child that runs `work` and exits with the status that `work` returns. The kernel kills the
+  /// child if the calling thread ends first. If `work` throws, how_ended() includes the text of the
+  /// exception.
   tl::expected<void, std::string> start(const std::function<int()>& work);
-  /// Returns how the child ended, such as "its process was killed by signal 9 (Killed)", or nothing while it
-  /// runs. Children are numbered from 0 in the order of their start.
+  /// Returns a text about how the child ended, such as "its process was killed by signal 9 (Killed)".
+  /// Returns nothing while it runs. Children are numbered from 0 in the order of their start.
   std::optional<std::string> how_ended(std::int32_t child);
   /// Returns true while the child is suspended, by SIGSTOP, a debugger or Ctrl-Z.
   bool is_suspended(std::int32_t child);
@@ -64,7 +65,7 @@ class Descriptor {
   Descriptor& operator=(Descriptor&& other) noexcept;
   ~Descriptor();
 
-  /// Returns the descriptor without closing it. The caller becomes its owner.
+  /// Returns the descriptor and gives up its ownership without closing it. The caller must close it.
   int release();
 
  private:
@@ -77,20 +78,22 @@ struct RankEnds {
   std::map<std::int32_t, Descriptor> peers;  // connections to other ranks, by rank
 };
 
-/// Holds the ends of socket pairs that are open in this process. Ranks must be forked in ascending order.
+/// The ends of socket pairs that are open in this process. Ranks must be forked in ascending order.
 class RankSockets {
  public:
-  /// `peers` lists, for each rank, its peers in ascending order. It must outlive this object.
+  /// Prepares the socket pairs. `peers` lists the peers of each rank in ascending order, and must outlive
+  /// this object.
   explicit RankSockets(const std::vector<std::vector<std::int32_t>>& peers);
 
   /// Makes the socket pairs that `rank` needs and that do not exist yet. Error: the process has too few
   /// descriptors.
   tl::expected<void, std::string> open_for(std::int32_t rank);
-  /// Returns the rank's ends and closes all others. Must be called in the rank's process.
+  /// Returns the ends that belong to `rank`, and closes all others. Must be called in the process of this
+  /// rank.
   RankEnds take(std::int32_t rank);
-  /// Closes the rank's ends. Must be called in the parent after the rank is forked.
+  /// Closes the ends that belong to `rank`. Must be called in the parent process after the rank is forked.
   void close_ends_of(std::int32_t rank);
-  /// Returns the coordinator's ends, connections to other ranks, by rank. Must be called in the parent.
+  /// Returns the coordinator's ends of its socket pairs, by rank. Must be called in the parent process.
   std::vector<Descriptor> take_coordinators();
 
  private:

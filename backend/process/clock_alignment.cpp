@@ -33,7 +33,7 @@ Ns rounded(double ns) {
   return std::llround(std::clamp(ns, -kMost, kMost));
 }
 
-/// Returns `ns` times a factor near 1. The result is exact if the factor is 1.
+/// Returns the duration `ns` times a factor near 1. The result is exact if the factor is 1.
 Ns stretched(Ns ns, double factor) { return ns + rounded(static_cast<double>(ns) * (factor - 1)); }
 
 }  // namespace

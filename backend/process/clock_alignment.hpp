@@ -12,47 +12,50 @@
 
 namespace penstock {
 
-/// The largest accepted time, 146 years. A clock that starts with its host never shows more, and the
+/// The largest time that is accepted, 146 years. A clock that starts with its host never shows more. The
 /// difference of two such times fits into 64 bits.
 inline constexpr Ns kLastNs = Ns{1} << 62;
 
-/// The clock that a process reports as its host's clock. By default, it is the steady clock of this machine.
-/// Tests change it to simulate another host.
+/// The clock that this process uses as the clock of its host. By default, it is the steady clock of this
+/// machine. Tests change it to simulate another host.
 struct HostClock {
   std::string boot_id{};  ///< identifier of the host's present boot; empty means this machine's
   Ns offset_ns = 0;       ///< reading of this clock when this machine's steady clock shows 0
   double rate = 1;        ///< speed relative to this machine's steady clock; greater than 0
 
-  /// Convert a time of the machine's steady clock to this clock (shown_at) and back (steady_at).
+  /// Returns the time that this clock shows at a time of the machine's steady clock. The next function,
+  /// steady_at(), is the reverse.
   Ns shown_at(Ns steady_ns) const;
   Ns steady_at(Ns shown_ns) const;
 };
 
-/// The times of a clock question and its answer. The asking host measures `sent_ns` and `back_ns`, the other
-/// host measures `there_ns`.
+/// The times at which a clock question was sent, answered and returned. The asking host measures `sent_ns`
+/// and `back_ns`, and the other host measures `there_ns`.
 struct RoundTrip {
   Ns sent_ns = 0;
   Ns there_ns = 0;
   Ns back_ns = 0;
 };
 
-/// The times that two hosts' clocks show at one moment.
+/// The times that the clocks of this host (`here_ns`) and of another host (`there_ns`) show at the same
+/// moment.
 struct ClockReading {
   Ns here_ns = 0;
   Ns there_ns = 0;
   Ns error_ns = 0;  ///< largest possible difference between `there_ns` and the true time
 };
-/// Returns the two clocks' times that a round trip gives. It assumes that the other host answered in the
-/// middle of the trip, so the error is at most half of the trip.
+/// Returns the times that both clocks showed when the other host answered. It assumes that this was in the
+/// middle of the round trip, so the error is at most half of the trip.
 ClockReading reading_of(const RoundTrip& trip);
 
-/// The clock of another host between two readings. Its drift between the readings is assumed to be constant.
+/// The clock of another host between two readings, `before` and `after`. Its drift between them is assumed
+/// to be constant.
 struct AlignedClock {
   ClockReading before{};
   ClockReading after{};
 
   Ns here(Ns there_ns) const;
-  /// Returns the largest error of here() for times between the readings.
+  /// Returns the largest error of here() for times between the two readings.
   Ns error_ns() const;
 };
 
@@ -71,23 +74,25 @@ class RankClocks {
   void begin_series();
   /// Records that a clock question is sent to the rank at `now_ns`.
   void ask(std::int32_t rank, Ns now_ns) { of(rank).asked_ns = now_ns; }
-  /// Records the rank's answer, unless it belongs to no open question. Returns true when the series has
-  /// enough trips of this rank. Only the shortest trip is used.
+  /// Records the rank's answer to a clock question. Ignores an answer that belongs to no open question.
+  /// Returns true when the series has enough round trips with this rank. Only the shortest round trip is
+  /// used.
   bool answered(std::int32_t rank, const RoundTrip& trip);
 
   // --- results of the series -------------------------------------------------------------------------
 
-  /// Convert a time of this process's clock to the rank's clock (there) and back (here), by the last series.
+  /// Returns the time of the rank's clock that belongs to a time of this process's clock, by the last
+  /// series. The next function, here(), is the reverse.
   Ns there(std::int32_t rank, Ns here_ns) const;
   Ns here(std::int32_t rank, Ns there_ns) const;
 
-  /// Sets how the ranks measure the times of a run: from the moment `origin_ns` of this process's clock,
-  /// divided by `scale`.
+  /// Sets how the ranks measure times of a run. A time of the run is the time since `origin_ns` of this
+  /// process's clock, divided by `scale`.
   void begin_times(Ns origin_ns, double scale);
   /// Converts times of a run to this process's clock. The rank has measured them between the last two series.
   void align(std::int32_t rank, std::vector<Ns>& times) const;
-  /// Returns the largest possible error between two ranks' aligned clocks, or nothing if all ranks run on one
-  /// host.
+  /// Returns the largest possible error between the clocks of two ranks after the conversion. Returns
+  /// nothing if all ranks run on one host.
   std::optional<Ns> error_ns() const;
 
  private:

@@ -166,8 +166,8 @@ class MessageReader {
     }
   }
 
-  /// Reads a number without a check, because the receiver checks it. The receiver answers a wrong rank with
-  /// an error, and it ignores a message with the number of an old run.
+  /// Reads a number of a message without a check, because the receiver checks it. The receiver answers a
+  /// wrong rank with an error, and it ignores a message with the number of an old run.
   std::int32_t any() { return from_.number<std::int32_t>(); }
   std::int32_t index_below(std::int32_t count) { return from_.number<std::int32_t>(0, count - 1); }
   Ns moment() { return from_.number<Ns>(0, kLastNs); }
@@ -319,8 +319,8 @@ bool has_beyond_last(const std::vector<Ns>& times) {
   return std::ranges::any_of(times, [](Ns time) { return time > kLastNs; });
 }
 
-/// Returns true if the rank measures times for such a position. Transfers and collectives use the times of
-/// their messages instead.
+/// Returns true if the rank itself measures times for a position with this operation. Transfers and
+/// collectives use the times of their messages instead.
 bool has_own_times(FlatOp op) { return op == FlatOp::compute || op == FlatOp::reshard || op == FlatOp::wait; }
 
 /// Returns an error if two actions of the rank overlap in time. A rank runs one action after another, so such
@@ -339,7 +339,7 @@ std::optional<std::string> overlap_in(const FlatProgram& flat, std::int32_t rank
   return std::nullopt;
 }
 
-/// Returns true if each end is not before its start and both lists have the same length.
+/// Returns true if both lists have the same length and each end is not before its start.
 bool in_order(const std::vector<Ns>& starts, const std::vector<Ns>& ends) {
   return std::ranges::equal(starts, ends, std::ranges::less_equal{});
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Defines the messages between the coordinator and the workers, and encodes and decodes them.
+// Defines the messages between the coordinator and the workers. Encodes them to bytes, and decodes them.
 
 #include <cstddef>
 #include <cstdint>
@@ -35,22 +35,23 @@ struct Hello {
   std::string boot_id;  ///< identifier of the present boot of the worker's host
   Endpoint data;        ///< address at which the worker accepts connections of other workers
 };
-/// The regular message that a worker is alive. It has the fields of the worker's Progress.
+/// The message that a worker sends regularly to show that it is alive. It contains the fields of the
+/// worker's Progress.
 struct Report {
   std::int32_t position = kNone;
   std::int32_t waits_for = kNone;
   Ns since_ns = 0;
   Ns at_ns = 0;  ///< host time at which the report was made
 };
-/// The message that a worker is ready: it is connected to its peers and has built its modules, so that run
-/// number `run` may start.
+/// The message which says that a worker is ready for run number `run`. The worker is connected to its peers
+/// and has built its modules.
 struct Ready {
   std::int32_t run = 0;
 };
-/// The message that the rank has completed a run. `start` and `end` are the times of the rank's positions in
-/// program order. `message_start` and `message_end` are the times of the messages that this rank reports, in
-/// ascending order of numbers. A rank reports the transfers that it sends, and the collectives of which it is
-/// the first member.
+/// The message which says that the rank has completed a run. `start` and `end` are the times of the rank's
+/// positions in program order. `message_start` and `message_end` are the times of the messages that this
+/// rank reports, in ascending order of numbers. A rank reports the transfers that it sends, and the
+/// collectives of which it is the first member.
 struct Done {
   std::int32_t run = 0;
   std::vector<Ns> start;
@@ -59,19 +60,19 @@ struct Done {
   std::vector<Ns> message_end;
   RankAccount account;
 };
-/// The message that the worker has failed and cannot continue.
+/// The message which says that the worker has failed and cannot continue.
 struct Failed {
   Report standing;
   std::string what;
 };
-/// The first message on a connection between two workers.
+/// The first message on a connection between two workers. It states the sender's rank.
 struct Greeting {
   std::int32_t rank = 0;
 };
 
 // --- from the coordinator ---------------------------------------------------------------------------
 
-/// The message that all ranks have joined.
+/// The message which says that all ranks have joined the run.
 struct Welcome {
   std::vector<Endpoint> peers;  ///< addresses at which the ranks accept connections, by rank
 };
@@ -85,21 +86,21 @@ struct Go {
   std::int32_t run = 0;
   Ns start_ns = 0;
 };
-/// The regular message that the coordinator is alive.
+/// The message that the coordinator sends regularly to show that it is alive.
 struct Alive {};
-/// The message that the run has failed.
+/// The message which says that the run has failed.
 struct Verdict {
   ExecutionError error;
 };
-/// The message that all runs have ended without a failure.
+/// The message which says that all runs have ended without a failure.
 struct End {};
-/// The question for the present time of the worker's host clock. `sent_ns` is the time of the coordinator's
-/// clock.
+/// The message in which the coordinator asks for the present time of the worker's host clock. `sent_ns` is
+/// the time of the coordinator's clock.
 struct ClockQuestion {
   Ns sent_ns = 0;
 };
-/// The worker's immediate answer to the question that was sent at `sent_ns`. `shown_ns` is the time of its
-/// host clock.
+/// The worker's immediate answer to the ClockQuestion that was sent at `sent_ns`. `shown_ns` is the time of
+/// the worker's host clock.
 struct ClockAnswer {
   Ns sent_ns = 0;
   Ns shown_ns = 0;
@@ -108,7 +109,7 @@ struct ClockAnswer {
 using ControlMessage = std::variant<Hello, Report, Ready, Done, Failed, Greeting, Welcome, Prepare, Go, Alive,
                                     Verdict, End, ClockQuestion, ClockAnswer>;
 
-/// The sizes of one program. They limit the sizes of its control messages.
+/// The sizes of a program, which limit the sizes of its control messages.
 struct ProgramSizes {
   explicit ProgramSizes(const FlatProgram& flat);
 
@@ -119,29 +120,30 @@ struct ProgramSizes {
   std::size_t positions_of_rank = 0;  ///< largest number of positions of one rank
 };
 
-/// The largest size of a control message in bytes. It does not include lists that grow with the program (see
-/// most_bytes_of).
+/// The largest size of a control message in bytes, without lists that grow with the program (see
+/// most_bytes_of()).
 inline constexpr std::size_t kMostControlBytes = kChunkBytes;
 
-/// Returns the bytes of a message. Texts that are too long for a message are cut.
+/// Returns the message as bytes. Texts that are too long for a message are cut.
 Frame encoded(const ControlMessage& message);
-/// Reads a message. All indices are checked against the program, except the rank in Hello and the ranks in
-/// Verdict. The error says what is wrong with the bytes.
+/// Reads a message from its bytes. Checks all indices against the program, except the rank in Hello and the
+/// ranks in Verdict. The error says what is wrong with the bytes.
 tl::expected<ControlMessage, std::string> decoded(const Frame& frame, const ProgramSizes& sizes);
-/// Returns the largest number of bytes that a message may have if it begins with the bytes `beginning`.
+/// Returns the largest size in bytes of a message that begins with the bytes `beginning`.
 std::size_t most_bytes_of(const Frame& beginning, const ProgramSizes& sizes);
 
 // Converts the times of one rank to the message Done and back. Only worker.cpp and coordinator.cpp use it.
 
-/// Returns the message Done without its account. `messages` has the times of the messages that the rank
-/// reports (messages_of in socket_transport.hpp).
+/// Returns the message Done, without its field `account`. `messages` has the times of the messages that the
+/// rank reports (messages_of in socket_transport.hpp).
 Done done_of(const FlatProgram& flat, std::int32_t rank, std::int32_t run, const ProgramTimes& times,
              const std::vector<MessageTime>& messages);
 
-/// Returns why the times in `done` are not possible for the rank, or nothing if they are possible.
+/// Returns the reason why the times in `done` are impossible for the rank. Returns nothing if they are
+/// possible.
 std::optional<std::string> fault_of(const FlatProgram& flat, std::int32_t rank, const Done& done);
-/// Writes the rank's times into `times`, which has the times of all ranks. Requires that fault_of() returned
-/// nothing.
+/// Writes the times of one rank from `done` into `times`, which has the times of all ranks. Requires that
+/// fault_of() returned nothing.
 void put_among(ProgramTimes& times, const FlatProgram& flat, std::int32_t rank, const Done& done);
 
 // Converts numbers, texts and lists of times to bytes and back. ByteReader never reads past the end. It never
@@ -150,8 +152,8 @@ void put_among(ProgramTimes& times, const FlatProgram& flat, std::int32_t rank, 
 template <typename T>
 concept Number = std::is_arithmetic_v<T>;
 
-/// Appends values to a list of bytes. Numbers are written in the host's byte order. Hosts with different byte
-/// orders refuse each other when they connect (socket_transport.cpp).
+/// A writer that appends values to a list of bytes. Numbers are written in the host's byte order. Hosts
+/// with different byte orders refuse each other when they connect (socket_transport.cpp).
 class ByteWriter {
  public:
   template <Number T>
@@ -170,8 +172,8 @@ class ByteWriter {
   std::vector<std::uint8_t> bytes_;
 };
 
-/// Reads values in the order in which they were written. After the first missing or wrong value, all reads
-/// return 0 or an empty value, and ended_well() returns false.
+/// A reader of values in the order in which they were written. After the first missing or wrong value, all
+/// reads return 0 or an empty value, and ended_well() returns false.
 class ByteReader {
  public:
   /// Stores a reference to `bytes`, which must outlive this object.
@@ -183,7 +185,7 @@ class ByteReader {
     if (const auto bytes = taken(sizeof(T)); !bytes.empty()) std::memcpy(&value, bytes.data(), sizeof(T));
     return value;
   }
-  /// Reads a number. The reading fails if it is not between `least` and `most`.
+  /// Reads a number. The read fails if the number is not between `least` and `most`.
   template <Number T>
   T number(T least, T most) {
     const T value = number<T>();
@@ -192,8 +194,8 @@ class ByteReader {
   }
   std::string text(std::size_t most);
   std::vector<Ns> times(std::size_t most);
-  /// Reads the number of elements of a list. The reading fails if the number is above `most`, or if the
-  /// remaining bytes are fewer than that many elements of `size` bytes.
+  /// Reads the number of elements of a list. The read fails if this number is above `most`. It also fails
+  /// if fewer bytes remain than that many elements of `size` bytes need.
   std::size_t count(std::size_t most, std::size_t size);
 
   void fail();

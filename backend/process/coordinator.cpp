@@ -125,7 +125,7 @@ class Coordinator::Session {
  private:
   // --- phases -------------------------------------------------------------------------------------
 
-  /// Handles frames until every rank has sent the message of the phase, or the run has failed.
+  /// Handles incoming messages until every rank has sent the message of the phase, or the run has failed.
   void gather(Phase phase) {
     if (error_) return;
     phase_ = phase;
@@ -150,13 +150,14 @@ class Coordinator::Session {
     }
   }
 
-  /// Records that the rank has sent the message of the phase. Wakes gather() if it was the last rank.
+  /// Records that the rank has sent the message of the present phase. Wakes gather() if it was the last
+  /// rank.
   void arrive(std::int32_t rank) {
     attendance_.arrive(rank);
     if (attendance_.is_complete()) loop_.interrupt();
   }
 
-  /// Marks the ranks that run on other hosts. Rank 0 runs on this host.
+  /// Records which ranks run on other hosts. Rank 0 runs on this host.
   void find_other_hosts() {
     const std::string& here = attendance_.at(0).hello.boot_id;
     for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank)
@@ -285,13 +286,14 @@ class Coordinator::Session {
     }
   }
 
-  /// Sends the error of the run to a process that cannot take part.
+  /// Sends the error of the run to a process that connected but cannot take part.
   void refuse(ConnectionId from) {
     refused_.insert(from);
     loop_.send(from, encoded(Verdict{*error_}));
   }
 
-  /// Returns true if the position is in the rank's list, or is the start (kNone) or the end of the list.
+  /// Returns true if a report of the rank may name this position. It may be in the rank's list, or be the
+  /// start (kNone) or the end of the list.
   bool can_stand_at(std::int32_t rank, std::int32_t position) const {
     return position == kNone ||
            (position >= flat_.rank_begin[index(rank)] && position <= flat_.rank_begin[index(rank) + 1]);
@@ -351,7 +353,8 @@ class Coordinator::Session {
     fail_at(rank, failed.what);
   }
 
-  /// Ignores a second Hello, and messages that only a coordinator may send.
+  /// Handles all messages without a handler of their own by ignoring them. They are a second Hello, and
+  /// messages that only a coordinator may send.
   template <typename Other>
   void hear(std::int32_t, const Other&) {}
 

@@ -36,8 +36,8 @@ namespace {
 using std::chrono::nanoseconds;
 using std::chrono::steady_clock;
 
-/// The time for which the parent waits until it can read a child's exit status. On a busy machine, a process
-/// may take long to end.
+/// The longest time for which the parent waits until it can read a child's exit status. On a busy machine,
+/// a process may take long to end.
 constexpr std::chrono::milliseconds kUntilReaped(500);
 constexpr std::chrono::seconds kShortestPatience(1);
 
@@ -47,7 +47,7 @@ std::string rank_list(const std::vector<std::int32_t>& ranks) {
   return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", fmt::join(ranks, ", "));
 }
 
-/// Returns the text that errors show instead of an action before the run has started.
+/// Returns the text that error messages show in the place of an action before the run has started.
 const char* place_in(Phase phase) { return phase == Phase::comparing ? "the clock alignment" : "the start"; }
 
 }  // namespace
@@ -66,7 +66,8 @@ void FaultJudge::lose(std::int32_t rank) {
   lost_at_ = steady_clock::now();
 }
 
-/// Forked processes start at once, so the phase `joining` may be shorter for them.
+/// Returns the time that a rank may take in this phase. Forked processes start at once, so the phase
+/// `joining` may be shorter for them.
 nanoseconds FaultJudge::patience_of(Phase phase) const {
   if (phase != Phase::joining) return execution_.patience;
   if (!processes_.how_ended || execution_.patience_to_join) return launched_patience(execution_);
@@ -168,8 +169,8 @@ std::string FaultJudge::silence_of(std::int32_t rank) const {
       in_seconds(execution_.deadline));
 }
 
-/// Returns how the rank ended. The connection may close before the parent can read the exit status, so the
-/// function waits up to 500 ms for the status.
+/// Returns a text that says how the rank ended. The connection may close before the parent can read the
+/// exit status, so the function waits up to 500 ms for the status.
 std::string FaultJudge::end_of(std::int32_t rank) const {
   const auto until =
       steady_clock::now() + (processes_.how_ended ? kUntilReaped : std::chrono::milliseconds(0));

@@ -1,7 +1,7 @@
 #pragma once
-// Finds which rank is at fault when a run makes no progress. This rank has ended, sends no messages, has not
-// joined, or is stuck. Attendance records which workers have joined and which are missing, and when each has
-// sent its last message. Only coordinator.cpp uses both.
+// Finds which rank is at fault when a run makes no progress. This rank has ended, sends no messages, has
+// not joined, or is stuck. Attendance records which workers have joined, which are missing, and when each
+// worker has sent its last message. Only coordinator.cpp uses both.
 
 #include <chrono>
 #include <cstdint>
@@ -38,7 +38,7 @@ class Attendance {
  public:
   explicit Attendance(std::int32_t rank_count);
 
-  /// Begins a new phase, in which no rank has arrived.
+  /// Begins a new phase. No rank has sent the message of this phase yet.
   void await_all();
   void arrive(std::int32_t rank) { at(rank).arrived = true; }
   bool is_complete() const;
@@ -47,18 +47,19 @@ class Attendance {
   /// Registers a process that has sent `hello` as the worker of its rank. Returns nothing on success.
   /// Otherwise returns why the process cannot take part.
   std::optional<std::string> join(ConnectionId from, const Hello& hello);
-  /// Returns an error if not all ranks run the same program.
+  /// Returns an error if two ranks run different programs, and nothing otherwise.
   std::optional<ExecutionError> difference() const;
 
   Peer& at(std::int32_t rank) { return peers_[static_cast<std::size_t>(rank)]; }
   const std::vector<Peer>& peers() const { return peers_; }
   std::optional<std::int32_t> rank_of(ConnectionId connection) const;
 
-  /// Returns a connected rank that has sent no message since `host_ns`, or nothing.
+  /// Returns a connected rank that has sent no message since the host time `host_ns`. Returns nothing if
+  /// there is none.
   std::optional<std::int32_t> silent_since(Ns host_ns) const;
   bool any_heard_since(Ns host_ns) const;
-  /// Returns the time of the oldest of the ranks' last reports. An action counts as late only by this time,
-  /// because a worker may have made progress after its report.
+  /// Returns the host time of a report: of the last reports of all ranks, the oldest one. Whether an action
+  /// is late is judged by this time, because a worker may have made progress after its report.
   Ns oldest_report_ns() const;
 
  private:
@@ -66,10 +67,10 @@ class Attendance {
   std::map<ConnectionId, std::int32_t> ranks_;
 };
 
-/// Functions that return the state of the ranks' processes. They are set in the process that has forked the
-/// ranks. Both are empty if a launcher started the ranks.
+/// Functions that return the state of the ranks' processes. The process that has forked the ranks sets
+/// them. Both are empty if a launcher started the ranks.
 struct RankProcesses {
-  /// Returns how the rank's process ended, or nothing while it runs.
+  /// Returns a text about how the rank's process ended, or nothing while it runs.
   std::function<std::optional<std::string>(std::int32_t rank)> how_ended{};
   /// Returns true if the rank's process exists and is suspended.
   std::function<bool(std::int32_t rank)> is_suspended{};
@@ -79,8 +80,8 @@ class FaultJudge {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
 
-  /// Stores references to `execution`, `progress` and `attendance`, which must outlive this object.
-  /// `progress` has one element for each rank.
+  /// Prepares the judge. `execution`, `progress` and `attendance` must outlive this object. `progress` has
+  /// one element for each rank.
   FaultJudge(const ProcessExecution& execution, RankProcesses processes, std::span<const Progress> progress,
              const Attendance& attendance);
 
@@ -94,17 +95,18 @@ class FaultJudge {
   };
   std::optional<ExecutionError> judge(const Wait& wait) const;
 
-  /// Describes the failure `what` of `rank`. `rank` may be a number that the program does not have.
+  /// Returns a description of the failure `what` of `rank`. `rank` may be a number that the program does
+  /// not have.
   ExecutionError failure_of(std::int32_t rank, const std::string& what, Phase phase) const;
-  /// Records that the rank's connection has closed. Only the first call has an effect, because later
-  /// connections close as a consequence.
+  /// Records that the rank's connection has closed. Only the first call has an effect, because the loss of
+  /// one rank makes other connections close.
   void lose(std::int32_t rank);
-  /// Returns how long a phase may take. It does not apply to Phase::running.
+  /// Returns the longest time that a phase may take. The result has no meaning for Phase::running.
   std::chrono::nanoseconds patience_of(Phase phase) const;
 
  private:
   std::optional<ExecutionError> fault_in(const Wait& wait) const;
-  /// Returns the fault in the phase `joining`, or nothing.
+  /// Returns the failure if a rank is missing in the phase `joining`, or nothing.
   std::optional<ExecutionError> missing_in(const Wait& wait) const;
   ExecutionError waited_for(const std::vector<std::int32_t>& missing, const Wait& wait) const;
   bool is_there(std::int32_t rank) const;

@@ -103,7 +103,7 @@ tl::expected<void, std::string> make_own_folder(const std::filesystem::path& fol
   return {};
 }
 
-/// Returns the temporary name under which the secret is first written.
+/// Returns the name of the temporary file into which the secret is first written.
 std::string name_beside(const std::filesystem::path& path) {
   return fmt::format("{}.{}", path.string(), getpid());
 }
@@ -114,7 +114,8 @@ bool is_same_file(const struct stat& one, const struct stat& other) {
   return one.st_dev == other.st_dev && one.st_ino == other.st_ino;
 }
 
-/// Removes the file if no process holds its lock. Returns false if a process holds the lock.
+/// Removes the file if no process holds its lock. Returns false if a process holds the lock, which shows
+/// that the job still runs.
 bool remove_if_abandoned(const std::filesystem::path& path) {
   const OpenFile file(path, O_RDONLY);
   struct stat found{};
@@ -291,8 +292,8 @@ Nonce new_nonce() {
   return nonce;
 }
 
-/// Derives the key of one direction from the secret and the nonces of both ends. Both nonces are needed, so
-/// that neither end alone can cause the reuse of an old key.
+/// Derives the key for one direction of a connection from the secret and the nonces of both ends. Both
+/// nonces are needed, so that neither end alone can cause the reuse of an old key.
 MessageProof::MessageProof(const std::string& secret, const Session& session) {
   const std::array sender = {static_cast<std::uint8_t>(session.sender)};
   const Proof own =

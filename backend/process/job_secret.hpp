@@ -18,23 +18,26 @@ namespace penstock {
 /// Returns 256 random bits as 64 hexadecimal digits.
 std::string new_secret();
 
-/// Returns the path of the secret file of a job. `port` is the port at which the job's rank 0 listens.
+/// Returns the path of the file that contains the secret of a job. `port` is the port at which the job's
+/// rank 0 listens.
 std::filesystem::path secret_path(std::uint16_t port);
 
-/// The file of the secret. It is removed when this object is destroyed. It is also removed when SIGINT,
-/// SIGTERM or SIGHUP ends the process, unless the process handles or ignores the signal. If the process is
-/// killed in another way, a rank that looks for the file or the next job removes it.
+/// The file that contains the secret of a job. It is removed when this object is destroyed. It is also
+/// removed when SIGINT, SIGTERM or SIGHUP ends the process, unless the process handles or ignores the
+/// signal. If the process is killed in another way, the next job removes the file, or a rank that looks for
+/// it.
 class SecretFile {
  public:
-  /// Writes the file. Replaces the file of an earlier job with this port, and removes files of ended
-  /// processes with other ports. Error: the file cannot be created, or its folder belongs to another user.
+  /// Writes the secret into the file for this port. Replaces the file of an earlier job with this port.
+  /// Also removes the files of other ports whose processes have ended. Fails if the file cannot be created,
+  /// or if its folder belongs to another user.
   static tl::expected<SecretFile, std::string> leave(std::uint16_t port, const std::string& secret);
   SecretFile(SecretFile&& other) noexcept;
   SecretFile& operator=(SecretFile&& other) noexcept;
   ~SecretFile();
 
  private:
-  /// Creates only this object. write() creates the file.
+  /// Prepares the object without creating the file, which write() does.
   explicit SecretFile(std::filesystem::path path);
   tl::expected<void, std::string> write(const std::string& secret);
 
@@ -44,12 +47,12 @@ class SecretFile {
   LeftName left_beside_;
 };
 
-/// Returns the secret that rank 0 has written. Error: the file does not exist, or other users could have
-/// written it.
+/// Returns the secret that rank 0 has written to the file for this port. Fails if the file does not exist,
+/// or if other users could have written it.
 tl::expected<std::string, std::string> left_secret(std::uint16_t port);
 
-/// Removes the secret file if the rank 0 that wrote it has ended without removing it, or ends in this way
-/// within a moment.
+/// Removes the secret file if the rank 0 that wrote it has ended without removing it. Waits a moment in
+/// case it is about to end in this way.
 void remove_abandoned_secret(std::uint16_t port);
 
 // Proves with HMAC-SHA256 (RFC 2104, FIPS 198-1) that the sender of a message knows the job's secret. The
@@ -63,11 +66,11 @@ using Proof = std::array<std::uint8_t, 32>;
 /// random bytes.
 Nonce new_nonce();
 
-/// The two ends of a connection. The listener accepted the connection and the caller opened it.
+/// The end of a connection. The listener has accepted the connection, and the caller has opened it.
 enum class Side : std::uint8_t { listener, caller };
 
-/// A generator of the proofs of one direction of a connection. Each end has one, and both count the messages
-/// in the same way.
+/// A generator of authentication codes (proofs) for the messages in one direction of a connection. Both
+/// ends have one for each direction, and both count the messages in the same way.
 class MessageProof {
  public:
   struct Session {
@@ -80,7 +83,7 @@ class MessageProof {
   MessageProof& operator=(const MessageProof&) = delete;
   ~MessageProof();
 
-  /// Returns the proof of the next message, which consists of `header` and `body`.
+  /// Returns the authentication code of the next message, which consists of `header` and `body`.
   Proof next(std::span<const std::uint8_t> header, std::span<const std::uint8_t> body);
 
  private:
@@ -89,8 +92,8 @@ class MessageProof {
   std::uint64_t count_ = 0;
 };
 
-/// Returns true if two proofs are equal. The time that it takes does not depend on where they differ. An
-/// attacker therefore learns nothing from the time.
+/// Returns true if two authentication codes are equal. The time that this takes does not depend on where
+/// they differ, so an attacker learns nothing from it.
 bool same(const Proof& a, const Proof& b);
 
 }  // namespace penstock

@@ -126,7 +126,8 @@ const Launcher* launcher_of(const Environment& environment) {
   return nullptr;
 }
 
-/// Returns the value of the variable. The text must be a whole number within the range.
+/// Returns the value of an environment variable as a number. Fails if the text is not a whole number within
+/// the range.
 tl::expected<std::int32_t, std::string> number(const Environment& environment, const char* name,
                                                Range range) {
   const char* value = environment(name);
@@ -165,7 +166,7 @@ tl::expected<std::uint16_t, std::string> port_of(const Environment& environment,
       .map([taken](std::int32_t port) { return static_cast<std::uint16_t>(taken ? port + 1 : port); });
 }
 
-/// Returns the secret from PENSTOCK_SECRET, or an empty text if the variable is not set.
+/// Returns the job's secret from PENSTOCK_SECRET, or an empty text if the variable is not set.
 tl::expected<std::string, std::string> secret_of(const Environment& environment) {
   constexpr std::size_t kShortest = 16;
   const char* value = environment("PENSTOCK_SECRET");

@@ -1,5 +1,5 @@
-// The `cpu-process` backend. It states the channel options of sockets and passes a function that executes the
-// program in processes to measure() (measured_run.hpp).
+// The `cpu-process` backend. It states the channel options of sockets. It passes measure()
+// (measured_run.hpp) a function that executes the program in processes.
 
 #include "backend/process/process_run.hpp"
 
@@ -98,18 +98,20 @@ tl::expected<std::optional<Result>, UserError> run_on_processes(const Experiment
 
 namespace {
 
-/// The threads of a process: one runs the rank's list, and one moves the frames of its sockets.
+/// The number of threads that each process has: one runs the rank's list, and one moves the frames of its
+/// sockets.
 constexpr std::int64_t kTasksOfEach = 2;
 /// The number of threads that a process starts later, so that their stacks do not exist yet. A launched rank
 /// 0 starts one more thread, for the coordinator.
 constexpr std::int64_t kStacksOfEach = kTasksOfEach - 1;
 constexpr std::int64_t kStacksOfCoordinator = 1;
-/// Descriptors of the coordinator's event loop, and of files that are open for a short time.
+/// The number of descriptors of the coordinator's event loop, and of files that are open for a short time.
 constexpr std::int64_t kOtherDescriptors = 16;
-/// The largest number of connections to a launched rank that have not yet proved their right to connect
-/// (socket_loop.cpp).
+/// The largest number of connections to a launched rank that have not yet proved that they know the job's
+/// secret (socket_loop.cpp).
 constexpr std::int64_t kStrangers = 128;
-/// Stacks, page tables and the buffers of a socket loop. The value was measured and rounded down.
+/// The fixed part of a process's memory, in bytes: stacks, page tables and the buffers of a socket loop.
+/// The value was measured and rounded down.
 constexpr Bytes kBytesOfEach = Bytes{640} << 10;
 constexpr Bytes kBytesOfPosition = 16;  // the start and the end of a position
 constexpr Bytes kBytesOfMessage = 20;   // the start and the end of a message, and the index of its state

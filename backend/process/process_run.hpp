@@ -1,5 +1,5 @@
 #pragma once
-// The `cpu-process` backend: one process for each rank, connected by sockets.
+// The `cpu-process` backend: one process for each rank, connected by sockets. It needs no GPU.
 
 #include <cstdint>
 #include <optional>
@@ -38,7 +38,7 @@ struct ProcessNeed {
   /// The largest number of file descriptors that the forking process has open at one time.
   std::int64_t descriptors = 0;
   Bytes of_each = 0;  ///< smallest memory in bytes that each process needs for itself alone
-  /// Address space, in bytes, for the stacks of one process's threads, in addition to `of_each`.
+  /// The address space, in bytes, that the stacks of one process's threads need in addition to `of_each`.
   Bytes stacks_of_each = 0;
 };
 ProcessNeed process_need(const FlatProgram& flat);
@@ -52,11 +52,11 @@ struct ProcessRoom {
   /// Address space, in bytes, that a forked process may still use (ulimit -v).
   std::optional<Bytes> addresses{};
 };
-/// Returns the resources that this process may still use. Does not set `memory`.
+/// Returns the resources that this process may still use. Does not set the field `memory`.
 ProcessRoom process_room();
 
-/// Returns which resource is too small for the processes, and what the user can do. Returns nothing if all
-/// resources are sufficient.
+/// Returns a text that names the resource that is too small for the processes, and says what the user can
+/// do. Returns nothing if all resources are sufficient.
 std::optional<std::string> processes_refusal(const ProcessNeed& need, const ProcessRoom& room);
 /// Like processes_refusal(), but for the process of one rank that a launcher has started. The function checks
 /// only the address space and the file descriptors of that process.

@@ -1,6 +1,7 @@
 #pragma once
-// One connection of a SocketLoop. It sends frames in chunks. Over TCP, each chunk has a proof. All functions
-// run on the loop's thread. Only socket_loop.cpp uses it.
+// One connection of a SocketLoop. It sends frames (messages as bytes) in chunks. Over TCP, each chunk has
+// a proof, a code that shows that the sender knows the job's secret. All functions run on the loop's
+// thread. Only socket_loop.cpp uses it.
 
 #include <chrono>
 #include <cstddef>
@@ -34,45 +35,47 @@ struct ChunkHeader {
   std::uint32_t is_last = 0;
 };
 
-/// The text that a listener sends to a process that it refuses. It takes the place of a chunk's header. Read
-/// as a header, it would state a length above one chunk, so the two cannot be confused. It needs no proof,
-/// because it is always the same and reveals nothing.
+/// The text that a listener sends to a process that it refuses. It is sent where the header of a chunk is
+/// expected. As a header, it would state a length above one chunk, so it cannot be confused with a header.
+/// It needs no authentication code, because it is always the same and reveals nothing.
 inline constexpr std::string_view kRefusal = "refused\n";
 static_assert(sizeof(ChunkHeader) == kRefusal.size(), "one is read where the other is expected");
 
 /// Ignores an error. Used for optional socket options, and for sockets that are closed in any case.
 inline void tolerate(const boost::system::error_code&) {}
 
-/// One connection. It is reference-counted, because its buffers must exist until all operations in progress
-/// have ended.
+/// A connection to another process. It is reference-counted, because its buffers must exist until all
+/// operations in progress have ended.
 class SocketConnection : public std::enable_shared_from_this<SocketConnection> {
  public:
   using Socket = boost::asio::generic::stream_protocol::socket;
 
-  /// The functions and the secret of the connection's owner. `received` may close the connection.
+  /// The functions and the secret of the object that owns the connection. `received` may close the
+  /// connection.
   struct Owner {
     std::string secret{};  ///< the job's secret, from which proofs are computed
     std::function<void(ConnectionId, Frame)> received;
     std::function<std::size_t(ConnectionId, const Frame&)> most_bytes;  ///< see SocketEvents::most_bytes
-    /// Called when no more data can be read from the connection. The owner must then close it.
+    /// A function that is called when no more data can be read from the connection. The owner must then
+    /// close the connection.
     std::function<void(ConnectionId, Closing)> lost;
   };
 
-  /// Makes a connection over `socket`. `side` is absent for an end of a socket pair, which needs no proofs.
-  /// `owner` must outlive this object.
+  /// Makes a connection over `socket`. `side` says which end this process has. It is absent for an end of a
+  /// socket pair, which needs no authentication. `owner` must outlive this object.
   SocketConnection(ConnectionId id, Socket socket, std::optional<Side> side, const Owner& owner);
 
   /// Starts to read from the socket.
   void begin();
   void send(Frame frame);
-  /// Tells the other process that it is refused, if the socket accepts this text without waiting. The owner
-  /// must then close the connection.
+  /// Tells the other process that it is refused. Does nothing if the socket cannot accept this text at
+  /// once. The owner must then close the connection.
   void refuse();
   void close();
 
   ConnectionId id() const { return id_; }
-  /// Returns true if the other end is trusted. A caller trusts the listener that it has called. A listener
-  /// trusts the caller after the caller's first valid proof.
+  /// Returns true if this process trusts the other end. A caller trusts the listener that it has called. A
+  /// listener trusts a caller after the first valid authentication code.
   bool is_proven() const { return proven_; }
   std::chrono::steady_clock::time_point since() const { return since_; }
 
@@ -85,12 +88,12 @@ class SocketConnection : public std::enable_shared_from_this<SocketConnection> {
   // time, from write_next to has_written.
   void open();
   void read_opening();
-  /// Computes the keys of both directions. Requires that both nonces are known.
+  /// Computes the authentication keys of both directions. Requires that both nonces are known.
   void agree();
   void read_header();
   void read_chunk();
   void take_chunk();
-  /// Returns true if the chunk has the expected proof.
+  /// Returns true if the chunk that was read has the expected authentication code.
   bool has_valid_proof();
   void append_chunk();
   void write_next();

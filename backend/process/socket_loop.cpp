@@ -56,11 +56,11 @@ constexpr std::chrono::milliseconds kPauseBetweenTries(10);
 constexpr std::chrono::milliseconds kTimeToProve(5000);
 /// The time for which an unproven connection may send nothing while other connections wait to be accepted.
 constexpr std::chrono::milliseconds kTimeInCrowd(250);
-/// The largest number of unproven connections. It is small, because ranks need most descriptors of the
-/// process (process_run.cpp counts them).
+/// The largest number of connections that have not yet proved that they know the secret. It is small,
+/// because ranks need most descriptors of the process (process_run.cpp counts them).
 constexpr std::size_t kMostUnproven = 128;
-/// The number of handlers for each connection that may still run after a deadline. A frame needs a few
-/// handlers.
+/// The number of handlers of each connection that may still run after a deadline has passed. A frame needs
+/// a few handlers.
 constexpr std::size_t kMostLateOfEach = 16;
 
 }  // namespace
@@ -78,7 +78,7 @@ struct SocketLoop::Parts {
                .most_bytes = events.most_bytes,
                .lost = [this](ConnectionId id, Closing why) { lose(id, why); }}) {}
 
-  /// Creates a connection. May run on any thread, but begin() must run on the loop's thread.
+  /// Creates a connection for the socket. May run on any thread, but begin() must run on the loop's thread.
   std::shared_ptr<SocketConnection> made(SocketConnection::Socket socket, std::optional<Side> side) {
     return std::make_shared<SocketConnection>(++last_id, std::move(socket), side, owner);
   }
@@ -104,9 +104,9 @@ struct SocketLoop::Parts {
     return !item.second->is_proven();
   }
 
-  /// Returns true if there are too many unproven connections. They could use up the descriptors that ranks
-  /// need. Further connections then wait in the kernel's queue, until some of these have proved themselves or
-  /// are closed.
+  /// Returns true if there are too many connections that have not yet proved that they know the secret.
+  /// They could use up the descriptors that ranks need. Further connections then wait in the kernel's
+  /// queue, until some of these have proved themselves or are closed.
   bool is_crowded() const {
     return static_cast<std::size_t>(std::ranges::count_if(connections, is_unproven)) >= kMostUnproven;
   }
@@ -193,7 +193,8 @@ bool is_connected_to_itself(const tcp::socket& socket) {
   return !error && here == socket.remote_endpoint(error);
 }
 
-/// Tries once to connect. After a success, the socket belongs to `io`.
+/// Tries once to connect the socket, until `until` or until `stopped` returns true. After a success, the
+/// socket belongs to `io`.
 error_code try_to_connect(tcp::socket& socket, const tcp::endpoint& to, steady_clock::time_point until,
                           const std::function<bool()>& stopped) {
   asio::io_context waiting;

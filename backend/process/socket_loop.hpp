@@ -27,7 +27,7 @@ struct Endpoint {
 /// Returns the endpoint as text, such as "127.0.0.1:29500".
 std::string to_text(const Endpoint& endpoint);
 
-/// The number of a connection in its loop.
+/// The number that a SocketLoop gives to one of its connections.
 using ConnectionId = std::int32_t;
 
 /// The reason why a connection has closed.
@@ -38,13 +38,13 @@ enum class Closing : std::uint8_t {
   not_a_frame,  // a received frame was longer than allowed, or the bytes were not a chunk
 };
 
-/// The functions that a loop calls on the thread that runs it.
+/// The functions that a SocketLoop calls. It calls them on the thread that runs it.
 struct SocketEvents {
   std::function<void(ConnectionId, Frame)> received;
-  /// Called once when a connection closes. It is not called for a process that connected but never proved
-  /// that it knows the secret.
+  /// A function that is called once when a connection closes. It is not called for a process that connected
+  /// but never proved that it knows the secret.
   std::function<void(ConnectionId, Closing)> closed;
-  /// Returns the largest size in bytes of a frame that begins with this first chunk of kChunkBytes.
+  /// Returns the largest allowed size in bytes of a frame whose first chunk of kChunkBytes is this one.
   std::function<std::size_t(ConnectionId, const Frame&)> most_bytes;
 };
 
@@ -64,7 +64,8 @@ class SocketLoop {
   /// Sets the secret that both ends of every TCP connection must know. Must be called before the loop first
   /// runs.
   void prove_with(std::string secret);
-  /// Reserves the address `where` for listen() and returns it. If its port is 0, chooses a free port.
+  /// Reserves the address `where`, at which listen() will accept connections. If its port is 0, chooses a
+  /// free port. Returns the address.
   tl::expected<Endpoint, std::string> bind(const Endpoint& where);
   /// Starts to accept connections. Requires that bind() was called.
   tl::expected<void, std::string> listen();
@@ -75,10 +76,10 @@ class SocketLoop {
                                                   const std::function<bool()>& stopped = {});
   /// Takes ownership of one end of a socket pair and returns its connection.
   ConnectionId adopt(int descriptor);
-  /// Returns the address of this host that a connection made by connect() uses.
+  /// Returns the address of this host that the connection uses. Requires a connection that connect() made.
   std::string local_address(ConnectionId connection) const;
-  /// Returns true if the other side closes a connection made by connect() within `time`. Must be called while
-  /// the loop does not run.
+  /// Returns true if the other side closes the connection within `time`. Requires a connection that
+  /// connect() made. Must be called while the loop does not run.
   bool ends_within(ConnectionId connection, std::chrono::milliseconds time) const;
 
   /// Sends a frame over the connection. Never waits. Drops the frame if the connection is closed.
@@ -86,11 +87,12 @@ class SocketLoop {
   /// Closes the connection and drops frames that are not written yet. Does not call SocketEvents::closed.
   void close(ConnectionId connection);
 
-  /// Handles events until the time `until`, and at least all events that have already happened.
+  /// Handles events until the time `until`. It handles at least all events that have already happened.
   void run_until(std::chrono::steady_clock::time_point until);
   /// Makes run_until() return early.
   void interrupt();
-  /// Returns how many processes have connected and were refused because they did not prove the secret.
+  /// Returns the number of processes that have connected and were refused because they did not prove that
+  /// they know the secret.
   std::int64_t strangers() const;
 
  private:

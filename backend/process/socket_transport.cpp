@@ -1,6 +1,7 @@
-// Follows the rules of in_process_transport.cpp, but the work is divided between processes. If a program does
-// not hang on directed channels, both ranks of a pair list their messages in the same order. The queue of the
-// sender alone therefore decides when a transfer starts:
+// Moves messages between processes over sockets. It follows the rules of in_process_transport.cpp, but the
+// work is divided between processes. If a program does not hang on directed channels, both ranks of a pair
+// list their messages in the same order. The queue of the sender alone therefore decides when a transfer
+// starts:
 //
 //     transfer     it is sent when the sender has reached it and the transfer before it has left the queue;
 //                  the frame contains both times, and the receiver sleeps until the end
@@ -87,8 +88,8 @@ SocketTransport::SocketTransport(SocketTransportParts parts)
   count_pending();
 }
 
-/// Makes states only for the messages in which this rank takes part. Otherwise the memory of each process
-/// would grow with the whole program.
+/// Makes the states of the messages in which this rank takes part. If it made the states of all messages,
+/// the memory of each process would grow with the whole program.
 void SocketTransport::make_states() {
   const FlatProgram& flat = parts_.flat;
   std::uint32_t states = 1;
@@ -199,8 +200,8 @@ Payload SocketTransport::take(std::int32_t message) {
   return payload_of(bytes);
 }
 
-/// Returns true if `peer` may send this message to rank `to`: a transfer from `peer` to `to`, or a collective
-/// of both.
+/// Returns true if `peer` may send this message to rank `to`. This is a transfer from `peer` to `to`, or a
+/// collective of both.
 static bool is_sent_by(const FlatProgram& flat, const FlatMessage& message, std::int32_t peer,
                        std::int32_t to) {
   // The message number is valid. But a faulty or hostile rank could still send a message that belongs to
@@ -260,8 +261,8 @@ void SocketTransport::join(std::int32_t message, std::int32_t, SharedPayload con
   satisfy_join(message, now);
 }
 
-/// Records that an event for which the collective waits happened at `time`: this rank has reached it, or the
-/// rank's previous collective has ended.
+/// Records that one of the events for which the collective waits happened at `time`. The event is that this
+/// rank has reached the collective, or that the rank's previous collective has ended.
 void SocketTransport::satisfy_join(std::int32_t message, Ns time) {
   State& joined = state(message);
   joined.joined_ns = std::max(joined.joined_ns, time);

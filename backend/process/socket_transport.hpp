@@ -1,6 +1,7 @@
 #pragma once
-// One rank's end of the transport between processes, and the frames that it sends while a program runs. It
-// has one queue for each ordered pair of ranks. Queues never block and are not bounded. It can emulate links.
+// Moves the messages of one rank to and from other processes, and defines the frames (messages as bytes)
+// that it sends while a program runs. It has one queue for each ordered pair of ranks. Queues never block
+// and are not bounded. It can emulate links.
 
 #include <condition_variable>
 #include <cstdint>
@@ -25,13 +26,14 @@ struct DataHeader {
   std::int32_t message = 0;  ///< number of the message in the flat program
   std::int32_t from_rank = 0;
   std::int32_t has_payload = 0;  ///< 1 if the frame has a payload, 0 if the payload is null
-  /// The start of a transfer, or the time when this rank joined a collective. In the frame of a receiver, the
-  /// time when it posted the group of transfers with the RECV.
+  /// The start of a transfer, or the time at which this rank joined a collective. In a frame of a receiver,
+  /// it is the time at which the receiver posted the group of transfers with the RECV.
   Ns start_ns = 0;
   Ns end_ns = 0;  ///< time when a transfer arrives; not used for other frames
 };
 
-/// Returns the bytes of a frame. header.has_payload must be 1 if `payload` is not empty.
+/// Returns the bytes of a frame with this header and payload. header.has_payload must be 1 if `payload` is
+/// not empty.
 Frame packed(const DataHeader& header, std::span<const std::uint8_t> payload);
 
 /// The header and the payload of a frame. `payload` refers to the bytes of the frame.
@@ -78,7 +80,8 @@ class SocketTransport : public Transport {
 
   /// Handles a frame that the transport of `peer` sent. Ignores a frame that this peer may not send.
   void receive(std::int32_t peer, const Frame& frame);
-  /// Waits until all messages that this rank reports have started, and returns their times. Throws Stopped.
+  /// Waits until all messages that this rank reports have started. Returns the times of these messages.
+  /// Throws Stopped.
   std::vector<MessageTime> own_times();
 
  private:
@@ -111,13 +114,14 @@ class SocketTransport : public Transport {
   void count_pending();
   Frame bytes_of(const PayloadContent& content) const;
   Payload payload_of(const Frame& bytes) const;
-  /// Records that an event for which a transfer of this rank waits happened at `time`. Sends the transfer,
-  /// and those behind it in its queue, if it was the last event.
+  /// Records that one of the events for which a transfer of this rank waits happened at `time`. If it was
+  /// the last of these events, sends the transfer and the ready ones behind it in its queue.
   void satisfy_transfer(std::int32_t message, Ns time);
   /// Sends a transfer. Requires that it is the first in its queue and that its times are known.
   void depart(std::int32_t message);
   void satisfy_join(std::int32_t message, Ns time);
-  /// Tells all other members of a collective that this rank has joined, with the time and its contribution.
+  /// Tells all other members of a collective that this rank has joined. The message contains the time and
+  /// this rank's contribution.
   void tell_members(std::int32_t message);
   /// Records that `rank`, which may be this rank, joined the collective at `time`. Starts the collective if
   /// it was the last member.
@@ -143,7 +147,7 @@ std::vector<std::int32_t> messages_of(const FlatProgram& flat, std::int32_t rank
 
 /// Returns all ranks with which a rank exchanges messages, in ascending order.
 std::vector<std::int32_t> peers_of(const FlatProgram& flat, std::int32_t rank);
-/// Returns a list with peers_of() of each rank.
+/// Returns peers_of() for each rank of the program.
 std::vector<std::vector<std::int32_t>> peers_of_ranks(const FlatProgram& flat);
 
 }  // namespace penstock

@@ -74,7 +74,7 @@ class Worker {
 
  private:
   /// Joins the coordinator and performs all runs. `data` is the address at which this rank accepts
-  /// connections of peers. Forked ranks are already connected and pass the default.
+  /// connections from its peers. Forked ranks are already connected and pass the default.
   tl::expected<void, ExecutionError> take_part(const Endpoint& data) {
     join(data);  // the Hello must be sent before the first report
     const std::jthread moving = connections_.start_moving();
@@ -102,14 +102,14 @@ class Worker {
                            .data = data});
   }
 
-  /// Returns the host's boot id. For forked ranks, returns an empty text, because they share the host of
-  /// their parent.
+  /// Returns the boot id of the rank's host, by which the coordinator sees which ranks are on other hosts.
+  /// For forked ranks, returns an empty text, because they share the host of their parent.
   std::string own_boot_id(const Endpoint& data) const {
     if (data.port == 0) return "";
     return host_.boot_id.empty() ? boot_id() : host_.boot_id;
   }
 
-  /// Converts a time of the reported host clock to this machine's steady clock.
+  /// Converts a time of the clock that this rank reports to the coordinator to this machine's steady clock.
   steady_clock::time_point steady_moment(Ns of_host_ns) const {
     return steady_clock::time_point(nanoseconds(host_.steady_at(of_host_ns)));
   }

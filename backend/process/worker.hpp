@@ -1,5 +1,6 @@
 #pragma once
-// Runs one rank in its own process. Only process_execution.cpp uses it.
+// Runs one rank in its own process and reports to the coordinator (coordinator.hpp). The ranks of
+// cpu-thread run in threads of one process instead. Only process_execution.cpp uses it.
 
 #include <chrono>
 #include <cstdint>
@@ -12,15 +13,17 @@
 
 namespace penstock {
 
-/// Joins the coordinator and runs the rank's list on the calling thread, once for each run that the
-/// coordinator starts. The error is the failure of the run, or says why the coordinator cannot be reached.
+/// Joins the coordinator. Then runs the rank's list on the calling thread, once for each run that the
+/// coordinator starts. The error is the failure of a run, or the reason why the coordinator cannot be
+/// reached.
 tl::expected<void, ExecutionError> run_worker(const ProcessExecution& execution, const ProcessPlace& place);
-/// Like the function above, but for a forked process. Its connections `ends` already exist.
+/// Like the function above, but for a process that was forked. `ends` are its connections, which already
+/// exist.
 tl::expected<void, ExecutionError> run_worker(const ProcessExecution& execution, std::int32_t rank,
                                               RankEnds ends);
 
-/// Returns an identifier of the host's present boot. Two processes with the same identifier share a steady
-/// clock.
+/// Returns an identifier of the present boot of this host. Two processes with equal identifiers share a
+/// steady clock.
 std::string boot_id();
 
 /// Returns the time between two reports of a process. Usually it is at most an eighth of the deadline. With

@@ -197,7 +197,7 @@ Report WorkerConnections::report() const {
   return report;
 }
 
-/// Stops this rank, because the run has failed.
+/// Stops this rank, because the run has failed on this rank or on another one.
 void WorkerConnections::stop(const ExecutionError& error) {
   const std::scoped_lock lock(mutex_);
   if (!verdict_) verdict_ = error;
@@ -257,7 +257,8 @@ void WorkerConnections::tick() {
   stop(watchdog_.failure_of(rank_, what));
 }
 
-/// Passes a frame from a peer to the transport. Returns false if the frame does not come from a peer.
+/// Passes a received frame to the transport if it comes from a peer. Returns false if it does not come from
+/// a peer.
 bool WorkerConnections::deliver(ConnectionId from, const Frame& frame) {
   const std::scoped_lock lock(mutex_);
   const auto link = peer_of_link_.find(from);
@@ -303,8 +304,8 @@ void WorkerConnections::store(std::optional<Word>& slot, const Word& word) {
   changed_.notify_all();
 }
 
-/// Handles a closed connection. Ignores a closed connection to a peer, because the coordinator handles
-/// failures of peers.
+/// Handles a connection that was closed. If it was a connection to a peer, does nothing, because the
+/// coordinator handles failures of peers.
 void WorkerConnections::closed(ConnectionId connection, Closing why) {
   if (connection != coordinator_) return;
   if (why == Closing::by_peer) {

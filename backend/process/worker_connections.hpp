@@ -30,9 +30,9 @@ namespace penstock {
 
 class WorkerConnections {
  public:
-  /// Stores references to `execution`, `progress` and `host`, which must outlive this object. `progress` has
-  /// one element for each rank. Only the element of `rank` is reported to the coordinator, with times of the
-  /// clock `host`.
+  /// Prepares the connections. `execution`, `progress` and `host` must outlive this object. `progress` has
+  /// one element for each rank. Only the element of `rank` is reported to the coordinator, with times of
+  /// the clock `host`.
   WorkerConnections(const ProcessExecution& execution, std::int32_t rank, std::span<const Progress> progress,
                     const HostClock& host);
   WorkerConnections(const WorkerConnections&) = delete;
@@ -41,12 +41,12 @@ class WorkerConnections {
 
   // --- for the thread that runs the rank's list; functions that wait throw Stopped if the run fails ---
 
-  /// Takes the rank's ends of socket pairs to the coordinator and the peers.
+  /// Takes the socket-pair ends of this rank, which connect it to the coordinator and the peers.
   void adopt(RankEnds ends);
   /// Connects to the coordinator and starts to listen for peers. Returns the address at which this rank
   /// listens.
   tl::expected<Endpoint, ExecutionError> reach(const ProcessPlace& place);
-  /// Starts the thread that moves frames. It runs until a stop is requested.
+  /// Starts the thread that sends and receives frames. It runs until a stop is requested.
   std::jthread start_moving();
 
   void say(const ControlMessage& message) { loop_.send(coordinator_, encoded(message)); }
@@ -61,12 +61,12 @@ class WorkerConnections {
   void send(std::int32_t peer, Frame frame) { loop_.send(links_.at(peer), std::move(frame)); }
   /// Reports a failure to the coordinator and waits until the coordinator says why the run has failed.
   void give_up(const std::string& what);
-  /// Returns why the run has failed. Requires that the run has failed.
+  /// Returns the error that says why the run has failed. Requires that the run has failed.
   ExecutionError verdict() const;
   std::stop_token stopped() const { return stop_.get_token(); }
 
-  /// While this object exists, frames from peers are passed to the run's transport, and a failure of the run
-  /// stops that transport.
+  /// An object during whose lifetime frames from peers are passed to the run's transport. During this time,
+  /// a failure of the run also stops the transport.
   class Attached {
    public:
     Attached(WorkerConnections& connections, RankTransport& transport) : connections_(connections) {
@@ -83,22 +83,22 @@ class WorkerConnections {
  private:
   void attach(RankTransport* transport);
   bool has_met(std::int32_t peer) const;
-  /// Waits until the coordinator has sent a message of type `Word`. Returns the message and clears `word`.
-  /// Throws Stopped.
+  /// Waits until the coordinator has sent a message of type `Word`, which is then in `word`. Returns the
+  /// message and clears `word`. Throws Stopped.
   template <typename Word>
   Word awaited(std::optional<Word>& word);
   ExecutionError error_at_start(const std::string& what) const;
   ExecutionError unreachable(const std::string& why) const;
   ExecutionError without_secret(const std::string& why) const;
-  /// Returns the largest size in bytes of a frame from a peer's transport.
+  /// Returns the largest allowed size in bytes of a frame from the transport of a peer.
   std::size_t most_data_bytes() const;
   Report report() const;
   void stop(const ExecutionError& error);
 
   void move_frames(const std::stop_token& stopped);
   void move_frames_until(const std::stop_token& stopped);
-  /// Reports the rank's progress, and checks that the coordinator is alive. Called once in each report
-  /// period.
+  /// Reports the rank's progress to the coordinator, and checks that the coordinator is alive. It is called
+  /// once in each report period.
   void tick();
   bool deliver(ConnectionId from, const Frame& frame);
   void received(ConnectionId from, const Frame& frame);
@@ -112,7 +112,7 @@ class WorkerConnections {
   void hear(const ClockQuestion& question);
   template <typename Other>
   void hear(const Other&) {}
-  /// Stores a message of the coordinator, for which the other thread waits in awaited().
+  /// Stores a message of the coordinator in `slot`. The other thread waits for it in awaited().
   template <typename Word>
   void store(std::optional<Word>& slot, const Word& word);
 

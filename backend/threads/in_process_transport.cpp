@@ -115,8 +115,8 @@ MessageTime InProcessTransport::time_of(std::int32_t message) const {
   return states_[index(message)].time;
 }
 
-/// Records that one of the events for which the message waits happened at `time`. Starts the message if this
-/// was the last event.
+/// Records that one of the events for which the message waits happened at `time`. If this was the last
+/// event, starts the message.
 void InProcessTransport::satisfy(std::int32_t message, Ns time) {
   State& waiting = state(message);
   waiting.time.start_ns = std::max(waiting.time.start_ns, time);
@@ -145,8 +145,8 @@ void InProcessTransport::start(std::int32_t message) {
   if (flat.next_at_receiver != kNone) satisfy(flat.next_at_receiver, released);
 }
 
-/// Records for each member that its next collective no longer waits for this one. If groups of ranks overlap,
-/// the next collectives of the members differ.
+/// Records for each member of a collective that its next collective no longer waits for this one. If groups
+/// of ranks overlap, the next collectives of the members differ.
 void InProcessTransport::start_next_collectives(std::int32_t message) {
   const Ns end = state(message).time.end_ns;
   std::int32_t member = flat_.messages[index(message)].first;

@@ -1,5 +1,6 @@
 #pragma once
-// The transport between workers that are threads of one process. It can emulate links.
+// Moves messages between workers that are threads of one process. It can emulate links.
+// socket_transport.hpp moves messages between processes instead.
 
 #include <condition_variable>
 #include <cstdint>
@@ -14,9 +15,10 @@
 
 namespace penstock {
 
-/// A transport that passes pointers to payloads. A message occupies its channel for pace.hold from its start
-/// on, and arrives pace.latency later. The receiver sleeps until the arrival. `flat` contains the message
-/// queues, so every channel model, capacity and eager size is possible.
+/// A transport between threads of one process, which passes pointers to payloads. A message occupies its
+/// channel for pace.hold from its start on, and arrives pace.latency later. The receiver sleeps until the
+/// arrival. `flat` contains the message queues, so every channel model, capacity and eager size is
+/// possible.
 class InProcessTransport : public Transport {
  public:
   /// Makes the transport of one run. `flat` must be built for `channels`. `flat` and `clock` must outlive
@@ -51,8 +53,8 @@ class InProcessTransport : public Transport {
   // The caller of these functions must hold the lock, except in the constructor.
   State& state(std::int32_t message) { return states_[static_cast<std::size_t>(message)]; }
   void satisfy(std::int32_t message, Ns time);
-  /// Starts a message. Requires that it waits for no more events. Writes its times, and calls satisfy() for
-  /// the next messages in its queues.
+  /// Starts a message that waits for no more events. Writes its start and end, and calls satisfy() for the
+  /// next messages in its queues.
   void start(std::int32_t message);
   void start_next_collectives(std::int32_t message);
   void wake(std::int32_t rank) { changed_[static_cast<std::size_t>(rank)].notify_all(); }

@@ -1,6 +1,6 @@
-// The `cpu-thread` backend. measured_run.hpp calls its function once for each repeat, and each repeat has its
-// own clock, modules and transport. The transport supports blocking channels, capacities and eager messages.
-// Only the channel model is fixed.
+// The `cpu-thread` backend. It passes measure() (measured_run.hpp) a function that runs the program once.
+// Each repeat has its own clock, modules and transport. The transport supports blocking channels,
+// capacities and eager messages. Only the channel model is fixed.
 
 #include "backend/threads/thread_run.hpp"
 
@@ -88,8 +88,8 @@ tl::expected<Result, UserError> run_on_threads(const Experiment& experiment, con
 
 namespace {
 
-/// Returns how many address ranges the process may still create, or nothing if this is unknown.
-/// vm.max_map_count is the limit, and each line of /proc/self/maps is one existing range.
+/// Returns how many memory mappings (address ranges) the process may still create, or nothing if this is
+/// unknown. vm.max_map_count is the limit, and each line of /proc/self/maps is one existing mapping.
 std::optional<std::int64_t> mappings_left() {
   std::ifstream bound("/proc/sys/vm/max_map_count");
   std::int64_t most = 0;

@@ -1,5 +1,6 @@
 #pragma once
-// The `cpu-thread` backend: one thread for each rank, with messages inside the process.
+// The `cpu-thread` backend: one thread for each rank, with messages inside the process. It needs neither
+// sockets nor GPUs.
 
 #include <cstddef>
 #include <cstdint>
@@ -20,18 +21,18 @@
 namespace penstock {
 
 /// Returns the channel options of the in-process transport. The channel model is that of the transport.
-/// Blocking, capacity and eager size are taken from the experiment, because the transport supports them.
+/// Blocking, capacity and eager size are those of `asked`, because the transport supports them.
 ChannelOptions thread_channels(const ChannelOptions& asked);
 
-/// Measures the experiment with one thread of this process for each rank.
+/// Measures the experiment in this process, with one thread for each rank.
 tl::expected<Result, UserError> run_on_threads(const Experiment& experiment, const PaceOfLinks& pace,
                                                const RunOptions& options, const ModuleFamily& family);
 
 // Checks whether this process has enough resources for one thread for each rank, before the first thread is
 // started.
 
-/// The resources of this process for new threads. A value is absent if there is no limit or if the limit
-/// cannot be read.
+/// The resources that this process can still use for new threads. A value is absent if there is no limit or
+/// if the limit cannot be read.
 struct ThreadRoom {
   Bytes stack = 0;              ///< address space, in bytes, for the stack of one thread
   std::optional<Bytes> left{};  ///< address space, in bytes, that the process may still use (ulimit -v)
@@ -41,11 +42,11 @@ struct ThreadRoom {
   std::optional<TaskRoom> tasks{};
 };
 
-/// Returns the resources that this process may still use.
+/// Returns the resources that this process can still use for new threads.
 ThreadRoom thread_room();
 
-/// Returns which resource is too small for `threads` threads, and what the user can do. Returns nothing if
-/// all resources are sufficient.
+/// Returns a text that names the resource that is too small for `threads` threads, and says what the user
+/// can do. Returns nothing if all resources are sufficient.
 std::optional<std::string> threads_refusal(std::size_t threads, const ThreadRoom& room);
 
 }  // namespace penstock

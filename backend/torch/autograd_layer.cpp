@@ -1,8 +1,8 @@
 // Makes a layer from a torch::nn::Module. A module owns its parameters, but a layer gets its weights as
-// arguments. Each microbatch in flight therefore has a copy of the module, a replica. The parameters of the
-// replica are set to the microbatch's weight version before the graph is made. They must not change while the
-// graph exists, because autograd would use the new values without an error. When the graph is destroyed, the
-// replica is used again.
+// arguments. Each microbatch in flight therefore has a copy of the module (a replica). The parameters of
+// the replica are set to the microbatch's weight version before the autograd graph is made. They must not
+// change while the graph exists, because autograd would use the new values without an error. When the
+// graph is destroyed, another microbatch can use the replica.
 
 #include "backend/torch/autograd_layer.hpp"
 
@@ -25,14 +25,14 @@
 namespace penstock::nn {
 namespace {
 
-/// A copy of the module with its own parameters.
+/// A replica: a copy of the module with its own parameters, for one microbatch in flight.
 struct Replica {
   explicit Replica(WrappedModule made) : wrapped(std::move(made)), parameters(wrapped.module->parameters()) {}
   WrappedModule wrapped;
   Tensors parameters;
 };
 
-/// The replicas that no microbatch uses.
+/// The replicas of the module that no microbatch uses at present.
 class Pool {
  public:
   std::unique_ptr<Replica> take(const ModuleFactory& make) {
@@ -56,7 +56,7 @@ class Pool {
   std::vector<std::unique_ptr<Replica>> idle_;
 };
 
-/// The autograd graph of one microbatch. Its destructor returns the replica to the pool.
+/// The autograd graph of one microbatch. Its destructor returns the replica of the module to the pool.
 class Graph {
  public:
   Graph(std::shared_ptr<Pool> pool, std::unique_ptr<Replica> replica, Weights weights,
@@ -77,8 +77,8 @@ class Graph {
     pool_->put(std::move(replica_));
   }
 
-  /// Returns the output without its graph. With the graph, the stage that receives the output would prevent
-  /// the destruction of the graph.
+  /// Returns the output without its autograd graph. If the output kept the graph, the stage that receives
+  /// the output would prevent the destruction of the graph.
   at::Tensor output() const { return output_.detach(); }
 
   at::Tensor of_input(const at::Tensor& gradient) const {
@@ -104,15 +104,16 @@ class Graph {
   }
 
  private:
-  /// Returns the gradients of the arguments, and frees the graph's data. A gradient is undefined if its
-  /// argument does not affect the output.
+  /// Returns the gradients of the arguments, computed from the gradient of the output, and frees the
+  /// graph's data. A gradient is undefined if its argument does not affect the output.
   Tensors differentiated(const Tensors& arguments, const at::Tensor& gradient) const {
     return torch::autograd::grad({output_}, arguments, {gradient}, /*retain_graph=*/false,
                                  /*create_graph=*/false, /*allow_unused=*/true);
   }
 
-  /// Returns copies of the gradients, which no other object uses. autograd may return a tensor that is also
-  /// used in other places. For example, an identity returns the gradient of its output.
+  /// Returns gradients whose memory no other object uses, by copying them where necessary. autograd may
+  /// return a tensor that is also used in other places. For example, an identity returns the gradient of
+  /// its output.
   Tensors owned(Tensors gradients) const {
     for (std::size_t i = 0; i < gradients.size(); ++i) {
       gradients[i] = gradients[i].defined() ? gradients[i].clone() : at::zeros_like(replica_->parameters[i]);

@@ -1,6 +1,6 @@
-// Layers that consist of other layers: y = f_n(... f_1(x)). I and B apply the chain rule from the last layer
-// to the first. Each part has its own range of the weights and its own Record. Tests:
-// tests/backend_torch/layers_test.cpp.
+// Layers that consist of other layers: y = f_n(... f_1(x)). The actions I (gradient of the input) and B
+// (full backward) apply the chain rule from the last layer to the first. Each part has its own range of
+// the weights and its own Record. Tests: tests/backend_torch/layers_test.cpp.
 
 #include <algorithm>
 #include <cstddef>
@@ -97,8 +97,8 @@ class Sequential : public Layer {
     return all;
   }
 
-  /// Runs I and W of one layer before the next layer, so that the layer's record is freed early. If I of all
-  /// layers ran first, all records would exist until the last W.
+  /// Computes both gradients (I and W) of one layer before those of the next layer, so that the layer's
+  /// record is freed early. If I of all layers ran first, all records would exist until the last W.
   Gradients backward(Weights weights, const at::Tensor& gradient, Record forward) const override {
     Gradients all{gradient, Tensors(weight_count_)};
     for (std::size_t i = layers_.size(); i-- > 0;) {
@@ -120,7 +120,8 @@ class Sequential : public Layer {
   std::size_t weight_count_ = 0;
 };
 
-/// A residual layer: y = x + f(x), so dx = g + df(g). The addition of x has no weights and stores nothing.
+/// A residual layer: y = x + f(x), so dx = g + df(g), where g is the gradient of y. The addition of x has
+/// no weights and stores nothing.
 class Residual : public Layer {
  public:
   explicit Residual(LayerPointer layer) : layer_(std::move(layer)) {}

@@ -40,12 +40,13 @@ namespace penstock::nn {
 
 namespace {
 
-/// The format of stages.json that this file reads.
+/// The number of the format of stages.json that this file can read.
 constexpr int kFormat = 1;
 
 class GraphLayer : public Layer {
  public:
-  /// `has_input_gradient` is false if the stage reads whole numbers.
+  /// Makes a layer from an exported stage with `weights` weights. `has_input_gradient` is false if the
+  /// stage reads whole numbers.
   GraphLayer(torch::jit::Module stage, std::size_t weights, bool has_input_gradient)
       : stage_(std::move(stage)), weights_(weights), has_input_gradient_(has_input_gradient) {}
 
@@ -82,7 +83,8 @@ class GraphLayer : public Layer {
   }
 
  private:
-  /// Calls a function with the weights, the tensors and, if it is defined, the last argument.
+  /// Calls the function `name` of the exported stage. Its arguments are the weights, the tensors, and
+  /// `last` if it is defined.
   Tensors call(const char* name, Weights weights, const Tensors& tensors, const at::Tensor& last) const {
     std::vector<c10::IValue> arguments(weights.begin(), weights.end());
     arguments.insert(arguments.end(), tensors.begin(), tensors.end());
@@ -90,7 +92,8 @@ class GraphLayer : public Layer {
     return stage_.get_method(name)(std::move(arguments)).toTensorVector();
   }
 
-  /// Removes the gradient of the input from the results and returns it. It is undefined if there is none.
+  /// Removes the gradient of the input from the results and returns it. The returned tensor is undefined if
+  /// there is no such gradient.
   at::Tensor without_input_gradient(Tensors& results) const {
     if (!has_input_gradient_) return {};
     at::Tensor gradient = std::move(results.front());
@@ -120,7 +123,8 @@ std::optional<at::ScalarType> type_named(const std::string& name) {
   return std::nullopt;
 }
 
-/// Makes the network of a manifest. Throws what nlohmann::json and LibTorch throw.
+/// Makes the network that a manifest (stages.json) describes. Passes on the exceptions of nlohmann::json
+/// and LibTorch.
 tl::expected<Network, std::string> network_of(const nlohmann::json& manifest,
                                               const std::filesystem::path& file, std::int64_t samples) {
   if (manifest.at("format") != kFormat) {

@@ -11,9 +11,10 @@
 
 namespace penstock::nn {
 
-/// Reads `folder`/stages.json and the TorchScript file of each stage. The samples of a microbatch must be
-/// those of the exported example, because a graph holds for one shape. Errors: a file is missing or cannot be
-/// read, it has another format, or `samples` differs. The error names the file.
+/// Returns the network that was exported to `folder`. It reads `folder`/stages.json and the TorchScript
+/// file of each stage. `samples` must be the number of samples in the exported example, because an exported
+/// graph is valid for one shape only. Fails if a file is missing, cannot be read or has another format, or
+/// if `samples` differs. The error names the file.
 tl::expected<Network, std::string> graph_network(const std::string& folder, std::int64_t samples);
 
 }  // namespace penstock::nn

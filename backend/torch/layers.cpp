@@ -41,17 +41,18 @@ namespace penstock::nn {
 
 namespace {
 
-/// Returns uniformly distributed random numbers in [-bound, bound).
+/// Returns a tensor of random numbers that are uniformly distributed in [-bound, bound).
 at::Tensor even(at::IntArrayRef sizes, double bound, const at::Generator& generator) {
   // The numbers are always drawn in double precision, so that every training type starts with the same
   // weights.
   return at::rand(sizes, generator, at::kDouble).mul(2 * bound).sub(bound);
 }
 
-/// Returns x with all dimensions except the last merged into one.
+/// Returns x as a matrix: all dimensions except the last are merged into one.
 at::Tensor rows(const at::Tensor& x) { return x.reshape({-1, x.size(-1)}); }
 
-/// A linear layer. F stores x, and I also stores g. W needs only these two and no weights.
+/// A linear layer. The forward pass stores x, and the action I (gradient of the input) also stores g. The
+/// action W (gradient of the weights) needs only these two and no weights.
 class Linear : public Layer {
  public:
   Linear(std::int64_t inputs, std::int64_t outputs) : inputs_(inputs), outputs_(outputs) {}
@@ -83,7 +84,8 @@ class Linear : public Layer {
   std::int64_t outputs_;
 };
 
-/// A layer normalization. One ATen kernel can compute both I and W. A mask argument selects which one.
+/// A layer normalization. One ATen kernel can compute the gradients of both the input (I) and the weights
+/// (W). A mask argument selects which of them it computes.
 class LayerNorm : public Layer {
  public:
   explicit LayerNorm(std::int64_t width) : width_(width) {}
@@ -164,7 +166,8 @@ class Embedding : public Layer {
   std::int64_t width_;
 };
 
-/// A convolution. A mask argument of one ATen kernel selects I or W, as in LayerNorm.
+/// A convolution. One ATen kernel computes the gradients of the input (I) and of the weights (W). A mask
+/// argument selects one, as in LayerNorm.
 class Convolution : public Layer {
  public:
   explicit Convolution(const ConvolutionShape& shape) : shape_(shape) {}
@@ -234,7 +237,8 @@ LayerPointer convolution(const ConvolutionShape& shape) { return std::make_share
 
 namespace {
 
-/// The GELU, y = x Phi(x). Its gradient is dx = g (Phi(x) + x phi(x)). ATen has kernels for both.
+/// The activation function GELU, y = x Phi(x). Its gradient is dx = g (Phi(x) + x phi(x)), where g is the
+/// gradient of y. ATen has kernels for both.
 class Gelu : public Layer {
  public:
   Output forward(Weights, const at::Tensor& input, std::uint64_t) const override {
@@ -245,7 +249,7 @@ class Gelu : public Layer {
   }
 };
 
-/// A dropout, y = x m. The mask m has the values 0 and 1 / (1 - p), so that the mean stays the same. The
+/// A dropout, y = x m. The mask m has the values 0 and 1 / (1 - p), so that the mean of y is that of x. The
 /// gradient is dx = g m.
 class Dropout : public Layer {
  public:
@@ -262,7 +266,8 @@ class Dropout : public Layer {
   }
 
  private:
-  /// Draws a mask of the values 0 and 1 / (1 - p) on the CPU, and returns it on the device of `like`.
+  /// Draws a dropout mask at random on the CPU, and returns it on the device of `like`. Its values are 0
+  /// and 1 / (1 - p).
   at::Tensor mask(const at::Tensor& like, std::uint64_t seed) const {
     // The CPU's generator is used for all devices, so that they drop the same values.
     const at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(seed);
@@ -360,8 +365,8 @@ LossValue mean_squared_error(const at::Tensor& prediction, const at::Tensor& tar
   return {difference.square().mean(), difference.mul(2 / static_cast<double>(difference.numel()))};
 }
 
-/// Computes the cross entropy from the logarithm of the softmax. ATen's function subtracts the largest value
-/// first, because exp() of a large value overflows.
+/// Returns the cross entropy and its gradient, from the logarithm of the softmax. ATen's function subtracts
+/// the largest value first, because exp() of a large value overflows.
 LossValue cross_entropy(const at::Tensor& prediction, const at::Tensor& target) {
   const at::Tensor logarithms = at::_log_softmax(prediction, -1, false);
   const at::Tensor classes = target.unsqueeze(-1);

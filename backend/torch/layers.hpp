@@ -1,9 +1,10 @@
 #pragma once
-// The layers of which models consist, and the losses. A layer has three functions: forward and the two halves
-// of backward. Their arguments are weights, inputs and a record. A layer has no weights and no state, so
-// workers share it, and each call gets a weight version as an argument. The backward is written by hand. If
-// autograd is called for the two halves separately, it computes the gradients of the inputs twice. autograd
-// also uses its own threads.
+// The layers of which models consist, and the losses. A layer has three functions: forward and the two
+// halves of backward (gradients of the inputs and of the weights). Their arguments are weights, inputs and
+// a record. A layer has no weights and no state, so workers share it, and each call gets a weight version
+// as an argument. The backward is written by hand. If autograd is called for the two halves separately, it
+// computes the gradients of the inputs twice. autograd also uses its own threads. autograd_layer.hpp makes
+// other layers with autograd.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,16 +20,16 @@ namespace penstock::nn {
 using Tensors = std::vector<at::Tensor>;
 using Weights = std::span<const at::Tensor>;
 
-/// The data that one call stores for the next call on the same microbatch. backward_input gets the record of
-/// forward. It returns the record that backward_weight needs.
+/// The data that one function of a layer stores for the next function on the same microbatch.
+/// backward_input gets the record of forward. It returns the record that backward_weight needs.
 struct Record {
   Tensors tensors;
   std::vector<Record> parts{};    ///< records of the inner layers, if the layer consists of other layers
   std::shared_ptr<void> graph{};  ///< autograd graph of a layer made by autograd_layer()
 };
 
-/// Returns the bytes of all storages that the record's tensors and `others` use. Counts each storage once.
-/// Does not count `graph`.
+/// Returns the bytes of all storages that the tensors of the record and `others` use. Counts a storage once
+/// even if several tensors share it. Does not count `graph`.
 std::int64_t storage_bytes(const Record& record, Tensors others = {});
 
 struct Output {
@@ -42,8 +43,8 @@ struct Gradients {
   Tensors weights;
 };
 
-/// A layer. All functions require that gradient mode is off. They store no reference to their results and
-/// change no tensor in place.
+/// A layer of a network. All functions require that gradient mode is off. They store no reference to their
+/// results and change no tensor in place.
 class Layer {
  public:
   Layer() = default;
@@ -55,15 +56,15 @@ class Layer {
   /// Returns random initial weights in double precision.
   virtual Tensors initial_weights(at::Generator&) const { return {}; }
 
-  /// Computes the output. Random numbers that the layer uses depend only on `seed` and the layer.
+  /// Computes the output of the layer. The layer's random numbers depend only on `seed` and the layer.
   virtual Output forward(Weights weights, const at::Tensor& input, std::uint64_t seed) const = 0;
-  /// Computes the gradient of the input from the gradient of the output. The result is undefined if the input
-  /// has no gradient, as token numbers.
+  /// Computes the gradient of the input from the gradient of the output. If the input can have no gradient,
+  /// as with token numbers, the result is an undefined tensor.
   virtual Output backward_input(Weights weights, const at::Tensor& gradient, Record forward) const = 0;
-  /// Returns one gradient for each weight. No other object may use the returned tensors.
+  /// Computes and returns one gradient for each weight. No other object may use the returned tensors.
   virtual Tensors backward_weight(Weights, const Record&) const { return {}; }
-  /// Computes both gradients. A layer overrides it if this is faster, or frees memory earlier, than
-  /// backward_input and then backward_weight.
+  /// Computes the gradients of the input and of the weights together. A layer overrides it if this is
+  /// faster, or frees memory earlier, than backward_input followed by backward_weight.
   virtual Gradients backward(Weights weights, const at::Tensor& gradient, Record forward) const;
 };
 
@@ -83,8 +84,8 @@ LayerPointer embedding(std::int64_t tokens, std::int64_t positions, std::int64_t
 struct ConvolutionShape {
   std::int64_t inputs = 1;   ///< number of channels
   std::int64_t outputs = 1;  ///< number of channels
-  /// Height and width of the kernel, which must be odd. The padding is such that an image keeps its size if
-  /// the stride is 1.
+  /// The height and the width of the kernel, which must be odd. The padding is such that an image keeps its
+  /// size if the stride is 1.
   std::int64_t kernel = 3;
   std::int64_t stride = 1;
 };
@@ -94,20 +95,21 @@ LayerPointer convolution(const ConvolutionShape& shape);
 
 /// Returns a layer that computes the exact GELU, x Phi(x) (Hendrycks and Gimpel 2016).
 LayerPointer gelu();
-/// Returns a layer that sets each value to 0 with this probability, and scales the others so that the mean
-/// stays the same. `stream` is a different number for each dropout layer of a model. The mask depends only on
-/// `stream`, the seed and the shape, so it is the same on every device.
+/// Returns a layer that sets each value to 0 with this probability, and scales the other values so that the
+/// mean stays the same. `stream` must be a different number for each dropout layer of a model. The mask
+/// depends only on `stream`, the seed and the shape, so it is the same on every device.
 LayerPointer dropout(double probability, std::uint64_t stream);
-/// Returns a layer that maps queries, keys and values [B, T, 3 width] to [B, T, width]. Each head computes
-/// softmax(Q K' / sqrt(width / heads)) V. A position does not use later positions (Vaswani et al., NIPS'17,
-/// section 3.2). Requires that width is a multiple of heads.
+/// Returns a layer of causal attention. It maps queries, keys and values [B, T, 3 width] to [B, T, width].
+/// Each head computes softmax(Q K' / sqrt(width / heads)) V. A position does not use later positions
+/// (Vaswani et al., NIPS'17, section 3.2). Requires that width is a multiple of heads.
 LayerPointer causal_attention(std::int64_t heads);
 /// Returns a layer that maps images [B, channels, height, width] to the mean over all pixels, [B, channels].
 LayerPointer mean_pool();
 
 // --- composites -----------------------------------------------------------------------------------------
 
-/// Returns a layer that applies `layers` one after the other. If there are none, it returns its input.
+/// Returns a layer that applies `layers` one after the other. If the list is empty, the layer returns its
+/// input.
 LayerPointer sequential(std::vector<LayerPointer> layers);
 /// Returns a residual layer, which computes x + layer(x).
 LayerPointer residual(LayerPointer layer);
@@ -117,7 +119,7 @@ struct MlpShape {
   std::int64_t hidden = 1;
   std::int64_t outputs = 1;
 };
-/// Returns a layer that applies Linear, GELU and Linear.
+/// Returns a layer that applies a linear layer, GELU and a second linear layer.
 LayerPointer mlp(const MlpShape& shape);
 
 struct BlockShape {
@@ -156,8 +158,8 @@ struct LossValue {
   at::Tensor gradient;  ///< gradient of the loss with respect to the prediction
 };
 
-/// Computes a loss and its gradient. The target must have the prediction's shape. For cross entropy, it must
-/// have that shape without the last dimension.
+/// Returns the value of a loss and its gradient. The target must have the shape of the prediction. For
+/// cross entropy, it must have this shape without the last dimension.
 LossValue loss_of(Loss loss, const at::Tensor& prediction, const at::Tensor& target);
 
 }  // namespace penstock::nn

@@ -54,8 +54,8 @@ Tensors initial_weights(const Model& model, std::int32_t piece, const SplitOptio
   return weights;
 }
 
-/// Returns the initial weights of these pieces on the CPU, in their order. Draws pieces in parallel, because
-/// each has its own seed.
+/// Returns the initial weights of these pieces on the CPU, in the order of the pieces. Draws the pieces'
+/// weights in parallel, because each piece has its own seed.
 std::vector<Tensors> drawn_weights(const Model& model, const std::vector<std::int32_t>& pieces,
                                    const SplitOptions& options) {
   std::vector<Tensors> all(pieces.size());
@@ -96,8 +96,8 @@ Model transformer(const TransformerShape& shape) {
   return model;
 }
 
-/// The first stages get one piece more than the others if the number of pieces is not a multiple of the
-/// number of stages.
+/// Returns a cut into stages with equal numbers of pieces. If the number of pieces is not a multiple of the
+/// number of stages, the first stages get one piece more.
 Cut even_cut(const Model& model, std::int32_t stages) {
   Cut cut(static_cast<std::size_t>(stages));
   const auto count = static_cast<std::int32_t>(model.pieces.size());
@@ -147,7 +147,7 @@ namespace {
 constexpr std::int32_t kModelInput = -1;
 
 using Values = std::map<std::int32_t, at::Tensor>;
-/// The shape of one sample of each value, by value.
+/// The shape of one sample of each value in the model. The key is the number of the value.
 using SampleShapes = std::map<std::int32_t, std::vector<std::int64_t>>;
 
 /// Returns the numbers of the values that a piece reads. A number appears twice if the piece adds a value to
@@ -156,7 +156,7 @@ std::vector<std::int32_t> values_read(const Piece& piece) {
   return piece.inputs.empty() ? std::vector<std::int32_t>{kModelInput} : piece.inputs;
 }
 
-/// The set of values that one stage sends to the next.
+/// The set of values that one stage sends to the next as one message.
 class Bundle {
  public:
   Bundle(const std::set<std::int32_t>& values, const SampleShapes& shapes) {
@@ -205,8 +205,8 @@ void add(Values& values, std::int32_t value, const at::Tensor& more) {
   if (!fresh) entry->second = entry->second.add(more);
 }
 
-/// A layer that runs a graph of pieces, as Sequential in composites.cpp runs a list. A value is stored until
-/// all pieces that read it have run.
+/// A layer that runs the pieces of one stage, which form a graph. Sequential in composites.cpp runs a chain
+/// of layers instead. A value is stored until all pieces that read it have run.
 class StageGraph : public Layer {
  public:
   StageGraph(std::vector<Piece> pieces, std::vector<std::int32_t> numbers, Bundle entry, Bundle exit)
@@ -279,7 +279,7 @@ class StageGraph : public Layer {
     return weights.subspan(first_weight_[i], pieces_[i].layer->weight_count());
   }
 
-  /// Returns the input of piece i: the sum of the values that it reads.
+  /// Returns the input of piece i. It is the sum of the values that the piece reads.
   at::Tensor input_of(std::size_t i, const Values& values) const {
     at::Tensor sum;
     for (const std::int32_t value : values_read(pieces_[i]))
@@ -296,8 +296,8 @@ class StageGraph : public Layer {
     for (const std::int32_t value : values_read(pieces_[i])) add(gradients, value, of_input);
   }
 
-  /// Returns the gradient of the stage's input. It is undefined if the stage reads the model's input and this
-  /// has no gradient.
+  /// Returns the gradient of the stage's input. It is undefined if the stage reads the model's input and
+  /// the model's input has no gradient.
   at::Tensor of_entry(const Values& gradients) const {
     // The remaining gradients belong to values from earlier stages. Some of these values only pass through
     // this stage.
@@ -312,7 +312,8 @@ class StageGraph : public Layer {
   std::vector<std::size_t> first_weight_;
 };
 
-/// Returns the shapes of all values. Runs the model once on the CPU with temporary weights to find them.
+/// Returns the shapes of all values in the model. To find them, runs the model once on the CPU with
+/// temporary weights.
 SampleShapes sample_shapes(const Model& model, const at::Tensor& input) {
   const at::NoGradGuard no_grad;
   Values values = {{kModelInput, input.cpu()}};  // input on the CPU, like the initial weights
@@ -332,7 +333,7 @@ SampleShapes sample_shapes(const Model& model, const at::Tensor& input) {
   return shapes;
 }
 
-/// Returns whether each piece reads only the piece before it. Then one tensor crosses each cut.
+/// Returns true if each piece reads only the piece before it. Then only one tensor crosses each cut.
 bool is_chain(const Model& model) {
   for (std::size_t i = 0; i < model.pieces.size(); ++i) {
     if (values_read(model.pieces[i]) != std::vector{static_cast<std::int32_t>(i) - 1}) return false;
@@ -340,8 +341,8 @@ bool is_chain(const Model& model) {
   return true;
 }
 
-/// Returns the last stage that reads each value. For the output of the last piece, the result is the number
-/// of stages.
+/// Returns the last stage that reads each value. The key is the number of the value. For the output of the
+/// last piece, the result is the number of stages.
 std::map<std::int32_t, std::size_t> last_readers(const Model& model, const Cut& cut) {
   std::map<std::int32_t, std::size_t> last;
   for (std::size_t stage = 0; stage < cut.size(); ++stage) {

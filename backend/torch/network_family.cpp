@@ -53,7 +53,7 @@ Bytes bytes_of(const StageModule& module, MemoryCategory category) {
   return dynamic_cast<const TorchStage&>(module).held_bytes()[static_cast<std::size_t>(category)];
 }
 
-/// Returns the action of this kind and stage on microbatch 0, with weight version 0.
+/// Returns an action of this kind and stage. It is on microbatch 0 and uses weight version 0.
 Action first_of(ActionKind kind, std::size_t stage) {
   return {.kind = kind, .stage = static_cast<std::int32_t>(stage), .microbatch = 0};
 }
@@ -87,7 +87,7 @@ class NetworkFamily : public ModuleFamily {
 
   const PayloadCodec* codec() const override { return &codec_; }
 
-  /// Returns the size of the largest encoded payload in bytes. Gradients of activations have the sizes of the
+  /// Returns the bytes of the largest encoded payload. Gradients of activations have the sizes of the
   /// activations. Payloads of collectives have the size of the weights.
   std::size_t most_payload_bytes() const override {
     std::size_t most = 0;
@@ -100,7 +100,7 @@ class NetworkFamily : public ModuleFamily {
     return most;
   }
 
-  /// Passes one microbatch through all stages, with F, I, W and STEP, and returns the measured bytes.
+  /// Measures the bytes of each stage by passing one microbatch through all stages, with F, I, W and STEP.
   std::vector<StageBytes> bytes_of_stages() const override {
     const Stages stages = new_stages();
     std::vector<StageBytes> bytes(stages.size());
@@ -128,7 +128,8 @@ class NetworkFamily : public ModuleFamily {
  private:
   using Stages = std::vector<std::unique_ptr<StageModule>>;
 
-  /// Returns one new module for each stage, as if one rank held all stages without replicas and shards.
+  /// Returns one new stage module for each stage, as if one rank held all stages without replicas and
+  /// shards.
   Stages new_stages() const {
     Stages stages;
     for (std::int32_t stage = 0; const StageDefinition& definition : definitions_) {
@@ -139,8 +140,8 @@ class NetworkFamily : public ModuleFamily {
     return stages;
   }
 
-  /// Runs F of all stages. After each one, calls `after` with the stage and a pointer to its output, which is
-  /// null for the last stage.
+  /// Runs the forward pass of all stages. After each stage, calls `after` with the stage and a pointer to
+  /// its output, which is null for the last stage.
   template <class After>
   void go_forward(const Stages& stages, After after) const {
     const std::stop_token stop;
@@ -186,8 +187,9 @@ class NetworkFamily : public ModuleFamily {
   TensorCodec codec_;
 };
 
-/// Returns the first stage whose backward lacks a gradient that a network needs, or nothing. A stage computes
-/// the loss only if it feeds no other stage, and its gradients go to all stages that feed it or to none.
+/// Returns the first stage whose backward lacks a gradient that the network needs, or nothing if there is
+/// none. A stage computes the loss only if it feeds no other stage. Its gradients go to all stages that
+/// feed it or to none.
 std::optional<std::int32_t> stage_without_gradient(const Program& program) {
   const StageNeighbours neighbours = stage_neighbours(program);
   for (std::int32_t stage = 0; stage < program.stage_count(); ++stage) {
@@ -233,7 +235,7 @@ namespace {
 
 Ns now_ns() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
 
-/// The weights, the last results and the measured times of one piece.
+/// The weights, the last results and the measured times of one piece of the model.
 struct Measured {
   Tensors weights;
   at::Tensor output;  // output of the latest pass
@@ -242,7 +244,8 @@ struct Measured {
   std::vector<Ns> backward;
 };
 
-/// The passes over one network. A pass runs one microbatch forward through all pieces and back.
+/// A series of passes that measure the pieces of one network. A pass runs one microbatch forward through
+/// all pieces and back.
 class Passes {
  public:
   Passes(const Network& network, std::int32_t count) : model_(network.model), pieces_(model_.pieces.size()) {
@@ -273,8 +276,8 @@ class Passes {
   }
 
  private:
-  /// Returns the input of a piece. If the input is a sum of several outputs, the time of the piece includes
-  /// the addition, as on a stage.
+  /// Returns the input of a piece. If the input is a sum of several outputs, the addition counts in the
+  /// time of the piece, as on a stage.
   at::Tensor input_of(const Piece& piece, const at::Tensor& of_model) const {
     at::Tensor sum;
     for (const std::int32_t input : piece.inputs) {
@@ -295,8 +298,8 @@ class Passes {
     }
   }
 
-  /// Runs the backward pass and times each piece. The time of the loss is added to the last piece. Other
-  /// pieces get random gradients, because zeros could take less time.
+  /// Runs the backward pass and measures the time of each piece. The time of the loss is added to the last
+  /// piece. Other pieces get random gradients, because zeros could take less time.
   void go_back(const at::Tensor& targets) {
     const Ns begin = now_ns();
     at::Tensor gradient = loss_of(model_.loss, pieces_.back().output, targets).gradient;

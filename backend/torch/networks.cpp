@@ -1,8 +1,8 @@
-// The table of networks. Each has a name, sizes with default values, and a function that builds it. The
-// networks are small, because their only purpose is to test that a split model trains like an unsplit one.
-// Together they have chains, residual and parallel branches, convolutions and attention. The random data
-// depend only on the microbatch's number, so every rank can generate them. Tests:
-// tests/backend_torch/networks_test.cpp.
+// The table of networks that a scenario can name. Each has a name, sizes with default values, and a
+// function that builds it. The networks are small, because their only purpose is to test that a split
+// model trains like an unsplit one. Together they have chains, residual and parallel branches,
+// convolutions and attention. The random data depend only on the microbatch's number, so every rank can
+// generate them. Tests: tests/backend_torch/networks_test.cpp.
 
 #include "backend/torch/networks.hpp"
 
@@ -165,7 +165,7 @@ std::string unknown(std::string_view what, std::string_view word,
          " Known: " + listed(known);
 }
 
-/// The largest value of a size. Products of a few sizes must fit into 64 bits.
+/// The largest value that a size of a network may have. Products of a few sizes must fit into 64 bits.
 constexpr std::int64_t kLargestSize = 1 << 20;
 
 tl::expected<Sizes, std::string> sizes_of(const NetworkInfo& info, const NetworkSpec& spec) {
@@ -258,8 +258,8 @@ OptimizerOptions options_of(penstock::Optimizer optimizer) {
   return {};
 }
 
-/// Returns the pieces of each stage according to the names of the scenario's layers. Fails if a name is
-/// unknown or if a piece is not named exactly once.
+/// Returns the pieces of each stage, as the names of the scenario's layers determine them. Fails if a name
+/// is unknown or if a piece is not named exactly once.
 tl::expected<Cut, std::string> cut_by_names(const Model& model, const StagedNetwork& network) {
   std::map<std::string, std::int32_t, std::less<>> unused;
   std::vector<std::string> all;

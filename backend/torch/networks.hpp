@@ -18,10 +18,12 @@
 
 namespace penstock::nn {
 
-/// A source of random data. The data of a microbatch depend only on its number.
+/// A source of random data for training. The data of a microbatch depend only on the number of the
+/// microbatch.
 struct RandomData {
   std::vector<std::int64_t> shape;  ///< shape of a microbatch
-  /// The data are whole numbers from 0 to below - 1. If `below` is 0, the data are normally distributed.
+  /// The number that limits the data, which are then whole numbers from 0 to below - 1. If `below` is 0,
+  /// the data are normally distributed.
   std::int64_t below = 0;
   std::uint64_t use = 0;  ///< number that is different for inputs and targets, so that their data differ
   at::ScalarType noise = at::kFloat;  ///< type of normally distributed data
@@ -35,13 +37,13 @@ struct Network {
   RandomData inputs;
   RandomData targets;
   at::ScalarType type = at::kFloat;  ///< type of weights and activations
-  /// True for stages that were exported from PyTorch. They form a chain, and hold for one device and one
-  /// shape.
+  /// True if the stages were exported from PyTorch. Such stages form a chain, and are valid for one device
+  /// and one shape only.
   bool exported = false;
   at::DeviceType device = at::kCPU;  ///< where exported stages run
 };
 
-/// A size of a network that the user can set.
+/// One size of a network, such as a width, that the user can set.
 struct NetworkSize {
   std::string_view name;
   std::int64_t usual = 1;  ///< default value of this size
@@ -55,9 +57,10 @@ struct NetworkInfo {
 };
 const std::vector<NetworkInfo>& network_table();
 
-/// Makes the network with `samples` samples in a microbatch. Networks of the table compute in single
-/// precision, and exported graphs in their own type. Fails if the name or a size is unknown, if sizes do not
-/// fit together, or if graphs cannot be read. The error begins with the place of `spec` in the file.
+/// Returns the network that `spec` names, for microbatches of `samples` samples. Networks of the table
+/// compute in single precision, and exported graphs in their own type. Fails if the name or a size is
+/// unknown, if sizes do not fit together, or if graphs cannot be read. The error begins with the position
+/// of `spec` in the scenario file.
 tl::expected<Network, std::string> make_network(const NetworkSpec& spec, std::int64_t samples);
 
 /// Returns the name of a piece in profiles and scenarios, such as "Linear-3".
@@ -66,9 +69,9 @@ std::string piece_name(const Model& model, std::int32_t piece);
 // Converts exceptions that LibTorch throws while a network is built to errors. For example, a user may choose
 // sizes that exceed the memory.
 
-/// Returns the result of `make`, which must be a tl::expected with a text as its error. If LibTorch throws,
-/// returns an error text with the network's name, its place in the file, and LibTorch's text without the
-/// backtrace.
+/// Calls `make` and returns its result, which must be a tl::expected with a text as its error. If LibTorch
+/// throws, returns an error. Its text has the network's name, its position in the file, and LibTorch's text
+/// without the backtrace.
 template <class Make>
 std::invoke_result_t<Make> made_network(const NetworkSpec& spec, Make make) {
   try {
@@ -89,8 +92,9 @@ struct CutNetwork {
   OptimizerOptions optimizer;
 };
 
-/// Makes and cuts the network. Requires experiment.network. Fails if the network, a size or a layer is
-/// unknown, if the program's stages do not form a chain, or if its microbatches are sliced.
+/// Makes the network of the experiment and cuts it into the program's stages. Requires experiment.network.
+/// Fails if the network, a size or a layer is unknown. Also fails if the program's stages do not form a
+/// chain, or if its microbatches are sliced.
 tl::expected<CutNetwork, std::string> cut_network(const Experiment& experiment);
 
 }  // namespace penstock::nn

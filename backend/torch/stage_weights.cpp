@@ -40,7 +40,7 @@ at::Tensor laid_end_to_end(const Tensors& tensors) {
   return at::cat(flat);
 }
 
-/// Returns tensors with the same shapes on LibTorch's meta device, on which tensors have no memory.
+/// Returns tensors with the shapes of `tensors` on LibTorch's meta device, on which tensors have no memory.
 Tensors without_storage(const Tensors& tensors) {
   Tensors shapes;
   for (const at::Tensor& tensor : tensors) {
@@ -83,7 +83,7 @@ Tensors StageWeights::whole_of(const at::Tensor& flat) const {
   return whole;
 }
 
-/// Returns the whole weights with this rank's part replaced by `part`.
+/// Returns all weights of the stage in one tensor, with this rank's part replaced by `part`.
 Tensors StageWeights::with_own_part(const Tensors& whole, const at::Tensor& part) const {
   const at::Tensor flat = laid_end_to_end(whole);
   const std::int64_t begin = std::min(shard_->index * part.numel(), flat.numel());
@@ -166,7 +166,8 @@ void StageWeights::gather(std::span<const at::Tensor> parts) {
 
 namespace {
 
-/// Returns decay * mean + (1 - decay) * value. Treats an undefined mean as 0.
+/// Returns the moving average after one more value: decay * mean + (1 - decay) * value. An undefined mean
+/// counts as 0.
 at::Tensor moved_mean(const at::Tensor& mean, double decay, const at::Tensor& value) {
   const at::Tensor share = value.mul(1 - decay);
   return mean.defined() ? mean.mul(decay).add(share) : share;

@@ -17,7 +17,7 @@ namespace penstock::nn {
 
 enum class OptimizerKind : std::uint8_t { sgd, rmsprop, adam };
 
-/// The options of an optimizer. Rules and defaults are the same as in torch.optim.
+/// The options of an optimizer. The rules and the default values are those of torch.optim.
 struct OptimizerOptions {
   OptimizerKind kind = OptimizerKind::sgd;
   double learning_rate = 0.01;
@@ -28,7 +28,7 @@ struct OptimizerOptions {
   double epsilon = 1e-8;
 };
 
-/// The optimizer of one stage on one rank. It stores the moments.
+/// The optimizer of one stage on one rank. It stores the moments of the weights.
 class Optimizer {
  public:
   explicit Optimizer(const OptimizerOptions& options) : options_(options) {}
@@ -54,7 +54,8 @@ class Optimizer {
 
 // Stores the weight versions of one stage on one rank. The rank has the whole weights or only its shard.
 
-/// The choice of the data that are sharded, so that each rank has only its part (ZeRO, SC'20, section 5).
+/// The kinds of data that are sharded, so that each rank has only its part of them (ZeRO, SC'20, section
+/// 5).
 enum class Sharded : std::uint8_t {
   // Only the optimizer's state. Each rank has the whole weights, and gather() adds the parts that other ranks
   // updated.
@@ -74,15 +75,16 @@ struct Shard {
 
 class StageWeights {
  public:
-  /// Stores `initial` as version 0. If `shard` is given, step() updates only this rank's part.
+  /// Stores `initial` as weight version 0. If `shard` is given, step() updates only this rank's part of the
+  /// weights.
   StageWeights(const Tensors& initial, const OptimizerOptions& optimizer, const std::optional<Shard>& shard);
 
-  /// Returns the weights of a version. Throws std::logic_error if the version is not stored, or is sharded
-  /// and not gathered.
+  /// Returns the weights of a version. Throws std::logic_error if the version is not stored, or if it is
+  /// sharded and not gathered.
   Weights of(std::int32_t version) const;
   std::int32_t newest() const { return versions_.rbegin()->first; }
-  /// Returns the part of the reduced gradients that step() needs: only this rank's part if gradients are
-  /// sharded, otherwise all.
+  /// Returns the part of the reduced gradients that step() needs. It is this rank's part if gradients are
+  /// sharded, and otherwise the whole.
   Tensors needed_part(Tensors gradient) const;
   /// Computes and stores the next version. `gradient` is a result of needed_part(). An empty list means that
   /// all gradients are 0.
@@ -97,7 +99,8 @@ class StageWeights {
   /// Returns the number of stored versions.
   std::size_t version_count() const { return versions_.size(); }
 
-  /// Returns this rank's part of the newest version. The next gather() combines it with the other parts.
+  /// Returns this rank's part of the newest weight version. The next gather() combines it with the parts of
+  /// the other ranks.
   Tensors part();
   /// Combines the parts of all members to whole weights. `parts` has one element for each shard, in ascending
   /// order of Shard::index.
@@ -110,15 +113,15 @@ class StageWeights {
     Tensors weights;
   };
   bool keeps_part_of(Sharded what) const { return shard_ && shard_->what >= what; }
-  /// Returns true if this rank has the whole weights but updates only a part.
+  /// Returns true if this rank stores the whole weights but updates only a part of them.
   bool updates_part_of_whole() const { return shard_ && !keeps_part_of(Sharded::weights); }
-  /// Returns this rank's part of the concatenated tensors, as a list with one flat tensor. Returns an empty
-  /// list if `whole` is empty.
+  /// Returns this rank's part of the concatenated tensors, as a list with one flat tensor. The list is
+  /// empty if `whole` is empty.
   Tensors own_part(const Tensors& whole) const;
-  /// Returns the whole weights as views into `flat`, without the padding.
+  /// Returns the whole weights as views into the flat tensor `flat`, without its padding.
   Tensors whole_of(const at::Tensor& flat) const;
   Tensors with_own_part(const Tensors& whole, const at::Tensor& part) const;
-  /// Updates held_ after a change.
+  /// Computes `held_` anew after a change of the stored weights.
   void count();
 
   Optimizer optimizer_;
@@ -138,7 +141,7 @@ class MemoryMeter {
  public:
   /// Records that the stage uses `bytes` after `action`.
   void set(std::int32_t stage, const MemoryByCategory& bytes, const std::string& action);
-  /// Returns the peak so far and its action. The result has no times and no samples.
+  /// Returns the peak so far and the action that caused it. The result has no times and no samples.
   const RankMemory& memory() const { return memory_; }
 
  private:

@@ -62,8 +62,8 @@ at::ScalarType take_type(Message& rest) {
   return static_cast<at::ScalarType>(type);
 }
 
-/// Returns the bytes of the elements of a tensor with this type and these sizes. Throws if they are more than
-/// `most`.
+/// Returns the number of bytes of a tensor's elements, for this type and these sizes. Throws if the number
+/// is larger than `most`.
 std::size_t element_bytes(at::ScalarType type, const std::vector<std::int64_t>& sizes, std::size_t most) {
   std::size_t bytes = c10::elementSize(type);
   for (const std::int64_t size : sizes) {

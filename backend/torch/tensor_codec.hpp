@@ -12,10 +12,10 @@
 namespace penstock::nn {
 
 /// A codec for TensorPayload. Each tensor may have at most 255 dimensions. Decoded tensors are on the CPU.
-/// decode() throws if the bytes are not valid, and never allocates much more memory than `bytes` has.
+/// decode() throws if the bytes are not valid. It never allocates much more memory than `bytes` has.
 class TensorCodec : public PayloadCodec {
  public:
-  /// Returns the number of bytes of the encoded tensors.
+  /// Returns the number of bytes that the tensors have when they are encoded.
   static std::size_t bytes_of(const Tensors& tensors);
 
   std::vector<std::uint8_t> encode(const PayloadContent& content) const override;

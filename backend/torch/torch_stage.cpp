@@ -51,16 +51,16 @@ const at::Tensor& tensor(const Payload& payload) { return content(*payload).fron
 
 Payload payload_of(at::Tensor value) { return std::make_unique<TensorPayload>(Tensors{std::move(value)}); }
 
-/// Returns the sum of the payloads' tensors. Does not add in place, because a received tensor may belong to
-/// other messages as well.
+/// Returns the sum of the payloads' tensors in a new tensor. A received tensor may belong to other messages
+/// as well, so it must not be changed.
 at::Tensor sum(const std::vector<Payload>& payloads) {
   at::Tensor total = tensor(payloads.front());
   for (std::size_t i = 1; i < payloads.size(); ++i) total = total.add(tensor(payloads[i]));
   return total;
 }
 
-/// Returns `sums` + `more`, added in place. No other object may use the tensors of `sums`. If `sums` is
-/// empty, returns `more` without a copy.
+/// Adds `more` to `sums` in place and returns the result. No other object may use the tensors of `sums`. If
+/// `sums` is empty, returns `more` without a copy.
 Tensors added(Tensors sums, Tensors more) {
   if (sums.empty()) return more;
   for (std::size_t i = 0; i < more.size(); ++i) sums[i].add_(more[i]);
@@ -74,8 +74,8 @@ Tensors copied(const Tensors& tensors) {
   return copies;
 }
 
-/// Returns the sum of the contributions. A member that ran no microbatch of the minibatch has an empty
-/// contribution, which is skipped.
+/// Returns the sum of the members' contributions to a reduction. A member that ran no microbatch of the
+/// minibatch has an empty contribution, which is skipped.
 Tensors added_up(std::span<const SharedPayload> contributions) {
   Tensors sums;
   for (const SharedPayload& contribution : contributions) {
@@ -91,7 +91,7 @@ Tensors added_up(std::span<const SharedPayload> contributions) {
   return sums;
 }
 
-/// Runs `compute` with gradient mode off, and removes the backtrace from LibTorch's errors.
+/// Runs `compute` with LibTorch's gradient mode off, and removes the backtrace from LibTorch's errors.
 template <class Compute>
 auto plainly(Compute compute) {
   const at::NoGradGuard no_grad;
@@ -102,7 +102,7 @@ auto plainly(Compute compute) {
   }
 }
 
-/// Throws std::logic_error for a call that no valid program makes.
+/// Throws std::logic_error for a call that no valid program makes. `why` is the reason in the message.
 [[noreturn]] void refuse(const ComputeCall& call, const std::string& why) {
   throw std::logic_error(to_text(call.action) + ": " + why);
 }
@@ -195,7 +195,8 @@ TorchStage::Held& TorchStage::ready_for_backward(const ComputeCall& call) {
   return found->second;
 }
 
-/// Returns, for each stage that sent an activation to this one, the gradient of that activation.
+/// Returns the gradients that go to previous stages: for each stage that sent an activation to this one,
+/// the gradient of that activation.
 std::vector<Payload> TorchStage::given_back(const ComputeCall& call, const Held& held,
                                             const at::Tensor& of_input) const {
   std::vector<Payload> outputs;
@@ -270,8 +271,8 @@ void TorchStage::step(const ComputeCall& call) {
   });
 }
 
-/// Passes the gradients of the next STEP to the observer, if there is one. The observer gets whole gradients,
-/// even if the rank stores only a part.
+/// Passes the gradients that the next STEP uses to the observer, if there is one. The observer gets the
+/// gradients of all weights, even if the rank stores only a part of them.
 void TorchStage::observe(const Tensors& gradient) const {
   if (!training_->observer) return;
   training_->observer(
@@ -363,8 +364,8 @@ std::map<std::int32_t, double> TorchStage::losses() const {
 
 namespace {
 
-/// Returns true if the rank's list has an UNSHARD of the stage. In this case the rank has a shard, at least
-/// of the optimizer's state.
+/// Returns true if the rank's list has an UNSHARD of the stage. In this case the rank has a shard: a part
+/// of the optimizer state, or also of gradients or weights.
 bool gathers(const Program& program, std::int32_t rank, std::int32_t stage) {
   for (const Action& action : program.ranks[index(rank)]) {
     if (action.kind == ActionKind::unshard && action.stage == stage) return true;
@@ -372,8 +373,8 @@ bool gathers(const Program& program, std::int32_t rank, std::int32_t stage) {
   return false;
 }
 
-/// Returns which data are sharded. A program with PyTorch's FSDP gathers weights but states no ZeRO stage. In
-/// this case the weights are sharded.
+/// Returns which data are sharded: optimizer state, gradients or weights. A program with PyTorch's FSDP
+/// gathers weights but states no ZeRO stage. In this case the weights are sharded.
 Sharded sharded_in(const Program& program) {
   if (program.sharding == 1) return Sharded::optimizer;
   return program.sharding == 2 ? Sharded::gradients : Sharded::weights;

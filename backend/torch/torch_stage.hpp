@@ -1,5 +1,6 @@
 #pragma once
-// Runs one stage of a model with LibTorch, as a stage module of the executor.
+// Runs one stage of a model with LibTorch, as a stage module of the executor. Occupy modules
+// (module_family.hpp) only take the stated time instead.
 
 #include <cstddef>
 #include <cstdint>
@@ -37,16 +38,17 @@ enum class Join : std::uint8_t {
   concatenate,  // concatenates along the last dimension, in ascending order of stages
 };
 
-/// The computation of a stage, y = layer(join of its inputs). The stage sends y to each stage that reads it.
+/// The computation of a stage, y = layer(x), where x is the join of the stage's inputs. The stage sends y
+/// to each stage that reads it.
 struct StageDefinition {
   LayerPointer layer;
   Tensors weights;  ///< initial weights (version 0)
   Join join = Join::sum;
-  /// The loss that the stage computes if it sends its output to no other stage.
+  /// The loss that the stage computes if it is a last stage, which sends its output to no other stage.
   Loss loss = Loss::mean_squared_error;
 };
 
-/// The data that the observer gets before a STEP.
+/// The data that Training::observer receives before a STEP.
 struct StepReport {
   std::int32_t rank = 0;
   std::int32_t stage = 0;
@@ -57,9 +59,9 @@ struct StepReport {
 /// The settings that all stages of a run share. Several worker threads may call the functions at the same
 /// time.
 struct Training {
-  /// Returns the model input of a microbatch. Only first stages use it.
+  /// A function that returns the model input of a microbatch. Only first stages use it.
   std::function<at::Tensor(std::int32_t microbatch)> inputs;
-  /// Returns the target of a microbatch. Only last stages use it.
+  /// A function that returns the target of a microbatch. Only last stages use it.
   std::function<at::Tensor(std::int32_t microbatch)> targets;
   OptimizerOptions optimizer;
   double loss_scale = 1;   ///< factor by which the loss is multiplied before gradients are computed
@@ -88,14 +90,14 @@ class TorchStage : public StageModule {
   void accept(ActionKind collective, std::span<const SharedPayload> contributions) override;
   void reshard() override;
 
-  /// Returns the unscaled loss of each microbatch so far. Returns an empty map if the stage computes no loss,
-  /// because it sends its output to another stage.
+  /// Returns the loss of each microbatch so far, without the factor loss_scale. Returns an empty map if the
+  /// stage computes no loss, because it sends its output to another stage.
   std::map<std::int32_t, double> losses() const;
   const StageWeights& weights() const { return weights_; }
   /// Returns the number of microbatches for which the stage still stores data.
   std::size_t held() const { return held_.size(); }
-  /// Returns the bytes that the stage stores now. A tensor that several stages share is counted in each of
-  /// them. Directly after a STEP, older weight versions count as transient.
+  /// Returns the bytes of each category that the stage stores now. A tensor that several stages share
+  /// counts in each of them. Directly after a STEP, older weight versions count as transient.
   MemoryByCategory held_bytes() const;
   const std::shared_ptr<MemoryMeter>& meter() const { return place_.meter; }
 
@@ -114,12 +116,12 @@ class TorchStage : public StageModule {
   /// Returns the stored data of the call's microbatch. Throws std::logic_error if F has not run, or if R has
   /// not run although F stored only the input.
   Held& ready_for_backward(const ComputeCall& call);
-  /// Updates held.bytes. Also updates activation_bytes_, the sum over all microbatches.
+  /// Computes held.bytes anew. Also updates activation_bytes_, the sum over all microbatches.
   void count(Held& held);
   /// Frees the stored data of a microbatch. Its backward pass must be complete.
   void forget(std::int32_t microbatch);
-  /// Reports to the rank's memory meter the bytes that the stage stores after the action `what`. An empty
-  /// text means no action.
+  /// Reports the bytes that the stage now stores to the rank's memory meter. `what` is the action that has
+  /// just run; an empty text means no action.
   void report(std::string_view what);
   void observe(const Tensors& gradient) const;
   std::vector<Payload> given_back(const ComputeCall& call, const Held& held,

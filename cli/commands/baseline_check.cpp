@@ -44,10 +44,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Returns the folder of the baseline file. It is empty for the working folder.
+/// Returns the folder that contains the baseline file. The path is empty for the working folder.
 fs::path directory_of(const std::string& baseline) { return fs::path(baseline).parent_path(); }
 
-/// Returns the entry name of `scenario`: its path relative to the baseline file, with '/'.
+/// Returns the name that `scenario` has in the baseline: its path relative to the baseline file, with '/'.
 std::string entry_name(const std::string& scenario, const fs::path& directory) {
   std::error_code error;
   const fs::path relative = fs::proximate(scenario, directory.empty() ? "." : directory, error);
@@ -55,13 +55,13 @@ std::string entry_name(const std::string& scenario, const fs::path& directory) {
   return (error ? fs::path(scenario) : relative).generic_string();
 }
 
-/// Returns the entry with this name, or the end if there is none.
+/// Returns an iterator to the baseline's entry with this name, or the end if there is none.
 auto entry_of(const Baseline& baseline, const std::string& name) {
   return std::ranges::find(baseline.entries, name, &BaselineEntry::scenario);
 }
 
-/// Compares the entries that the user names, or all entries if no scenario is named. A scenario that is not
-/// in the baseline fails, and the others are still compared.
+/// Compares the scenarios that the user names, or all entries if no scenario is named. A scenario that is
+/// not in the baseline fails, and the others are still compared.
 tl::expected<std::vector<BaselineVerdict>, UserError> compared(const Baseline& baseline,
                                                                const BaselineFlags& flags,
                                                                const std::vector<std::string>& scenarios) {
@@ -151,8 +151,8 @@ Outcome update_baseline(const BaselineFlags& flags, const std::vector<std::strin
   return ExitCode::ok;
 }
 
-/// Compares with the baseline. Returns exit code 1 if an entry failed, even if an output file could not be
-/// written.
+/// Compares scenarios with the baseline. Returns exit code 1 if an entry failed, even if an output file
+/// could not be written.
 Outcome compare_with_baseline(const BaselineFlags& flags, const std::vector<std::string>& scenarios,
                               const OutputFlags& output) {
   if (auto place = check_github_summary(); !place) return tl::unexpected(place.error());
@@ -199,8 +199,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kSummary = "GITHUB_STEP_SUMMARY";
 
-/// Returns the word for a verdict. "changed" means that figures are better, or that they are worse but within
-/// the tolerance.
+/// Returns the word that outputs show for a verdict. "changed" means that figures are better, or that they
+/// are worse but within the tolerance.
 std::string_view word_of(const BaselineVerdict& verdict) {
   if (verdict.failed()) return "FAILED";
   return verdict.findings.empty() ? "ok" : "changed";
@@ -211,14 +211,16 @@ std::string_view word_of_update(const BaselineVerdict& verdict) {
   return verdict.findings.empty() ? "ok" : "changed";
 }
 
-/// Returns how many verdicts are good: "2 of 3 within tolerance". `good` is the word for a good one.
+/// Returns a text that says how many verdicts are good, such as "2 of 3 within tolerance". `good` is the
+/// word for a good one.
 std::string count_text(const std::vector<BaselineVerdict>& verdicts, std::string_view good) {
   const auto failed = std::ranges::count_if(verdicts, &BaselineVerdict::failed);
   return fmt::format("{} of {} {}\n", verdicts.size() - static_cast<std::size_t>(failed), verdicts.size(),
                      good);
 }
 
-/// Returns the error, the findings and the reasons as separate lines. Only the error may contain line breaks.
+/// Returns the error, the findings and the reasons of a verdict as separate lines. Only the error may
+/// contain line breaks.
 std::vector<std::string> lines_of(const BaselineVerdict& verdict) {
   std::vector<std::string> lines;
   if (verdict.error) lines.push_back(*verdict.error);
@@ -231,7 +233,7 @@ std::vector<std::string> lines_of(const BaselineVerdict& verdict) {
   return lines;
 }
 
-/// Returns the number if the figure has one, and the text otherwise. Whole numbers have no decimals.
+/// Returns a figure as a JSON number, or as text if it has no number. Whole numbers have no decimals.
 Json value_json(const std::optional<double>& number, const std::string& text) {
   constexpr double kLargestExact = 9007199254740992;  // 2^53
   if (!number) return text;
@@ -265,8 +267,8 @@ std::string table_rows(const BaselineVerdict& verdict) {
   return rows;
 }
 
-/// Returns the reasons as a collapsed section of Markdown, because a summary has many entries. The fence of
-/// its code block is longer than any fence in the reasons.
+/// Returns the reasons of a verdict as a collapsed section of Markdown, because a summary has many entries.
+/// The fence of its code block is longer than any fence in the reasons.
 std::string folded_reasons(const BaselineVerdict& verdict) {
   if (verdict.reasons.empty()) return "";
   std::string text = fmt::format("\n<details><summary>Why: {}</summary>\n\n~~~~~~~~text\n",
@@ -279,7 +281,7 @@ std::string folded_reasons(const BaselineVerdict& verdict) {
 constexpr std::string_view kEscapedInText = "%\r\n";
 constexpr std::string_view kEscapedInProperty = "%\r\n:,";
 
-/// Escapes text for a workflow command. Two lines become "a%0Ab".
+/// Returns `text` with escapes for a workflow command of GitHub. For example, two lines become "a%0Ab".
 std::string escaped_command(std::string_view text, std::string_view special) {
   std::string escaped;
   for (const char c : text) {
@@ -298,7 +300,7 @@ struct AnnotatedPlace {
   std::int64_t line = 1;
 };
 
-/// Returns the line that an error message names after the file: 7 for "a.yaml:7: ...".
+/// Returns the line number that an error message names after the file, such as 7 for "a.yaml:7: ...".
 std::optional<std::int64_t> line_in_message(std::string_view message, std::string_view file) {
   if (file.empty() || !message.starts_with(file)) return std::nullopt;
   message.remove_prefix(file.size());
@@ -307,8 +309,8 @@ std::optional<std::int64_t> line_in_message(std::string_view message, std::strin
   return number_of_text<std::int64_t>(digits);
 }
 
-/// Returns the number of the first line with a word `schedule`, which is what a change of figures is usually
-/// about: "schedule: {...}" of a scenario, and "schedule NAME" of a program. Returns 1 if there is none.
+/// Returns the number of the first line with a word `schedule`, or 1 if there is none. A change of figures
+/// is usually about this line: "schedule: {...}" of a scenario, or "schedule NAME" of a program.
 std::int64_t schedule_line(const fs::path& file) {
   std::ifstream stream(file);
   std::int64_t number = 1;
@@ -330,8 +332,8 @@ AnnotatedPlace place_of_verdict(const BaselineVerdict& verdict, const fs::path& 
   return place;
 }
 
-/// Returns "::error file=SCENARIO,line=N,title=...::FINDINGS". GitHub shows this error at the line of the
-/// scenario that is at fault or that names its schedule.
+/// Returns a workflow command of the form "::error file=SCENARIO,line=N,title=...::FINDINGS". GitHub shows
+/// this error at the line of the scenario that is at fault or that names its schedule.
 std::string annotation_of(const BaselineVerdict& verdict, const fs::path& directory) {
   const std::vector<std::string> lines = lines_of(verdict);
   const AnnotatedPlace place = place_of_verdict(verdict, directory);

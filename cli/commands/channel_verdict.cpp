@@ -1,7 +1,8 @@
-// Prints the verdict of a channel check as text. Channel models are ordered from the strictest order of
-// messages to the weakest. The answer is the first model without a hang. If the program hangs, the text lists
-// each rank of the cycle with the action for which it waits. Crossed messages have a verdict of their own: on
-// a transport without tags, such a program does not hang but receives wrong tensors.
+// Prints the verdict of `penstock check` as text and JSON: under which channel models a program hangs.
+// Channel models are ordered from the strictest order of messages to the weakest. The answer is the first
+// model without a hang. If the program hangs, the text lists each rank of the cycle with the action for
+// which it waits. Crossed messages have a verdict of their own. On a transport without tags, such a
+// program does not hang but receives wrong tensors.
 
 #include "cli/commands/channel_verdict.hpp"
 
@@ -69,7 +70,7 @@ Table model_table(const ChannelVerdict& verdict) {
   return table;
 }
 
-/// Returns the flag with which the weakest channel is safe, such as " with --blocking".
+/// Returns the flag that makes the weakest channel model safe, such as " with --blocking".
 std::string_view flag_text(Blocking blocking) {
   switch (blocking) {
     case Blocking::none:
@@ -82,8 +83,8 @@ std::string_view flag_text(Blocking blocking) {
   return "";
 }
 
-/// Returns the hang or the crossing that the text explains. It is the one under the chosen model. If there is
-/// none, it is the first one found.
+/// Returns the hang or the crossed messages that the text explains. It is the fault under the chosen
+/// channel model. If there is none, it is the first fault found.
 const Hang* explained(const ChannelVerdict& verdict) {
   if (const auto& chosen = verdict.hang(verdict.channels.model)) return &*chosen;
   for (const ChannelModel model : kChannelModels) {
@@ -103,7 +104,7 @@ std::string verdict_in_words(const ChannelVerdict& verdict) {
                      channels);
 }
 
-/// Returns a text for the case that no model is safe, such as "none, it hangs under all".
+/// Returns the text for a program that hangs under every channel model, such as "none, it hangs under all".
 std::string_view no_safe_channel(const ChannelVerdict& verdict) {
   const bool crosses = std::ranges::any_of(
       kChannelModels, [&](ChannelModel model) { return !verdict.hang(model)->crossed.empty(); });
@@ -117,14 +118,14 @@ std::string in_words(const Hang& hang, bool elsewhere) {
   return (hang.crossed.empty() ? "elsewhere it " : "elsewhere its ") + hang.message;
 }
 
-/// Returns a range of staleness as text: "2", or "0 to 3".
+/// Returns a range of staleness as text, such as "2" or "0 to 3".
 std::string range_in_words(const Staleness& staleness) {
   if (staleness.least == staleness.most) return fmt::format("{}", staleness.most);
   return fmt::format("{} to {}", staleness.least, staleness.most);
 }
 
-/// Returns true if a stage stores several weight versions. Also returns true if it uses a version that is
-/// older than the update to which it contributes.
+/// Returns true if a stage stores several weight versions at the same time. Also returns true if it uses a
+/// version that is older than the update to which it contributes.
 bool keeps_several(const WeightVersions& versions) {
   return std::ranges::any_of(versions.stages, [](const StageVersions& stage) {
     return stage.kept > 1 || stage.forward.most > 0 || stage.backward.most > 0;
@@ -145,8 +146,8 @@ Table version_table(const WeightVersions& versions) {
   return table;
 }
 
-/// Returns the weight versions of F, of B or I, and of W. "3" means one version for all. "2/3" means that the
-/// backward uses another version than F. "2/3/3" also gives a version for W.
+/// Returns a table cell with the weight versions of F, of B or I, and of W. "3" means one version for all.
+/// "2/3" means that the backward uses another version than F. "2/3/3" also gives a version for W.
 std::string cell_of(const UnitVersions& unit) {
   if (unit.weight != unit.backward) {
     return fmt::format("{}/{}/{}", unit.forward, unit.backward, unit.weight);
@@ -155,8 +156,8 @@ std::string cell_of(const UnitVersions& unit) {
   return fmt::format("{}", unit.forward);
 }
 
-/// Returns a table of versions with a row for each stage. It has a column for each microbatch, or for each
-/// slice if sequences are cut.
+/// Returns a table of weight versions with a row for each stage. It has a column for each microbatch, or
+/// for each slice if sequences are cut into slices.
 Table unit_table(const WeightVersions& versions) {
   Table table;
   table.columns = {"stage"};
@@ -182,8 +183,8 @@ std::string versions_to_text(const ChannelVerdict& verdict, const VerdictOptions
                             table_to_text(unit_table(verdict.versions)));
 }
 
-/// Describes the smallest failing program. If a generator made an invalid program, the program is not made
-/// smaller, because the generator has a fault.
+/// Returns a text with the smallest failing program. If a generator made an invalid program, the program is
+/// not made smaller, because the generator has a fault.
 std::string smallest_to_text(const ChannelVerdict& verdict) {
   if (verdict.smallest) return "\n" + to_text(*verdict.smallest);
   if (!verdict.valid())
@@ -301,8 +302,9 @@ Json crossed_json(const std::vector<CrossedMessage>& crossed) {
   return messages;
 }
 
-/// Adds the objects "hangs" and "crosses", such as {"rank": true, ..., "boundary": false}. They are for the
-/// chosen blocking mode. Both are empty if the program is invalid.
+/// Adds the objects "hangs" and "crosses" to the JSON document. They have a value for each channel model,
+/// such as {"rank": true, ..., "boundary": false}, under the chosen blocking mode. Both are empty if the
+/// program is invalid.
 void add_models(Json& document, const ChannelVerdict& verdict) {
   document["hangs"] = Json::object();
   document["crosses"] = Json::object();
@@ -358,8 +360,8 @@ Json versions_json(const WeightVersions& versions, const VerdictOptions& options
   return stages;
 }
 
-/// Returns the smallest failing program, or null if there is none. Its field "schedule" is the smallest shape
-/// for which the named schedule itself fails.
+/// Returns the smallest failing program as JSON, or null if there is none. Its field "schedule" is the
+/// smallest shape for which the named schedule itself fails.
 Json smallest_json(const std::optional<SmallestFailure>& smallest) {
   if (!smallest) return nullptr;
   Json found = {{"ranks", smallest->program.rank_count()},
@@ -430,7 +432,7 @@ std::optional<SmallestFailure> shrunk(const Program& program, const ChannelOptio
   return failure;
 }
 
-/// Returns the size of a program: "2 ranks, 2 stages, 1 microbatch".
+/// Returns the size of a program as text, such as "2 ranks, 2 stages, 1 microbatch".
 std::string shape_in_words(const Program& program) {
   return fmt::format("{}, {}, {} microbatch{}", format_count(program.rank_count(), "rank"),
                      format_count(program.stage_count(), "stage"), program.microbatches,

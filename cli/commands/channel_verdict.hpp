@@ -1,6 +1,7 @@
 #pragma once
-// The answer of `penstock check` for one scenario or program. It says whether the program is valid and under
-// which channels it hangs. With --shrink it also contains the smallest program that fails in the same way.
+// Computes the answer of `penstock check` for one scenario or program. It says whether the program is
+// valid and under which channel models it hangs. With --shrink it also contains the smallest program that
+// fails in the same way.
 
 #include <array>
 #include <cstdint>
@@ -30,15 +31,18 @@ struct SmallestFailure {
   std::vector<CrossedMessage> crossed{};  ///< the messages that cross
 };
 
-/// Finds the smallest program that fails in the same way as the scenario. Returns nothing if the scenario's
-/// program is valid and safe under its channels. Also returns nothing if a generated program is invalid.
+/// Returns the smallest program that fails in the same way as the scenario's program. Returns nothing if
+/// the scenario's program is valid and safe under its channels. Also returns nothing if the program is
+/// invalid and a schedule generated it.
 std::optional<SmallestFailure> smallest_failure(const Scenario& scenario);
 
-/// Returns a text for the terminal: the size of the program, its actions, and the reason why it fails.
+/// Returns a text for the terminal: the size of the smallest failing program, its actions, and the reason
+/// why it fails.
 std::string to_text(const SmallestFailure& failure);
 
-/// The result of the channel check under one model: the hang if transfers are issued ahead, if they are
-/// blocking, and if they are batched. The last one is only found if the user chose batched transfers.
+/// The result of the channel check under one channel model. It has the hang in three modes: transfers that
+/// are issued ahead, that are blocking, and that are batched. `batched` is set only if the user chose
+/// batched transfers.
 struct ModelVerdict {
   ChannelModel model = ChannelModel::directed;
   std::optional<Hang> ahead;
@@ -61,19 +65,20 @@ struct ChannelVerdict {
   std::optional<SmallestFailure> smallest{};  ///< the smallest failing program, if it was requested and found
 
   bool valid() const { return error.empty(); }
-  /// Returns the hang or the crossed messages under `model`, with the chosen blocking mode. Returns nothing
-  /// if the program is safe under that model.
+  /// Returns the hang or the crossed messages of the program under `model`, with the blocking mode that the
+  /// user chose. Returns nothing if the program is safe under this model.
   const std::optional<Hang>& hang(ChannelModel model) const;
-  /// Returns true if the program is valid, and safe under the chosen channel options.
+  /// Returns true if the program is valid, and safe under the channel options that the user chose.
   bool passed() const { return valid() && !hang(channels.model); }
-  /// Returns the weakest channel model under which the program is safe, with the chosen blocking mode.
+  /// Returns the weakest channel model under which the program is safe, with the blocking mode that the
+  /// user chose. Returns nothing if there is none.
   std::optional<ChannelModel> weakest_safe() const;
 };
 
 /// Checks the program under all channel models, with the capacity and the eager size of the experiment.
 ChannelVerdict check_channels(const Experiment& experiment);
-/// Prepares the scenario and checks its program. An invalid program is a verdict; any other reason why the
-/// scenario cannot be prepared is an error.
+/// Prepares the scenario and checks its program. If the program is invalid, the verdict says so. If the
+/// scenario cannot be prepared for another reason, returns an error.
 tl::expected<ChannelVerdict, UserError> verdict_of(const Scenario& scenario);
 
 /// The options for the parts that are printed after the verdicts.
@@ -83,9 +88,9 @@ struct VerdictOptions {
   bool smallest = false;  ///< True to print verdict.smallest, or a sentence that there is no smaller program.
 };
 
-/// Returns a text for the terminal. It has a table of the verdicts and the cycle of the hang. The cycle is
-/// that of the chosen model, or of the first model that hangs. If the program has several weight versions,
-/// they are listed next. The parts that `options` selects come last.
+/// Returns a text for the terminal. It has a table of the verdicts and the cycle of waits in the hang. The
+/// hang is that of the chosen model, or of the first model that hangs. If the program has several weight
+/// versions, they are listed next. The parts that `options` selects come last.
 std::string to_text(const ChannelVerdict& verdict, const VerdictOptions& options = {});
 /// Returns a JSON object: {schema_version, kind, valid, hangs, crosses, cycle, crossed, weakest_safe_channel,
 /// weight_versions, error, ...}. `cycle` and `crossed` are for the chosen model. They are empty if the

@@ -42,8 +42,8 @@ struct CheckFlags {
   VerdictOptions shown;
 };
 
-/// Returns the allowed suffixes of -o. If a suffix is that of a program file, -o writes the smallest failing
-/// program.
+/// Returns the file suffixes that -o accepts. If a suffix is that of a program file, -o writes the smallest
+/// failing program.
 std::vector<std::string_view> suffixes(const CheckFlags& flags) {
   const bool is_one_program = flags.baseline.file.empty() && flags.inputs.size() < 2;
   if (!is_one_program || !flags.shown.smallest) return {".json", ".txt", ".md"};
@@ -52,17 +52,18 @@ std::vector<std::string_view> suffixes(const CheckFlags& flags) {
 
 using Text = tl::expected<std::string, std::string>;
 
-/// Returns the text that `write` makes of the smallest failing program. Returns an error if there is none; in
-/// this case no file is written.
+/// Returns the smallest failing program as the text that `write` makes of it. Returns an error if there is
+/// no such program; in this case no file is written.
 Text smallest_program(const ChannelVerdict& verdict, Text (*write)(const Program&)) {
   if (verdict.smallest) return write(verdict.smallest->program);
   return tl::unexpected(std::string("there is no failure that could be shrunk to a program"));
 }
 
-/// The word for a file that is valid and cannot hang, at the end of a text.
+/// The word at the end of a line about a file whose program is valid and cannot hang.
 constexpr std::string_view kPassed = "passed";
 
-/// Returns the verdict in the form that JUnit, Markdown and GitHub get. `name` is the name of the file.
+/// Returns the verdict on a file in the form that the JUnit, Markdown and GitHub outputs need. `name` is
+/// the name of the file.
 BaselineVerdict reported_verdict(const std::string& name,
                                  const tl::expected<ChannelVerdict, UserError>& verdict) {
   BaselineVerdict reported{.scenario = name, .findings = {}, .error = {}};
@@ -90,7 +91,8 @@ std::vector<OutputForm> forms_of(const ChannelVerdict& verdict, const VerdictOpt
            [&] { return smallest_program(verdict, [](const Program& p) { return to_pytorch_csv(p); }); }}};
 }
 
-/// Returns the verdict about one scenario or program. Error: it cannot be read, or it is too large to check.
+/// Returns the verdict on one scenario or program. Returns an error if it cannot be read, or if it is too
+/// large to check.
 tl::expected<ChannelVerdict, UserError> verdict_of_input(const InputFlags& input, const CheckFlags& flags) {
   const auto scenario = scenario_of(input, flags.channels);
   if (!scenario) return tl::unexpected(scenario.error());
@@ -118,13 +120,15 @@ Outcome check_one(const CheckFlags& flags) {
                          text);
 }
 
-/// One of several files, and the verdict about it, or the reason why it could not be checked.
+/// One of several files that are checked. It has the verdict, or the reason why the file could not be
+/// checked.
 struct CheckedFile {
   std::string name;
   tl::expected<ChannelVerdict, UserError> verdict;
 };
 
-/// Returns the verdict on a line, and below a verdict that is not good all that is known about it.
+/// Returns one line with a verdict for each file. Below a verdict that is not good, the text shows all that
+/// is known about it.
 std::string files_text(const std::vector<CheckedFile>& files, const VerdictOptions& shown,
                        const std::vector<BaselineVerdict>& reported) {
   std::string text;
@@ -146,7 +150,7 @@ std::string files_text(const std::vector<CheckedFile>& files, const VerdictOptio
   return text + fmt::format("{} of {} {}\n", std::ssize(files) - failed, files.size(), kPassed);
 }
 
-/// Returns the JSON document of several files. Its entries are the documents of the single files.
+/// Returns one JSON document about several files. Its entries are the documents of the single files.
 std::string files_json(const std::vector<CheckedFile>& files, const VerdictOptions& shown) {
   nlohmann::ordered_json entries = nlohmann::ordered_json::array();
   bool passed = true;
@@ -195,12 +199,13 @@ Outcome check_without_baseline(const CheckFlags& flags) {
   return flags.inputs.size() > 1 ? check_files(flags) : check_one(flags);
 }
 
-/// Returns true if a flag describes a single experiment. A baseline has several.
+/// Returns true if the user gave a flag that describes a single experiment. Such a flag cannot be used with
+/// a baseline, which has several experiments.
 bool states_an_experiment(const CheckFlags& flags) {
   return flags.input != InputFlags{} || flags.channels != ChannelFlags{};
 }
 
-/// Checks that the files of -o and --junit can be written.
+/// Checks before the work that the files of -o and --junit can be written.
 tl::expected<void, UserError> check_outputs(const CheckFlags& flags) {
   std::vector<FileArgument> others = inputs_of(flags.input);
   for (const std::string& input : flags.inputs) others.push_back({"the input", input});

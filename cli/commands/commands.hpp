@@ -1,6 +1,6 @@
 #pragma once
-// Declares the subcommands. Each has its own .cpp file. command_line.hpp adds all of them and runs the one
-// that the user named.
+// Declares the subcommands of penstock. Each has its own .cpp file. command_line.hpp adds all of them and
+// runs the one that the user named.
 
 #include <functional>
 
@@ -30,11 +30,11 @@ Command check_command(CLI::App& root);
 Command simulate_command(CLI::App& root);
 Command convert_command(CLI::App& root);
 Command plan_command(CLI::App& root);
-/// Adds the `run` command. `invocation` must outlive it.
+/// Adds the `run` command. `invocation` must outlive the returned command.
 Command run_command(CLI::App& root, const Invocation& invocation);
 Command sweep_command(CLI::App& root);
-/// Adds the `profile` command. `invocation` must outlive it. The same applies to the commands below that take
-/// an `invocation`.
+/// Adds the `profile` command. `invocation` must outlive the returned command. The same applies to the
+/// commands below that take an `invocation`.
 Command profile_command(CLI::App& root, const Invocation& invocation);
 Command calibrate_command(CLI::App& root, const Invocation& invocation);
 Command validate_command(CLI::App& root, const Invocation& invocation);
@@ -49,9 +49,11 @@ Command largest_command(CLI::App& root);
 Command fit_command(CLI::App& root);
 Command model_command(CLI::App& root);
 Command init_command(CLI::App& root);
-/// Adds the `completion` command, which reads all commands of `root` when it runs. `root` must outlive it.
+/// Adds the `completion` command, which reads all commands of `root` when it runs. `root` must outlive the
+/// returned command.
 Command completion_command(CLI::App& root);
-/// Adds the `man` command, which also reads all commands of `root`. `root` must outlive it.
+/// Adds the `man` command, which also reads all commands of `root` when it runs. `root` must outlive the
+/// returned command.
 Command man_command(CLI::App& root);
 Command import_command(CLI::App& root);
 

@@ -37,7 +37,7 @@ struct ManFlags {
   std::string folder;
 };
 
-/// Writes the page of each command to the folder, and returns the first error.
+/// Writes the man page of each command to the folder. Returns the first error.
 Outcome write_pages(const std::vector<DeclaredCommand>& commands, const std::filesystem::path& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);

@@ -69,8 +69,8 @@ bool reduces_gradients(const Program& program) {
   return has_actions(program, [](ActionKind kind) { return kind == ActionKind::reduce_grad; });
 }
 
-/// Returns the program without messages. This is the program as it was before lower(), because lower() only
-/// adds messages.
+/// Returns the program without SENDs and RECVs. This is the program as it was before lower(), because
+/// lower() only adds messages.
 Program without_transfers(Program lowered) {
   for (std::vector<Action>& actions : lowered.ranks) {
     std::erase_if(actions,
@@ -79,7 +79,8 @@ Program without_transfers(Program lowered) {
   return lowered;
 }
 
-/// Returns the policy of --fsdp. Error: a lookahead that is not a word, or has a wrong number of entries.
+/// Returns the options for inserting UNSHARDs that --fsdp states. Returns an error if the lookahead is
+/// neither a number nor a known word, or if it has a wrong number of entries.
 tl::expected<UnshardOptions, UserError> unshard_options(const ConvertFlags& flags, std::int32_t ranks) {
   UnshardOptions options;
   // The flag's check limits the number to 31 bits.
@@ -164,7 +165,8 @@ tl::expected<Program, UserError> program_of(const ConvertFlags& flags) {
   return posting ? group_transfers(*std::move(lowered), *posting) : *std::move(lowered);
 }
 
-/// Returns JSON that contains the program's text and its shape.
+/// Returns a JSON document that contains the program's text and its numbers of ranks, stages and
+/// microbatches.
 std::string program_json(const Program& program, std::string_view format, const std::string& text) {
   const nlohmann::ordered_json document = {{"schema_version", 1},
                                            {"kind", "program"},
@@ -181,8 +183,8 @@ bool has_messages(const Program& program, const ConvertFlags& flags) {
   return flags.lower || flags.defer_receives || !flags.group.empty() || has_transfers(program);
 }
 
-/// Returns true if the CSV needs REDUCE_GRAD. If a file contains messages, PyTorch reduces gradients only at
-/// the REDUCE_GRAD actions of the file. Older releases do not have REDUCE_GRAD.
+/// Returns true if the CSV must contain REDUCE_GRAD. If a file contains messages, PyTorch reduces gradients
+/// only at the REDUCE_GRAD actions of the file. Older releases do not have REDUCE_GRAD.
 bool wants_reduce_grad(const Program& program, CsvDialect dialect, const ConvertFlags& flags) {
   return has_messages(program, flags) && dialect == CsvDialect::torch_2_6;
 }
@@ -228,7 +230,8 @@ tl::expected<void, UserError> check_bare_form(const Program& program, const Conv
   return {};
 }
 
-/// Returns the text for standard output. If -o is given, the text is empty, unless the user asks for JSON.
+/// Returns the text for standard output. If -o is given, the text is empty, unless the user also asks for
+/// JSON.
 Text printed(const Program& program, const ConvertFlags& flags) {
   if (!flags.output.files.empty() && !flags.output.json) return "";
   Text text = flags.format == "csv" ? csv_of(program, flags) : Text(to_text(program));

@@ -1,7 +1,7 @@
-// penstock explain: says why each rank is idle. It runs the experiment that the flags describe, or reads the
-// JSON of a run with its timeline. It divides the idle time among its causes, and prints the bill, what to
-// mend first and a line for each rank. --rank, --action, --at, --from and --to print single waits instead.
-// Tests: tests/cli/transcripts/explain.txt.
+// penstock explain: says why each rank is idle. It runs the experiment that the flags describe, or reads
+// the JSON of a run with its timeline. It divides the idle time among its causes. It prints the bill (the
+// makespan divided into causes), what to correct first, and a line for each rank. --rank, --action, --at,
+// --from and --to print single waits instead. Tests: tests/cli/transcripts/explain.txt.
 
 #include <algorithm>
 #include <cstdint>
@@ -55,7 +55,7 @@ struct ExplainFlags {
   OutputFlags output;
 };
 
-/// Returns the time of a flag, or nothing if the flag is not given.
+/// Reads the value of a flag as a time. Returns nothing if the flag is not given.
 tl::expected<std::optional<Ns>, UserError> time_of(const std::string& flag, const std::string& text) {
   if (text.empty()) return std::nullopt;
   const auto time = parse_duration(text);
@@ -63,7 +63,7 @@ tl::expected<std::optional<Ns>, UserError> time_of(const std::string& flag, cons
   return *time;
 }
 
-/// Returns the intervals that the flags select.
+/// Returns the idle intervals that the flags select.
 tl::expected<ShownIntervals, UserError> shown_intervals(const ExplainFlags& flags) {
   ShownIntervals shown{.action = flags.action};
   if (flags.rank) shown.rank = static_cast<std::int32_t>(*flags.rank);
@@ -91,7 +91,7 @@ std::optional<std::string> refusal_of(const Scenario& scenario) {
   return text;
 }
 
-/// Returns an error if the program has no such rank or action.
+/// Returns an error if the program does not have the rank or the action that the user selected.
 std::optional<std::string> unknown_selection(const ShownIntervals& shown, const Program& program) {
   if (shown.rank && *shown.rank >= program.rank_count())
     return fmt::format("--rank: expected 0 to {}, got {}", program.rank_count() - 1, *shown.rank);
@@ -107,7 +107,7 @@ std::optional<std::string> unknown_selection(const ShownIntervals& shown, const 
   return std::nullopt;
 }
 
-/// Returns a scenario for each --what-if.
+/// Returns one scenario with its change for each flag --what-if.
 tl::expected<std::vector<WhatIf>, UserError> what_ifs(const ExplainFlags& flags) {
   std::vector<WhatIf> scenarios;
   for (const std::string& setting : flags.what_if) {
@@ -120,7 +120,7 @@ tl::expected<std::vector<WhatIf>, UserError> what_ifs(const ExplainFlags& flags)
   return scenarios;
 }
 
-/// An explanation, and the run that its page shows. The run is null if no page is wanted.
+/// An explanation, and the run that its HTML page shows. The run is null if no page is wanted.
 struct RunAndWhy {
   Explanation why;
   std::optional<Result> run{};
@@ -165,7 +165,8 @@ tl::expected<RunAndWhy, UserError> explained_experiment(const ExplainFlags& flag
   return RunAndWhy{.why = std::move(why), .run = *std::move(result)};
 }
 
-/// Explains a result. Only its own spans are known, so there are no levers of shape and order.
+/// Explains a result that was read from a file. Only its spans are known. So no levers are computed that
+/// would change the shape or the order.
 tl::expected<RunAndWhy, UserError> explained_result(const std::string& text, const ExplainFlags& flags,
                                                     const ShownIntervals& shown) {
   const std::string& file = flags.prediction.input.file;
@@ -188,7 +189,7 @@ tl::expected<RunAndWhy, UserError> explained_result(const std::string& text, con
   return RunAndWhy{.why = std::move(why), .run = *std::move(result)};
 }
 
-/// Explains the run that the flags name.
+/// Explains the run that the flags name: an experiment or a result file.
 tl::expected<RunAndWhy, UserError> explanation_for(const ExplainFlags& flags, const ShownIntervals& shown) {
   const std::string& file = flags.prediction.input.file;
   if (!has_suffix(file, ".json")) return explained_experiment(flags, shown);

@@ -1,6 +1,6 @@
 // penstock figure: draws the timelines of several schedules below each other for a paper, as SVG, PDF or
-// TikZ, and prints the table of their figures, also as LaTeX. The panels are every file with every schedule.
-// Tests: tests/cli/transcripts/figure.txt.
+// TikZ. It also prints a table of their figures, which can be written as LaTeX. There is one panel for
+// each combination of a file and a schedule. Tests: tests/cli/transcripts/figure.txt.
 
 #include <cstdint>
 #include <filesystem>
@@ -58,7 +58,7 @@ struct FigureFlags {
 
 const std::vector<std::string_view> kFigureFiles = {".svg", ".pdf", ".tikz", ".tex", ".json", ".txt"};
 
-/// Returns the parts that --without names.
+/// Returns the parts of the picture that --without names.
 tl::expected<std::set<FigurePart>, UserError> parts_of(const std::vector<std::string>& words) {
   std::set<FigurePart> parts;
   for (const std::string& word : words) {
@@ -73,12 +73,13 @@ tl::expected<std::set<FigurePart>, UserError> parts_of(const std::vector<std::st
   return parts;
 }
 
-/// Returns true if each rank's share of the model takes F = I = W = 1 and B = 2, because no model is given.
+/// Returns true if no model is given. Then each rank's share of the model takes F = I = W = 1 and B = 2.
 bool has_unit_times(const InputFlags& input) {
   return input.file.empty() && input.model == ModelFlags{} && input.settings.empty();
 }
 
-/// Adds the published formula of the schedule, if there is one that holds for the run.
+/// Adds the value of the published formula for the schedule to the panel, if there is a formula that holds
+/// for the run.
 void add_formula(FigurePanel& panel, const Scenario& scenario, bool unit_times) {
   // The program of a file may have the name of a schedule but another order of actions.
   const ScheduleInfo* schedule = scenario.program ? nullptr : find_schedule(scenario.schedule);
@@ -90,7 +91,7 @@ void add_formula(FigurePanel& panel, const Scenario& scenario, bool unit_times) 
   if (panel.formula_bubble) panel.formula = form->idle;
 }
 
-/// Runs one schedule of the figure.
+/// Simulates one schedule and returns its panel of the figure.
 tl::expected<FigurePanel, UserError> panel_of(const InputFlags& input, const FigureFlags& flags) {
   const auto scenario = scenario_of(input, flags.prediction.channels);
   if (!scenario) return tl::unexpected(scenario.error());
@@ -112,7 +113,8 @@ tl::expected<FigurePanel, UserError> panel_of(const InputFlags& input, const Fig
   return panel;
 }
 
-/// Returns the panels, which are every file with every schedule. A missing list counts as one empty name.
+/// Returns the panels: one for each combination of a file and a schedule. If one of the two lists is
+/// missing, it counts as one empty name.
 tl::expected<std::vector<FigurePanel>, UserError> panels_of(const FigureFlags& flags) {
   const auto or_none = [](std::vector<std::string> names) {
     if (names.empty()) names.emplace_back();

@@ -1,4 +1,5 @@
-// penstock init: writes a commented file with which a user begins: a scenario, a schedule or a CI workflow.
+// penstock init: writes a commented file with which a user can begin: a scenario, a schedule or a CI
+// workflow.
 
 #include <algorithm>
 #include <filesystem>
@@ -46,8 +47,8 @@ tl::expected<void, UserError> check_is_new(const std::filesystem::path& file) {
                   shown_name(file.string())));
 }
 
-/// Creates the folder of a starter, such as .github/workflows. The folder of a file that the user names must
-/// exist, because a folder that does not is probably misspelt.
+/// Creates the folder of a starter file, such as .github/workflows. If the user names a file, its folder
+/// must exist already. A folder that does not exist is probably misspelt.
 tl::expected<void, UserError> make_folder(const std::filesystem::path& file) {
   std::error_code error;
   std::filesystem::create_directories(file.parent_path(), error);

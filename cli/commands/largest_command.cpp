@@ -1,6 +1,6 @@
-// penstock largest: finds the largest value of a key for which every device has enough memory. The key must
-// take whole numbers. Each trial is one `simulate` with `--set KEY=VALUE`. largest_value() chooses the values
-// to try.
+// penstock largest: finds the largest value of a scenario key for which every device has enough memory.
+// The key must take whole numbers. Each trial is one `simulate` with `--set KEY=VALUE`. largest_value()
+// chooses the values to try.
 
 #include <algorithm>
 #include <cstddef>
@@ -44,14 +44,14 @@ struct LargestFlags {
   std::int64_t step = 1;
 };
 
-/// Returns the flags of a simulation in which the key has this value.
+/// Returns the flags of a simulation in which the searched key has this value.
 InputFlags with_value(const LargestFlags& flags, std::string_view value) {
   InputFlags input = flags.prediction.input;
   input.settings.push_back(fmt::format("{}={}", flags.key, value));
   return input;
 }
 
-/// Returns the rank whose device has the least free memory at the peak. Returns nothing if no device states
+/// Returns the rank whose device has the least free memory at its peak. Returns nothing if no device states
 /// its memory.
 std::optional<std::size_t> tightest(const Result& result) {
   std::optional<std::size_t> found;
@@ -102,8 +102,8 @@ TriedValue tried(const LargestFlags& flags, std::int64_t value) {
   return tried;
 }
 
-/// Returns an error if the key also takes fractions or words, because then a value has no next value. Returns
-/// nothing if the key takes only whole numbers.
+/// Returns an error if the key also takes fractions or words, because such a key has no next larger value.
+/// Returns nothing if the key takes only whole numbers.
 std::optional<std::string> key_fault(const LargestFlags& flags) {
   for (const std::string& fraction : {std::string("0.5"), fmt::format("{}.5", flags.least)}) {
     if (!scenario_of(with_value(flags, fraction), flags.prediction.channels)) continue;
@@ -118,14 +118,15 @@ std::string device_text(const TriedValue& value) {
                               : fmt::format("rank {} ({})", value.rank, value.device);
 }
 
-/// Returns the category that takes the most memory at the peak: "activations 50.10 GiB".
+/// Returns the memory category with the most bytes at the peak, such as "activations 50.10 GiB".
 std::string most_of_it(const TriedValue& value) {
   const auto most = std::ranges::max_element(value.at_peak);
   const auto category = static_cast<MemoryCategory>(most - value.at_peak.begin());
   return fmt::format("{} {}", to_text(category), format_bytes(*most));
 }
 
-/// Returns a line such as "12: rank 0 (gpu0) needs 15.9 GiB of 16.0 GiB, most of it weights 9.1 GiB".
+/// Returns a line about one tried value, such as "12: rank 0 (gpu0) needs 15.9 GiB of 16.0 GiB, most of it
+/// weights 9.1 GiB".
 std::string line_of(const TriedValue& value) {
   if (!value.refusal.empty()) return fmt::format("{}: refused, {}", value.value, value.refusal);
   const Bytes room = value.usable_bytes - value.peak_bytes;
@@ -184,7 +185,7 @@ Outcome outcome_of(const LargestFlags& flags, const LargestValue& found) {
                     fmt::format("out of memory: no value of {} fits; {}", flags.key, line_of(*found.next)));
 }
 
-/// Checks the flags. Returns an error for the first flag with a wrong value.
+/// Checks the flags of the command. Returns an error for the first flag with a wrong value.
 tl::expected<void, UserError> checked(const LargestFlags& flags) {
   if (auto known =
           check_output_files(flags.output.files, {".txt", ".json"}, inputs_of(flags.prediction.input));
@@ -205,7 +206,7 @@ tl::expected<void, UserError> checked(const LargestFlags& flags) {
   return {};
 }
 
-/// Searches the largest value, and shows on a terminal which value is being tried.
+/// Searches for the largest value that fits, and shows on a terminal which value is being tried.
 LargestValue searched(const LargestFlags& flags) {
   ProgressBar bar(display_for(flags.output));
   return largest_value({.least = flags.least, .most = flags.most, .step = flags.step},

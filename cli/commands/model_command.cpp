@@ -1,6 +1,6 @@
-// penstock model: describes a Hugging Face configuration. It prints the number of parameters, how many of
-// them one token uses, the layers, and the times of the layers on a device. Each layer is priced separately,
-// with the same terms and bytes as in the stages of a pipeline.
+// penstock model: describes the model of a Hugging Face configuration. It prints the number of parameters,
+// how many of them one token uses, the layers, and the times of the layers on a device. Each layer's cost
+// is computed separately, with the same terms and bytes as in the stages of a pipeline.
 
 #include <cmath>
 #include <cstddef>
@@ -37,7 +37,7 @@
 
 namespace penstock {
 
-/// A group of equal layers, with the figures of one of them.
+/// A group of equal layers of a model, with the figures of one of them.
 struct LayerAccount {
   std::string name;
   std::int64_t count = 1;
@@ -53,9 +53,9 @@ struct ModelAccount {
   std::vector<LayerAccount> layers;
 };
 
-/// Returns the account of a model. Without `work` it has only parameters. `part` replaces the model and the
-/// sequence length of `work`. Returns an error if there is no sequence length, if the parallel degrees do not
-/// divide the model, or if the device does not have the precision.
+/// Returns the account of a model: its layers with their parameters, times and bytes. Without `work` it has
+/// only parameters. `part` replaces the model and the sequence length of `work`. Fails if there is no
+/// sequence length, if the parallel degrees do not divide the model, or if the device lacks the precision.
 tl::expected<ModelAccount, std::string> account_of(ArchitecturePart part, std::optional<Workload> work);
 
 std::string model_text(const ModelAccount& account);
@@ -70,7 +70,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::int64_t kWeightBytes = 2;  // the bytes of a weight in bf16
 
-/// Returns the common name of the layers of one kind, such as "dense layer" or "expert layer, window 4096".
+/// Returns a name for the layers of one kind, such as "dense layer" or "expert layer, window 4096".
 std::string name_of(const LayerKind& kind) {
   std::string name = kind.has_experts ? "expert layer" : "dense layer";
   // A layer without attention, or without a feed-forward part, is named by what it has.
@@ -89,8 +89,8 @@ std::string name_of(const LayerKind& kind) {
   return name;
 }
 
-/// Returns the layers with their parameters, but without times. The list has the embedding, each kind of
-/// layer with its count, the head, and the layers of multi-token prediction.
+/// Returns the layers of a model with their parameters, but without times. The list has the embedding, each
+/// kind of layer with its count, the head, and the layers of multi-token prediction.
 std::vector<LayerAccount> layers_of(const Architecture& model) {
   std::vector<LayerAccount> layers;
   layers.push_back({.name = "embedding", .parameters = embedding_parameters(model)});
@@ -125,8 +125,8 @@ void price(std::vector<LayerAccount>& layers, const Workload& work) {
   layers[next].terms = multi_token_terms(work, kernels);
 }
 
-/// Returns the floating-point operations per sample, forward and backward. Returns nothing if the sequence
-/// length is unknown, because attention depends on it.
+/// Returns the floating-point operations of the forward and backward pass for one sample. Returns nothing
+/// if the sequence length is unknown, because attention depends on it.
 std::optional<double> flops_of(const ArchitecturePart& part) {
   if (!part.sequence) return std::nullopt;
   return flops_per_sample(part.architecture, *part.sequence);
@@ -141,8 +141,8 @@ std::string grouped(std::int64_t count) {
   return digits;
 }
 
-/// Returns a description such as "llama: 32 layers of width 4096" or "mixtral: 32 layers of width 4096, 2 of
-/// 8 experts a token".
+/// Returns a description of the model, such as "llama: 32 layers of width 4096" or "mixtral: 32 layers of
+/// width 4096, 2 of 8 experts a token".
 std::string description_of(const Architecture& model) {
   std::string text = fmt::format(
       "{} of width {}", format_count(static_cast<std::int64_t>(model.layers.size()), "layer"), model.hidden);
@@ -192,7 +192,7 @@ std::string layers_text(const ModelAccount& account) {
   return table_to_text(table);
 }
 
-/// Returns a table of cost terms for each kind of layer.
+/// Returns a table of the cost terms (parts of the time) of each kind of layer.
 std::string terms_text(const ModelAccount& account) {
   std::string text;
   for (const LayerAccount& layer : account.layers) {
@@ -309,7 +309,8 @@ tl::expected<GemmPrecision, std::string> precision_of(const std::string& word) {
   return tl::unexpected(fmt::format("--precision: expected bf16, fp8 or fp4, got \"{}\"", word));
 }
 
-/// Returns the workload that the flags describe, or nothing if no device is given.
+/// Returns the workload that the flags describe: the model on a device. Returns nothing if no device is
+/// given.
 tl::expected<std::optional<Workload>, std::string> workload_of(const ModelQuestion& flags) {
   const auto precision = precision_of(flags.precision);
   if (!precision) return tl::unexpected(precision.error());

@@ -1,6 +1,6 @@
-// penstock plan: runs PipeDream's partitioner on a scenario's layers and cluster, and simulates the plan. The
-// output shows the simulated time beside the time that the partitioner's recurrence predicts. -o writes a
-// scenario that uses the plan.
+// penstock plan: chooses the stages of a model. It runs PipeDream's partitioner on a scenario's layers and
+// cluster, and simulates the plan. The output shows the simulated time beside the time that the
+// partitioner's recurrence predicts. -o writes a scenario that uses the plan.
 
 #include <cstdint>
 #include <limits>
@@ -87,7 +87,8 @@ tl::expected<PlanOptions, UserError> options_of(const PlanFlags& flags, const Sc
   return options;
 }
 
-/// Returns the names of the layers in the order of the graph. PlannedStage::layers uses this order.
+/// Returns the names of the scenario's layers in the order of the layer graph. PlannedStage::layers uses
+/// this order.
 std::vector<std::string> layer_names(const Scenario& scenario) {
   std::vector<std::string> names;
   if (const auto* graph = std::get_if<LayerGraph>(&scenario.model)) {
@@ -96,7 +97,7 @@ std::vector<std::string> layer_names(const Scenario& scenario) {
   return names;
 }
 
-/// Reads "5%" or "0.05" as a fraction from 0 to 1. Returns nothing if the text is something else.
+/// Reads a fraction from 0 to 1, such as "5%" or "0.05". Returns nothing if the text is something else.
 std::optional<double> part_of_text(std::string_view text) {
   const bool is_percent = text.ends_with('%');
   if (is_percent) text.remove_suffix(1);
@@ -106,7 +107,7 @@ std::optional<double> part_of_text(std::string_view text) {
   return part >= 0 && part <= 1 ? std::optional(part) : std::nullopt;
 }
 
-/// Reads --noise. Returns nothing if the flag is not given.
+/// Reads the flag --noise. Returns nothing if the flag is not given.
 tl::expected<std::optional<ProfileNoise>, UserError> noise_of(const PlanFlags& flags) {
   if (flags.noise.empty()) {
     if (!flags.trials && !flags.seed) return std::nullopt;
@@ -132,7 +133,8 @@ tl::expected<std::optional<ProfileNoise>, UserError> noise_of(const PlanFlags& f
   return noise;
 }
 
-/// Returns the method by which plans are ranked. It is the simulator, unless the user asks for a recurrence.
+/// Returns the method by which plans are ranked. It is the simulator, unless the user asks for a recurrence
+/// (the partitioner's formula).
 PlanRanking ranking_of(const PlanFlags& flags, const Scenario& scenario) {
   const bool asks_recurrence =
       flags.objective.empty() ? scenario.partition.states_objective : flags.objective != "simulated";
@@ -174,7 +176,7 @@ std::optional<std::string> left_out_note(const Scenario& scenario, std::string_v
                      fmt::join(keys, ", "));
 }
 
-/// Returns the plan and all further results for which the user gave a flag.
+/// Returns a report with the plan and with every further result for which the user gave a flag.
 tl::expected<PlanReport, std::string> report_on(const Scenario& scenario, const PlanOptions& options,
                                                 const std::optional<ProfileNoise>& noise,
                                                 const PlanFlags& flags) {

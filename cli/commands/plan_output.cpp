@@ -1,6 +1,6 @@
 // Prints a plan: its configuration and periods, the stages with their layers, the best other plans (the
-// front), and notes. The text names only the first and the last layer of a stage, because the layers between
-// them form a chain. JSON names all layers.
+// front), and notes. A period is the time between two minibatches. The text names only the first and the
+// last layer of a stage, because the layers between them form a chain. JSON names all layers.
 
 #include "cli/commands/plan_output.hpp"
 
@@ -36,13 +36,13 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Returns a period as text. A plan that cannot run has an infinite period, so the value is limited to 9e18
-/// ns.
+/// Returns the period of a plan as text. A plan that cannot run has an infinite period, so the value is
+/// limited to 9e18 ns.
 std::string period_text(double period_ns) {
   return format_duration(static_cast<Ns>(std::llround(std::min(period_ns, 9e18))));
 }
 
-/// Returns the notes on the plan, followed by the notes on its factors if they are explained.
+/// Returns the notes on the plan. If the report explains the factors, their notes follow.
 std::vector<std::string> notes_of(const PlanReport& report) {
   std::vector<std::string> notes = report.evaluation.notes;
   if (report.factors && report.explains_factors)
@@ -52,7 +52,7 @@ std::vector<std::string> notes_of(const PlanReport& report) {
 
 // --- text -----------------------------------------------------------------------------------------------
 
-/// Returns the number and the names of a stage's layers, such as "17: Conv2d-2 .. MaxPool2d-18".
+/// Returns the number and the names of a stage's layers as text, such as "17: Conv2d-2 .. MaxPool2d-18".
 std::string layers_text(const PlannedStage& stage, const std::vector<std::string>& names) {
   const std::string& first = names[static_cast<std::size_t>(stage.layers.front())];
   if (stage.layers.size() == 1) return fmt::format("1: {}", first);
@@ -76,9 +76,9 @@ Table stage_table(const PlanReport& report) {
   return table;
 }
 
-/// Returns a table of the front. A plan is on the front if no other plan is at least as fast, as small and as
-/// cheap. `front` must not be empty. If several devices share layers (tensor parallelism), the table counts
-/// ranks instead of devices.
+/// Returns a table of the plans on the front. A plan is on the front if no other plan is at least as fast,
+/// as small and as cheap. `front` must not be empty. If several devices share layers (tensor parallelism),
+/// the table counts ranks instead of devices.
 Table front_table(const std::vector<PlanEvaluation>& front) {
   Table table{.columns = {"devices", "plan", "predicted period", "simulated period", "samples/s",
                           "peak memory", "device-hours/M samples", "cost/M samples"},
@@ -97,8 +97,8 @@ Table front_table(const std::vector<PlanEvaluation>& front) {
   return table;
 }
 
-/// Returns the number of samples per second if a minibatch ends every `period_ns`. For an infinite period the
-/// text is "0.00000".
+/// Returns the number of samples per second as text, if a minibatch ends every `period_ns`. For an infinite
+/// period the text is "0.00000".
 std::string rate_text(const PlanReport& report, double period_ns) {
   const auto samples = static_cast<double>(report.evaluation.planned.minibatch_size);
   return format_rate(samples * 1e9 / period_ns);
@@ -111,16 +111,16 @@ std::string simulated_text(const PlanReport& report) {
                      rate_text(report, simulated), format_percent(simulated / predicted));
 }
 
-/// Returns the devices of a plan as text: "4 devices", or "2 ranks of 4 devices each".
+/// Returns the devices of a plan as text, such as "4 devices" or "2 ranks of 4 devices each".
 std::string devices_text(const PlanEvaluation& plan) {
   if (plan.devices_per_rank() == 1) return format_count(plan.devices(), "device");
   return fmt::format("{} of {} each", format_count(plan.devices(), "rank"),
                      format_count(plan.devices_per_rank(), "device"));
 }
 
-/// Returns the effort of the search, such as "18 plans simulated, 1 of 17 starts ruled out by a bound". A
-/// start is a plan from which the search begins. If the search reached its limit of actions, the text adds ";
-/// ended at 134 M actions, 12 starts left out".
+/// Returns the effort of the search as text, such as "18 plans simulated, 1 of 17 starts ruled out by a
+/// bound". A start is a plan from which the search begins. If the search reached its limit of actions, the
+/// text adds "; ended at 134 M actions, 12 starts left out".
 std::string searched_text(const SearchedPlan& search) {
   std::string text = fmt::format("{} simulated, {} of {} starts ruled out by a bound",
                                  format_count(search.simulations, "plan"), search.pruned,
@@ -164,13 +164,13 @@ Table candidate_table(const PlanReport& report) {
   return table;
 }
 
-/// Returns a line with a name and a figure in two columns.
+/// Returns a line of the plan's text with a name and a figure in two columns.
 std::string headline(std::string_view name, const std::string& figure) {
   return fmt::format("{:<17} {}\n", name, figure);
 }
 
-/// Returns a text that says why the two periods differ, such as "transfers -2.298 ms, overlap +537.500 us
-/// (--factors explains)". The text is empty if they do not differ.
+/// Returns a text that says why the predicted and the simulated period differ. An example is "transfers
+/// -2.298 ms, overlap +537.500 us (--factors explains)". The text is empty if they do not differ.
 std::string differences_text(const PlanReport& report) {
   if (!report.factors) return "";
   std::vector<std::string> parts;
@@ -182,7 +182,8 @@ std::string differences_text(const PlanReport& report) {
   return fmt::format("{}{}", fmt::join(parts, ", "), report.explains_factors ? "" : " (--factors explains)");
 }
 
-/// Returns the differences between the two periods as JSON, in nanoseconds.
+/// Returns the causes of the difference between the predicted and the simulated period as JSON, in
+/// nanoseconds.
 Json differences_json(const PlanReport& report) {
   Json list = Json::array();
   if (!report.factors) return list;
@@ -247,7 +248,8 @@ Json stages_json(const PlanReport& report) {
   return list;
 }
 
-/// Returns the figures of one plan as JSON. The chosen plan and each plan of the front have these figures.
+/// Returns the figures of one plan as JSON. The document has them for the chosen plan and for each plan of
+/// the front.
 Json figures_json(const PlanEvaluation& plan) {
   Json figures = {{"configuration", plan.configuration()},
                   {"devices", plan.devices()},
@@ -281,8 +283,8 @@ Json search_json(const SearchedPlan& search) {
           {"candidates", std::move(candidates)}};
 }
 
-/// Returns the bandwidths that the planner's recurrence used. The first one is that inside a server. An
-/// unlimited bandwidth is null.
+/// Returns the bandwidths that the planner's recurrence used, as JSON. The first one is the bandwidth
+/// inside a server. An unlimited bandwidth is null.
 Json levels_json(const std::vector<BandwidthLevel>& levels) {
   Json list = Json::array();
   for (const BandwidthLevel& level : levels) {

@@ -15,7 +15,8 @@
 
 namespace penstock {
 
-/// Returns the tables as text. `width` is the wanted length of table lines in characters; 0 means no limit.
+/// Returns the tables of the plan's factors as text. `width` is the wanted length of table lines in
+/// characters; 0 means no limit.
 std::string factors_to_text(const PlanFactors& factors, std::size_t width);
 nlohmann::ordered_json factors_to_json(const PlanFactors& factors);
 
@@ -28,7 +29,7 @@ struct RegretReport {
 std::string regret_to_text(const RegretReport& report, std::size_t width);
 nlohmann::ordered_json regret_to_json(const RegretReport& report);
 
-/// The data about one plan that are printed.
+/// The data about a plan that `penstock plan` prints.
 struct PlanReport {
   std::string scenario;  ///< the name of the scenario file
   PlanOptions options;

@@ -57,7 +57,7 @@ struct RiskFlags {
 // The quantiles of the makespan that are printed.
 constexpr std::array<double, 5> kParts = {0.05, 0.5, 0.9, 0.95, 0.99};
 
-/// The effect of failures.
+/// The effect of device failures on the training.
 struct FailureOutcome {
   Failures failures;
   double interval = 0;   ///< The work between two checkpoints, in seconds.
@@ -76,13 +76,14 @@ struct RiskReport {
   std::optional<RerouteReport> reroute{};
   std::vector<std::string> notes;
 
-  /// Returns the samples per second at the mean makespan. Failures and checkpoints reduce the rate.
+  /// Returns the samples per second at the mean makespan, reduced by the time that failures and checkpoints
+  /// cost.
   double samples_per_second() const {
     return samples / (makespans.mean_ns() * 1e-9) * (failures ? failures->goodput() : 1);
   }
 };
 
-/// A flag that replaces a failure rate of the scenario, and the smallest value that it accepts.
+/// A flag that replaces one failure rate of the scenario, and the smallest value that the flag accepts.
 struct FailureFlag {
   std::string_view name;
   const std::string& text;
@@ -123,8 +124,8 @@ tl::expected<std::optional<FailureRates>, UserError> rates_of(const RiskFlags& f
   return result;
 }
 
-/// Converts the rates to seconds. If the user gives no checkpoint interval, the interval with the smallest
-/// loss is computed.
+/// Computes the effect of failures at these rates on this number of devices. If the user gives no
+/// checkpoint interval, it computes the interval with the smallest loss.
 FailureOutcome outcome_of(const FailureRates& rates, std::int32_t devices) {
   const auto seconds = [](Ns duration) { return static_cast<double>(duration) * 1e-9; };
   FailureOutcome outcome{.failures = {.device_mtbf = seconds(rates.device_mtbf_ns),
@@ -136,7 +137,7 @@ FailureOutcome outcome_of(const FailureRates& rates, std::int32_t devices) {
   return outcome;
 }
 
-/// Returns true if random noise changes anything. If not, one trial is enough.
+/// Returns true if the noise makes trials differ. If not, one trial is enough.
 bool disturbs(const Noise& noise) { return noise.jitter > 0 || noise.straggler_chance > 0; }
 
 /// Returns the number of devices whose failure stops the run. These are the devices of all pipeline copies
@@ -196,10 +197,11 @@ tl::expected<RiskReport, UserError> report_of(const RiskFlags& flags) {
   return report;
 }
 
-/// Converts seconds to whole nanoseconds. Requires that `seconds` is less than 292 years.
+/// Converts seconds to nanoseconds without a fraction. Requires that `seconds` is less than 292 years.
 Ns whole_ns(double seconds) { return static_cast<Ns>(seconds * 1e9); }
 
-/// Returns the lines about the trials: the distribution of makespans, and the makespan without disturbances.
+/// Returns the lines about the trials with noise: the distribution of makespans, and the makespan without
+/// disturbances.
 std::string noise_text(const RiskReport& report, const RiskFlags& flags) {
   const NoisyMakespans& makespans = report.makespans;
   std::string text = fmt::format(

@@ -1,7 +1,8 @@
 // penstock schedules: prints the schedules with their options, their figures for one shape (--figures), or
-// their pictures (--gallery). The figures come from a simulation of the schedule with the given shape. The
-// published formula is printed beside them if one applies. Schedules that do not accept the shape are left
-// out. A test compares the tables of docs/reference with the output of these functions.
+// their pictures (--gallery). The shape is the number of ranks, chunks and microbatches. The figures come
+// from a simulation of the schedule with this shape. The published formula is printed beside them if one
+// applies. Schedules that do not accept the shape are left out. A test compares the tables of
+// docs/reference with the output of these functions.
 
 #include "cli/commands/schedules_command.hpp"
 
@@ -36,7 +37,7 @@ namespace penstock {
 
 namespace {
 
-/// Returns the sentences that explain the columns.
+/// Returns the sentences that explain the columns of the table of schedules.
 std::string legend(const Shape& shape) {
   return fmt::format(
       "K = {} ranks, M = {} microbatches, v = {} chunks a rank and q = {} slices where a schedule takes "
@@ -67,7 +68,7 @@ Table schedule_table_of(const Shape& shape) {
   return table;
 }
 
-/// Returns the cells as one Markdown table row, such as "| a | b |".
+/// Returns the cells as one line of a Markdown table, such as "| a | b |".
 std::string markdown_row(const std::vector<std::string>& cells) {
   std::string row = "|";
   for (const std::string& cell : cells) row += fmt::format(" {} |", cell);
@@ -173,7 +174,7 @@ tl::expected<std::vector<const ScheduleInfo*>, UserError> listed_schedules(
   return rows;
 }
 
-/// Returns the file formats of the chosen listing. Each has a function that writes it.
+/// Returns the file formats in which the chosen listing can be written. Each has a function that writes it.
 std::vector<OutputForm> forms_of(const SchedulesFlags& flags, const std::vector<const ScheduleInfo*>& rows) {
   const Shape shape = flags.shape;
   if (flags.gallery) return {{".md", [shape] { return schedule_gallery_markdown(shape); }}};
@@ -185,7 +186,7 @@ std::vector<OutputForm> forms_of(const SchedulesFlags& flags, const std::vector<
           {".json", [rows] { return schedules_json(rows); }}};
 }
 
-/// Returns the listing as it is printed on the terminal.
+/// Returns the chosen listing as it is printed on the terminal.
 std::string listing_printed(const SchedulesFlags& flags, const std::vector<const ScheduleInfo*>& rows) {
   if (flags.output.json) return schedules_json(rows);
   if (flags.gallery) return schedule_gallery_markdown(flags.shape);

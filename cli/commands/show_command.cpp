@@ -44,7 +44,7 @@ struct ShowFlags {
   std::string ranks;
 };
 
-/// Returns the first line: "1f1b: 4 ranks, 4 stages, 8 microbatches, 33 ms".
+/// Returns the first line of the output, such as "1f1b: 4 ranks, 4 stages, 8 microbatches, 33 ms".
 std::string heading(const Result& result) {
   return fmt::format("{}: {}, {}, {}, {}\n\n", result.program.schedule,
                      format_count(result.program.ranks, "rank"), format_count(result.program.stages, "stage"),
@@ -65,8 +65,8 @@ std::string hint(const Result& result, std::int32_t width, const TimelineWindow&
                                                         : "-o FILE.html draws a picture that zooms\n");
 }
 
-/// Returns the timeline. Its width is the requested width. If none is requested, it is the width of the
-/// terminal, or a fixed width for a file.
+/// Returns the timeline as text. Its width is the requested width. If none is requested, it is the width of
+/// the terminal, or a fixed width for a file.
 std::string picture(const Result& result, const ShowFlags& flags) {
   constexpr std::int32_t kWidth = 100;  // the width for a file
   const std::int32_t width = flags.width > 0 ? flags.width : terminal_columns().value_or(kWidth);
@@ -77,8 +77,8 @@ std::string picture(const Result& result, const ShowFlags& flags) {
          hint(result, width, flags.result.window);
 }
 
-/// Prints the lowered lists side by side. Lists need no simulation, so a program that hangs can also be
-/// shown.
+/// Prints the lists of the lowered program side by side. Lists need no simulation, so a program that hangs
+/// can also be shown.
 Outcome show_actions(const Experiment& experiment, const ShowFlags& flags) {
   if (!flags.result.window.shows_all())
     return bad_input("--actions prints whole lists: leave --from, --to and --ranks out");
@@ -116,7 +116,7 @@ tl::expected<TimelineWindow, UserError> window_of(const ShowFlags& flags) {
   return window;
 }
 
-/// Returns an error if the run has none of the window, or not all of its ranks.
+/// Returns an error if the run has no time within the window, or if it lacks one of the window's ranks.
 tl::expected<void, UserError> check_window(const TimelineWindow& window, const Timeline& timeline) {
   if (window.from_ns > 0 && window.from_ns >= timeline.makespan_ns) {
     return bad_input(fmt::format("--from: expected a time before the end of the run, {}, got {}",

@@ -51,7 +51,7 @@ Outcome explain_engine(const SimulateFlags& flags) {
   return ExitCode::ok;
 }
 
-/// Predicts the experiment. If the program is invalid or hangs, the error has exit code 1. If the scenario
+/// Simulates the experiment. If the program is invalid or hangs, the error has exit code 1. If the scenario
 /// cannot be simulated, it has exit code 2.
 tl::expected<Result, UserError> predicted(const SimulateFlags& flags) {
   auto scenario = scenario_of(flags.prediction.input, flags.prediction.channels);
@@ -59,8 +59,8 @@ tl::expected<Result, UserError> predicted(const SimulateFlags& flags) {
   return simulate_scenario(*scenario, simulate_options(flags));
 }
 
-/// Returns the table to print. With --fail-on-oom, the lack of memory is reported in the error message and
-/// not in the table.
+/// Returns the table of figures to print. With --fail-on-oom, the error message reports a lack of memory,
+/// and the table does not.
 std::string printed(const Result& result, const SimulateFlags& flags) {
   return result_to_table(
       result, {.out_of_memory = flags.fail_on_oom ? OutOfMemoryLines::left_out : OutOfMemoryLines::shown,

@@ -75,8 +75,9 @@ struct SweepFlags {
 const std::vector<std::string_view> kSweepFiles = {".csv", ".json", ".html", ".txt"};
 constexpr std::string_view kPartSuffix = ".jsonl";
 
-/// Returns an error if a flag gives a list of values for something that the program file already fixes. A
-/// program file has one schedule and one shape. The error is about the first such flag.
+/// Returns an error if a flag lists values for something that the program file already fixes. A program
+/// file has one schedule and one shape (ranks, stages and microbatches). The error is about the first such
+/// flag.
 tl::expected<void, UserError> refuse_axes_of_program(const SweepFlags& flags) {
   for (const auto& [name, given] :
        {std::pair{"--schedule", !flags.schedules.empty()}, std::pair{"--pp-size", !flags.pp_sizes.empty()},
@@ -94,9 +95,9 @@ tl::expected<void, UserError> refuse_axes_of_program(const SweepFlags& flags) {
   return bad_input("--resume keeps the points of a long sweep, and a program has one: leave the flag out");
 }
 
-/// Returns the scenario from which every point with this input starts. It does not have the batch sizes of
-/// the flags, because the schedule of a point decides which sizes they replace. Returns an error if neither
-/// the scenario nor the flags give a value that each point needs.
+/// Returns the scenario from which every point with these input flags starts. It does not have the batch
+/// sizes of the flags, because the schedule of a point decides which sizes they replace. Returns an error
+/// if neither the scenario nor the flags give a value that each point needs.
 tl::expected<Scenario, UserError> base_scenario(const SweepFlags& flags, InputFlags input) {
   input.micro_batch_size.reset();
   input.global_batch_size.reset();
@@ -127,8 +128,8 @@ tl::expected<std::vector<std::string>, UserError> schedules_of(const SweepFlags&
   return flags.schedules;
 }
 
-/// Returns the batch sizes that the flags, --set or --vary give. Such a size stays the same for every M. A
-/// size that only the scenario file gives may change with M.
+/// Returns the batch sizes that the user gives with flags, --set or --vary. Such a size stays the same for
+/// every M. A size that only the scenario file gives may change with M.
 Batch stated_sizes(const InputFlags& input, const Scenario& scenario) {
   Batch stated = stated_batch(input);
   const auto is_set = [&](const std::string& key) {
@@ -143,9 +144,9 @@ Batch stated_sizes(const InputFlags& input, const Scenario& scenario) {
   return stated;
 }
 
-/// Returns `stated` with the size that --hold names. If the user has not given this size, it is computed from
-/// the scenario. Returns an error if the size is unknown. Also returns an error if the other size is given as
-/// well, because then M cannot change.
+/// Returns `stated` with the batch size that --hold names. If the user has not given this size, it is
+/// computed from the scenario. Returns an error if the size is unknown. Also returns an error if the other
+/// size is given as well, because then M cannot change.
 tl::expected<Batch, UserError> with_held_size(Batch stated, const SweepFlags& flags,
                                               const Scenario& scenario) {
   const MicrobatchMeaning meaning = meaning_of_microbatch(scenario.schedule);
@@ -176,8 +177,8 @@ tl::expected<Batch, UserError> constant_sizes(const SweepFlags& flags, const Inp
   return flags.hold.empty() ? stated : with_held_size(stated, flags, scenario);
 }
 
-/// Returns the grid, which is the product of the lists without --vary. Returns an error if a list or a
-/// schedule is wrong.
+/// Returns the grid of points: all combinations of the lists, except those of --vary. Returns an error if a
+/// list or a schedule is wrong.
 tl::expected<SweepGrid, UserError> grid_of(const SweepFlags& flags) {
   auto schedules = schedules_of(flags);
   if (!schedules) return tl::unexpected(schedules.error());
@@ -194,8 +195,8 @@ tl::expected<SweepGrid, UserError> grid_of(const SweepFlags& flags) {
                    .engine = engine_of(flags.engine)};
 }
 
-/// Adds the scenario of each combination of varied values to the grid. Returns an error if a key or a value
-/// is wrong. `inputs` has the input flags with one combination each.
+/// Adds to the grid the scenario of each combination of --vary's values. `inputs` has the input flags of
+/// each combination. Returns an error if a key or a value is wrong.
 tl::expected<void, UserError> add_variants(SweepGrid& grid, const SweepFlags& flags,
                                            const std::vector<InputFlags>& inputs) {
   for (const InputFlags& input : inputs) {
@@ -210,7 +211,8 @@ tl::expected<void, UserError> add_variants(SweepGrid& grid, const SweepFlags& fl
   return {};
 }
 
-/// Returns the input flags of each combination of the values of --vary. Without --vary there is one.
+/// Returns one set of input flags for each combination of the values of --vary. Without --vary there is one
+/// set.
 tl::expected<std::vector<InputFlags>, UserError> varied_inputs(const SweepFlags& flags) {
   const auto keys = varied_keys(flags.vary);
   if (!keys) return tl::unexpected(keys.error());
@@ -224,9 +226,9 @@ tl::expected<std::vector<InputFlags>, UserError> varied_inputs(const SweepFlags&
   return inputs;
 }
 
-/// Moves the values of --vary schedule.name, schedule.stages, schedule.virtual_stages and
-/// schedule.microbatches into the lists of their flags. Returns an error if a list is wrong, or if its flag
-/// is given as well.
+/// Moves the values of some keys from --vary into the lists of their own flags. The keys are schedule.name,
+/// schedule.stages, schedule.virtual_stages and schedule.microbatches. Returns an error if a list is wrong,
+/// or if its flag is given as well.
 tl::expected<void, UserError> move_lists_of_vary(SweepFlags& flags) {
   const auto given_twice = [](const std::string& key, std::string_view flag) {
     return bad_input(
@@ -286,7 +288,8 @@ tl::expected<std::unique_ptr<SweepProgressFile>, UserError> opened_progress(
   return *std::move(progress);
 }
 
-/// Runs the points that are not known yet. After an interrupt, no further points are started.
+/// Computes the points that the progress file does not have yet. After an interrupt, no further points are
+/// started.
 Sweep run_points(const Scenario& scenario, SweepGrid grid, const OutputFlags& output, SweepProgressFile* kept,
                  const InterruptNoted& interrupt) {
   ProgressBar bar(display_for(output));
@@ -296,8 +299,8 @@ Sweep run_points(const Scenario& scenario, SweepGrid grid, const OutputFlags& ou
   return sweep_until(interrupt, scenario, std::move(grid));
 }
 
-/// Returns the message after Ctrl-C. It says how many points are finished and how to continue. `file` is the
-/// file that stores the points, or an empty text if there is none.
+/// Returns the message that is shown after Ctrl-C. It says how many points are finished and how to
+/// continue. `file` is the file that stores the points, or an empty text if there is none.
 std::string interrupted_message(const std::string& file, const Sweep& swept) {
   if (!swept.interruption) return "penstock: interrupted when all points were done";
   const std::string& count = *swept.interruption;
@@ -325,8 +328,8 @@ struct PreparedSweep {
   std::unique_ptr<SweepProgressFile> kept;
 };
 
-/// Returns the file name of a shard: the name of -o, in which the shard's number replaces {shard}. Returns an
-/// error if another flag cannot be combined with a shard.
+/// Returns the name of the file into which a shard is written: the name of -o, in which the shard's number
+/// replaces {shard}. Returns an error if another flag cannot be combined with a shard.
 tl::expected<std::string, UserError> part_file(const SweepFlags& flags, const StatedShard& stated) {
   const std::string who = fmt::format("shard {} ({})", to_text(stated.shard), stated.stated_by);
   const std::string whole = stated.stated_by == "--shard"
@@ -350,7 +353,8 @@ tl::expected<std::string, UserError> part_file(const SweepFlags& flags, const St
   return file;
 }
 
-/// Returns an error if an output file cannot be written, or is also used for something else.
+/// Returns an error if an output file cannot be written, or if the sweep uses the same file for something
+/// else.
 tl::expected<void, UserError> check_files(const SweepFlags& flags, const PreparedSweep& prepared) {
   std::vector<FileArgument> others = inputs_of(flags.input);
   if (prepared.is_part) return check_output_files({prepared.kept_name}, {kPartSuffix}, std::move(others));
@@ -385,8 +389,8 @@ tl::expected<PreparedSweep, UserError> prepared_sweep(const SweepFlags& flags) {
   return prepared;
 }
 
-/// Returns the outcome of a complete sweep. If no point could be simulated, it is an error. If all points
-/// hang, the error is a failed check, as in `simulate`. Otherwise it is bad input.
+/// Returns the outcome of a complete sweep. It is an error only if no point could be simulated. If all
+/// points hang, the error is a failed check, as in `simulate`. Otherwise it is an error in the input.
 Outcome outcome_of(const Sweep& swept) {
   if (std::ranges::any_of(swept.rows, was_simulated)) return ExitCode::ok;
   const bool all_failed =
@@ -397,7 +401,7 @@ Outcome outcome_of(const Sweep& swept) {
                     "sweep: no point could be simulated:\n" + reasons);
 }
 
-/// Prints the file name of the shard, and a sentence that `--merge` joins the shards.
+/// Prints the name of the file with the shard, and a sentence that `--merge` joins the shards.
 tl::expected<void, UserError> write_part_line(const PreparedSweep& prepared, const Sweep& swept) {
   const SweepHead head = sweep_head(prepared.scenario, prepared.grid);
   return write_stdout(fmt::format(
@@ -406,8 +410,8 @@ tl::expected<void, UserError> write_part_line(const PreparedSweep& prepared, con
       to_text(head.shard), swept.rows.size(), head.points, shown_name(prepared.kept_name), head.shard.count));
 }
 
-/// Writes all finished points. After an interrupt, it then ends the process by the signal and does not
-/// return.
+/// Writes the output files with all finished points. After an interrupt, it then ends the process by the
+/// signal and does not return.
 Outcome finish(const SweepFlags& flags, const PreparedSweep& prepared, const Sweep& swept,
                InterruptNoted& interrupt) {
   const auto written = prepared.is_part ? write_part_line(prepared, swept) : write_sweep(flags, swept);

@@ -26,7 +26,7 @@
 namespace penstock {
 namespace {
 
-/// Returns the numbers as text. Consecutive numbers become a range: "1-4, 8".
+/// Returns the numbers as text. Consecutive numbers become a range, such as in "1-4, 8".
 std::string runs_of(const std::set<std::int32_t>& numbers) {
   std::vector<std::string> runs;
   for (auto next = numbers.begin(); next != numbers.end();) {
@@ -38,8 +38,8 @@ std::string runs_of(const std::set<std::int32_t>& numbers) {
   return fmt::format("{}", fmt::join(runs, ", "));
 }
 
-/// Returns a table of the values of M that do not fit in memory, for each schedule, K and v and the values of
-/// varied keys: "gpipe  1  1  1-4, 8". The text is empty if all points fit.
+/// Returns a table of the values of M that do not fit into memory. It has a line for each schedule, K, v
+/// and combination of varied values, such as "gpipe  1  1  1-4, 8". The text is empty if all points fit.
 std::string out_of_memory_text(const Sweep& sweep, std::size_t width) {
   std::map<std::tuple<VariedValues, std::string, std::int32_t, std::int32_t>, std::set<std::int32_t>>
       microbatches;
@@ -65,7 +65,7 @@ std::string out_of_memory_text(const Sweep& sweep, std::size_t width) {
   return "\ndoes not fit in memory\n" + table_to_text(table, width);
 }
 
-/// The points that were refused for the same reason. The numbers in their reasons may differ.
+/// A group of points that were refused for the same reason. The numbers in their reasons may differ.
 struct Refused {
   std::string first_reason;
   std::size_t count = 0;
@@ -74,8 +74,8 @@ struct Refused {
   std::set<std::int32_t> microbatches;
 };
 
-/// Returns the reason with each number replaced by '#'. Reasons are grouped by this text. "3 microbatches do
-/// not divide by 2" becomes "# microbatches do not divide by #".
+/// Returns the reason with each number replaced by '#'. Reasons with equal results form one group. For
+/// example, "3 microbatches do not divide by 2" becomes "# microbatches do not divide by #".
 std::string without_numbers(std::string_view reason) {
   std::string text;
   for (const char c : reason) {
@@ -86,15 +86,16 @@ std::string without_numbers(std::string_view reason) {
   return text;
 }
 
-/// Returns the K and M of a group of points: " (the first of K 17-64, M 8)". The text is empty if all points
-/// have the same reason with the same numbers.
+/// Returns the K and M of a group of refused points, such as " (the first of K 17-64, M 8)". The text is
+/// empty if all points have the same reason with the same numbers.
 std::string range_text(const Refused& refused) {
   if (!refused.reasons_differ) return "";
   return fmt::format(" (the first of K {}, M {})", runs_of(refused.stages), runs_of(refused.microbatches));
 }
 
-/// Returns one line for each reason, the most frequent first. Equally frequent reasons are in alphabetical
-/// order. Only eight reasons are listed, because rare reasons are less useful.
+/// Returns one line for each reason why points have this status, the most frequent reason first. Equally
+/// frequent reasons are in alphabetical order. Only eight reasons are listed, because rare reasons are less
+/// useful.
 std::string reason_lines(const Sweep& sweep, SweepStatus status) {
   std::map<std::string, Refused> groups;
   for (const SweepRow& row : sweep.rows) {
@@ -134,7 +135,7 @@ std::string counts_text(const Sweep& sweep) {
                      count(SweepStatus::failed));
 }
 
-/// Returns the best point of each schedule, with the same text as at the end of sweep_table().
+/// Returns a text with the best point of each schedule. It is the same text as at the end of sweep_table().
 std::string best_text(const Sweep& sweep, std::size_t width) {
   const std::vector<SweepRow> best = best_per_schedule(sweep);
   if (best.empty()) return "\nno point ran and fits in memory\n";

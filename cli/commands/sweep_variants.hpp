@@ -24,17 +24,17 @@ struct VariedKey {
 /// quotes do not divide it: "[1 ms, 2 ms], 3 ms" has two parts.
 std::vector<std::string> values_between_commas(std::string_view text);
 
-/// Removes the first text of this key from the texts of --vary, and returns its values. Returns nothing if
-/// there is none.
+/// Finds the first text of --vary for `key`, removes it from `texts`, and returns its values. Returns
+/// nothing if no text has this key.
 std::optional<std::string> taken_values(std::vector<std::string>& texts, std::string_view key);
 
-/// Reads the texts of --vary. A text is KEY=VALUE,VALUE... If the values are whole numbers, "1..4" and
-/// "1,2,4..16" are allowed, as in numbers_of_flag(). Error: a text has no key or an empty value, or two texts
-/// have one key.
+/// Reads the texts of --vary, which have the form KEY=VALUE,VALUE... If the values are whole numbers, forms
+/// such as "1..4" and "1,2,4..16" are allowed (see numbers_of_flag()). Fails if a text has no key or an
+/// empty value, or if two texts have the same key.
 tl::expected<std::vector<VariedKey>, UserError> varied_keys(const std::vector<std::string>& texts);
 
-/// Returns all combinations of the values, at most `most` of them. The last key changes first. Messages about
-/// a value name "--vary KEY".
+/// Returns all combinations of the values. The last key changes first. Fails if there are more than `most`
+/// combinations. Later error messages about a value name the flag "--vary KEY".
 tl::expected<std::vector<std::vector<Override>>, UserError> combinations_of(
     const std::vector<VariedKey>& keys, std::size_t most);
 

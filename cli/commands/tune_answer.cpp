@@ -74,7 +74,8 @@ namespace {
 
 constexpr double kSecondsPerDay = 86'400;
 
-/// Returns the exchange of context parallelism. It is empty without context parallelism.
+/// Returns the name of the exchange with which context parallelism passes data between devices. It is empty
+/// without context parallelism.
 std::string exchange_text(const Configuration& of) {
   return of.context == 1 ? "" : std::string(to_text(of.context_exchange));
 }
@@ -84,8 +85,8 @@ std::string gain_text(double part) { return fmt::format("{:+.1f} %", 100 * part)
 Cell count(std::int64_t number) { return {fmt::to_string(number), static_cast<double>(number)}; }
 Cell words(std::string text) { return {std::move(text), std::nullopt}; }
 
-/// Returns the comparison with the best: "8.1 % slower" or "as fast as the best". A configuration that does
-/// not fit may be "2.0 % faster".
+/// Returns a text that compares a configuration with the best one, such as "8.1 % slower" or "as fast as
+/// the best". A configuration that does not fit into memory may be "2.0 % faster".
 std::string cost_text(const TuneReport& report, std::size_t number) {
   const double gain = gain_against(report.candidates[number], report.candidates.front());
   if (gain == 0) return "as fast as the best";

@@ -41,15 +41,16 @@ namespace {
 const std::vector<std::string_view> kTuneFiles = {".json", ".csv", ".html", ".txt", ".yaml"};
 const std::vector<std::string_view> kSpaceFiles = {".json", ".txt"};
 
-/// Returns a comment for shell and YAML files which says that the configuration does not fit. It is empty if
-/// the configuration fits.
+/// Returns a comment line for shell and YAML files which says that the configuration does not fit into
+/// memory. The line is empty if the configuration fits.
 std::string misfit_comment(const TuneAnswer& answer) {
   const TunedConfiguration& best = answer.report.candidates.front();
   if (best.fits) return {};
   return fmt::format("# {}: nothing fits in memory, and this is the fastest\n", missing_text(answer, best));
 }
 
-/// Returns the scenario of the best configuration: the user's scenario with --set and the chosen values.
+/// Returns the scenario of the best configuration: the user's scenario with the overrides of --set and with
+/// the chosen values.
 tl::expected<std::string, std::string> best_scenario(const TuneFlags& flags, const TuneAnswer& answer) {
   const InputFlags input = base_input(flags);
   auto overrides = scenario_overrides(input);
@@ -77,7 +78,7 @@ std::string overlap_comments(const TuneAnswer& answer) {
                             step_seconds(other));
 }
 
-/// Returns the text of --emit. It is empty if the flag is not given.
+/// Returns the launch script or configuration that --emit requests. It is empty if the flag is not given.
 std::string launch_text(const TuneAnswer& answer) {
   if (!answer.request.launcher) return {};
   const Launcher launcher = *answer.request.launcher;
@@ -88,7 +89,7 @@ std::string launch_text(const TuneAnswer& answer) {
                      launch_arguments(launcher, request, best.configuration));
 }
 
-/// Prints all configurations of the search for --list. It computes no times.
+/// Prints all configurations of the search space for the flag --list. It computes no times.
 Outcome list_space(const TuneFlags& flags, const TuneRequest& request) {
   const auto space = tuning_space(request);
   if (!space) return bad_input(space.error());
@@ -119,8 +120,9 @@ std::string present_note(const TuneFlags& flags, const TunedConfiguration& best)
       less >= 0 ? "less" : "more");
 }
 
-/// Searches, and computes the further parts of the answer. After an interrupt the answer has the best
-/// configuration so far, and a note says what is missing. Returns an error if no configuration was timed.
+/// Searches for the best configuration, and computes the further parts of the answer. After an interrupt,
+/// the answer has the best configuration so far, and a note says what is missing. Returns an error if no
+/// configuration was timed.
 tl::expected<TuneAnswer, UserError> answer_of(const TuneFlags& flags, TuneRequest request,
                                               const InterruptNoted& interrupt) {
   ProgressBar bar(display_for(flags.output));

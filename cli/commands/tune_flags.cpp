@@ -35,7 +35,8 @@
 namespace penstock {
 namespace {
 
-/// Splits a text at commas. An empty text has no words. Two adjacent commas have an empty word between them.
+/// Splits a text at its commas into words. An empty text has no words. Between two adjacent commas there is
+/// an empty word.
 std::vector<std::string> split(const std::string& text) {
   std::vector<std::string> words;
   for (std::size_t begin = 0; begin <= text.size() && !text.empty();) {
@@ -46,7 +47,8 @@ std::vector<std::string> split(const std::string& text) {
   return words;
 }
 
-/// Reads comma-separated words as values. An empty text gives an empty list, which allows all values.
+/// Reads comma-separated words as values of an enum. An empty text gives an empty list, which allows all
+/// values.
 template <typename Value, std::size_t kCount>
 tl::expected<std::vector<Value>, UserError> chosen_words(
     std::string_view flag, const std::string& text,
@@ -79,7 +81,7 @@ constexpr std::array kShardings = {std::pair{std::string_view("none"), 0},
                                    std::pair{std::string_view("0"), 0}, std::pair{std::string_view("1"), 1},
                                    std::pair{std::string_view("2"), 2}, std::pair{std::string_view("3"), 3}};
 
-/// Reads the lists of numbers and words. An error names the flag and the wrong text.
+/// Reads the flags that list the allowed numbers and words. An error names the flag and the wrong text.
 tl::expected<TuneChoices, UserError> choices_of(const TuneChoiceFlags& flags) {
   TuneChoices choices;
   const std::array<std::pair<std::string_view, std::pair<const std::string*, std::vector<std::int32_t>*>>, 7>
@@ -110,8 +112,8 @@ tl::expected<TuneChoices, UserError> choices_of(const TuneChoiceFlags& flags) {
   return choices;
 }
 
-/// Returns the scenario for which tune() chooses a configuration. The memory limit is checked first, so that
-/// its error names the flag. Returns an error if the model is not priced on named devices.
+/// Returns the scenario for which tune() chooses a configuration. The memory limit is checked first, so
+/// that its error names the flag. Returns an error if the scenario does not state a model on named devices.
 tl::expected<Scenario, UserError> base_of(const TuneFlags& flags) {
   if (const std::string& limit = flags.choices.memory_limit; !limit.empty()) {
     const auto bytes = parse_bytes(limit);
@@ -150,7 +152,7 @@ tl::expected<std::vector<LayerSplit>, UserError> layer_splits_of(const std::vect
   return splits;
 }
 
-/// Returns the powers of two up to `most`, and `most` itself.
+/// Returns the numbers of nodes to try: the powers of two up to `most`, and `most` itself.
 std::vector<std::int32_t> nodes_up_to(std::int64_t most) {
   std::vector<std::int32_t> nodes;
   for (std::int64_t count = 1; count < most; count *= 2) nodes.push_back(static_cast<std::int32_t>(count));

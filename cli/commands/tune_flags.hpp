@@ -14,7 +14,7 @@
 
 namespace penstock {
 
-/// The allowed values of each choice as text. An empty text allows all values.
+/// The texts that state the allowed values of each choice. An empty text allows all values of the choice.
 struct TuneChoiceFlags {
   std::vector<std::string> schedules;
   std::vector<std::string> layer_splits;
@@ -49,11 +49,12 @@ struct TuneFlags {
 
 void add_tune_flags(Subcommand app, TuneFlags& flags);
 
-/// Returns the input flags, with --set entries for the memory limit and the price.
+/// Returns the input flags of `penstock tune`. They also contain --set entries for the memory limit and the
+/// price.
 InputFlags base_input(const TuneFlags& flags);
 
-/// Returns the request. Returns an error if the model is not on named devices, the global batch is missing,
-/// or a choice has an unknown value.
+/// Returns the request for the search that the flags describe. Fails if the model is not on named devices,
+/// if the global batch is missing, or if a choice has an unknown value.
 tl::expected<TuneRequest, UserError> request_of(const TuneFlags& flags);
 
 }  // namespace penstock

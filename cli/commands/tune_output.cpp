@@ -1,5 +1,5 @@
-// Prints the answer of tune: a summary, the best configuration, the next ones, the Pareto front of time and
-// memory, and the cost of each choice.
+// Prints the answer of `penstock tune`: a summary, the best configuration, the next ones, the Pareto front
+// of time and memory, and the cost of each choice.
 
 #include "cli/commands/tune_output.hpp"
 
@@ -36,8 +36,8 @@ namespace penstock {
 
 namespace {
 
-/// Returns the question in words: "llama of 8.03 B parameters on 8 x h100-sxm, sequence 8192, global batch
-/// 128, bf16".
+/// Returns the question as text, such as "llama of 8.03 B parameters on 8 x h100-sxm, sequence 8192, global
+/// batch 128, bf16".
 std::string question_text(const TuneAnswer& answer) {
   const TuneRequest& request = answer.request;
   const Workload& work = model_of(request).work;
@@ -47,7 +47,7 @@ std::string question_text(const TuneAnswer& answer) {
                      work.sequence, request.global_batch_size, to_text(work.precision));
 }
 
-/// Returns the number of configurations, and the reasons why some were not timed.
+/// Returns a text with the number of configurations, and the reasons why some were not timed.
 std::string effort_text(const TuneAnswer& answer) {
   const TuneReport& report = answer.report;
   std::string text =
@@ -59,9 +59,9 @@ std::string effort_text(const TuneAnswer& answer) {
   return text + fmt::format("; {:.2f} s", answer.seconds);
 }
 
-/// Returns one reason why configurations cannot run: "cannot run: 312 of zb-v: zb-v with 4 stages and 32
-/// microbatches hangs under these channels". Configurations that differ only in numbers share the text of the
-/// first one.
+/// Returns one reason why configurations cannot run, as text. An example is "cannot run: 312 of zb-v: zb-v
+/// with 4 stages and 32 microbatches hangs under these channels". Configurations whose reasons differ only
+/// in numbers share the text of the first one.
 std::string left_out_text(const LeftOut& left_out) {
   return fmt::format("cannot run: {} of {}: {}", left_out.configurations, left_out.schedule, left_out.reason);
 }
@@ -76,8 +76,9 @@ std::string best_text(const TuneAnswer& answer) {
                      usable ? " of " + gib(*usable) : "", usable ? " usable" : "");
 }
 
-/// Returns a sentence about the rows that are as fast as the best within the accuracy of predictions, and one
-/// about the nearest measured run. They are empty after an interrupt.
+/// Returns two sentences on accuracy. The first names the configurations that are as fast as the best
+/// within the accuracy of predictions. The second is about the nearest measured run. After an interrupt,
+/// the text is empty.
 std::string accuracy_text(const TuneAnswer& answer, const std::vector<std::size_t>& rows) {
   if (!answer.accuracy) return {};
   const auto as_good =
@@ -90,7 +91,7 @@ std::string accuracy_text(const TuneAnswer& answer, const std::vector<std::size_
       nearest_text(answer.accuracy->nearest));
 }
 
-/// Returns a line about the configurations that no other beats in both time and memory.
+/// Returns a line about the Pareto front: the configurations that no other beats in both time and memory.
 std::string front_text(const TuneAnswer& answer) {
   const TuneReport& report = answer.report;
   if (report.front.empty()) return {};
@@ -103,8 +104,8 @@ std::string front_text(const TuneAnswer& answer) {
       report.front.size(), gib(smallest.peak_bytes), 100 * gain_against(smallest, report.candidates.front()));
 }
 
-/// Draws speed over memory, with a dot for each candidate. A line connects the candidates that no other beats
-/// in both.
+/// Returns a chart of speed over memory, with a dot for each configuration. A line connects the
+/// configurations that no other beats in both.
 Chart front_chart(const TuneAnswer& answer) {
   const TuneReport& report = answer.report;
   // Dots have the numbers of the table's rows.

@@ -1,7 +1,7 @@
-// penstock autopsy: takes a recorded run apart. It reads what ran on all ranks, holds the lists against the
-// program that was meant, replays the run, explains its idle time and names what is to blame. It writes the
-// recorded costs as a scenario. Exit status 1: the lists are not those that were meant.
-// Tests: tests/cli/transcripts/autopsy.txt.
+// penstock autopsy: finds out what went wrong in a recorded run. It reads what ran on all ranks and
+// compares the lists with the program that was meant. Then it replays the run, explains its idle time and
+// names what is to blame. It writes the recorded costs as a scenario. Exit status 1: the lists are not
+// those that were meant. Tests: tests/cli/transcripts/autopsy.txt.
 
 #include <algorithm>
 #include <cstdint>
@@ -57,10 +57,10 @@ struct AutopsyFlags {
   OutputFlags output;
 };
 
-/// The contents of all files of a recorded run.
+/// The contents of all files of a recorded run, by the form of the file.
 struct Record {
   RecordedRows actions;
-  /// The use of the GPU of each rank, from traces of a profiler.
+  /// The use of each rank's GPU, from traces of a profiler. The number is the rank.
   std::vector<std::pair<std::int64_t, GpuWindow>> windows;
   std::vector<RankDump> posts;  ///< from the flight recorder
   std::vector<RankTrace> traces;
@@ -74,7 +74,7 @@ void append(RecordedRows& all, RecordedRows more) {
   all.notes.insert(all.notes.end(), more.notes.begin(), more.notes.end());
 }
 
-/// Reads a file. Its content says which form it has.
+/// Reads a file and adds its content to `record`. The content shows in which form the file is.
 tl::expected<void, std::string> read_file(const std::string& file, Record& record) {
   auto text = read_trace_file(file, file);
   if (!text) return tl::unexpected(text.error());
@@ -106,7 +106,7 @@ tl::expected<void, std::string> read_file(const std::string& file, Record& recor
   return {};
 }
 
-/// Adds the actions of all traces.
+/// Adds the actions of all ranks' traces to the record.
 tl::expected<void, std::string> join_traces(Record& record) {
   for (const RankTrace& trace : record.traces) {
     if (trace.gpu) record.windows.emplace_back(trace.rank, *trace.gpu);
@@ -119,7 +119,7 @@ tl::expected<void, std::string> join_traces(Record& record) {
   return {};
 }
 
-/// Reads all files.
+/// Reads all files of a recorded run.
 tl::expected<Record, UserError> recorded_files(const std::vector<std::string>& files) {
   Record record;
   for (const std::string& file : files) {
@@ -138,7 +138,7 @@ tl::expected<Record, UserError> recorded_files(const std::vector<std::string>& f
   return record;
 }
 
-/// Reads the program that was meant from a file.
+/// Reads the program that the run was meant to execute from a file.
 tl::expected<MeantProgram, UserError> meant_file(const std::string& file) {
   InputFlags input;
   input.file = file;
@@ -147,7 +147,8 @@ tl::expected<MeantProgram, UserError> meant_file(const std::string& file) {
   return MeantProgram{.name = file, .program = *std::move(scenario->program)};
 }
 
-/// Makes the schedule that was meant. What the flags do not say of its shape is taken from the recording.
+/// Generates the schedule that the run was meant to execute. If the flags do not give a part of its shape
+/// (such as K or M), this part is taken from the recording.
 tl::expected<MeantProgram, UserError> meant_schedule(InputFlags flags, const Recording& recording) {
   if (names_program(flags.schedule)) return meant_file(flags.schedule);
   if (!flags.pp_size) flags.pp_size = recording.ranks_of_copy();
@@ -183,8 +184,8 @@ tl::expected<Autopsy, UserError> autopsy_for(const AutopsyFlags& flags, Recorded
   return *std::move(autopsy);
 }
 
-/// Writes the recorded lists beside a scenario that names them, because no schedule of the table has them.
-/// Returns the scenario with the name of that file.
+/// Writes the recorded lists to a file beside a scenario. The scenario names this file, because no schedule
+/// of the table has these lists. Returns the scenario as text.
 tl::expected<std::string, UserError> scenario_with_lists(const Autopsy& autopsy, const std::string& file) {
   const auto place = autopsy.scenario.find(kListsFile);
   if (place == std::string::npos) return autopsy.scenario;
@@ -195,7 +196,7 @@ tl::expected<std::string, UserError> scenario_with_lists(const Autopsy& autopsy,
   return text.replace(place, std::string(kListsFile).size(), lists.filename().string());
 }
 
-/// Finds out why a pipeline hangs, and prints it.
+/// Finds the reason why the recorded pipeline hangs, and prints it.
 Outcome run_hang(const AutopsyFlags& flags, const Record& record) {
   if (auto known = check_output_files(flags.output.files, {".json", ".txt"}, {}); !known)
     return tl::unexpected(known.error());

@@ -26,7 +26,7 @@
 namespace penstock {
 namespace {
 
-/// The timers, and the run that their costs predict.
+/// The timers that Megatron-LM logged, and the run that is predicted with the costs from these timers.
 struct ExplainedTimers {
   MegatronTimers timers;
   std::string scenario;
@@ -57,7 +57,8 @@ Table stages_table(const MegatronTimers& timers) {
   return table;
 }
 
-/// Returns how the measured passes compare with the predicted run.
+/// Returns a sentence that compares the measured time of the forward and backward passes with the predicted
+/// run. It is empty if the log does not have this time.
 std::string passes_text(const ExplainedTimers& found) {
   const Ns predicted = found.why.makespan_ns;
   if (!found.timers.passes_ns) return "";

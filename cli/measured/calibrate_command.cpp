@@ -46,16 +46,16 @@ struct CalibrateFlags {
 
 const std::vector<std::string_view> kCalibrateFiles = {".yaml", ".yml", ".json", ".txt"};
 
-/// Returns the bytes that the modules of each stage hold. The list is empty if modules cannot be made or do
-/// not report bytes.
+/// Returns the bytes that the modules of each stage store. The list is empty if modules cannot be made or
+/// do not report bytes.
 std::vector<StageBytes> bytes_of_stages(const Experiment& experiment, const Extensions& extensions) {
   const Jitter jitter;
   const auto family = family_of(experiment, jitter, extensions);
   return family ? (*family)->bytes_of_stages() : std::vector<StageBytes>{};
 }
 
-/// Reads the options. Returns an error if --sizes is not a list, or has too few numbers to estimate the error
-/// of a line.
+/// Reads the options of the calibration. Returns an error if --sizes is not a list, or has too few numbers
+/// to estimate the error of a line.
 tl::expected<CalibrationOptions, UserError> options_of(const CalibrateFlags& flags) {
   auto multiples = parse_number_list(flags.sizes);
   if (!multiples) return bad_input(fmt::format("--sizes: {}", multiples.error()));
@@ -73,7 +73,7 @@ tl::expected<CalibrationOptions, UserError> options_of(const CalibrateFlags& fla
       .load = enum_of_text<CalibrationLoad>(flags.load).value_or(CalibrationLoad::busy)};
 }
 
-/// Measures the scenario, and shows the progress on a terminal.
+/// Measures the costs of the scenario, and shows the progress on a terminal.
 tl::expected<Calibration, UserError> calibration_of(const Scenario& scenario,
                                                     const CalibrationOptions& options,
                                                     const CalibrateFlags& flags,

@@ -49,7 +49,8 @@ using Json = nlohmann::ordered_json;
 
 const std::vector<std::string_view> kLogFiles = {".csv", ".yaml", ".yml", ".json", ".txt"};
 
-/// Logs with their configurations, predicted with the device's own constants and with fitted ones.
+/// The runs that logs describe. They are predicted twice: with the built-in constants of the device, and
+/// with fitted ones.
 struct LogCalibration {
   std::vector<LoggedRun> logged;
   MeasuredRuns runs{};
@@ -58,8 +59,8 @@ struct LogCalibration {
   std::vector<LeftOutError> left_out{};
 };
 
-/// Returns the file of the model, or its name in the library: that of --model, or that of the scenario's
-/// model.huggingface.
+/// Returns the file of the model, or its name in the library. --model names it, or else the key
+/// model.huggingface of the scenario.
 tl::expected<std::filesystem::path, UserError> model_file(const InputFlags& input) {
   if (!input.model.model.empty()) return std::filesystem::path(input.model.model);
   const auto text = read_text_file(input.file, input.file);
@@ -80,7 +81,8 @@ tl::expected<std::filesystem::path, UserError> model_file(const InputFlags& inpu
                   input.file));
 }
 
-/// Returns whether a text is a scenario, and no configuration of a framework. NeMo's files have `model`, too.
+/// Returns true if the text is a scenario, and false if it is a configuration of a framework. NeMo's
+/// configurations also have a key `model`, so this key is not enough.
 bool is_scenario(std::string_view text, const std::string& file) {
   const auto document = parse_document(
       text, std::make_shared<const Source>(Source{.name = file, .directory = {}, .override_key = ""}));
@@ -88,7 +90,8 @@ bool is_scenario(std::string_view text, const std::string& file) {
                       document->find("parallel") != nullptr);
 }
 
-/// Returns the cells that the flags state, and the scenario if there is one.
+/// Returns the values (cells of a row of measured runs) that the flags state. If the flags name a scenario,
+/// it gives the values, too.
 tl::expected<RunCells, UserError> cells_of_flags(const InputFlags& input) {
   // Without a model no scenario can be priced, so only the device is taken.
   if (input.file.empty() && input.model.model.empty()) {
@@ -107,7 +110,8 @@ tl::expected<RunCells, UserError> cells_of_flags(const InputFlags& input) {
   return cells_of(*scenario, *model);
 }
 
-/// Returns the cells that --config and the flags state. `config` is empty if there is no --config.
+/// Returns the values (cells of a row of measured runs) that --config and the flags state. `config` is
+/// empty if there is no --config.
 tl::expected<RunCells, UserError> stated_cells(const TrainingLog& log, const std::string& config,
                                                InputFlags input) {
   // torchtitan's logs name the GPU, which a scenario of flags needs.
@@ -136,7 +140,8 @@ tl::expected<RunCells, UserError> stated_cells(const TrainingLog& log, const std
   return cells;
 }
 
-/// Reads all logs. Requires as many configurations as logs, or one, or none.
+/// Reads all logs and their configurations. The number of configurations must be the number of logs, or 1
+/// or 0.
 tl::expected<std::vector<LoggedRun>, UserError> read_logs(const LogFlags& flags, const InputFlags& input) {
   std::vector<LoggedRun> logged;
   for (std::size_t i = 0; i < flags.logs.size(); ++i) {
@@ -152,8 +157,8 @@ tl::expected<std::vector<LoggedRun>, UserError> read_logs(const LogFlags& flags,
   return logged;
 }
 
-/// Returns the usual scatter of log(predicted / measured) after a fit. In the library it is the deviation of
-/// runs that are predicted with constants of the other runs of their site.
+/// Returns the usual scatter of log(predicted / measured) after a fit of constants. It is computed from the
+/// runs in the library, each predicted with constants from the other runs of its site.
 tl::expected<double, std::string> usual_scatter() {
   const MeasuredRuns library = library_runs();
   const auto priced = price_runs(library);
@@ -223,7 +228,8 @@ Table intervals_table(const LogCalibration& answer) {
   return table;
 }
 
-/// Returns the errors of the runs that other runs could predict, or nothing if there is none.
+/// Returns the errors of all runs that could be predicted with constants from other runs. Returns nothing
+/// if there is no such run.
 std::optional<RunGroup> left_out_group(const LogCalibration& answer) {
   GroupErrors errors;
   for (const LeftOutError& one : answer.left_out) {
@@ -295,7 +301,8 @@ std::string calibration_json(const LogCalibration& answer) {
   return document.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 
-/// Returns the constants as parts of a scenario. Error: they belong to several devices or precisions.
+/// Returns the fitted constants as parts of a scenario. Returns an error if they belong to several devices
+/// or precisions.
 tl::expected<std::string, std::string> constants_yaml(const LogCalibration& answer) {
   const std::vector<GroupConstants>& groups = answer.fitted.constants;
   // Rows with experts have the constants of rows without experts, and one more.
@@ -323,7 +330,7 @@ tl::expected<std::string, std::string> constants_yaml(const LogCalibration& answ
   return training.empty() ? text : text + "training:\n" + training;
 }
 
-/// Returns the directory of the first CSV file of -o, to which names of models are relative.
+/// Returns the folder of the first CSV file of -o. Names of models in the rows are relative to this folder.
 std::filesystem::path directory_of_rows(const OutputFlags& output) {
   for (const std::string& file : output.files) {
     if (has_suffix(file, ".csv")) return std::filesystem::path(file).parent_path();

@@ -1,6 +1,6 @@
 #pragma once
-// `penstock calibrate --from-log`: turns logs of training runs into rows of measured runs, and fits the
-// constants of the device to them.
+// Implements `penstock calibrate --from-log`. It turns logs of training runs into rows of measured runs,
+// and fits the constants of the device to them. calibrate_command.cpp measures on this machine instead.
 
 #include <string>
 #include <string_view>
@@ -12,7 +12,7 @@
 
 namespace penstock {
 
-/// The flags about logs.
+/// The flags that name logs and their configurations.
 struct LogFlags {
   std::vector<std::string> logs;
   std::vector<std::string> configs;
@@ -24,8 +24,8 @@ std::vector<FileArgument> inputs_of(const LogFlags& logs, const InputFlags& inpu
 /// Declares --from-log and --config.
 void add_log_flags(Subcommand app, LogFlags& flags);
 
-/// Reads the logs, fits constants and writes the answer. `input` states what the logs do not say. It has no
-/// file.
+/// Reads the logs, fits constants to them and writes the answer. `input` states what the logs do not say;
+/// it names no file.
 Outcome calibrate_from_logs(const LogFlags& logs, const InputFlags& input, const OutputFlags& output);
 
 }  // namespace penstock

@@ -45,7 +45,7 @@ struct CompareFlags {
 
 const std::vector<std::string_view> kCompareFiles = {".html", ".json", ".txt"};
 
-/// Reads a result that `simulate --json` or `run --json` wrote.
+/// Reads a Result from a file that `simulate --json` or `run --json` wrote.
 tl::expected<Result, UserError> read_result(const std::string& file) {
   const auto text = read_text_file(file, file);
   if (!text) return bad_input(text.error());
@@ -54,7 +54,7 @@ tl::expected<Result, UserError> read_result(const std::string& file) {
   return *std::move(result);
 }
 
-/// The file names and contents of a pair.
+/// The file names and contents of a pair: a prediction and a measurement.
 struct FilePair {
   std::string predicted_file;
   std::string measured_file;
@@ -71,8 +71,9 @@ tl::expected<FilePair, UserError> read_pair(const std::string& predicted_file,
   return FilePair{predicted_file, measured_file, *std::move(predicted), *std::move(measured)};
 }
 
-/// Returns the bill of a result, or nothing if its timeline does not explain it. A measurement does not say
-/// when a message left its channel, so the prediction's releases are not used either.
+/// Returns the bill of a result (its makespan divided into causes), or nothing if its timeline does not
+/// explain it. A measurement does not say when a message left its channel. These times of the prediction
+/// are therefore not used either.
 std::optional<MeanBill> bill_of(Result result) {
   for (Span& span : result.timeline.spans) span.released_ns = kNotReleased;
   const auto run = caused_run(result);
@@ -80,8 +81,9 @@ std::optional<MeanBill> bill_of(Result result) {
   return mean_bill(explained(*run, {.chains = false, .alone = false}));
 }
 
-/// Compares one pair. Returns an error with exit code 1 if the two results cannot be compared. If the files
-/// are swapped, the exit code is 2 and the error shows the correct command.
+/// Compares one prediction with one measurement. Returns an error with exit code 1 if the two results
+/// cannot be compared. If the files are swapped, the exit code is 2 and the error shows the correct
+/// command.
 tl::expected<Comparison, UserError> comparison_of(const FilePair& pair, const CompareTolerances& tolerances) {
   auto comparison = compare_results(pair.predicted, pair.measured, tolerances);
   if (comparison) {
@@ -123,8 +125,9 @@ Outcome compare_one(const CompareFlags& flags, const FilePair& pair) {
   return comparison->passed() ? ExitCode::ok : ExitCode::check_failed;
 }
 
-/// Compares several pairs. Returns exit code 1 if a tolerance is exceeded. It also returns 1 if a schedule
-/// was clearly faster than another in the measurement, but not in the prediction.
+/// Compares several pairs of a prediction and a measurement. Returns exit code 1 if a tolerance is
+/// exceeded. It also returns 1 if a schedule was clearly faster than another in the measurement, but not in
+/// the prediction.
 Outcome compare_several(const CompareFlags& flags, const std::vector<FilePair>& files) {
   std::vector<Comparison> comparisons;
   std::vector<ResultPair> pairs;
@@ -191,8 +194,8 @@ Outcome run_compare(const CompareFlags& flags) {
   return compare_several(flags, files);
 }
 
-/// Declares a flag for a tolerance. `value` is a double. If the figure has no tolerance by default, `value`
-/// is an optional double.
+/// Declares a flag that sets the tolerance of a figure. `value` is a double. If the figure has no tolerance
+/// by default, `value` is an optional double.
 template <class Value>
 void add_tolerance(Subcommand app, const std::string& name, Value& value, const std::string& help) {
   app.add_option(name, value, help)

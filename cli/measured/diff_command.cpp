@@ -61,7 +61,7 @@ struct DiffFlags {
   OutputFlags output;
 };
 
-/// One side: a result, and the program and scenario if they are known.
+/// One of the two sides of a comparison: a result, and the program and scenario if they are known.
 struct Side {
   std::optional<Program> program;
   Result result;
@@ -69,8 +69,8 @@ struct Side {
   std::optional<MeanBill> bill{};  ///< present if --why is given
 };
 
-/// Reads a result, which has the digest of its program but not the program. Returns nothing if the JSON file
-/// has no key schema_version. Such a file is a scenario.
+/// Reads a side from a result file. It has the digest of its program but not the program. Returns nothing
+/// if the JSON file has no key schema_version. Such a file is a scenario.
 tl::expected<std::optional<Side>, UserError> result_side(const std::string& file, bool why) {
   const auto text = read_text_file(file, file);
   if (!text) return bad_input(text.error());
@@ -86,15 +86,15 @@ tl::expected<std::optional<Side>, UserError> result_side(const std::string& file
   return side;
 }
 
-/// Returns true if `name` is a schedule with the option v. Schedules with a V placement always have two
-/// chunks and do not have this option. Returns false for a file.
+/// Returns true if `name` is a schedule with the option v (chunks on each rank). Schedules with a V
+/// placement always have two chunks and do not have this option. Returns false for a file.
 bool takes_virtual_stages(const std::string& name) {
   const ScheduleInfo* schedule = find_schedule(name);
   return schedule != nullptr && takes_chunks(*schedule);
 }
 
-/// Returns the shape for one side. --virtual-stages applies only to a schedule that has this option.
-/// Therefore schedules with and without chunks can be compared.
+/// Returns the input flags (the shape) for one side. --virtual-stages applies only to a schedule that has
+/// this option. Therefore schedules with and without chunks can be compared.
 InputFlags shape_for(const std::string& name, const DiffFlags& flags) {
   InputFlags shape = flags.shape;
   const bool some_side_takes_it = takes_virtual_stages(flags.before) || takes_virtual_stages(flags.after);
@@ -144,8 +144,8 @@ tl::expected<Side, UserError> side_of_file(const std::string& name, const DiffFl
   return simulated(*std::move(scenario), flags.why);
 }
 
-/// Takes the values that the flags do not give from the file of the other side: K, M, v if the schedule has
-/// this option, and the number of pipeline copies.
+/// Completes the shape of a named schedule from the file of the other side. It takes the values that the
+/// flags do not give: K, M, v if the schedule has this option, and the number of pipeline copies.
 void take_shape(InputFlags& shape, const std::string& schedule, const Side& file) {
   const ProgramReport& program = file.result.program;
   const std::int32_t ranks = std::max(1, pipeline_size(program));
@@ -159,7 +159,8 @@ void take_shape(InputFlags& shape, const std::string& schedule, const Side& file
   if (program.iterations > 1) shape.iterations = program.iterations;
 }
 
-/// Returns the side of a named schedule. If the other side is a file, its costs and its shape are used.
+/// Returns the side for the name of a schedule. If the other side is a file, the schedule uses the costs
+/// and the shape of that file.
 tl::expected<Side, UserError> side_of_schedule(const std::string& name, const DiffFlags& flags,
                                                const std::optional<Side>& file) {
   InputFlags input = shape_for(name, flags);
@@ -218,8 +219,8 @@ tl::expected<Sides, UserError> both_sides(const DiffFlags& flags) {
   return Sides{.before = *std::move(before), .after = *std::move(after)};
 }
 
-/// Returns the differences of the lists of each rank. Each change has its position in the first list, the
-/// removed actions and the added actions.
+/// Returns the differences between the lists of each rank as JSON. Each change has its position in the
+/// first list, the removed actions and the added actions.
 Json changes_json(const ProgramDiff& diff) {
   Json ranks = Json::array();
   for (const RankChanges& rank : diff.ranks) {
@@ -233,7 +234,7 @@ Json changes_json(const ProgramDiff& diff) {
   return {{"settings", diff.settings}, {"ranks", std::move(ranks)}};
 }
 
-/// Returns the actions that both programs have but run at different times.
+/// Returns the actions that both programs have but run at different times, as JSON.
 Json moved_json(const ResultDiff& diff) {
   Json moved = Json::array();
   for (const MovedAction& action : diff.moved) {

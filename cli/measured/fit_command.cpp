@@ -34,24 +34,26 @@
 
 namespace penstock {
 
-/// Returns the costs and then the errors. `width` is the longest table line in characters; 0 means no limit.
+/// Returns a text with the fitted costs and then their errors. `width` is the longest table line in
+/// characters; 0 means no limit.
 std::string fit_text(const FitReport& report, std::size_t width);
-/// Returns the cost file that `model.fitted` reads: {schema_version, kind: "fit", iteration_costs, fit:
-/// {constants, told, groups, held_out, left_out, unpriced_lines}}.
+/// Returns the text of the cost file that `model.fitted` reads: {schema_version, kind: "fit",
+/// iteration_costs, fit: {constants, told, groups, held_out, left_out, unpriced_lines}}.
 std::string fit_json(const FitReport& report);
 
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Returns a cell with a time in milliseconds. The heading of its column names the unit.
+/// Returns a table cell with a time in milliseconds. The cell has no unit, because the heading of its
+/// column names it.
 Cell time_cell(Ns ns) {
   const double ms = static_cast<double>(ns) * 1e-6;
   return {fmt::format("{:.4f}", ms), ms};
 }
 
-/// Returns a table with one row for each kind of layer. It has the forward and backward time of the layer,
-/// and the time of the embedding and the head together.
+/// Returns a table with one row for each kind of layer. A row has the forward and backward time of one
+/// layer together, and the time of the embedding and the head together.
 Table layers_table(const IterationCosts& costs) {
   Table table;
   table.columns = {"hidden", "heads", "sequence", "tensor", "micro batch", "layer ms", "ends ms"};
@@ -63,8 +65,8 @@ Table layers_table(const IterationCosts& costs) {
   return table;
 }
 
-/// Returns the terms of the cost of a step that do not belong to its microbatches. In the text, d is the
-/// number of copies that reduce their gradients together.
+/// Returns a text with the costs of a step (optimizer update) that do not depend on its microbatches. In
+/// the text, d is the number of copies that reduce their gradients together.
 std::string step_text(const IterationCosts& costs) {
   const auto ms = [](Ns ns) { return static_cast<double>(ns) * 1e-6; };
   std::string text = fmt::format(
@@ -81,9 +83,9 @@ std::string step_text(const IterationCosts& costs) {
                                 : std::string("free"));
 }
 
-/// Returns a table of errors in three parts. The first part has the fitted groups. The second part has the
-/// same iterations with costs that were fitted without them (FitReport::left_out). The third part has
-/// iterations with several stages, which were not fitted.
+/// Returns a table of the errors of predicted iterations in three parts. The first part has the groups of
+/// iterations that were fitted. The second part has the same iterations with costs that were fitted without
+/// them (FitReport::left_out). The third part has iterations with several stages, which were not fitted.
 Table errors_of(const FitReport& report) {
   std::vector<RunGroup> groups = report.runs.groups;
   for (const auto& group : {report.left_out, report.held_out}) {
@@ -96,7 +98,7 @@ Json group_or_null(const std::optional<RunGroup>& group) {
   return group ? group_json(*group) : Json(nullptr);
 }
 
-/// Returns warnings about the limits of these costs. The text is empty if there are none.
+/// Returns warnings about the limits of the fitted costs. The text is empty if there are none.
 std::string doubts_text(const FitReport& report) {
   std::string text;
   if (report.determined < report.constants) {

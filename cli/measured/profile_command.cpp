@@ -42,8 +42,8 @@ struct ProfileFlags {
   OutputFlags output;
 };
 
-/// Adds a size such as "width=64", which replaces the size in the scenario. Returns an error if the name or
-/// the number is missing, or if the number is below 1.
+/// Sets a size of the network from a text such as "width=64". It replaces the size in the scenario. Returns
+/// an error if the name or the number is missing, or if the number is below 1.
 tl::expected<void, UserError> add_size(const std::string& text, NetworkSpec& network) {
   const std::size_t equals = text.find('=');
   const bool has_name = equals != std::string::npos && equals > 0;
@@ -74,7 +74,8 @@ tl::expected<NetworkSpec, UserError> network_of(const ProfileFlags& flags, std::
   return network;
 }
 
-/// Returns a table with a row for each layer. The -o file also contains the graph of the layers.
+/// Returns a table with a row for each measured layer. The file of -o also contains the graph of the
+/// layers.
 std::string table_of(const NetworkSpec& network, const LayerGraph& graph, const ProfileOptions& options) {
   Table table{.columns = {"layer", "forward", "backward", "output", "weights"}, .rows = {}};
   const auto figure = [](std::string text, std::int64_t value) {

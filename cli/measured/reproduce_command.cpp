@@ -1,6 +1,6 @@
-// penstock reproduce: prints published figures beside the simulator's predictions, for all experiments or for
-// the named ones. A claim that does not hold is a miss. If there is a miss, even a known one, the exit code
-// is 1. Each figure has one line:
+// penstock reproduce: prints published figures beside the simulator's predictions, for all experiments or
+// for the named ones. A published claim that does not hold in the simulation is a miss. If there is a
+// miss, even a known one, the exit code is 1. Each figure has one line:
 //
 //   class    published  allowed           predicted  holds
 //   equal      31.4000  0.05 (rounding)     31.4062  yes
@@ -46,7 +46,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr double kPercent = 100;
 
-/// Numbers that are shown in the last line of the answer.
+/// The numbers of figures of each class, and how many of them hold. The last line of the answer shows them.
 struct Counts {
   int printed = 0;   ///< Printed figures that are compared, of the classes equal and missed.
   int within = 0;    ///< Printed figures that are within their tolerance.
@@ -78,8 +78,8 @@ Counts counts_of(const std::vector<Reproduced>& all) {
   return counts_of(figures);
 }
 
-/// Returns a text such as "the misses are 3 of gpipe-memory, 1 of flexflow". There is another text if nothing
-/// is missed.
+/// Returns a text about the experiments with misses (claims that do not hold), such as "the misses are 3 of
+/// gpipe-memory, 1 of flexflow". If there are no misses, it says so.
 std::string misses_text(const std::vector<Reproduced>& all) {
   std::vector<std::string> parts;
   for (const Reproduced& reproduced : all) {
@@ -89,7 +89,7 @@ std::string misses_text(const std::vector<Reproduced>& all) {
   return parts.empty() ? "there are no misses" : fmt::format("the misses are {}", fmt::join(parts, ", "));
 }
 
-/// Returns the last line of the answer.
+/// Returns the last line of the answer, which counts the figures and the misses.
 std::string summary_text(const std::vector<Reproduced>& all) {
   const Counts counts = counts_of(all);
   return fmt::format(
@@ -103,7 +103,7 @@ std::string published_text(const ReproducedFigure& figure) {
   return figure.published ? figure_text(*figure.published) : "-";
 }
 
-/// Returns a tolerance with its kind: "0.05 (rounding)", "5 % (ratio)", "exact".
+/// Returns the tolerance of a figure with its kind, such as "0.05 (rounding)", "5 % (ratio)" or "exact".
 std::string tolerance_text(const ReproducedFigure& figure) {
   const ToleranceKind& kind = kind_of(figure.tolerance_kind);
   if (kind.tolerance == Tolerance::exact) return std::string(kind.word);
@@ -112,7 +112,8 @@ std::string tolerance_text(const ReproducedFigure& figure) {
   return fmt::format("{:g} % ({})", kPercent * kind.part, kind.word);
 }
 
-/// Returns the tolerance or the bound: "5 % (ratio)", "at least 1", "at most 0.1585 + 0.00005 (rounding)".
+/// Returns the tolerance or the bound of a figure, such as "5 % (ratio)", "at least 1" or "at most 0.1585 +
+/// 0.00005 (rounding)".
 std::string allowed_text(const ReproducedFigure& figure) {
   if (!figure.is_held()) return "-";
   if (figure.figure_class != FigureClass::bound) return tolerance_text(figure);
@@ -128,7 +129,7 @@ std::string holds_text(const ReproducedFigure& figure) {
   return figure.holds() ? "yes" : "NO";
 }
 
-/// Returns the relative error in percent, with its sign, or "-" if there is none.
+/// Returns the relative error of the prediction in percent, with its sign, or "-" if there is none.
 std::string error_text(const ReproducedFigure& figure) {
   const std::optional<double> error = figure.relative_error();
   if (!error) return "-";
@@ -178,7 +179,8 @@ std::string table_markdown(const std::vector<ReproducedFigure>& figures) {
   return text;
 }
 
-/// Returns the misses of all experiments. Each begins with the name of its experiment.
+/// Returns the misses (claims that do not hold) of all experiments. The text of each begins with the name
+/// of its experiment.
 std::vector<ReproducedFigure> misses_of(const std::vector<Reproduced>& all) {
   std::vector<ReproducedFigure> misses;
   for (const Reproduced& reproduced : all) {
@@ -326,8 +328,8 @@ Outcome list_experiments(const OutputFlags& output) {
   return ExitCode::ok;
 }
 
-/// Returns the named experiments, or all if no name is given. Returns an error if no experiment has a given
-/// name.
+/// Returns the experiments with these names, or all experiments if no name is given. Returns an error if no
+/// experiment has a given name.
 tl::expected<std::vector<Reproduction>, UserError> chosen(const std::vector<std::string>& names) {
   const auto table = reproduction_table();
   if (names.empty()) return std::vector<Reproduction>(table.begin(), table.end());

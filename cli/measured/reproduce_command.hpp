@@ -10,21 +10,23 @@
 
 namespace penstock {
 
-/// A reproduced experiment with its figures.
+/// A published experiment that was reproduced, with its figures.
 struct Reproduced {
   Reproduction reproduction;
   std::vector<ReproducedFigure> figures;
 
-  /// Returns true if every figure agrees with the published claim.
+  /// Returns true if every figure agrees with the value that was published.
   bool holds() const { return std::ranges::all_of(figures, &ReproducedFigure::holds); }
 };
 
-/// Returns a table for each experiment, then the misses, and then the tolerances with their reasons. The last
-/// line has the counts. `width` is the wanted length of lines in characters; 0 means no limit.
+/// Returns a table for each experiment, then the figures that do not agree, and then the tolerances with
+/// their reasons. The last line has the counts. `width` is the wanted length of lines in characters; 0
+/// means no limit.
 std::string reproductions_to_text(const std::vector<Reproduced>& all, std::size_t width = 0);
 /// Returns a JSON document with all figures, the experiments and the counts.
 std::string reproductions_to_json(const std::vector<Reproduced>& all);
-/// Returns Markdown: tables of experiments, tolerances and misses, and then a section for each experiment.
+/// Returns a Markdown text. It has tables of the experiments, the tolerances and the figures that do not
+/// agree, and then a section for each experiment.
 std::string reproductions_to_markdown(const std::vector<Reproduced>& all);
 
 }  // namespace penstock

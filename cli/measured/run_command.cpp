@@ -42,8 +42,8 @@ struct RunFlags {
   ResultFlags result;
 };
 
-/// Adds the memory of each rank. If the modules report no memory, it is computed from the cost table and the
-/// measured times. A note says which of the two was used.
+/// Adds the memory figures of each rank to the result. If the modules report no memory, it is computed from
+/// the cost table and the measured times. A note says which of the two was used.
 void add_memory(Result& result, const Experiment& experiment, const RunFlags& flags) {
   if (std::ranges::any_of(result.ranks, [](const RankReport& rank) { return rank.memory.peak_bytes > 0; })) {
     result.notes.emplace_back("memory: what the modules held, by their own account");
@@ -57,8 +57,8 @@ void add_memory(Result& result, const Experiment& experiment, const RunFlags& fl
   result.notes.emplace_back("memory: the bytes that the costs say, at the measured times");
 }
 
-/// Returns the rank that a launcher gave to this process. Returns nothing if this process starts the other
-/// ranks.
+/// Returns the rank and the place that a launcher gave to this process. Returns nothing if this process
+/// starts the other ranks.
 tl::expected<std::optional<ProcessPlace>, UserError> own_place(const Experiment& experiment,
                                                                const RunFlags& flags) {
   if (flags.measuring.backend != "cpu-process") return std::nullopt;
@@ -69,7 +69,7 @@ tl::expected<std::optional<ProcessPlace>, UserError> own_place(const Experiment&
   return *place;
 }
 
-/// Measures the program. If a launcher has started the processes, only rank 0 gets a result.
+/// Runs and measures the program. If a launcher has started the processes, only rank 0 gets a result.
 tl::expected<std::optional<Result>, UserError> measured(const Experiment& experiment, const RunFlags& flags,
                                                         const Extensions& extensions) {
   const auto place = own_place(experiment, flags);

@@ -87,14 +87,15 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Returns an error with its sign: "+2.20 %" for a prediction that is too long.
+/// Returns a relative error as text with its sign, such as "+2.20 %" for a prediction that is too long.
 std::string error_text(double part) { return fmt::format("{:+.2f} %", 100 * part); }
 std::string percent_or_nothing(const std::optional<double>& part) { return part ? error_text(*part) : ""; }
 std::string gib_or_nothing(const std::optional<double>& amount) {
   return amount ? fmt::format("{:.2f}", *amount) : "";
 }
 
-/// Returns the table of rows. Memory cells are empty if the memory was not measured.
+/// Returns the table of measured runs and their predictions, with one row for each run. Memory cells are
+/// empty if the memory was not measured.
 Table rows_table(const RunsReport& report) {
   Table table;
   table.columns = {"run",          "measured s",    "predicted s",  "error",
@@ -112,8 +113,8 @@ Table rows_table(const RunsReport& report) {
   return table;
 }
 
-/// Returns the table of groups, followed by a line for all rows and a line for peak memory. Fewer rows have a
-/// measured memory.
+/// Returns the table of errors for groups of rows. After the groups come a line for all rows and a line for
+/// peak memory. Fewer rows have a measured memory.
 Table groups_table(const RunsReport& report) {
   std::vector<RunGroup> groups = report.groups;
   for (const auto& group : {report.all, report.all_memory}) {
@@ -122,8 +123,8 @@ Table groups_table(const RunsReport& report) {
   return errors_table("group", groups);
 }
 
-/// Returns the table of fitted constants, each with the number of rows of its fit. "the device" means that
-/// the constants of the device are used unchanged.
+/// Returns the table of fitted constants, each with the number of rows to which it was fitted. The words
+/// "the device" mean that the constants of the device are used unchanged.
 Table constants_table(const RunsReport& report) {
   Table table;
   table.columns = {"source",        "device",        "precision", "release", "sustained", "collectives",
@@ -157,13 +158,15 @@ std::string csv_line(const std::vector<std::string>& cells) {
 
 Json or_null(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
 
-/// The number of sources with different colours. Further sources use the same colours again.
+/// The number of sources that get different colours in the chart. Further sources use the same colours
+/// again.
 constexpr std::size_t kMostSources = 8;
 
-/// The tolerance around equal steps that the chart shows.
+/// The largest relative error inside the band that the chart shows around the line of equal steps.
 constexpr double kBand = 0.1;
 
-/// Returns the corners of the area in which predictions differ from measurements by at most kBand.
+/// Returns the corners of the band in the chart in which predictions differ from measurements by at most
+/// kBand. It goes from the shortest to the longest step.
 std::vector<ChartPoint> band_corners(double shortest, double longest) {
   const double low = 1 - kBand;
   const double high = 1 + kBand;
@@ -173,8 +176,9 @@ std::vector<ChartPoint> band_corners(double shortest, double longest) {
           {.x = longest, .y = longest * low}};
 }
 
-/// Draws a dot for each row in the colour of its source, and a line where predictions equal measurements.
-/// Steps take from a tenth of a second to minutes, so both axes are logarithmic.
+/// Returns a chart of predicted over measured steps, with a dot for each row in the colour of its source. A
+/// line shows where predictions equal measurements. Steps take from a tenth of a second to minutes, so both
+/// axes are logarithmic.
 Chart scatter(const MeasuredRuns& runs, const RunsReport& report) {
   Chart chart;
   chart.title = "Seconds of a step";
@@ -218,8 +222,8 @@ Chart scatter(const MeasuredRuns& runs, const RunsReport& report) {
   return chart;
 }
 
-/// Returns the answer with which the page begins: how far predictions are from measurements, how many are
-/// near, and which is worst.
+/// Returns the answer with which the page begins. It says how far predictions are from measurements, how
+/// many are near, and which one is worst.
 std::string answer_html(const RunsReport& report) {
   if (!report.all) return "<p class=\"alarm\">No row of the file can be predicted.</p>\n";
   const RunGroup& all = *report.all;
@@ -310,15 +314,16 @@ std::string runs_json(const RunsReport& report) {
 
 namespace {
 
-/// Returns a text such as "tensor 8 +3.10 %". The number says how much longer the best step with this value
-/// is than the best of all steps.
+/// Returns a text about one chosen value, such as "tensor 8 +3.10 %". The number says how much longer the
+/// best step with this value is than the best of all steps.
 std::string longer_text(const ChosenValue& value) {
   const std::string longer = value.longer ? error_text(*value.longer) : std::string("does not fit");
   return fmt::format("{} {} {}", value.choice, value.value, longer);
 }
 
-/// Returns the two values that cost most. A value with which no configuration fits counts as the most costly.
-/// Values below 0.05 % are omitted, because the output has only two decimals.
+/// Returns a text with the two chosen values that lengthen the step most. A value with which no
+/// configuration fits counts as the most costly. Values below 0.05 % are omitted, because the output has
+/// only two decimals.
 std::string costliest(const AgainstBest& row) {
   std::vector<std::string> words;
   for (const ChosenValue& value : row.values) {
@@ -333,7 +338,8 @@ namespace {
 
 double seconds_of(Ns time_ns) { return static_cast<double>(time_ns) * kSecondsPerNanosecond; }
 
-/// Returns the part that a better configuration shortens most: "bubble -0.412 s of -0.530 s".
+/// Returns a text about the part of the step that a better configuration shortens most, such as "bubble
+/// -0.412 s of -0.530 s". The second number is the change of the whole step.
 std::string through_text(const AgainstBest& row, const BestClaim& claim) {
   if (!row.best || row.step_ns <= row.best_ns) return "";
   const auto part = static_cast<std::size_t>(claim.through);
@@ -444,15 +450,15 @@ std::vector<FileArgument> inputs_of(const RunsFlags& flags) {
   return inputs;
 }
 
-/// Measured rows and their predictions.
+/// The rows of measured runs together with their predictions.
 struct JudgedRuns {
   std::shared_ptr<const MeasuredRuns> runs;
   RunsReport report;
   PricedRuns priced{};  ///< no prices, if the costs were fitted to iterations
 };
 
-/// Returns the tables of devices. The user's files replace the built-in tables of matrix products. Returns an
-/// error for an unknown device or a file that is not a table of products.
+/// Returns the kernel tables of devices. The user's files replace the built-in tables of matrix products.
+/// Returns an error for an unknown device or a file that is not a table of products.
 tl::expected<KernelsOf, UserError> kernels_of(const std::vector<std::string>& products) {
   std::map<std::string, std::shared_ptr<const KernelTables>> own;
   for (const std::string& one : products) {
@@ -477,8 +483,8 @@ tl::expected<KernelsOf, UserError> kernels_of(const std::vector<std::string>& pr
   };
 }
 
-/// Predicts the rows with the constants of their devices. With --fit, the constants are fitted to the rows of
-/// that file, which may be the same file.
+/// Predicts the measured rows with the constants of their devices. With --fit, the constants are fitted to
+/// the rows of that file, which may be the same file.
 tl::expected<JudgedRuns, UserError> by_devices(const RunsFlags& flags) {
   const auto kernels = kernels_of(flags.products);
   if (!kernels) return tl::unexpected(kernels.error());
@@ -509,7 +515,7 @@ tl::expected<JudgedRuns, UserError> by_devices(const RunsFlags& flags) {
   return judged;
 }
 
-/// Predicts iterations of one machine, with costs that `penstock fit` wrote.
+/// Predicts measured iterations of one machine, with costs that `penstock fit` wrote.
 tl::expected<JudgedRuns, UserError> by_costs(const RunsFlags& flags) {
   if (!flags.fit.empty()) return bad_input("runs: expected either --fit or --costs, got both");
   if (!flags.products.empty())
@@ -549,7 +555,7 @@ Outcome compare_with_best(const RunsFlags& flags) {
   return ExitCode::ok;
 }
 
-/// Prints what explains the error of each row.
+/// Prints which parts of the step explain the error of each row.
 Outcome explain(const RunsFlags& flags) {
   if (!flags.costs.empty())
     return bad_input("runs: --explain divides prices of devices into parts: leave --costs out");
@@ -570,7 +576,7 @@ Outcome explain(const RunsFlags& flags) {
   return ExitCode::ok;
 }
 
-/// Prints which pairs of rows are predicted in the right order.
+/// Prints which pairs of rows the predictions put in the right order.
 Outcome compare_pairs(const RunsFlags& flags) {
   if (!flags.costs.empty()) return bad_input("runs: --pairs compares runs on devices: leave --costs out");
   if (auto known = check_output_files(flags.output.files, kBestFiles, inputs_of(flags)); !known)

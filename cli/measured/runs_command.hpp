@@ -1,6 +1,6 @@
 #pragma once
-// Prints measured runs and their predictions as text, JSON, CSV and HTML. `penstock runs` and `penstock fit`
-// use it.
+// Prints measured runs and their predictions as text, JSON, CSV and HTML. `penstock runs` and `penstock
+// fit` use these functions. runs_explained.hpp prints the reasons for the errors.
 
 #include <cstddef>
 #include <string>
@@ -21,31 +21,34 @@ namespace penstock {
 /// column.
 Table errors_table(std::string_view heading, const std::vector<RunGroup>& groups);
 
-/// Returns the errors of one group as JSON: {"name", "rows", "mape", "bias", "worst"}. Errors are fractions.
+/// Returns the errors of one group of runs as JSON: {"name", "rows", "mape", "bias", "worst"}. Errors are
+/// fractions.
 nlohmann::ordered_json group_json(const RunGroup& group);
 
-/// Returns the tables of rows, groups, classes and constants, and the list of rows that were left out. Table
-/// lines have at most `width` characters; 0 means no limit.
+/// Returns a text about predictions of measured runs. It has the tables of rows, groups, classes and
+/// constants, and the list of rows that were left out. A table line has at most `width` characters; 0 means
+/// no limit.
 std::string runs_text(const RunsReport& report, std::size_t width);
-/// Returns {schema_version, kind: "runs", rows, groups, constants, classes, left_out, all, memory}. `rows`
-/// follows the order of the file, without the rows that were left out.
+/// Returns JSON: {schema_version, kind: "runs", rows, groups, constants, classes, left_out, all, memory}.
+/// `rows` follows the order of the file, without the rows that were left out.
 std::string runs_json(const RunsReport& report);
-/// Returns the columns of the file, followed by predicted_seconds, error, predicted_gib, memory_error and
-/// fitted.
+/// Returns CSV with the columns of the file of runs, followed by predicted_seconds, error, predicted_gib,
+/// memory_error and fitted.
 std::string runs_csv(const MeasuredRuns& runs, const RunsReport& report);
 
-/// Returns a page with a chart of predicted over measured seconds, and tables that can be sorted.
+/// Returns an HTML page with a chart of predicted seconds over measured seconds, and tables that can be
+/// sorted.
 std::string runs_html(const MeasuredRuns& runs, const RunsReport& report);
 
 /// Returns a table that compares each run with the best configuration that tune() finds for its model and
-/// devices. It shows the part of the step that the best one shortens, and which values of the run cost most.
-/// A line below it says whether a large gain is believable. `claims` must be the result of best_claims() for
-/// `rows`.
+/// devices. It shows which part of the step the best configuration shortens, and which values of the run
+/// cost most. A line below the table says whether a large gain is believable. `claims` must be the result
+/// of best_claims() for `rows`.
 std::string against_best_text(const std::vector<AgainstBest>& rows, const std::vector<BestClaim>& claims,
                               std::size_t width);
-/// Returns {schema_version, kind: "runs-against-best", rows: [{id, in_space, step_seconds, best_seconds,
-/// longer, stopped, through, best_measured, note, believable, best_differs, parts: [{name, seconds,
-/// best_seconds}], values: [{choice, value, longer}]}]}.
+/// Returns JSON: {schema_version, kind: "runs-against-best", rows: [{id, in_space, step_seconds,
+/// best_seconds, longer, stopped, through, best_measured, note, believable, best_differs, parts: [{name,
+/// seconds, best_seconds}], values: [{choice, value, longer}]}]}.
 std::string against_best_json(const std::vector<AgainstBest>& rows, const std::vector<BestClaim>& claims);
 
 }  // namespace penstock

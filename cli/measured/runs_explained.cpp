@@ -1,5 +1,6 @@
-// Prints the parts of predicted steps and the order of pairs. A factor such as "x1.07" says how much longer
-// the part alone would have to take for the prediction to equal the measurement:
+// Prints the parts of predicted steps (such as products, attention and bubble), and whether pairs of runs
+// are in the right order. A factor such as "x1.07" says how much longer the part alone would have to take
+// for the prediction to equal the measurement:
 //
 //     run     measured s  predicted s    error   from s    to s     products    attention  ..     bubble
 //     a           5.6841       5.5120  -3.03 %   5.4010  5.9020  3.214 x1.05  0.731 x1.22  ..  0.51 x1.34
@@ -41,7 +42,8 @@ Cell long_seconds_cell(std::optional<double> seconds) {
 
 Cell signed_percent_cell(double part) { return {fmt::format("{:+.2f} %", 100 * part), part}; }
 
-/// Returns the seconds of a part with its factor. A part of no time has an empty cell.
+/// Returns a table cell with the seconds of a part and its factor. The cell is empty if the part takes
+/// almost no time compared with `step`, the seconds of the whole step.
 Cell part_cell(double seconds, std::optional<double> factor, double step) {
   if (seconds < 1e-4 * step) return {"", std::nullopt};
   const std::string text = fmt::format("{:.3f}", seconds);
@@ -68,8 +70,8 @@ Table explained_table(const RunsReport& report, std::span<const ExplainedRun> ex
   return table;
 }
 
-/// Returns the median of the factors, and how far they scatter: the largest factor without the upper tenth
-/// over the smallest without the lower tenth.
+/// The median of a part's factors, and their spread. The spread is the ratio of the largest to the smallest
+/// factor, without the upper and the lower tenth.
 struct UsualFactor {
   double median = 1;
   double spread = 1;
@@ -81,8 +83,8 @@ UsualFactor usual_factor(std::vector<double> factors) {
           .spread = factors[factors.size() - 1 - tenth] / std::max(factors[tenth], 1e-3)};
 }
 
-/// Returns the usual factor of each part by class. A part explains the errors of a class if one factor suits
-/// all its rows, so that the spread is small.
+/// Returns a table with the usual factor of each part, for each class of runs. A part explains the errors
+/// of a class if one factor suits all its rows, so that the spread is small.
 Table factors_table(const MeasuredRuns& runs, std::span<const ExplainedRun> explained) {
   std::map<std::string, std::vector<std::size_t>> classes;
   for (std::size_t i = 0; i < explained.size(); ++i) classes[class_of(runs.runs[i])].push_back(i);

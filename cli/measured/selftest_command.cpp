@@ -1,5 +1,5 @@
-// penstock selftest: checks the GPUs of this machine, one by one and in pairs. Only the executable with the
-// GPU backends can check them. Any other executable replaces itself by that one.
+// penstock selftest: checks the GPUs of this machine, one by one and in pairs. Only the executable with
+// the GPU backends can check them. Any other executable replaces itself by that one (measuring.hpp).
 
 #include <tl/expected.hpp>
 

@@ -1,6 +1,6 @@
-// penstock validate: tests on this machine whether measured costs predict other programs. Each round measures
-// the costs by a program of its own and runs every configuration once
-// (backend/calibration/validation_rounds.hpp).
+// penstock validate: tests on this machine whether measured costs predict the times of other programs.
+// Each round measures the costs with a program of its own and runs every configuration once
+// (backend/calibration/validation_rounds.hpp). penstock calibrate measures costs for later use instead.
 
 #include <algorithm>
 #include <cstddef>
@@ -53,21 +53,22 @@ struct ValidateFlags {
 
 const std::vector<std::string_view> kValidateFiles = {".json", ".txt"};
 
-/// The scenario and the configurations of it that are run.
+/// The configurations that are run: the scenario of the first one, and the program of each.
 struct Configurations {
   Scenario scenario;  ///< the first configuration, with its layers cut into stages
   std::vector<ValidationCase> cases;
 };
 
-/// Returns true if the two programs have the same stages on the same ranks.
+/// Returns true if the two programs have the same stages, and each stage is on the same ranks.
 bool same_placement(const Program& one, const Program& other) {
   return std::ranges::equal(
       one.placement.stages, other.placement.stages, {}, [](const auto& stage) { return stage.ranks; },
       [](const auto& stage) { return stage.ranks; });
 }
 
-/// Returns the scenario of the flags, without its network if timed work replaces it. A launch order that the
-/// runs have is part of the scenario, so that predictions have it as well.
+/// Returns the scenario that the flags describe. Its network is removed if the flags replace it by actions
+/// that take a stated time. If the runs have a launch order, the scenario gets it as well, so that
+/// predictions use it.
 tl::expected<Scenario, UserError> configured(const InputFlags& input, const MeasuringFlags& measuring) {
   auto scenario = scenario_of(input, {});
   if (!scenario) return scenario;
@@ -76,7 +77,7 @@ tl::expected<Scenario, UserError> configured(const InputFlags& input, const Meas
   return scenario;
 }
 
-/// Prepares a configuration. Returns an error if its program hangs.
+/// Prepares a configuration to be predicted and measured. Returns an error if its program hangs.
 tl::expected<ValidationCase, UserError> case_of(const Scenario& scenario) {
   auto experiment = prepared(scenario);
   if (!experiment) return tl::unexpected(std::move(experiment.error()));
@@ -87,7 +88,7 @@ tl::expected<ValidationCase, UserError> case_of(const Scenario& scenario) {
   return ValidationCase{.name = std::move(name), .experiment = *std::move(experiment)};
 }
 
-/// Returns the flags of every schedule with every number of microbatches.
+/// Returns the input flags of all combinations of a schedule and a number of microbatches.
 tl::expected<std::vector<InputFlags>, UserError> inputs_of_grid(const ValidateFlags& flags) {
   auto numbers = numbers_of_flag("--num-microbatches", flags.microbatches);
   if (!numbers) return tl::unexpected(std::move(numbers.error()));
@@ -106,7 +107,7 @@ tl::expected<std::vector<InputFlags>, UserError> inputs_of_grid(const ValidateFl
   return inputs;
 }
 
-/// Prepares every configuration. Returns an error if the stages of one are not those of the first one,
+/// Prepares every configuration. Returns an error if a configuration has other stages than the first one,
 /// because each stage needs measured costs.
 tl::expected<Configurations, UserError> configurations_of(const ValidateFlags& flags) {
   const auto inputs = inputs_of_grid(flags);

@@ -1,5 +1,6 @@
-// Compares figures one by one, and actions by their positions in the lists. Results of different programs are
-// refused, so both results have the same lists. The error of the makespan is divided on each rank:
+// Compares a predicted with a measured result: figures one by one, and actions by their positions in the
+// lists. Results of different programs are refused, so both results have the same lists. The error of the
+// makespan is divided on each rank:
 //
 //   makespan = compute + exposed transfers + launch + waiting        (launch only if both results have it)
 //
@@ -41,8 +42,8 @@ constexpr std::array kComparedKinds = {
     ActionKind::recompute, ActionKind::step,       ActionKind::send_forward,   ActionKind::send_backward,
     ActionKind::unshard,   ActionKind::reduce_grad};
 
-/// Returns the transfer rules as text, such as "blocking, capacity 2, eager below 4096 B" or "not blocking,
-/// unlimited capacity, none eager".
+/// Returns the rules by which a run's messages are transferred, as text. Examples are "blocking, capacity
+/// 2, eager below 4096 B" and "not blocking, unlimited capacity, none eager".
 std::string text_of(const TransferReport& transfers) {
   const std::string capacity =
       transfers.capacity == 0 ? "unlimited capacity" : fmt::format("capacity {}", transfers.capacity);
@@ -55,8 +56,8 @@ std::string text_of(const TransferReport& transfers) {
       transfers.launch_order ? ", in launch order" : "");
 }
 
-/// Returns the error relative to the measured value. It is infinite if the predicted value is above 0 and the
-/// measured value is 0, so that it exceeds any tolerance.
+/// Returns the difference of the two values, divided by the measured value. It is infinite if the predicted
+/// value is above 0 and the measured value is 0, so that it exceeds any tolerance.
 double relative(double predicted, double measured) {
   // This condition also covers the case that both values are 0.
   if (predicted == measured) return 0;
@@ -77,7 +78,7 @@ double fullest_rank(const Result& result) {
   return shown_amount(highest_peak_bytes(result), unit);
 }
 
-/// Returns the figures of the whole run. add_action_figures() adds the figures of actions.
+/// Returns the compared figures of the whole run. add_action_figures() adds the figures of single actions.
 std::vector<ComparedFigure> figures_of(const Result& predicted, const Result& measured,
                                        const CompareTolerances& tolerances) {
   std::vector<ComparedFigure> figures;
@@ -120,7 +121,7 @@ ErrorParts parts_of_rank(const Result& result, std::size_t rank, const std::vect
   return parts;
 }
 
-/// Returns the difference predicted - measured for each part.
+/// Returns the difference predicted - measured for each part of the time.
 ErrorParts difference(const ErrorParts& predicted, const ErrorParts& measured) {
   ErrorParts parts{.makespan_ns = predicted.makespan_ns - measured.makespan_ns,
                    .compute_ns = predicted.compute_ns - measured.compute_ns,
@@ -152,7 +153,8 @@ std::vector<RankComparison> ranks_of(const Result& predicted, const Result& meas
   return ranks;
 }
 
-/// Returns the mean of each part over the ranks. Waiting gets the rounding error of the other parts.
+/// Returns the mean of each part of the time over the ranks. Rounding errors of the other parts are added
+/// to the waiting time.
 ErrorParts mean_parts(const std::vector<RankComparison>& ranks, Ns makespan_ns) {
   ErrorParts mean{.makespan_ns = makespan_ns};
   if (ranks.empty()) return mean;
@@ -181,7 +183,8 @@ bool have_same_actions(const Timeline& a, const Timeline& b) {
          });
 }
 
-/// Returns the errors of one action kind over all ranks. The means are rounded down to whole nanoseconds.
+/// Returns the timing errors of one action kind over all ranks. The means are rounded down to whole
+/// nanoseconds.
 ActionErrors errors_of(ActionKind kind, const Timeline& predicted, const Timeline& measured) {
   // The start value -1 is less than any error. An action is therefore named even if all errors are 0.
   ActionErrors errors{.kind = kind, .worst_start_ns = -1, .worst_action = {}};
@@ -205,8 +208,9 @@ ActionErrors errors_of(ActionKind kind, const Timeline& predicted, const Timelin
   return errors;
 }
 
-/// Adds the mean errors over all compute actions except STEP, which usually takes no time. The duration error
-/// is the sum of all errors divided by the sum of all durations, so short actions have little influence.
+/// Adds the mean timing errors over all compute actions except STEP, which usually takes no time. The
+/// duration error is the sum of all errors divided by the sum of all durations. Short actions therefore
+/// have little influence.
 void add_action_figures(std::vector<ComparedFigure>& figures, const Timeline& predicted,
                         const Timeline& measured, const CompareTolerances& tolerances) {
   double start_error = 0;
@@ -240,9 +244,9 @@ std::optional<CompareError> fault_of_timeline(const Result& result) {
                                   ranks)};
 }
 
-/// Returns the reason why two results cannot be compared, or nothing if they can. The kinds are checked
-/// first, then the programs, then the rules. So the message names the mistake that the user must correct
-/// first.
+/// Returns the reason why two results cannot be compared, or nothing if they can. The kinds of the results
+/// are checked first, then their programs, then their transfer rules. The message therefore names the
+/// mistake that the user must correct first.
 std::optional<CompareError> why_not_comparable(const Result& predicted, const Result& measured) {
   const bool measured_first = predicted.kind == ResultKind::measured;
   const bool predicted_second = measured.kind == ResultKind::predicted;
@@ -295,7 +299,8 @@ std::optional<CompareError> why_not_comparable(const Result& predicted, const Re
   return std::nullopt;
 }
 
-/// Returns notes on the measurement: on its memory figures, and on the sharing of links, which it ignores.
+/// Returns notes on the limits of the measurement. They concern its memory figures, and that it ignores the
+/// sharing of links.
 std::vector<std::string> notes_of(const Result& measured) {
   std::vector<std::string> notes;
   if (measured.link_sharing == LinkSharing::left_out) {

@@ -18,18 +18,21 @@
 
 namespace penstock {
 
-/// The largest errors that are accepted. If a tolerance is absent, its error is reported but never leads to a
-/// failure.
+/// The largest errors of a prediction that are accepted. If a tolerance is absent, its error is reported
+/// but never leads to a failure.
 struct CompareTolerances {
   /// The tolerance of the makespan and of samples per second, as a fraction of the measured value.
   double makespan = 0.05;
   /// The tolerance of idle_over_total, as an absolute difference.
   double bubble = 0.05;
-  /// The tolerance of the peak of the fullest rank, as a fraction of the measured peak.
+  /// The tolerance of the peak memory of the rank with the highest peak, as a fraction of the measured
+  /// peak.
   std::optional<double> memory{};
-  /// The tolerance of the mean start error of compute actions, as a fraction of the measured makespan.
+  /// The tolerance of the mean error of the start times of compute actions, as a fraction of the measured
+  /// makespan.
   std::optional<double> start{};
-  /// The tolerance of the mean duration error of compute actions, as a fraction of their measured time.
+  /// The tolerance of the mean error of the durations of compute actions, as a fraction of their measured
+  /// time.
   std::optional<double> duration{};
 };
 
@@ -39,9 +42,10 @@ struct ComparedFigure {
   std::string name;
   double predicted = 0;
   double measured = 0;
-  /// The value predicted - measured. For times, rates and bytes it is divided by the measured figure.
+  /// The error: the predicted value minus the measured value. For times, rates and bytes, this difference
+  /// is divided by the measured value.
   double error = 0;
-  /// The largest |error| that is accepted. If it is absent, every error is accepted.
+  /// The largest absolute value of `error` that is accepted. If it is absent, every error is accepted.
   std::optional<double> tolerance;
   bool passed() const;
 
@@ -55,7 +59,7 @@ struct ActionErrors {
   /// The mean of |predicted start - measured start|.
   Ns mean_start_ns = 0;
   Ns worst_start_ns = 0;
-  /// The action with the largest start error, such as "rank 2: 2B5".
+  /// The action whose start has the largest error, such as "rank 2: 2B5".
   std::string worst_action;
   /// The mean predicted duration of the actions.
   Ns predicted_duration_ns = 0;
@@ -73,9 +77,9 @@ struct ErrorParts {
   /// The error of the time in which the rank is idle while a message for its next action is under way.
   Ns transfer_ns = 0;
   /// The error of the launch time, in which the rank is idle although its next action could start. A
-  /// prediction has no launch time. If a calibrated cost file includes launches in the durations, compute and
-  /// launch have opposite errors. The value is absent if a result has no timeline. In this case `waiting_ns`
-  /// includes it.
+  /// prediction has no launch time. If a calibrated cost file includes launches in the durations, compute
+  /// and launch have opposite errors. The value is absent if a result has no timeline. `waiting_ns` then
+  /// contains the launch time, too.
   std::optional<Ns> launch_ns{};
   /// The error of the time in which the rank waits for other ranks or has finished its list.
   Ns waiting_ns = 0;
@@ -89,9 +93,9 @@ struct RankComparison {
   /// The parts of the makespan error on this rank.
   ErrorParts parts{};
   Bytes predicted_peak_bytes = 0;
-  /// The measured peak. It is 0 if the measurement has no memory figures.
+  /// The measured peak memory of the rank. It is 0 if the measurement has no memory figures.
   Bytes measured_peak_bytes = 0;
-  /// The unit of both peaks.
+  /// The unit of the predicted and the measured peak memory.
   MemoryUnit memory_unit = MemoryUnit::bytes;
 
   friend bool operator==(const RankComparison&, const RankComparison&) = default;
@@ -105,10 +109,11 @@ struct Comparison {
   std::string digest;
   std::string channel;
   std::vector<ComparedFigure> figures;
-  /// The mean of each error part over the ranks.
+  /// The mean over the ranks of each part of the makespan error.
   ErrorParts parts;
-  /// The lines of the bills (report/why) that differ, with the measured time first. Their differences add up
-  /// to the error of the makespan. The list is empty if a result has no timeline. The caller fills it in.
+  /// The lines of the two bills that differ; a bill divides the makespan by causes (report/why). In each
+  /// line, the measured time comes first. The differences add up to the error of the makespan. The list is
+  /// empty if a result has no timeline. The caller fills it in.
   std::vector<BillChange> causes{};
   std::vector<RankComparison> ranks;
   /// The errors for each kind of action. The list is empty if a result has no timeline.
@@ -123,7 +128,8 @@ struct Comparison {
 /// The reason why two results cannot be compared.
 struct CompareError {
   std::string message;
-  /// True if the arguments have the wrong kinds, for example a measurement in place of the prediction.
+  /// True if a result is of the wrong kind, for example if a measurement is given in place of the
+  /// prediction.
   bool wrong_kind = false;
 };
 
@@ -152,13 +158,15 @@ struct RankedRun {
   friend bool operator==(const RankedRun&, const RankedRun&) = default;
 };
 
-/// A pair of runs in the wrong order: `faster` was faster in the measurement, but not in the prediction.
+/// A pair of runs in the wrong order: the run `faster` was faster in the measurement, but not in the
+/// prediction.
 struct WrongRank {
   std::string faster;
   std::string slower;
-  /// The measured time of `slower` divided by the measured time of `faster`, minus 1.
+  /// The measured time of the run `slower` divided by the measured time of the run `faster`, minus 1.
   double measured_gap = 0;
-  /// The predicted time of `slower` divided by the predicted time of `faster`, minus 1. It is never above 0.
+  /// The predicted time of the run `slower` divided by the predicted time of the run `faster`, minus 1. It
+  /// is never above 0.
   double predicted_gap = 0;
 
   friend bool operator==(const WrongRank&, const WrongRank&) = default;
@@ -166,13 +174,13 @@ struct WrongRank {
 
 /// The ranking of several runs by speed, as predicted and as measured.
 struct Ranking {
-  /// The largest measured gap at which two runs count as equally fast. The order of such a pair is not
-  /// checked.
+  /// The largest measured gap at which two runs count as equally fast. For such a pair, the predicted order
+  /// is not checked.
   double threshold = 0.03;
   /// The runs, ordered from the fastest to the slowest measured time.
   std::vector<RankedRun> runs;
   std::vector<WrongRank> wrong;
-  /// The number of pairs with a measured gap above the threshold.
+  /// The number of pairs of runs whose measured gap is above the threshold.
   std::int64_t counted_pairs = 0;
   bool passed() const { return wrong.empty(); }
 
@@ -185,7 +193,8 @@ struct ResultPair {
   const Result& measured;
 };
 
-/// Returns the ranking. It compares times per sample, so that runs with different M can be compared.
+/// Returns the ranking of the runs in `pairs`. It compares times per sample, so that runs with different M
+/// can be compared.
 Ranking ranking_of(const std::vector<ResultPair>& pairs, double threshold);
 
 /// Returns text with one line for each comparison, followed by the ranking.

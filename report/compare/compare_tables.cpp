@@ -1,8 +1,8 @@
-// Writes comparisons and rankings: as tables for terminals and pages, and as text and JSON. An error is
-// always predicted minus measured, so "+" means that the prediction was too high. Relative errors are divided
-// by the measured value. There is a column "launch" only if the measurement separates launches from waiting.
-// JSON has the exact numbers, so that scripts do not read rounded figures. compare.cpp computes the
-// comparison. Tested by compare_test.cpp.
+// Writes comparisons and rankings: as tables for terminals and pages, and as text and JSON. compare.cpp
+// computes the comparison. An error is always predicted minus measured, so "+" means that the prediction
+// was too high. Relative errors are divided by the measured value. There is a column "launch" only if the
+// measurement separates launches from waiting. JSON has the exact numbers, so that scripts do not read
+// rounded figures. Tested by compare_test.cpp.
 
 #include "report/compare/compare_tables.hpp"
 
@@ -30,8 +30,8 @@ namespace penstock {
 
 namespace {
 
-/// Returns a value as text. The name of the figure says whether the value is a time, bytes, a rate or a
-/// fraction.
+/// Returns the value of a figure as text. The name of the figure says whether the value is a time, bytes, a
+/// rate or a fraction.
 std::string value_text(const std::string& name, double value, MemoryUnit unit) {
   if (name == "makespan_ns") return period_cell(value).text;
   if (name == "peak_bytes") return format_memory(amount_of_shown(value, unit), unit);
@@ -39,7 +39,7 @@ std::string value_text(const std::string& name, double value, MemoryUnit unit) {
   return format_percent(value);
 }
 
-/// Returns the name that tables show for a JSON key.
+/// Returns the name that tables show for a figure with this JSON key.
 std::string label(const std::string& name) {
   if (name == "makespan_ns") return "iteration time";
   if (name == "idle_over_total") return "bubble (idle / total)";
@@ -141,7 +141,8 @@ std::string parts_sentence(const Comparison& comparison) {
                          : fmt::format("waiting and launch {}", signed_duration(parts.waiting_ns)));
 }
 
-/// Returns the mean time of a rank for each cause, and the part of the error that comes from it.
+/// Returns a table with one row for each cause of time, such as computing or waiting. It shows a rank's
+/// mean time for the cause, and the part of the error that comes from it.
 Table cause_errors(const Comparison& comparison) {
   Table table{.columns = {"cause", "predicted", "measured", "error"}, .rows = {}};
   for (const BillChange& cause : comparison.causes) {

@@ -1,5 +1,6 @@
 #pragma once
-// The tables and sentences of comparisons. comparison_to_table() and compare_html.cpp use them.
+// Writes the tables and sentences of comparisons. comparison_to_table() and compare_html.cpp use these
+// functions.
 
 #include <string>
 #include <vector>
@@ -10,13 +11,15 @@
 
 namespace penstock {
 
-/// Returns a table with one row for each figure: its values, error and tolerance, and whether it is accepted.
+/// Returns a table with one row for each figure: both values, the error, the tolerance, and whether the
+/// error is accepted.
 Table compared_figures(const Comparison& comparison);
 /// Returns a table with one row per rank: the parts of its error, and its memory if that was measured.
 Table rank_errors(const Comparison& comparison);
 /// Returns a table with one row per kind of action: its durations and start errors.
 Table action_errors(const Comparison& comparison);
-/// Returns a sentence such as "error of the iteration time +1 ms: compute ..., launch ...".
+/// Returns a sentence about the parts of the error, such as "error of the iteration time +1 ms: compute
+/// ..., launch ...".
 std::string parts_sentence(const Comparison& comparison);
 
 /// Returns a table with one row per comparison.
@@ -31,7 +34,8 @@ std::vector<std::string> wrong_ranks(const Ranking& ranking);
 
 /// Returns a duration with its sign: "+1.5 ms", "-20 us".
 std::string signed_duration(Ns duration_ns);
-/// Returns true if the figure has a predicted and a measured value. Figures of actions have only an error.
+/// Returns true if the figure has a predicted and a measured value. A figure about single actions has only
+/// an error.
 bool has_values(const ComparedFigure& figure);
 
 }  // namespace penstock

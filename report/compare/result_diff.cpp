@@ -1,6 +1,6 @@
-// Compares actions of two results by rank and name. If a name occurs several times, the k-th occurrences are
-// compared. Microbatch numbers do not depend on the schedule, so actions are found by their names even if the
-// schedule changes. Tests: result_diff_test.cpp.
+// Compares two results, which may come from different schedules. Actions are compared by rank and name. If
+// a name occurs several times, the k-th occurrences are compared. Microbatch numbers do not depend on the
+// schedule, so actions are found by their names even if the schedule changes. Tests: result_diff_test.cpp.
 
 #include "report/compare/result_diff.hpp"
 
@@ -23,7 +23,7 @@
 namespace penstock {
 namespace {
 
-/// Adds a table row for every figure that differs.
+/// A builder of table rows. It adds a row for every figure that differs between two results.
 class FigureRows {
  public:
   explicit FigureRows(Table& table) : table_(table) {
@@ -37,8 +37,8 @@ class FigureRows {
     table_.rows.push_back({{figure, {}}, {format(before), before}, {format(after), after}, {change, {}}});
   }
 
-  /// Adds a row for the memory of one rank. If the units differ (activations and bytes), the row shows both
-  /// amounts but no difference.
+  /// Adds a row for a memory figure of one rank. If the units differ (activations and bytes), the row shows
+  /// both amounts but no difference.
   void add_memory(const std::string& figure, const RankMemory& before, const RankMemory& after) {
     const auto cell = [](const RankMemory& memory) {
       return Cell{format_memory(memory.peak_bytes, memory.unit),
@@ -78,7 +78,8 @@ void add_ranks(FigureRows& rows, const Result& before, const Result& after) {
 // The rank and the name of an action.
 using Key = std::pair<std::int32_t, std::string>;
 
-/// Returns the compute actions by rank and name. Actions with equal names are in program order.
+/// Returns the compute actions of a timeline by rank and name. Actions with equal names are in program
+/// order.
 std::map<Key, std::vector<const Span*>> computed(const Timeline& timeline) {
   std::map<Key, std::vector<const Span*>> actions;
   for (const Span& span : timeline.spans) {
@@ -87,8 +88,8 @@ std::map<Key, std::vector<const Span*>> computed(const Timeline& timeline) {
   return actions;
 }
 
-/// Adds the compute actions that start or end at another time. Messages are left out, because they move with
-/// the actions.
+/// Adds the compute actions that start or end at different times in the two timelines. Messages are left
+/// out, because they move with the actions.
 void add_actions(ResultDiff& diff, const Timeline& before, const Timeline& after) {
   const auto first = computed(before);
   const auto second = computed(after);

@@ -30,16 +30,18 @@ struct MovedAction {
 struct ResultDiff {
   /// The figures that differ, with the columns figure, before, after and change.
   Table figures;
-  /// The moved actions, ordered by their start in the first result.
+  /// The actions that have moved, in the order of their start in the first result.
   std::vector<MovedAction> moved;
-  /// The numbers of compute actions that only the first result, or only the second one, has on a rank.
+  /// The number of compute actions that only the first result has (`only_after`: only the second result),
+  /// over all ranks.
   std::int64_t only_before = 0;
   std::int64_t only_after = 0;
 
   bool empty() const { return figures.rows.empty() && moved.empty() && only_before + only_after == 0; }
 };
 
-/// Returns the differences of the figures. If both results have timelines, it also compares compute actions.
+/// Returns the differences between two results. It compares the figures, and also the compute actions if
+/// both results have timelines.
 ResultDiff diff_results(const Result& before, const Result& after);
 
 /// Returns the differences as text: the figures, the first `most_moved` actions, and the number of further

@@ -43,7 +43,7 @@ constexpr std::array<int, kPrinted> kTimes = {
     556, 722, 722, 333, 389, 722, 611, 889, 722, 722, 556, 722, 667, 556, 611, 722, 722, 944, 722,
     722, 611, 333, 278, 333, 469, 500, 333, 444, 500, 444, 500, 444, 333, 500, 500, 278, 278, 500,
     278, 778, 500, 500, 500, 500, 333, 389, 278, 500, 500, 722, 500, 500, 444, 480, 200, 480, 541};
-/// The width of characters that the tables lack, in thousandths of the font's size.
+/// The width of characters that the font tables lack, in thousandths of the font's size.
 constexpr int kOtherWidth = 556;
 
 /// Returns the text in Latin-1, the encoding of PDF's standard fonts. Other characters become '?'.
@@ -64,7 +64,7 @@ std::string latin1_of(std::string_view text) {
   return latin1;
 }
 
-/// Returns the place of the beginning of a text, whatever its anchor is.
+/// Returns the x coordinate at which a text begins, for any anchor (begin, middle or end).
 double start_of(const FigureText& text, FigureFont font) {
   if (text.anchor == FigureAnchor::start) return text.at.x;
   const double width = text_width_mm(text.text, font, text.points);
@@ -98,13 +98,13 @@ std::string svg_of(const FigureText& text) {
 
 // PDF
 
-/// Returns the colour as three numbers from 0 to 1.
+/// Returns the colour as PDF writes it: three numbers from 0 to 1.
 std::string pdf_colour(Colour colour) {
   constexpr double kMost = 255;
   return fmt::format("{:.3f} {:.3f} {:.3f}", colour.red / kMost, colour.green / kMost, colour.blue / kMost);
 }
 
-/// A writer of the shapes as operators of a page.
+/// A writer of the shapes as operators in the content of a PDF page.
 class PdfContent {
  public:
   explicit PdfContent(const FigureDrawing& drawing) : drawing_(drawing) {}
@@ -147,12 +147,12 @@ class PdfContent {
 
 // TikZ
 
-/// Returns the colour as xcolor's model HTML writes it.
+/// Returns the colour in the form that LaTeX's package xcolor calls HTML: six hexadecimal digits.
 std::string html_colour(Colour colour) {
   return fmt::format("{:02X}{:02X}{:02X}", colour.red, colour.green, colour.blue);
 }
 
-/// Returns the name under which the picture defines the colour.
+/// Returns the name under which a TikZ picture defines the colour.
 std::string tikz_colour(Colour colour) { return "penstock" + html_colour(colour); }
 
 std::string tikz_of(const FigureArea& area) {

@@ -17,7 +17,8 @@ namespace penstock {
 /// The millimetres of one point (1/72 inch), the unit of font sizes.
 inline constexpr double kMmPerPoint = 25.4 / 72;
 
-/// The font of a picture: Helvetica or Times. TikZ takes the font of the document.
+/// The font of an SVG or PDF picture: Helvetica (sans) or Times (serif). A TikZ picture uses the font of
+/// the document that includes it.
 enum class FigureFont : std::uint8_t { sans, serif };
 template <>
 inline constexpr auto kEnumWords<FigureFont> =
@@ -48,10 +49,10 @@ struct FigureLine {
   Colour colour;
 };
 
-/// The part of a text that lies at its place.
+/// The part of a text that is placed at the text's position: its start, its middle or its end.
 enum class FigureAnchor : std::uint8_t { start, middle, end };
 
-/// A text in one line. Its place is on the base line.
+/// A text in one line. Its position is on the base line of the letters.
 struct FigureText {
   FigurePoint at;
   std::string text;
@@ -60,7 +61,7 @@ struct FigureText {
   Colour colour;
 };
 
-/// A picture. Later shapes cover earlier ones.
+/// A picture that consists of shapes. Later shapes cover earlier ones.
 struct FigureDrawing {
   double width_mm = 0;
   double height_mm = 0;
@@ -71,15 +72,17 @@ struct FigureDrawing {
 /// Returns the width of a text in millimetres. It uses the metrics of Helvetica and Times.
 double text_width_mm(std::string_view text, FigureFont font, double points);
 
-/// Returns the text with a backslash or a command for each character that has a meaning in LaTeX.
+/// Returns the text with a backslash or a command in place of each character that has a special meaning in
+/// LaTeX.
 std::string latex_escaped(std::string_view text);
 
 /// Returns the picture as an <svg> element whose width and height are in millimetres.
 std::string drawing_to_svg(const FigureDrawing& drawing);
-/// Returns the picture as a PDF file with one page of its size. Texts are text in one of the standard fonts
-/// of PDF. Characters outside of Latin-1 become '?'.
+/// Returns the picture as a PDF file with one page of the picture's size. Texts remain texts, in one of the
+/// standard fonts of PDF. Characters outside of Latin-1 become '?'.
 std::string drawing_to_pdf(const FigureDrawing& drawing);
-/// Returns the picture as a tikzpicture for \input. It needs the packages tikz and xcolor.
+/// Returns the picture as a tikzpicture that a LaTeX document includes with \input. The document needs the
+/// packages tikz and xcolor.
 std::string drawing_to_tikz(const FigureDrawing& drawing);
 
 }  // namespace penstock

@@ -79,7 +79,8 @@ Hatch hatch_of(ActionKind kind) {
   }
 }
 
-/// Returns shades that differ in a grey print: forward is dark, W is light.
+/// Returns the grey that an action kind has in a grey print. The shades of the kinds differ: forward is
+/// dark, W is light.
 Colour grey_of(ActionKind kind) {
   const auto grey = [](std::uint8_t part) { return Colour{part, part, part}; };
   switch (kind) {
@@ -103,7 +104,7 @@ Colour between(Colour one, Colour other) {
   return {middle(one.red, other.red), middle(one.green, other.green), middle(one.blue, other.blue)};
 }
 
-/// Returns the grey that is as light as the colour.
+/// Returns the grey that is as light as the given colour.
 Colour grey_of(Colour colour) {
   const auto part =
       static_cast<std::uint8_t>(std::lround(0.299 * colour.red + 0.587 * colour.green + 0.114 * colour.blue));
@@ -129,20 +130,21 @@ double shortest_forward_ns(const Timeline& timeline) {
   return static_cast<double>(shortest);
 }
 
-/// Returns the number of nanoseconds of one unit of the axis. It is 0 if the axis shows seconds.
+/// Returns the number of nanoseconds in one unit of the figure's time axis. Returns 0 if the axis shows
+/// seconds.
 double axis_unit_ns(const Result& first, FigureAxis axis) {
   if (axis == FigureAxis::ideal) return mean_busy_ns(first);
   return axis == FigureAxis::forward ? shortest_forward_ns(first.timeline) : 0;
 }
 
-/// An entry of the legend. `kind` has no meaning for idle time and memory.
+/// An entry of the legend. For idle time and memory, `kind` has no meaning.
 struct FigureKey {
   std::string text;
   Colour fill;
   ActionKind kind = ActionKind::step;
 };
 
-/// Appends the shapes of a picture from top to bottom.
+/// A painter that appends the shapes of a figure from top to bottom.
 class FigurePainter {
  public:
   FigurePainter(const std::vector<FigurePanel>& panels, const FigureOptions& options)
@@ -183,7 +185,7 @@ class FigurePainter {
   }
   static std::string name_of(std::size_t rank) { return fmt::format("rank {}", rank); }
 
-  /// Returns the space for the names of rows.
+  /// Returns the width to the left of the panels, in mm, for the names of rows.
   double names_width() const {
     if (!shows(FigurePart::ranks)) return 0;
     double widest = 0;
@@ -199,7 +201,8 @@ class FigurePainter {
     return format_quantity(shown_amount(memory.peak_bytes, memory.unit));
   }
 
-  /// Returns the space for the peaks of memory, or half of the last tick's number.
+  /// Returns the width to the right of the panels, in mm. It is the space for the memory peaks, or half of
+  /// the last tick's number.
   double right_margin() const {
     double widest = 2 * kGap;
     for (const FigurePanel& panel : panels_) {
@@ -232,7 +235,8 @@ class FigurePainter {
   Colour idle_colour() const { return options_.grey ? kWhite : kIdle; }
   Colour outline_colour() const { return options_.grey ? kInk : kWhite; }
 
-  /// Adds the lines of a hatching. They continue from box to box.
+  /// Adds the lines of the hatching for an action kind to a box. The lines of adjacent boxes continue each
+  /// other.
   void add_hatch(const Rectangle& at, ActionKind kind, Colour fill) {
     if (!options_.hatches) return;
     const Hatch hatch = hatch_of(kind);
@@ -261,7 +265,7 @@ class FigurePainter {
     if (hatch.level) for_each_line(at.y, bottom, level);
   }
 
-  /// Adds the number of a microbatch in the middle of its box, if there is room.
+  /// Adds the number of the action's microbatch in the middle of its box, if there is room.
   void add_number(const Action& action, const Rectangle& at, Colour fill) {
     if (!has_microbatch(action.kind)) return;
     const std::string number = std::to_string(std::int64_t{action.microbatch} + options_.first_microbatch);
@@ -305,7 +309,8 @@ class FigurePainter {
 
   Colour memory_colour() const { return options_.grey ? kGreyMemory : kMemory; }
 
-  /// Adds the memory of a rank over time. The largest peak of all panels is as high as the strip.
+  /// Adds a strip that shows the memory of a rank over time. The largest peak of all panels is as high as
+  /// the strip.
   void add_memory(const RankMemory& memory, Ns makespan_ns) {
     constexpr double kNarrow = 0.1;
     const double height = strip_height();
@@ -339,7 +344,7 @@ class FigurePainter {
 
   double strip_height() const { return 0.6 * row_height_; }
 
-  /// Adds the bracket below the rows, whose length is the mean idle time of a rank.
+  /// Adds the bracket below the rows. Its length is the mean idle time of a rank.
   void add_bracket(const Result& result) {
     constexpr double kTick = 0.6;
     const double from = x(mean_busy_ns(result));
@@ -393,7 +398,7 @@ class FigurePainter {
     top_ += kGap;
   }
 
-  /// Returns the letter of a panel: (a) to (z), then (27) and so on.
+  /// Returns the label of a panel: (a) to (z), then (27) and so on.
   static std::string letter_of(std::size_t number) {
     constexpr std::size_t kLetters = 26;
     if (number >= kLetters) return fmt::format("({})", number + 1);

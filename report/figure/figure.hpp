@@ -1,6 +1,7 @@
 #pragma once
-// Draws the timelines of several schedules below each other, on one axis, for a paper, and writes a table of
-// their figures. drawing.hpp writes the picture as SVG, PDF and TikZ.
+// Draws the timelines of several schedules below each other, on one time axis, for a paper. Also writes a
+// table of their figures. drawing.hpp writes the picture as SVG, PDF and TikZ. timeline_svg.hpp draws one
+// timeline for the screen instead.
 
 #include <cstdint>
 #include <optional>
@@ -15,14 +16,14 @@
 
 namespace penstock {
 
-/// The unit of the axis: the time that a rank of the first panel computes, the shortest forward pass of the
-/// first panel, or seconds.
+/// The unit of the time axis. It is the computing time of a rank in the first panel (`ideal`), the shortest
+/// forward pass of the first panel (`forward`), or seconds (`time`).
 enum class FigureAxis : std::uint8_t { ideal, forward, time };
 template <>
 inline constexpr auto kEnumWords<FigureAxis> = std::to_array<EnumWord<FigureAxis>>(
     {{FigureAxis::ideal, "ideal"}, {FigureAxis::forward, "forward"}, {FigureAxis::time, "time"}});
 
-/// The parts of the picture that can be left out.
+/// The parts of the picture that the user can leave out.
 enum class FigurePart : std::uint8_t { legend, captions, ranks, memory, brackets, axis };
 template <>
 inline constexpr auto kEnumWords<FigurePart> =
@@ -38,7 +39,8 @@ struct FigureOptions {
   /// The title above the picture. If it is empty, there is no title.
   std::string title{};
   double width_mm = 170;
-  /// The height of a rank's boxes. If it is absent, a number fits in.
+  /// The height in millimetres of the boxes of a rank. If it is absent, the height is 1.5 times the size of
+  /// the font.
   std::optional<double> row_mm{};
   double points = 7;  ///< the size of the font
   FigureFont font = FigureFont::sans;
@@ -55,14 +57,14 @@ struct FigureOptions {
 /// The space of texts in TikZ: Computer Modern at 7 points is up to 1.17 times as wide as Helvetica.
 inline constexpr double kTikzTextSpace = 1.2;
 
-/// One schedule of the picture.
+/// A part of the picture that shows one schedule.
 struct FigurePanel {
   std::string label;
-  /// The run, with its timeline and its memory over time.
+  /// The result of the run, with its timeline and its memory over time.
   Result result;
   /// The published formula of a rank's idle time, such as "3(K-1)". It is empty if there is none.
   std::string formula{};
-  /// The bubble by the formula, as a share of the total.
+  /// The idle time by the formula, divided by the total time. It is absent if there is no formula.
   std::optional<double> formula_bubble{};
 };
 
@@ -70,11 +72,12 @@ struct FigurePanel {
 /// bracket whose length is the mean idle time. All panels have the same scale. Requires at least one panel.
 FigureDrawing figure_of(const std::vector<FigurePanel>& panels, const FigureOptions& options);
 
-/// Returns one row for each panel: makespan, bubble, formula, bubble by the formula, peak memory and sends.
+/// Returns a table with one row for each panel: makespan, bubble, formula, bubble by the formula, peak
+/// memory and number of sends.
 Table figure_table(const std::vector<FigurePanel>& panels);
-/// Returns the table as a LaTeX tabular.
+/// Returns figure_table() as a LaTeX tabular.
 std::string figure_latex(const std::vector<FigurePanel>& panels);
-/// Returns the table as JSON.
+/// Returns figure_table() as JSON.
 std::string figure_json(const std::vector<FigurePanel>& panels);
 
 }  // namespace penstock

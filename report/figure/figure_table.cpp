@@ -1,4 +1,5 @@
-// Writes the figures of a picture's panels as a table, as LaTeX and as JSON. Tested by figure_test.cpp.
+// Writes the figures (makespan, bubble and others) of the runs in a picture's panels as a table, in LaTeX
+// and in JSON. Tested by figure_test.cpp.
 
 #include <fmt/format.h>
 
@@ -21,7 +22,7 @@
 namespace penstock {
 namespace {
 
-/// Returns the number of messages of a run.
+/// Returns the number of messages that all ranks of a run send.
 std::int64_t sends_of(const Result& result) {
   return std::ranges::count_if(result.timeline.spans, [](const Span& span) {
     return span.action.kind == ActionKind::send_forward || span.action.kind == ActionKind::send_backward;

@@ -1,4 +1,4 @@
-// The page of a comparison: its verdict and figures, and both timelines on one axis.
+// Writes the page of a comparison: its verdict and figures, and both timelines on one axis.
 //
 //   rank 0 predicted  |F0|F1|    |B0|       two rows a rank, so that the eye sees a delay;
 //          measured   | F0 |F1|     |B0|    pointing at an action shows the times of both runs
@@ -24,7 +24,7 @@
 namespace penstock {
 namespace {
 
-/// Returns a viewer of both runs, in which each rank has two rows.
+/// Returns the viewer of the predicted and the measured run, in which each rank has two rows.
 std::string timelines_html(const ResultPair& pair, const ExplainedPair& why) {
   return viewer_html({{.name = "predicted", .result = &pair.predicted, .why = why.predicted},
                       {.name = "measured", .result = &pair.measured, .why = why.measured}});

@@ -15,12 +15,12 @@ namespace penstock {
 /// `why` is null if the idle time is not explained.
 std::string result_to_html(const Result& result, const Explanation* why = nullptr);
 
-/// Returns the page of a sweep. It shows the best configurations. For each schedule it shows throughput and
-/// bubble against M, with one curve for each K, and a map of the shapes that fit into memory. Tables list all
-/// points, and the skipped points with reasons.
+/// Returns the page of a sweep. It shows the best configurations. For each schedule, it shows throughput
+/// and bubble against M, with one curve for each K. It also shows a map of the shapes that fit into memory.
+/// Tables list all points, and the skipped points with the reasons.
 std::string sweep_to_html(const Sweep& sweep);
 
-/// The explanations of a compared pair. A null pointer means that the run is not explained.
+/// The explanations of the two runs that are compared. A null pointer means that a run is not explained.
 struct ExplainedPair {
   const Explanation* predicted = nullptr;
   const Explanation* measured = nullptr;

@@ -1,6 +1,6 @@
-// Packs runs for the viewer of a page. A run becomes columns of integers of variable length. Most columns
-// hold differences to what is expected, so that the columns of a regular schedule are nearly all zeros and
-// ones:
+// Packs runs into a short text for the viewer of a page. A run becomes columns of integers of variable
+// length. Most columns hold differences to what is expected, so that the columns of a regular schedule are
+// nearly all zeros and ones:
 //
 //   rank 0     F0      F1      B0         expected: a start at the end of the action before, the duration of
 //   the start      0       0       6 ms       last action of the same kind and stage, and the next microbatch
@@ -73,7 +73,7 @@ constexpr std::array<std::string_view, kIdlePhases> kPhaseColours = {
     "#e0e0e2",  // drain
 };
 
-/// The columns of a run.
+/// The columns into which a run is packed.
 enum class Column : std::uint8_t {
   code,
   microbatch,
@@ -109,7 +109,8 @@ class PackedColumns {
   void put(Column column, std::int64_t number) {
     put_number(bytes_[static_cast<std::size_t>(column)], static_cast<std::uint64_t>(number));
   }
-  /// Adds a number that may be negative. Numbers near 0 are short: 0, -1, 1, -2 become 0, 1, 2, 3.
+  /// Adds a number that may be negative to a column. Numbers near 0 are short: 0, -1, 1, -2 become 0, 1, 2,
+  /// 3.
   void put_signed(Column column, std::int64_t number) {
     const auto bits = static_cast<std::uint64_t>(number);
     put_number(bytes_[static_cast<std::size_t>(column)], number < 0 ? ~(bits << 1) : bits << 1);
@@ -133,15 +134,16 @@ class PackedColumns {
 // --- the spans of a run
 // --------------------------------------------------------------------------------------
 
-/// The part of an action that several actions share: everything but its microbatch and its times. The page
-/// numbers the codes of each rank.
+/// All fields of an action except its microbatch and its times. Many actions of a rank have the same code,
+/// and the page numbers the codes of each rank.
 using Code = std::tuple<ActionKind, std::int32_t, std::int32_t, std::int32_t, bool>;
 
 Code code_of(const Span& span) {
   return {span.action.kind, span.action.stage, span.action.peer, span.replica, span.action.overlaps_next};
 }
 
-/// The last values of the spans of one code on a rank.
+/// The values of the last span with one code on a rank. The next span with this code is stored as
+/// differences to them.
 struct LastOfCode {
   std::int32_t number = 0;
   std::int32_t microbatch = -1;
@@ -151,7 +153,8 @@ struct LastOfCode {
   std::int32_t link = 0;
 };
 
-/// A message is found by direction, sending stage, receiving stage and microbatch.
+/// The key by which the SEND of a message is found: direction, sending stage, receiving stage and
+/// microbatch.
 using MessageKey = std::tuple<bool, std::int32_t, std::int32_t, std::int32_t>;
 
 MessageKey message_key(const Action& action) {
@@ -160,7 +163,7 @@ MessageKey message_key(const Action& action) {
   return {forward, sends ? action.stage : action.peer, sends ? action.peer : action.stage, action.microbatch};
 }
 
-/// The spans that a page holds. Of a long run these are the first and the last.
+/// The spans that a page holds. If the run is long, these are the first and the last spans.
 struct HeldSpans {
   std::vector<Span> spans;
   std::optional<std::pair<Ns, Ns>> left_out;  ///< the time whose spans are left out
@@ -204,7 +207,8 @@ class RunPacker {
   std::string bytes() const { return columns_.all(); }
 
  private:
-  /// A rank's first span and the number after its last one, and the first spans of its compute groups.
+  /// The spans of one rank: the number of the first span, the number after the last one, and the first
+  /// spans of its compute groups.
   struct Rank {
     std::size_t first = 0;
     std::size_t end = 0;
@@ -269,8 +273,8 @@ class RunPacker {
     }
   }
 
-  /// Returns the time at which a span is expected to start: the end of the last compute span, or the start of
-  /// the other half of its pair.
+  /// Returns the time at which a span is expected to start. It is the end of the last compute span, or the
+  /// start of the other half of its overlapped pair.
   static Ns expected_start(const Span& span, const Span* group) {
     if (group == nullptr) return 0;
     return is_compute(span.action.kind) && group->action.overlaps_next ? group->start_ns : group->end_ns;
@@ -287,7 +291,7 @@ class RunPacker {
     last.hold = hold;
   }
 
-  /// Writes the times of a RECV, which are usually those of its SEND.
+  /// Writes the times of a RECV as differences to the times of its SEND, which are usually equal.
   void pack_receive(const Span& span, LastOfCode& last, const Span* group) {
     const auto sent = sends_.find(message_key(span.action));
     if (sent == sends_.end()) {
@@ -333,8 +337,8 @@ class RunPacker {
     pack_chain(run_.why->critical_path, 0, run_.why->critical_path.size());
   }
 
-  /// Returns the number of the rank's compute group that ends the interval. It is the number of groups for
-  /// the interval at the end of the run.
+  /// Returns the number of the rank's compute group that follows the idle interval. For the interval at the
+  /// end of the run, returns the number of groups. The search starts at `group`.
   std::size_t group_after(std::int32_t rank, std::size_t group, const IdleInterval& interval) const {
     const std::vector<std::int32_t>& groups = ranks_[index(rank)].groups;
     if (interval.before.empty()) return groups.size();
@@ -342,8 +346,9 @@ class RunPacker {
     return group;
   }
 
-  /// Writes the parts of an interval: a mask of the parts that are not 0, and these parts but for the last
-  /// one, because all parts together are the length of the interval.
+  /// Writes how an idle interval is divided among causes. It writes a mask of the parts that are not 0, and
+  /// then these parts except the last one. The last part is known, because all parts together are the
+  /// length of the interval.
   void pack_interval(const IdleInterval& interval, std::int32_t rank, std::size_t group) {
     std::vector<Ns> parts;
     std::int64_t mask = 0;
@@ -390,7 +395,8 @@ class RunPacker {
     }
   }
 
-  /// Returns the expected end of a link, where a launch begins.
+  /// Returns the time at which a link in a chain of causes is expected to end. If the next link is a
+  /// launch, it begins at this time.
   static Ns end_of(const ChainLink& link, const Span& span) {
     switch (link.what) {
       case ChainKind::compute:
@@ -421,7 +427,8 @@ class RunPacker {
     }
   }
 
-  /// Returns the span of a rank that has the name and runs in the given time, or kNoSpan.
+  /// Returns the number of the rank's span that has this name and overlaps the given time, or kNoSpan if
+  /// there is none.
   std::int32_t span_named(std::int32_t rank, const std::string& name, Ns from_ns, Ns to_ns) const {
     const auto found = named_.find(fmt::format("{} {}", rank, name));
     if (found == named_.end()) return kNoSpan;
@@ -504,7 +511,7 @@ class RunPacker {
   std::int32_t last_linked_ = 0;  // the span of the chain link before
 };
 
-/// Returns the words and the colours of the page.
+/// Returns a legend for the viewer: the words and the colours that it shows.
 PackedJson legend_json() {
   PackedJson kinds = PackedJson::array();
   for (std::size_t k = 0; k < kActionKindCount; ++k) {

@@ -1,6 +1,6 @@
-// The page of one Result. What most readers need comes first: headlines, memory faults and notes, the causes
-// of idle time, and the timeline. The tables follow. sweep_html.cpp makes the page of a Sweep. Tested by
-// html_report_test.cpp.
+// Writes the page of one Result. First come the headlines, memory faults and notes, the causes of idle
+// time, and the timeline, because most readers need these. The tables follow. sweep_html.cpp writes the
+// page of a Sweep instead. Tested by html_report_test.cpp.
 
 #include <cstddef>
 #include <string>
@@ -42,8 +42,8 @@ std::string alarms_html(const Result& result) {
   return html;
 }
 
-/// Returns the causes of idle time, what to mend first, and the longest waits. viewer.js makes the causes
-/// buttons that colour their intervals.
+/// Returns the section on idle time: its causes, what to correct first, and the longest waits. The script
+/// viewer.js turns the causes into buttons that colour their intervals.
 std::string account_html(const Explanation& why) {
   std::string html =
       fmt::format("<h2>Why ranks are idle</h2>\n<p>{}</p>\n<div class=\"scroll causes\">\n{}</div>\n",

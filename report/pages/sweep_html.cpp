@@ -1,7 +1,7 @@
-// The page of a Sweep. It names the fastest configuration that fits and shows what each schedule gains with
-// more memory. Then it shows the best configurations, two charts and a map of K and M for each schedule, then
-// the omitted points, and then all points. result_html.cpp makes the page of one Result. Tested by
-// html_report_test.cpp.
+// Writes the page of a Sweep (many configurations). It names the fastest configuration that fits and shows
+// what each schedule gains with more memory. Then it shows the best configurations. For each schedule, two
+// charts and a map of K and M follow. The omitted points and all points come last. result_html.cpp writes
+// the page of one Result instead. Tested by html_report_test.cpp.
 
 #include <fmt/format.h>
 
@@ -41,8 +41,8 @@ Rows rows_of(const Sweep& sweep, const std::string& schedule) {
   return rows;
 }
 
-/// The x axis of the charts, which is also the order of the map's columns. It is M, unless all points have
-/// one M and the values of a varied key are numbers of one unit. Then it is this key.
+/// The x axis of the charts, which is also the order of the map's columns. Usually it is M. It is a varied
+/// key if all points have the same M and the key's values are numbers of one unit.
 class PointAxis {
  public:
   explicit PointAxis(const Sweep& sweep) {
@@ -70,11 +70,11 @@ class PointAxis {
   double position(const SweepRow& row) const {
     return key_ ? *leading_number<double>(row.varied[*key_].second).value : row.microbatches;
   }
-  /// Returns the heading of the map's column with this point.
+  /// Returns the heading of the map's column that contains this point.
   std::string heading(const SweepRow& row) const {
     return key_ ? row.varied[*key_].second : fmt::format("M = {}", row.microbatches);
   }
-  /// Returns the varied values that are not on this axis, as text.
+  /// Returns the values of the varied keys that are not on this axis, as text.
   std::string other_values(const SweepRow& row) const {
     VariedValues others = row.varied;
     if (key_) others.erase(others.begin() + static_cast<std::ptrdiff_t>(*key_));
@@ -166,8 +166,8 @@ Chart throughput_chart(const std::map<CurveKey, Rows>& curves, const PointAxis& 
   return chart;
 }
 
-/// Returns a chart with one curve for each key. If there is a published formula for the schedule, a dashed
-/// curve shows it.
+/// Returns a chart of the bubble (idle share) with one curve for each key. If there is a published formula
+/// for the schedule, a dashed curve shows it.
 Chart bubble_chart(const std::map<CurveKey, Rows>& curves, const PointAxis& axis) {
   Chart chart = chart_against(axis, "Bubble", "idle over total; dashed: closed form", AxisUnit::percent);
   std::size_t index = 0;
@@ -188,8 +188,8 @@ Chart bubble_chart(const std::map<CurveKey, Rows>& curves, const PointAxis& axis
   return chart;
 }
 
-/// Returns a cell of the map. It shows the rate, or the reason why there is no rate. The colour shows the
-/// ratio of the rate to the best rate of the schedule.
+/// Returns the cell of one point in the map. It shows the rate, or the reason why there is no rate. The
+/// colour shows the ratio of the rate to `best`, the best rate of the schedule.
 std::string map_cell(const SweepRow& row, double best) {
   switch (row.status) {
     case SweepStatus::ok: {
@@ -250,7 +250,8 @@ std::string schedule_section(const Sweep& sweep, const PointAxis& axis, const st
   return html + map_html(curves, axis) + "</section>\n";
 }
 
-/// Returns the shapes of points as text: "K = 2: M = 1, 2, 4; K = 4: M = 1".
+/// Returns the numbers of ranks (K) and microbatches (M) of points as text, such as "K = 2: M = 1, 2, 4; K
+/// = 4: M = 1".
 std::string shapes_text(const Rows& rows) {
   std::string text;
   std::string previous;
@@ -266,7 +267,7 @@ std::string shapes_text(const Rows& rows) {
   return text;
 }
 
-/// The fields that omitted points have in common. One reason usually explains many points.
+/// The key by which omitted points are grouped. One reason usually explains many points.
 struct LeftOut {
   std::string schedule;
   // The peak comes before the reason in the sort order. The reason begins with this number, but as text the
@@ -277,8 +278,8 @@ struct LeftOut {
   friend auto operator<=>(const LeftOut&, const LeftOut&) = default;
 };
 
-/// Returns the points with this status, grouped by reason. Points that ran out of memory are also grouped by
-/// their memory peak.
+/// Returns a section with the points that have this status, grouped by reason. Points that ran out of
+/// memory are also grouped by their memory peak.
 std::string left_out_html(const Sweep& sweep, SweepStatus status, std::string_view heading) {
   std::map<LeftOut, Rows> groups;
   for (const SweepRow& row : sweep.rows) {
@@ -303,7 +304,7 @@ std::string left_out_html(const Sweep& sweep, SweepStatus status, std::string_vi
   return fmt::format("<h2>{}</h2>\n<div class=\"scroll\">\n{}</div>\n", heading, table_to_html(table));
 }
 
-/// Returns the name of a point: "zb-h1 with K = 4 and M = 8".
+/// Returns the name of a point, such as "zb-h1 with K = 4 and M = 8".
 std::string point_text(const SweepRow& row) {
   return fmt::format(
       "{} with {} and M = {}", row.schedule,
@@ -311,7 +312,7 @@ std::string point_text(const SweepRow& row) {
       row.microbatches);
 }
 
-/// Returns how the memory of a point differs from that of another one: "and needs as much memory".
+/// Returns a text on the memory of `row` compared with that of `other`, such as "and needs as much memory".
 std::string memory_difference(const SweepRow& row, const SweepRow& other) {
   const Bytes more = row.peak_bytes - other.peak_bytes;
   if (more == 0) return "needs as much memory";
@@ -319,8 +320,8 @@ std::string memory_difference(const SweepRow& row, const SweepRow& other) {
                      more > 0 ? "more" : "less");
 }
 
-/// Returns the fastest point that fits, and how much faster it is than the best points of the other
-/// schedules.
+/// Returns a sentence that names the fastest point that fits. It also says how much faster this point is
+/// than the best points of the other schedules.
 std::string answer_html(const std::vector<SweepRow>& best) {
   const SweepRow& first =
       *std::ranges::min_element(best, [](const SweepRow& a, const SweepRow& b) { return ranks_above(a, b); });
@@ -342,8 +343,8 @@ std::string answer_html(const std::vector<SweepRow>& best) {
   return html;
 }
 
-/// Returns the points of a schedule that fit and that no other of its points beats in both rate and memory,
-/// ordered by memory.
+/// Returns the points of a schedule that fit into memory and are not beaten, ordered by memory. A point is
+/// beaten if another point of the schedule is better in both rate and memory.
 Rows front_of(Rows rows) {
   std::erase_if(rows, [](const SweepRow* row) { return row->status != SweepStatus::ok; });
   std::ranges::stable_sort(rows, [](const SweepRow* a, const SweepRow* b) {
@@ -356,7 +357,8 @@ Rows front_of(Rows rows) {
   return front;
 }
 
-/// Returns a chart with a curve for each schedule: what its best points gain with more memory.
+/// Returns a chart with one curve for each schedule. The curve shows how the rate of its best points grows
+/// with more memory.
 std::string front_html(const Sweep& sweep) {
   constexpr double kGibibyte = 1024.0 * 1024 * 1024;
   const std::vector<std::string> schedules = schedules_of(sweep);

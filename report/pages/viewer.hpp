@@ -1,6 +1,6 @@
 #pragma once
-// Makes the viewer of a page: the timelines of one or two runs on a canvas, with their idle intervals and
-// their memory. report/web/viewer.js draws it in the browser.
+// Writes the viewer of a page, which shows the timelines of one or two runs on a canvas, with their idle
+// intervals and their memory. report/web/viewer.js draws it in the browser.
 
 #include <cstddef>
 #include <string>
@@ -12,8 +12,8 @@
 
 namespace penstock {
 
-/// The largest number of compute actions that a viewer holds. Of a longer run it holds the beginning and the
-/// end.
+/// The largest number of compute actions that a viewer holds. If a run has more, the viewer holds only its
+/// first and its last ones.
 inline constexpr std::size_t kMostViewedActions = 400'000;
 
 /// A run that a viewer shows.
@@ -23,15 +23,15 @@ struct ViewedRun {
   const Explanation* why = nullptr;  ///< null: the viewer shows idle time without its causes
 };
 
-/// Returns the runs as a compressed text in base64, which viewer.js reads.
+/// Returns the runs as compressed data in base64, which viewer.js reads.
 std::string packed_runs(const std::vector<ViewedRun>& runs, std::size_t most_actions = kMostViewedActions);
 
-/// Returns the viewer as HTML: the packed runs, and a picture for browsers that cannot show them. Returns a
-/// note if a run has no timeline. Each rank has a row for each run.
+/// Returns the viewer as HTML: the packed runs, and a picture for browsers that cannot show them. In the
+/// viewer, each rank has one row for each run. If a run has no timeline, returns a note instead.
 std::string viewer_html(const std::vector<ViewedRun>& runs);
 
-/// Divides the time up to `end_ns` into `slots` equal slices, and returns at most two samples for each slice.
-/// They are the largest and the last sample of the slice, so no peak is lost.
+/// Returns fewer memory samples that still show every peak. It divides the time up to `end_ns` into `slots`
+/// equal slices. For each slice, it keeps the largest and the last sample.
 std::vector<MemorySample> thinned(const std::vector<MemorySample>& samples, Ns end_ns, std::size_t slots);
 
 }  // namespace penstock

@@ -1,5 +1,5 @@
-// Makes the part of a page that the viewer replaces: a compressed text with the runs, and a picture for
-// readers whose browser runs no script. Tests: viewer_test.cpp.
+// Writes the part of a page that the viewer's script replaces. It holds a compressed text with the runs,
+// and a picture for readers whose browser runs no script. Tests: viewer_test.cpp.
 
 #include <algorithm>
 #include <cstddef>
@@ -21,8 +21,8 @@ namespace {
 // A box has at least two of the elements that timeline_to_svg() counts.
 constexpr std::size_t kMostElements = 8'000;
 
-/// Returns the number of the slice that contains a time, from 0 to `slots` - 1. For `end_ns` itself it
-/// returns `slots`.
+/// Returns the number of the time slice that contains a time, from 0 to `slots` - 1. The run from 0 to
+/// `end_ns` has `slots` equal slices. For `end_ns` itself, returns `slots`.
 std::size_t slot_of(Ns time_ns, Ns end_ns, std::size_t slots) {
   if (end_ns <= 0) return 0;
   const double share = static_cast<double>(time_ns) / static_cast<double>(end_ns);

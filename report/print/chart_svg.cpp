@@ -38,7 +38,7 @@ constexpr double kLegendWidth = 118;
 constexpr double kLegendPitch = 16;
 constexpr int kMostYTicks = 6;
 
-/// Maps values to pixels.
+/// A map from values to pixels: the place of the plot, and the values at its edges.
 struct Frame {
   double left = 0;
   double top = 0;
@@ -81,7 +81,7 @@ std::string tick_text(double value, AxisUnit unit, double last) {
   return {};
 }
 
-/// Returns the ticks from 0 up to the first tick that is not below `highest`.
+/// Returns the ticks of the y axis, from 0 up to the first tick that is not below `highest`.
 std::vector<double> y_ticks_of(double highest, AxisUnit unit) {
   switch (unit) {
     case AxisUnit::bytes:
@@ -107,7 +107,7 @@ std::vector<double> log_ticks(double low, double high) {
   return ticks;
 }
 
-/// Returns the ticks inside the frame.
+/// Returns the ticks of the x axis that are inside the frame.
 std::vector<double> x_ticks_of(const Frame& frame) {
   if (frame.x_scale == AxisScale::log2) return log_ticks(frame.x_low, frame.x_high);
   std::vector<double> ticks;
@@ -129,7 +129,7 @@ double highest_value(const Chart& chart) {
   return highest;
 }
 
-/// The lowest and the highest of some values. Without values, `low` is above `high`.
+/// The lowest and the highest of some values. If there are no values, `low` is above `high`.
 struct ValueRange {
   double low = std::numeric_limits<double>::infinity();
   double high = -std::numeric_limits<double>::infinity();
@@ -139,7 +139,7 @@ struct ValueRange {
   }
 };
 
-/// Returns the range of one coordinate of all curves and areas.
+/// Returns the range of one coordinate (x or y) over all curves and areas.
 ValueRange range_of(const Chart& chart, double ChartPoint::* coordinate) {
   ValueRange range;
   for (const ChartCurve& curve : chart.curves) {
@@ -225,7 +225,7 @@ std::string axes_svg(const Chart& chart, const Frame& frame) {
   return svg;
 }
 
-/// Returns the filled polygon of an area.
+/// Returns an area of the chart as a filled polygon.
 std::string area_svg(const ChartArea& area, const Frame& frame) {
   std::string points;
   for (const ChartPoint& corner : area.corners)
@@ -287,7 +287,8 @@ std::string legend_svg(const Chart& chart, const Frame& frame) {
   return svg;
 }
 
-/// Returns the height of the picture. It is larger than the requested height if the legend needs more space.
+/// Returns the height of the picture in pixels. It is larger than the requested height if the legend needs
+/// more space.
 double height_of(const Chart& chart) {
   const auto labelled = [](const auto& series) { return !series.label.empty(); };
   const auto lines =
@@ -329,13 +330,13 @@ struct Position {
   double y = 0;
 };
 
-/// Returns the estimated width of an entry in pixels, in a font of 11 pixels.
+/// Returns the estimated width of a legend entry in pixels, in a font of 11 pixels.
 double width_of(const LegendEntry& entry) {
   constexpr double kCharacterWidth = 5.6;
   return kSquare + 5 + kCharacterWidth * static_cast<double>(entry.text.size());
 }
 
-/// Returns the position of each entry.
+/// Returns the position of each legend entry in the picture.
 std::vector<Position> positions_of(const std::vector<LegendEntry>& entries, const LegendPlace& place) {
   std::vector<Position> positions;
   Position next = {place.left, place.top};
@@ -349,7 +350,7 @@ std::vector<Position> positions_of(const std::vector<LegendEntry>& entries, cons
   return positions;
 }
 
-/// Returns a square filled with a colour or with a pattern ("url(#name)").
+/// Returns a square of the legend, filled with a colour or with a pattern ("url(#name)").
 std::string square(const Position& at, std::string_view fill) {
   return fmt::format("<rect x=\"{0:.2f}\" y=\"{1:.2f}\" width=\"{2}\" height=\"{2}\" fill=\"{3}\"/>", at.x,
                      at.y, kSquare, fill);

@@ -1,6 +1,6 @@
 #pragma once
-// A chart as an SVG picture: curves over axes. HTML pages use it for sweeps, and timelines use its legend.
-// The code here does not depend on schedules.
+// Draws a chart as an SVG picture: curves over two axes. HTML pages use it for sweeps, and timelines use
+// its legend. The code here does not depend on schedules.
 
 #include <cstdint>
 #include <string>
@@ -17,13 +17,14 @@ struct ChartPoint {
   double y = 0;
   /// True if the dot at the point is a ring instead of a filled circle.
   bool hollow = false;
-  /// The name of the point in the tooltip of its dot. If it is empty, the tooltip has the curve's name.
+  /// The name of the point in the tooltip of its dot. If it is empty, the tooltip shows the name of the
+  /// curve.
   std::string name{};
-  /// A short text beside the dot.
+  /// A short text that is drawn beside the dot of the point.
   std::string mark{};
 };
 
-/// A curve that joins its points by straight lines. A point that is not finite is left out. The line then
+/// A curve that joins its points by straight lines. A point that is not finite is left out, and the line
 /// joins its neighbours directly.
 struct ChartCurve {
   /// The curve's name in the legend. If it is empty, the legend leaves the curve out.
@@ -34,7 +35,7 @@ struct ChartCurve {
   std::vector<ChartPoint> points{};
 };
 
-/// A filled polygon behind the curves, such as a tolerance around a line.
+/// A filled polygon behind the curves, for example a tolerance band around a line.
 struct ChartArea {
   /// The name in the legend. If it is empty, the legend leaves the area out.
   std::string label{};
@@ -46,7 +47,7 @@ struct ChartArea {
 enum class AxisUnit : std::uint8_t { plain, percent, bytes, nanoseconds };
 enum class AxisScale : std::uint8_t { linear, log2 };
 
-/// The data of one picture.
+/// The data of one chart.
 struct Chart {
   std::string title;
   std::string x_label;
@@ -77,14 +78,14 @@ struct LegendEntry {
   std::string_view pattern{};
 };
 
-/// The area in which the legend is drawn, in pixels.
+/// The position of the legend in the picture, in pixels.
 struct LegendPlace {
   double left = 0;
   double top = 0;
   double right = 0;
 };
 
-/// Returns the height of the legend in pixels, if its lines lie between `left` and `right`.
+/// Returns the height in pixels of a legend whose lines must fit between `left` and `right`.
 double legend_height(const std::vector<LegendEntry>& entries, const LegendPlace& place);
 
 /// Returns the legend as a <g> element.

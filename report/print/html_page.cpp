@@ -1,6 +1,6 @@
-// The frame of every page. Style sheet and scripts are inside the file, so that the page works without a
-// network. The scripts show timelines, sort and fold tables and filter table rows; report/web has them as
-// files. Without scripts, everything can still be read. Tested by html_report_test.cpp.
+// Writes the frame of every page. The style sheet and the scripts are inside the file, so that the page
+// works without a network. The scripts show timelines, sort and fold tables, and filter table rows; their
+// files are in report/web. Without scripts, everything can still be read. Tested by html_report_test.cpp.
 
 #include "report/print/html_page.hpp"
 

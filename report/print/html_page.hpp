@@ -10,7 +10,8 @@ namespace penstock {
 struct HtmlPage {
   std::string title;
   std::string body;
-  /// True if the body has an <input class="filter"> before a table, so that the user can filter its rows.
+  /// True if the body has an <input class="filter"> before a table. With it, the user can filter the rows
+  /// of the table.
   bool has_filters = false;
   /// True if the body has viewers (report/pages/viewer.hpp).
   bool has_viewer = false;

@@ -1,5 +1,6 @@
 #pragma once
-// The categories into which predictions, measurements and charts divide memory.
+// The categories of memory, such as weights or activations. Predictions, measurements and charts all use
+// these categories.
 
 #include <array>
 #include <cstddef>
@@ -12,7 +13,7 @@
 
 namespace penstock {
 
-/// A reason for which a device holds bytes.
+/// A purpose for which a device stores bytes.
 enum class MemoryCategory : std::uint8_t {
   weights,
   // older versions of the weights that a later backward pass still needs
@@ -39,7 +40,7 @@ inline constexpr std::size_t kMemoryCategoryCount = kEnumWords<MemoryCategory>.s
 
 /// The bytes of each memory category.
 using MemoryByCategory = std::array<Bytes, kMemoryCategoryCount>;
-/// Returns the sum over the categories. Must not be used to add the peaks of the categories, because these
+/// Returns the sum over the categories. It must not be used for the peaks of the categories, because these
 /// may occur at different times.
 inline Bytes total_bytes(const MemoryByCategory& memory) {
   return std::accumulate(memory.begin(), memory.end(), Bytes{0});

@@ -1,9 +1,9 @@
-// Forward passes are blue and backward passes are green, as in papers. The colours of kinds and of curves are
-// from Okabe and Ito ("Color Universal Design", 2008). Kinds differ by at least 16 in CIELAB, also for
-// readers who see no red, no green or no blue. Curves have no yellow, which is too pale on white. If there
-// are more curves than colours, the curves get colours along a ramp from violet to red. The text on a colour
-// is black or white. This depends on the luma of the colour (ITU-R BT.601: 0.299 R + 0.587 G + 0.114 B).
-// Tests: timeline_svg_test.cpp.
+// The colours of action kinds, curves and terminals. Forward passes are blue and backward passes are
+// green, as in papers. The colours of kinds and of curves are from Okabe and Ito ("Color Universal
+// Design", 2008). Kinds differ by at least 16 in CIELAB, also for readers who see no red, no green or no
+// blue. Curves have no yellow, which is too pale on white. If there are more curves than colours, the
+// curves get colours along a ramp from violet to red. The text on a colour is black or white. This depends
+// on the luma of the colour (ITU-R BT.601: 0.299 R + 0.587 G + 0.114 B). Tests: timeline_svg_test.cpp.
 
 #include "report/print/palette.hpp"
 
@@ -50,8 +50,8 @@ constexpr std::array<Colour, 6> kRamp = {{{0x5b, 0x2a, 0x86},
                                           {0xe0, 0x8a, 0x1e},
                                           {0xb8, 0x2a, 0x2a}}};
 
-/// Returns a mixture of the same component (red, green or blue) of two colours. A share of 0 gives the
-/// component of the first colour.
+/// Returns a mixture of one component (red, green or blue) of two colours. If `share` is 0, the result is
+/// the component of the first colour.
 std::uint8_t between(std::uint8_t from, std::uint8_t to, double share) {
   return static_cast<std::uint8_t>(std::lround(from + (to - from) * share));
 }

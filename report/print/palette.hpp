@@ -30,8 +30,8 @@ enum class TerminalColours : std::uint8_t {
   indexed,     // 256 colours, most of them in a cube of 6 x 6 x 6
   true_colour  // 24 bits per colour
 };
-/// Returns the ANSI escape that sets the text and background colours. It uses the nearest colours that the
-/// terminal can show. The result is empty for `none`.
+/// Returns the ANSI escape that sets the colours of the text and the background. It uses the nearest
+/// colours that the terminal can show. The result is empty for `none`.
 std::string ansi_escape(Colour text, Colour background, TerminalColours colours);
 
 /// Returns a mixture of the colour and white. A share of 0 gives the colour itself, and a share of 1 gives
@@ -46,8 +46,7 @@ Colour colour_of(MemoryCategory category);
 /// colours. More curves get steps of a ramp from violet to red. Requires index < count.
 Colour curve_colour(std::size_t index, std::size_t count);
 
-/// Returns the words that describe the action kind in a legend, such as "forward" or "backward for the
-/// input".
+/// Returns the words for the action kind in a legend, such as "forward" or "backward for the input".
 std::string_view description_of(ActionKind kind);
 
 }  // namespace penstock

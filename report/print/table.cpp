@@ -32,7 +32,7 @@ bool is_numeric(const Table& table, std::size_t column) {
   });
 }
 
-/// Returns the table with line breaks in texts escaped, because a name may contain a line break.
+/// Returns the table with line breaks in its texts escaped, because a name may contain a line break.
 Table in_lines(Table table) {
   for (std::string& column : table.columns) column = shown_name(column);
   for (auto& row : table.rows) {
@@ -41,8 +41,8 @@ Table in_lines(Table table) {
   return table;
 }
 
-/// Returns the width of a column in bytes. If a name has characters outside ASCII, the column is slightly too
-/// wide.
+/// Returns the width of a column in bytes. Characters outside ASCII have several bytes, so they make the
+/// column slightly too wide.
 std::size_t width_of(const Table& table, std::size_t column) {
   std::size_t width = table.columns[column].size();
   for (const auto& row : table.rows) width = std::max(width, row[column].text.size());
@@ -77,9 +77,9 @@ bool tells_rows_apart(const Table& table, std::size_t count) {
   });
 }
 
-/// Returns the number of columns that each block repeats. Usually all keys are repeated. If the keys need
-/// more than two thirds of the width, only the first keys that are enough to distinguish the rows are
-/// repeated.
+/// Returns the number of columns that each block of a wide table repeats. Usually all key columns are
+/// repeated. If they need more than two thirds of the width, fewer are repeated: only the first ones that
+/// are enough to distinguish the rows.
 std::size_t repeated_columns(const Table& table, const std::vector<ColumnLayout>& layout, std::size_t width) {
   const std::size_t keys = std::min(table.keys, layout.size());
   const auto has_room = [&](std::size_t count) { return 3 * width_of_first(layout, count) <= 2 * width; };

@@ -31,10 +31,11 @@ struct Table {
   friend bool operator==(const Table&, const Table&) = default;
 };
 
-/// Returns the table as aligned text. `width` is the longest line in characters; 0 means no limit. If a line
-/// would be longer, the table is divided into blocks of columns. Each block repeats the key columns. If the
-/// keys take more than two thirds of the width, it repeats only the first keys that are enough to distinguish
-/// the rows. Names are made safe with shown_name(). The text is empty if the table has no columns.
+/// Returns the table as aligned text. `width` is the longest line in characters; 0 means no limit. If a
+/// line would be longer, the table is divided into blocks of columns, and each block repeats the key
+/// columns. If the key columns take more than two thirds of the width, each block repeats only the first
+/// ones, as many as distinguish the rows. Names are made safe with shown_name(). The text is empty if the
+/// table has no columns.
 std::string table_to_text(const Table& table, std::size_t width = 0);
 /// Returns a <table> element with escaped cells. In a page of html_page.hpp, a click on a column heading
 /// sorts the table.
@@ -50,8 +51,8 @@ std::string table_section(std::string_view heading, const Table& table);
 Cell text_cell(std::string text);
 Cell count_cell(std::int64_t count);
 Cell duration_cell(Ns duration_ns);
-/// Returns a cell for a mean or a period, which may contain a fraction of a nanosecond. If the period is too
-/// long for a duration, the text shows the longest duration.
+/// Returns a cell for a time that may contain a fraction of a nanosecond, such as a mean or a period. If
+/// the time does not fit into `Ns`, the text shows the longest `Ns`.
 Cell period_cell(double period_ns);
 Cell bytes_cell(Bytes bytes);
 /// Returns a cell for a fraction of 1, shown as a percentage.

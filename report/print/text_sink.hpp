@@ -9,7 +9,7 @@
 namespace penstock {
 
 /// A function that receives a text in pieces of whole lines, in order. It returns false if it needs no more
-/// text. In this case the writer may stop.
+/// text, and then the writer may stop.
 using TextSink = std::function<bool(std::string_view lines)>;
 /// A function that generates a text and writes it to the sink in pieces.
 using TextInPieces = std::function<void(const TextSink& sink)>;
@@ -20,9 +20,11 @@ class LineBuffer {
  public:
   explicit LineBuffer(const TextSink& sink) : sink_(sink) {}
 
-  /// Returns the buffer's text, to which the caller appends. end_line() and flush() pass it to the sink.
+  /// Returns the text that the buffer has collected. The caller appends to this text, and end_line() and
+  /// flush() pass it to the sink.
   std::string& text() { return text_; }
-  /// Must be called by the writer after each line. Returns false if the sink needs no more text.
+  /// Ends a line; the writer must call it after each line. Passes the text to the sink if enough has been
+  /// collected. Returns false if the sink needs no more text.
   bool end_line() { return text_.size() < kPieceBytes ? is_wanted_ : flush(); }
   /// Passes all collected lines to the sink. Returns false if the sink needs no more text.
   bool flush() {
@@ -38,7 +40,7 @@ class LineBuffer {
   bool is_wanted_ = true;
 };
 
-/// Returns the whole text in one string. It is meant for texts that are known to be short.
+/// Returns the whole text as one string. Use it only for texts that are known to be short.
 inline std::string whole_text(const TextInPieces& text) {
   std::string whole;
   text([&whole](std::string_view lines) {

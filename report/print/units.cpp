@@ -30,8 +30,8 @@ struct TimeUnit {
 constexpr std::array<TimeUnit, 3> kTimeUnits = {{{1'000, "us"}, {1'000'000, "ms"}, {1'000'000'000, "s"}}};
 constexpr std::array<std::string_view, 6> kByteUnits = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
 
-/// Returns the absolute value as an unsigned number. For the smallest signed number of 64 bits, the absolute
-/// value does not fit into a signed number.
+/// Returns the absolute value as an unsigned number. A signed number cannot hold the absolute value of the
+/// smallest signed number of 64 bits.
 std::uint64_t magnitude(std::int64_t value) {
   return value < 0 ? std::uint64_t{0} - static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value);
 }
@@ -161,8 +161,8 @@ std::string format_count(std::int64_t count, const char* noun) {
 
 namespace {
 
-/// Returns 0, step, 2 step, ... up to the first tick of at least `highest`. Each tick is a product, because
-/// repeated addition would accumulate rounding errors.
+/// Returns the ticks 0, step, 2 step, ... up to the first tick that is not below `highest`. Each tick is a
+/// product, because repeated addition would accumulate rounding errors.
 std::vector<double> ticks_until(double highest, double step) {
   std::vector<double> ticks = {0};
   while (ticks.back() < highest * (1 - 1e-9)) ticks.push_back(step * static_cast<double>(ticks.size()));

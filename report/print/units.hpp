@@ -17,25 +17,29 @@ namespace penstock {
 std::string format_duration(Ns duration_ns);
 /// Returns a duration without trailing zeros: "5 ms", "2.5 ms", "0".
 std::string format_duration_short(Ns duration_ns);
-/// Returns the text of a tick in the unit of the last tick. For example, on an axis up to 1.4 s, the tick at
-/// 200 ms is "0.2 s".
+/// Returns the label of a tick in the unit that fits the last tick of the axis. For example, on an axis up
+/// to 1.4 s, the tick at 200 ms is "0.2 s".
 std::string format_tick(Ns tick_ns, Ns last_ns);
 /// Returns bytes with two decimals in KiB to EiB, or a whole number below 1 KiB: "512 B", "1.50 GiB".
 std::string format_bytes(Bytes bytes);
 /// Returns bytes without trailing zeros: "2 GiB", "1.5 GiB", "0".
 std::string format_bytes_short(Bytes bytes);
-/// The unit of memory: bytes, or activations if the sizes are unknown. One activation is the data that the F
-/// of one microbatch stores for a rank's part of the model. Amounts count it as kActivationParts parts.
+/// The unit of amounts of memory: bytes, or activations if the sizes are unknown. One activation is the
+/// data that the F of one microbatch stores for a rank's part of the model. An amount counts one activation
+/// as kActivationParts parts.
 enum class MemoryUnit : std::uint8_t { bytes, activations };
 /// Returns an amount with its unit: "1.50 GiB", "8 activations", "5.5 activations".
 std::string format_memory(std::int64_t amount, MemoryUnit unit);
-/// Returns an amount as tables and files show it: in bytes, or in activations, possibly with a fraction.
+/// Returns an amount of memory as tables and files show it: in bytes, or in activations, possibly with a
+/// fraction.
 double shown_amount(std::int64_t amount, MemoryUnit unit);
-/// Returns the amount for which shown_amount() returns `shown`. Requires that the amount fits into 64 bits.
+/// Returns the amount for which shown_amount() returns `shown`, in the same unit. Requires that the amount
+/// fits into 64 bits.
 std::int64_t amount_of_shown(double shown, MemoryUnit unit);
-/// Returns an error text if something does not fit into memory: "100 processes take at least 4.00 GiB of
-/// memory, and 1.00 GiB are within reach: take fewer ranks". `what` is a plural noun, and `remedy` says what
-/// the user can do. Returns nothing if it fits or if the available memory is unknown.
+/// Returns an error message if `bytes` bytes do not fit into the available memory `within_reach`. An
+/// example is "100 processes take at least 4.00 GiB of memory, and 1.00 GiB are within reach: take fewer
+/// ranks". `what` is a plural noun, and `remedy` says what the user can do. Returns nothing if the bytes
+/// fit or if the available memory is unknown.
 std::optional<std::string> lack_of_memory(std::string_view what, double bytes,
                                           std::optional<Bytes> within_reach, std::string_view remedy);
 /// Returns a ratio in percent: "27.27 %" for 0.2727, and "n/a" for a ratio that is not finite.
@@ -53,15 +57,16 @@ std::string format_count(std::int64_t count, const char* noun);
 
 // Computes the ticks of an axis. Their distance is a "nice" step: 1, 2 or 5 times a power of ten.
 
-/// Returns the smallest nice step that is at least `span / most`. Requires span > 0 and most >= 1.
+/// Returns the smallest nice step that is at least `span / most`. Nice steps are 1, 2 and 5 times a power
+/// of ten. Requires span > 0 and most >= 1.
 double nice_step(double span, int most);
 
-/// Returns the ticks of a time axis: the multiples of a nice step from 0 to `makespan_ns`, with at most
-/// `most` ticks above 0. If the makespan is 0, the only tick is 0.
+/// Returns the ticks of a time axis. They are the multiples of a nice step (see nice_step()) from 0 to
+/// `makespan_ns`, with at most `most` ticks above 0. If the makespan is 0, the only tick is 0.
 std::vector<Ns> time_ticks(Ns makespan_ns, int most);
 
-/// Returns the multiples of a nice step from 0 up to the first multiple that is not below `highest`. If
-/// `highest` is not a positive number, the result is {0, 1}.
+/// Returns the multiples of a nice step (see nice_step()) from 0 up to the first multiple that is not below
+/// `highest`. If `highest` is not a positive number, the result is {0, 1}.
 std::vector<double> value_ticks(double highest, int most);
 
 /// Returns ticks like value_ticks(), but for bytes. The step is nice in the binary unit (KiB, MiB, ...) that

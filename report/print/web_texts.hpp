@@ -7,7 +7,7 @@
 
 namespace penstock {
 
-/// A file of report/web, without indentation and comments.
+/// The text of a file of report/web, without indentation and comments.
 struct WebText {
   std::string_view name;
   std::string_view text;

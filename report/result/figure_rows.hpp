@@ -27,8 +27,8 @@ enum class FigureUnit : std::uint8_t {
   money,
 };
 
-/// The range in which a figure must lie. In a measurement, the clocks of devices differ, and a figure may
-/// exceed the range by this difference.
+/// The range in which the value of a figure must lie. In a measurement, a figure may exceed the range by
+/// the difference between the clocks of the devices.
 enum class FigureBound : std::uint8_t {
   not_negative,
   within_run,        // from 0 to the makespan
@@ -37,14 +37,14 @@ enum class FigureBound : std::uint8_t {
   part_if_predicted  // at least 0, and in a prediction at most 1
 };
 
-/// The JSON form of a figure that is absent in a result.
+/// The form in which JSON shows that a result does not have the figure.
 enum class AbsentFigure : std::uint8_t {
   never,     // the figure is never absent
   null,      // the key has the value null
   left_out,  // the key is absent
 };
 
-/// A figure of each rank that is a whole number.
+/// A figure that each rank has, and that is a whole number.
 struct RankFigure {
   /// The key of the figure in JSON and CSV.
   std::string_view key;
@@ -59,14 +59,15 @@ struct RankFigure {
   /// The smallest value that is accepted in JSON.
   std::int64_t least = 0;
   std::int64_t most = std::numeric_limits<std::int64_t>::max();
-  /// The JSON form of an absent figure. Older files may lack a figure with `left_out`.
+  /// The form in which JSON shows that the figure is absent. If it is `left_out`, files of older versions
+  /// may lack the figure.
   AbsentFigure absent = AbsentFigure::never;
 };
 
 /// Returns the figures of a rank, in the order of the output.
 std::span<const RankFigure> figures_of_ranks();
 
-/// A figure of the whole run that is a real number.
+/// A figure that a whole run has, and that is a real number.
 struct RunFigure {
   /// The JSON object that contains the figure: "bubble" or "throughput".
   std::string_view section{};
@@ -77,15 +78,16 @@ struct RunFigure {
   std::string_view meaning;
   std::optional<double> (*get)(const RunFigures& run) = nullptr;
   void (*set)(RunFigures& run, double value) = nullptr;
-  /// The headline that shows the figure, such as "bubble", and the text of the figure in this headline. The
-  /// value replaces {} in the text.
+  /// The name of the headline that shows the figure, such as "bubble". The next field is the text of the
+  /// figure in this headline, in which the value replaces {}.
   std::string_view headline{};
   std::string_view text{};
   AbsentFigure absent = AbsentFigure::never;
-  /// The key of another figure that is present if and only if this figure is present. It is empty if there is
+  /// The key of another figure that is present exactly when this figure is present. It is empty if there is
   /// no such figure.
   std::string_view comes_with{};
-  /// The title of the column in the table of a sweep. It is empty if the table has no such column.
+  /// The title of the figure's column in the table of a sweep. Empty means that the table has no such
+  /// column.
   std::string_view column{};
   /// True if the CSV and JSON of a sweep contain the figure.
   bool in_sweep = true;
@@ -94,7 +96,8 @@ struct RunFigure {
 /// Returns the figures of a run, in the order of the output.
 std::span<const RunFigure> figures_of_runs();
 
-/// Returns the three bubbles. All are 0 if no action takes time.
+/// Returns the three ratios that papers call "bubble" (see BubbleReport), computed from the figures of all
+/// ranks. All are 0 if no action takes time.
 BubbleReport bubble_of(std::span<const RankFigures> ranks, Ns makespan_ns);
 
 }  // namespace penstock

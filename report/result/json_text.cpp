@@ -20,8 +20,8 @@
 namespace penstock {
 namespace {
 
-/// Returns true if brackets outside strings are nested deeper than `most`. If the text is not JSON, the
-/// result has no meaning.
+/// Returns true if brackets outside strings are nested deeper than `most` levels. If the text is not JSON,
+/// the result has no meaning.
 bool nests_deeper_than(std::string_view text, int most) {
   int depth = 0;
   bool is_quoted = false;
@@ -40,13 +40,13 @@ bool nests_deeper_than(std::string_view text, int most) {
   return false;
 }
 
-/// Returns the part of the library's message that describes the fault in the text.
+/// Returns the part of the JSON library's error message that describes the fault in the text.
 std::string_view reason_in(std::string_view message) {
   const std::size_t at = std::min(message.find("at line"), message.find("number overflow"));
   return at == std::string_view::npos ? message : message.substr(at);
 }
 
-/// A parser that stops at the first key that occurs twice in one object. It stores no values, so it takes
+/// A parser that stops at the first key that occurs twice in one object. It stores no values, so it needs
 /// little time.
 class KeysOnce : public nlohmann::json_sax<nlohmann::json> {
  public:

@@ -1,5 +1,6 @@
 #pragma once
-// Reads JSON safely. The files may have been written by other programs or by users.
+// Reads JSON safely, because the files may have been written by other programs or by users. It refuses
+// deep nesting and finds repeated keys, which the JSON library accepts.
 
 #include <cmath>
 #include <cstdint>
@@ -27,12 +28,12 @@ tl::expected<Json, std::string> json_of(std::string_view text);
 extern template tl::expected<nlohmann::json, std::string> json_of(std::string_view text);
 extern template tl::expected<nlohmann::ordered_json, std::string> json_of(std::string_view text);
 
-/// Returns a key that appears twice in one object of `text`, or nothing if there is none. JSON readers would
-/// silently drop one of the two values. Requires valid JSON.
+/// Returns a key that appears twice in the same object of `text`, or nothing if there is none. JSON parsers
+/// would silently drop one of its two values. Requires valid JSON.
 std::optional<std::string> key_given_twice(std::string_view text);
 
-/// Returns an amount of memory as a JSON number in the unit of the document (see shown_amount()). The number
-/// is an integer, unless it is a part of an activation.
+/// Returns an amount of memory as a JSON number, in bytes or activations (see shown_amount()). The number
+/// is an integer unless it contains a part of an activation.
 template <typename Json>
 Json amount_json(std::int64_t amount, MemoryUnit unit) {
   const double shown = shown_amount(amount, unit);
@@ -40,7 +41,7 @@ Json amount_json(std::int64_t amount, MemoryUnit unit) {
   return is_whole ? Json(unit == MemoryUnit::bytes ? amount : std::llround(shown)) : Json(shown);
 }
 
-/// Returns a JSON value as text for an error message. The text has one line, and a long value is cut.
+/// Returns a JSON value as text for an error message. The text has one line, and a long value is shortened.
 template <typename Json>
 std::string shown_json(const Json& value);
 

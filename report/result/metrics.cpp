@@ -33,8 +33,8 @@ namespace {
 /// Returns a position in a list as 32 bits. A list has fewer than 2^31 actions.
 std::int32_t position_of(std::size_t i) { return static_cast<std::int32_t>(i); }
 
-/// Returns the largest number of weight versions that exist at the same time. If no STEP made a version, it
-/// exists from the start. If no action drops a version, it exists until the end.
+/// Returns the largest number of weight versions that exist at the same time. A version that no STEP made
+/// exists from the start. A version that no action drops exists until the end.
 std::int64_t peak_of_versions(const VersionLives& versions, Spans spans) {
   std::vector<Holding> alive;
   const auto end_of = [&](std::int32_t position) { return spans[index(position)].end_ns; };
@@ -111,8 +111,8 @@ void put_group(std::vector<Action>& group, Spans spans, std::size_t i) {
   }
 }
 
-/// Adds the bytes of a rank's messages to the meter. For each collective it adds the bytes that the rank
-/// sends in a ring.
+/// Adds the bytes of a rank's messages to the meter. For each collective, it adds the bytes that the rank
+/// sends if the members communicate in a ring.
 void add_traffic(RankMeter& meter, Spans spans, const RunFacts& facts, const EdgeNumbers& edges) {
   TransferSizes sizes(facts.costs, edges);
   for (const Span& span : spans) {
@@ -136,7 +136,7 @@ double samples_per_update(const Program& program, double samples_per_microbatch)
   return program.microbatches * samples_per_microbatch / static_cast<double>(steps);
 }
 
-/// Returns the rates of the whole run, summed over all pipeline copies.
+/// Returns the rates of the model in the whole run, summed over all copies of the pipeline.
 ModelRates rates_of(const ModelFacts& model, double samples_per_second) {
   const auto devices = static_cast<double>(model.report.devices);
   const double tokens = samples_per_second * model.tokens_per_sample;

@@ -17,11 +17,11 @@
 
 namespace penstock {
 
-/// The trained model, and the values that are needed to compute its rates.
+/// The model that is trained, and the values from which its rates are computed.
 struct ModelFacts {
   ModelReport report;
   double tokens_per_sample = 1;
-  /// The peak rate of one device, in operations per second.
+  /// The peak rate of one device, in floating-point operations per second.
   double peak_flops_per_second = 0;
 };
 
@@ -49,7 +49,7 @@ class FirstTokens {
 struct RunFacts {
   /// The lowered program that ran.
   const Program& program;
-  /// The costs, which give the size of each message.
+  /// The cost table, which gives the size of each message.
   const CostTable& costs;
   double samples_per_microbatch = 1;
   ResultKind kind = ResultKind::predicted;
@@ -67,45 +67,51 @@ struct RunFacts {
   std::vector<LinkTraffic> links{};
   std::vector<std::string> notes{};
   bool has_digest = true;
-  /// The K that the user gave. 0 means that it is derived from the placement of the program.
+  /// The number K of ranks in one pipeline, as the user gave it. 0 means that K is derived from the
+  /// placement of the program.
   std::int32_t pipeline_size = 0;
   std::optional<ModelFacts> model{};
   /// The times of prefill, if the run is prefill. Its rate follows from the tokens of a sample.
   std::optional<PrefillRates> prefill{};
   /// The tokens of a sample, or 0 if they are unknown.
   double tokens_per_sample = 0;
-  /// The number of STEPs of stage 0 in all iterations. 0 means that the program's lists are counted.
+  /// The number of STEPs of stage 0 in all iterations. 0 means that the STEPs in the program's lists are
+  /// counted.
   std::int64_t updates = 0;
   std::optional<Ns> clock_error_ns{};
-  /// The timeline to store in the result. It is empty if none is stored.
+  /// The timeline that the result stores. It is empty if the result stores none.
   Timeline timeline{};
 };
 
 /// The figures of one rank that follow from its spans.
 struct RankFigures {
-  /// All figures except idle time and memory.
+  /// The figures of the rank, without idle time and memory.
   RankReport report;
-  /// The start of the first compute action.
+  /// The start of the rank's first compute action.
   Ns first_ns = 0;
-  /// The end of the last compute action.
+  /// The end of the rank's last compute action.
   Ns last_ns = 0;
 };
-/// Returns the figures of one rank, as RankReport defines them. `edges` are the edges of the program.
+/// Returns the figures of one rank with these spans, as RankReport defines them. `edges` are the edges of
+/// the program.
 RankFigures figures_of(Spans spans, const RunFacts& facts, const EdgeNumbers& edges);
 
-/// Returns the figures and times that a meter has computed. Other figures keep their defaults.
+/// Returns the figures and times that `meter` has computed. All other figures have their default values.
 RankFigures figures_of(const RankMeter& meter);
 
-/// Returns only the busy time of one rank, the first start and the last end of its compute actions.
+/// Returns only three times of one rank: its busy time, its first start and its last end of a compute
+/// action.
 RankFigures compute_times_of(Spans spans);
 
-/// Returns the whole result, computed from the figures of all ranks. Throws std::logic_error if an invariant
-/// of result.hpp does not hold. Therefore `facts` must be complete, and the caller must add nothing later.
+/// Returns the whole result, computed from the figures of all ranks. `facts` must be complete, because the
+/// caller must not change the result later. Throws std::logic_error if an invariant of result.hpp does not
+/// hold.
 Result summarize(std::vector<RankFigures> ranks, Ns makespan_ns, RunFacts facts);
-/// Returns the result with the figures of a timeline, and stores the timeline in it.
+/// Returns the result that is computed from `timeline`, and stores the timeline in it.
 Result summarize(Timeline timeline, RunFacts facts);
-/// Returns the price of a million samples on `devices` devices. It uses the steady rate, or the rate of the
-/// run if there is no steady rate. Returns nothing if there is no price or if the rate is not positive.
+/// Returns the price of a million samples on `devices` devices. The price follows from the steady rate, or
+/// from the rate of the run if there is no steady rate. Returns nothing if the devices have no price or if
+/// the rate is not positive.
 std::optional<double> cost_per_million_samples(const ThroughputReport& throughput, std::int32_t devices,
                                                std::optional<double> price_per_device_hour);
 

@@ -1,5 +1,5 @@
 // Computes facts about a Result, and checks the invariants that every Result must satisfy. If an invariant
-// does not hold, some computation was wrong. Such a result must not be printed, written or compared. Tested
+// does not hold, a computation was wrong. Such a result must not be printed, written or compared. Tested
 // by result_invariants_test.cpp.
 
 #include "report/result/result.hpp"
@@ -34,7 +34,8 @@ bool any_out_of_memory(const Result& result) {
 
 namespace {
 
-/// Stores only the first broken invariant, because others often follow from it.
+/// A checker of invariants. It stores only the first invariant that does not hold, because others often
+/// follow from it.
 class Invariants {
  public:
   /// Checks one invariant. `text` has the form "KEY: expected WHAT, got WHAT", where KEY is a key of the JSON
@@ -49,14 +50,15 @@ class Invariants {
   std::optional<std::string> fault_;
 };
 
-/// Returns the time by which an action may exceed the run, in ns. It is positive only for measurements,
-/// because the clocks of devices differ slightly.
+/// Returns the time in ns by which an action may end after the makespan. It is positive only for
+/// measurements, because the clocks of devices differ slightly.
 Ns time_slack_ns(const Result& result) {
   return result.kind == ResultKind::measured ? result.makespan_ns / 1000 + 1 : 0;
 }
 
-/// Returns true if a time is within the run. The slack is subtracted on the left side. If it were added on
-/// the right side, the sum could overflow 64 bits.
+/// Returns true if a time is between the start and the end of the run, up to the slack for measurements.
+/// The slack is subtracted on the left side. If it were added on the right side, the sum could overflow 64
+/// bits.
 bool is_within(Ns time_ns, const Result& result) {
   return time_ns >= 0 && time_ns - time_slack_ns(result) <= result.makespan_ns;
 }
@@ -104,8 +106,8 @@ void check_rank(Invariants& all, std::size_t i, const Result& result) {
   check_memory(all, i, rank.memory, result);
 }
 
-/// Checks the figures of the run. Only in predictions, the fraction of a device's peak rate is limited to 1.
-/// A measured run may have used a faster device.
+/// Checks the figures of the run. In predictions only, the fraction of a device's peak rate must be at most
+/// 1. A measured run may have used a faster device.
 void check_run_figures(Invariants& all, const Result& result) {
   const bool is_measured = result.kind == ResultKind::measured;
   const double slack = is_measured ? 1e-3 : 1e-9;  // allows for different clocks, or for rounding

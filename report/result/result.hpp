@@ -29,26 +29,29 @@
 
 namespace penstock {
 
-/// The figures that a meter computes. They are a part of RankReport.
+/// The figures of a rank that RankMeter computes. They are a part of RankReport.
 struct MeteredFigures {
   /// The time of all compute actions. An overlapped pair counts once.
   Ns busy_ns = 0;
   /// The idle time of the rank while its next compute action waits for a transfer or collective that is under
   /// way.
   Ns exposed_communication_ns = 0;
-  /// The largest number of activations alive at once. An activation lives from the start of F to the end of B
-  /// (or W). In a stage without backwards it lives to the end of F.
+  /// The largest number of activations that are alive at once. An activation lives from the start of F to
+  /// the end of B, or of W if the backward pass is split. In a stage that runs only forward passes, it
+  /// lives to the end of F.
   std::int64_t peak_live_activations = 0;
-  /// The bytes of the rank's SENDs, plus its part of each collective in a ring.
+  /// The bytes of the rank's SENDs, plus the bytes that it sends in each collective. A collective is
+  /// assumed to run as a ring.
   Bytes sent_bytes = 0;
   Bytes received_bytes = 0;
 
   friend bool operator==(const MeteredFigures&, const MeteredFigures&) = default;
 };
 
-/// The number of microbatches that have begun and not ended, over time, and the peak of this number. Compute
-/// actions begin and end microbatches in list order. At one moment, the ends of microbatches that began
-/// earlier are counted first. All other changes are counted in list order, as in report/timeline/spans.hpp.
+/// The number of microbatches that are open over time, and its peak. A microbatch is open if it has begun
+/// and not ended. Compute actions begin and end microbatches in list order. At one moment, the ends of
+/// microbatches that began earlier are counted first. All other changes are counted in list order, as in
+/// report/timeline/spans.hpp.
 class OpenMicrobatches {
  public:
   void begin(const Action& action, Ns now_ns) {
@@ -56,7 +59,7 @@ class OpenMicrobatches {
     begun_now_.push_back(unit_of(action));
     most_now_ = std::max(most_now_, ++change_now_);
   }
-  /// Ends a microbatch. A microbatch that has not begun is ignored, because a timeline may be incomplete.
+  /// Ends a microbatch. Ignores a microbatch that has not begun, because a timeline may be incomplete.
   void end(const Action& action, Ns now_ns) {
     enter(now_ns);
     if (began_now(unit_of(action))) {
@@ -67,8 +70,9 @@ class OpenMicrobatches {
   }
   std::int64_t peak() const { return std::max(peak_, open_before_ + most_now_); }
 
-  /// Passes the fields to a visitor of states. `latest_ns` is the end of the rank's latest action. The
-  /// changes at an earlier moment are complete, so they need not be passed.
+  /// Passes the fields to a visitor that records or compares states (sim/engines/repeat.hpp). `latest_ns`
+  /// is the end of the rank's latest action. The changes at earlier moments are complete, so the visitor
+  /// does not need them.
   template <class State>
   void show(State& state, Ns latest_ns) {
     if (instant_ns_ < latest_ns) enter(latest_ns);
@@ -113,16 +117,16 @@ class OpenMicrobatches {
 
 class RankMeter {
  public:
-  /// Makes a meter of a rank of the program, which must outlive it. In a stage that runs only forwards, an
-  /// activation lives until the end of its F, unless the program says that it is held.
+  /// Makes a meter for a rank of `program`, which must outlive the meter. In a stage that runs only forward
+  /// passes, an activation lives until the end of its F, unless the program says otherwise.
   explicit RankMeter(const Program& program)
       : forward_only_(has_forward_only_stage(program) ? &program.placement : nullptr) {}
-  /// Makes a meter for times alone.
+  /// Makes a meter that only measures times.
   RankMeter() = default;
 
-  /// Adds a compute action, or an overlapped group as one action. If the rank was idle before,
-  /// `covered_ns(from, to)` is called. It returns the part of this time in which a message or collective was
-  /// under way and the action waited for it.
+  /// Adds a compute action, or an overlapped group as one action. If the rank was idle before, it calls
+  /// `covered_ns(from, to)`. This function returns the part of the idle time in which a message or
+  /// collective that the action needs was under way.
   template <class Covered>
   void compute(std::span<const Action> group, Ns start_ns, Ns end_ns, const Covered& covered_ns) {
     // Only idle time counts as exposed. During compute, transfers are hidden, and idle time without a message
@@ -137,7 +141,7 @@ class RankMeter {
     }
     for (std::size_t i = 0; i < group.size() && !at_once; ++i) end(group[i], end_ns);
   }
-  /// Adds only the time of a compute action or group.
+  /// Adds only the times of a compute action or overlapped group.
   void time(Ns start_ns, Ns end_ns) {
     figures_.busy_ns += end_ns - start_ns;
     first_ns_ = has_computed_ ? std::min(first_ns_, start_ns) : start_ns;
@@ -146,13 +150,13 @@ class RankMeter {
   }
   void send(Bytes bytes) { figures_.sent_bytes += bytes; }
   void receive(Bytes bytes) { figures_.received_bytes += bytes; }
-  /// Adds a collective. In a ring each member sends as many bytes as it receives.
+  /// Adds a collective in which the rank sends `bytes` bytes and receives as many, as in a ring.
   void exchange(Bytes bytes) {
     send(bytes);
     receive(bytes);
   }
 
-  /// Returns the figures up to now.
+  /// Returns the figures of the actions that have been added up to now.
   MeteredFigures figures() const {
     MeteredFigures figures = figures_;
     figures.peak_live_activations = live_.peak();
@@ -163,9 +167,9 @@ class RankMeter {
   /// Returns the end of the last compute action, or 0 if there is none yet.
   Ns last_ns() const { return last_ns_; }
 
-  /// Passes the fields to a visitor of states (sim/engines/repeat.hpp). A field is a time, a number that
-  /// grows equally in each repetition, or a number over time with its peak. The first start is left out,
-  /// because it never changes.
+  /// Passes the fields to a visitor that records or compares states (sim/engines/repeat.hpp). A field is a
+  /// time, a number that grows equally in each repetition, or a number over time with its peak. The first
+  /// start is not passed, because it never changes.
   template <class State>
   void show(State& state) {
     live_.show(state, last_ns_);
@@ -210,15 +214,16 @@ struct RankMemory {
   std::vector<MemorySample> samples;
   Bytes peak_bytes = 0;
   Ns peak_time_ns = 0;
-  /// The action that causes the peak, as text. It is empty if the peak exists from the start.
+  /// The action that causes the peak, as text. It is empty if the rank holds its peak from the start of the
+  /// run.
   std::string peak_action;
-  /// The bytes of each category at the time of the peak.
+  /// The bytes of each category at the time at which the rank has its peak.
   MemoryByCategory at_peak{};
-  /// The peak of each category, at its own time.
+  /// The peak of each category, which may be at another time than the rank's peak.
   MemoryByCategory peaks{};
   /// The memory of the rank's device. It is absent if the memory is unlimited.
   std::optional<Bytes> capacity;
-  /// The part of the capacity that is reserved and that a plan must not use.
+  /// The part of the capacity that is reserved, so that a plan must not use it.
   Bytes reserved = 0;
   /// The unit of all amounts in this struct.
   MemoryUnit unit = MemoryUnit::bytes;
@@ -240,7 +245,7 @@ struct RankReport : MeteredFigures {
   std::string device;
   /// The makespan minus the busy time, in ns.
   Ns idle_ns = 0;
-  /// The largest number of weight versions of one stage that are alive at the same time.
+  /// The largest number of weight versions of the same stage that are alive at the same time.
   std::int32_t weight_versions = 1;
   RankMemory memory;
 
@@ -261,8 +266,8 @@ struct BubbleReport {
   double idle_over_total = 0;
   /// The sum of the ranks' idle times, divided by the sum of their busy times. It is 0 if no rank is busy.
   double idle_over_ideal = 0;
-  /// The ratio (S - busy) / S of the rank with the longest span S, from its first start to its last end of
-  /// compute.
+  /// The value (S - busy) / S of the rank with the longest span S. The span of a rank lasts from its first
+  /// start to its last end of a compute action.
   double longest_span_rate = 0;
 
   friend bool operator==(const BubbleReport&, const BubbleReport&) = default;
@@ -273,15 +278,16 @@ struct ModelReport {
   std::int64_t parameters = 0;
   /// The parameters that the model uses for one token.
   std::int64_t active_parameters = 0;
-  /// The operations of forward and backward passes for one sample, without recomputation.
+  /// The floating-point operations of the forward and backward passes for one sample, without
+  /// recomputation.
   double flops_per_sample = 0;
-  /// The number of devices of all pipeline copies.
+  /// The number of devices in all copies of the pipeline together.
   std::int64_t devices = 0;
 
   friend bool operator==(const ModelReport&, const ModelReport&) = default;
 };
 
-/// The rates of the run that depend on the size of the model.
+/// The rates of the run that depend on the model's number of operations.
 struct ModelRates {
   double tokens_per_second = 0;
   double tokens_per_second_per_device = 0;
@@ -309,16 +315,17 @@ struct PrefillRates {
 struct ThroughputReport {
   /// The number of samples: M * micro_batch_size * iterations.
   double samples = 0;
-  /// The samples between two STEPs of the input stage.
+  /// The number of samples between two STEPs of the input stage.
   double samples_per_update = 0;
-  /// The rate of the whole run. It is 0 if the makespan is 0.
+  /// The rate of the whole run in samples per second. It is 0 if the makespan is 0.
   double samples_per_second = 0;
-  /// The rate of the program if it is repeated without end. It is absent if it was not computed.
+  /// The rate in samples per second if the program is repeated without end. It is absent if it was not
+  /// computed.
   std::optional<double> steady_samples_per_second;
   /// The price of a million samples at the steady rate, or at the rate of the run if there is no steady rate.
   /// It is absent if devices have no price.
   std::optional<double> cost_per_million_samples{};
-  /// The rates of the model. They are absent if its size is unknown.
+  /// The rates that depend on the model. They are absent if the size of the model is unknown.
   std::optional<ModelRates> model{};
   /// The figures of prefill. They are absent in all other runs.
   std::optional<PrefillRates> prefill{};
@@ -326,7 +333,7 @@ struct ThroughputReport {
   friend bool operator==(const ThroughputReport&, const ThroughputReport&) = default;
 };
 
-/// The figures of a whole run. Each has a row in figure_rows.hpp.
+/// The figures of a whole run. Each figure has an entry in the table of figure_rows.hpp.
 struct RunFigures {
   BubbleReport bubble;
   ThroughputReport throughput;
@@ -339,8 +346,8 @@ struct ProgramReport {
   std::string schedule;
   std::int32_t ranks = 0;
   std::int32_t stages = 0;
-  /// The K of the schedule; 0 means unknown. For a program file it is the number of ranks that hold the first
-  /// replica of some stage. In data parallelism it is the number of stages.
+  /// The number K of the schedule; 0 means unknown. For a program file, K is the number of ranks that hold
+  /// the first replica of at least one stage. In data parallelism, K is the number of stages.
   std::int32_t pipeline_size = 0;
   std::int32_t microbatches = 0;
   std::int32_t iterations = 1;
@@ -369,7 +376,7 @@ template <>
 inline constexpr auto kEnumWords<LinkSharing> = std::to_array<EnumWord<LinkSharing>>(
     {{LinkSharing::none, "none"}, {LinkSharing::counted, "counted"}, {LinkSharing::left_out, "left out"}});
 
-/// The properties of transfers that change times, besides the channel model.
+/// The properties of transfers that affect times, in addition to the channel model.
 struct TransferReport {
   /// The transfers for which a rank waits before it continues in its list.
   Blocking blocking = Blocking::none;
@@ -386,7 +393,7 @@ struct TransferReport {
 /// One prediction or measurement.
 struct Result : RunFigures {
   ResultKind kind = ResultKind::predicted;
-  /// The scenario file or command of the result. It may be empty.
+  /// The scenario file or the command from which the result comes. It may be empty.
   std::string scenario;
   /// The name of the engine, such as "critical-path", "event" or "cpu-thread".
   std::string engine;
@@ -401,24 +408,24 @@ struct Result : RunFigures {
   ProgramReport program;
   std::optional<ModelReport> model{};
   std::vector<RankReport> ranks;
-  /// The links that messages used.
+  /// The links that messages used, with the bytes that crossed each of them.
   std::vector<LinkTraffic> links;
-  /// The assumptions that readers of the result must know.
+  /// The notes about assumptions that readers of the result must know.
   std::vector<std::string> notes;
   Timeline timeline;
 
   friend bool operator==(const Result&, const Result&) = default;
 };
 
-/// Returns the peak of the rank with the highest peak, or 0 if no memory is known.
+/// Returns the largest peak memory of all ranks, or 0 if no memory is known.
 Bytes highest_peak_bytes(const Result& result);
 /// Returns true if a rank needs more memory than its device has.
 bool any_out_of_memory(const Result& result);
 
 /// Returns the first broken invariant as "KEY: expected WHAT, got WHAT", or nothing if all invariants hold.
-/// KEY is a key of the JSON document. For example, rates are not negative, no action ends after the makespan,
-/// and bubbles are in [0, 1]. In measurements, times may exceed the makespan by a thousandth, because clocks
-/// differ.
+/// KEY is a key of the JSON document. Invariants are, for example, that rates are not negative, that no
+/// action ends after the makespan, and that bubbles are in [0, 1]. In a measurement, times may exceed the
+/// makespan by a thousandth, because clocks differ.
 std::optional<std::string> broken_invariant(const Result& result);
 
 }  // namespace penstock

@@ -1,4 +1,5 @@
-// Writes a Result as CSV and as a trace. Figures and spans are written unchanged.
+// Writes a Result as CSV and as a trace for viewers such as Perfetto. Figures and spans are written
+// unchanged.
 
 #include "report/result/result_export.hpp"
 
@@ -87,8 +88,8 @@ namespace {
 constexpr std::size_t kLanesPerRow = 1000;
 constexpr std::array<std::string_view, 4> kRowNames = {"compute", "send", "receive", "collective"};
 
-/// The end of an arrow: the RECV of a message. Viewers draw an arrow only if its start comes first, so all
-/// ends are written after the spans.
+/// The end of an arrow, at the RECV of a message. Viewers draw an arrow only if its start comes first, so
+/// all ends are written after the spans.
 struct ArrowEnd {
   std::int64_t message = 0;
   std::int32_t rank = 0;
@@ -96,8 +97,8 @@ struct ArrowEnd {
   Ns time_ns = 0;
 };
 
-/// Returns a number that a SEND and its RECV share, and no other message of the program has. `stages` is
-/// larger than the number of every stage.
+/// Returns a number that identifies a message: a SEND and its RECV have the same number, and no other
+/// message has it. `stages` is larger than every stage number.
 std::int64_t message_of(const Action& transfer, std::int64_t stages) {
   const bool sends = is_send(transfer.kind);
   const std::int64_t from = sends ? transfer.stage : transfer.peer;
@@ -107,7 +108,7 @@ std::int64_t message_of(const Action& transfer, std::int64_t stages) {
   return ((transfer.microbatch * stages + from) * stages + to) * 2 + (is_forward ? 0 : 1);
 }
 
-/// Returns a number that is larger than each stage of the timeline.
+/// Returns a number that is larger than each stage number in the timeline.
 std::int64_t stages_above(const Timeline& timeline) {
   std::int64_t stages = 1;
   for (const Span& span : timeline.spans)
@@ -117,14 +118,14 @@ std::int64_t stages_above(const Timeline& timeline) {
 
 std::string microseconds(Ns ns) { return fmt::format("{}.{:03}", ns / 1000, ns % 1000); }
 
-/// Writes events. Each event has its own line, and commas separate events.
+/// A writer of trace events. Each event has its own line, and commas separate events.
 class TraceText {
  public:
   explicit TraceText(const TextSink& sink) : lines_(sink) {
     lines_.text() = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[";
   }
 
-  /// Returns false if the sink needs no further text.
+  /// Returns true as long as the sink accepts further text.
   bool is_wanted() const { return is_wanted_; }
 
   /// Adds an event. The line of an event ends when the next event begins, so only earlier lines are passed to
@@ -135,19 +136,21 @@ class TraceText {
     lines_.text() += event;
   }
 
-  /// Gives a name to a process ("process_name") or to one of its threads ("thread_name").
+  /// Adds an event that gives a name to a process ("process_name") or to one of its threads
+  /// ("thread_name").
   void add_name(std::string_view what, std::int32_t pid, std::size_t tid, std::string_view name) {
     add(fmt::format(R"({{"ph":"M","name":"{}","pid":{},"tid":{},"args":{{"name":{}}}}})", what, pid, tid,
                     json_quoted(name)));
   }
 
-  /// Sets the position of a process or thread in the viewer's list.
+  /// Adds an event that sets the position of a process or thread in the viewer's list.
   void add_order(std::string_view what, std::int32_t pid, std::size_t tid, std::size_t order) {
     add(fmt::format(R"({{"ph":"M","name":"{}","pid":{},"tid":{},"args":{{"sort_index":{}}}}})", what, pid,
                     tid, order));
   }
 
-  /// Adds one end of an arrow ("s" or "f"). It belongs to the span of this thread at this time.
+  /// Adds one end of an arrow: its start (phase "s") or its finish ("f"). It belongs to the span of this
+  /// thread at this time.
   void add_arrow(std::string_view phase, const ArrowEnd& end) {
     add(fmt::format(
         R"({{"ph":"{}","name":"message","cat":"message","id":{},"pid":{},"tid":{},"ts":{},"bp":"e"}})", phase,
@@ -181,14 +184,14 @@ void add_span(TraceText& trace, const Span& span, std::size_t tid) {
       microseconds(span.end_ns - span.start_ns), span_arguments(span.action)));
 }
 
-/// The arrows of a trace.
+/// The arrows of a trace, from each SEND to its RECV.
 struct Arrows {
   std::int64_t stages = 1;  ///< larger than the number of every stage
   std::vector<ArrowEnd> ends{};
 };
 
-/// Adds the start of the arrow of a SEND, or notes the end of the arrow of a RECV. The end lies in the last
-/// nanosecond of the RECV, so that it comes after the start.
+/// Adds the start of a SEND's arrow to the trace, or stores the end of a RECV's arrow in `arrows`. The end
+/// lies in the last nanosecond of the RECV, so that it comes after the start.
 void add_arrow(TraceText& trace, const Span& span, std::size_t tid, Arrows& arrows) {
   if (!is_transfer(span.action.kind)) return;
   ArrowEnd end{.message = message_of(span.action, arrows.stages), .rank = span.rank, .tid = tid};
@@ -201,7 +204,8 @@ void add_arrow(TraceText& trace, const Span& span, std::size_t tid, Arrows& arro
   }
 }
 
-/// Adds the spans of one row of a rank. Each lane is a thread, which gets its name with its first span.
+/// Adds the spans of one row of a rank. Spans that overlap are in different lanes. Each lane is a thread,
+/// which gets its name with its first span.
 void add_row(TraceText& trace, std::size_t row, Spans spans, Arrows& arrows) {
   const std::vector<std::int32_t> lanes = lanes_of(spans);
   std::set<std::int32_t> named;

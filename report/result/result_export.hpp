@@ -11,19 +11,20 @@
 
 namespace penstock {
 
-/// Writes one line per span: rank,action,stage,microbatch,replica,weight_version,start_ns,end_ns. The
-/// microbatch is empty if the action belongs to a whole stage.
+/// Writes a CSV with one line for each span:
+/// rank,action,stage,microbatch,replica,weight_version,start_ns,end_ns. The microbatch is empty if the
+/// action belongs to a whole stage.
 void write_timeline_csv(const Timeline& timeline, const TextSink& sink);
 
-/// Returns one line per rank. The columns are the keys of `ranks` in the JSON document, then capacity_bytes
-/// and out_of_memory, then the peak of each category as peak_CATEGORY.
+/// Returns a CSV with one line for each rank. The columns are the keys of `ranks` in the JSON document,
+/// then capacity_bytes and out_of_memory. The peak of each category follows as peak_CATEGORY.
 std::string ranks_to_csv(const Result& result);
 
 /// Writes the trace in the JSON "Trace Event Format". Each rank is a process with the rows compute, send,
 /// receive and collective. Spans that overlap in time get further rows, for example "compute 2" for the
-/// second action of an overlapped pair. Times are in microseconds with three decimals, so that no nanosecond
-/// is lost. An arrow goes from each SEND to its RECV. The memory of a rank is a counter with one series for
-/// each category, in bytes, or in activations where the scenario states no sizes.
+/// second action of an overlapped pair. Times are in microseconds with three decimals, so that no
+/// nanosecond is lost. An arrow goes from each SEND to its RECV. The memory of a rank is a counter with one
+/// series for each category. Its unit is bytes, or activations if the scenario states no sizes.
 void write_chrome_trace(const Result& result, const TextSink& sink);
 
 }  // namespace penstock

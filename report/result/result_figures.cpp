@@ -1,5 +1,5 @@
 // Chooses the figures and words that describe a Result, as headlines and table cells (table.hpp). Terminal
-// text and pages use the same figures and names. Tested by figures_test.cpp.
+// text and pages use them, so both show the same figures and names. Tested by figures_test.cpp.
 
 #include "report/result/result_figures.hpp"
 
@@ -32,8 +32,8 @@ Cell memory_cell(Bytes amount, MemoryUnit unit) {
   return {format_memory(amount, unit), shown_amount(amount, unit)};
 }
 
-/// Returns the stages: "K = 4 (8 stages)" for two stages on each rank, "K = 2 stages on 3 ranks" with
-/// replicas, and "K = 4 (8 stages) on 16 ranks" with both.
+/// Returns a text on the stages and ranks of a program: "K = 4 (8 stages)" for two stages on each rank.
+/// With replicas it is "K = 2 stages on 3 ranks", and with both "K = 4 (8 stages) on 16 ranks".
 std::string stages_text(const ProgramReport& program) {
   const std::int32_t size = pipeline_size(program);
   const std::string stages = format_count(program.stages, "stage");
@@ -47,8 +47,8 @@ std::string shape_text(const ProgramReport& program) {
                      format_count(program.iterations, "iteration"));
 }
 
-/// Returns the text of a headline, made of figures of the run: "33.33 % of the total, 50.00 % of the ideal".
-/// It is empty if the run has none of the figures.
+/// Returns the text of a headline from figures of the run, such as "33.33 % of the total, 50.00 % of the
+/// ideal". The text is empty if the run has none of the figures.
 std::string figures_text(const RunFigures& run, std::string_view headline) {
   std::string line;
   for (const RunFigure& figure : figures_of_runs()) {
@@ -60,7 +60,7 @@ std::string figures_text(const RunFigures& run, std::string_view headline) {
   return line;
 }
 
-/// Returns the bytes that all ranks send together, and the bytes for each sample.
+/// Returns a text with the bytes that all ranks send together, and the bytes for each sample.
 std::string traffic_text(const Result& result) {
   Bytes sent = 0;
   for (const RankReport& rank : result.ranks) sent += rank.sent_bytes;
@@ -72,7 +72,8 @@ std::string traffic_text(const Result& result) {
   return text;
 }
 
-/// Returns the peak memory: "7.10 GiB", or "17.23 GiB > 16.00 GiB" if the device has less.
+/// Returns a table cell with a rank's peak memory: "7.10 GiB", or "17.23 GiB > 16.00 GiB" if the device has
+/// less.
 Cell peak_cell(const RankMemory& memory) {
   Cell cell = memory_cell(memory.peak_bytes, memory.unit);
   if (memory.out_of_memory())
@@ -99,7 +100,7 @@ Cell rank_cell(const RankFigure& figure, const RankReport& rank) {
   return {};
 }
 
-/// Returns a text that says where the result comes from: "predicted by event, channel model directed,
+/// Returns a text that says how the result was made, such as "predicted by event, channel model directed,
 /// blocking transfers". It names only transfer rules that differ from the defaults.
 std::string origin_text(const Result& result) {
   std::string text(to_text(result.kind));
@@ -114,8 +115,8 @@ std::string origin_text(const Result& result) {
   return text;
 }
 
-/// Returns a text about the rank with the least free memory: "74.3 of 76.6 GiB usable on rank 0". It is empty
-/// if no memory is reserved.
+/// Returns a text about the rank with the least free memory, such as "74.3 of 76.6 GiB usable on rank 0".
+/// The text is empty if no memory is reserved.
 std::string memory_text(const Result& result) {
   const auto left = [](const RankReport& rank) {
     return rank.memory.usable().value_or(std::numeric_limits<Bytes>::max()) - rank.memory.peak_bytes;

@@ -13,7 +13,7 @@
 
 namespace penstock {
 
-/// A figure with its name, such as {"makespan", "138.522 ms"}.
+/// The name of a figure and its value as text, such as {"makespan", "138.522 ms"}.
 struct Headline {
   std::string name;
   std::string figure;
@@ -28,27 +28,29 @@ Cell run_cell(const RunFigure& figure, double value);
 /// stages or the number of ranks, whichever is smaller.
 std::int32_t pipeline_size(const ProgramReport& program);
 
-/// Returns the headlines: schedule and shape, makespan, the three bubbles, throughput and traffic. There is a
-/// headline about memory if a part of the memory is reserved.
+/// Returns the headlines: schedule and shape, makespan, the three bubbles, throughput and traffic. If a
+/// part of the memory is reserved, there is also a headline about memory.
 std::vector<Headline> headlines(const Result& result);
-/// Returns a table with a row for each rank: device, busy and idle time, exposed communication, peak memory,
-/// live activations, weight versions and traffic. A peak that is too high is shown with the capacity.
+/// Returns a table with a row for each rank: device, busy and idle time, exposed communication, peak
+/// memory, live activations, weight versions and traffic. A peak that exceeds the memory of the device is
+/// shown together with that memory.
 Table rank_figures(const Result& result);
-/// Returns a table with a row for each rank. It has the peak of each category that some rank uses.
+/// Returns a table with a row for each rank and a column for each memory category that some rank uses. The
+/// cells are the peaks of the categories.
 Table peak_figures(const Result& result);
-/// Returns a table with a row for each link. It has no rows if no message used a link.
+/// Returns a table with a row for each link that messages used. It has no rows if no message used a link.
 Table link_figures(const Result& result);
-/// Returns the memory of a rank: "80.00 GiB", or "76.65 GiB usable of 80.00 GiB" if a part is reserved.
-/// Requires that the capacity is known.
+/// Returns the memory that a rank has: "80.00 GiB", or "76.65 GiB usable of 80.00 GiB" if a part is
+/// reserved. Requires that the capacity is known.
 std::string available_text(const RankMemory& memory);
-/// Returns a sentence for each rank that needs too much memory. It names the device, the needed and available
-/// memory, and the action that reaches the peak.
+/// Returns a sentence for each rank that needs more memory than it has. It names the device, the needed and
+/// available memory, and the action that reaches the peak.
 std::vector<std::string> out_of_memory_lines(const Result& result);
-/// Returns the categories that some rank uses, in the order of the enum.
+/// Returns the memory categories that at least one rank uses, in the order of the enum.
 std::vector<MemoryCategory> used_categories(const Result& result);
 
-/// The choice whether sentences about ranks without enough memory follow the tables. The table of ranks marks
-/// these ranks in any case.
+/// The setting that says whether sentences about ranks without enough memory follow the tables. The table
+/// of ranks marks these ranks in any case.
 enum class OutOfMemoryLines : std::uint8_t { shown, left_out };
 
 /// The options of the text for terminals.

@@ -1,8 +1,8 @@
-// Writes the JSON document; result_json_reader.cpp reads it. Scripts rely on its keys and units. Times and
-// bytes are integers in nanoseconds and bytes, ratios are fractions of 1, and a figure that does not exist is
-// null. Timelines and memory samples are very long, so they are written only if the user asks for them. Spans
-// are written as text directly, because a JSON tree of a million spans would take ten times as long and
-// twenty times the memory. Tests: result_json_test.cpp.
+// Writes the JSON document of a Result; result_json_reader.cpp reads it. Scripts rely on its keys and
+// units. Times and bytes are integers in nanoseconds and bytes, ratios are fractions of 1, and a figure
+// that does not exist is null. Timelines and memory samples are very long, so they are written only if the
+// user asks for them. Spans are written as text directly. A JSON tree of a million spans would take ten
+// times as long and twenty times the memory. Tests: result_json_test.cpp.
 
 #include "report/result/result_json.hpp"
 
@@ -39,8 +39,8 @@ void append_categories(Json& object, const MemoryByCategory& memory, MemoryUnit 
   }
 }
 
-/// Returns the bytes of every category. Categories with 0 bytes are included, because scripts need their
-/// keys.
+/// Returns the bytes of every memory category. Categories with 0 bytes are included, because scripts need
+/// their keys.
 Json categories_json(const MemoryByCategory& memory, MemoryUnit unit) {
   Json object = Json::object();
   append_categories(object, memory, unit);
@@ -92,7 +92,7 @@ Json program_json(const ProgramReport& program) {
   return object;
 }
 
-/// Returns all figures of one section of the document.
+/// Returns all figures of one section of the JSON document.
 Json section_json(const Result& result, std::string_view section) {
   Json object = Json::object();
   for (const RunFigure& figure : figures_of_runs()) {
@@ -124,7 +124,7 @@ void append_span(std::string& text, const Span& span) {
   text.append(room.data(), static_cast<std::size_t>(end - room.data()));
 }
 
-/// Writes the document and adds the timeline as its last key.
+/// Writes the document to the sink, and adds the timeline as its last key.
 void write_with_timeline(std::string_view document, const Timeline& timeline, const TextSink& sink) {
   constexpr std::string_view kEnd = "\n}\n";
   LineBuffer lines(sink);

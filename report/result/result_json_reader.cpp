@@ -1,5 +1,6 @@
-// Reads the document that result_json.cpp writes. Only the first fault is reported. After a fault the reader
-// continues with zeros. Therefore the functions below need no error handling. Tested by result_json_test.cpp.
+// Reads the JSON document of a Result, which result_json.cpp writes. Only the first fault is reported.
+// After a fault the reader continues with zeros. Therefore the functions below need no error handling.
+// Tested by result_json_test.cpp.
 
 #include <fmt/format.h>
 
@@ -32,7 +33,7 @@ namespace {
 using SortedJson = nlohmann::json;
 constexpr std::int64_t kSchemaVersion = 1;
 
-/// The first fault. The message is empty if there is none.
+/// The first fault that the reader finds in the document. The message is empty if there is none.
 struct FirstFault {
   std::string message;
 
@@ -41,7 +42,7 @@ struct FirstFault {
   }
 };
 
-/// Reads a JSON object and knows the path of this object in the document. The value and the fault must
+/// A reader of one JSON object, which knows the object's path in the document. The value and the fault must
 /// outlive the reader.
 class ObjectReader {
  public:
@@ -75,7 +76,8 @@ class ObjectReader {
                            std::numeric_limits<std::int64_t>::max());
   }
 
-  /// Returns a time, a number of bytes or another count. It must be at least 0.
+  /// Returns the value of the key: a time, a number of bytes or another count. Reports a fault if it is
+  /// below 0.
   std::int64_t count(const char* key) const {
     return integer_between(key, 0, std::numeric_limits<std::int64_t>::max());
   }
@@ -89,7 +91,8 @@ class ObjectReader {
     return count(key);
   }
 
-  /// Returns a number. Null is read as NaN, because the writer uses null for numbers that are not finite.
+  /// Returns the value of the key as a number. Null is read as NaN, because the writer uses null for
+  /// numbers that are not finite.
   double number(const char* key) const {
     const SortedJson& value = member(key);
     if (value.is_null() && has(key)) return std::numeric_limits<double>::quiet_NaN();
@@ -118,7 +121,7 @@ class ObjectReader {
     return value_->at(key) == true;
   }
 
-  /// Reads true, false or "batched".
+  /// Reads the rule for blocking transfers: true, false or "batched".
   Blocking blocking_if_any(const char* key) const {
     if (!has(key)) return Blocking::none;
     const SortedJson& value = value_->at(key);
@@ -130,7 +133,7 @@ class ObjectReader {
 
   ObjectReader object(const char* key) const { return {member(key), child(key), *fault_}; }
 
-  /// Returns the elements of a list of objects. The result is empty if the list is missing.
+  /// Returns the elements of the list of objects at the key. The result is empty if the list is missing.
   std::vector<ObjectReader> objects_if_any(const char* key) const {
     std::vector<ObjectReader> elements;
     if (!has(key)) return elements;
@@ -157,7 +160,7 @@ class ObjectReader {
     return texts;
   }
 
-  /// Reports that `what` was expected as the value of `key`.
+  /// Reports the fault that `what` was expected as the value of `key`.
   void expected(const char* key, std::string_view what) const {
     if (has(key)) {
       fault_->set(fmt::format("{}: expected {}, got {}", child(key), what, shown_json(value_->at(key))));
@@ -181,7 +184,7 @@ class ObjectReader {
   FirstFault* fault_;
 };
 
-/// Reads an amount of memory. A number of activations may have a fraction.
+/// Reads an amount of memory, in bytes or in activations. A number of activations may have a fraction.
 Bytes read_amount(const ObjectReader& object, const char* key, MemoryUnit unit) {
   if (unit == MemoryUnit::bytes) return object.count(key);
   const double shown = object.number(key);
@@ -199,7 +202,7 @@ MemoryByCategory read_categories(const ObjectReader& object, MemoryUnit unit) {
   return memory;
 }
 
-/// Reads the memory of a rank, except its peak. read_rank() reads the peak.
+/// Reads the memory figures of a rank, except its peak. read_rank() reads the peak.
 RankMemory read_memory(const ObjectReader& object) {
   RankMemory memory;
   memory.peak_time_ns = object.count("peak_time_ns");
@@ -255,7 +258,7 @@ ModelReport read_model(const ObjectReader& object, std::int64_t devices) {
           .devices = devices};
 }
 
-/// Reads the figures of one section of the document.
+/// Reads all figures of one section of the JSON document.
 void read_section(const ObjectReader& document, const char* section, Result& result) {
   const ObjectReader object = document.object(section);
   for (const RunFigure& figure : figures_of_runs()) {

@@ -33,7 +33,8 @@ constexpr int kPartVersion = 3;
 constexpr std::int64_t kMostPoints = 1'000'000'000;
 constexpr std::int64_t kMostShards = 1 << 20;
 
-/// Returns the integer at a key, or nothing if there is no integer from `least` to `most`.
+/// Returns the integer at a key. Returns nothing if the key is missing or its value is not an integer from
+/// `least` to `most`.
 std::optional<std::int64_t> number_at(const Json& head, const char* key, std::int64_t least,
                                       std::int64_t most) {
   if (!head.contains(key) || !head.at(key).is_number_integer()) return std::nullopt;
@@ -82,8 +83,8 @@ tl::expected<SweepHead, std::string> head_of(const std::string& line) {
   return read;
 }
 
-/// Returns the reason why a file with this head does not belong to the expected sweep and shard. The text is
-/// empty if the file belongs to them.
+/// Returns the reason why a file with this head (first line) does not belong to the expected sweep and
+/// shard. The text is empty if the file belongs to them.
 std::string fault_of_head(const SweepHead& head, const SweepHead& expected) {
   if (head.points != expected.points) {
     return fmt::format("the file is of a sweep of {} points, this one has {}; name another file", head.points,
@@ -99,7 +100,8 @@ std::string fault_of_head(const SweepHead& head, const SweepHead& expected) {
                      to_text(expected.shard));
 }
 
-/// The largest number of lines per point. A sweep writes one line, but a merged file may have a second one.
+/// The largest number of lines that a file may have for one point. A sweep writes one line, but a merged
+/// file may have a second one.
 constexpr std::size_t kMostLinesOfAPoint = 2;
 
 /// Reads a line like std::getline(), but stops one character after the longest allowed length. The caller can

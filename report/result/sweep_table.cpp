@@ -48,15 +48,15 @@ Json finite_or_null(std::optional<double> value) {
   return value && std::isfinite(*value) ? Json(*value) : Json(nullptr);
 }
 
-/// The groups in which the figures of a run are shown: first bubbles, then rates, then figures that only some
-/// scenarios have.
+/// The groups in which a sweep shows the figures of a run. First come bubbles, then rates, and then figures
+/// that only some scenarios have.
 enum class FigureGroup : std::uint8_t { bubble, rate, sometimes };
 FigureGroup group_of(const RunFigure& figure) {
   if (figure.absent == AbsentFigure::left_out) return FigureGroup::sometimes;
   return figure.section == "bubble" ? FigureGroup::bubble : FigureGroup::rate;
 }
 
-/// Returns the figures of a group that a sweep shows, in the order of figures_of_runs().
+/// Returns the figures of one group that a sweep shows, in the order of figures_of_runs().
 std::vector<RunFigure> figures_of_group(FigureGroup group) {
   std::vector<RunFigure> figures;
   std::ranges::copy_if(figures_of_runs(), std::back_inserter(figures),
@@ -107,7 +107,7 @@ std::vector<Field> fields_of(const SweepRow& row, const std::set<std::string_vie
   return fields;
 }
 
-/// Returns a value as a CSV field. Null is empty, and csv_field() quotes strings.
+/// Returns a value as a CSV field. Null becomes an empty field, and csv_field() quotes strings.
 std::string csv_value(const Json& value) {
   if (value.is_null()) return "";
   if (value.is_string()) return csv_field(value.get<std::string>());
@@ -115,7 +115,8 @@ std::string csv_value(const Json& value) {
   return value.dump();
 }
 
-/// Returns one line of CSV. `text` returns the value or the name of a field.
+/// Returns one line of CSV. For each field, `text` returns what the line contains: the field's value or its
+/// name.
 template <typename Text>
 std::string csv_line(const std::vector<Field>& fields, Text text) {
   std::string line;
@@ -133,7 +134,8 @@ Json row_json(const SweepRow& row) {
   return object;
 }
 
-/// Returns an integer. A plain get() would drop fractions and would change numbers that are too large.
+/// Returns the integer at a key, which must be at least `least`. A plain get() would drop fractions and
+/// would change numbers that are too large.
 template <std::integral Integer>
 Integer count_at(const Json& object, const char* key, Integer least = 0) {
   const Json& value = object.at(key);
@@ -145,7 +147,7 @@ Integer count_at(const Json& object, const char* key, Integer least = 0) {
                                           std::numeric_limits<Integer>::max(), shown_json(value)));
 }
 
-/// The smallest and the largest value that a figure can have.
+/// The smallest and the largest value that a reader accepts for a figure.
 struct FigureRange {
   double least = 0;
   double most = std::numeric_limits<double>::max();
@@ -157,14 +159,15 @@ constexpr FigureRange kSamples{.least = std::numeric_limits<double>::denorm_min(
 constexpr double kRounding = 1e-9;
 constexpr FigureRange kPart{.least = -kRounding, .most = 1 + kRounding, .text = "a part in [0, 1]"};
 
-/// Returns the range of a figure of a run.
+/// Returns the smallest and the largest value that a reader accepts for a figure of a run.
 FigureRange range_of(const RunFigure& figure) {
   if (figure.bound == FigureBound::part) return kPart;
   if (figure.unit == FigureUnit::count) return kSamples;
   return {.least = figure.unit == FigureUnit::part ? -kRounding : 0, .text = "a number of at least 0"};
 }
 
-/// The range of a number of activations. Its number of parts must fit into 64 bits.
+/// The accepted range of a number of activations. Activations are stored in parts, and the number of parts
+/// must fit into 64 bits.
 constexpr FigureRange kActivations{.least = 0, .most = 1e12, .text = "a number of activations"};
 
 double figure_at(const Json& object, const char* key, const FigureRange& range) {
@@ -176,7 +179,7 @@ double figure_at(const Json& object, const char* key, const FigureRange& range) 
   throw std::invalid_argument(fmt::format("{}: expected {}, got {}", key, range.text, shown_json(value)));
 }
 
-/// Returns a figure, or nothing if its value is null.
+/// Returns the figure at a key, or nothing if its value is null. The value must be within `range`.
 std::optional<double> figure_if_any(const Json& object, const char* key, const FigureRange& range) {
   return object.at(key).is_null() ? std::nullopt : std::optional(figure_at(object, key, range));
 }
@@ -186,8 +189,8 @@ SweepStatus status_of(const std::string& text) {
   throw std::invalid_argument(fmt::format("unknown status \"{}\"", text));
 }
 
-/// Reads the figures of a simulated point. `peak_rank` has no upper limit, because a point does not contain
-/// the number of ranks.
+/// Reads the figures of a simulated point. `peak_rank` has no upper limit, because the JSON of a point does
+/// not contain the number of ranks.
 void read_figures(SweepRow& row, const Json& object) {
   row.micro_batch_size = figure_at(object, "micro_batch_size", kSamples);
   row.global_batch_size = figure_at(object, "global_batch_size", kSamples);
@@ -209,7 +212,8 @@ void read_figures(SweepRow& row, const Json& object) {
   }
 }
 
-/// Returns the row from an object of row_json(). Throws if a key is missing, or if a type or figure is wrong.
+/// Returns the point that row_json() wrote as this object. Throws if a key is missing, or if a type or
+/// figure is wrong.
 SweepRow row_of(const Json& object, MemoryUnit unit) {
   SweepRow row;
   row.memory_unit = unit;
@@ -230,7 +234,7 @@ SweepRow row_of(const Json& object, MemoryUnit unit) {
   return row;
 }
 
-/// Returns the rows as JSON, in the order of the sweep.
+/// Returns the points as a JSON list, in the order of the sweep.
 Json rows_json(const std::vector<SweepRow>& rows) {
   Json list = Json::array();
   for (const SweepRow& row : rows) list.push_back(row_json(row));
@@ -242,7 +246,7 @@ Cell samples_per_update_cell(const SweepRow& row) {
   return optional_cell(was_simulated(row) ? row.throughput.samples_per_update : row.global_batch_size);
 }
 
-/// The columns of a sweep's table between the keys and the status.
+/// A builder of the columns of a sweep's table that lie between the keys and the status.
 class FigureColumns {
  public:
   explicit FigureColumns(const std::vector<SweepRow>& rows) : rows_(rows), cells_(rows.size()) {
@@ -265,7 +269,8 @@ class FigureColumns {
   const std::vector<Cell>& cells(std::size_t row) const { return cells_[row]; }
 
  private:
-  /// Adds a column. Its cells are empty for points that were not simulated.
+  /// Adds a column to the table. `cell_of` returns the cell of a point. The cells are empty for points that
+  /// were not simulated.
   template <typename CellOf>
   void add(std::string_view name, const CellOf& cell_of) {
     names_.emplace_back(name);

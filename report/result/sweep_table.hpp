@@ -19,7 +19,7 @@
 
 namespace penstock {
 
-/// The status of a point of a sweep.
+/// The outcome of one point of a sweep.
 enum class SweepStatus : std::uint8_t {
   // the point was simulated, and every rank has enough memory
   ok,
@@ -37,12 +37,12 @@ inline constexpr auto kEnumWords<SweepStatus> =
                                           {SweepStatus::skipped, "skipped"},
                                           {SweepStatus::failed, "failed"}});
 
-/// Keys of a scenario that differ between the points of a sweep, each with the value of one point.
+/// The scenario keys that differ between the points of a sweep, each with its value at one point.
 using VariedValues = std::vector<std::pair<std::string, std::string>>;
 
-/// One point. Only points with status `ok` or `out_of_memory` have figures. For all other points, the figures
-/// are empty (null in JSON). Sizes that were not given and could not be computed are also empty. Figures
-/// without a column in sweeps are 0 (figure_rows.hpp).
+/// One point of a sweep. Only points with the status `ok` or `out_of_memory` have figures. For all other
+/// points, the figures are empty (null in JSON). Sizes that were not given and could not be computed are
+/// also empty. Figures without a column in sweeps (figure_rows.hpp) are 0.
 struct SweepRow : RunFigures {
   /// The values of the varied keys. All points of a sweep have the same keys in the same order.
   VariedValues varied;
@@ -59,7 +59,8 @@ struct SweepRow : RunFigures {
   /// The reason why the status is not `ok`.
   std::string reason;
   Ns makespan_ns = 0;
-  /// The bubble idle_over_total by the schedule's formula, if there is a formula.
+  /// The idle time divided by the total time (idle_over_total) by the schedule's formula. It is absent if
+  /// there is no formula.
   std::optional<double> closed_form_bubble;
   Bytes peak_bytes = 0;
   std::int32_t peak_rank = 0;
@@ -79,12 +80,13 @@ struct SweepPoint {
 /// A whole sweep.
 struct Sweep {
   std::string title;
-  /// The points. After an interrupt they are only the points that were finished.
+  /// The points of the sweep. If the sweep was interrupted, these are only the finished points.
   std::vector<SweepRow> rows;
   std::vector<std::string> notes;
-  /// The bytes of a device that a plan may use. It is absent if memory is unlimited.
+  /// The bytes that a plan may use on one device. It is absent if memory is unlimited.
   std::optional<Bytes> usable_bytes{};
-  /// A sentence that says how many points were finished before an interrupt. `notes` contains it, too.
+  /// A sentence that says how many points were finished when the sweep was interrupted. It is also in
+  /// `notes`.
   std::optional<std::string> interruption{};
 
   friend bool operator==(const Sweep&, const Sweep&) = default;
@@ -92,17 +94,17 @@ struct Sweep {
 
 /// Returns the values as text: "cluster.bandwidth = 8 GB/s, training.iterations = 2".
 std::string varied_text(const VariedValues& varied);
-/// Returns true if the point has figures.
+/// Returns true if the point was simulated, so that it has figures.
 bool was_simulated(const SweepRow& row);
-/// Returns the rate by which points are ranked, in samples per second. It is the steady rate, or the rate of
-/// the whole run if there is no steady rate.
+/// Returns the rate by which points are ranked, in samples per second. This is the steady rate if there is
+/// one, and otherwise the rate of the whole run.
 double ranking_rate(const SweepRow& row);
 /// Returns true if `row` ranks above `other`. A point with a steady rate ranks above every point without one.
 /// Otherwise the point with the higher ranking_rate() ranks above the other.
 bool ranks_above(const SweepRow& row, const SweepRow& other);
-/// Returns the best `ok` point of each schedule by ranks_above(), in the order in which the schedules first
-/// appear. If two points are equally good, the first one is returned. Schedules without an `ok` point are
-/// left out.
+/// Returns the best point with the status `ok` of each schedule, by ranks_above(). The schedules are in the
+/// order in which they first appear. Of two equally good points, it returns the first one. It leaves out
+/// schedules without an `ok` point.
 std::vector<SweepRow> best_per_schedule(const Sweep& sweep);
 /// Returns the schedules in the order in which they first appear.
 std::vector<std::string> schedules_of(const Sweep& sweep);
@@ -113,11 +115,12 @@ Table sweep_rows(const std::vector<SweepRow>& rows);
 /// Returns a text with all points, the best point of each schedule, and the notes. Table lines have at most
 /// `width` characters; 0 means no limit.
 std::string sweep_table(const Sweep& sweep, std::size_t width = 0);
-/// Returns CSV (RFC 4180) with a header line and a line for each point. Times are in ns, memory is in bytes,
-/// and ratios are fractions.
+/// Returns the sweep as CSV (RFC 4180), with a header line and a line for each point. Times are in ns,
+/// memory is in bytes, and ratios are fractions.
 std::string sweep_csv(const Sweep& sweep);
-/// Returns JSON: {schema_version, kind: "sweep", title, rows: [...], best: [...], notes}. The keys of an
-/// element of `rows` are the column names of the CSV. A varied key is a column of its own name.
+/// Returns the sweep as JSON: {schema_version, kind: "sweep", title, rows: [...], best: [...], notes}. An
+/// element of `rows` is a point, and its keys are the column names of the CSV. Each varied key is a column
+/// of its own.
 std::string sweep_json(const Sweep& sweep);
 
 /// Returns a point as one line of JSON. `number` is the index of the point in the sweep, counted from 0.

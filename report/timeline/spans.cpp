@@ -1,5 +1,5 @@
-// Divides the idle time before each compute action of a rank into transfer, waiting and launch. The spans of
-// the rank include its messages, each from its start to its arrival, so no other data are needed. In this
+// Divides the idle time before each compute action of a rank into transfer, waiting and launch. The rank's
+// spans include its messages, each from its start to its arrival, so no other data are needed. In this
 // example B0 waits for two messages:
 //
 //   rank      |--- F2 ---|                         |-- launch --|--- B0 ---|
@@ -34,9 +34,10 @@ namespace {
 
 constexpr std::size_t index_of(Flow flow) { return static_cast<std::size_t>(flow); }
 
-/// Returns `waited` without the messages that arrived after a recomputation had started. In some programs a
-/// recomputation waits for its gradient, and in others it does not. Spans do not show this. But if a message
-/// arrived later than the start, the recomputation did not wait for it.
+/// Returns the messages in `waited` without those that arrived after the start of `action`, if `action` is
+/// a recomputation. In some programs a recomputation waits for its gradient, and in others it does not.
+/// Spans do not show this. But if a message arrived later than the start, the recomputation did not wait
+/// for it.
 std::span<const Span*> without_later(std::span<const Span*> waited, const Span& action) {
   if (action.action.kind != ActionKind::recompute) return waited;
   const auto later =
@@ -91,7 +92,7 @@ void Arrivals::add(const Span& span) {
   if (is_collective(action.kind)) collectives_[{action.kind, action.stage}] = &span;
 }
 
-/// Notes a SEND, or the messages that a WAIT waits for.
+/// Stores a SEND for later WAITs. For a WAIT, stores the messages that it waits for.
 void Arrivals::add_wait(const Span& span) {
   const Action& action = span.action;
   if (is_send(action.kind)) sent_[{action.kind, action.stage, action.microbatch}].push_back(&span);
@@ -175,7 +176,7 @@ std::vector<IdleBefore> idle_before_actions(Spans spans) {
 
 namespace {
 
-/// A change, together with its sort key.
+/// A change of an amount that the rank holds, together with its sort key.
 struct Keyed {
   Ns time_ns = 0;
   // The order among changes at the same time (see place_of()).
@@ -189,10 +190,10 @@ struct Keyed {
 // 2 is the release of an amount that the same action charged.
 constexpr std::uint64_t kCharge = 1;
 
-/// Returns the order of a change among all changes at the same time. The number consists of the phase (bit
-/// 40), position + 1, and the order at the position (2 bits). Phase 0 has the releases of amounts that were
-/// charged at an earlier time. Phase 1 has all other changes, by position. Each position first releases older
-/// amounts, then charges its own amounts, and then releases those.
+/// Returns a number that orders the changes at the same time. The number consists of the phase (bit 40),
+/// position + 1, and the order at the position (2 bits). Phase 0 has the releases of amounts that were
+/// charged at an earlier time. Phase 1 has all other changes, by position. Each position first releases
+/// older amounts, then charges its own amounts, and then releases those.
 std::uint64_t place_of(bool is_late_release, std::int32_t position, std::uint64_t order) {
   const std::uint64_t phase = is_late_release ? 0 : 1;
   return phase << 40U | static_cast<std::uint64_t>(std::int64_t{position} + 1) << 2U | order;
@@ -207,7 +208,8 @@ Keyed release_of(const Holding& held, std::uint32_t number) {
   return {held.until_ns, place_of(held.until_ns != held.from_ns, held.released_by, own ? 2 : 0), number};
 }
 
-/// Returns all changes grouped by kind. Each group has the charges of a kind and then its releases.
+/// Returns all changes of the amounts, grouped by kind. Each group has the charges of a kind, followed by
+/// its releases.
 std::vector<Keyed> changes_by_kind(std::span<const Holding> holdings) {
   // For each kind: the index of its next charge and of its next release
   std::vector<std::size_t> next;
@@ -232,7 +234,7 @@ std::vector<Keyed> changes_by_kind(std::span<const Holding> holdings) {
   return keys;
 }
 
-/// Returns the first index of each ascending run, and the number of keys as the last element.
+/// Returns the first index of each run of ascending keys, and the number of keys as the last element.
 std::vector<std::size_t> runs_of_keys(const std::vector<Keyed>& keys) {
   std::vector<std::size_t> begins{0};
   for (std::size_t i = 1; i < keys.size(); ++i) {
@@ -242,7 +244,8 @@ std::vector<std::size_t> runs_of_keys(const std::vector<Keyed>& keys) {
   return begins;
 }
 
-/// Merges neighbouring runs in pairs until one run remains. A last run without a partner is copied.
+/// Sorts the keys by merging neighbouring ascending runs in pairs until one run remains. A last run without
+/// a partner is copied.
 void sort_by_runs(std::vector<Keyed>& keys) {
   std::vector<std::size_t> begins = runs_of_keys(keys);
   std::vector<Keyed> merged(begins.size() > 2 ? keys.size() : 0);

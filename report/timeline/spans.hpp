@@ -1,7 +1,7 @@
 #pragma once
-// Facts that are computed from the spans of one rank: the messages for which each compute action waited, the
-// reasons for idle time, and the amounts that the rank holds over time. metrics.hpp, compare.hpp and
-// sim/memory use it. The file begins with a table by stage and unit.
+// Computes facts from the spans of one rank. They are the messages for which each compute action waited,
+// the reasons for idle time, and the amounts that the rank holds over time. metrics.hpp, compare.hpp and
+// sim/memory use them. The file begins with a table by stage and unit.
 
 #include <array>
 #include <cstddef>
@@ -21,9 +21,10 @@
 
 namespace penstock {
 
-/// A table with an entry for each stage and unit. Only stages that were used take memory, because a rank has
-/// few stages with many units each. Consecutive units are in a vector. Units with far larger numbers are in a
-/// hash table, for example the units of one replica among many. Memory: O(largest stage + used units).
+/// A table with a value for each stage and unit. Only stages that were used take memory, because a rank has
+/// few stages with many units each. The values of consecutive units are in a vector. Units with far larger
+/// numbers are in a hash table, for example if one of many replicas runs only some units. Memory: O(largest
+/// stage + used units).
 template <class Value>
 class StageUnitTable {
  public:
@@ -45,13 +46,14 @@ class StageUnitTable {
   static constexpr std::int32_t kNoRow = -1;
   static constexpr std::size_t kAlwaysNear = 64;
 
-  /// The units of one stage.
+  /// The values of the units of one stage.
   struct Row {
     std::vector<Value> near;  ///< the values of small unit numbers, by unit
     std::unordered_map<std::int32_t, Value> far;
   };
 
-  /// Creates the value of a unit that is not in a vector yet, or finds it in the hash table.
+  /// Returns the value of a unit that is not in a vector yet. Creates the value, or finds it in the hash
+  /// table.
   Value& made_at(std::int32_t stage, std::int32_t unit) {
     if (index(stage) >= row_of_stage_.size()) row_of_stage_.resize(index(stage) + 1, kNoRow);
     std::int32_t& number = row_of_stage_[index(stage)];
@@ -67,7 +69,8 @@ class StageUnitTable {
     return row.far.try_emplace(unit, unknown_).first->second;
   }
 
-  /// Makes the vector of a stage longer, and moves the units that now fit into it out of the hash table.
+  /// Makes the vector of a stage longer. Moves the units that now fit into the vector out of the hash
+  /// table.
   void lengthen(Row& row, std::size_t length) {
     row.near.resize(length, unknown_);
     std::erase_if(row.far, [&](auto& entry) {
@@ -96,11 +99,12 @@ inline bool opens_compute(Spans spans, std::size_t i) {
 /// Returns the time in [from, to) during which at least one span is active. Sorts the spans by start.
 Ns covered_ns(std::span<const Span*> spans, Ns from, Ns to);
 
-/// Finds the messages for which each compute action waits, with those of the WAITs before it. The caller adds
-/// the spans of one rank in program order.
+/// The search for the messages for which each compute action waits. They include the messages of the WAITs
+/// before the action. The caller adds the spans of one rank in program order.
 class Arrivals {
  public:
-  /// `spans` are all spans of the rank. They are only asked whether the rank has WAITs.
+  /// Prepares the search for one rank. `spans` are all spans of the rank; the constructor only looks
+  /// whether they contain WAITs.
   Arrivals(RecomputeTiming recompute, Spans spans);
 
   /// Adds the next span of the rank.
@@ -132,14 +136,14 @@ class Arrivals {
   std::vector<const Span*> waited_;
 };
 
-/// The idle time of one rank before one of its compute actions, divided into three parts.
+/// The idle time of a rank directly before one of its compute actions, divided into three parts.
 struct IdleBefore {
   /// The index of the action among the rank's spans. For an overlapped pair it is the index of the first
   /// action.
   std::size_t position = 0;
-  /// The time during which at least one message for the action was under way.
+  /// The time during which at least one message that the action needs was under way.
   Ns transfer_ns = 0;
-  /// The time from the arrival of all messages on the idle rank to the start of the action.
+  /// The time from the arrival of the last of these messages on the idle rank to the start of the action.
   Ns launch_ns = 0;
   /// The time during which none of these messages was under way, because other ranks had not sent them yet.
   Ns waiting_ns = 0;
@@ -156,39 +160,40 @@ std::vector<IdleBefore> idle_before_actions(Spans spans);
 // The amounts that a rank holds over time (activations, buffers, weight versions), and the order in which
 // they change. Every peak that Penstock reports follows this order.
 
-/// The end of a holding that lasts until the program ends.
+/// The value of `until_ns` for memory that is not released before the program ends.
 inline constexpr Ns kHeldForEver = std::numeric_limits<Ns>::max();
-/// The charge position of holdings that exist before the rank's first action.
+/// The value of `charged_by` for memory that exists before the rank's first action.
 inline constexpr std::int32_t kBeforeFirst = -1;
 
-/// An amount of memory that one action charges (allocates) on its rank. This action or another one releases
-/// it.
+/// An amount of memory that a rank holds for some time. One action charges (allocates) it, and the same or
+/// another action releases it.
 struct Holding {
   Ns from_ns = 0;
   Ns until_ns = kHeldForEver;
-  /// The position of the charging action in the rank's program order.
+  /// The position, in the rank's program order, of the action that charges the amount.
   std::int32_t charged_by = kBeforeFirst;
-  /// The position of the releasing action. It is not used if the holding is never released.
+  /// The position of the action that releases the amount. It has no meaning if the amount is never
+  /// released.
   std::int32_t released_by = kBeforeFirst;
-  /// A number >= 0 that groups holdings, such as a memory category. The caller chooses small numbers.
+  /// A number >= 0 by which the caller groups holdings, for example by memory category. It should be small.
   std::int32_t kind = 0;
   std::int64_t amount = 1;
 };
 
-/// The charge or the release of one holding.
+/// The moment at which one holding is charged or released.
 struct HoldingChange {
   Ns time_ns = 0;
-  /// The index of the holding in the caller's list.
+  /// The index of the holding in the list that the caller passed.
   std::int32_t holding = 0;
   bool charge = true;
 };
 
-/// Returns all charges and releases, ordered by time. At one moment, releases of earlier charges come first.
-/// All other changes follow in program order. A holding that begins and ends at the same moment is charged
-/// before it is released.
+/// Returns all charges and releases of the holdings, ordered by time. At one moment, releases of amounts
+/// that were charged earlier come first. All other changes follow in program order. A holding that begins
+/// and ends at the same moment is charged before it is released.
 std::vector<HoldingChange> changes_in_order(std::span<const Holding> holdings);
 
-/// Returns the peak: the largest sum of amounts that exist at the same time.
+/// Returns the peak of the holdings, which is the largest sum of amounts that exist at the same time.
 std::int64_t peak_amount(std::span<const Holding> holdings);
 
 }  // namespace penstock

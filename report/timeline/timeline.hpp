@@ -13,28 +13,28 @@
 
 namespace penstock {
 
-/// The release of an action that has none, or whose release is not known.
+/// The value of Span::released_ns if the action sends no message, or if the time is not known.
 inline constexpr Ns kNotReleased = -1;
 
 /// The start and end of one action on one rank. The two actions of an overlapped pair have equal times. The
-/// span of a SEND or RECV is its transfer, from its start to its arrival.
+/// span of a SEND or RECV lasts from the start of its transfer to the arrival.
 struct Span {
   std::int32_t rank = 0;
   /// The action. Microbatch numbers and weight versions continue over iterations.
   Action action;
-  /// The replica of the action's stage that this rank holds.
+  /// The number of the replica that this rank holds of the action's stage.
   std::int32_t replica = 0;
   Ns start_ns = 0;
   Ns end_ns = 0;
-  /// The time at which the message of a SEND has left its channel, so that the next one can start. It is
-  /// kNotReleased for other actions, and in measurements.
+  /// The time at which the message of a SEND has left its channel, so that the next message can start. It
+  /// is kNotReleased for all other actions, and in measurements.
   Ns released_ns = kNotReleased;
 
   friend bool operator==(const Span&, const Span&) = default;
 };
 
-/// The spans of all ranks, rank by rank in program order. The first action starts at 0, so the makespan is
-/// the last end of any action.
+/// The spans of all ranks. They are sorted by rank, and on each rank in program order. The first action
+/// starts at 0, so the makespan is the last end of any action.
 struct Timeline {
   std::int32_t rank_count = 0;
   Ns makespan_ns = 0;
@@ -46,10 +46,11 @@ struct Timeline {
 // Makes spans from the times of a simulated or executed flat program. RankSpans makes them for one rank at a
 // time, which is enough to compute figures. timeline_of() makes them for all ranks.
 
-/// A builder of the spans of one rank at a time. It uses the same memory for every rank.
+/// A builder that makes the spans of one rank at a time. It uses the same memory for every rank.
 class RankSpans {
  public:
-  /// `placement` says which replica of a stage a rank holds. All arguments must outlive the object.
+  /// Prepares the builder. `placement` says which replica of a stage a rank holds. All arguments must
+  /// outlive the object.
   RankSpans(const FlatProgram& flat, const Placement& placement, const ProgramTimes& times);
 
   /// Returns the spans of a rank in program order, without barriers. The result is valid until the next call.

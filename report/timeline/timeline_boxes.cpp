@@ -122,25 +122,27 @@ std::vector<std::int32_t> lanes_of(std::span<const Span> spans) {
 
 namespace {
 
-/// Returns a rectangle for one box. Its times by kind are computed only if another box is merged into it.
+/// Returns a drawn box that contains only this compute box. Its times by kind are computed only if another
+/// box is merged into it.
 DrawnBox drawn(const ComputeBox& box) { return {box, box, 1, {}, box.start_ns, box.end_ns}; }
 
-/// Adds a time to the entry of a kind. The list contains each kind once, in the order of the enum.
+/// Adds a time to the entry of an action kind in `shares`. The list contains each kind once, in the order
+/// of the enum.
 void add_share(std::vector<KindShare>& shares, ActionKind kind, Ns time_ns) {
   auto place = std::ranges::find_if(shares, [&](const KindShare& share) { return share.kind >= kind; });
   if (place == shares.end() || place->kind != kind) place = shares.insert(place, {kind, 0});
   place->time_ns += time_ns;
 }
 
-/// Adds the time of a box to the times by kind of a rectangle. If the box is an overlapped pair, each action
-/// gets half of the time.
+/// Adds the time of a box to the times by kind of the drawn box `group`. If the box is an overlapped pair,
+/// each action gets half of the time.
 void add_shares(DrawnBox& group, const ComputeBox& box) {
   const Ns second_ns = box.partner ? box.duration_ns() / 2 : 0;
   add_share(group.shares, box.action.kind, box.duration_ns() - second_ns);
   if (box.partner) add_share(group.shares, box.partner->kind, second_ns);
 }
 
-/// Merges `box` into the rectangle `group`, which is directly before it.
+/// Merges `box` into the drawn box `group`, which is directly before it in the row.
 void join(DrawnBox& group, const ComputeBox& box) {
   if (!group.merged()) add_shares(group, group.shown);
   add_shares(group, box);
@@ -149,8 +151,8 @@ void join(DrawnBox& group, const ComputeBox& box) {
   ++group.count;
 }
 
-/// Returns the number of XML elements that draw a rectangle. A single action needs a rectangle and a tooltip,
-/// and also a number if the box is wide. A pair needs two rectangles and two tooltips. A merged box needs a
+/// Returns the number of XML elements that draw a box. A single action needs a rectangle and a tooltip, and
+/// also a number if the box is wide. A pair needs two rectangles and two tooltips. A merged box needs a
 /// group, a tooltip, a rectangle and a hatching.
 std::size_t elements_of(const DrawnBox& box, Ns wide_ns) {
   if (box.merged()) return 4;
@@ -184,8 +186,8 @@ SplitRow split(const std::vector<ComputeBox>& boxes, Ns step_ns) {
   return row;
 }
 
-/// Returns the times as text: "12.000 ms to 13.000 ms (1.000 ms)". If start and end are equal, it is "at
-/// 12.000 ms".
+/// Returns a text with the times of a box, such as "12.000 ms to 13.000 ms (1.000 ms)". If start and end
+/// are equal, it is "at 12.000 ms".
 std::string times_text(Ns start_ns, Ns end_ns) {
   if (start_ns == end_ns) return "at " + format_duration(start_ns);
   return fmt::format("{} to {} ({})", format_duration(start_ns), format_duration(end_ns),
@@ -265,8 +267,8 @@ constexpr double kMarkWidth = 2;
 // The largest share of the free space that a mark may cover.
 constexpr double kMarkShare = 0.25;
 
-/// Returns the attributes for the position of a rectangle. Left and right edges are rounded by the same rule,
-/// so that adjacent boxes have no gap.
+/// Returns the XML attributes for the position and size of a rectangle. Left and right edges are rounded by
+/// the same rule, so that adjacent boxes have no gap.
 std::string place_text(const Rectangle& at) {
   const auto rounded = [](double pixels) { return std::round(pixels * 100) / 100; };
   const double x = rounded(at.x);
@@ -274,7 +276,7 @@ std::string place_text(const Rectangle& at) {
                      rounded(at.x + at.width) - x, at.height);
 }
 
-/// Returns the rectangle as commands of a path, with a tenth of a pixel.
+/// Returns the rectangle as commands of an SVG path, with a precision of a tenth of a pixel.
 std::string path_of(const Rectangle& at) {
   const auto rounded = [](double pixels) { return std::round(pixels * 10) / 10; };
   const double x = rounded(at.x);
@@ -282,7 +284,8 @@ std::string path_of(const Rectangle& at) {
   return fmt::format("M{} {}h{}v{}h{}z", x, rounded(at.y), width, rounded(at.height), -width);
 }
 
-/// Returns true if a merged box lies directly behind another one in its row and has nearly its colour.
+/// Returns true if a merged box at `at` can be drawn together with the one before it. It must be directly
+/// behind it in the same row and have nearly its colour.
 bool can_join(const std::pair<Colour, Rectangle>& before, Colour fill, const Rectangle& at) {
   constexpr int kNearly = 24;
   constexpr double kMostGap = 0.5;

@@ -18,7 +18,7 @@
 
 namespace penstock {
 
-/// One compute action of a rank, or both actions of an overlapped pair.
+/// A box of the picture: one compute action of a rank, or both actions of an overlapped pair.
 struct ComputeBox {
   Action action;
   /// The second action of an overlapped pair. It is absent for a single action.
@@ -41,34 +41,36 @@ std::string to_text(const ComputeBox& box);
 /// Returns the stages of one rank's boxes, in ascending order.
 std::vector<std::int32_t> stages_of(const std::vector<ComputeBox>& boxes);
 
-/// The rows of a picture into which a rank's spans are sorted.
+/// The rows of a rank in the picture. Each span of the rank belongs to one of them.
 enum class TimelineRow : std::uint8_t { compute, send, receive, collective };
 /// Returns the row in which an action of this kind is drawn.
 TimelineRow row_of(ActionKind kind);
 
-/// Returns a lane (0, 1, ...) for each span, in the order of the spans. No two spans of one lane overlap in
-/// time, and the number of lanes is minimal. A row needs several lanes if transfers of different channels run
-/// at the same time.
+/// Returns the number of a lane (0, 1, ...) for each span, in the order of the spans. No two spans of one
+/// lane overlap in time, and the number of lanes is minimal. A row needs several lanes if transfers of
+/// different channels run at the same time.
 std::vector<std::int32_t> lanes_of(std::span<const Span> spans);
 
 // Computes the rectangles that a timeline picture draws for each rank. Narrow neighbours are merged, so that
 // there are few rectangles. timeline_svg.hpp uses it.
 
-/// The time that actions of one kind take within a merged box.
+/// The time that the actions of one kind take within a merged rectangle.
 struct KindShare {
   ActionKind kind = ActionKind::forward;
   Ns time_ns = 0;
 };
 
-/// A rectangle of the picture. It represents one compute box, or several narrow neighbours that are merged.
+/// A rectangle of the picture. It represents one compute box, or several narrow neighbouring boxes that are
+/// merged.
 struct DrawnBox {
-  /// The box that is drawn. In a merged rectangle it is the first box.
+  /// The box that the rectangle represents. In a merged rectangle, it is the first of the boxes.
   ComputeBox shown;
   /// The last box of a merged rectangle.
   ComputeBox last;
   /// The number of boxes that the rectangle represents.
   std::size_t count = 1;
-  /// The times of a merged rectangle by action kind, in the order of the enum. It is empty for a single box.
+  /// The time of each action kind in a merged rectangle, in the order of the enum. It is empty for a single
+  /// box.
   std::vector<KindShare> shares;
   Ns start_ns = 0;
   Ns end_ns = 0;
@@ -76,11 +78,11 @@ struct DrawnBox {
   bool merged() const { return count > 1; }
 };
 
-/// The picture of one rank. STEPs are drawn over the boxes, because otherwise the boxes would hide STEPs that
-/// take no time.
+/// The row of one rank in the picture. STEPs are drawn over the boxes, because otherwise the boxes would
+/// hide STEPs that take no time.
 struct DrawnRow {
   std::vector<DrawnBox> boxes;
-  /// Optimizer steps that are too short for a box. Each one is drawn as a vertical line.
+  /// The STEPs that are too short for a box. Each one is drawn as a vertical line.
   std::vector<DrawnBox> steps;
 };
 
@@ -88,25 +90,25 @@ struct DrawnRow {
 /// join it if they are also shorter than `least_ns` and start less than `least_ns` after the box before.
 std::vector<DrawnBox> merge_narrow(const std::vector<ComputeBox>& boxes, Ns least_ns);
 
-/// The limits that decide how much of a timeline is drawn.
+/// The limits that decide how many details of a timeline are drawn.
 struct DrawingBudget {
-  /// The shortest box that gets a rectangle of its own.
+  /// The duration of the shortest box that gets a rectangle of its own.
   Ns least_ns = 1;
-  /// The shortest box that has room for a number.
+  /// The duration of the shortest box that has room for a microbatch number.
   Ns wide_ns = 1;
-  /// The time below which an optimizer step is drawn as a vertical line.
+  /// The duration below which a STEP is drawn as a vertical line.
   Ns step_ns = 1;
   /// The largest number of XML elements in the picture.
   std::size_t most_elements = 50'000;
 };
 
-/// Returns the drawn rows of all ranks. It doubles `least_ns` until the picture has at most `most_elements`
-/// XML elements, or until each row is one rectangle.
+/// Returns the rows of all ranks as they are drawn. It doubles `least_ns` until the picture has at most
+/// `most_elements` XML elements, or until each row is one rectangle.
 std::vector<DrawnRow> drawn_rows(const std::vector<std::vector<ComputeBox>>& ranks,
                                  const DrawingBudget& budget);
 
 /// Returns the tooltip of a rectangle, such as "0F3, 12.000 ms to 13.000 ms (1.000 ms), weight version 2".
-/// For a merged rectangle it is like "0F3 to 0B7, 12 actions, ...".
+/// The tooltip of a merged rectangle is like "0F3 to 0B7, 12 actions, ...".
 std::string tooltip_of(const DrawnBox& box);
 
 /// Returns the tooltip of a transfer or a collective.
@@ -125,18 +127,18 @@ struct Rectangle {
 /// Returns the smallest width in pixels of a box in which a number of `digits` digits fits.
 double label_width(std::size_t digits);
 
-/// Returns the colour of a merged box. It mixes the colours of the action kinds, weighted by their time in
-/// the box.
+/// Returns the colour of a merged rectangle. It mixes the colours of the action kinds, weighted by their
+/// times in the rectangle.
 Colour mixed_colour(const std::vector<KindShare>& shares);
 
 /// The share of white in the colour of a rank's last stage.
 inline constexpr double kPalest = 0.5;
-/// Returns the share of white in the colour of a compute action. `stages` are the stages of its rank. If the
-/// rank has several, later stages are paler.
+/// Returns the share of white in the colour of a compute action. `stages` are the stages of the action's
+/// rank. If there are several, the colours of later stages are paler.
 double paleness_of(const Action& action, const std::vector<std::int32_t>& stages);
 
-/// The names of the hatching patterns. The first is drawn over recomputations and the second over merged
-/// boxes.
+/// The names of the two hatching patterns. This one is drawn over recomputations, and the next one over
+/// merged rectangles.
 inline constexpr std::string_view kRecomputePattern = "penstock-hatch";
 inline constexpr std::string_view kSeveralPattern = "penstock-several";
 /// Returns the SVG definitions of both patterns, for the <defs> of the picture.
@@ -149,14 +151,14 @@ class BoxText {
   explicit BoxText(bool tooltips) : tooltips_(tooltips) {}
 
   bool tooltips() const { return tooltips_; }
-  /// Adds the box of one action, with its microbatch number if there is room.
+  /// Adds the box of one action. The box shows the microbatch number if there is room.
   void add_leaf(const Action& action, Colour fill, const Rectangle& at, std::string_view tooltip);
   /// Adds a merged box, which represents several actions.
   void add_merged(Colour fill, const Rectangle& at, std::string_view tooltip);
   /// Adds a thin bar for a transfer or a collective.
   void add_bar(Colour fill, const Rectangle& at, std::string_view tooltip);
-  /// Adds a vertical line. `room` is the distance to the next line in pixels. If `room` is small, the line is
-  /// narrower.
+  /// Adds a vertical line. `room` is the distance in pixels to the next line. If it is small, the line is
+  /// drawn narrower.
   void add_mark(Colour colour, const Rectangle& at, double room, std::string_view tooltip);
 
   std::string boxes() const;

@@ -1,7 +1,7 @@
-// Maps times to columns of characters. If the greatest common divisor of all times is long enough, each
-// multiple of it gets one or more columns, and the picture is exact. Otherwise time is scaled. If actions
-// fill at least half of a column, the column shows the action with the largest share. An idle column shows
-// the collective for which the rank waits. Tests: timeline_text_test.cpp.
+// Chooses the action that each column of a text timeline shows. If the greatest common divisor of all
+// times is long enough, each multiple of it gets one or more columns, and the picture is exact. Otherwise
+// time is scaled. If actions fill at least half of a column, the column shows the action with the largest
+// share. An idle column shows the collective for which the rank waits. Tests: timeline_text_test.cpp.
 
 #include "report/timeline/timeline_columns.hpp"
 
@@ -20,7 +20,7 @@
 namespace penstock {
 namespace {
 
-/// Returns the label of one action, such as "F3", or "2F3" with its stage. The label of a STEP is "S",
+/// Returns the label of one action: "F3", or "2F3" if `with_stage` is true. The label of a STEP is "S",
 /// because a column may have room for only one letter.
 std::string leaf_label(const Action& action, bool with_stage) {
   std::string label = with_stage ? std::to_string(action.stage) : "";

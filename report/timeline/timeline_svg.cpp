@@ -64,7 +64,8 @@ struct SvgLayout {
   Ns from_ns = 0;
   Ns to_ns = 0;
 
-  /// Returns the position of a time. A time outside of the plot is at its edge.
+  /// Returns the x coordinate of a time, in pixels. A time outside the plot gets the coordinate of the
+  /// nearer edge.
   double x(Ns time_ns) const {
     if (to_ns <= from_ns) return 0;
     const Ns inside_ns = std::clamp(time_ns, from_ns, to_ns) - from_ns;
@@ -73,7 +74,7 @@ struct SvgLayout {
   double row_top(std::size_t row) const { return rows_top + row_pitch * static_cast<double>(row); }
 };
 
-/// Returns the kinds of bars that at least one rank has, in drawing order.
+/// Returns the kinds of communication bars that at least one rank has, in drawing order.
 std::vector<TimelineRow> bars_of(const Timeline& timeline, const TimelineSvgOptions& options) {
   std::set<TimelineRow> rows;
   for (const Span& span : timeline.spans) {
@@ -94,8 +95,8 @@ std::set<ActionKind> drawn_kinds(const Timeline& timeline, const std::vector<Tim
   return kinds;
 }
 
-/// Returns the legend entry for merged boxes. It has the colour of the first merged box with the largest
-/// number of kinds. Returns nothing if there are no merged boxes.
+/// Returns the legend entry for merged boxes, or nothing if there are none. It has the colour of the merged
+/// box with the largest number of kinds, or of the first such box.
 std::optional<LegendEntry> several_entry(const std::vector<DrawnRow>& rows) {
   const DrawnBox* most = nullptr;
   for (const DrawnRow& row : rows) {
@@ -107,8 +108,8 @@ std::optional<LegendEntry> several_entry(const std::vector<DrawnRow>& rows) {
   return LegendEntry{"several actions, too narrow to draw", mixed_colour(most->shares), kSeveralPattern};
 }
 
-/// Returns the legend entries: the drawn kinds, merged boxes and idle time. If a rank has several stages, the
-/// legend also explains the shades.
+/// Returns the legend entries: the action kinds that the picture shows, merged boxes and idle time. If a
+/// rank has several stages, the legend also explains their shades.
 std::vector<LegendEntry> legend_entries(const Timeline& timeline, const std::vector<TimelineRow>& bars,
                                         const Ranks& ranks, const std::vector<DrawnRow>& rows) {
   std::vector<LegendEntry> entries;
@@ -133,7 +134,7 @@ double names_width(const Timeline& timeline, const TimelineWindow& window) {
   return 30 + 7 * static_cast<double>(std::to_string(last).size());
 }
 
-/// Returns the horizontal layout, which limits the number of boxes.
+/// Returns the horizontal part of the layout. The number of boxes that fit depends on it.
 SvgLayout columns_of(const Timeline& timeline, const TimelineSvgOptions& options) {
   SvgLayout layout;
   layout.from_ns = options.window.from_ns;
@@ -144,7 +145,8 @@ SvgLayout columns_of(const Timeline& timeline, const TimelineSvgOptions& options
   return layout;
 }
 
-/// Adds the vertical layout, which depends on the lines of the legend and the bars of a row.
+/// Returns `layout` with its vertical part, which depends on the lines of the legend and on the bars of a
+/// row.
 SvgLayout layout_of(SvgLayout layout, const Timeline& timeline, const TimelineSvgOptions& options,
                     std::size_t bars, const std::vector<LegendEntry>& legend) {
   layout.legend = {layout.left, options.title.empty() ? 8 : kTitleHeight, layout.width - 8};
@@ -155,12 +157,13 @@ SvgLayout layout_of(SvgLayout layout, const Timeline& timeline, const TimelineSv
   return layout;
 }
 
-/// Returns the fill of a compute action.
+/// Returns the colour that fills the box of a compute action. `stages` lists the stages of the rank, and
+/// each stage has its own shade.
 Colour shade_of(const Action& action, const std::vector<std::int32_t>& stages) {
   return lightened(colour_of(action.kind), paleness_of(action, stages));
 }
 
-/// Adds the boxes that take time, and then draws the marks of STEPs over them.
+/// Adds the boxes of a row that take time, and then draws the marks of STEPs over them.
 void add_compute_row(BoxText& text, const DrawnRow& row, const std::vector<std::int32_t>& stages,
                      std::size_t number, const SvgLayout& layout) {
   const double top = layout.row_top(number);
@@ -190,7 +193,7 @@ void add_compute_row(BoxText& text, const DrawnRow& row, const std::vector<std::
   }
 }
 
-/// Returns the spans that take time and belong to one of the bars, sorted by start.
+/// Returns the spans that take time and are drawn as one of the bars, sorted by start.
 std::vector<Span> bar_spans(const Timeline& timeline, const std::vector<TimelineRow>& bars) {
   std::vector<Span> spans;
   for (const Span& span : timeline.spans) {
@@ -201,8 +204,9 @@ std::vector<Span> bar_spans(const Timeline& timeline, const std::vector<Timeline
   return spans;
 }
 
-/// Adds transfers and collectives as thin bars below the row of their rank. If `least_distance` is given, a
-/// bar is left out when its end is closer than this to the end of the bars before it.
+/// Adds transfers and collectives as thin bars below the row of their rank. If `least_distance` (in pixels)
+/// is given, some bars are left out. These are the bars whose end is closer than this to the end of the bar
+/// drawn before.
 void add_bars(BoxText& text, const std::vector<Span>& spans, const std::vector<TimelineRow>& bars,
               const SvgLayout& layout, std::optional<double> least_distance) {
   // The last end of the bars of each rank and row, in pixels.
@@ -221,7 +225,7 @@ void add_bars(BoxText& text, const std::vector<Span>& spans, const std::vector<T
   }
 }
 
-/// Returns the axis, with ticks about 90 pixels apart.
+/// Returns the time axis as SVG, with ticks about 90 pixels apart.
 std::string axis_svg(const SvgLayout& layout) {
   std::string svg;
   const int most = std::max(2, static_cast<int>(layout.plot_width / 90));
@@ -237,7 +241,7 @@ std::string axis_svg(const SvgLayout& layout) {
   return svg;
 }
 
-/// Returns the beginning of the picture: the patterns and the title.
+/// Returns the beginning of the SVG picture: the patterns and the title.
 std::string head_svg(const SvgLayout& layout, const TimelineSvgOptions& options) {
   std::string svg = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" "
@@ -253,7 +257,7 @@ std::string head_svg(const SvgLayout& layout, const TimelineSvgOptions& options)
   return svg;
 }
 
-/// Returns the names of the rows, and the grey background of each row, which shows idle time.
+/// Returns the names of the rows as SVG, and the grey background of each row, which shows idle time.
 std::string row_labels_svg(const SvgLayout& layout, const TimelineWindow& window, std::size_t rows) {
   std::string svg;
   for (std::size_t row = 0; row < rows; ++row) {
@@ -267,14 +271,14 @@ std::string row_labels_svg(const SvgLayout& layout, const TimelineWindow& window
   return svg;
 }
 
-/// Returns the shortest time that is at least `pixels` wide, in ns. It is 0 for an empty picture.
+/// Returns the shortest time in ns whose box is at least `pixels` wide. Returns 0 for an empty picture.
 Ns time_of_pixels(const SvgLayout& layout, double pixels) {
   return std::llround(
       std::ceil(pixels * static_cast<double>(layout.to_ns - layout.from_ns) / layout.plot_width));
 }
 
-/// Returns the budget for boxes. If the picture has bars, boxes get one half of the elements and bars the
-/// other half. The legend and the axis need only few elements.
+/// Returns the largest number of XML elements that boxes may use. If the picture has bars, boxes get one
+/// half of the elements and bars the other half. The legend and the axis need only few elements.
 DrawingBudget budget_of(const SvgLayout& layout, const TimelineSvgOptions& options, std::size_t bars) {
   return {.least_ns = time_of_pixels(layout, options.least_pixels),
           .wide_ns = time_of_pixels(layout, label_width(1)),
@@ -282,8 +286,8 @@ DrawingBudget budget_of(const SvgLayout& layout, const TimelineSvgOptions& optio
           .most_elements = bars == 0 ? options.most_elements : options.most_elements / 2};
 }
 
-/// Returns the smallest distance between the ends of bars in a row that keeps the bars within the budget.
-/// Returns nothing if all bars fit.
+/// Returns the smallest distance in pixels between the ends of a row's bars that keeps all bars within
+/// their budget. Returns nothing if all bars fit.
 std::optional<double> least_bar_distance(const SvgLayout& layout, const TimelineSvgOptions& options,
                                          std::size_t spans, std::size_t bar_rows) {
   constexpr std::size_t kElementsPerBar = 2;

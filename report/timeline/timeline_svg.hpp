@@ -1,6 +1,7 @@
 #pragma once
-// Draws a timeline as an SVG picture in the style of PipeDream's figures. Each worker is a row. Forward
+// Draws a timeline as an SVG picture in the style of PipeDream's figures. Each rank is a row. Forward
 // passes are blue, backward passes green, and idle time is grey. The microbatch number is inside the box.
+// timeline_text.hpp draws with characters instead.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,15 +20,15 @@ struct TimelineSvgOptions {
   std::int32_t width = 1200;
   /// True to draw sends, receives and collectives as thin bars under each row.
   bool communication = false;
-  /// The width in pixels below which boxes are merged. If it is 0, boxes are merged only if the picture would
-  /// exceed `most_elements`.
+  /// The width in pixels below which neighbouring boxes are merged. If it is 0, boxes are merged only if
+  /// the picture would otherwise exceed `most_elements`.
   double least_pixels = 0.8;
   /// The largest number of XML elements for all boxes and bars together.
   std::size_t most_elements = 50'000;
-  /// False to leave out tooltips and outlines, and to join neighbouring merged boxes of nearly the same
-  /// colour. Such a picture is ten times smaller.
+  /// True to write tooltips and outlines. False to leave them out, and to join neighbouring merged boxes of
+  /// nearly the same colour. The picture is then ten times smaller.
   bool tooltips = true;
-  /// The part of the run that the picture shows. Tooltips have the times of whole actions.
+  /// The part of the run that the picture shows. The tooltip of a cut action still states its whole time.
   TimelineWindow window{};
 };
 

@@ -50,7 +50,7 @@ constexpr char kReloadMark = '<';
 constexpr std::int64_t kLeastColumns = 40;
 using Ranks = std::vector<std::vector<ComputeBox>>;
 
-/// Returns the texts at the start of the ranks' lines, such as "rank 0  ". All have the same length.
+/// Returns the texts with which the ranks' lines begin, such as "rank 0  ". All texts have the same length.
 std::vector<std::string> heads_of(const TimelineWindow& window, std::size_t ranks) {
   std::vector<std::string> heads;
   std::size_t longest = 0;
@@ -62,8 +62,8 @@ std::vector<std::string> heads_of(const TimelineWindow& window, std::size_t rank
   return heads;
 }
 
-/// Returns the character that fills the rest of a box after its label. Different kinds have different
-/// characters, so that a reader can see the difference quickly.
+/// Returns the character that fills the rest of a box after its label. Each action kind has its own
+/// character, so that a reader can see the difference quickly.
 char fill_mark(const ComputeBox& box) {
   if (box.partner) return '#';
   switch (box.action.kind) {
@@ -95,17 +95,18 @@ char fill_mark(const ComputeBox& box) {
   return ' ';
 }
 
-/// Returns the letter of an action's kind: F, B, I, W, R or S.
+/// Returns the letter that stands for the action's kind: F, B, I, W, R or S.
 char kind_mark(const Action& action) { return letters(action.kind).front(); }
 
-/// Returns the text of a box that has `columns` columns, such as "F3-", "F-" or "F".
+/// Returns the text that fills a box of `columns` columns, such as "F3-", "F-" or "F".
 std::string box_text(const ComputeBox& box, const std::string& label, std::size_t columns) {
   std::string text = label;
   if (text.size() > columns) text = box.partner ? "#" : std::string(1, kind_mark(box.action));
   return text + std::string(columns - text.size(), fill_mark(box));
 }
 
-/// Returns a microbatch number as one character: 0-9, then a-z and A-Z, and '*' for numbers above 61.
+/// Returns the character that shows a microbatch number: 0-9, then a-z and A-Z, and '*' for numbers above
+/// 61.
 char digit_of(std::int32_t number) {
   constexpr std::string_view kDigits = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
   return static_cast<std::size_t>(number) < kDigits.size() ? kDigits[static_cast<std::size_t>(number)] : '*';
@@ -114,8 +115,8 @@ char digit_of(std::int32_t number) {
 /// The kind of text that a rank's line shows in its boxes.
 enum class LineContent : std::uint8_t { labels, letters, stages, microbatches };
 
-/// Writes the lines of the ranks from their runs of columns. A run is a sequence of columns with the same
-/// owner. Colour escapes enclose whole runs and have no width.
+/// A painter of the lines of the ranks. It gets runs of columns; a run is a sequence of columns that show
+/// the same box. Colour escapes enclose whole runs and have no width.
 class Painter {
  public:
   Painter(const TextLabels& labels, const TimelineTextOptions& options)
@@ -139,7 +140,8 @@ class Painter {
   }
 
  private:
-  /// Returns the character of a column without a box. On a line of stages or microbatches it is a blank.
+  /// Returns the character of a column in which the rank runs no action. On a line of stages or
+  /// microbatches it is a blank.
   static char waiting_mark(std::int32_t owner, LineContent content) {
     if (content == LineContent::stages || content == LineContent::microbatches) return ' ';
     if (owner == kReduceColumn) return kReduceMark;
@@ -173,14 +175,15 @@ class Painter {
     return {};
   }
 
-  /// Returns the text of a box on the line of letters: "F-", or "FB" for a pair.
+  /// Returns the text of a box on the line of letters, such as "F-", or "FB" for an overlapped pair.
   static std::string letters_text(const ComputeBox& box, std::size_t columns) {
     if (box.partner) return box_text(box, {kind_mark(box.action), kind_mark(*box.partner)}, columns);
     return box_text(box, {kind_mark(box.action)}, columns);
   }
 
-  /// Returns the text of a box on the line of numbers: one digit per action, if the box has room. A STEP has
-  /// no digit, because it belongs to no microbatch.
+  /// Returns the text of a box on a line of numbers. It has one digit for each action, if the box has room.
+  /// A STEP has no digit, because it belongs to no microbatch. `number` selects the stage or the
+  /// microbatch.
   static std::string number_text(const ComputeBox& box, std::size_t columns, std::int32_t Action::* number) {
     std::string text;
     for (const Action& action : leaves(box)) {
@@ -264,7 +267,7 @@ std::string legend_line(const Ranks& ranks, const std::vector<std::vector<Column
   return line + waits_text(runs) + fmt::format("{} idle", kIdleMark);
 }
 
-/// Returns the sentence that explains the numbers in the boxes.
+/// Returns the sentence of the legend that explains the numbers in the boxes.
 std::string numbers_text(const TextLabels& labels) {
   return labels.with_stage ? "1F2 is microbatch 2 on stage 1" : "numbers are microbatches";
 }
@@ -285,7 +288,7 @@ std::string nothing_to_draw(const Timeline& timeline) {
                      format_count(static_cast<std::int64_t>(timeline.spans.size()), "action"));
 }
 
-/// The layout of the whole picture.
+/// The layout of the text picture.
 struct TextLayout {
   TextLabels labels;
   TextScale scale;
@@ -311,7 +314,7 @@ std::vector<std::vector<Span>> collectives_of(const Timeline& timeline, Ns from_
   return ranks;
 }
 
-/// Returns the layout of the picture. Requires that at least one box takes time.
+/// Returns the layout of the text picture. Requires that at least one box takes time.
 TextLayout layout_of(const Timeline& timeline, const Ranks& ranks, std::int64_t columns,
                      const TimelineWindow& window) {
   TextLayout layout;
@@ -352,7 +355,7 @@ bool takes_time(const Timeline& timeline, const Ranks& ranks) {
   return timeline.makespan_ns > 0 && labels_of(ranks).shortest_ns > 0;
 }
 
-/// The part of a run that a picture shows. The times of its boxes begin at 0.
+/// The part of a run that a text picture shows. The times of its boxes begin at 0.
 struct ShownPart {
   std::optional<Timeline> part;  // absent if the whole run is shown
   Ranks ranks;
@@ -413,8 +416,8 @@ std::optional<std::int64_t> columns_for_every_action(const Timeline& whole, std:
 
 namespace {
 
-/// Returns the entries of one list. A group is one entry. If the list ends before the second action of a
-/// group, the first action is one entry.
+/// Returns the texts of one rank's list, one for each entry. A group is one entry. If the list ends before
+/// the second action of a group, the first action is one entry.
 std::vector<std::string> entries(const std::vector<Action>& actions) {
   std::vector<std::string> texts;
   for (std::size_t i = 0; i < actions.size(); ++i) {

@@ -1,5 +1,6 @@
 #pragma once
-// Draws a timeline with characters, for `penstock show`.
+// Draws a timeline with characters, for `penstock show`. timeline_svg.hpp draws a picture for pages
+// instead.
 
 #include <cstdint>
 #include <optional>
@@ -16,8 +17,8 @@ namespace penstock {
 struct TimelineTextOptions {
   /// The width of a whole line in characters. Values below 40 count as 40.
   std::int32_t columns = 100;
-  /// The colours of the terminal, which ANSI escapes select. Without colours, the picture contains the same
-  /// information.
+  /// The colours that the terminal can show, selected by ANSI escapes. A picture without colours contains
+  /// the same information.
   TerminalColours colours = TerminalColours::none;
   /// The part of the run that the picture shows.
   TimelineWindow window{};
@@ -35,8 +36,8 @@ std::string timeline_to_text(const Timeline& timeline, const TimelineTextOptions
 std::optional<std::int64_t> columns_for_every_action(const Timeline& timeline, std::int32_t columns,
                                                      const TimelineWindow& window = {});
 
-/// Returns the table as text. Row k shows the k-th entry of each rank's list. An overlapped pair is one
-/// entry.
+/// Returns the program as a table in text form. Row k shows the k-th entry of each rank's list. An
+/// overlapped pair is one entry.
 std::string action_grid(const Program& program);
 
 }  // namespace penstock

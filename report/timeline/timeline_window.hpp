@@ -1,5 +1,5 @@
 #pragma once
-// The part of a run that a picture shows: some of its ranks, from one time to another.
+// Selects the part of a run that a picture shows: some of its ranks, from one time to another.
 
 #include <cstddef>
 #include <cstdint>
@@ -27,15 +27,16 @@ struct TimelineWindow {
   friend bool operator==(const TimelineWindow&, const TimelineWindow&) = default;
 };
 
-/// Returns the spans that the window shows, whole. Row i of the window is rank i of the result, which ends
-/// where the window ends.
+/// Returns the timeline of the window with all spans that the window shows, even in part. Spans are not
+/// cut. Rank i of the result is row i of the window. The result ends where the window ends.
 Timeline part_of(const Timeline& timeline, const TimelineWindow& window);
 
-/// Moves the times of the boxes so that the window begins at 0, and cuts boxes at both ends of the window.
-/// `to_ns` is the end of the window.
+/// Moves the times of the boxes so that the window begins at 0. Cuts the boxes that reach over one of the
+/// two ends of the window. `to_ns` is the end of the window.
 void cut_to_window(std::vector<std::vector<ComputeBox>>& ranks, Ns from_ns, Ns to_ns);
 
-/// Returns the ticks of a time axis from `from_ns` to `to_ns`: multiples of a nice step, at most `most` + 1.
+/// Returns the ticks of a time axis from `from_ns` to `to_ns`. They are multiples of a nice step (see
+/// nice_step()), at most `most` + 1 of them.
 std::vector<Ns> ticks_between(Ns from_ns, Ns to_ns, int most);
 
 }  // namespace penstock

@@ -1,5 +1,6 @@
-// Rounds parts of a time, and compares two bills line by line. Both bills add up to their makespans, so the
-// changes of their lines add up to the change of the makespan. Tests: tests/sim/why_test.cpp.
+// Rounds the parts of a time, and compares the bills of two runs line by line. A bill divides a makespan
+// into the causes of its time. Both bills add up to their makespans, so the changes of their lines add up
+// to the change of the makespan. Tests: tests/sim/why_test.cpp.
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 #pragma once
-// Defines the explanation of a run: why each rank is idle, in which causes the idle time divides, and what
+// Defines the explanation of a run: why each rank is idle, how the idle time divides into causes, and what
 // would shorten the run. sim/why computes it; explanation_text.cpp writes it as text, and
 // explanation_json.cpp as JSON and CSV.
 
@@ -18,8 +18,8 @@
 
 namespace penstock {
 
-/// A cause that makes a run longer than its ideal run. In the ideal run all stages take equally long,
-/// messages take no time, and neither collectives nor optimizer steps nor launches take time.
+/// A cause that makes a run longer than its ideal run. In the ideal run, all stages take equally long.
+/// Messages, collectives, optimizer steps and launches take no time.
 enum class IdleCause : std::uint8_t {
   imbalance,    // some stages take longer than others
   slow_rank,    // a copy of a stage takes longer than the other copies
@@ -47,7 +47,7 @@ inline constexpr auto kEnumWords<IdleCause> =
                                         {IdleCause::launch, "launch"},
                                         {IdleCause::offload, "offload"}});
 inline constexpr std::size_t kIdleCauses = kEnumWords<IdleCause>.size();
-/// One time for each cause. A time may be negative: a cause can also shorten a wait.
+/// The time of each cause. A time is negative if the cause shortens a wait.
 using CauseTimes = std::array<Ns, kIdleCauses>;
 
 /// The phase of a rank's run in which it is idle.
@@ -61,7 +61,7 @@ inline constexpr auto kEnumWords<IdlePhase> = std::to_array<EnumWord<IdlePhase>>
     {{IdlePhase::fill, "fill"}, {IdlePhase::order, "order"}, {IdlePhase::drain, "drain"}});
 inline constexpr std::size_t kIdlePhases = kEnumWords<IdlePhase>.size();
 
-/// The kind of event during one link of a chain.
+/// The kind of event for which a rank waited during one link of a chain (ChainLink).
 enum class ChainKind : std::uint8_t {
   compute,     // a rank computed
   transfer,    // a message occupied its channel
@@ -81,7 +81,7 @@ inline constexpr auto kEnumWords<ChainKind> =
                                         {ChainKind::launch, "launch"},
                                         {ChainKind::offload, "offload"}});
 
-/// One link of a chain of causes: the thing for whose end everything after it waited.
+/// One link of a chain of causes: an event whose end everything after it in the chain waited for.
 struct ChainLink {
   Ns from_ns = 0;
   Ns to_ns = 0;
@@ -100,8 +100,8 @@ struct ReadyAction {
   friend bool operator==(const ReadyAction&, const ReadyAction&) = default;
 };
 
-/// The idle time of a rank before one of its actions, or after its last action. `ideal_ns` and all causes add
-/// up to its length.
+/// The idle time of a rank before one of its actions, or after its last action. `ideal_ns` and the times of
+/// all causes add up to its length.
 struct IdleInterval {
   std::int32_t rank = 0;
   std::string before;  ///< action that ends the interval; empty if the run ends
@@ -110,15 +110,18 @@ struct IdleInterval {
   Ns end_ns = 0;
   Ns ideal_ns = 0;  ///< the rank's idle time at this place in the ideal run
   CauseTimes causes{};
-  /// The things for which the action waited, in order of time, from the interval's start to its end.
+  /// The events for which the action waited, one after the other, from the start of the interval to its
+  /// end.
   std::vector<ChainLink> chain{};
-  /// The first later action of the rank's list that had all its inputs at the interval's start, if any.
+  /// The first of the later actions in the rank's list that had all its inputs at the start of the
+  /// interval. It is absent if there is none.
   std::optional<ReadyAction> ready{};
 
   friend bool operator==(const IdleInterval&, const IdleInterval&) = default;
 };
 
-/// A part of a cause: a stage, a rank or a pair of ranks, and the time that it adds to the makespan.
+/// A part of a cause: a stage, a rank or a pair of ranks, with the time that this part adds to the
+/// makespan.
 struct CauseItem {
   std::string item;  ///< for example "stage 2", "rank 1" or "3>2"
   Ns makespan_ns = 0;
@@ -126,21 +129,23 @@ struct CauseItem {
   friend bool operator==(const CauseItem&, const CauseItem&) = default;
 };
 
-/// One line of the bill. All lines together add up to the idle time of all ranks.
+/// One line of the bill, which divides the idle time by causes. All lines together add up to the idle time
+/// of all ranks.
 struct BillLine {
   std::string cause;  ///< "fill", "drain", "order", a rule of the transfers, or a word of IdleCause
   Ns idle_ns = 0;     ///< sum over all ranks
-  /// The makespan without this cause; absent for the lines of the ideal run.
+  /// The makespan of the run without this cause. Absent for the lines of the ideal run.
   std::optional<Ns> without_ns{};
-  /// The makespan if nothing but this cause is added to the ideal run; absent like `without_ns`.
+  /// The makespan if only this cause is added to the ideal run. Absent for the lines of the ideal run.
   std::optional<Ns> alone_ns{};
-  /// The items, which add up to what the cause adds to the makespan. The largest is first.
+  /// The items of the cause, the largest first. They add up to the time that the cause adds to the
+  /// makespan.
   std::vector<CauseItem> items{};
 
   friend bool operator==(const BillLine&, const BillLine&) = default;
 };
 
-/// The idle time of one rank, by phase of the ideal run and by cause.
+/// The idle time of one rank, divided by the phases of the ideal run and by causes.
 struct RankIdle {
   std::int32_t rank = 0;
   Ns idle_ns = 0;
@@ -150,7 +155,7 @@ struct RankIdle {
   friend bool operator==(const RankIdle&, const RankIdle&) = default;
 };
 
-/// A change of the experiment, and the run that it leads to.
+/// A change of the experiment that may shorten the run, and the run that it leads to.
 struct Lever {
   std::string lever;           ///< for example "stage 2 10 % faster"
   Ns makespan_ns = 0;          ///< the makespan with the change
@@ -162,8 +167,8 @@ struct Lever {
   friend bool operator==(const Lever&, const Lever&) = default;
 };
 
-/// The makespans of the best orders that a search finds with the memory of the present order and with all of
-/// the device's memory. Their difference is what the memory limit costs.
+/// The makespans of two orders: the best one that a search finds with the memory of the present order, and
+/// the best one with all of the device's memory. Their difference is the cost of the memory limit.
 struct MemoryLimitCost {
   Ns within_ns = 0;    ///< each rank holds at most as many activations as now
   Ns with_all_ns = 0;  ///< each rank holds as many activations as its device takes
@@ -174,7 +179,7 @@ struct MemoryLimitCost {
   friend bool operator==(const MemoryLimitCost&, const MemoryLimitCost&) = default;
 };
 
-/// The explanation of one run.
+/// The explanation why the ranks of one run are idle.
 struct Explanation {
   std::string name;  ///< scenario, program or result
   std::string schedule;
@@ -185,8 +190,8 @@ struct Explanation {
   Ns bound_ns = 0;  ///< least makespan of the same actions on the same ranks in any order, at ideal costs
   std::vector<BillLine> bill{};
   std::vector<RankIdle> rank_idle{};
-  /// The intervals of each rank in order of time. An interval without a length is listed if causes cancel
-  /// there, so that the intervals of a rank add up to its line in `rank_idle`.
+  /// The idle intervals of each rank in the order of time. An interval with length 0 is also listed if
+  /// causes cancel there. The intervals of a rank therefore add up to its element of `rank_idle`.
   std::vector<IdleInterval> intervals{};
   std::vector<ChainLink> critical_path{};
   std::vector<Lever> levers{};      ///< by gain, the largest first
@@ -199,7 +204,7 @@ struct Explanation {
   Ns idle_ns() const { return makespan_ns * ranks - busy_ns; }
 };
 
-/// A line of a bill as a mean over the ranks. "work" is the time in which a rank computes.
+/// A line of a bill, as the mean over the ranks. The line "work" is the time in which a rank computes.
 struct MeanLine {
   std::string cause;
   Ns mean_ns = 0;
@@ -207,7 +212,8 @@ struct MeanLine {
   friend bool operator==(const MeanLine&, const MeanLine&) = default;
 };
 
-/// The time of the mean rank, in which all lines add up to the makespan.
+/// The bill of the mean rank. Its lines include the time in which a rank computes, so they add up to the
+/// makespan.
 struct MeanBill {
   Ns makespan_ns = 0;
   std::vector<MeanLine> lines{};
@@ -216,7 +222,7 @@ struct MeanBill {
 };
 MeanBill mean_bill(const Explanation& explanation);
 
-/// A line that two bills have with different times.
+/// A line whose time differs between two bills.
 struct BillChange {
   std::string cause;
   Ns before_ns = 0;
@@ -224,19 +230,21 @@ struct BillChange {
 
   friend bool operator==(const BillChange&, const BillChange&) = default;
 };
-/// Returns the lines that differ, the largest change first. Their changes add up to that of the makespan.
+/// Returns the lines whose times differ, the largest change first. The changes add up to the change of the
+/// makespan.
 std::vector<BillChange> changes_of(const MeanBill& before, const MeanBill& after);
-/// Returns the changes as text: one line with the change of the makespan, and one for each change.
+/// Returns the changes as text: one line for the makespan, and one for each changed line of the bill.
 std::vector<std::string> change_lines(const MeanBill& before, const MeanBill& after);
 
-/// Rounds the parts to whole numbers that add up to `sum`. What the parts lack goes to the largest of them.
-/// Those with the largest fractions are rounded up.
+/// Rounds the parts to whole numbers that add up to `sum`. First adds the difference between `sum` and the
+/// sum of the parts to the largest part. Then rounds up the parts with the largest fractions, and all other
+/// parts down.
 std::vector<Ns> rounded_parts(std::vector<double> parts, Ns sum);
 
-/// Returns the sum of all causes.
+/// Returns the sum of the times of all causes.
 Ns sum_of(const CauseTimes& causes);
 
-/// A choice of intervals. An absent value selects all intervals.
+/// A selection of idle intervals. An absent value does not restrict the selection.
 struct ShownIntervals {
   std::optional<std::int32_t> rank{};
   std::string action;  ///< shows the interval before this action; empty: no action is selected
@@ -248,22 +256,26 @@ struct ShownIntervals {
   bool shows(const IdleInterval& interval) const;
 };
 
-/// Returns the explanation as text. Without a selection it has the bill, the levers and a table of ranks.
-/// With a selection it describes each selected interval. `width` is the longest line of a table in
+/// Returns the explanation as text. Without a selection, the text has the bill, the levers and a table of
+/// ranks. With a selection, it describes each selected interval. `width` is the longest line of a table in
 /// characters; 0 means no limit.
 std::string explanation_to_text(const Explanation& explanation, const ShownIntervals& shown,
                                 std::size_t width = 0);
-/// Returns the sentence in front of the bill: the makespan, and how long a rank computes and is idle.
+/// Returns the sentence in front of the bill. It states the makespan, and how long a rank computes and is
+/// idle.
 std::string idle_sentence(const Explanation& explanation);
 /// Returns the bill as a table. Its last row is the sum.
 Table bill_table(const Explanation& explanation);
-/// Returns the levers as a table, which has no rows if the explanation has no levers.
+/// Returns the levers (changes that may shorten the run) as a table. The table has no rows if the
+/// explanation has no levers.
 Table lever_table(const Explanation& explanation);
-/// Returns one line for each of the longest intervals, at most `most`. The longest is first.
+/// Returns one line for each of the longest idle intervals, the longest first. There are at most `most`
+/// lines.
 std::vector<std::string> longest_wait_lines(const Explanation& explanation, std::size_t most);
-/// Writes one JSON object with schema_version 1 and kind "explanation". All times are whole nanoseconds.
+/// Writes the explanation as one JSON object with schema_version 1 and kind "explanation". All times are
+/// whole nanoseconds.
 void write_explanation_json(const Explanation& explanation, const TextSink& sink);
-/// Writes CSV with one row for each interval.
+/// Writes the explanation as CSV with one row for each idle interval.
 void write_explanation_csv(const Explanation& explanation, const TextSink& sink);
 
 }  // namespace penstock

@@ -1,6 +1,6 @@
-// Writes an explanation as JSON and as CSV. Times are whole nanoseconds, and parts keep their signs.
-// Intervals and chains are written as text directly, because there may be one for each action. Tests:
-// tests/cli/transcripts/explain.txt.
+// Writes an explanation of a run as JSON and as CSV. Times are whole nanoseconds, and parts keep their
+// signs. Intervals and chains are written as text directly, because there may be one for each action.
+// explanation_text.cpp writes the explanation for a terminal. Tests: tests/cli/transcripts/explain.txt.
 
 #include <array>
 #include <cstddef>

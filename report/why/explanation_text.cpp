@@ -1,6 +1,7 @@
-// Writes an explanation as text: the bill, what to mend first, and a line for each rank. With a selection it
-// writes single intervals with what each waited for. The bill and the levers have times of the whole run.
-// Idle times are means over the ranks, so that they can be compared with the makespan. Tests:
+// Writes an explanation as text: the bill (the makespan divided into causes), what to correct first, and a
+// line for each rank. If the user selects idle intervals, it writes what the rank waited for in each of
+// them. The bill and the levers (changes of the experiment) have times of the whole run. Idle times are
+// means over the ranks, so that they can be compared with the makespan. Tests:
 // tests/cli/transcripts/explain.txt.
 
 #include <algorithm>
@@ -31,7 +32,8 @@ constexpr std::size_t kMostItems = 4;   // items of a cause in its line
 constexpr std::size_t kMostRows = 32;   // ranks in the table
 constexpr std::size_t kMostLinks = 12;  // lines of a chain
 
-/// The unit of all times of a text, so that they can be compared at sight. It suits the makespan.
+/// The unit in which a text shows all times, so that they can be compared at sight. It is chosen for the
+/// makespan.
 class TimeForm {
  public:
   explicit TimeForm(Ns makespan_ns) {
@@ -48,7 +50,7 @@ class TimeForm {
     return fmt::format("{:.{}f} {}", static_cast<double>(ns) / unit_.first, unit_.first > 1 ? 3 : 0,
                        unit_.second);
   }
-  /// Returns a time with its sign; 0 has none.
+  /// Returns a time as text with its sign. A time of 0 has no sign.
   std::string with_sign(Ns ns) const { return fmt::format("{}{}", ns > 0 ? "+" : "", text(ns)); }
   Cell cell(Ns ns) const { return {text(ns), static_cast<double>(ns)}; }
 
@@ -60,7 +62,8 @@ double part_of(Ns part, Ns whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
 }
 
-/// Returns what the line of a cause says about its place.
+/// Returns a text that says where a cause of time lies: its reason, or the links or stages with the largest
+/// parts.
 std::string where_text(const BillLine& line, const TimeForm& unit) {
   if (line.cause == "fill" || line.cause == "drain") return "any order on these ranks needs it";
   if (line.cause == "order") return "the order of the lists";
@@ -78,7 +81,8 @@ std::string where_text(const BillLine& line, const TimeForm& unit) {
   return fmt::format("{}", fmt::join(items, ", "));
 }
 
-/// Returns how a lever changes the peak of memory, for levers that alter the order.
+/// Returns a text on the peak memory after a change of the experiment. It is empty if the change does not
+/// alter the order.
 std::string peak_text(const Explanation& why, const Lever& lever) {
   if (!lever.peak) return "";
   if (why.peak == lever.peak)
@@ -87,7 +91,8 @@ std::string peak_text(const Explanation& why, const Lever& lever) {
                      lever.fits ? "" : ", which its device does not have");
 }
 
-/// Returns a sentence about what the memory limit costs. It is empty without a search.
+/// Returns a sentence about the time that the memory limit costs. It is empty if no search for better
+/// orders was made.
 std::string memory_limit_text(const Explanation& why) {
   if (!why.memory_limit) return "";
   const MemoryLimitCost& found = *why.memory_limit;
@@ -106,7 +111,8 @@ std::string levers_text(const Explanation& why, std::size_t width) {
   return text + memory_limit_text(why);
 }
 
-/// Returns the action and the rank for which the end of a chain waited.
+/// Returns a text that names the last action for which the rank waited in an idle interval, and this
+/// action's rank.
 std::string awaited_text(const IdleInterval& interval) {
   const ChainLink* awaited = nullptr;
   for (const ChainLink& link : interval.chain) {
@@ -120,7 +126,7 @@ std::string end_text(const IdleInterval& interval) {
   return interval.before.empty() ? "at the end" : fmt::format("before {}", interval.before);
 }
 
-/// Returns the longest interval of each rank, or null for a rank that is never idle.
+/// Returns the longest idle interval of each rank, or null for a rank that is never idle.
 std::vector<const IdleInterval*> longest_waits(const Explanation& why) {
   std::vector<const IdleInterval*> longest(index(why.ranks), nullptr);
   for (const IdleInterval& interval : why.intervals) {
@@ -168,7 +174,8 @@ std::string ranks_text(const Explanation& why, std::size_t width) {
   return text;
 }
 
-/// Returns the parts of an interval: "fill 6.750 ms, imbalance 0.750 ms, less 0.100 ms of variation".
+/// Returns the parts of an idle interval as text, such as "fill 6.750 ms, imbalance 0.750 ms, less 0.100 ms
+/// of variation".
 std::string parts_text(const IdleInterval& interval, const TimeForm& unit) {
   std::vector<std::pair<Ns, std::string_view>> parts = {{interval.ideal_ns, to_text(interval.phase)}};
   for (std::size_t c = 0; c < kIdleCauses; ++c)
@@ -205,7 +212,7 @@ std::string link_text(const ChainLink& link, const TimeForm& unit) {
   return fmt::format("  {:>11} .. {:>11}  {}\n", unit.text(link.from_ns), unit.text(link.to_ns), says());
 }
 
-/// Returns the first line of an interval: its rank, length, place and parts.
+/// Returns the first line of the text on an idle interval: its rank, length, place and parts.
 std::string interval_line(const IdleInterval& interval, const TimeForm& unit) {
   return fmt::format("rank {} idle {} {} ({} .. {}): {}", interval.rank,
                      unit.text(interval.end_ns - interval.start_ns), end_text(interval),

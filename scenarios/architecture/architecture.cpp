@@ -46,10 +46,10 @@ Weights operator*(Wide count, Weights weights) {
 /// Returns `count` if `has` is true, and 0 otherwise.
 Wide only_if(bool has, Wide count) { return has ? count : 0; }
 
-/// Returns the parameters of one norm, including the biases of LayerNorm.
+/// Returns the number of parameters of one norm, including its bias if the norm is a LayerNorm.
 Wide norm(const Architecture& model) { return only_if(model.layer_norm, model.hidden) + model.hidden; }
 
-/// Returns the weights that project the gate of attention from the hidden values.
+/// Returns the number of weights that compute the gate of attention from the hidden values.
 Wide gate_matrix(const Architecture& model, std::int64_t value_dim) {
   const Wide heads = static_cast<Wide>(model.hidden) * model.heads;
   switch (model.attention_gate) {
@@ -63,8 +63,9 @@ Wide gate_matrix(const Architecture& model, std::int64_t value_dim) {
   return 0;
 }
 
-/// Returns the weights of latent attention: the projections to the narrow ranks, and from these to each head.
-/// All heads share the rotary part of keys (r), so it is projected directly from h.
+/// Returns the weights of latent attention. They project the hidden values to the narrow vectors of
+/// queries, keys and values, and the narrow vectors to the heads. All heads share the rotary part of the
+/// keys (r), so it is projected directly from h.
 Weights latent_attention(const Architecture& model, const LatentAttention& latent) {
   const Wide hidden = model.hidden;
   const Wide queries = static_cast<Wide>(model.heads) * (latent.content_dim + latent.rotary_dim);
@@ -97,7 +98,7 @@ Weights attention(const Architecture& model) {
                      only_if(model.attention_sinks, model.heads)};
 }
 
-/// Returns the weights of a recurrence. The convolution and the decays count as vectors.
+/// Returns the weights of a recurrence. The parameters of the convolution and the decays count as vectors.
 Weights recurrent(const Architecture& model) {
   const RecurrentMixer& recurrence = *model.recurrence;
   const Wide hidden = model.hidden;
@@ -112,8 +113,8 @@ Weights recurrent(const Architecture& model) {
                      only_if(recurrence.projection_bias, recurrence.input_columns() + hidden)};
 }
 
-/// Returns the weights of an indexer: queries from the narrow queries of latent attention, one key with a
-/// LayerNorm, and a weight for each head.
+/// Returns the weights of an indexer. It computes its queries from the narrow queries of latent attention.
+/// From the hidden values it computes one key with a LayerNorm, and a factor for each head.
 Weights indexer(const Architecture& model) {
   const Indexer& indexer = *model.indexer;
   const bool is_narrow = model.latent && model.latent->query_rank > 0;
@@ -123,8 +124,8 @@ Weights indexer(const Architecture& model) {
           .vectors = 2 * static_cast<Wide>(indexer.head_dim)};
 }
 
-/// Returns the weights of a feed-forward part on rows of `width` values. If the inner width is 0 (no shared
-/// expert), only biases remain.
+/// Returns the weights of a feed-forward part whose input vectors have `width` values. If `inner` is 0 (no
+/// shared expert), only the biases remain.
 Weights feed_forward(const Architecture& model, Wide width, Wide inner, bool has_biases) {
   const Wide widened = model.gated ? 2 * inner : inner;
   return {.matrices = width * (widened + inner), .vectors = only_if(has_biases, widened + width)};
@@ -135,8 +136,8 @@ Weights expert(const Architecture& model) {
   return feed_forward(model, model.expert_width(), experts.inner, experts.biases);
 }
 
-/// Returns the weights of the router and of the shared experts in a layer of experts. Routed experts are not
-/// included.
+/// Returns the weights that a layer with experts has beside its routed experts: the router and the shared
+/// experts.
 Weights beside_experts(const Architecture& model) {
   const Experts& experts = *model.experts;
   const Weights router{.matrices = static_cast<Wide>(model.hidden) * experts.count,
@@ -147,7 +148,7 @@ Weights beside_experts(const Architecture& model) {
   return router + gate + narrowing + feed_forward(model, model.hidden, experts.shared_inner, false);
 }
 
-/// Returns the weights of a layer, counting `expert_count` of its experts.
+/// Returns the weights of a layer of this kind. Of its routed experts, only `expert_count` count.
 Weights layer(const Architecture& all, const LayerKind& kind, Wide expert_count) {
   // Most kinds have the model's sizes, so the model is copied only for the others.
   const std::optional<Architecture> own =
@@ -182,8 +183,8 @@ Wide head_weights(const Architecture& model) {
   return norm(model) + only_if(!model.tied, head_matrix(model)) + only_if(model.head_bias, model.vocabulary);
 }
 
-/// Returns the weights of the projection that forms a prediction layer's input from a hidden state and the
-/// next token's embedding.
+/// Returns the number of weights of the projection in a multi-token-prediction layer. It forms the layer's
+/// input from a hidden state and the embedding of the next token.
 Wide multi_token_projection(const Architecture& model) {
   return 2 * static_cast<Wide>(model.hidden) * model.hidden;
 }
@@ -194,14 +195,15 @@ Wide model_weights(const Architecture& model) {
   return sum;
 }
 
-/// Returns the multiplications of one score: the width of queries and keys, plus the width of the values.
+/// Returns the number of multiplications that attention needs for one query and one key: the width of the
+/// key, plus the width of the value.
 std::int64_t score_width(const Architecture& model, const LayerKind& kind) {
   if (model.latent) return model.latent->content_dim + model.latent->rotary_dim + model.latent->value_dim;
   if (kind.heads) return kind.heads->key_dim + kind.heads->value_dim;
   return model.head_dim + model.head_value_dim();
 }
 
-/// Returns the operations of the forward pass of one layer.
+/// Returns the floating-point operations of the forward pass of one layer for one sequence.
 double layer_flops(const Architecture& model, const LayerKind& kind, std::int64_t sequence) {
   const Wide matrices = layer(model, kind, kind.has_experts ? model.experts->per_token : 0).matrices;
   double operations = 2 * static_cast<double>(matrices) * static_cast<double>(sequence);

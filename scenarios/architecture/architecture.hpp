@@ -1,7 +1,7 @@
 #pragma once
 // A modern transformer, described by its sizes: layers, attention, feed-forward parts, parameters, and the
-// operations of one training sample. read/load_architecture.hpp reads it from a Hugging Face config.json or
-// from sizes in a scenario. scenarios/pricing computes its cost on a device.
+// operations for one training sample. read/load_architecture.hpp reads these sizes from a Hugging Face
+// config.json or from a scenario. scenarios/pricing computes the cost of the transformer on a device.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,16 +11,19 @@
 
 namespace penstock {
 
-/// Multi-head latent attention (DeepSeek-V2, arXiv:2405.04434, section 2.1). It computes queries, keys and
-/// values from narrow projections. Only the outputs of these projections are stored.
+/// Multi-head latent attention (DeepSeek-V2, arXiv:2405.04434, section 2.1). It first projects each token
+/// to narrow vectors, and computes queries, keys and values from these. For later tokens, only the narrow
+/// vector of keys and values and the rotary part of the key are cached.
 struct LatentAttention {
-  /// The width of the query's narrow projection; 0 if queries have no narrow projection.
+  /// The width of the narrow vector from which queries are computed. It is 0 if queries are computed
+  /// directly from the token.
   std::int64_t query_rank = 0;
-  /// The width of the narrow projection of keys and values.
+  /// The width of the narrow vector from which keys and values are computed.
   std::int64_t kv_rank = 0;
   /// The width of a head's query and key without the rotary part (qk_nope_head_dim).
   std::int64_t content_dim = 0;
-  /// The width of the rotary part (qk_rope_head_dim). All heads share the rotary part of the key.
+  /// The width of the rotary part of a query and a key (qk_rope_head_dim). The heads share the rotary part
+  /// of the key.
   std::int64_t rotary_dim = 0;
   /// The width of a head's value.
   std::int64_t value_dim = 0;
@@ -28,11 +31,11 @@ struct LatentAttention {
   friend bool operator==(const LatentAttention&, const LatentAttention&) = default;
 };
 
-/// A layer of experts. A router sends each token to `per_token` experts.
+/// The experts of a mixture-of-experts layer. A router sends each token to `per_token` experts.
 struct Experts {
   std::int64_t count = 0;
   std::int64_t per_token = 0;
-  /// The inner width of one expert.
+  /// The inner width of one expert's feed-forward network.
   std::int64_t inner = 0;
   /// The inner width of the shared experts, which process every token; 0 if there are none.
   std::int64_t shared_inner = 0;
@@ -43,12 +46,13 @@ struct Experts {
   bool router_bias = false;
   /// True if the experts' own projections have biases.
   bool biases = false;
-  /// True if one more projection computes a factor for the output of the shared experts.
+  /// True if the output of the shared experts is multiplied by a factor that one more projection computes.
   bool shared_gate = false;
-  /// The width of the rows that experts receive; 0 means the hidden width. If it is narrower, one projection
-  /// of the layer narrows each token before its experts, and one widens their sum (Nemotron 3).
+  /// The width of the vectors that experts receive; 0 means the hidden width. A smaller width needs two
+  /// more projections in the layer (Nemotron 3). One narrows each token before the experts, and the other
+  /// widens the sum of their outputs.
   std::int64_t latent = 0;
-  /// True if a norm follows the sum of the experts' narrow rows.
+  /// True if a norm follows the sum of the experts' narrow outputs.
   bool latent_norm = false;
 
   friend bool operator==(const Experts&, const Experts&) = default;
@@ -64,36 +68,44 @@ struct Experts {
 ///   Kimi delta attention (2510.26692)      a gate and a decay for each value of a key, each by a narrow
 ///                                          projection, and a strength for each head
 struct RecurrentMixer {
-  /// The heads of keys. Each token has one key to write the state and one to read it (B and C of Mamba-2).
+  /// The number of key heads. In each head, a token has one key to write the state and one key to read it
+  /// (B and C of Mamba-2).
   std::int64_t key_heads = 1;
   std::int64_t key_dim = 1;
   std::int64_t value_heads = 1;
   std::int64_t value_dim = 1;
-  /// The taps of the causal convolution over keys and values; 0 means none.
+  /// The number of taps of the causal convolution over keys and values; 0 means that there is no
+  /// convolution.
   std::int64_t taps = 0;
   bool convolution_bias = false;
   /// True if the input and output projections have biases.
   bool projection_bias = false;
-  /// The values that the input projection computes for each value head beside its gate and its value.
+  /// The number of further values that the input projection computes for each value head, beside the head's
+  /// gate and value.
   std::int64_t head_inputs = 0;
-  /// The learned values of each value head, such as its decay.
+  /// The number of learned parameters of each value head, such as its decay.
   std::int64_t head_vectors = 0;
-  /// The rank of the two projections that compute the gate; 0 means one projection of full rank.
+  /// The inner width of the two projections that compute the gate. It is 0 if one full projection computes
+  /// the gate.
   std::int64_t gate_rank = 0;
-  /// The rank of the two projections that compute a decay for each value of a key; 0 means no such decay.
+  /// The inner width of the two projections that compute a decay for each value of a key. It is 0 if there
+  /// is no such decay.
   std::int64_t decay_rank = 0;
-  /// The weights of the norm before the output projection.
+  /// The number of weights of the norm before the output projection.
   std::int64_t norm_weights = 0;
-  /// True if a token first subtracts what the state already returns for its key.
+  /// True if the delta rule is used: before a token adds its value, it subtracts the value that the state
+  /// returns for its key.
   bool delta_rule = false;
   /// The tokens that the published kernels process at a time.
   std::int64_t chunk = 64;
 
   std::int64_t keys() const { return key_heads * key_dim; }
   std::int64_t values() const { return value_heads * value_dim; }
-  /// Returns the width that the convolution has: keys to write, keys to read, and values.
+  /// Returns the number of values per token that pass through the convolution: keys to write, keys to read,
+  /// and values.
   std::int64_t convolved() const { return 2 * keys() + values(); }
-  /// Returns the columns of the input projection, including those to the narrow ranks.
+  /// Returns the number of output columns of the input projection. For a gate or decay of two projections,
+  /// it counts the columns of the first one.
   std::int64_t input_columns() const {
     const std::int64_t gate = gate_rank > 0 ? gate_rank : values();
     return convolved() + gate + decay_rank + head_inputs * value_heads;
@@ -102,8 +114,8 @@ struct RecurrentMixer {
   friend bool operator==(const RecurrentMixer&, const RecurrentMixer&) = default;
 };
 
-/// A small attention that selects the keys to which each query attends (DeepSeek-V3.2, section 2.1). All its
-/// heads share one key.
+/// A small attention that selects the keys to which each query of the main attention attends
+/// (DeepSeek-V3.2, section 2.1). Its heads share one key.
 struct Indexer {
   std::int64_t heads = 1;
   std::int64_t head_dim = 1;
@@ -111,10 +123,10 @@ struct Indexer {
   friend bool operator==(const Indexer&, const Indexer&) = default;
 };
 
-/// The gate on the result of attention.
+/// The gate that multiplies the result of attention: none, one factor for each head, or one for each value.
 enum class AttentionGate : std::uint8_t { none, per_head, per_value };
 
-/// The heads of a layer's attention, if they differ from those of the model.
+/// The numbers and sizes of the attention heads in one layer, if they differ from those of the model.
 struct OwnHeads {
   std::int64_t heads = 1;
   std::int64_t kv_heads = 1;
@@ -135,13 +147,14 @@ struct LayerKind {
   /// The number of tokens to which a query attends (sliding attention); 0 means all earlier tokens.
   std::int64_t window = 0;
   bool has_attention = true;
-  /// True if the layer has the model's recurrence, usually instead of attention.
+  /// True if the layer contains the model's recurrent mixer (Architecture::recurrence), usually instead of
+  /// attention.
   bool has_recurrence = false;
   /// True if the layer has a feed-forward part, dense or with experts.
   bool has_feed_forward = true;
   /// True if the layer has an indexer of its own.
   bool has_indexer = false;
-  /// The number of keys that an indexer selects for each query; 0 means all.
+  /// The number of keys that the indexer selects for each query; 0 means that a query attends to all keys.
   std::int64_t selected = 0;
   /// The number of parts that are only one matrix of hidden x hidden values.
   std::int64_t linear_parts = 0;
@@ -150,7 +163,8 @@ struct LayerKind {
   /// The inner width of this layer's dense feed-forward part; 0 means that of the model.
   std::int64_t feed_forward = 0;
 
-  /// Returns the number of parts that have a norm and a residual add: 2 for a usual layer.
+  /// Returns the number of parts of the layer. Each part has a norm and a residual add; a usual layer has 2
+  /// parts.
   std::int64_t parts() const {
     return (has_attention || has_recurrence ? 1 : 0) + (has_feed_forward ? 1 : 0) + linear_parts;
   }
@@ -176,7 +190,7 @@ struct Architecture {
   /// The inner width of a dense feed-forward part.
   std::int64_t feed_forward = 1;
   std::int64_t vocabulary = 1;
-  /// The number of learned positions; 0 means none (rotary positions).
+  /// The number of learned position embeddings; 0 means none, because positions are rotary.
   std::int64_t positions = 0;
   /// True if a feed-forward part has three projections (SwiGLU, GeGLU) instead of two.
   bool gated = true;
@@ -188,7 +202,7 @@ struct Architecture {
   /// True if the attention's output projection has a bias.
   bool output_bias = false;
   bool feed_forward_bias = false;
-  /// True if the query and the key of each head have a norm of head_dim weights.
+  /// True if queries and keys are normalised in each head, with norms of head_dim weights.
   bool query_key_norm = false;
   /// True if the norm of queries and keys has separate weights for every head.
   bool wide_query_key_norm = false;
@@ -202,7 +216,7 @@ struct Architecture {
   std::int64_t norms_per_layer = 2;
   std::optional<LatentAttention> latent{};
   AttentionGate attention_gate = AttentionGate::none;
-  /// The recurrence; present if at least one layer has it.
+  /// The recurrent mixer. Present if at least one layer has a recurrence.
   std::optional<RecurrentMixer> recurrence{};
   /// The indexer; present if at least one layer has one.
   std::optional<Indexer> indexer{};
@@ -216,40 +230,44 @@ struct Architecture {
 
   /// Returns the width of a head's value.
   std::int64_t head_value_dim() const { return value_dim > 0 ? value_dim : head_dim; }
-  /// Returns the width of the rows that experts receive. Requires experts.
+  /// Returns the width of the vectors that experts receive. Requires a model with experts.
   std::int64_t expert_width() const { return experts->latent > 0 ? experts->latent : hidden; }
 
   friend bool operator==(const Architecture&, const Architecture&) = default;
 };
 
-/// Returns true if layers of the kind have other sizes or fewer parts than the model states.
+/// Returns true if layers of this kind have other sizes or fewer parts than `Architecture` states for the
+/// whole model.
 bool has_own_sizes(const LayerKind& kind);
-/// Returns the model with the heads, widths and norms of one kind of layer.
+/// Returns a copy of the model that has the heads, widths and norms of layers of this kind.
 Architecture sized_for(Architecture model, const LayerKind& kind);
-/// Returns the kind of a multi-token-prediction layer. It is the last layer that has attention and a
-/// feed-forward part, or such a layer without experts if the model has none.
+/// Returns the kind of layer that multi-token prediction uses. This is the kind of the last layer that has
+/// attention and a feed-forward part. If no layer has both, it is a layer with these two parts, and with
+/// experts if the model has experts.
 LayerKind prediction_kind(const Architecture& model);
 
-/// The largest parameter count of the functions below is 2^63 - 1.
+/// The limit of the parameter counts that the functions below return is 2^63 - 1.
 
-/// Returns the parameters of one layer of the kind, including its norms.
+/// Returns the number of parameters of one layer of this kind, including its norms.
 std::int64_t layer_parameters(const Architecture& model, const LayerKind& kind);
-/// Returns the parameters of the layer's routed experts, without the router. Returns 0 for a dense layer.
+/// Returns the number of parameters of the layer's routed experts, without the router. Returns 0 for a
+/// dense layer.
 std::int64_t expert_parameters(const Architecture& model, const LayerKind& kind);
-/// Returns the parameters of the token embedding, its norm, and learned positions.
+/// Returns the number of parameters of the token embedding, the norm after it, and learned positions.
 std::int64_t embedding_parameters(const Architecture& model);
-/// Returns the parameters of the final norm and the head's bias. If the head is not tied, it also counts the
-/// head's weights.
+/// Returns the number of parameters of the final norm and the output head. The head's weights do not count
+/// if they are tied to the embedding.
 std::int64_t head_parameters(const Architecture& model);
-/// Returns the parameters of one multi-token-prediction layer: a layer of prediction_kind(), three norms, and
-/// a projection from 2h to h. It shares embedding and head with the model.
+/// Returns the number of parameters of one multi-token-prediction layer. It consists of a layer of
+/// prediction_kind(), three norms, and a projection from 2h to h. It shares the embedding and the output
+/// head with the model.
 std::int64_t multi_token_parameters(const Architecture& model);
 
-/// Returns the published number of parameters: all layers, the embedding and the head. It does not include
-/// multi-token prediction.
+/// Returns the number of parameters of the model as it is usually published: all layers, the embedding and
+/// the output head. Multi-token-prediction layers do not count.
 std::int64_t parameters(const Architecture& model);
-/// Returns the parameters that process one token. These are all parameters except those of experts to which
-/// the token is not routed.
+/// Returns the number of parameters that process one token. Of the routed experts, only those to which the
+/// token is routed count.
 std::int64_t active_parameters(const Architecture& model);
 
 /// The largest number of kinds of layers in a model that is priced.
@@ -262,23 +280,26 @@ struct LayerGroup {
 
   friend bool operator==(const LayerGroup&, const LayerGroup&) = default;
 };
-/// Returns the groups in the order in which the kinds first appear.
+/// Returns one group for each kind of layer, in the order in which the kinds first appear in the model.
 std::vector<LayerGroup> layer_groups(const Architecture& model);
 
-/// Returns the number of (query, key) pairs that causal attention scores in a sequence: sequence^2 / 2, or
-/// sequence x min(sequence, 2 window) / 2 with a window. If an indexer selects s keys, it is s x sequence -
-/// s^2 / 2, because the first s queries see fewer keys.
+/// Returns the number of (query, key) pairs for which causal attention computes a score in one sequence.
+/// Without a window, it is sequence^2 / 2. With a window, it is sequence x min(sequence, 2 window) / 2. If
+/// an indexer selects s keys, it is s x sequence - s^2 / 2, because the first s queries see fewer keys.
 double attention_scores(const LayerKind& kind, std::int64_t sequence);
 
-/// Returns the operations of a recurrence for one token, without its projections. A chunk of C tokens scores
-/// its own pairs and reads and writes the state once: 2 C (k + v) + 4 k v for each head with keys of k and
-/// values of v. Heads that share a key share its scores. The delta rule scores keys with keys, solves a
-/// triangular system of C x C, and reads the state once more: 2 C (2 k + v) + C^2 + 2 k v in addition.
+/// Returns the number of floating-point operations of the recurrence for one token, without its
+/// projections. Let a head have keys of k and values of v numbers. The kernels process C tokens at a time
+/// (a chunk): they score all pairs in the chunk, and read and write the state once. This takes 2 C (k + v)
+/// + 4 k v for each head. Heads that share a key also share its scores. The delta rule takes 2 C (2 k + v)
+/// + C^2 + 2 k v in addition: it scores keys with keys, solves a triangular system of C x C, and reads the
+/// state once more.
 double recurrence_operations(const RecurrentMixer& recurrence);
 
-/// Returns the operations of forward and backward for one sample if nothing is computed twice. They are three
-/// times the operations of matrix products and causal attention in the forward pass. The head counts, but the
-/// embedding does not. Each trained multi-token-prediction layer counts with a head.
+/// Returns the floating-point operations of the forward and backward passes for one sample, without
+/// recomputation. They are three times the operations of matrix products and causal attention in the
+/// forward pass. The output head counts, but the embedding does not. Each trained multi-token-prediction
+/// layer counts with one more output head.
 double flops_per_sample(const Architecture& model, std::int64_t sequence);
 
 }  // namespace penstock

@@ -1,6 +1,6 @@
-// Removes files when a signal ends the process. A signal handler may read only globals that are always valid,
-// and may call only a few functions, such as unlink() and raise(). So names are copied into global slots.
-// Each slot has a flag that is set if the file exists:
+// Removes files when a signal ends the process. A signal handler may read only globals that are always
+// valid. It may also call only a few functions, such as unlink() and raise(). So the names of the files
+// are copied into global slots. Each slot has a flag that is set if the file exists:
 //
 //   free  ->  taken, no file  <->  taken, file      a handler removes the files of the last state
 //

@@ -32,7 +32,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Returns the bytes of cached files. The kernel counts them as used, but frees them when memory is short.
+/// Returns the bytes of files that the kernel caches for a control group. The kernel counts these bytes as
+/// used, but frees them when memory is short.
 Bytes cached_bytes(const fs::path& statistics, std::string_view prefix) {
   std::ifstream stream(statistics);
   Bytes cached = 0;
@@ -45,7 +46,7 @@ Bytes cached_bytes(const fs::path& statistics, std::string_view prefix) {
   return cached;
 }
 
-/// The names of the files in which one version of control groups states its memory.
+/// The names of the files that state a control group's memory in one version of control groups.
 struct MemoryFiles {
   const char* bound;
   const char* taken;
@@ -73,7 +74,8 @@ std::optional<Bytes> memory_left(const ControlGroup& group) {
   return std::max<Bytes>(0, *bound - held);
 }
 
-/// Returns the smaller of two numbers. If only one number is known, returns this number.
+/// Returns the smaller of two numbers. If only one number is present, returns it. Returns nothing if both
+/// are absent.
 std::optional<Bytes> less_of(std::optional<Bytes> one, std::optional<Bytes> other) {
   if (!one || !other) return one ? one : other;
   return std::min(*one, *other);

@@ -1,7 +1,8 @@
-// The sizes of models that configurations only name, and the recipes of Megatron Bridge. Both are tables of
-// the library: scenarios/library/imports has a row for each model and each recipe, and states their sources.
-// The header of a table names the keys that a row sets. Names of recipes may state devices and precision as
-// well: llama3_8b_pretrain_2gpu_h100_bf16_config is llama3_8b_pretrain_config on two devices.
+// Finds the sizes of models that configurations only name, and the settings of Megatron Bridge's recipes.
+// Both are tables in scenarios/library/imports, with one row for each model or recipe and with the sources
+// of the sizes. A table's header names the keys that a row sets. The name of a recipe may also state
+// devices and precision. For example, llama3_8b_pretrain_2gpu_h100_bf16_config is
+// llama3_8b_pretrain_config on two devices.
 
 #include "scenarios/import/known_models.hpp"
 
@@ -31,7 +32,8 @@ namespace penstock {
 
 namespace {
 
-/// Reads a table of the library. A fault is one of this project, because the tables are parts of the program.
+/// Reads a table of the library. An error in the table is a bug of Penstock, because the tables are part of
+/// the program.
 CsvTable library_table(std::string_view name, std::span<const std::string_view> columns) {
   const auto text = std::ranges::find(library_texts(), name, &LibraryText::name);
   auto table = CsvTable::parse(text->text, columns);
@@ -51,7 +53,7 @@ const CsvTable& bridge_recipes() {
   return table;
 }
 
-/// Returns the letters and digits of a name in small letters.
+/// Returns the letters and digits of a name in lower case. All other characters are dropped.
 std::string letters_of(std::string_view name) {
   std::string letters;
   for (const char c : name) {
@@ -61,8 +63,8 @@ std::string letters_of(std::string_view name) {
   return letters;
 }
 
-/// Returns the row of the model that a name means. The folder, the suffix of a file and words about the
-/// release do not count.
+/// Returns the table row of a model. The search ignores the folder in the name, a file suffix, and words of
+/// the release such as "instruct". Returns nothing if the model is unknown.
 std::optional<std::size_t> known_model_row(std::string_view name) {
   name = name.substr(name.rfind('/') == std::string_view::npos ? 0 : name.rfind('/') + 1);
   for (const std::string_view suffix : {".yaml", ".yml", ".json"}) {
@@ -83,7 +85,8 @@ std::optional<std::size_t> known_model_row(std::string_view name) {
 
 constexpr std::string_view kPretrain = "_pretrain_";
 
-/// The parts of a recipe's name: "llama3_8b", its variant "16k" or "32nodes", and the devices of newer names.
+/// The parts of a recipe's name: the model ("llama3_8b"), a variant such as "16k" or "32nodes", and in
+/// newer names the devices.
 struct RecipeName {
   std::string base;
   std::optional<std::int64_t> devices{};
@@ -110,8 +113,8 @@ RecipeName recipe_name(std::string_view name) {
   return parts;
 }
 
-/// Returns the row of a recipe. If its variants differ by the number of devices, the name decides. A name
-/// without devices means the first variant.
+/// Returns the table row of a recipe. If variants of the recipe differ in their number of devices, the
+/// number in the name decides. A name without a number of devices means the first variant.
 std::optional<std::size_t> recipe_row(const RecipeName& name) {
   if (!name.unlike.empty()) return std::nullopt;
   for (std::size_t row = 0; row < bridge_recipes().row_count(); ++row) {

@@ -1,5 +1,5 @@
 #pragma once
-// Models and recipes that configurations name instead of stating their sizes.
+// Finds models and recipes that a configuration only names, and whose sizes it does not state.
 
 #include <string>
 #include <string_view>
@@ -10,14 +10,15 @@
 
 namespace penstock {
 
-/// Sets the sizes of a known model as keys of model.transformer. The name may be that of a file or a flavor,
-/// such as "llama3.1_8B.yaml", "meta-llama/Llama-3.1-8B" or "llama3 8B". Returns false for an unknown name.
+/// Adds the sizes of a known model to `plan` as keys of model.transformer. `name` may be a file or a
+/// model's name, such as "llama3.1_8B.yaml", "meta-llama/Llama-3.1-8B" or "llama3 8B". Returns false for an
+/// unknown name.
 bool set_known_model(Plan& plan, std::string_view name);
 /// Returns the names of the known models, separated by commas.
 std::string known_model_names();
 
-/// Adds the settings of a recipe of Megatron Bridge, in the names of Megatron-LM, and the sizes of its model.
-/// Returns false for an unknown name.
+/// Adds the settings and model sizes of a recipe of Megatron Bridge. The settings have the names of
+/// Megatron-LM's arguments. Returns false for an unknown recipe.
 bool add_bridge_recipe(Settings& settings, Plan& plan, std::string_view name);
 /// Returns the names of the known recipes.
 std::vector<std::string_view> bridge_recipe_names();

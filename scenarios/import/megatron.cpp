@@ -165,7 +165,8 @@ constexpr auto kSettled = std::to_array<SettledRow>({
      "places stages in a way that no schedule here has"},
 });
 
-/// Returns the sequence of "([0]*3+[1]*58)" or of "[1,0,1]", or nothing for another text.
+/// Returns the list that a Python text such as "([0]*3+[1]*58)" or "[1,0,1]" denotes, or nothing for any
+/// other text.
 std::optional<std::vector<std::int64_t>> list_of_pattern(std::string text) {
   std::erase_if(text, [](char c) { return c == ' ' || c == '(' || c == ')' || c == '"' || c == '\''; });
   std::vector<std::int64_t> all;
@@ -195,7 +196,8 @@ std::optional<std::vector<std::int64_t>> list_of_pattern(std::string text) {
 
 // --- the model --------------------------------------------------------------------------------------------
 
-/// Sets the vocabulary with the entries that Megatron-LM pads it with, so that tensor parallelism divides it.
+/// Increases the vocabulary to the size that Megatron-LM pads it to, so that it can be divided by the
+/// tensor-parallel degree.
 void pad_vocabulary(Importing& importing) {
   const auto vocabulary = importing.plan.number("model.vocabulary");
   if (!vocabulary) return;
@@ -277,7 +279,8 @@ void take_experts(Importing& importing) {
   settings.take("moe_layer_freq", "model.transformer.dense_layers");
 }
 
-/// Sets the parts of a layer that are switches, as Megatron-LM's defaults have them.
+/// Sets the options of a layer that Megatron-LM's arguments switch on or off. Absent arguments have
+/// Megatron-LM's defaults.
 void take_architecture(Importing& importing) {
   Settings& settings = importing.settings;
   Plan& plan = importing.plan;
@@ -309,7 +312,8 @@ void take_architecture(Importing& importing) {
   }
 }
 
-/// Reads "(1024, 0)": the tokens before and after a query that attention sees.
+/// Reads the attention window from a text such as "(1024, 0)": the numbers of tokens before and after a
+/// query that attention sees.
 void take_window(Importing& importing) {
   Settings& settings = importing.settings;
   const std::string* window = settings.find("window_size");
@@ -334,7 +338,7 @@ void take_model(Importing& importing) {
 
 // --- the cut ----------------------------------------------------------------------------------------------
 
-/// Returns the chunks of a rank.
+/// Returns the number of model chunks on each rank.
 std::int64_t chunks_of(Importing& importing) {
   Settings& settings = importing.settings;
   for (const std::string_view name :
@@ -365,7 +369,8 @@ std::int64_t chunks_of(Importing& importing) {
   return of_rank / *of_chunk;
 }
 
-/// Reads a layout such as "Et*3|t*4|t*3L". It also states the number of chunks.
+/// Reads a pipeline layout such as "Et*3|t*4|t*3L". The layout also determines the number of chunks on each
+/// rank.
 void take_layout(Importing& importing, const std::string& layout) {
   Settings& settings = importing.settings;
   Plan& plan = importing.plan;
@@ -387,7 +392,9 @@ void take_layout(Importing& importing, const std::string& layout) {
   settings.take("pipeline_model_parallel_layout", "schedule.layer_split");
 }
 
-/// Cuts the layers where the first or the last rank has a number of its own. A rank's chunks are equal.
+/// Cuts the layers into stages if the user states the number of layers on the first or the last rank. The
+/// remaining layers are divided evenly among the other ranks. All chunks of a rank have the same number of
+/// layers.
 void take_uneven_ends(Importing& importing, std::optional<std::int64_t> first,
                       std::optional<std::int64_t> last) {
   Plan& plan = importing.plan;

@@ -1,4 +1,5 @@
-// Reads configurations of DeepSpeed, nanotron, SimuMax and calculon, and has what all importers share.
+// Reads configurations of DeepSpeed, nanotron, SimuMax and calculon. It also contains the functions that
+// all importers share.
 
 #include <algorithm>
 #include <array>
@@ -204,9 +205,9 @@ constexpr auto kNanotronSettled = std::to_array<SettledRow>({
      Fate::ignored, "does not change the time or the memory of a step here"},
 });
 
-/// Cuts the layers as nanotron's build_model() does. Blocks go to one stage until their weights exceed its
-/// share. A block counts with the weights of its products, the head with those of the vocabulary, and the
-/// embedding with none.
+/// Returns the number of layers of each stage, as nanotron's build_model() computes it. A stage gets blocks
+/// until the weights so far exceed the share of the stages so far. A block counts with its matrix weights,
+/// the head with its vocabulary matrix, and the embedding with nothing.
 std::vector<std::int64_t> nanotron_layers(const Plan& plan) {
   const auto layers = plan.number("model.layers");
   const auto hidden = plan.number("model.hidden");

@@ -1,4 +1,4 @@
-// Completes a Plan and writes it as a scenario. The numbers follow from each other:
+// Completes a Plan and writes it as a scenario. The missing numbers are computed from the others:
 //
 //     copies       = devices / (tensor x context x stages)
 //     microbatches = global batch / (microbatch x copies)
@@ -146,7 +146,7 @@ std::vector<std::string_view> missing_sizes(const Plan& plan, bool has_file) {
   return missing;
 }
 
-/// Writes the keys of one part of the scenario, such as "parallel", below each other.
+/// Writes the keys of one part of the scenario, such as "parallel", one in each line.
 std::string part_text(const Plan& plan, std::string_view part) {
   std::string text;
   for (const auto& [key, value] : plan.keys) {
@@ -156,7 +156,7 @@ std::string part_text(const Plan& plan, std::string_view part) {
   return text.empty() ? text : fmt::format("{}:\n{}", part, text);
 }
 
-/// Returns `cluster:` with as many devices as the plan needs.
+/// Returns the text of the `cluster:` part, with as many devices as the plan needs.
 std::string cluster_text(const Plan& plan, const DeviceType& type) {
   const std::int64_t devices = *plan.devices;
   std::int64_t of_node = plan.devices_per_node.value_or(type.devices_per_node);

@@ -13,10 +13,10 @@
 
 namespace penstock {
 
-/// A configuration in the terms of a scenario.
+/// The content of an imported configuration, in the terms of a scenario.
 struct Plan {
-  /// Keys of the scenario with their values as YAML, such as {"parallel.tensor", "2"}. Sizes of the model are
-  /// keys of model.transformer: {"model.hidden", "4096"}.
+  /// The keys of the scenario with their values as YAML, such as {"parallel.tensor", "2"}. The sizes of the
+  /// model are keys of model.transformer, such as {"model.hidden", "4096"}.
   std::vector<std::pair<std::string, std::string>> keys{};
 
   std::int64_t tensor = 1;
@@ -34,13 +34,16 @@ struct Plan {
   std::optional<std::int64_t> microbatches{};
   /// The layers of each stage, in the model's order, as the framework cuts them; empty if they are not known.
   std::vector<std::int64_t> layers{};
-  /// The value of schedule.layer_split; empty if it is not stated.
+  /// The value of the scenario's key schedule.layer_split; empty if the configuration does not determine
+  /// it.
   std::string layer_split{};
-  /// The name of a model of the library (scenarios/library/models), if the configuration means one.
+  /// The name of a model in scenarios/library/models, if the configuration uses this model. Empty
+  /// otherwise.
   std::string library_model{};
   bool recomputes_fully = false;
   std::vector<std::string> notes{};
-  /// Errors that no single key causes, such as a number of stages that the framework itself refuses.
+  /// Errors that do not belong to a single key, such as a number of stages that the imported framework also
+  /// refuses.
   std::vector<std::string> refusals{};
 
   /// Sets a key, or replaces its value.
@@ -52,7 +55,7 @@ struct Plan {
   void remove(std::string_view key);
 };
 
-/// The choices that the user states beside the configuration.
+/// The settings that the user gives in addition to the configuration.
 struct PlanChoices {
   std::string device{};  ///< the name of an accelerator; empty if it is not stated
   std::string model{};   ///< the file of a config.json; empty if it is not stated
@@ -64,9 +67,9 @@ struct WrittenScenario {
   std::vector<std::string> notes;
 };
 
-/// Completes the numbers of devices, copies and microbatches, and writes the scenario. Without a device or
-/// the sizes of a model, the scenario has times of 1 ms a layer or a stage, and a note names the missing
-/// flags. Errors: an unknown device, or numbers that do not divide.
+/// Computes the missing numbers of devices, copies and microbatches, and writes the scenario. If the device
+/// or the model's sizes are unknown, each layer or stage takes 1 ms, and a note names the missing flags.
+/// Errors: an unknown device; numbers of which one must be divisible by the other and is not.
 tl::expected<WrittenScenario, std::string> scenario_of_plan(Plan plan, const PlanChoices& choices);
 
 }  // namespace penstock

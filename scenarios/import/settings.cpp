@@ -1,4 +1,5 @@
-// Keeps the keys of a configuration and the decision about each of them.
+// Stores the keys of a configuration. For each key it records whether the importer used, ignored or
+// refused it.
 
 #include "scenarios/import/settings.hpp"
 
@@ -30,7 +31,7 @@ bool is_one_of(std::string_view value, const std::array<std::string_view, count>
   return std::ranges::find(words, std::string_view(plain)) != words.end();
 }
 
-/// Returns the text of a list, with its items separated by blanks.
+/// Returns the items of a list as one text, separated by blanks.
 std::string list_text(const Node& list) {
   std::string text;
   for (const Node& item : list.items) {
@@ -40,7 +41,8 @@ std::string list_text(const Node& list) {
   return text;
 }
 
-/// Returns a whole number that may be written as a decimal, such as 4.0 or 1e6.
+/// Returns the whole number that a text means, or nothing. The text may have a decimal point or an
+/// exponent, such as 4.0 or 1e6.
 std::optional<std::int64_t> whole_of(std::string_view text) {
   if (const auto whole = number_of_text<std::int64_t>(text)) return whole;
   constexpr double kMost = 9e15;  // every smaller whole number has an exact double
@@ -49,8 +51,8 @@ std::optional<std::int64_t> whole_of(std::string_view text) {
   return static_cast<std::int64_t>(*decimal);
 }
 
-/// Returns the reason why a value is not a number. If the value contains a variable that a script does not
-/// set, the reason names it.
+/// Returns the reason why a value is not a whole number of at least `least`. If the value contains a shell
+/// variable that the script does not set, the reason names the variable.
 std::string number_fault(std::string_view value, std::int64_t least) {
   const std::size_t begin = value.find("${");
   if (begin != std::string_view::npos) {
@@ -195,7 +197,8 @@ bool Settings::is_on(std::string_view name, std::string_view target) {
 
 namespace {
 
-/// Returns true if one of the names of a row means the key. A name that ends in * is the beginning of a key.
+/// Returns true if the key is one of the names in the row. A name that ends in * stands for all keys with
+/// this beginning.
 bool names_key(const SettledRow& row, std::string_view plain) {
   for (std::string_view rest = row.names; !rest.empty();) {
     const std::string_view name = rest.substr(0, rest.find(' '));

@@ -1,6 +1,6 @@
 #pragma once
-// The settings of a configuration of another program, as one flat list of keys. An importer takes, ignores or
-// refuses each of them, so that no key is dropped without a word.
+// The settings of another tool's configuration, as one flat list of keys. An importer must use, ignore or
+// refuse each key, so that no key is dropped silently.
 
 #include <array>
 #include <cstdint>
@@ -30,7 +30,7 @@ struct ImportedKey {
   std::string key;    ///< the key as the file spells it, such as "--num-layers" or "parallelism.pp"
   std::string value;  ///< the value as text; "true" for a switch without a value
   Fate fate = Fate::ignored;
-  /// The key of the scenario for a taken key, and the reason for every other key.
+  /// The key of the scenario that a taken key became. For all other keys, the reason for the decision.
   std::string text;
 
   friend bool operator==(const ImportedKey&, const ImportedKey&) = default;
@@ -41,52 +41,61 @@ bool is_null_value(std::string_view value);
 /// Returns true for values that mean "off": false, no, off, 0, none, and all values of is_null_value().
 bool is_off_value(std::string_view value);
 
-/// Rows that settle keys without a counterpart: names separated by blanks, and the reason.
+/// A decision about keys that have no counterpart in a scenario. `names` holds the keys, separated by
+/// blanks.
 struct SettledRow {
   std::string_view names;
   Fate fate = Fate::ignored;
   std::string_view reason;
 };
 
-/// The keys of a configuration. Names are compared without dashes, underscores and case. If a key occurs more
-/// than once, the last value counts, and the earlier ones are listed as ignored.
+/// The keys of a configuration, with the importer's decision about each. Names are compared without regard
+/// to dashes, underscores and case. If a key occurs more than once, the last value counts, and the earlier
+/// ones are listed as ignored.
 class Settings {
  public:
-  /// Adds a key. A key with a null value is settled as ignored at once.
+  /// Adds a key. If its value means "not set", the key is ignored at once.
   void add(std::string key, std::string value);
-  /// Adds every scalar and every list of a document. The keys of nested mappings are joined by points. The
-  /// items of a list are joined by blanks, and mappings in a list have their index as a key. `prefix` comes
-  /// before every key.
+  /// Adds every scalar and every list of a document as a key. The keys of nested mappings are joined by
+  /// points. The items of a list are joined by blanks. A mapping inside a list has its index as its key.
+  /// `prefix` is put before every key.
   void add_document(const Node& node, const std::string& prefix = {});
 
-  /// Compares only the last parts of names from now on: "model.seq_length" is found as "seq_length".
+  /// Makes later look-ups compare only the last part of names. For example, "seq_length" then finds
+  /// "model.seq_length".
   void compare_last_parts();
 
-  /// Compares names that begin with `from` as if they began with `to`. Reports still show the file's names.
+  /// Makes look-ups treat names that begin with `from` as if they began with `to`. Reports still show the
+  /// names as the file spells them.
   void rename(std::string_view from, std::string_view to);
 
-  /// Returns the value of a key, or null. Does not settle the key.
+  /// Returns the value of a key, or null if it is absent. Does not count as a decision about the key.
   const std::string* find(std::string_view name) const;
   bool has(std::string_view name) const { return find(name) != nullptr; }
 
-  /// Returns the value and settles the key as taken for the scenario's key `target`.
+  /// Returns the value of a key, or nothing if it is absent. Marks the key as taken for the scenario's key
+  /// `target`.
   std::optional<std::string> word(std::string_view name, std::string_view target);
-  /// Returns a whole number of at least `least` and settles the key as taken. Refuses any other value. A
-  /// decimal such as 4.0 or 1e6 is accepted if it is whole.
+  /// Returns the value of a key as a whole number of at least `least`, and marks the key as taken. Marks
+  /// the key as refused if it has any other value. A number such as 4.0 or 1e6 is accepted because it is
+  /// whole.
   std::optional<std::int64_t> number(std::string_view name, std::string_view target, std::int64_t least = 1);
-  /// Returns true if the key is present and not off. Settles it as taken, or as ignored if it is off.
+  /// Returns true if the key is present and its value does not mean "off". Marks the key as taken, or as
+  /// ignored if it is off.
   bool is_on(std::string_view name, std::string_view target);
 
-  /// Settle a key, if it exists. A later decision replaces an earlier one.
+  /// Take, ignore or refuse a key, if it exists. A later decision replaces an earlier one.
   void take(std::string_view name, std::string_view target);
   void ignore(std::string_view name, std::string_view reason);
   void refuse(std::string_view name, std::string_view reason);
-  /// Settles all keys of a table that no importer has settled. A key whose value is off is ignored, even if
-  /// its row refuses it. A name that ends in * matches every key that begins with it.
+  /// Applies the rows of a table to all keys about which no importer has decided yet. A key whose value
+  /// means "off" is ignored, even if its row refuses it. A name that ends in * matches every key with this
+  /// beginning.
   void settle(std::span<const SettledRow> rows);
 
-  /// Returns all keys in the order of the file. Keys that are not settled are ignored as unknown. A refused
-  /// key that is one of `left_out` is ignored, because the user asked for that.
+  /// Returns all keys in the order of the file. Keys without a decision are reported as ignored because
+  /// they are unknown. Refused keys that `left_out` names are reported as ignored, because the user asked
+  /// to leave them out.
   std::vector<ImportedKey> report(std::span<const std::string> left_out) const;
 
  private:

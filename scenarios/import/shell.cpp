@@ -1,4 +1,5 @@
-// Evaluates as much of a shell script as the arguments of a training run need:
+// Reads the arguments of a training run from a shell script. It evaluates only the parts of shell syntax
+// that these arguments need:
 //
 //     NUM_NODES=${SLURM_NNODES:-4}                    NUM_NODES  -> 4
 //     MODEL_ARGS=( --num-layers 32 --bf16 )           an array
@@ -42,7 +43,7 @@ struct Statement {
   int line = 1;
 };
 
-/// Divides a script into statements. A statement ends at the end of a line or at ';', outside of quotes and
+/// Splits a script into statements. A statement ends at a line end or at ';', but not inside quotes or
 /// parentheses.
 class StatementReader {
  public:
@@ -99,7 +100,7 @@ class StatementReader {
     }
   }
 
-  /// Reads a backslash. At the end of a line it continues the line.
+  /// Reads a backslash. At the end of a line, the backslash joins the next line to the statement.
   void step_escape() {
     if (next() == '\n') {
       ++line_;
@@ -143,7 +144,8 @@ class StatementReader {
   std::vector<Statement> statements_;
 };
 
-/// Computes $((...)): whole numbers, + - * / % and parentheses. Names must already be replaced.
+/// An evaluator of $((...)) with whole numbers, + - * / % and parentheses. Requires that variable names are
+/// already replaced by their values.
 class Arithmetic {
  public:
   explicit Arithmetic(std::string_view text) : text_(text) {}
@@ -206,7 +208,7 @@ class Arithmetic {
   std::size_t at_ = 0;
 };
 
-/// The variables of a script and the commands that it would run.
+/// The state of an evaluated script: its variables, and the commands that it would run.
 class ShellRun {
  public:
   explicit ShellRun(std::string_view text) : statements_(StatementReader(text).statements()) {}
@@ -222,7 +224,8 @@ class ShellRun {
 
  private:
   enum class Truth : std::uint8_t { no, yes, unknown };
-  /// An `if` that is open: whether its present branch runs, and whether an earlier branch did.
+  /// An `if` that is still open. It records whether its present branch runs, and whether an earlier branch
+  /// ran.
   struct Branch {
     Truth runs = Truth::yes;
     Truth has_run = Truth::no;
@@ -239,7 +242,7 @@ class ShellRun {
     return all;
   }
 
-  /// Notes the conditions that decide whether this statement runs, and that cannot be decided.
+  /// Records the conditions on which this statement depends and whose result is unknown.
   void note_conditions() {
     for (const Branch& branch : branches_) {
       if (branch.runs == Truth::unknown && !branch.condition.empty())
@@ -257,7 +260,8 @@ class ShellRun {
 
   // --- control flow ---
 
-  /// Removes `word` from the beginning of a statement, and returns whether it was there.
+  /// Removes `word` from the beginning of a statement. Returns false if the statement does not begin with
+  /// this word.
   static bool takes_word(std::string& text, std::string_view word) {
     if (!text.starts_with(word)) return false;
     if (text.size() > word.size() && !is_blank(text[word.size()])) return false;
@@ -285,7 +289,8 @@ class ShellRun {
     if (condition != Truth::no && branch.has_run != Truth::yes) branch.has_run = condition;
   }
 
-  /// Enters a loop or a `case`. Its body may run, so that what it sets is unknown.
+  /// Enters a loop or a `case` statement. It is unknown whether its body runs, so the variables that the
+  /// body sets become unknown.
   bool begin_loop(std::string& text) {
     for (const std::string_view loop : {"for", "while", "until", "case", "select"}) {
       if (!takes_word(text, loop)) continue;
@@ -321,7 +326,8 @@ class ShellRun {
     run_list(text);
   }
 
-  /// Runs commands that && and || join. A test decides whether the next command runs.
+  /// Evaluates a list of commands that are joined by && and ||. If a command is a test, its result decides
+  /// whether the next command runs.
   void run_list(const std::string& text) {
     Truth runs = Truth::yes;
     for (const auto& [part, joined_by] : parts_of(text)) {
@@ -348,7 +354,8 @@ class ShellRun {
            text.starts_with("! ");
   }
 
-  /// Divides a text at && and || outside of quotes and parentheses. Each part has the operator before it.
+  /// Splits a text at each && and || outside quotes and parentheses. Each part comes with the operator
+  /// before it.
   static std::vector<std::pair<std::string, std::string>> parts_of(std::string_view text) {
     std::vector<std::pair<std::string, std::string>> parts = {{"", ""}};
     char quote = '\0';
@@ -437,8 +444,8 @@ class ShellRun {
     return Truth::unknown;
   }
 
-  /// Returns the text that a test sees. A name that the script never sets is empty. A name whose value cannot
-  /// be known makes the test unknown.
+  /// Returns the text that a test would compare. A variable that the script never sets is empty. Returns
+  /// nothing if the value of a variable cannot be known.
   std::optional<std::string> tested_text(const std::string& word) {
     tests_ = true;
     met_unknown_ = false;
@@ -474,7 +481,8 @@ class ShellRun {
     if (flags(words) > flags(best_)) best_ = std::move(words);
   }
 
-  /// Adds a word. A word in quotes that holds several flags ("--lr 1 --bf16") is divided.
+  /// Appends a word to the arguments. If a quoted word contains several flags ("--lr 1 --bf16"), it is
+  /// split into these flags.
   void add_word(Words& words, std::string word) {
     const bool has_flags = word.starts_with("--") || word.find(" --") != std::string::npos;
     const bool has_blanks = std::ranges::any_of(word, is_blank);
@@ -487,7 +495,8 @@ class ShellRun {
     }
   }
 
-  /// Sets a variable if the word is an assignment: NAME=VALUE, NAME+=VALUE or NAME=( ... ).
+  /// Performs the assignment NAME=VALUE, NAME+=VALUE or NAME=( ... ). Returns false if the word is no
+  /// assignment.
   bool assign(const std::string& word) {
     std::size_t end = 0;
     while (end < word.size() && is_name_letter(word[end])) ++end;
@@ -542,7 +551,8 @@ class ShellRun {
 
   // --- words ---
 
-  /// Divides a text into words at blanks outside of quotes and parentheses. Quotes stay in the words.
+  /// Splits a text into words at blanks outside quotes and parentheses. The words keep their quotation
+  /// marks.
   static Words raw_words(std::string_view text) {
     Words words;
     std::string word;
@@ -574,7 +584,8 @@ class ShellRun {
     return words;
   }
 
-  /// Replaces variables and removes quotes. A variable outside of quotes may become several words or none.
+  /// Returns a word with its variables replaced and its quotes removed. An unquoted variable may become
+  /// several words or none.
   Words expanded(std::string_view word) {
     Words words = {""};
     bool has_text = false;
@@ -606,7 +617,7 @@ class ShellRun {
     return words;
   }
 
-  /// Appends the values of a variable to the last word. Outside of quotes they are divided at blanks.
+  /// Appends the values of a variable to the last word. Unquoted values are split at blanks.
   static void add_values(Words& words, const Words& values, bool is_quoted) {
     Words pieces;
     for (const std::string& value : values) {
@@ -648,7 +659,7 @@ class ShellRun {
     return inside;
   }
 
-  /// Reads $NAME, ${...}, $(...) or $((...)) at word[at], and moves `at` behind it.
+  /// Evaluates $NAME, ${...}, $(...) or $((...)) at word[at]. Moves `at` to the position after it.
   Words dollar_values(std::string_view word, std::size_t& at) {
     const char opening = word[at + 1];
     if (opening == '(') {
@@ -691,7 +702,7 @@ class ShellRun {
     return {unknown_text(std::string(inside))};
   }
 
-  /// Computes $((...)). Names may stand with or without '$'.
+  /// Returns the value of $((...)). In `text`, the variable names may stand with or without '$'.
   std::string computed(std::string_view text) {
     std::string numbers;
     for (std::size_t i = 0; i < text.size();) {
@@ -736,7 +747,7 @@ std::vector<std::string_view> words_of_line(std::string_view line) {
   return words;
 }
 
-/// Returns the resources of lines such as "#SBATCH --nodes=4 -p batch".
+/// Returns the Slurm options of lines such as "#SBATCH --nodes=4 -p batch". They are marked as ignored.
 std::vector<ImportedKey> batch_resources(std::string_view text) {
   std::vector<ImportedKey> resources;
   constexpr std::string_view kMark = "#SBATCH";

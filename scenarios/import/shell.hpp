@@ -1,5 +1,5 @@
 #pragma once
-// Reads the arguments of a training run from a shell script, or from flags that a user pasted.
+// Reads the arguments of a training run from a shell script, or from flags that the user pasted.
 
 #include <string>
 #include <string_view>
@@ -9,7 +9,7 @@
 
 namespace penstock {
 
-/// The command of a script that has the most arguments, after its variables are replaced.
+/// The command of a script that has the most arguments. Variables in it are replaced by their values.
 struct ShellCommand {
   std::vector<std::string> words;
   /// Resources that the script asks of a batch system, such as {"#SBATCH --nodes", "4"}.
@@ -18,14 +18,15 @@ struct ShellCommand {
   std::vector<std::string> notes;
 };
 
-/// Reads a script: assignments, arrays, quotes, continued lines, $NAME, ${NAME:-default}, ${NAME[@]},
-/// $((1 + 2)), and conditions that compare texts or numbers. A variable that the script does not set, or sets
-/// under a condition that cannot be decided, stays in the words as ${NAME}. Text that starts with a flag is a
+/// Reads a shell script and returns its longest command. Evaluates assignments, arrays, quotes, continued
+/// lines, $NAME, ${NAME:-default}, ${NAME[@]}, $((1 + 2)), and conditions that compare texts or numbers. A
+/// variable without a known value stays in the words as ${NAME}. This happens if the script does not set
+/// it, or sets it under a condition that cannot be decided. A text that starts with a flag is read as a
 /// command, too.
 ShellCommand read_shell(std::string_view text);
 
-/// Adds the flags of a command: `--name value value`, `--name=value` and `--switch`. Words before the first
-/// flag, and a program's name among the words, are no values.
+/// Adds the flags of a command to `settings`: `--name value value`, `--name=value` and `--switch`. Ignores
+/// words before the first flag, and a program's name among the words.
 void add_flags(Settings& settings, const std::vector<std::string>& words);
 
 }  // namespace penstock

@@ -10,8 +10,8 @@
 
 namespace penstock {
 
-/// Adds all keys of a TOML document. The keys of tables are joined by points, and the items of a list by
-/// blanks. Error: a syntax error, as "LINE:COLUMN: text".
+/// Adds all keys of a TOML document to `settings`. The keys of tables are joined by points, and the items
+/// of a list by blanks. Returns a syntax error in the form "LINE:COLUMN: text".
 tl::expected<void, std::string> add_toml(Settings& settings, std::string_view text);
 
 }  // namespace penstock

@@ -33,7 +33,8 @@ namespace penstock {
 
 namespace {
 
-/// A schedule of PyTorch: its class, Penstock's name, and whether each rank has one stage.
+/// A schedule of PyTorch: its class name (`theirs`), Penstock's name for it (`ours`), and whether each rank
+/// has only one stage.
 struct TorchSchedule {
   std::string_view theirs;
   std::string_view ours;
@@ -102,7 +103,9 @@ void take_torch_model(Importing& importing) {
   plan.notes.push_back(fmt::format("the sizes of {} {} are not known here", *name, *flavor));
 }
 
-/// Returns the number of stages that torchtitan makes, or nothing after a refusal.
+/// Returns the number of stages that torchtitan creates. Returns nothing if the stated number of layers in
+/// each stage is refused. `ends` is the number of layers for which the embedding and the head count
+/// together.
 std::optional<std::int64_t> torch_stages(Importing& importing, const TorchSchedule& schedule,
                                          std::int64_t ends) {
   constexpr std::string_view kLayersPerStage = "parallelism.pipeline_parallel_layers_per_stage";
@@ -135,7 +138,8 @@ std::optional<std::int64_t> torch_stages(Importing& importing, const TorchSchedu
   return std::nullopt;
 }
 
-/// Cuts the layers into stages. `first` and `last` are the layers for which the embedding and the head count.
+/// Cuts the layers into stages as torchtitan does. The embedding counts as `first` layers, and the head
+/// counts as `last` layers.
 void cut_torch_layers(Importing& importing, std::int64_t stages, std::int64_t first, std::int64_t last) {
   Plan& plan = importing.plan;
   const auto layers = importing.layers();
@@ -164,7 +168,8 @@ void cut_torch_layers(Importing& importing, std::int64_t stages, std::int64_t fi
   }
 }
 
-/// Counts the layers of each part of "tok_embeddings,layers.0 layers.1,layers.2 layers.3,norm,output".
+/// Returns the number of layers in each stage of a text such as "tok_embeddings,layers.0 layers.1,layers.2
+/// layers.3,norm,output".
 std::vector<std::int64_t> layers_of_modules(const std::string& text) {
   std::vector<std::int64_t> counts = {0};
   for (std::size_t at = 0; at < text.size(); ++at) {
@@ -213,8 +218,9 @@ void take_torch_pipeline(Importing& importing) {
   cut_torch_layers(importing, *stages, first, last);
 }
 
-/// The local batch is what one copy runs between two exchanges of gradients. A pipeline divides it into
-/// microbatches. Without a pipeline it is one microbatch, and several are accumulated.
+/// Computes the microbatch size and the number of microbatches. The local batch is the number of samples
+/// that one copy runs between two gradient exchanges. A pipeline divides it into microbatches. Without a
+/// pipeline it is one microbatch, and gradients may be accumulated over several.
 void take_torch_batch(Importing& importing) {
   Settings& settings = importing.settings;
   Plan& plan = importing.plan;

@@ -38,14 +38,16 @@ struct DeviceKind {
   friend bool operator==(const DeviceKind&, const DeviceKind&) = default;
 };
 
-/// A transformer on named devices, with its training. `work.micro_batch_size`, `work.ranks` and
-/// `work.parallel.data` are set later, when the costs are computed.
+/// A transformer on devices that the scenario names, with the settings of its training.
+/// `work.micro_batch_size`, `work.ranks` and `work.parallel.data` are set later, when the costs are
+/// computed.
 struct DeviceModel {
   Workload work;
   LayerSplit split;
   std::shared_ptr<const KernelTables> kernels;
   std::int64_t devices = 1;  ///< the number of devices of the cluster
-  /// The kinds of devices in the order of the ranks, if there are several. The first is `work.device`.
+  /// The kinds of devices in the order of the ranks. Empty if all devices are of one kind; otherwise the
+  /// first is `work.device`.
   std::vector<DeviceKind> kinds{};
   /// The number of copies of the pipeline. If it is absent, the copies use all devices of the cluster.
   std::optional<std::int32_t> copies;
@@ -53,8 +55,9 @@ struct DeviceModel {
   /// determines `work.parallel.sharding`, unless the schedule states the sharding.
   std::optional<bool> distributed_optimizer{};
   bool states_order = false;  ///< true if the scenario states `work.parallel.order`
-  /// The tokens of a sample of each microbatch; the list repeats up to M. If it is empty, all have
-  /// `work.sequence`, and otherwise `work.sequence` is the longest.
+  /// The number of tokens in a sample, for each microbatch. The list repeats until it covers all M
+  /// microbatches. If it is empty, all samples have `work.sequence` tokens. Otherwise `work.sequence` is
+  /// the largest entry.
   std::vector<std::int64_t> sequences{};
   /// The rule that cuts a sequence into slices, for schedules with slices.
   SliceSizes slices{};
@@ -79,20 +82,22 @@ template <typename Value>
 struct PerStage {
   /// The values, empty if the figure is not stated. If microbatches or slices differ, a value is their mean.
   std::vector<Value> values;
-  /// True if `values` has one element for each stage. Otherwise it has at most one element.
+  /// True if `values` has one element for each stage. If it is false, `values` has at most one element,
+  /// which holds for all stages.
   bool is_list = false;
   /// The place of the figure in the file, for messages, such as "a.yaml:3:14: model.stages.forward".
   std::string place;
-  /// For each element of `values`, a list with the value of each microbatch. If there are more microbatches,
-  /// the list repeats. The list is empty if all microbatches have the same value. If this is so for all
-  /// elements, the outer vector may be empty.
+  /// The values of the microbatches, one list for each element of `values`. A list repeats if it is shorter
+  /// than the number of microbatches. It is empty if all microbatches have the same value. The outer vector
+  /// may be empty if all its lists would be.
   std::vector<std::vector<Value>> by_microbatch{};
   /// True if `by_microbatch` has one value for each slice instead: the slices of microbatch 0, then those of
   /// microbatch 1, and so on.
   bool by_slice = false;
 
   bool given() const { return !values.empty(); }
-  /// Returns the figure of `stage`, or `fallback` if it is not stated. Requires a list that has the stage.
+  /// Returns the value for `stage`, or `fallback` if the scenario does not state the figure. If there is
+  /// one value for each stage, `stage` must be one of them.
   Value of(std::int32_t stage, Value fallback) const {
     if (values.empty()) return fallback;
     return is_list ? values[static_cast<std::size_t>(stage)] : values.front();
@@ -112,7 +117,7 @@ struct PerStage {
   friend bool operator==(const PerStage&, const PerStage&) = default;
 };
 
-/// The part of a model whose F takes 1 ms if the scenario states no model.
+/// The part of a model whose forward pass takes 1 ms if the scenario states no model.
 enum class CostUnit : std::uint8_t {
   rank,   // all stages of a rank together; each of its v chunks takes 1/v ms
   stage,  // each stage
@@ -121,18 +126,21 @@ template <>
 inline constexpr auto kEnumWords<CostUnit> =
     std::to_array<EnumWord<CostUnit>>({{CostUnit::rank, "rank"}, {CostUnit::stage, "stage"}});
 
-/// A model without stated costs. F, I and W of a unit take 1 ms each, and B takes 2 ms. The memory that F
-/// allocates and retains is counted as one activation (schedules/ir/cost_table.hpp).
+/// The costs of a model that the scenario does not state. The actions F, I and W of a unit take 1 ms each,
+/// and B takes 2 ms. The memory that F allocates and retains counts as one activation
+/// (schedules/ir/cost_table.hpp).
 struct UnitCosts {
   CostUnit unit = CostUnit::rank;
 
   friend bool operator==(const UnitCosts&, const UnitCosts&) = default;
 };
 
-/// The costs of each stage, for the microbatch size that the file states.
+/// The costs that the scenario states for each stage. They hold for the microbatch size that the file
+/// states.
 struct StageFigures {
   PerStage<Ns> forward;
-  /// The sum backward_input + backward_weight. If only this sum is stated, each part is half of it.
+  /// The time of the full backward pass: the sum backward_input + backward_weight. If only this sum is
+  /// stated, each part is half of it.
   PerStage<Ns> backward;
   PerStage<Ns> backward_input;
   PerStage<Ns> backward_weight;
@@ -170,14 +178,15 @@ struct StageFigures {
   /// microbatches in it. A list of the slices of one microbatch holds for all microbatches and is left out.
   /// The result is empty if all microbatches have the same costs.
   std::vector<std::pair<std::size_t, std::string>> microbatch_lists(std::int32_t slices) const;
-  /// Returns the number of microbatches after which all these lists repeat. The result divides
-  /// `microbatches`, so that all iterations are equal. Returns 0 if all microbatches have the same costs.
+  /// Returns the number of microbatches after which all lists of microbatch_lists() repeat. The result
+  /// divides `microbatches`, so that all iterations are equal. Returns 0 if all microbatches have the same
+  /// costs.
   std::size_t microbatch_period(std::int32_t microbatches, std::int32_t slices) const;
 
   friend bool operator==(const StageFigures&, const StageFigures&) = default;
 };
 
-/// All figures of a stage.
+/// Pointers to all members of StageFigures that hold a time or a number of bytes.
 inline constexpr std::array kStageFigures = {&StageFigures::forward,
                                              &StageFigures::backward,
                                              &StageFigures::backward_input,
@@ -224,15 +233,15 @@ struct Layer {
 struct LayerGraph {
   std::vector<Layer> layers;
   Ns overhead_ns = 0;  ///< added once to each F, B, I, W and R of a stage, for any microbatch size
-  /// For each device of the cluster, its time for a layer divided by the layer's stated time. If the list is
-  /// empty, all devices take the stated times.
+  /// The slowness of each device of the cluster: its time for a layer divided by the time that the layer
+  /// states. If the list is empty, all devices take the stated times.
   std::vector<double> device_slowness{};
 
   friend bool operator==(const LayerGraph&, const LayerGraph&) = default;
 };
 
-/// The network that a run with PyTorch computes: a name in backend/torch/networks.hpp and the sizes that the
-/// scenario states. Its costs for predictions are in the scenario's Model.
+/// The network that PyTorch trains in an executed run. It has a name from backend/torch/networks.hpp and
+/// the sizes that the scenario states. The network's costs for predictions are in the scenario's Model.
 struct NetworkSpec {
   std::string name;
   std::map<std::string, std::int64_t> sizes;

@@ -123,8 +123,9 @@ double compute_ns(double flops, const TransformerShape& shape, const Transformer
          (speed.flops_per_second * speed.efficiency * static_cast<double>(shape.tensor_parallel));
 }
 
-/// Returns the time of an all-reduce of the block's output. In a ring of t devices each link carries 2 (t -
-/// 1)/t of the output. With sequence parallelism, a reduce-scatter and an all-gather carry the same bytes.
+/// Returns the time of an all-reduce of the block's output, in nanoseconds. In a ring of t devices, each
+/// link carries 2 (t - 1)/t of the output. With sequence parallelism, a reduce-scatter and an all-gather
+/// carry the same bytes.
 double all_reduce_ns(const TransformerShape& shape, const TransformerSpeed& speed) {
   if (shape.tensor_parallel == 1) return 0;
   const auto devices = static_cast<double>(shape.tensor_parallel);
@@ -145,14 +146,16 @@ Layer embedding(const TransformerShape& shape) {
           .inputs = {}};
 }
 
-/// Returns the bytes of all recomputed activations, which a block holds only while its backward pass runs.
+/// Returns the bytes of all recomputed activations of a block. They exist only while the block's backward
+/// pass runs.
 Bytes recomputed_bytes(TransformerShape shape) {
   const Bytes kept = kept_of_block(shape);
   shape.recompute = BlockRecompute::none;
   return kept_of_block(shape) - kept;
 }
 
-/// Returns the part of recomputed_bytes() that W reads. W does not read the core, which has no weights.
+/// Returns the part of recomputed_bytes() that the action W (gradient of the weights) reads. It excludes
+/// the core of attention, which has no weights.
 Bytes read_by_weight_gradients(TransformerShape shape) {
   if (shape.recompute != BlockRecompute::full) return 0;
   const Bytes kept = kept_of_block(shape);
@@ -188,7 +191,8 @@ Layer head(const TransformerShape& shape, const TransformerSpeed& speed) {
           .inputs = {}};
 }
 
-/// Returns true if a figure of the layer has the largest value. The true figure may then be larger.
+/// Returns true if a figure of the layer equals the limit kMostFigure. The real figure may be larger than
+/// this limit.
 bool is_beyond(const Layer& layer) {
   return layer.forward_ns == kMostFigure || layer.backward_ns == kMostFigure || layer.output == kMostFigure ||
          layer.kept == kMostFigure || layer.weights == kMostFigure;

@@ -14,7 +14,8 @@
 
 namespace penstock {
 
-/// The parts of each block that its backward pass computes again instead of storing their activations.
+/// The parts of each transformer block that the backward pass recomputes, so that their activations are not
+/// stored.
 enum class BlockRecompute : std::uint8_t {
   none,
   selective,  // the attention core: scores, softmax, its dropout, and the sum over the values
@@ -26,8 +27,9 @@ inline constexpr auto kEnumWords<BlockRecompute> =
                                              {BlockRecompute::selective, "selective"},
                                              {BlockRecompute::full, "full"}});
 
-/// A GPT and its division among the devices of one rank. All sizes are at least 1. heads divides hidden;
-/// tensor_parallel divides heads and feed_forward, and with `sequence_parallel` also sequence.
+/// The sizes of a GPT, and its division among the devices of one rank. All sizes are at least 1. `heads`
+/// divides `hidden`, and `tensor_parallel` divides `heads` and `feed_forward`. With `sequence_parallel`,
+/// `tensor_parallel` also divides `sequence`.
 struct TransformerShape {
   std::int64_t layers = 1;  ///< the number of blocks
   std::int64_t hidden = 1;

@@ -1,5 +1,5 @@
-// Finds groups of devices that are connected by faster routes. All routes with the least bandwidth are
-// removed, and the connected parts that remain are the groups. Tested by cluster_levels_test.cpp.
+// Finds groups of devices that faster routes connect. It removes all routes with the smallest bandwidth.
+// Devices that are still connected form a group. Tested by cluster_levels_test.cpp.
 
 #include "scenarios/partition/pipedream_levels.hpp"
 
@@ -38,8 +38,9 @@ double narrowest(const Cluster& cluster, std::span<const std::int32_t> devices) 
 
 using DeviceGroups = std::vector<std::vector<std::int32_t>>;
 
-/// Returns groups of devices. A device joins the first group to whose first member it has a route faster than
-/// `bytes_per_second`. Only the first member is compared here. are_apart() checks the other members.
+/// Returns groups of devices. A device joins the first group whose first member it reaches by a route
+/// faster than `bytes_per_second`. This function compares a device with first members only. are_apart()
+/// checks the other members.
 DeviceGroups groups_wider_than(const Cluster& cluster, double bytes_per_second) {
   DeviceGroups groups;
   for (std::int32_t device = 0; device < cluster.device_count(); ++device) {
@@ -55,8 +56,8 @@ DeviceGroups groups_wider_than(const Cluster& cluster, double bytes_per_second) 
   return groups;
 }
 
-/// Returns true if two conditions hold: all routes inside a group are faster than `bytes_per_second`, and no
-/// route between groups is.
+/// Returns true if all routes inside a group are faster than `bytes_per_second`, and all routes between
+/// groups are not.
 bool are_apart(const Cluster& cluster, const DeviceGroups& groups, double bytes_per_second) {
   for (const std::vector<std::int32_t>& group : groups) {
     for (const std::int32_t a : group) {
@@ -74,7 +75,8 @@ std::string text_of(double bytes_per_second) {
                                                  : fmt::format("{:g} GB/s", bytes_per_second / 1e9);
 }
 
-/// Returns the name of each node. The names of switches come from the names of links ("a>b", "a>b#2").
+/// Returns the name of each node of the cluster. Names of switches are taken from the names of their links
+/// ("a>b", "a>b#2").
 std::map<std::int32_t, std::string> switch_names(const Cluster& cluster) {
   std::map<std::int32_t, std::string> names;
   // Devices are numbered before switches and have their own names.

@@ -1,5 +1,5 @@
-// Finds all downsets of a layer graph. Starting from the first downset, it adds any layer whose inputs are
-// all in the downset. Example:
+// Finds all downsets of a layer graph. It starts from the smallest downset, and adds any layer whose
+// inputs are all in the downset. Example:
 //
 //   0 --+--> 1 --+--> 3          {} {0} {0 1} {0 2} {0 1 2} {0 1 2 3}
 //       +--> 2 --+
@@ -177,8 +177,8 @@ tl::unexpected<std::string> too_many(std::size_t layers, std::size_t most) {
                   layers, most - 1));
 }
 
-/// Returns all downsets in arbitrary order, found by depth-first search. `most` limits the work, because a
-/// graph of n branches has about 2^n downsets.
+/// Returns all downsets in arbitrary order, found by depth-first search. Returns an error if there are more
+/// than `most`, because a graph of n branches has about 2^n downsets.
 tl::expected<std::vector<Downset>, std::string> grown(const LayerGraph& graph, std::size_t most) {
   const Dependences dependences = dependences_of(graph);
   std::vector<Growing> front = {first_of(graph, dependences)};

@@ -1,6 +1,7 @@
 #pragma once
-// The downsets of a layer graph. A downset is a set of layers that can be the first stages of a pipeline.
-// Downsets are the states of PipeDream's dynamic programme (pipedream_partition.hpp).
+// The downsets of a layer graph. A downset is a set of layers that contains all inputs of its layers, so
+// that it can form the first stages of a pipeline. Downsets are the states of PipeDream's dynamic
+// programme (pipedream_partition.hpp).
 
 #include <cstddef>
 #include <cstdint>
@@ -25,7 +26,8 @@ struct Downset {
   /// The bytes that the layers store for their backward pass.
   Bytes kept = 0;
   Bytes weights = 0;
-  /// The bytes of those outputs that layers outside the set read. Each output counts once.
+  /// The bytes of the outputs that layers outside the set read from layers inside it. Each output counts
+  /// once.
   Bytes alive = 0;
 
   bool holds(std::int32_t layer) const;
@@ -35,20 +37,20 @@ struct Downset {
   friend bool operator==(const Downset&, const Downset&) = default;
 };
 
-/// Returns all downsets after which a stage may end, sorted by size and then by members. The last downset has
-/// all layers. The first one is the downset before the first stage. It contains the layers without cost that
-/// need no other inputs, because such layers would only increase the number of downsets. If there are none,
-/// it is empty. Errors: sums that exceed 2^63; more than `most` downsets. A chain of n layers has n + 1
-/// downsets, and a graph of n branches has about 2^n.
+/// Returns all downsets after which a stage may end, sorted by size and then by members. The last downset
+/// has all layers. The first one is the downset before the first stage. It contains those layers without
+/// cost that depend on no layer with a cost, because such layers would only increase the number of
+/// downsets. It is empty if there are no such layers. Errors: sums that exceed 2^63; more than `most`
+/// downsets. A chain of n layers has n + 1 downsets, and a graph of n branches has about 2^n.
 tl::expected<std::vector<Downset>, std::string> downsets_of(const LayerGraph& graph, std::size_t most);
 
 /// Returns the downsets of a graph if it is small enough for planning. Errors: sums that exceed 2^63; more
 /// than 4,096 downsets because of branches; more than 8,191 layers.
 tl::expected<std::vector<Downset>, std::string> planned_downsets_of(const LayerGraph& graph);
 
-/// Returns false if a graph has too many downsets because of its branches. with_merged_branches() can reduce
-/// their number. Returns true for all other graphs, even if planning refuses them because of their length or
-/// their sums.
+/// Returns false if the branches of a graph lead to too many downsets. with_merged_branches() can then
+/// reduce their number. Returns true for all other graphs. Planning may still refuse such a graph because
+/// of its length or its sums.
 bool can_be_planned_over(const LayerGraph& graph);
 
 /// Returns the layers of `larger` that are not in `smaller`, in ascending order.
@@ -64,10 +66,10 @@ struct MergedGraph {
   std::vector<std::vector<std::int32_t>> members;
 };
 
-/// Returns `graph` with layers merged in the regions that have too many downsets. A region consists of the
-/// layers between two layers that are on every path. The result has about 256 downsets in all.
-/// merged_branches.cpp describes the steps. A cut remains possible after every layer that was not merged into
-/// another layer.
+/// Returns `graph` with fewer layers: it merges layers in the regions that have too many downsets. A region
+/// consists of the layers between two layers that lie on every path. The result has about 256 downsets in
+/// total. A cut remains possible after every layer that was not merged into another one.
+/// merged_branches.cpp describes the steps.
 MergedGraph merged_branches(const LayerGraph& graph);
 
 }  // namespace penstock

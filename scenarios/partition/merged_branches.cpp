@@ -1,6 +1,7 @@
-// Merges parallel branches of a layer graph, so that it has few enough downsets for planning. The layers on
-// every path are the dominators of the graph's end (Lengauer and Tarjan, TOPLAS 1979). The layers between two
-// dominators are a region. The downsets of regions add up, while the downsets of branches multiply:
+// Merges parallel branches of a layer graph, so that it has few enough downsets for planning. The layers
+// on every path are the dominators of the graph's end (Lengauer and Tarjan, TOPLAS 1979). The layers
+// between two consecutive dominators are a region. The numbers of downsets of regions add up, while those
+// of parallel branches multiply:
 //
 //          +-> b -> c -+                     b c: series, one layer
 //   a -----+-> d ------+---> f    a, f: dominators; bc, d and e have equal neighbours: parallel, one layer
@@ -37,7 +38,7 @@ namespace penstock {
 namespace {
 
 constexpr std::size_t kWide = 16;  // the number of downsets that every region may have, however small it is
-/// The limit on the downsets of the whole graph. It is divided among the regions.
+/// The largest number of downsets of the whole graph. Each region gets a part of this limit.
 constexpr std::size_t kMostOfGraph = 256;
 
 using Dependences = boost::adjacency_list<boost::vecS, boost::vecS, boost::bidirectionalS>;
@@ -83,7 +84,7 @@ std::vector<bool> on_every_path(const LayerGraph& graph, const std::vector<bool>
   return crossed;
 }
 
-/// Groups of layers. The number of a group is the number of one of its layers.
+/// A division of the layers into groups. Each group has the number of one of its layers.
 class LayerGroups {
  public:
   explicit LayerGroups(const LayerGraph& graph) : graph_(graph), group_of_(graph.layers.size()) {
@@ -98,7 +99,7 @@ class LayerGroups {
   /// Moves one layer into a group.
   void put(std::int32_t layer, std::int32_t group) { group_of_[static_cast<std::size_t>(layer)] = group; }
 
-  /// The groups that each group reads, and the groups that read it.
+  /// The neighbours of each group: the groups whose outputs it reads, and the groups that read its output.
   struct Neighbours {
     std::map<std::int32_t, std::set<std::int32_t>> inputs;
     std::map<std::int32_t, std::set<std::int32_t>> readers;
@@ -143,8 +144,8 @@ Crossings crossings_of(const LayerGraph& graph, const std::vector<bool>& crossed
   return found;
 }
 
-/// Returns the regions. Each region is between two layers that are on every path. Layers that do not lead to
-/// the end are merged with the second of these layers.
+/// Returns the regions of the graph. A region lies between two consecutive layers that are on every path.
+/// Layers on no path to the end are merged with the second of these layers.
 std::vector<Region> regions_of(const LayerGraph& graph, LayerGroups& groups) {
   const std::vector<bool> leads = leading_to_end(graph);
   const std::vector<bool> crossed = on_every_path(graph, leads);
@@ -194,7 +195,8 @@ std::set<std::int32_t> groups_in(const Region& region, const LayerGroups& groups
   return found;
 }
 
-/// Merges one series or parallel pair of groups in the region. Returns false if there is none.
+/// Merges two groups of the region that are in series or in parallel. Returns false if there is no such
+/// pair.
 bool reduce(const Region& region, LayerGroups& groups) {
   const LayerGroups::Neighbours around = groups.neighbours();
   const std::set<std::int32_t> inside = groups_in(region, groups);
@@ -218,7 +220,8 @@ bool reduce(const Region& region, LayerGroups& groups) {
   return false;
 }
 
-/// Merges layers of equal height. A layer's readers have smaller heights than the layer.
+/// Merges the layers of a region that have equal height. The height of a layer is the length of the longest
+/// path to the region's end.
 void merge_by_height(const LayerGraph& graph, const Region& region, LayerGroups& groups) {
   std::map<std::int32_t, std::int32_t> height;  // the height of each layer
   for (const std::int32_t layer : region) height[layer] = 0;
@@ -233,8 +236,8 @@ void merge_by_height(const LayerGraph& graph, const Region& region, LayerGroups&
   }
 }
 
-/// Returns the merged layer of a group. Its figures are sums over the group. Its output contains each output
-/// that a layer outside the group reads.
+/// Returns a layer that replaces a group. Its figures are sums over the group. Its output contains all
+/// outputs that layers outside the group read.
 Layer merged(const LayerGraph& graph, const std::vector<std::int32_t>& members, const LayerGroups& groups,
              const std::vector<bool>& is_read_outside) {
   if (members.size() == 1) return graph.layers[static_cast<std::size_t>(members.front())];

@@ -1,6 +1,6 @@
-// Applies the rule that cuts layers into stages, and computes the bytes that cross a cut. Example: the layers
-// are 0 1 2 | 3 4. Layer 3 reads layers 1 and 2, and layer 4 reads layer 1. The outputs of layers 1 and 2
-// cross the cut, and each counts once. Tested by partition_test.cpp.
+// Applies the rule that cuts layers into stages, and computes the bytes that cross a cut. Example: the
+// layers are 0 1 2 | 3 4. Layer 3 reads layers 1 and 2, and layer 4 reads layer 1. So the outputs of
+// layers 1 and 2 cross the cut. Each output counts once. Tested by partition_test.cpp.
 
 #include "scenarios/partition/partition.hpp"
 
@@ -120,7 +120,7 @@ tl::expected<Bytes, std::string> cut_bytes(const LayerGraph& graph, std::int32_t
 
 namespace {
 
-/// The prefix sums of a figure of the layers: the sum over the first n layers for every n.
+/// The prefix sums of one figure: for every n, the sum over the first n layers.
 class PrefixSums {
  public:
   template <typename Of>
@@ -133,8 +133,8 @@ class PrefixSums {
   std::vector<Wide> sums_;
 };
 
-/// A search for cuts. It first finds the smallest feasible bound on the time of K stages, and both of its
-/// results respect this bound.
+/// A search for the cuts between stages. It first finds the smallest possible time of the longest stage
+/// (the bound). Every partition that it returns respects this bound.
 class CutSearch {
  public:
   CutSearch(const LayerGraph& graph, std::int32_t stages, std::vector<double> slowness = {})
@@ -171,8 +171,8 @@ class CutSearch {
   }
 
  private:
-  /// The figures of the stages up to some layer. Smaller is better. The second figure is compared only if the
-  /// first figures are equal.
+  /// The quality of a division of the first layers: the sum of squared gaps to the bound, then the memory.
+  /// Smaller is better. Memory is compared only if the sums are equal.
   struct Worth {
     Wide squares = kUnreached;
     Wide memory = kUnreached;
@@ -188,8 +188,8 @@ class CutSearch {
   }
 
   /// Returns the number of stages if each stage gets as many layers as the bound allows. This number is
-  /// minimal, because a stage that ends earlier only leaves more work for later stages. Requires devices that
-  /// are alike.
+  /// minimal, because a stage that ends earlier leaves more work for later stages. Requires that all
+  /// devices are equally fast.
   std::size_t stages_needed(Wide bound) const {
     std::size_t stages = 1;
     std::size_t begin = 0;
@@ -238,8 +238,8 @@ class CutSearch {
     return before[layers_];
   }
 
-  /// Returns, for each stage and each end of it, the first layer at which the stage may begin without
-  /// exceeding the bound. If devices are alike, all stages have the same list.
+  /// Returns, for each stage and each end of the stage, the first layer at which it may begin without
+  /// exceeding the bound. If all devices are equally fast, all stages have the same list.
   std::vector<std::vector<std::size_t>> first_of_windows() const {
     std::vector<std::vector<std::size_t>> windows;
     for (std::size_t stage = 0; stage < (slowness_.empty() ? 1 : stages_); ++stage) {
@@ -256,10 +256,11 @@ class CutSearch {
     return first_[slowness_.empty() ? 0 : stage][end];
   }
 
-  /// Returns the square of the time by which a stage is shorter than the bound. On devices that are alike,
-  /// the sum of these squares orders partitions as the sum of squared times does. On unlike devices it is
-  /// least where stages are equally long, and not where the fast devices have most layers. The unit of time
-  /// is so large that a million squares add up to less than kUnreached.
+  /// Returns the square of the gap between the bound and the time of a stage. On equally fast devices, the
+  /// sum of these squares orders partitions as the sum of squared times does. On unlike devices, this sum
+  /// is smallest where stages take equally long. The sum of squared times would instead favour many layers
+  /// on the fast devices. The unit of time is so large that a million squares add up to less than
+  /// kUnreached.
   Wide square(std::size_t stage, std::size_t begin, std::size_t end) const {
     // A stage has at most 2^52 units, so its square is at most 2^104. The unit is one nanosecond if the bound
     // is at most 2^52 ns (52 days).
@@ -275,8 +276,8 @@ class CutSearch {
     return 2 * weights_(begin, end) + static_cast<Wide>(stages_ - stage) * kept_(begin, end);
   }
 
-  /// For each number of stages and each end, returns the first layer of the last stage of the best partition.
-  /// If several layers are equally good, it returns the earliest.
+  /// Returns, for each number of stages and each end, the first layer of the last stage in the best
+  /// partition. If several layers are equally good, returns the earliest one.
   std::vector<std::vector<std::int32_t>> best_begins() const {
     std::vector<std::vector<std::int32_t>> begins(stages_, std::vector<std::int32_t>(layers_ + 1, 0));
     std::vector<Worth> before(layers_ + 1);
@@ -337,7 +338,7 @@ std::vector<std::int32_t> earliest_cuts(const LayerGraph& graph, std::int32_t pa
 
 namespace {
 
-/// Returns the times of the layers. The least time is subtracted from each of them.
+/// Returns the time of each layer minus the smallest time of all layers.
 std::vector<Wide> sizes_of(const LayerGraph& graph) {
   std::vector<Wide> sizes;
   sizes.reserve(graph.layers.size());
@@ -367,8 +368,8 @@ class Blocks {
   Wide sum(std::ptrdiff_t block) const { return sums_[static_cast<std::size_t>(block)]; }
   std::ptrdiff_t largest() const { return std::ranges::max_element(sums_) - sums_.begin(); }
 
-  /// Returns the smallest block. If there are several, returns the one that is nearest to `other`. If two
-  /// have equal distance, returns the first.
+  /// Returns the number of the block with the smallest sum. Among equal blocks, returns the one nearest to
+  /// `other`, and the earlier one of two at equal distance.
   std::ptrdiff_t least_nearest_to(std::ptrdiff_t other) const {
     const Wide least = *std::ranges::min_element(sums_);
     std::ptrdiff_t nearest = -1;
@@ -379,7 +380,7 @@ class Blocks {
     return nearest;
   }
 
-  /// Moves the element of `giver` that is next to its neighbour `taker` to `taker`.
+  /// Moves one element of block `giver` to its neighbour `taker`: the element at their common boundary.
   void move_element(std::ptrdiff_t giver, std::ptrdiff_t taker) {
     std::ptrdiff_t& end = ends_[static_cast<std::size_t>(std::min(giver, taker))];
     const std::ptrdiff_t element = giver < taker ? --end : end++;

@@ -17,9 +17,9 @@
 
 namespace penstock {
 
-/// The formula for a stage's time. T is the forward and backward time of a minibatch. W is the bytes of
-/// weights, m the number of replicas, and B the bandwidth in bytes a second. pipedream_levels.cpp has the
-/// formulas for several levels.
+/// The formula by which PipeDream's partitioner computes a stage's time. T is the forward and backward time
+/// of a minibatch. W is the bytes of weights, m the number of replicas, and B the bandwidth in bytes a
+/// second. pipedream_levels.cpp has the formulas for several levels.
 enum class PlanObjective : std::uint8_t {
   maximum,  // max(T/m, 2(m-1)W/(Bm^2)), and 2a/B for a cut of `a` bytes: 1F1B-RR's rings reduce once a round
   sum,      // (T + 4(m-1)W/(Bm)) / m, and 2a/(Bm) on both sides of a cut: the authors' released code
@@ -35,7 +35,8 @@ inline constexpr auto kEnumWords<PlanObjective> =
 /// The form of a plan. Its stages may be replicated, or each stage has one device.
 enum class PlanForm : std::uint8_t { replicated, straight };
 
-/// Determines whether the time of transfers between stages is part of a plan's time.
+/// A switch for the time of transfers between stages: it counts in a plan's time, or transfers take no
+/// time.
 enum class CutTransfers : std::uint8_t { counted, free };
 template <>
 inline constexpr auto kEnumWords<CutTransfers> =
@@ -50,13 +51,14 @@ template <>
 inline constexpr auto kEnumWords<PlanUpdate> = std::to_array<EnumWord<PlanUpdate>>(
     {{PlanUpdate::asynchronous, "asynchronous"}, {PlanUpdate::flush, "flush"}});
 
-/// The options of a plan.
+/// The options of PipeDream's partitioner.
 struct PlanOptions {
   PlanObjective objective = PlanObjective::maximum;
   PlanForm form = PlanForm::replicated;
   CutTransfers transfers = CutTransfers::counted;
   PlanUpdate update = PlanUpdate::asynchronous;
-  /// The memory limit of a device. If it is absent, the memory of the cluster's smallest device is the limit.
+  /// The memory limit of a device in bytes. If it is absent, the memory of the cluster's smallest device is
+  /// the limit.
   std::optional<Bytes> memory_limit{};
 
   friend bool operator==(const PlanOptions&, const PlanOptions&) = default;
@@ -81,17 +83,18 @@ struct Partition {
 
   friend bool operator==(const Partition&, const Partition&) = default;
 };
-/// The rules that a scenario can state by name. Cuts are stated as a list.
+/// The rules that have a name in scenarios. Rule::cuts has no name, because a scenario states it as a list
+/// of cuts.
 template <>
 inline constexpr auto kEnumWords<Partition::Rule> =
     std::to_array<EnumWord<Partition::Rule>>({{Partition::Rule::balanced, "balanced"},
                                               {Partition::Rule::block, "block"},
                                               {Partition::Rule::pipedream, "pipedream"}});
 
-/// Returns the cuts into `stages` stages. `slowness` is empty, or has a factor for each stage by which the
-/// times of its layers are longer than stated. Errors: no stage; more stages than layers; several stages
-/// without a rule; a rule that needs a plan or devices that are alike; stated cuts that are not stages - 1
-/// ascending numbers from 1 to layers - 1.
+/// Returns the cuts of the layers into `stages` stages. `slowness` is empty, or has a factor for each
+/// stage. The stage's layers take longer than stated by this factor. Errors: no stage; more stages than
+/// layers; several stages without a rule; a rule that needs a plan; a rule that needs equal devices; stated
+/// cuts that are not stages - 1 ascending numbers from 1 to layers - 1.
 tl::expected<std::vector<std::int32_t>, std::string> cut_layers(const LayerGraph& graph,
                                                                 const Partition& partition,
                                                                 std::int32_t stages,
@@ -105,11 +108,11 @@ tl::expected<Bytes, std::string> cut_bytes(const LayerGraph& graph, std::int32_t
 // Cuts a model's layers into contiguous parts so that the longest part is as short as possible. cut_layers()
 // uses it for stages and cut_buckets() for the buckets of a stage.
 
-/// Returns the cuts with the shortest longest stage (forward + backward time). If several cuts are equal in
-/// this, it chooses those with the most equal times, by the sum of squares. If they are still equal, it
-/// chooses the least memory of the fullest stage under 1F1B, and then the earliest cuts. For stage s of K,
-/// the memory consists of weights, their gradients, and the activations of K - s microbatches. `slowness` is
-/// empty, or has a factor above 0 for each stage, by which its layers take longer than stated. Requires 1 <=
+/// Returns the cuts with the shortest longest stage (forward + backward time). Among these, it chooses the
+/// most equal times, measured by the sum of squares. Among the remaining ones, it chooses the least memory
+/// of the fullest stage under 1F1B, and then the earliest cuts. For stage s of K, the memory consists of
+/// weights, their gradients, and the activations of K - s microbatches. `slowness` is empty, or has a
+/// factor above 0 for each stage. The stage's layers take longer than stated by this factor. Requires 1 <=
 /// stages <= layers.
 std::vector<std::int32_t> balanced_cuts(const LayerGraph& graph, std::int32_t stages,
                                         const std::vector<double>& slowness = {});
@@ -123,9 +126,10 @@ std::vector<std::int32_t> earliest_cuts(const LayerGraph& graph, std::int32_t pa
 // at most the largest difference between two layers. In contrast, balanced_cuts() minimises the longest
 // stage.
 
-/// Returns the cuts of a block partition by forward + backward time. As in torchgpipe.balance, the least time
-/// of a layer is first subtracted from the time of each layer. In the result, no two blocks differ by more
-/// than the largest remaining time. Requires 1 <= stages <= layers.
+/// Returns the cuts of a block partition, which balances forward + backward times. As in
+/// torchgpipe.balance, the time of the shortest layer is first subtracted from the time of each layer. In
+/// the result, no two blocks differ by more than the longest layer time that remains. Requires 1 <= stages
+/// <= layers.
 std::vector<std::int32_t> block_cuts(const LayerGraph& graph, std::int32_t stages);
 
 // Cuts the layers of each stage into contiguous gradient buckets. Each stage is balanced as if it were a
@@ -133,10 +137,10 @@ std::vector<std::int32_t> block_cuts(const LayerGraph& graph, std::int32_t stage
 //
 //   layers  4 4 2 2 1 | 6 6      buckets [2, 1]      4 4 | 2 2 1 | 6 6
 
-/// Returns the ends of all buckets. For each stage, `ends` has the number of layers up to its end, and
-/// `buckets` has its number of buckets. The longest bucket of a stage is as short as possible. Error: a stage
-/// has fewer layers than buckets. Requires at least one bucket for each stage, and ascending ends. The last
-/// end must be the number of layers.
+/// Returns the ends of all buckets, as numbers of layers. `ends` has the number of layers up to the end of
+/// each stage, and `buckets` has the number of buckets in each stage. The longest bucket of a stage is as
+/// short as possible. Returns an error if a stage has fewer layers than buckets. Requires at least one
+/// bucket for each stage, and ascending ends. The last end must be the number of layers.
 tl::expected<std::vector<std::int32_t>, std::string> cut_buckets(const LayerGraph& graph,
                                                                  const std::vector<std::int32_t>& ends,
                                                                  const std::vector<std::int32_t>& buckets);

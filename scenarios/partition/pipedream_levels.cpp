@@ -1,7 +1,8 @@
 // PipeDream's dynamic programme over levels of bandwidth. Level l has m_l components with bandwidth B_l
-// between them. T_l(i, j) is the time of the layers between downsets i and j on one component. At the lowest
-// level (l = 1), it is the time of the layers on a device. At a higher level, it is A_(l-1) on all components
-// of level l - 1. W(i, j) are the bytes of the weights, and a_k are the bytes alive after downset k.
+// between them. A_l(i, j, m) is the best time of the layers between downsets i and j on m components of
+// level l. T_l(i, j) is the time of these layers on one component. At the lowest level (l = 1), it is
+// their time on one device. At a higher level, it is A_(l-1) on all components of level l - 1. W(i, j) are
+// the bytes of the weights, and a_k are the bytes alive after downset k.
 //
 //   A_l(i, j, m) = min( U_l(i, j, m),  min over i < k < j, 1 <= r < m of
 //                                        max(A_l(i, k, m - r), S_l(k, j, r), C_l(k, j, r)) )
@@ -50,15 +51,15 @@ constexpr std::size_t kSplitsBetweenBounds = 64;  // bounds then cost less than 
 
 double transfer_ns(double bytes, double bytes_per_second) { return bytes * 1e9 / bytes_per_second; }
 
-/// The plans in adjacent columns of a table. Each column belongs to the downset after which its plan begins.
+/// The plans in two adjacent columns of a table. Each column belongs to the downset after which its plans
+/// begin.
 template <typename Number>
 struct Columns {
   std::span<Number> periods;
   std::span<Number> rings;
 };
 
-/// Appends a stage to each plan of `before`. If the resulting plan is better than the plan in `best`, it
-/// replaces that plan.
+/// Appends a stage to each plan in `before`. A new plan replaces the plan in `best` if it is better.
 void relax(Columns<const double> before, LevelPlan stage, Columns<double> best) {
   for (std::size_t i = 0; i < best.periods.size(); ++i) {
     const double period = std::max(before.periods[i], stage.period_ns);
@@ -71,15 +72,15 @@ void relax(Columns<const double> before, LevelPlan stage, Columns<double> best) 
   }
 }
 
-/// Returns the number of minibatches in flight on a device: one, plus WorkAhead rounded up. This is NOAM of
-/// section 3.2, computed for this stage and the later stages.
+/// Returns the number of minibatches in flight on a device: one more than the WorkAhead, rounded up. This
+/// is NOAM of section 3.2, computed for this stage and the later stages.
 std::int64_t in_flight(WorkAhead ahead) {
   return 1 + (ahead.devices + ahead.components - 1) / ahead.components;
 }
 
-/// Returns, for each downset, the smaller downsets that it includes. If only one downset has a certain size,
-/// all larger downsets include it, because each downset is built through all smaller sizes. In a chain, no
-/// downsets need to be compared.
+/// Returns, for each downset, all smaller downsets that it includes. If only one downset has a certain
+/// size, all larger downsets include it, because each downset grows layer by layer. So the downsets of a
+/// chain need no comparisons.
 std::vector<std::vector<std::uint32_t>> smaller_downsets(std::span<const Downset> downsets) {
   std::map<std::int32_t, std::size_t> of_size;
   for (const Downset& set : downsets) ++of_size[set.size];
@@ -95,8 +96,8 @@ std::vector<std::vector<std::uint32_t>> smaller_downsets(std::span<const Downset
   return smaller;
 }
 
-/// Returns a bound for each number of components. A last stage that takes at least this time cannot improve a
-/// plan on more components.
+/// Returns a time limit for each number of components. A last stage that takes at least this time cannot
+/// improve a plan on that number of components or more.
 std::vector<double> useful_below(std::span<const double> periods) {
   std::vector<double> bounds(periods.begin(), periods.end());
   for (std::size_t used = bounds.size(); --used > 0;)
@@ -104,7 +105,7 @@ std::vector<double> useful_below(std::span<const double> periods) {
   return bounds;
 }
 
-/// Returns true for a straight pipeline with fewer layers than devices, which cannot use all devices.
+/// Returns true if a straight pipeline has fewer layers than devices, so that some devices remain idle.
 bool leaves_devices_idle(std::span<const Downset> downsets, std::span<const BandwidthLevel> levels,
                          PlanForm form) {
   std::int64_t devices = 1;
@@ -248,8 +249,8 @@ double PipeDreamLevels::cut_ns(std::size_t level, std::size_t downset, std::int3
   return kNoPlan;
 }
 
-/// Returns the time of the cuts around a stage that is not the first one. After the whole model no output is
-/// alive, so the last cut takes no time.
+/// Returns the time of the messages at both cuts of a stage, in nanoseconds. Requires a stage that is not
+/// the first one. The cut after the whole model takes no time, because no output is alive there.
 double PipeDreamLevels::around_ns(std::size_t level, const LevelStage& stage) const {
   const double before = cut_ns(level, stage.from, stage.replicas);
   // Only the released code includes the cuts on both sides.
@@ -263,8 +264,8 @@ std::int32_t PipeDreamLevels::most_replicas(std::int32_t components) const {
   return options_.form == PlanForm::straight ? 1 : components;
 }
 
-/// The components of the stages in a table. Their WorkAhead depends on the stage's replicas and on the number
-/// of later components.
+/// The components of each stage in a table. The WorkAhead of a stage depends on its replicas and on the
+/// number of later components.
 class PipeDreamLevels::StageComponents {
  public:
   StageComponents(PipeDreamLevels& programme, std::size_t level, WorkAhead ahead, std::int32_t components)
@@ -382,8 +383,9 @@ double PipeDreamLevels::period_ns(std::size_t level, const LevelStage& whole, Wo
   return plans.periods[plans.place(whole.from, used, whole.to)];
 }
 
-/// Returns the last stage of a best plan for `rest`. Among equal plans it prefers the whole range, then the
-/// stage with the most layers, then the stage with the fewest replicas. The released code does the same.
+/// Returns the last stage of a best plan for `rest`. Among equally good plans, it prefers first the plan
+/// with a single stage. It then prefers the last stage with most layers, and then the one with fewest
+/// replicas. The released code does the same.
 LevelStage PipeDreamLevels::last_stage(const Table& table, std::size_t level, const LevelStage& rest,
                                        WorkAhead ahead) {
   const LevelPlan goal = table.at(table.place(rest.from, rest.replicas, rest.to));

@@ -1,6 +1,6 @@
 #pragma once
 // Computes the tables of PipeDream's dynamic programme for each level of bandwidth. Only
-// pipedream_partition.cpp uses them. It reads the stages of the best plan from the tables.
+// pipedream_partition.cpp uses the tables, to read the stages of the best plan.
 
 #include <compare>
 #include <cstddef>
@@ -19,19 +19,21 @@
 
 namespace penstock {
 
-/// One level of the cluster. It consists of `components` components of the next lower level. At the lowest
-/// level, the components are devices.
+/// One level of bandwidth in the cluster, such as the devices of a server or the servers of a network. A
+/// component of this level consists of `components` components of the next lower level. On the lowest
+/// level, they are devices.
 struct BandwidthLevel {
-  /// The number of components, at least 1.
+  /// The number of components that this level joins, at least 1.
   std::int32_t components = 1;
-  /// The bandwidth between two components, greater than 0. It may be infinite.
+  /// The bandwidth between two components in bytes a second, greater than 0. It may be infinite.
   double bytes_per_second = 0;
 
   friend bool operator==(const BandwidthLevel&, const BandwidthLevel&) = default;
 };
 
-/// The number of devices of later stages, divided by the number of devices of a component, as a reduced
-/// fraction. With the fraction f, a device has ceil(1 + f) minibatches in flight.
+/// The number of devices that run later stages, divided by the number of components that run this stage. It
+/// is stored as a reduced fraction. If the fraction is f when the components are devices, a device has
+/// ceil(1 + f) minibatches in flight.
 struct WorkAhead {
   std::int64_t devices = 0;
   std::int64_t components = 1;
@@ -39,11 +41,11 @@ struct WorkAhead {
   friend auto operator<=>(const WorkAhead&, const WorkAhead&) = default;
 };
 
-/// A stage on one level.
+/// A stage of a plan on one level of bandwidth.
 struct LevelStage {
-  /// The index of the downset before the stage.
+  /// The index of the downset before the stage: the layers of all earlier stages.
   std::size_t from = 0;
-  /// The index of the downset after the stage.
+  /// The index of the downset after the stage: the layers up to the end of the stage.
   std::size_t to = 0;
   /// The number of components of the level that run the stage and share its minibatches.
   std::int32_t replicas = 1;
@@ -58,9 +60,9 @@ struct DeviceCosts {
   Ns overhead_ns = 0;
 };
 
-/// Returns the bytes that a device stores. The device runs the layers between two downsets with `minibatches`
-/// minibatches in flight. The bytes are activations and weights for each minibatch, plus gradients and
-/// optimizer state. If they exceed 64 bits, the result is the largest `Bytes`.
+/// Returns the bytes that a device stores if it runs the layers between two downsets. They are activations
+/// and weights for each of the `minibatches` in flight, plus gradients and optimizer state. If they exceed
+/// 64 bits, the result is the largest `Bytes`.
 Bytes held_bytes(const Downset& before, const Downset& after, std::int64_t minibatches,
                  std::int64_t state_bytes_per_weight_byte);
 
@@ -68,49 +70,49 @@ Bytes held_bytes(const Downset& before, const Downset& after, std::int64_t minib
 /// stage differently (PlanObjective).
 enum class StagePlace : std::uint8_t { first, later };
 
-/// The best plan of some layers on some components. Among plans with equal periods, it is the plan with the
-/// fewest ring bytes.
+/// The figures of the best plan of some layers on some components. Among plans with equal periods, the best
+/// plan is the one with the fewest ring bytes.
 struct LevelPlan {
   double period_ns = 0;
-  /// The bytes that one device of every stage in the plan must reduce with devices outside the plan. Only the
-  /// objective `maximum` uses this sum.
+  /// The bytes that the stages of the plan must reduce with devices outside the plan. For each stage, the
+  /// bytes of one device count. Only the objective `maximum` uses this sum.
   double ring_bytes = 0;
 };
 
-/// The dynamic programme for one graph and cluster. Times are nanoseconds as real numbers. A time is infinite
-/// if there is no plan.
+/// The dynamic programme of PipeDream's partitioner for one layer graph and cluster. Times are real numbers
+/// of nanoseconds, and infinite if there is no plan.
 class PipeDreamLevels {
  public:
-  /// Requires that `downsets` and `levels` (from the lowest to the highest) outlive this object. If `options`
-  /// has no memory limit, memory is unlimited.
+  /// Creates the tables. `levels` go from the lowest to the highest. `downsets` and `levels` must outlive
+  /// this object. If `options` has no memory limit, memory is unlimited.
   PipeDreamLevels(std::span<const Downset> downsets, std::span<const BandwidthLevel> levels,
                   const PlanOptions& options, const DeviceCosts& costs);
 
-  /// Returns true for a straight pipeline with fewer layers than devices. Some devices are then idle in each
-  /// plan.
+  /// Returns true if plans are straight pipelines and there are fewer layers than devices. Some devices are
+  /// then idle in each plan.
   bool may_idle() const { return may_idle_; }
 
-  /// period_ns() returns the least period of the layers of `whole` on `whole.replicas` components of `level`.
-  /// stages() returns the stages of that plan in order. Below the highest level, `whole` is one component of
-  /// a stage, and `ahead` is the fraction of that component.
+  /// Return the best plan for the layers of `whole` on `whole.replicas` components of `level`: period_ns()
+  /// its period, stages() its stages in order. Below the highest level, `whole` is one component of a
+  /// stage, and `ahead` is the WorkAhead of this component.
   double period_ns(std::size_t level, const LevelStage& whole, WorkAhead ahead);
   std::vector<LevelStage> stages(std::size_t level, const LevelStage& whole, WorkAhead ahead);
 
-  /// Returns the fraction WorkAhead of each component of `stage`. `ahead` is the fraction of the pipeline to
+  /// Returns the WorkAhead of each component that runs `stage`. `ahead` is the WorkAhead of the pipeline to
   /// which the stage belongs.
   WorkAhead ahead_of(std::size_t level, const LevelStage& stage, WorkAhead ahead) const;
 
-  /// Returns the time in which the stage's components reduce their gradients. They reduce once after each
-  /// component has run one minibatch. `ahead` is the fraction of the stage's pipeline.
+  /// Returns the nanoseconds in which the components of the stage reduce their gradients. They reduce once
+  /// after each component has run one minibatch. `ahead` is the WorkAhead of the stage's pipeline.
   double reduction_ns(std::size_t level, const LevelStage& stage, StagePlace place, WorkAhead ahead);
-  /// Returns the time in which one minibatch crosses the cut after `downset`. `replicas` is the number of
-  /// components on one side of the cut.
+  /// Returns the nanoseconds in which the data of one minibatch cross the cut after `downset`. `replicas`
+  /// is the number of components on one side of the cut.
   double cut_ns(std::size_t level, std::size_t downset, std::int32_t replicas) const;
 
  private:
   /// A table of the best plans for the layers between any two downsets, on each number of components.
   struct Table {
-    /// The number of columns: one for each downset at which a plan may begin, or one in total.
+    /// The number of downsets at which plans of this table may begin. Each has one column of the table.
     std::size_t sources = 0;
     std::int32_t components = 0;
     std::vector<double> periods;
@@ -130,10 +132,12 @@ class PipeDreamLevels {
     friend auto operator<=>(const TableKey&, const TableKey&) = default;
   };
 
-  /// One component of a stage: its minibatches in flight and the table of its plans.
+  /// One component that runs a stage, with the number of minibatches in flight and the plans inside the
+  /// component.
   struct Component {
     WorkAhead ahead;
-    /// The minibatches in flight on a device; used at the lowest level.
+    /// The number of minibatches in flight on a device. Used only at the lowest level, where a component is
+    /// a device.
     std::int64_t in_flight = 1;
     /// The plans inside one component. Null at the lowest level, and if components are idle.
     const Table* below = nullptr;
@@ -169,7 +173,8 @@ class PipeDreamLevels {
 // Finds levels of bandwidth for a cluster that states single links, because PipeDream's partitioner needs
 // levels. planned_scenario.cpp uses it.
 
-/// The levels from the lowest to the highest. `devices` lists the cluster's devices, grouped by component.
+/// The levels of bandwidth of a cluster, from the lowest to the highest. `devices` lists the cluster's
+/// devices, grouped by component.
 struct ClusterLevels {
   std::vector<BandwidthLevel> levels;
   std::vector<std::int32_t> devices;
@@ -177,9 +182,9 @@ struct ClusterLevels {
   friend bool operator==(const ClusterLevels&, const ClusterLevels&) = default;
 };
 
-/// Returns two levels if the devices form groups of equal size, such as servers in a network. In such groups,
-/// routes inside a group are faster than routes between groups. Otherwise it returns one level. Each level
-/// has the bandwidth of its slowest route.
+/// Returns two levels of bandwidth if the devices form groups of equal size, such as servers in a network.
+/// The routes inside each group must be faster than the routes between groups. Returns one level for other
+/// clusters. The bandwidth of a level is that of its slowest route.
 ClusterLevels cluster_levels(const Cluster& cluster);
 
 /// Returns a sentence that describes the levels assumed for the cluster.

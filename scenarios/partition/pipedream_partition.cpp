@@ -1,7 +1,7 @@
-// Plans pipelines. Graphs and clusters whose tables would be too large are refused. For all others, the
-// tables of pipedream_levels.hpp are computed, and the plan is read from them. The stages of the highest
-// level are read first. The stages inside one component follow level by level. All components of a stage have
-// equal plans.
+// Plans pipelines with PipeDream's dynamic programme. It refuses graphs and clusters whose tables would be
+// too large. Otherwise it computes the tables of pipedream_levels.hpp and reads the plan from them. It
+// reads the stages of the highest level first, and then the stages inside one component, level by level.
+// All components of a stage have equal plans.
 //
 //   entries of a level = downsets * (downsets, or 1 at the highest level) * components
 //
@@ -35,14 +35,15 @@ namespace penstock {
 /// Returns an error if a table has more than 2^25 entries, which take 512 MiB.
 tl::expected<void, std::string> check_tables(std::size_t downsets, std::span<const BandwidthLevel> levels);
 
-/// Returns an error if a layer does not fit on any device, even as the only layer of the device with one
-/// minibatch in flight.
+/// Returns an error if a layer does not fit on any device. It is checked as the only layer of the device,
+/// with one minibatch in flight.
 tl::expected<void, std::string> check_layers(const LayerGraph& graph, Bytes limit,
                                              std::int64_t state_bytes_per_weight_byte);
 
 namespace {
 
-/// The largest number of table entries. Each has a period and ring bytes, which take 512 MiB in all.
+/// The largest number of table entries. An entry consists of a period and ring bytes. So many entries take
+/// 512 MiB.
 constexpr std::size_t kMostTableEntries = std::size_t{1} << 25;
 
 /// Returns a set with only this layer.
@@ -95,7 +96,8 @@ namespace {
 
 // --- from levels to devices -----------------------------------------------------------------------------
 
-/// The number of links that carry a cut, and the time of one minibatch on one link.
+/// The links over which the messages of a cut travel: their number, and the time of one minibatch on one
+/// link.
 struct CutLinks {
   double ns = 0;
   std::int32_t links = 1;
@@ -160,9 +162,9 @@ class PlanReader {
     }
   }
 
-  /// Returns the reduction time for each minibatch, including the time of higher levels. Each copy of the
-  /// pipeline reduces once after each of the stage's components has run one minibatch. The minibatches are
-  /// divided among the copies.
+  /// Returns the time of gradient reduction for each minibatch, including that of higher levels. Each copy
+  /// of the pipeline reduces once after each component of the stage has run one minibatch. The minibatches
+  /// are divided among the copies.
   double reduction_ns(const Pipeline& pipeline, std::size_t s) const {
     const LevelStage& stage = pipeline.stages[s];
     const auto minibatches = static_cast<double>(pipeline.first_devices.size()) * stage.replicas;
@@ -172,8 +174,8 @@ class PlanReader {
                                             : std::max(pipeline.reduction_ns, own);
   }
 
-  /// Returns the links of the cut after stage `s`. Each copy of the pipeline has its own links. After the
-  /// last stage, this is the cut out of the component.
+  /// Returns the links of the cut after stage `s`. Each copy of the pipeline has its own links. For the
+  /// last stage, this is the cut at which the outputs leave the component.
   CutLinks cut_links(const Pipeline& pipeline, std::size_t s) const {
     const LevelStage& stage = pipeline.stages[s];
     if (s + 1 == pipeline.stages.size()) {
@@ -196,7 +198,7 @@ class PlanReader {
     return cut;
   }
 
-  /// Returns the first device of each component of the stage. In this order, each minibatch stays inside one
+  /// Returns the first device of each component of the stage. The order keeps a minibatch inside one
   /// component in all stages that this component contains.
   std::vector<std::int32_t> components_of(const Pipeline& pipeline, const LevelStage& stage,
                                           std::int32_t component) const {
@@ -210,8 +212,8 @@ class PlanReader {
     return firsts;
   }
 
-  /// Returns the stage with the bytes of one minibatch in `held`. The number of minibatches in flight is
-  /// known only when all stages are known.
+  /// Returns a stage of the plan with its devices. Its `held` is the bytes of one minibatch. The number of
+  /// minibatches in flight is computed later, when all stages are known.
   PlannedStage planned(const LevelStage& stage, const std::vector<std::int32_t>& devices) const {
     const Downset& after = downsets_[stage.to];
     Downset before = downsets_[stage.from];
@@ -233,9 +235,9 @@ class PlanReader {
   std::vector<PlannedStage> stages_;
 };
 
-/// Returns a stage that contains all layers and all components of the highest level. If no plan fits, it uses
-/// fewer components. For a straight pipeline with fewer layers than devices, it uses the best number of
-/// components.
+/// Returns one stage that holds all layers on all components of the highest level. If no plan fits in
+/// memory, it uses fewer components. For a straight pipeline with fewer layers than devices, it uses the
+/// best number of components.
 std::optional<LevelStage> best_use(PipeDreamLevels& programme, std::span<const Downset> downsets,
                                    std::span<const BandwidthLevel> levels) {
   const std::size_t highest = levels.size() - 1;
@@ -390,7 +392,7 @@ double bytes_per_minibatch(const PipelinePlan& plan, std::int32_t reduced) {
 
 namespace {
 
-/// Finds the lowest level at which one component contains all devices, and returns its bandwidth in bytes a
+/// Returns the bandwidth of the lowest level at which one component contains all `devices`, in bytes per
 /// nanosecond.
 double bandwidth_around(std::span<const BandwidthLevel> levels, std::span<const std::int32_t> devices) {
   std::int32_t size = 1;
@@ -403,7 +405,8 @@ double bandwidth_around(std::span<const BandwidthLevel> levels, std::span<const 
   return levels.back().bytes_per_second / 1e9;
 }
 
-/// Returns, for each layer, the last stage that reads it, or the layer's own stage if no stage reads it.
+/// Returns, for each layer, the last stage that reads its output. If no stage reads the output, returns the
+/// layer's own stage.
 std::vector<std::size_t> last_readers(const LayerGraph& graph, const std::vector<StatedStage>& stages) {
   std::vector<std::size_t> last(graph.layers.size(), 0);
   for (std::size_t s = 0; s < stages.size(); ++s) {
@@ -417,7 +420,7 @@ std::vector<std::size_t> last_readers(const LayerGraph& graph, const std::vector
   return last;
 }
 
-/// Returns a stage with the sums over its layers. `held` has the bytes of one minibatch.
+/// Returns a stage with the sums of its layers' figures. Its `held` is the bytes of one minibatch.
 PlannedStage with_sums(const LayerGraph& graph, const StatedStage& stated) {
   PlannedStage stage{.layers = stated.layers, .devices = stated.devices};
   for (const std::int32_t index : stated.layers) {

@@ -33,17 +33,17 @@ struct PlannedStage {
   /// The bytes that one device stores: activations and weight versions of minibatches in flight, gradients
   /// and optimizer state.
   Bytes held = 0;
-  /// The time to reduce the gradients, for each minibatch, as recurrence_period_ns() uses it.
+  /// The time to reduce the gradients, as a share for one minibatch. recurrence_period_ns() uses it.
   double reduction_ns = 0;
   /// The time in which a minibatch's activations and gradients cross the cut after the stage.
   double cut_ns = 0;
-  /// The number of links that carry the cut. Each minibatch uses one of these links.
+  /// The number of links between this stage and the next one. Each minibatch uses one of these links.
   std::int32_t cut_links = 1;
 
   friend bool operator==(const PlannedStage&, const PlannedStage&) = default;
 };
 
-/// A plan of stages on devices.
+/// A plan: the stages of a pipeline and the devices that run them.
 struct PipelinePlan {
   /// The time between two minibatches, as PipeDream's dynamic programme computes it.
   double period_ns = 0;
@@ -53,13 +53,13 @@ struct PipelinePlan {
   friend bool operator==(const PipelinePlan&, const PipelinePlan&) = default;
 };
 
-/// Returns the plan with the least period on all devices of the cluster. Levels are given from the lowest to
+/// Returns the plan with the shortest period on all devices of the cluster. `levels` go from the lowest to
 /// the highest. On each level, device d belongs to component d / n, where n is the number of devices in one
-/// component. Some devices are idle in two cases: a straight pipeline has fewer layers than devices, or the
-/// memory limit allows only plans on fewer components of the highest level. Among plans with equal periods,
-/// it chooses the plan with the longest last stages, as the released code does. Errors: a layer that fits on
-/// no device (the message has its name and bytes); no plan within the memory limit; a graph with too many
-/// downsets.
+/// component. Some devices are idle in two cases. In a straight pipeline, there may be fewer layers than
+/// devices. The memory limit may also allow only plans on fewer components of the highest level. Among
+/// plans with equal periods, the function chooses the plan with the longest last stages, as PipeDream's
+/// released code does. Errors: a layer that fits on no device (the message has its name and bytes); no plan
+/// within the memory limit; a graph with too many downsets.
 tl::expected<PipelinePlan, std::string> plan_pipeline(const LayerGraph& graph,
                                                       std::span<const BandwidthLevel> levels,
                                                       const PlanOptions& options,
@@ -71,10 +71,10 @@ std::vector<PipelinePlan> plans_on_each(const LayerGraph& graph, std::span<const
                                         const PlanOptions& options,
                                         std::int64_t state_bytes_per_weight_byte = 0);
 
-/// Returns the stages with their minibatches in flight, with the bytes for these minibatches, and with
-/// overhead in the compute times. The number of minibatches is computed from the devices of each stage and of
-/// later stages. In the input, `held` has the bytes of one minibatch, and compute times do not include
-/// overhead.
+/// Returns `stages` with the fields that depend on the minibatches in flight. Their number follows from the
+/// devices of the stage and of later stages. In the input, `held` has the bytes of one minibatch; in the
+/// result, of all minibatches in flight. In the input, compute times do not include overhead; in the
+/// result, they do.
 std::vector<PlannedStage> with_minibatches_in_flight(std::vector<PlannedStage> stages,
                                                      const LayerGraph& graph,
                                                      std::int64_t state_bytes_per_weight_byte);
@@ -83,9 +83,10 @@ std::vector<PlannedStage> with_minibatches_in_flight(std::vector<PlannedStage> s
 /// stages. The time of a stage (computation and reduction) is divided by its number of devices.
 double recurrence_period_ns(const PipelinePlan& plan, PlanObjective objective);
 
-/// Returns the bytes that all devices send for one minibatch. They are the activations and gradients of each
-/// cut, and the bytes of ring all-reduces. The m replicas of a stage send 2(m-1)W bytes once for m
-/// minibatches, or once for `reduced` minibatches if that is not 0.
+/// Returns the bytes that all devices together send for one minibatch. They are the activations and
+/// gradients that cross each cut, and the bytes of ring all-reduces. The m replicas of a stage with weights
+/// of W bytes send 2(m-1)W bytes for m minibatches. If `reduced` is not 0, they send these bytes for
+/// `reduced` minibatches.
 double bytes_per_minibatch(const PipelinePlan& plan, std::int32_t reduced = 0);
 
 // Computes the period of a plan with given stages, by PipeDream's recurrence. It is used for plans that
@@ -97,10 +98,10 @@ struct StatedStage {
   std::vector<std::int32_t> devices;
 };
 
-/// Returns the plan of these stages, with its period under the objective `maximum`. For the devices of a ring
-/// or a cut, it finds the lowest level at which one component contains all of them, and uses the bandwidth of
-/// this level. Device numbers follow the components. Requires that each stage has at least one device and
-/// reads only from earlier stages.
+/// Returns the plan that consists of these stages, with its period under the objective `maximum`. To price
+/// a ring or a cut, it finds the lowest level on which one component contains all devices involved. It uses
+/// the bandwidth of this level. Device numbers follow the components. Requires that each stage has at least
+/// one device and reads only from earlier stages.
 PipelinePlan stated_plan(const LayerGraph& graph, std::span<const BandwidthLevel> levels,
                          const std::vector<StatedStage>& stages, std::int64_t state_bytes_per_weight_byte);
 

@@ -1,6 +1,6 @@
 // Searches for the division of layers with which the schedule is fastest. Ranks with equal work are not
 // always best. The order of long and short stages decides how long the warm-up takes and how often ranks
-// wait. So the search computes the time of the schedule for each tried list of layers:
+// wait. So the search computes the time of the schedule for each list of layer counts that it tries:
 //
 //   start from: level by price; level without the ends; even; ends one less
 //     -> move one layer from one stage to another; if that is faster, go on from there until no move helps
@@ -42,17 +42,18 @@
 namespace penstock {
 namespace {
 
-/// The largest number of compute actions of a program for which the search computes a time. A longer program
-/// gets fewer microbatches.
+/// The largest number of compute actions in a program whose time the search computes. A longer program is
+/// shortened to fewer microbatches.
 constexpr std::int64_t kTimedActions = 1 << 15;
-/// The largest number of compute actions in all trials together. So many actions take 0.1 to 0.2 s.
+/// The largest total number of compute actions in all trials. Computing the times of so many actions takes
+/// 0.1 to 0.2 s.
 constexpr std::size_t kTriedActions = 30'000'000;
 
 using Layers = std::vector<std::int64_t>;
 
-/// Returns the unused bytes of each rank's usable memory. The value is negative if the rank needs more memory
-/// than it has. It counts one message in each direction to and from each neighbour. Returns an empty list if
-/// the devices' memory is unknown.
+/// Returns the unused memory of each rank in bytes. It is negative if the rank needs more memory than it
+/// has. The needed memory includes one message in each direction to and from each neighbour. Returns an
+/// empty list if the devices' memory is unknown.
 std::vector<Bytes> spare_bytes(const SplitTask& task, const CostTable& costs) {
   std::vector<Bytes> spare;
   if (!task.work.device.usable_memory()) return spare;
@@ -89,8 +90,8 @@ std::vector<std::int64_t> layers_of_ranks(const SplitTask& task, const Layers& l
   return of_ranks;
 }
 
-/// A tried list of layers. It has the time of the schedule, and `fits` is true if all ranks have enough
-/// memory.
+/// A list of layer counts that was tried: the time of its schedule, and whether all ranks have enough
+/// memory (`fits`).
 struct Trial {
   Layers layers;
   bool fits = false;
@@ -146,8 +147,8 @@ class Trials {
     return true;
   }
 
-  /// Tries to move one layer from one stage to another. It begins after the move that the previous call tried
-  /// last, and it stops at the first move that helps.
+  /// Tries to move one layer from one stage to another, and stops at the first move that makes the schedule
+  /// faster. It starts after the move that the previous call tried last. Returns false if no move helps.
   bool moved_once() {
     const std::size_t stages = best_.layers.size();
     for (std::size_t tried = 0; tried < stages * stages; ++tried) {
@@ -174,8 +175,8 @@ class Trials {
   std::size_t actions_ = 0;
 };
 
-/// Returns the program for which times are computed. It is shorter than the whole program if that has many
-/// microbatches. Returns nothing if there are no lists.
+/// Returns the program whose time the search computes. If the whole program has many microbatches, the
+/// returned program is shorter. Returns nothing if the schedule has no lists of actions.
 std::optional<Program> timed_program(const StatedSchedule& schedule, const Program& placed) {
   const std::int64_t stages = placed.stage_count();
   const std::int64_t microbatches = placed.microbatches;
@@ -199,8 +200,8 @@ std::optional<Program> timed_program(const StatedSchedule& schedule, const Progr
   return *std::move(program);
 }
 
-/// Returns the layers of each stage on unlike devices so that the longest stage is as short as possible. A
-/// stage takes as much longer on its devices as all layers take there.
+/// Returns the number of layers of each stage on unlike devices, chosen so that the longest stage is as
+/// short as possible. A device that runs all layers n times slower also runs its stage n times slower.
 Layers level_on_unlike_devices(const SplitTask& task) {
   const LayerTimes first = layer_times(task.work, task.prices);
   const auto whole = [](const LayerTimes& times) { return times.before.back() + times.head; };
@@ -234,8 +235,8 @@ Layers level_on_unlike_devices(const SplitTask& task) {
   return layers;
 }
 
-/// Returns the lists from which the search starts. The first is the list of level_split(). The lists of other
-/// rules follow, if these rules can divide the layers.
+/// Returns the lists of layer counts from which the search starts. The first is the list of level_split().
+/// The lists of the other rules follow, if they can divide the layers.
 std::vector<Layers> starts_of(const SplitTask& task) {
   std::vector<Layers> starts = {level_split(task)};
   LayerTimes times = layer_times(task.work, task.prices);

@@ -15,8 +15,8 @@
 
 namespace penstock {
 
-/// One copy of a pipeline, and the times and bytes that are needed to divide its layers. The referenced
-/// objects must outlive the task.
+/// The input for dividing the layers of one pipeline copy among its stages. The objects to which it refers
+/// must outlive it.
 struct SplitTask {
   const Workload& work;  ///< the workload with all degrees and the microbatch size set
   const KernelTables& kernels;

@@ -27,9 +27,10 @@
 
 namespace penstock {
 
-/// Returns the model's workload with all degrees of parallelism set. The microbatch size is not set yet.
-/// Errors: degrees, heads, experts or sequences that do not divide; more devices than the cluster has; a
-/// precision that the devices lack; copies that the schedule makes itself.
+/// Returns the model's workload with all degrees of parallelism. The microbatch size is not set yet.
+/// Returns an error if degrees, heads, experts or sequences do not divide evenly, or if the cluster has too
+/// few devices. It also returns an error if the devices lack a precision, or if the schedule itself creates
+/// copies.
 tl::expected<Workload, std::string> device_workload(const Scenario& scenario, const DeviceModel& model);
 
 // Prepares one copy of a pipeline instead of all copies, because all of them do the same work at the same
@@ -89,8 +90,8 @@ namespace {
 
 using Fault = std::optional<std::string>;
 
-/// Returns an error message if the schedule makes copies itself. The times here already contain the copies
-/// and their reductions, so copies of the schedule would count them again.
+/// Returns an error message if the schedule itself creates data-parallel copies. The times here already
+/// include the copies and their reductions, so the copies would count twice.
 Fault schedule_fault(const Shape& shape) {
   const bool has_replicas = std::ranges::any_of(shape.replicas, [](std::int32_t count) { return count > 1; });
   if (shape.data_parallel > 1 || has_replicas) {
@@ -106,22 +107,22 @@ Fault schedule_fault(const Shape& shape) {
   return std::nullopt;
 }
 
-/// Returns the passes of all stages. A program in which only some stages run backwards is priced like one
-/// with backwards.
+/// Returns the passes for which the stages are priced. A program in which only some stages run backwards is
+/// priced as if all did.
 Passes passes_of(const Scenario& scenario) {
   if (!scenario.program) return scenario.shape.passes;
   return is_forward_only(*scenario.program) ? scenario.program->placement.stages.front().passes
                                             : Passes::both;
 }
 
-/// Returns the number of ranks. Virtual stages need no ranks of their own. A program file states its own
-/// number of ranks.
+/// Returns the number of ranks of the scenario. For a program file this is the number that the file states.
+/// Virtual stages need no ranks of their own.
 std::int32_t ranks_of(const Scenario& scenario) {
   return scenario.program ? scenario.program->rank_count() : scenario.shape.stages;
 }
 
-/// Returns the stated number of copies if the cluster has enough devices for them. If no number is stated,
-/// returns the number with which the copies use all devices.
+/// Returns the number of copies of the pipeline. If it is stated, the cluster must have enough devices for
+/// them. Otherwise the copies use all devices.
 tl::expected<std::int32_t, std::string> copies_of(const DeviceModel& model, std::int32_t ranks) {
   const Parallel& degrees = model.work.parallel;
   // The numbers come from a file and are not yet compared with the cluster, so their product may need more
@@ -142,8 +143,9 @@ tl::expected<std::int32_t, std::string> copies_of(const DeviceModel& model, std:
       one > model.devices ? "more than" : "which do not divide", model.devices));
 }
 
-/// Replaces the sharding that follows from `distributed_optimizer` by the schedule's sharding, if it is
-/// stated. Error: one of the two shares the optimizer state among the copies and the other does not.
+/// Sets the degree of sharding that the schedule states, in place of the one that follows from
+/// `distributed_optimizer`. Returns an error if only one of the two divides the optimizer state among the
+/// copies.
 Fault settle_sharding(Parallel& parallel, const DeviceModel& model, std::optional<std::int32_t> sharding) {
   if (!sharding) return std::nullopt;
   const bool shares = *sharding > 0;
@@ -162,9 +164,9 @@ Fault settle_sharding(Parallel& parallel, const DeviceModel& model, std::optiona
   return std::nullopt;
 }
 
-/// Sets the devices of the ranks of a cluster with several kinds of devices. A rank and its copies are on
-/// devices of one kind. Error: the devices of a kind are not those of whole ranks, or copies of a rank are
-/// far apart.
+/// Assigns devices to ranks if the cluster has several kinds of devices. A rank and its copies get devices
+/// of one kind. Returns an error if the devices of a kind do not fill whole ranks, or if the placement
+/// order would mix kinds.
 Fault settle_devices(Workload& work, const DeviceModel& model) {
   if (model.kinds.empty()) return std::nullopt;
   const Parallel& parallel = work.parallel;
@@ -256,7 +258,8 @@ namespace {
 
 using Numbers = std::vector<std::int32_t>;
 
-/// Returns one number for each stage. A single stated number applies to all stages.
+/// Returns one number for each stage. A single stated number applies to all stages. Returns an error if a
+/// list has the wrong length.
 tl::expected<Numbers, std::string> by_stage(const Numbers& stated, std::int32_t stages) {
   if (std::ranges::any_of(stated, [](std::int32_t count) { return count < 1; })) {
     return tl::unexpected(

@@ -19,31 +19,33 @@ namespace penstock {
 
 struct OneCopy {
   Scenario scenario;  ///< the scenario of one copy, but with the batch of all copies
-  /// The number of copies that share the batch. Absent if one program contains all copies.
+  /// The number of pipeline copies that share the batch. Absent if one program contains all copies.
   std::optional<std::int32_t> copies{};
   std::optional<Workload> work{};  ///< the workload on named devices, with all degrees set
 };
 
-/// Returns one copy of the pipeline. Errors: the errors of device_workload() and with_planned_partition(). It
-/// is also an error if the model has fitted costs and the schedule makes copies itself.
+/// Returns the scenario reduced to one copy of the pipeline. Errors: the errors of device_workload() and
+/// with_planned_partition(); a model with fitted costs together with a schedule that makes copies itself.
 tl::expected<OneCopy, std::string> one_copy(const Scenario& stated);
 
-/// The stages of the model. A model stage with gradient buckets becomes several stages of the program, one
-/// for each bucket. Any other model stage becomes one stage of the program.
+/// The cut of a model into stages of the program. A model stage with gradient buckets becomes several
+/// program stages, one for each bucket. Any other model stage becomes one program stage.
 struct StageCut {
   std::int32_t stages = 1;  ///< the number of stages of the model
   /// The number of buckets of each model stage. Empty if no stage has buckets.
   std::vector<std::int32_t> buckets{};
   /// The number of layers up to the end of each program stage. Empty for a model without layers.
   std::vector<std::int32_t> ends{};
-  /// The factor for each program stage by which its layers take longer than stated. Empty if none does.
+  /// The slowness of each program stage: the factor by which its layers take longer than stated. Empty if
+  /// no stage is slower.
   std::vector<double> slowness{};
 
   friend bool operator==(const StageCut&, const StageCut&) = default;
 };
 
-/// Returns the slowness of the device of each stage, or an empty list if the model states times that hold for
-/// all devices. If a stage has replicas, the slowest of their devices counts.
+/// Returns the slowness of each stage's device (LayerGraph::device_slowness). If a stage has replicas, the
+/// slowest of their devices counts. Returns an empty list if the model states times that hold for all
+/// devices.
 std::vector<double> slowness_of_stages(const Model& model, const Program& placed);
 
 /// Returns a cut of `model` into `stages` stages without buckets. `slowness` is that of slowness_of_stages().
@@ -53,11 +55,11 @@ tl::expected<StageCut, std::string> cut_model(const Model& model, const Partitio
 
 // --- bucket cut ------------------------------------------------------------------------------------------
 
-/// Returns the cut `whole` with its stages divided into buckets. `stated` is empty, one number for all
-/// stages, or one number for each stage. If a stage has fewer layers than a single stated number, its number
-/// of buckets is reduced to its layers. The buckets of a stage are as even in time as its layers allow.
-/// Errors: a list of another length; buckets of a model that states edges between its stages; the errors of
-/// cut_buckets().
+/// Returns the cut `whole` with its stages divided into gradient buckets. `stated` has the number of
+/// buckets: one for all stages, or one for each stage. If it is empty, no stage is divided. If one number
+/// holds for all stages, a stage with fewer layers gets one bucket for each layer. The buckets of a stage
+/// are as even in time as its layers allow. Errors: a list of another length; buckets in a model that
+/// states edges between its stages; the errors of cut_buckets().
 tl::expected<StageCut, std::string> cut_into_buckets(const Model& model, const StageCut& whole,
                                                      const std::vector<std::int32_t>& stated);
 

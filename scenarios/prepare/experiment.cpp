@@ -1,4 +1,4 @@
-// Turns a Scenario into an Experiment. Each step takes the parts of the scenario that it needs:
+// Turns a Scenario into an Experiment. Each step takes only the parts of the scenario that it needs:
 //
 //   Scenario -> one copy of the pipeline, with planned cuts
 //            -> schedule and batch in force                              (begin_preparation() ends here)
@@ -94,8 +94,8 @@ tl::expected<Preparation, UserError> preparation_of(OneCopy copy) {
   return Preparation{.copy = std::move(shared), .in_force = std::move(in_force), .compute_actions = actions};
 }
 
-/// The program of the schedule in force, with each stage on its rank. The lists of `program` are empty if
-/// `loops` has the actions, or if the order of the schedule depends on costs.
+/// The program of the schedule that is used, with each stage on its rank. The lists of `program` are empty
+/// if `loops` contains the actions, or if the order of the schedule depends on costs.
 struct PlacedForm {
   Program program;
   std::vector<ActionLoops> loops{};
@@ -111,9 +111,9 @@ tl::expected<PlacedForm, std::string> placed_form(const StatedSchedule& schedule
       [](Program program) { return PlacedForm{.program = std::move(program)}; });
 }
 
-/// Returns true if lists are validated and lowered before their costs are computed. A schedule's rule
-/// guarantees valid lists only for a chain of stages. So program files and models with edges are always
-/// checked.
+/// Returns true if lists must be validated and lowered before their costs are computed. This is the case
+/// for program files and for models with edges. A schedule's rule guarantees valid lists only if the stages
+/// form a chain.
 bool is_lowered_early(const Scenario& scenario, ProgramForm form) {
   return form == ProgramForm::lowered || scenario.program || has_edges(scenario.model);
 }
@@ -248,7 +248,8 @@ std::vector<std::string> rank_devices(const Experiment& experiment) {
 
 namespace {
 
-/// The largest number of actions in all tried shapes. One action takes about a microsecond.
+/// The largest total number of actions in the shapes that are tried in the search for a smaller hanging
+/// program. One action takes about a microsecond.
 constexpr std::int64_t kMostActions = 5'000'000;
 
 std::optional<Experiment> hanging_experiment(Scenario scenario, const Shape& shape) {

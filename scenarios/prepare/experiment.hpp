@@ -23,7 +23,7 @@ namespace penstock {
 
 struct OneCopy;
 
-/// A network cut into the program's stages.
+/// The PyTorch network of an executed run, cut into the stages of the program.
 struct StagedNetwork {
   NetworkSpec spec;
   /// The names of the layers of each stage. If the model is not stated as layers, the list is empty, and the
@@ -63,36 +63,39 @@ struct Experiment {
   std::optional<StagedNetwork> network{};  ///< absent if the scenario describes only times and bytes
 
   // prepare() sets the following fields, and only predictions use them.
-  /// The lists of all ranks, written as loops. If this vector has loops, the lists of `program` are empty.
+  /// The lists of actions of all ranks, written as loops. If it is not empty, the lists of `program` are
+  /// empty.
   std::vector<ActionLoops> loops{};
-  /// The reason why the program cannot have loops. The text is empty if loops are possible, or if the caller
-  /// did not want loops.
+  /// The reason why the program is not written as loops. It is empty if loops are possible, or if the
+  /// caller did not ask for loops.
   std::string why_lists{};
   double compute_actions = 0;  ///< the approximate number of compute actions; 0 if they were not counted
-  /// The copy of the pipeline that was prepared. with_microbatches() starts from this copy. Null if the
-  /// experiment was not prepared from a scenario.
+  /// The prepared data of one pipeline copy, from which with_microbatches() starts. Null if the experiment
+  /// was not prepared from a scenario.
   std::shared_ptr<const OneCopy> source{};
 };
 
-/// The result of the first step of preparation: one copy of the pipeline with its schedule and batch. Its
-/// number of compute actions is known before any list is generated.
+/// The result of the first step of preparation: one copy of the pipeline with its schedule and batch. It
+/// has the number of compute actions before any list of actions is generated.
 struct Preparation {
   std::shared_ptr<const OneCopy> copy;
-  /// The schedule and batch that apply to the run. If there is a program file, `copy` owns the program.
+  /// The schedule and the batch of the run. If the scenario names a program file, the program belongs to
+  /// `copy`.
   ScheduleInForce in_force;
-  /// The approximate number of compute actions of `copy`, or 0 if the schedule is not known.
+  /// The approximate number of compute actions of the pipeline copy `copy`. It is 0 if the schedule is not
+  /// known.
   double compute_actions = 0;
 };
 
-/// Runs the first step of preparation. Errors: the errors of prepare().
+/// Runs the first step of preparation. Errors: those errors of prepare() that this step finds.
 tl::expected<Preparation, UserError> begin_preparation(const Scenario& scenario);
 
-/// Runs all other steps. It generates the program, cuts the model and computes the costs. If `form` requires
-/// it, it also validates and lowers the program. Equal scenarios give equal experiments. Errors: bad input,
-/// an invalid program.
+/// Runs all steps of preparation after the first one. They generate the program, cut the model, and compute
+/// the costs. If `form` requires it, they also validate and lower the program. Equal scenarios give equal
+/// experiments. Errors: bad input; an invalid program.
 tl::expected<Experiment, UserError> prepare(const Preparation& begun, ProgramForm form);
 
-/// Runs all steps of preparation.
+/// Prepares an experiment from a scenario, in all steps.
 tl::expected<Experiment, UserError> prepare(const Scenario& scenario,
                                             ProgramForm form = ProgramForm::lowered);
 
@@ -128,10 +131,10 @@ struct ShapedExperiment {
   Shape shape;  ///< the shape; its `microbatches` is the number of the experiment's program
 };
 
-/// Returns the first smaller experiment that hangs under the scenario's channels, or `hanging` if none is
-/// found. `penstock check --shrink` uses it. It tries all K, v and M in ascending order, with K in the outer
-/// loop. It skips shapes that the schedule refuses. It stops after 5 million actions. Requires a scenario
-/// without `program`, and prepare(scenario) == `hanging`.
+/// Returns the first experiment with a smaller shape that hangs under the scenario's channels, or `hanging`
+/// if none is found. `penstock check --shrink` uses it. The search tries all K, v and M in ascending order,
+/// with K in the outer loop. It skips shapes that the schedule refuses, and stops after 5 million actions.
+/// Requires a scenario without `program`, and prepare(scenario) == `hanging`.
 ShapedExperiment smallest_hanging_shape(const Scenario& scenario, Experiment hanging);
 
 }  // namespace penstock

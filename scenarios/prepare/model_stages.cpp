@@ -1,5 +1,5 @@
-// Computes a model's figures for each stage. If a scenario states figures for each stage, missing times are
-// computed from the stated ones:
+// Computes the figures of a model for each stage. If a scenario states figures for each stage but leaves
+// out some times, they are computed from the stated ones:
 //
 //   B alone -> I = B / 2, W = B - I        B and I -> W = B - I        I and W -> B = I + W        R = F
 //
@@ -159,8 +159,8 @@ tl::expected<UnscaledStage, std::string> unscaled(const StageFigures& figures,
 
 // --- layers ---------------------------------------------------------------------------------------------
 
-/// Returns the figures of a stage that holds layers [begin, end): the sums over the layers, and the bytes
-/// that cross the cut after them.
+/// Returns the figures of a stage with layers [begin, end): the sums over the layers, and the bytes that
+/// cross the cut after them.
 tl::expected<UnscaledStage, std::string> stage_of_layers(const LayerGraph& graph,
                                                          const BytesPerWeightByte& beside, std::int32_t begin,
                                                          std::int32_t end) {
@@ -225,7 +225,8 @@ UnscaledStages unscaled_stages(const StageFigures& figures, const BytesPerWeight
 
 namespace {
 
-/// Multiplies the times of a stage by the slowness of its device. Error: a time that exceeds 2^63.
+/// Multiplies the times of a stage by the slowness of its device. Returns an error if a time exceeds 2^63
+/// ns.
 tl::expected<void, std::string> slow_down(StageCost& cost, double slowness) {
   constexpr double kMost = 9.2e18;  // below 2^63
   if (static_cast<double>(std::max(cost.forward_ns, cost.backward_ns)) * slowness > kMost)

@@ -1,6 +1,7 @@
 #pragma once
-// The figures of a model for each stage, and the rule that scales them to another number of samples: figure *
-// wanted / own, rounded to the nearest. program_prices.cpp uses both.
+// Computes the figures of a model for each stage, and scales them to another microbatch size: figure *
+// wanted / own, rounded to the nearest. `own` is the number of samples for which the figures hold.
+// program_prices.cpp uses both functions.
 
 #include <cstdint>
 #include <string>
@@ -22,18 +23,18 @@ struct Scaling {
   std::int64_t wanted = 1;
 };
 
-/// Scales figures that are at least 0, and records if a result exceeded 64 bits. After an overflow, all later
-/// results have no meaning.
+/// A function object that scales figures of at least 0. It records if a result exceeded 64 bits; later
+/// results then have no meaning.
 class Scaler {
  public:
   explicit Scaler(Scaling scaling) : scaling_(scaling) {}
 
   std::int64_t operator()(std::int64_t figure);
-  /// Adds overhead to a duration that is already scaled.
+  /// Returns the sum of a scaled duration and an overhead, which is not scaled. Also records an overflow.
   Ns with_overhead(Ns scaled_ns, Ns overhead_ns);
 
   bool overflowed() const { return overflowed_; }
-  /// Returns the error message for an overflow.
+  /// Returns the error message to show if overflowed() is true.
   std::string overflow() const;
 
  private:
@@ -47,7 +48,7 @@ class Scaler {
 /// 2^63.
 tl::expected<LayerGraph, std::string> scaled_layers(LayerGraph graph, Scaling scaling);
 
-/// The figures of one stage before scaling.
+/// The costs of one stage before they are scaled to the microbatch size of the run.
 struct UnscaledStage {
   StageCost cost;
   Ns overhead_ns = 0;
@@ -57,13 +58,13 @@ struct UnscaledStage {
 
 using UnscaledStages = tl::expected<std::vector<UnscaledStage>, std::string>;
 
-/// Returns the stages of a model that states figures for each stage. Errors: a list whose length is not
-/// `stages`, backward times that do not add up.
+/// Returns the unscaled costs of the stages for a model that states figures for each stage. Errors: a list
+/// whose length is not `stages`; backward times that do not add up.
 UnscaledStages unscaled_stages(const StageFigures& figures, const BytesPerWeightByte& beside,
                                std::int32_t stages);
-/// Returns the stages of a model of layers. Stage i has the layers from ends[i - 1] to ends[i], and its
-/// figures are their sums. `slowness` is empty, or has the factor of each stage's times. Error: a figure that
-/// exceeds 2^63.
+/// Returns the unscaled costs of the stages for a model of layers. Stage i has the layers from ends[i - 1]
+/// to ends[i], and its costs are their sums. `slowness` is empty, or has a factor for each stage, by which
+/// its times are multiplied. Returns an error if a figure exceeds 2^63.
 UnscaledStages unscaled_stages(const LayerGraph& graph, const BytesPerWeightByte& beside,
                                const std::vector<std::int32_t>& ends,
                                const std::vector<double>& slowness = {});

@@ -1,6 +1,6 @@
-// Makes a scenario from a plan. A plan is a list of stages with layers and devices. The scenario lists the
-// layers stage by stage, with a cut after each stage. It states the number of replicas of each stage for
-// 1F1B-RR. It also puts the cluster's devices in the order of the ranks.
+// Makes a scenario that runs a plan. A plan is a list of stages with layers and devices. The scenario
+// lists the layers stage by stage, with a cut after each stage. It states the number of replicas of each
+// stage for 1F1B-RR. It also puts the cluster's devices in the order of the ranks.
 //
 //   profile + cluster -> levels of bandwidth -> plan (partition/pipedream) -> scenario of 1f1b-rr
 
@@ -39,8 +39,8 @@ namespace penstock {
 
 namespace {
 
-/// Returns the plan with the cluster's own device numbers. The device numbers of a plan follow the components
-/// of the levels. A cluster that states single links may use other numbers.
+/// Returns the plan with the device numbers that the cluster uses. The planner numbers devices by the
+/// components of the bandwidth levels, but a cluster that states single links may number them differently.
 PipelinePlan with_devices(PipelinePlan plan, const std::vector<std::int32_t>& devices) {
   if (devices.empty()) return plan;
   for (PlannedStage& stage : plan.stages) {
@@ -126,7 +126,7 @@ tl::expected<std::int64_t, std::string> even_minibatches(const PipelinePlan& pla
   return (wanted + *turn - 1) / *turn * *turn;
 }
 
-/// Replaces the model and the partition of the scenario by the layers in the plan's order and its cuts.
+/// Replaces the scenario's model by the layers in the plan's order, and its partition by the plan's cuts.
 void adopt_layers(Scenario& scenario, const PipelinePlan& plan) {
   scenario.model = in_plan_order(std::get<LayerGraph>(scenario.model), plan);
   scenario.partition = {.rule = Partition::Rule::cuts, .cuts = cuts_of(plan)};
@@ -333,9 +333,9 @@ void keep_within_devices(PlanOptions& options, const ClusterSpec& cluster) {
   if (options.memory_limit == kNoLimit) options.memory_limit.reset();
 }
 
-/// Returns the meaning of a microbatch. A scenario without a known schedule is planned for 1f1b-rr, in which
-/// a microbatch is a whole minibatch. This differs from meaning_of_microbatch(), which assumes a synchronous
-/// schedule for an unknown name.
+/// Returns what a microbatch is in the planned schedule. A scenario without a known schedule is planned for
+/// 1f1b-rr, in which a microbatch is a whole minibatch. In contrast, meaning_of_microbatch() assumes a
+/// synchronous schedule for an unknown name.
 MicrobatchMeaning meaning_of(const Scenario& scenario) {
   const ScheduleInfo* schedule = find_schedule(scenario.schedule);
   return schedule == nullptr || schedule->asynchronous ? MicrobatchMeaning::whole_minibatch
@@ -395,8 +395,8 @@ tl::expected<PlanningTask, std::string> planning_task(const Scenario& scenario, 
 
 namespace {
 
-/// Returns a single level. It has one device for each stage of the model, and the bandwidth of one of the
-/// cluster's levels.
+/// Returns a single bandwidth level with one device for each stage of the model. Its bandwidth is that of
+/// one of the cluster's levels.
 tl::expected<ClusterLevels, std::string> straight_levels(const Scenario& scenario) {
   const ScheduleInfo* schedule = find_schedule(scenario.schedule);
   const std::int32_t chunks = schedule == nullptr ? 1 : chunks_of(*schedule, scenario.shape);
@@ -419,8 +419,8 @@ bool plan_decides_all(const Scenario& scenario) {
   return schedule != nullptr && schedule->generate == one_f_one_b_rr && scenario.shape.stages == 1;
 }
 
-/// Returns options for a straight plan. The plan respects a memory limit only if the user states one. The
-/// schedule may differ from 1F1B, so the number of its microbatches in flight is unknown.
+/// Returns the options for a straight plan. Such a plan respects a memory limit only if the user states
+/// one. The number of microbatches in flight is unknown, because the schedule may differ from 1F1B.
 PlanOptions straight_options(PlanOptions options) {
   options.form = PlanForm::straight;
   // Without this value, planned_scenario.cpp would use the memory of the devices.

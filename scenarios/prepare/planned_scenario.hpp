@@ -21,8 +21,8 @@ namespace penstock {
 
 // --- merged layers ---------------------------------------------------------------------------------------
 
-/// If the layer graph has too many downsets for planning, returns the scenario with merged parallel branches
-/// and a note about the merge. Returns other scenarios unchanged.
+/// Returns the scenario with parallel branches of its layer graph merged, and with a note about the merge.
+/// Does this only if the graph has too many downsets for planning. Returns other scenarios unchanged.
 Scenario with_merged_branches(Scenario scenario);
 
 // --- planning levels -------------------------------------------------------------------------------------
@@ -35,26 +35,27 @@ tl::expected<ClusterLevels, std::string> levels_of(const ClusterSpec& cluster);
 
 // --- planning task ---------------------------------------------------------------------------------------
 
-/// The input that all plans of a scenario share.
+/// The input of the partitioner, which all plans of a scenario share.
 struct PlanningTask {
   LayerGraph layers;  ///< the layers with the times and bytes of one minibatch
   std::int64_t minibatch_size = 1;
-  /// M, the microbatches of one minibatch if updates have a flush. A minibatch above is then a microbatch. 0
-  /// if each minibatch of a stream has its own update.
+  /// The number M of microbatches between two updates, if updates have a flush. `layers` and
+  /// `minibatch_size` then describe one microbatch. It is 0 if each minibatch of a stream has its own
+  /// update.
   std::int32_t microbatches = 0;
   std::vector<BandwidthLevel> levels;
   /// The device numbers of the cluster, grouped by component of the levels. If the list is empty, the order
   /// of the cluster's devices is used.
   std::vector<std::int32_t> devices;
-  /// The options of the plan; the memory limit is the devices' memory if no limit is stated.
+  /// The options of the plan. If the user states no memory limit, the limit is the devices' memory.
   PlanOptions options;
   std::int64_t state_bytes_per_weight_byte = 0;
 };
 
-/// Returns the task of a scenario. Errors: a model that does not consist of layers, no minibatch size, no
-/// number of microbatches for updates with a flush, and the errors of levels_of().
+/// Returns the planning task of a scenario. Errors: a model that does not consist of layers; no minibatch
+/// size; no number of microbatches for updates with a flush; the errors of levels_of().
 tl::expected<PlanningTask, std::string> planning_task(const Scenario& scenario, const PlanOptions& options);
-/// Returns the task of a scenario on the levels of another cluster.
+/// Returns the planning task of a scenario on the bandwidth levels of another cluster.
 tl::expected<PlanningTask, std::string> planning_task_over(const Scenario& scenario, ClusterLevels cluster,
                                                            PlanOptions options);
 
@@ -67,19 +68,20 @@ struct PlannedScenario {
   std::vector<BandwidthLevel> levels;
   PlanObjective objective = PlanObjective::maximum;
   std::optional<Bytes> memory_limit;  ///< the memory limit that the plan respects
-  /// The scenario with schedule 1f1b-rr, or 1f1b with a flush, and the plan's stages and replicas. Its layers
-  /// are in the order of the stages, with a cut after each stage. The cluster's devices are in the order of
-  /// the ranks.
+  /// The scenario with the plan's stages and replicas. Its schedule is 1f1b-rr, or 1f1b if updates have a
+  /// flush. Its layers are in the order of the stages, with a cut after each stage. The cluster's devices
+  /// are in the order of the ranks.
   Scenario scenario;
 };
 
-/// Returns the plan with the figures of updates with a flush, if the task has such updates: the replicas of a
-/// stage reduce their gradients once for M microbatches, and a device holds one version of its weights.
+/// Returns the plan with the figures for updates with a flush: replicas reduce their gradients once for M
+/// microbatches, and a device holds one version of its weights. Returns the plan unchanged if the task has
+/// no such updates.
 PipelinePlan with_flush_of(PipelinePlan plan, const PlanningTask& task);
 
-/// Returns the number of minibatches after which the replica assignment of all stages repeats. It is the
-/// least common multiple of the replica counts. Error: the result exceeds 2^31; the message names the replica
-/// counts.
+/// Returns the number of minibatches after which the assignment of minibatches to replicas repeats in all
+/// stages. It is the least common multiple of the replica counts. Returns an error with the replica counts
+/// if the result exceeds 2^31.
 tl::expected<std::int64_t, std::string> turn_of_all_replicas(const PipelinePlan& plan);
 
 /// Returns the scenario that runs `plan`, with the batch of `scenario`. `plan` must be a plan of `task`, and
@@ -88,8 +90,8 @@ tl::expected<std::int64_t, std::string> turn_of_all_replicas(const PipelinePlan&
 tl::expected<PlannedScenario, std::string> with_plan(const Scenario& scenario, const PlanningTask& task,
                                                      PipelinePlan plan);
 
-/// Returns the scenario that runs `plan`, with a new number of minibatches. With this number, all replicas of
-/// a stage run equally many minibatches. Errors: the errors of with_plan() and turn_of_all_replicas().
+/// Returns the scenario that runs `plan`, with a number of minibatches such that all replicas of a stage
+/// run equally many. Errors: the errors of with_plan() and turn_of_all_replicas().
 tl::expected<PlannedScenario, std::string> scenario_of_plan(const Scenario& scenario,
                                                             const PlanningTask& task, PipelinePlan plan);
 
@@ -102,9 +104,9 @@ tl::expected<PlannedScenario, std::string> plan_scenario(const Scenario& scenari
 /// schedule is unchanged.
 Scenario cut_by_plan(const Scenario& scenario, const PipelinePlan& plan);
 
-/// Returns the plan with the layer times of `truth`. In all other respects `truth` must equal the planned
-/// scenario. The result shows the true period of a plan that was made from a noisy profile. The stages do not
-/// change.
+/// Returns the plan with the layer times of `truth` and unchanged stages. The result has the true period of
+/// a plan that was made from a noisy profile. Except for the times, `truth` must equal the planned
+/// scenario.
 tl::expected<PlannedScenario, std::string> with_times_of(PlannedScenario planned, const Scenario& truth);
 
 // Applies `partition: pipedream` to a scenario with any schedule.

@@ -1,6 +1,7 @@
-// Makes the compute program of a schedule. The placed program determines the number of stages. The model is
-// cut into that number of stages, and the costs of each stage are computed. Some schedules use these costs to
-// search for the best order (weighs_costs):
+// Makes the compute program of a schedule. The placed program, in which each stage has its ranks,
+// determines the number of stages. The model is cut into that number of stages, and the costs of each
+// stage are computed. Some schedules use these costs to search for the best order of actions
+// (weighs_costs):
 //
 //   schedule and batch -> placed program -> cut of the model
 //                      -> (weighs_costs: prices of whole stages, times of messages) -> compute program
@@ -36,14 +37,14 @@
 
 namespace penstock {
 
-/// Returns, for each stage, the time that its activation takes to the next stage. Error: times that are too
-/// long for a search.
+/// Returns, for each stage, the time that its activation takes to reach the next stage. Returns an error if
+/// a time is too long for the search.
 tl::expected<std::vector<Ns>, std::string> transfer_times(const Program& placed, const ProgramPrices& prices);
 
-/// Returns the program `placed` with its stages divided into `buckets`, and the notes of the schedule. If the
-/// order of the schedule depends on costs, the program has the best order that was found. Requires `placed` =
-/// placed_stages(schedule) and a cut into its stages. Errors: the errors of generate(), program_prices() and
-/// transfer_times().
+/// Returns the program `placed` with its stages divided into `buckets`, and the notes of the schedule. If
+/// the order of the schedule depends on costs, it is the best order that was found. Requires that `placed`
+/// equals placed_stages(schedule), and that `whole` cuts the model into its stages. Returns the errors of
+/// generate(), program_prices() and transfer_times().
 GeneratedWithNotes compute_program(const StatedSchedule& schedule, Program placed, const StageCut& whole,
                                    const std::vector<std::int32_t>& buckets, const PriceTerms& terms);
 
@@ -54,8 +55,9 @@ GeneratedWithNotes compute_program(const StatedSchedule& schedule, Program place
 
 namespace {
 
-/// Returns the schedule's shape without buckets. If the order depends on costs, the memory limits are also
-/// removed, because no bytes are known yet. compute_program() uses buckets and limits later.
+/// Returns the schedule's shape without gradient buckets. If the order of actions depends on costs, the
+/// shape also has no memory limits, because no bytes are known yet. compute_program() applies buckets and
+/// limits later.
 Shape shape_without_costs(const StatedSchedule& schedule) {
   Shape shape = schedule.shape;
   shape.buckets.clear();
@@ -63,7 +65,8 @@ Shape shape_without_costs(const StatedSchedule& schedule) {
   return shape;
 }
 
-/// Returns the error that generate() would return because of the shape, if there is one.
+/// Returns the error that generate() would return for this shape. Returns no error if generate() accepts
+/// it.
 tl::expected<void, std::string> check_stored_shape(const std::string& name, Shape shape) {
   if (auto takes = check_shape(name, shape); !takes) return takes;
   shape.virtual_stages = chunks_of(*find_schedule(name), shape);
@@ -153,7 +156,8 @@ PriceTerms price_terms(const Scenario& scenario, const ResolvedBatch& batch) {
       .clones_versions = scenario.clones_versions};
 }
 
-/// Returns a note on the layers of each stage, if the stages are on unlike devices.
+/// Returns a note that lists the layers of each stage and the slowness of its device. It is used if stages
+/// run on unlike devices.
 std::string unlike_stages_note(const LayerGraph& graph, const StageCut& cut) {
   std::vector<std::string> stages;
   std::int32_t begin = 0;

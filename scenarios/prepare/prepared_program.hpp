@@ -1,5 +1,5 @@
 #pragma once
-// Makes the compute program of a scenario. The batch determines the number of microbatches. The program
+// Makes the compute program of a scenario. The batch determines the number of microbatches. The schedule
 // determines the number of stages and their ranks, and the model is cut into that number of stages.
 
 #include <cstdint>
@@ -28,8 +28,9 @@ struct StatedSchedule {
   bool weighs_costs = false;  ///< true if the order of a generated schedule depends on stage costs
 };
 
-/// Returns the program with each stage on its rank. It has no buckets, and its order does not depend on
-/// costs. Errors: buckets together with a program file, a missing name, the errors of generate().
+/// Returns the program of the schedule, in which each stage has its rank. The program has no gradient
+/// buckets, and its order does not depend on costs. Errors: buckets together with a program file; a missing
+/// name; the errors of generate().
 tl::expected<Program, std::string> placed_program(const StatedSchedule& schedule);
 
 /// Like placed_program(), but the lists are empty if their order depends on costs. compute_program() searches
@@ -40,7 +41,8 @@ tl::expected<Program, std::string> placed_stages(const StatedSchedule& schedule)
 
 /// The schedule and the batch of a run. Both have the same number of microbatches.
 struct ScheduleInForce {
-  /// The batch as stated, but with the number of microbatches of a program file if there is one.
+  /// The batch as the scenario states it. If there is a program file, its number of microbatches replaces
+  /// the stated one.
   Batch stated;
   ResolvedBatch batch;
   /// The schedule with the batch's number of microbatches. Its `program` belongs to the scenario, which must
@@ -48,9 +50,9 @@ struct ScheduleInForce {
   StatedSchedule schedule;
 };
 
-/// Returns the schedule and batch of the whole scenario. If `copies` is set, returns the schedule and batch
-/// of one copy of the pipeline, and all copies share the stated batch. Errors: the errors of batch_of_copy()
-/// and resolve_batch(); a stated number of microbatches that differs from the number in the program file.
+/// Returns the schedule and batch of the whole scenario. If `copies` is set, returns those of one pipeline
+/// copy, and `copies` copies share the stated batch. Errors: the errors of batch_of_copy() and
+/// resolve_batch(); a stated number of microbatches that differs from the number in the program file.
 tl::expected<ScheduleInForce, std::string> schedule_in_force(const Scenario& scenario,
                                                              std::optional<std::int32_t> copies = {});
 
@@ -62,15 +64,16 @@ struct ResolvedScenario {
   std::vector<std::string> notes;  ///< the notes of the schedule
 };
 
-/// Cuts the model of a settled scenario and makes its compute program. Requires `placed` =
-/// placed_stages(in_force.schedule). Errors: the errors of cut_model(), cut_into_buckets() and
+/// Cuts the model of a scenario whose costs are all stated, and makes its compute program. Requires
+/// `placed` = placed_stages(in_force.schedule). Errors: the errors of cut_model(), cut_into_buckets() and
 /// compute_program().
 tl::expected<ResolvedScenario, std::string> resolve(const Scenario& scenario, const ScheduleInForce& in_force,
                                                     Program placed);
 
-/// Returns the costs of `scenario` for `program`. Requires a program that was prepared from a scenario that
-/// differs only in its cuts. Requires a model of layers, and equal numbers of buckets in both scenarios.
-/// Errors: the errors of schedule_in_force(), cut_model(), cut_into_buckets() and program_costs().
+/// Returns the costs of `program` with the cuts of `scenario`. The program must have been prepared from a
+/// scenario that differs from `scenario` only in its cuts. Requires a model of layers, and equal numbers of
+/// gradient buckets in both scenarios. Errors: the errors of schedule_in_force(), cut_model(),
+/// cut_into_buckets() and program_costs().
 tl::expected<CostTable, std::string> costs_of_cut(const Scenario& scenario, const Program& program);
 
 }  // namespace penstock

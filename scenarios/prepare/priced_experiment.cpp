@@ -1,5 +1,5 @@
-// Builds the Experiment. It contains everything that an engine or a backend needs, so that they do not read
-// the scenario:
+// Builds the Experiment. It contains everything that an engine or a backend needs. So neither of them
+// reads the scenario:
 //
 //   program + its prices and cluster + the scenario's channels, network and price
 
@@ -43,7 +43,8 @@ bool has_overhead(const Model& model) {
   return figures != nullptr && std::ranges::any_of(figures->overhead.values, [](Ns ns) { return ns > 0; });
 }
 
-/// Returns a note on the scaling of figures, or nothing if they hold for the microbatch in force.
+/// Returns a note which says that figures were scaled to another microbatch size. Returns nothing if the
+/// figures hold for the microbatch size that is used.
 std::optional<std::string> scaling_note(const Model& model, const Scaling& samples) {
   if (samples.wanted == samples.own) return std::nullopt;
   const std::string own = samples.own == 1 ? "one sample" : fmt::format("{} samples", samples.own);
@@ -99,8 +100,8 @@ std::vector<std::string> experiment_notes(const NotesTerms& terms) {
 
 namespace {
 
-/// Returns the names of the layers of each program stage. Entry i of `ends` is the number of layers up to the
-/// end of stage i.
+/// Returns the names of the layers in each stage of the program. Entry i of `ends` is the number of layers
+/// up to the end of stage i.
 std::vector<std::vector<std::string>> names_of_layers(const LayerGraph& graph,
                                                       const std::vector<std::int32_t>& ends) {
   std::vector<std::vector<std::string>> names(ends.size());
@@ -112,8 +113,8 @@ std::vector<std::vector<std::string>> names_of_layers(const LayerGraph& graph,
   return names;
 }
 
-/// Returns the network with the layers of each stage, or nothing if the scenario describes only times and
-/// bytes.
+/// Returns the neural network with the layers of each stage. Returns nothing if the scenario states only
+/// times and bytes.
 std::optional<StagedNetwork> staged_network(const Scenario& scenario, const std::vector<std::int32_t>& ends) {
   if (!scenario.network) return std::nullopt;
   const auto* graph = std::get_if<LayerGraph>(&scenario.model);

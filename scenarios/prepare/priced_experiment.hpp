@@ -19,12 +19,13 @@ namespace penstock {
 
 // --- experiment notes ------------------------------------------------------------------------------------
 
-/// Returns a note if a schedule has several chunks on each rank by default. If the scenario states no number
-/// of chunks, the note names the default. If the number is 1, the note says that nothing is interleaved.
-/// Returns nothing for other schedules, for program files, and if the scenario states several chunks.
+/// Returns a note about the number of chunks on each rank, for a schedule that has several chunks by
+/// default. If the scenario states no number, the note names the default. If it states 1, the note says
+/// that nothing is interleaved. Returns nothing if the scenario states several chunks, for other schedules,
+/// and for program files.
 std::optional<std::string> chunks_note(const Scenario& scenario);
 
-/// The sources of a run's notes, in the order of the notes.
+/// The parts of a scenario that cause notes of a run, in the order of the notes.
 struct NotesTerms {
   const std::vector<std::string>& of_scenario;
   const std::vector<std::string>& of_schedule;
@@ -35,9 +36,9 @@ struct NotesTerms {
   std::optional<std::string> of_chunks{};  ///< the result of chunks_note()
 };
 
-/// Returns all notes of a run. Their order is: the notes of the scenario; notes on lists of microbatches that
-/// do not have M entries; the notes of the schedule; a note on figures that are scaled to another microbatch
-/// size.
+/// Returns all notes of a run, in this order: the notes of the scenario; notes on lists that should have
+/// one entry for each of the M microbatches and have not; the notes of the schedule; a note on figures that
+/// were scaled to another microbatch size.
 std::vector<std::string> experiment_notes(const NotesTerms& terms);
 
 // --- priced experiment -----------------------------------------------------------------------------------

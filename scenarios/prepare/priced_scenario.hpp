@@ -1,6 +1,7 @@
 #pragma once
-// Computes the costs of stages if a model does not state them. The result is a scenario of stages. The costs
-// of a transformer on named devices come from kernels, and fitted costs come from measured iterations.
+// Computes the costs of stages that a model does not state. The result is a scenario with the costs of
+// each stage. The costs of a transformer on named devices come from kernels. Fitted costs come from
+// measured iterations.
 
 #include <cstdint>
 #include <memory>
@@ -28,15 +29,17 @@ namespace penstock {
 // --- settled scenario ------------------------------------------------------------------------------------
 
 /// A scenario in which all costs are stated. Its model is unit costs, stages, or layers with stated cuts.
+/// Costs that the original scenario did not state have been computed.
 struct SettledScenario {
   Scenario scenario;                      ///< the scenario of one copy of the pipeline
   std::int32_t copies = 1;                ///< the number of copies of the pipeline
   std::optional<TrainedModel> trained{};  ///< present if the model is on named devices
 };
 
-/// If the copy's model is on named devices or has fitted costs, returns the copy as a scenario of stages with
-/// computed costs. Returns other models unchanged. Requires `placed` = placed_stages(in_force.schedule),
-/// possibly with loops instead of lists. Errors: the errors of device_prices() and fitted_prices().
+/// Returns the copy as a scenario in which all costs are stated. Computes the costs of the stages if the
+/// model is on named devices or has fitted costs. Returns other models unchanged. Requires `placed` =
+/// placed_stages(in_force.schedule), possibly with loops instead of lists. Errors: the errors of
+/// device_prices() and fitted_prices().
 tl::expected<SettledScenario, std::string> settle(OneCopy copy, const ScheduleInForce& in_force,
                                                   const Program& placed);
 
@@ -48,10 +51,10 @@ StageFigures figures_of_stages(const CostTable& costs, Ns overhead_ns);
 
 // --- device notes ----------------------------------------------------------------------------------------
 
-/// Returns the notes for the user, one for each subject. They name the devices and their degrees of
-/// parallelism, the sources of the costs, and the layers of each stage if the split is balanced. They also
-/// name each term that kernels do not explain. `has_pairs` is true if the schedule has overlapped pairs of F
-/// and B. Requires a workload with all degrees set.
+/// Returns the notes for the user about a model on named devices, one for each subject. They name the
+/// devices, the degrees of parallelism, and the sources of the costs. If the split is balanced, they name
+/// the layers of each stage. They also name each term of the costs that kernels do not explain. `has_pairs`
+/// is true if the schedule has overlapped pairs of F and B. Requires a workload with all degrees set.
 std::vector<std::string> device_notes(const Workload& work, const LayerSplit& split,
                                       std::span<const std::int64_t> layers, bool has_pairs);
 
@@ -74,28 +77,28 @@ struct DevicePrices {
 /// exceed 64 bits.
 tl::expected<DevicePrices, std::string> device_prices(OneCopy copy, const ScheduleInForce& in_force,
                                                       const Program& placed);
-/// Prepares a scenario and returns the costs of one copy. Requires a model on named devices. Errors: sizes
-/// that do not divide (degrees, layers, heads, experts, sequences, batches); more devices than the cluster
-/// has; a precision that the devices lack; copies that the schedule makes itself.
+/// Prepares a scenario and returns the costs of one pipeline copy. Requires a model on named devices.
+/// Errors: a size (degree, layers, heads, experts, sequence, batch) that must be divisible by another and
+/// is not; more devices than the cluster has; a precision that the devices lack; copies that the schedule
+/// makes itself.
 tl::expected<DevicePrices, std::string> price_on_devices(const Scenario& scenario);
 
-/// Computes `costs` again for devices with other constants, which `work` contains. In all other respects,
-/// `work` must equal the workload of `prices`. Requires costs of a program whose stages form a chain.
+/// Recomputes the times in `costs` with the device constants in `work`. Except for these constants, `work`
+/// must equal the workload of `prices`. Requires a program whose stages form a chain.
 void set_times(CostTable& costs, const DevicePrices& prices, const Workload& work);
 
 // --- fitted figures --------------------------------------------------------------------------------------
 
-/// Returns the figures of the stages for the microbatch size of `model`, without scaling.
+/// Returns the figures of the stages for the microbatch size of `model`. They need no scaling.
 StageFigures fitted_figures(const FittedModel& model, const std::vector<FittedStage>& stages);
 
 std::string fit_note(const FittedModel& model);
 
 // --- fitted prices ---------------------------------------------------------------------------------------
 
-/// Returns one copy of the pipeline as a scenario of stages. All copies have equal costs. `placed` must be
-/// the copy's program, in which the schedule in force has placed the stages on ranks. Requires a model with
-/// fitted costs. Errors: layers that cannot be divided among the stages, a kind of layer without fitted
-/// costs.
+/// Returns one pipeline copy of a model with fitted costs, as a scenario of stages. All copies have equal
+/// costs. `placed` must be the copy's program, in which the schedule has placed the stages on ranks.
+/// Errors: layers that cannot be divided among the stages; a kind of layer without fitted costs.
 tl::expected<SettledScenario, std::string> fitted_prices(OneCopy copy, const ScheduleInForce& in_force,
                                                          const Program& placed);
 

@@ -1,6 +1,7 @@
-// Checks a program before an engine runs it. A schedule's rule assumes a chain of stages. So the edges of the
-// model are added first. Then the program is validated and gets its SEND and RECV actions. Upper bounds of
-// the run's times and bytes are checked before an engine adds them up.
+// Checks a program before an engine runs it. The rule of a schedule assumes a chain of stages, so the
+// edges of the model are added first. Then the program is validated and receives its SEND and RECV
+// actions. Finally, upper bounds of the run's times and bytes are checked, so that an engine can add them
+// without overflow.
 
 #include "scenarios/prepare/program_checks.hpp"
 
@@ -31,8 +32,8 @@ namespace penstock {
 
 namespace {
 
-/// Returns the program with the edges that the model states. Errors: edges that contradict the program; an
-/// edge to a stage that does not exist.
+/// Returns the program with the edges that the model states. Returns an error if an edge contradicts the
+/// program or leads to a stage that does not exist.
 tl::expected<Program, std::string> with_model_edges(Program program, const Model& model) {
   const auto* figures = std::get_if<StageFigures>(&model);
   if (figures == nullptr || figures->edges.empty()) return program;
@@ -174,7 +175,7 @@ std::optional<std::string> byte_fault(const Program& program, const CostTable& c
 namespace {
 
 constexpr double kMostNanoseconds = 4.6e18;  // 2^62
-/// The largest number of actions of one unit on one stage: F, I, W and R.
+/// The largest number of actions that one microbatch needs on one stage: F, I, W and R.
 constexpr double kActionsOfAUnit = 4;
 
 void add_stage(PartSum& sum, const StageCost& cost, std::size_t stage, double units) {
@@ -193,7 +194,7 @@ void add_stage(PartSum& sum, const StageCost& cost, std::size_t stage, double un
           kActionsOfAUnit * units);
 }
 
-/// Returns the nanoseconds that the bytes take on the slowest link.
+/// Returns the time of a message of `bytes` on the slowest link, in nanoseconds.
 double transfer_ns(Bytes bytes, const Cluster& cluster) {
   const double rate = cluster.least_bytes_per_second();
   return rate == kUnlimitedBandwidth ? 0 : static_cast<double>(bytes) / rate / kSecondsPerNanosecond;
@@ -205,8 +206,8 @@ struct Collectives {
   double count = 0;  ///< the number of collectives of one replica
 };
 
-/// Adds the time of the collectives of a ring. A ring sends at most twice the bytes that it reduces or
-/// gathers, in 2 (n - 1) steps. In the worst case, all routes of the ring share one link.
+/// Adds the time of a stage's collectives over a ring of n ranks. A ring sends at most twice the bytes that
+/// it reduces or gathers, in 2 (n - 1) steps. In the worst case, all routes of the ring share one link.
 void add_collectives(PartSum& sum, const StageCost& cost, std::size_t stage, const Collectives& ring) {
   const double bytes_ns =
       2 * ring.replicas *

@@ -20,9 +20,9 @@ namespace penstock {
 /// stages.
 bool has_edges(const Model& model);
 
-/// Adds the model's edges to the program `compute`, validates it and lowers it for the channels. Requires a
-/// program of compute actions. Errors: edges that contradict the program or name a missing stage; an invalid
-/// program. The error messages do not name a file.
+/// Returns the program `compute` with the model's edges, validated, and lowered for the channels. Requires
+/// a program of compute actions. Errors: edges that contradict the program or name a missing stage; an
+/// invalid program. The error messages do not name a file.
 tl::expected<Program, UserError> lowered_program(Program compute, const Model& model,
                                                  const ChannelOptions& channels);
 

@@ -24,12 +24,13 @@ struct Pricing {
   std::int32_t pipeline_size = 0;  ///< the stated K; 0 for a program file
 };
 
-/// Returns the costs of the stages and edges of `program`. If microbatches differ, it uses their mean.
-/// Durations and bytes of a microbatch are proportional to its samples and rounded to the nearest. One of q
-/// slices takes 1/q of them. Step, weights, gradients, optimizer state and overhead are not scaled. Overhead
-/// is added after scaling. For unit costs, a slice costs as much as a microbatch. Requires that `cut` is the
-/// model's cut for this program. Errors: a list whose length is not the number of stages, backward times that
-/// do not add up, a figure that exceeds 2^63.
+/// Returns the costs of the stages and edges of `program`. If microbatches differ, these are the costs of a
+/// mean microbatch. Durations and bytes of a microbatch are proportional to its samples, and are rounded to
+/// the nearest integer. If a microbatch has q slices, each takes 1/q of them. Step, weights, gradients,
+/// optimizer state and overhead do not depend on samples, and overhead is added after scaling. For unit
+/// costs, a slice costs as much as a microbatch. `cut` must be the model's cut for this program. Errors: a
+/// list whose length is not the number of stages; backward times that do not add up; a figure that exceeds
+/// 2^63.
 tl::expected<CostTable, std::string> stage_costs(const Model& model, const StageCut& cut,
                                                  const Pricing& pricing, const Program& program);
 
@@ -39,8 +40,8 @@ StageCost bucket_of(const StageCost& stage, std::int32_t i, std::int32_t n);
 
 // --- cloned versions -------------------------------------------------------------------------------------
 
-/// Sets the bytes of the weight clones of each stage. They are the stage's weights times the number of
-/// versions that the program needs. Error: more than 2^63 bytes.
+/// Sets the bytes that cloned weight versions take in each stage. They are the stage's weights times the
+/// number of versions that the program needs. Returns an error if they exceed 2^63.
 tl::expected<void, std::string> price_cloned_versions(CostTable& costs, const Program& program);
 
 // --- program prices --------------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
-// Finds the moments in which each rank stores most. Before any backward pass, this is the moment with most
-// activations. After each stage has run a backward pass, the rank also stores gradients. So the outline
-// contains the moment with most activations, once among all moments and once among those with all gradients.
-// It also contains such a moment for the first and the last stage, because the first or last stage may need
-// most memory:
+// Finds the moments at which each rank stores most. Before the first backward pass, this is the moment
+// with most activations. After each stage has run a backward pass, the rank also stores gradients. So the
+// outline contains two moments with most activations: one among all moments, and one among those with all
+// gradients. The same moments are found for the first and the last stage alone, because these stages may
+// need most memory:
 //
 //   1F1B, rank 0 of 3:   F0  F1  F2  B0   F3  B1 ...       live 1 2 3 3 | 3 3 ..   gradients from B0 on
 //
@@ -44,12 +44,14 @@ bool has_all_gradients(const HeldMoment& moment) {
   return std::ranges::find(moment.gradients, false) == moment.gradients.end();
 }
 
-/// Returns the number of live microbatches that wait for W, summed over the stages.
+/// Returns the number of live microbatches that wait for the action W (gradient of the weights), summed
+/// over the stages.
 std::int64_t waiting_count(const HeldMoment& moment) {
   return std::accumulate(moment.waiting.begin(), moment.waiting.end(), std::int64_t{0});
 }
 
-/// Stores the moment with the largest count among the moments that the condition `admits` accepts.
+/// A search for the moment with the largest count. Only moments that the condition `admits` accepts are
+/// compared.
 class Fullest {
  public:
   using Count = std::int64_t (*)(const HeldMoment&);
@@ -74,8 +76,8 @@ class Fullest {
   HeldMoment moment_;
 };
 
-/// Walks through the list of a rank with these stages, and returns the moments in which it stores most. The
-/// two actions of an overlapped pair are treated as consecutive actions.
+/// Walks through the action list of a rank that holds these stages. Returns the moments at which the rank
+/// stores most. The two actions of an overlapped pair count as consecutive actions.
 std::vector<HeldMoment> fullest_moments(const std::vector<std::int32_t>& stages,
                                         const std::vector<Action>& list) {
   const auto last = static_cast<std::int32_t>(stages.size()) - 1;
@@ -150,7 +152,7 @@ ScheduleOutline outline_of_whole(ScheduleOutline outline, std::int64_t microbatc
 
 namespace {
 
-/// Returns the bytes that the rank stores from start to end.
+/// Returns the bytes that the rank stores throughout the run: weights and optimizer state.
 Bytes constant_bytes(const CostTable& costs, const RankOutline& rank) {
   Bytes constant = 0;
   for (const std::int32_t stage : rank.stages)
@@ -158,7 +160,8 @@ Bytes constant_bytes(const CostTable& costs, const RankOutline& rank) {
   return constant;
 }
 
-/// Returns the other bytes that the rank stores at a moment, without messages.
+/// Returns the bytes that the rank stores at a moment, in addition to constant_bytes(). Messages are not
+/// included.
 Bytes bytes_at(const CostTable& costs, const RankOutline& rank, const HeldMoment& moment) {
   const auto cost = [&](std::size_t stage) -> const StageCost& {
     return costs.stages[index(rank.stages[stage])];
@@ -173,8 +176,9 @@ Bytes bytes_at(const CostTable& costs, const RankOutline& rank, const HeldMoment
   return held;
 }
 
-/// Returns the bytes of the message that the action has received from another rank. A separate R may receive
-/// the gradient instead of the B or I after it, so gradients count only in programs without R.
+/// Returns the bytes of the message that the action has received from another rank. Gradients count only in
+/// programs without the action R (recomputation). With R, it may be R that receives the gradient, and not
+/// the B or I after it.
 Bytes received_bytes(const CostTable& costs, const ScheduleOutline& outline, std::int32_t stage,
                      ActionKind kind) {
   const std::vector<std::int32_t>& ranks = outline.rank_of_stage;

@@ -1,6 +1,7 @@
 #pragma once
 // The outline of a schedule, which is known before its whole program is generated. It contains the rank of
-// each stage, whether backward passes are split, and what each rank stores when its memory is fullest.
+// each stage, and whether backward passes are split. It also says what each rank stores when its memory is
+// fullest.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,11 +18,13 @@
 
 namespace penstock {
 
-/// The microbatches and gradients that a rank stores when one of its actions starts.
+/// The activations and gradients that a rank stores at the moment when one of its actions starts.
 struct HeldMoment {
-  /// The microbatches between F and the end of their backward pass, for each stage of the rank.
+  /// The number of live microbatches in each stage of the rank. A microbatch is live from its F to the end
+  /// of its backward pass.
   std::vector<std::int32_t> live;
-  /// The live microbatches that have started I and have not ended W, for each stage of the rank.
+  /// The number of live microbatches in each stage of the rank that have started the action I and have not
+  /// ended the action W.
   std::vector<std::int32_t> waiting;
   std::vector<bool> gradients;            ///< for each stage of the rank, true if its gradients are stored
   std::int32_t running = 0;               ///< the index of the running stage among the rank's stages
@@ -46,12 +49,13 @@ struct ScheduleOutline {
 /// rank for each stage.
 ScheduleOutline outline_of(const Program& program);
 
-/// Returns the outline for `microbatches` microbatches, computed from the outline of a program with fewer. If
-/// a rank stores all microbatches of the shorter program, it stores all `microbatches` in the result.
+/// Returns the outline for a program of `microbatches` microbatches. It is computed from the outline of a
+/// program with fewer microbatches. If a rank stores all microbatches of the shorter program, it is assumed
+/// to store all `microbatches`.
 ScheduleOutline outline_of_whole(ScheduleOutline outline, std::int64_t microbatches);
 
-/// Returns a lower bound on the peak bytes of a rank. It is the largest number of bytes at any outlined
-/// moment, without messages.
+/// Returns a lower bound on a rank's peak memory in bytes. It is the most that the rank stores at any
+/// moment of the outline, without messages.
 Bytes least_peak_bytes(const CostTable& costs, const RankOutline& rank);
 
 /// Like the other least_peak_bytes(), but also counts the message that the running action has received. The
@@ -59,18 +63,19 @@ Bytes least_peak_bytes(const CostTable& costs, const RankOutline& rank);
 /// outline.
 Bytes least_peak_bytes(const CostTable& costs, const ScheduleOutline& outline, const RankOutline& rank);
 
-/// Returns a number of microbatches that is enough for the fullest moments of a schedule with `stages` ranks.
-/// The result is at most `microbatches`.
+/// Returns a number of microbatches with which the outline shows the moments of fullest memory in a
+/// schedule of `stages` ranks. The result is at most `microbatches`.
 std::int32_t outlined_microbatches(std::int32_t stages, std::int32_t microbatches);
 
 // Computes the time of one compute program for many tables of costs, without changing the order of its lists.
 
-/// The compute actions of a program in an order in which each action follows all its inputs. The stages must
-/// form a chain and have one rank each. SEND, RECV and collectives of the lists are ignored.
+/// The compute actions of a program, in an order in which each action follows all actions that it depends
+/// on. The stages must form a chain and have one rank each. SEND, RECV and collectives in the lists are
+/// ignored.
 class OrderTimes {
  public:
-  /// Returns the order of the program's actions, or nothing if ranks wait for each other for ever. Requires
-  /// the lists of one iteration.
+  /// Returns the order of the program's actions. Returns nothing if the program deadlocks. Requires the
+  /// lists of one iteration.
   static std::optional<OrderTimes> of(const Program& program);
 
   /// Returns the end of the last action in nanoseconds. Each rank runs one action after another. A message
@@ -78,8 +83,8 @@ class OrderTimes {
   /// Engines compute the same time under default channels if launches take no time and microbatches are not
   /// sliced.
   Ns makespan_ns(const CostTable& costs, const UniformCluster& links) const;
-  /// Returns the time that the busiest rank computes for one microbatch. Each further microbatch makes a run
-  /// with a full pipeline longer by this time.
+  /// Returns the nanoseconds that the busiest rank computes for one microbatch. In a full pipeline, each
+  /// further microbatch makes the run longer by this time.
   double busiest_ns_per_microbatch(const CostTable& costs) const;
 
   std::size_t actions() const { return leaves_.size(); }
@@ -88,7 +93,8 @@ class OrderTimes {
  private:
   static constexpr std::int32_t kNothing = -1;
 
-  /// One compute action. `input` and `output` are numbers of activations or gradients.
+  /// One compute action. `input` and `output` are the numbers of the activation or gradient that it reads
+  /// and writes.
   struct Leaf {
     std::int32_t rank = 0;
     std::int32_t cost = 0;  ///< the index of the stage and kind in the table of durations
@@ -100,11 +106,11 @@ class OrderTimes {
   };
 
   Leaf leaf_of(const Program& program, const Action& action, std::int32_t rank);
-  /// Adds the next group of actions of the rank to the order, and marks their outputs as available. If an
-  /// input is not available yet, returns false and adds nothing.
+  /// Appends the next group of the rank's actions to the order, and marks their outputs as available in
+  /// `is_made`. If an input is not available yet, returns false and changes nothing.
   bool take(const Program& program, std::span<const Action> group, std::int32_t rank,
             std::vector<bool>& is_made);
-  /// Sets the channel of the action's output, which goes to the stage `consumer`.
+  /// Sets the channel on which the action's output goes to the stage `consumer`.
   void set_channel(Leaf& leaf, std::int32_t consumer);
 
   std::vector<Leaf> leaves_;

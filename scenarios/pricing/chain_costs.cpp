@@ -1,5 +1,5 @@
-// Converts prices to the costs of an engine. Prices (stage_prices.hpp) are seconds and bytes in floating
-// point. Costs are nanoseconds and bytes as 64-bit integers:
+// Converts prices to the costs that an engine reads. Prices (stage_prices.hpp) are seconds and bytes in
+// floating point. Costs are nanoseconds and bytes as 64-bit integers:
 //
 //   price of a stage for a microbatch ->  F, B, I, W, R and their memory
 //   price of a rank's step            ->  STEP, divided among the rank's stages, plus their deferred work
@@ -37,12 +37,13 @@ namespace {
 
 // Both functions round to the nearest integer. chain_fault() has already refused figures that are too large.
 Ns nanoseconds(double seconds) { return static_cast<Ns>(std::llround(seconds * kNanosecondsPerSecond)); }
-/// The seconds of an action beside its kernels. They make chunks of one or two layers dearer than large
-/// stages. Fits of MLPerf's rows on H100 in fp8 and of the DGX Cloud recipes in fp8 give 0.06 and 0.19 ms.
+/// The seconds that an action takes in addition to its kernels. Because of them, chunks of one or two
+/// layers cost more for each layer than large stages. Two fits give 0.06 and 0.19 ms: to MLPerf's rows on
+/// H100 in fp8, and to the DGX Cloud recipes in fp8.
 constexpr double kActionSeconds = 0.1e-3;
-/// The seconds of an action in old Megatron-LM, which synchronizes with the device after each exchange of
-/// messages. The 24 steps of the zero-bubble paper show them (Qi et al., ICLR'24, table 4), and no other row
-/// was used.
+/// The same seconds for old Megatron-LM, which synchronizes with the device after each exchange of
+/// messages. The value is fitted to the 24 steps of the zero-bubble paper (Qi et al., ICLR'24, table 4),
+/// and to no other measurement.
 constexpr double kOldActionSeconds = 1.2e-3;
 
 Bytes whole_bytes(double bytes) { return static_cast<Bytes>(std::llround(bytes)); }

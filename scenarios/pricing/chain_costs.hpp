@@ -21,8 +21,8 @@
 
 namespace penstock {
 
-/// Returns an error message if the costs exceed 64 bits, and nothing otherwise. Deferred work is counted once
-/// for each of the `microbatches`.
+/// Returns an error message if the costs exceed 64 bits, and nothing otherwise. Work that each microbatch
+/// defers to the step counts once for each of the `microbatches`.
 std::optional<std::string> chain_fault(std::span<const StagePrice> prices, const RankStep& step,
                                        std::int64_t microbatches);
 
@@ -31,25 +31,28 @@ std::optional<std::string> chain_fault(std::span<const StagePrice> prices, const
 CostTable chain_costs(std::span<const StagePrice> prices, std::span<const std::int32_t> rank_of_stage,
                       const RankStep& step, std::int64_t microbatches);
 
-/// Returns the seconds that each action takes beside its kernels if a scenario states none.
+/// Returns the seconds that an action takes in addition to its kernels, for a framework. Used if the
+/// scenario states none.
 double usual_action_seconds(Framework framework);
 /// Returns the time that chain_costs() adds to each F, B, I and W (Workload::action_seconds).
 Ns action_ns(double action_seconds);
 
-/// Returns the links over which the workload's stages send activations and gradients. If devices are unlike,
-/// all links have the rate of the slowest network, and the devices are those of the first rank.
+/// Returns the links over which the workload's stages send activations and gradients. If the devices are of
+/// several kinds, all links have the rate of the slowest network. The devices of the result are then those
+/// of the first rank.
 UniformCluster links_between_stages(const Workload& work);
-/// Returns the ranks as devices, with a link for each two, if devices are unlike. Ranks on unlike devices are
-/// joined by the slower network of both.
+/// Returns a cluster for a workload with several kinds of devices. Each rank is a device, and each pair of
+/// ranks has a link. Between ranks on different kinds of devices, the link has the rate of the slower
+/// network.
 tl::expected<Cluster, std::string> unlike_stages_cluster(const Workload& work);
 
 // Computes the costs of one copy of a pipeline on its devices.
 //
 //   layers of a stage -> prices of a microbatch -> prices of a rank's step -> F, I, W, STEP and their memory
 
-/// Returns the costs of the stages. For each stage, `layers` has the number of layers, and `rank_of_stage`
-/// has the rank. Requires that both have equal lengths, and that the layers add up to the layers of the
-/// model. Error: a figure that does not fit in 64 bits.
+/// Returns the costs of the stages. For each stage, `layers` has its number of layers and `rank_of_stage`
+/// its rank. Both lists must have the same length, and the layers must add up to those of the model.
+/// Returns an error if a figure does not fit in 64 bits.
 tl::expected<CostTable, std::string> copy_costs(const Workload& work, const KernelTables& kernels,
                                                 std::span<const std::int64_t> layers,
                                                 std::span<const std::int32_t> rank_of_stage,
@@ -58,7 +61,7 @@ tl::expected<CostTable, std::string> copy_costs(const Workload& work, const Kern
 // Adds up times or bytes in floating point, so that the sum cannot overflow. If the sum is small enough,
 // engines can add the same terms in 64 bits.
 
-/// A sum of terms that belong to stages or edges. It also stores the largest term.
+/// A sum of terms, each of which belongs to a stage or an edge. It remembers the largest term.
 class PartSum {
  public:
   /// Adds the term `times` x `each`. `form` is the term's name in messages, with {} for `number`, such as
@@ -72,7 +75,7 @@ class PartSum {
     largest_ = {.form = form, .number = number, .each = each, .times = times};
   }
   double sum() const { return sum_; }
-  /// Returns the largest term.
+  /// Returns the value of the largest term.
   double most() const { return most_; }
   /// Returns a text about the largest term of a sum of nanoseconds, such as "0F takes 3.6e+09 s, 20000
   /// times".

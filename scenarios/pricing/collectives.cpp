@@ -18,7 +18,7 @@ namespace penstock {
 
 namespace {
 
-/// A ring of some members of a group, or of all its members.
+/// A ring of devices that runs a collective: all members of a group, or some of them.
 struct Ring {
   DeviceGroup group = DeviceGroup::data;
   std::int64_t devices = 1;
@@ -118,7 +118,8 @@ namespace {
 constexpr std::string_view kWeightsGathered = "weights gathered";
 constexpr std::string_view kGradientsScattered = "gradients scattered";
 
-/// Returns the parameters that have copies on other devices.
+/// Returns the parameters of which other devices hold copies. Requires the parameters that one device
+/// holds.
 DeviceParameters shared_parameters(const Parallel& parallel, const DeviceParameters& held) {
   return {.dense = parallel.weight_copies() > 1 ? held.dense : 0,
           .expert = parallel.expert_copies() > 1 ? held.expert : 0};

@@ -14,15 +14,16 @@
 
 namespace penstock {
 
-/// Returns the seconds of a group's collective. `bytes` has the meaning of KernelTables::collective_seconds.
-/// Inside one NVLink domain it uses the measured table. Otherwise it uses the rate and latency of the network
-/// cards.
+/// Returns the seconds of one collective in a group of devices. `bytes` has the meaning that it has in
+/// KernelTables::collective_seconds(). If the group is inside one NVLink domain, the time comes from the
+/// measured table. Otherwise it follows from the rate and latency of the network cards.
 double group_seconds(const Workload& work, const KernelTables& kernels, DeviceGroup group,
                      GroupOperation operation, double bytes);
 
-/// Returns the seconds of a group's collective that runs between kernels, with no computation beside it. The
-/// gaps around it and its copies slow NVLink down by the device's factor for collectives, which was measured
-/// inside one NVLink domain. Network cards move their bytes at their own rate.
+/// Returns the seconds of a group's collective that runs between kernels, with no computation beside it.
+/// NVLink is then slower by the device's factor for collectives, because of the gaps around the collective
+/// and its copies. This factor was measured inside one NVLink domain. Network cards move their bytes at
+/// their own rate.
 double exposed_group_seconds(const Workload& work, const KernelTables& kernels, DeviceGroup group,
                              GroupOperation operation, double bytes);
 
@@ -36,12 +37,13 @@ double copies_seconds(const Workload& work, const KernelTables& kernels, GroupOp
 /// Returns the bytes of one weight when it is sent to other copies: 2, or 1 if products use 8 bits or less.
 double gathered_bytes(const Workload& work);
 
-/// Returns the part of a state (such as gradients) that one device stores. The whole state has the size
-/// `held`. The copies divide it if the degree of sharding is at least `sharding`.
+/// Returns the number of parameters whose state (such as gradients) one device stores. `held` is the number
+/// of parameters of the whole state. The copies divide the state if Parallel::sharding is at least
+/// `sharding`.
 DeviceParameters held_from(const Parallel& parallel, std::int32_t sharding, const DeviceParameters& held);
 
-/// The exposed seconds of the exchanges between copies in one microbatch. Unless stated otherwise, the times
-/// of F, I and W include these seconds.
+/// The exposed seconds of the exchanges between data-parallel copies, for one microbatch. The times of F, I
+/// and W include these seconds, except where a field says otherwise.
 struct ShownCollectives {
   /// The seconds of gathering weights in the forward pass.
   double gathered_s = 0;
@@ -49,8 +51,8 @@ struct ShownCollectives {
   double gathered_again_s = 0;
   /// The seconds of scattering gradients.
   double scattered_s = 0;
-  /// The seconds of gathering weights that computation of the backward pass hides. The times of F, I and W do
-  /// not include them. Meanwhile, the link cannot reduce gradients.
+  /// The seconds of gathering weights that overlap with computation of the backward pass. The times of F, I
+  /// and W do not include them. During this time, the link cannot reduce gradients.
   double hidden_again_s = 0;
   ShownCollectives& operator+=(const ShownCollectives& other) {
     gathered_s += other.gathered_s;
@@ -60,19 +62,20 @@ struct ShownCollectives {
     return *this;
   }
 };
-/// Returns the exchanges of a layer. add_copies_terms() must have added them to `terms`.
+/// Returns the exchanges between copies for one layer, as sums over its terms. add_copies_terms() must have
+/// added the exchanges to `terms`.
 ShownCollectives shown_collectives(const std::vector<Term>& terms);
 
-/// Adds the exposed part of the exchanges in each microbatch, which does not overlap with the `terms` of the
-/// layer. Sharding 2 and 3 scatter gradients, and sharding 3 gathers weights in both passes.
+/// Adds the exchanges between copies in each microbatch, as far as they do not overlap with the layer's
+/// `terms`. Sharding 2 and 3 scatter gradients, and sharding 3 gathers weights in both passes.
 void add_copies_terms(std::vector<Term>& terms, const Workload& work, const KernelTables& kernels,
                       const DeviceParameters& parameters);
 
 /// Returns the additional bytes while a layer runs. Its gradients (sharding 2 and 3) and weights (sharding 3)
 /// must then be complete. At other times, a device stores only a part of them.
 double whole_layer_bytes(const Workload& work, const DeviceParameters& parameters);
-/// Returns the additional bytes while the weights of the next layer are gathered (sharding 3). It assumes
-/// that the next layer has the same size.
+/// Returns the additional bytes that a device holds while the weights of the next layer are gathered
+/// (sharding 3). The next layer is assumed to have the same size.
 double whole_weight_bytes(const Workload& work, const DeviceParameters& parameters);
 
 }  // namespace penstock

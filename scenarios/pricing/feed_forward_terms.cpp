@@ -30,15 +30,16 @@
 namespace penstock {
 namespace {
 
-/// The share of the bytes of all rows that a permutation moves.
+/// The bytes that a permutation of rows moves, as a share of the bytes of all rows.
 constexpr double kPermutePart = 0.75;
-/// The rate of DeepEP over the network, divided by the rate of collectives of NCCL. DeepEP's README measures
-/// 58 GB/s on 32 devices with cards of 50 GB/s, and counts the copies for the own node, a quarter of all. So
-/// 44 GB/s leave a node, where a ring reaches 0.8 of the card. Hybrid-EP sends the same messages.
+/// The rate of DeepEP over the network, divided by the rate of NCCL's collectives. DeepEP's README measures
+/// 58 GB/s on 32 devices with cards of 50 GB/s. It counts the copies that stay in the own node, which are a
+/// quarter. So 44 GB/s leave a node, where a ring reaches 0.8 of the card's rate. Hybrid-EP sends the same
+/// messages.
 constexpr double kDirectRate = 1.1;
 constexpr double kRouterBytes = 24;  // the bytes moved for a token and an expert: scores, softmax, choice
 
-/// The bytes that an activation function moves for each value. If it is gated, it reads two values and writes
+/// The bytes that an activation function moves for each value. A gated function reads two values and writes
 /// one.
 struct ActivationBytes {
   double forward;
@@ -64,7 +65,7 @@ void add_dense(TermWriter& terms, double inner) {
   terms.gemm("fc2", {.m = work.tokens(), .n = hidden, .k = inner / t});
 }
 
-/// Returns the number of ways to choose `chosen` of `all` things.
+/// Returns the number of ways to choose `chosen` items out of `all`.
 double combinations(std::int64_t all, std::int64_t chosen) {
   if (chosen < 0 || chosen > all) return 0;
   double ways = 1;
@@ -72,9 +73,10 @@ double combinations(std::int64_t all, std::int64_t chosen) {
   return ways;
 }
 
-/// Returns the probability that a place with 1 / `places` of the experts has one of a token's experts, if
-/// these are drawn at random from the groups that the token chose. A place has m of the groups, or a part of
-/// one. If j of the g chosen groups are on the place, each expert is there with the probability j / g.
+/// Returns the probability that a place with 1 / `places` of the experts has at least one of a token's
+/// experts. These are drawn at random from the expert groups that the token chose. A place has m of the
+/// groups, or a part of one. If j of the g chosen groups are on the place, each drawn expert is there with
+/// the probability j / g.
 double reached_part(const Experts& experts, double places) {
   const auto drawn = as_double(experts.per_token);
   const double groups_here = as_double(experts.groups) / places;
@@ -95,9 +97,10 @@ double reached_part(const Experts& experts, double places) {
   return part;
 }
 
-/// Returns the seconds of one exchange that sends a token once to each other place that needs it. Between
-/// NVLink domains it uses the network card of each device. At the same time NVLink carries the token to the
-/// devices of its experts, from their own domain or from the device at which it arrived.
+/// Returns the seconds of one exchange in which a token is sent only once to each place that needs it.
+/// Between NVLink domains, each device uses its own network card. At the same time, NVLink carries the
+/// token to the devices of its experts. It starts there in its own domain, or at the device at which it
+/// arrived.
 double deduplicated_seconds(const Workload& work, double token_bytes) {
   const Experts& experts = *work.model.experts;
   const Parallel& parallel = work.parallel;
@@ -115,7 +118,8 @@ double deduplicated_seconds(const Workload& work, double token_bytes) {
          static_cast<double>(work.device.link_latency_ns) * kSecondsPerNanosecond;
 }
 
-/// Returns the seconds of one exchange between the devices of an expert group, for values of `value_bytes`.
+/// Returns the seconds of one exchange of `rows` token vectors between the devices of an expert group. Each
+/// value of a row has `value_bytes`.
 double exchange_seconds(const TermWriter& terms, double rows, double value_bytes) {
   const Workload& work = terms.work();
   if (work.parallel.expert <= 1) return 0;

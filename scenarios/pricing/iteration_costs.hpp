@@ -1,7 +1,7 @@
 #pragma once
 // The costs of training iterations on one machine. sim/hold/fit_iterations.hpp fits them to measured
-// iterations by linear least squares. They do not describe single devices or kernels, because measured
-// iterations cannot distinguish these.
+// iterations by linear least squares. They do not distinguish devices or kernels, because measured
+// iterations cannot do so.
 
 #include <compare>
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace penstock {
 
-/// All properties that determine a layer's time on one device.
+/// The properties of a layer on which its time on one device depends.
 struct FittedLayer {
   std::int64_t hidden = 1;
   std::int64_t heads = 1;
@@ -29,19 +29,19 @@ struct FittedLayer {
 /// Returns a text such as "hidden 1024, heads 16, sequence 1024, tensor 2, micro_batch_size 4".
 std::string to_text(const FittedLayer& kind);
 
-/// The sum of the forward and backward time of one microbatch.
+/// The time of one layer, and of embedding and head, for the forward and backward pass of one microbatch.
 struct LayerCosts {
   Ns layer_ns = 0;
-  /// The time of embedding and head together. It belongs to the last stage.
+  /// The time of the embedding and the head together. It counts in the last stage.
   Ns ends_ns = 0;
 
   friend bool operator==(const LayerCosts&, const LayerCosts&) = default;
 };
 
-/// The times of one device's step.
+/// The times that make up the optimizer step of one device.
 struct StepCosts {
   Ns constant_ns = 0;
-  /// The time that is added for each layer.
+  /// The time that each layer adds to the step.
   Ns layer_ns = 0;
   /// The optimizer's time for each 10^6 parameters on the device.
   Ns million_parameters_ns = 0;
@@ -56,11 +56,12 @@ struct StepCosts {
 struct IterationCosts {
   /// The name of the measurements from which the costs were fitted.
   std::string source;
-  /// The assumed vocabulary, which determines the parameters of the embedding.
+  /// The assumed size of the vocabulary, from which the parameters of the embedding follow.
   std::int64_t vocabulary = 1;
   std::map<FittedLayer, LayerCosts> layers;
   StepCosts step;
-  /// The assumed bandwidth for messages between stages; 0 means that they take no time.
+  /// The assumed bandwidth of messages between stages in bytes a second. 0 means that messages take no
+  /// time.
   double link_bytes_per_second = 0;
 
   friend bool operator==(const IterationCosts&, const IterationCosts&) = default;
@@ -70,18 +71,18 @@ struct IterationCosts {
 /// not measured.
 tl::expected<LayerCosts, std::string> layer_costs(const IterationCosts& costs, const FittedLayer& kind);
 
-/// The size of a part of a model on a rank or in a stage.
+/// The content of a part of a model, such as a stage or all layers of a rank.
 struct ModelPartSize {
   std::int64_t layers = 0;
   bool has_embedding = false;
   bool has_head = false;
 };
 
-/// Returns the parameters of a part of a GPT on one of `tensor` devices. A layer has 12 h^2 + 13 h
-/// parameters, and the embedding with its positions has (V + s) h. If the part has a head but no embedding,
-/// the head has a copy of the weights with V h. The sum is divided by `tensor`.
+/// Returns the number of parameters that a part of a GPT has on one of `tensor` devices. A layer has 12 h^2
+/// + 13 h parameters, and the embedding with its positions has (V + s) h. If the part has a head but no
+/// embedding, the head has a copy of the embedding's V h weights. The sum is divided by `tensor`.
 double device_parameters(const FittedLayer& kind, std::int64_t vocabulary, const ModelPartSize& part);
-/// Returns 2 (d - 1) / d.
+/// Returns 2 (d - 1) / d for d `copies`: the share of its bytes that a device sends in a ring all-reduce.
 double ring_share(std::int32_t copies);
 
 /// Returns the forward and backward time of a stage for one microbatch.
@@ -97,12 +98,13 @@ Ns step_ns(const IterationCosts& costs, const FittedLayer& kind, const ModelPart
 struct FittedStage {
   /// The time of forward and backward for one microbatch.
   Ns microbatch_ns = 0;
-  /// The time of the rank's optimizer step. The first stage of a rank has the whole time, and the rank's
-  /// other stages have 0.
+  /// The time of the rank's optimizer step. It counts in the first stage of the rank; in the rank's other
+  /// stages it is 0.
   Ns step_ns = 0;
 };
 
-/// A pipeline of layers of one kind. `layers` and `rank_of_stage` have one entry for each stage.
+/// A pipeline whose layers are all of one kind. `layers` and `rank_of_stage` have one entry for each stage:
+/// its number of layers and its rank.
 struct FittedPipeline {
   FittedLayer kind;
   /// The number of copies of the pipeline.

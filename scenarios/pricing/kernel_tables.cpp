@@ -1,4 +1,4 @@
-// Reads measured kernels and looks them up:
+// Reads tables of measured kernel times and looks up times in them:
 //
 //  * The measured time of a product of 8 or 4 bits includes the quantisation of its input. Training fuses the
 //    quantisation into other kernels, so its time is subtracted. At least a quarter of the measured time
@@ -54,17 +54,20 @@ namespace penstock {
 namespace {
 
 constexpr double kMilli = 1e-3;
-/// The smallest share of a measured time that remains after the quantisation is subtracted. The subtracted
-/// time comes from a model. For some small products, it is almost as long as the measured time, or longer.
+/// The smallest share of a measured time that may remain after the time to quantise is subtracted. The
+/// subtracted time comes from a model. For some small products, it is almost as long as the measured time,
+/// or longer.
 constexpr double kLeastPart = 0.25;
 constexpr double kHalfBytes = 2;
 constexpr double kMostInGroup = 1 << 20;  // devices of a group
 
-/// The limits of a figure in a table. They prevent products that overflow and quotients that become 0.
+/// The smallest value that is accepted in a table cell. The limits prevent products that overflow and
+/// quotients that become 0.
 constexpr double kLeastOfACell = 1e-30;
 constexpr double kMostOfACell = 1e30;
 
-/// Returns the positive figures of some columns of a row, in the order of the columns.
+/// Returns the figures of some columns of a row, in the order of the columns. Returns an error if a figure
+/// is not positive.
 template <std::size_t Count>
 tl::expected<std::array<double, Count>, std::string> positives(
     const CsvTable& table, std::size_t row, const std::array<std::string_view, Count>& columns) {
@@ -98,8 +101,8 @@ std::string grid_fault(const std::map<std::array<double, 3>, double>& figures) {
       kMostCells, figures.size(), count(0), count(1), count(2));
 }
 
-/// Returns the operations of causal attention. It computes half of two products, and each product needs 2
-/// operations a value.
+/// Returns the floating-point operations of causal attention. Causal attention computes half of two matrix
+/// products, and each product needs 2 operations a value.
 double attention_flops(const AttentionShape& shape) {
   return 2 * shape.head_dim * shape.heads * shape.batch * shape.sequence * shape.sequence;
 }
@@ -108,8 +111,8 @@ double attention_flops(const AttentionShape& shape) {
 /// distance from 2 to 4.
 double log_distance(double a, double b) { return std::abs(std::log(a / b)); }
 
-/// Returns the linear interpolation in logarithms between the two nearest figures. Outside the figures it
-/// returns the first or the last one.
+/// Returns the figure at `size`, interpolated linearly in logarithms between the two nearest sizes. Outside
+/// the table it returns the first or the last figure.
 double between(const std::map<double, double>& figures, double size) {
   const auto upper = figures.lower_bound(size);
   // There is no smaller measured size. This is also the case if `size` equals the first measured size.
@@ -120,8 +123,9 @@ double between(const std::map<double, double>& figures, double size) {
   return std::exp((1 - way) * std::log(lower->second) + way * std::log(upper->second));
 }
 
-/// Scales the times of one collective. `times` has the seconds for each message size in bytes. A larger
-/// message with a shorter time than the smallest message is measurement noise.
+/// Scales the measured times of one collective to a link with another speed. `times` maps message sizes in
+/// bytes to seconds. The time of the smallest message counts as latency and does not change. A larger
+/// message with a shorter time is measurement noise and does not change either.
 void set_link_speed(std::map<double, double>& times, double speed) {
   const double latency_s = times.begin()->second;
   for (auto& [bytes, seconds] : times) {
@@ -319,7 +323,8 @@ void must_be_read(const tl::expected<void, std::string>& read, const std::string
   if (!read) throw std::logic_error(fmt::format("{}:{}", file, read.error()));
 }
 
-/// Reads {"H100/fp8": [e, kk, s, bw, t0, tail, q], ..}. Precisions that the device lacks have no entry.
+/// Sets the constants of the product model for each precision of the device. They come from entries such as
+/// {"H100/fp8": [e, kk, s, bw, t0, tail, q], ..}. Precisions that the device lacks have no entry.
 void set_models(KernelTables& tables, std::string_view device) {
   static const nlohmann::json constants = nlohmann::json::parse(text_of("gemm_constants.json"));
   for (const GemmPrecision precision : {GemmPrecision::bf16, GemmPrecision::fp8, GemmPrecision::fp4}) {
@@ -341,8 +346,9 @@ const DeviceType& measured_device(std::string_view kernels) {
   return *std::ranges::find(device_types(), kernels, &DeviceType::kernels);
 }
 
-/// Returns the rates of grouped products. Only one machine of B200 was measured. Its products ran in long
-/// runs, so the device's sustained factor is taken out. All devices take the same shares of their own peak.
+/// Returns the rates of grouped products, as shares of a device's peak. They were measured on one machine
+/// of B200 only. Its products ran in long runs, so the sustained factor of the device is divided out. Other
+/// devices use the same shares of their own peak.
 GroupedRates read_grouped() {
   static constexpr std::string_view kFile = "products_B200.csv";
   const auto products = ProductTable::parse(text_of(kFile));
@@ -370,8 +376,8 @@ std::shared_ptr<const KernelTables> read_tables(const std::string& kernels) {
   return tables;
 }
 
-/// Returns the rates of the device divided by the rates of the measured device. Link rates include their
-/// efficiency. If the measured device does not have a rate, the factor is 1.
+/// Returns the rates of the device divided by those of the device on which the kernels were measured. The
+/// rates of links include their efficiency. If the measured device lacks a rate, its factor is 1.
 KernelSpeeds speeds_of(const DeviceType& device) {
   const DeviceType& measured = measured_device(device.kernels);
   KernelSpeeds speeds;

@@ -48,24 +48,24 @@ inline constexpr std::size_t kGroupOperationCount = 4;
 
 /// The speeds of a device relative to the device on which the tables were measured. The value 1 means equal.
 struct KernelSpeeds {
-  /// The speed of products by precision. Attention uses the speed of bf16.
+  /// The relative speed of matrix products for each precision. Attention uses the speed of bf16.
   std::array<double, kGemmPrecisionCount> products = {1, 1, 1};
-  /// The speed of the NVLink domain.
+  /// The relative speed of the links in an NVLink domain.
   double links = 1;
 
   friend bool operator==(const KernelSpeeds&, const KernelSpeeds&) = default;
 };
 
-/// The tables of one kind of device. If a table is missing, a model is used instead: kernel_times.hpp for
-/// matrix products, a share of the peak for attention (layer_terms.cpp), and the links' bandwidth for
-/// collectives (collectives.cpp).
+/// The tables of measured kernel times for one kind of device. A model replaces a missing table. For matrix
+/// products, it is the one of kernel_times.hpp. For attention, it is a share of the peak (layer_terms.cpp).
+/// For collectives, it is the links' bandwidth (collectives.cpp).
 class KernelTables {
  public:
   // Each of the next functions replaces the data that it read before. read_gemms() replaces only the data of
   // the precisions in its text.
 
-  /// Reads lines "dtype,m,n,k,us" with a header. The sizes must form a grid with few holes. Error: "LINE:
-  /// what is wrong".
+  /// Reads a table of matrix products: a header and lines "dtype,m,n,k,us". The sizes must form a grid with
+  /// few holes. Returns an error of the form "LINE: what is wrong".
   tl::expected<void, std::string> read_gemms(std::string_view text, const DeviceRates& rates);
   /// Reads lines "dtype,head_dim,heads,kv_heads,batch,seq,us". Only lines of bf16 are used.
   tl::expected<void, std::string> read_attention(std::string_view text);
@@ -73,32 +73,34 @@ class KernelTables {
   /// size is in elements of the whole tensor, and the latency in milliseconds. Only lines with type half and
   /// at least two devices are used.
   tl::expected<void, std::string> read_collectives(std::string_view text);
-  /// Reads products that the user measured (ProductTable::parse). For their shapes, they take precedence over
-  /// the other tables.
+  /// Reads a table of matrix products that the user measured (ProductTable::parse). For their exact shapes,
+  /// these times take precedence over all other tables.
   tl::expected<void, std::string> read_products(std::string_view text);
-  /// Sets the constants of the compact model for one precision.
+  /// Sets the constants of the formula for matrix products (modelled_gemm_seconds()) in one precision.
   void set_gemm_model(GemmPrecision precision, const GemmConstants& constants);
-  /// Scales the tables to a device that is faster or slower. It does not change the models, because these use
-  /// the device's own rates (DeviceRates). Requires speeds > 0.
+  /// Scales the measured tables to a device that is faster or slower. It does not change the formulas,
+  /// because these use the device's own rates (DeviceRates). Requires speeds > 0.
   void scale(const KernelSpeeds& speeds);
 
-  /// Returns the seconds of one product in a short burst. The time to quantise the inputs is not included.
-  /// Returns nothing if there is neither a table nor a model.
+  /// Returns the seconds of one matrix product, measured in a short burst. In a training step, this time is
+  /// multiplied by the device's sustained factor. The time to quantise the inputs is not included. Returns
+  /// nothing if there is neither a table nor a formula for the precision.
   std::optional<double> gemm_seconds(GemmPrecision precision, const GemmShape& shape,
                                      const DeviceRates& rates) const;
   /// Returns the operations a second of causal attention in the forward pass. The number of operations is 2 x
   /// 2 x head_dim x heads x batch x sequence^2 / 2. Returns nothing if there is no table.
   std::optional<double> attention_rate(const AttentionShape& shape) const;
-  /// Returns the seconds of a collective of `devices` devices in one NVLink domain. `bytes` is the size of
-  /// the whole tensor that is gathered or scattered, or of one device's buffer of an all-to-all. Returns
-  /// nothing if there is no table.
+  /// Returns the seconds of a collective among `devices` devices in one NVLink domain. For an all-to-all,
+  /// `bytes` is the size of one device's buffer. For other collectives, it is the size of the whole tensor
+  /// that is gathered, scattered or reduced. Returns nothing if there is no table.
   std::optional<double> collective_seconds(GroupOperation operation, std::int32_t devices,
                                            double bytes) const;
 
   const ProductTable& products() const { return products_; }
-  /// Returns the rates of grouped products in a burst. They are empty if no table has any.
+  /// Returns the rates of grouped products, such as those of experts, measured in a short burst. They are
+  /// empty if no table has any.
   const GroupedRates& grouped() const { return grouped_; }
-  /// Sets the rates of grouped products, as shares of the peak of any device.
+  /// Sets the rates of grouped products, as shares of the peak rate. The shares apply to any device.
   void set_grouped(GroupedRates rates) { grouped_ = std::move(rates); }
   bool has_gemms(GemmPrecision precision) const { return !gemms_[index_of(precision)].empty(); }
 
@@ -124,22 +126,23 @@ class KernelTables {
 
 // The kernel tables in scenarios/library/kernels, which are compiled into the program.
 
-/// A built-in file with its name and its text.
+/// A table file that is built into the program, with its name and its text.
 struct KernelText {
   /// The file name, such as "gemm_H100.csv".
   std::string_view file;
   std::string_view text;
 };
-/// Returns the built-in files. CMake generates the definition of this function from them.
+/// Returns the table files that are built into the program. CMake generates the definition of this function
+/// from them.
 std::span<const KernelText> kernel_texts();
 
 /// Returns the tables of a kind of device. The first call reads them, and later calls share them. Several
 /// threads may call it.
 std::shared_ptr<const KernelTables> built_in_kernels(const DeviceType& device);
 
-/// Returns the tables for the device as a scenario states it. If its peak rates or its NVLink rate differ
-/// from those of the measured device, the tables are scaled copies (KernelTables::scale). Requires that each
-/// rate is above 0 if the measured device has this rate.
+/// Returns the tables for a device as the scenario states it. If its peak rates or its NVLink rate differ
+/// from those of the measured device, the tables are scaled copies (KernelTables::scale). Each rate that
+/// the measured device has must be above 0.
 std::shared_ptr<const KernelTables> stated_kernels(const DeviceType& device);
 
 }  // namespace penstock

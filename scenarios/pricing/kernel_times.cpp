@@ -1,6 +1,6 @@
-// Models the time t of a product that is divided into tiles of tm x tn. The multiprocessors (SMs) compute the
-// tiles in w = ceil(m/tm) ceil(n/tn) / SMs waves. The time is computed for six tile sizes, and the shortest
-// time is the result:
+// Models the time t of a matrix product that is divided into tiles of tm x tn. The multiprocessors (SMs)
+// compute the tiles in w = ceil(m/tm) ceil(n/tn) / SMs waves. The time is computed for six tile sizes. The
+// shortest of the six times is the result:
 //
 //   waves  = (1 - tail) ceil(w) + tail max(w, 1)        a last wave that is not full costs up to a full one
 //   rel    = min(1, (tm tn / 32768)^s)                  small tiles load more for each operation
@@ -49,7 +49,7 @@ constexpr std::array<Tile, 6> kTiles = {{{.m = 256, .n = 128},
                                          {.m = 64, .n = 128},
                                          {.m = 256, .n = 256}}};
 constexpr double kFullTile = 32768;
-/// The share of the launch overhead that belongs to the separate kernel for quantising.
+/// The share of the launch overhead that is due to the separate quantising kernel.
 constexpr double kQuantisingLaunch = 0.6;
 
 }  // namespace
@@ -113,7 +113,8 @@ GemmShape shape_of(Product product, const GemmShape& forward) {
 
 namespace {
 
-/// Returns the forward shape that belongs to the shape of one of the three products.
+/// Returns the shape of the forward product. `shape` is the shape of one of the three products: forward,
+/// gradient of the input, or gradient of the weights.
 GemmShape forward_of(Product product, const GemmShape& shape) {
   const auto [m, n, k] = shape;
   switch (product) {

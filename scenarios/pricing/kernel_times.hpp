@@ -1,7 +1,7 @@
 #pragma once
-// The three sources of a kernel's time: a formula for matrix products (modelled_gemm_seconds()), products
-// that the user measured for exact shapes (ProductTable), and interpolation between measured sizes (LogGrid).
-// KernelTables chooses between them (kernel_tables.hpp).
+// The three sources of a kernel's time. modelled_gemm_seconds() is a formula for matrix products.
+// ProductTable has the times that the user measured for exact product shapes. LogGrid interpolates between
+// measured sizes. KernelTables chooses between them (kernel_tables.hpp).
 
 #include <array>
 #include <cstddef>
@@ -20,13 +20,15 @@ namespace penstock {
 
 /// The arithmetic and memory rates of a device.
 struct DeviceRates {
-  /// The dense rate of the device in the product's precision, greater than 0.
+  /// The device's rate of dense operations in the product's precision, in operations a second. It is
+  /// greater than 0.
   double flops_per_second = 0;
   double memory_bytes_per_second = 0;
   double multiprocessors = 1;
 };
 
-/// The constants of the model, fitted for one device and precision.
+/// The constants of the formula for matrix products, fitted for one device and precision. Their short names
+/// are those in the formula.
 struct GemmConstants {
   /// The constant e, which is the share of the peak that a wave of large tiles reaches.
   double tile_efficiency = 1;
@@ -36,7 +38,7 @@ struct GemmConstants {
   double small_tiles = 0;
   /// The constant bw, which is the share of the memory rate that a product reaches.
   double memory_efficiency = 1;
-  /// The constant t0, which is the launch overhead.
+  /// The constant t0: the time to launch the kernel, in microseconds.
   double launch_us = 0;
   /// The constant tail, which is the share of the last wave's idle time that is counted.
   double tail = 1;
@@ -44,12 +46,12 @@ struct GemmConstants {
   double quantise = 0;
 };
 
-/// Returns the seconds of Y[m, n] = X[m, k] W[k, n] for values of `value_bytes`. The time includes the
-/// quantising of X.
+/// Returns the seconds of the matrix product Y[m, n] = X[m, k] W[k, n] by a formula. A value of the inputs
+/// has `value_bytes` bytes. The time includes quantising X.
 double modelled_gemm_seconds(double m, double n, double k, double value_bytes, const GemmConstants& constants,
                              const DeviceRates& rates);
-/// Returns the part of modelled_gemm_seconds() for quantising. A product whose input is quantised by another
-/// kernel does not need this part. Measured times in table files also contain it.
+/// Returns the part of modelled_gemm_seconds() that quantises X. Measured times in table files also contain
+/// this part. A product does not need it if another kernel quantises its input.
 double quantising_seconds(double m, double k, const GemmConstants& constants, const DeviceRates& rates);
 
 // The products of a layer, measured by the user in long training runs on one machine. So no factor between a
@@ -83,18 +85,20 @@ GemmShape shape_of(Product product, const GemmShape& forward);
 
 class GroupedRates;
 
-/// The measured products of one machine.
+/// The matrix products that the user measured on one machine, each for an exact shape.
 class ProductTable {
  public:
-  /// Reads lines "product,groups,m,n,k,us" with a header, for values of 16 bits. A line has the time of
+  /// Reads a header and lines "product,groups,m,n,k,us", for values of 16 bits. A line has the time of
   /// `groups` products that run at the same time, each with m rows. Lines of equal shapes are averaged.
-  /// Error: "LINE: what is wrong".
+  /// Returns an error of the form "LINE: what is wrong".
   static tl::expected<ProductTable, std::string> parse(std::string_view text);
 
-  /// Returns the seconds of the product with exactly this shape, or nothing if it was not measured.
+  /// Returns the seconds of `groups` products with exactly this shape, or nothing if they were not
+  /// measured.
   std::optional<double> seconds(Product product, double groups, const GemmShape& shape) const;
 
-  /// Returns the rates of the products that ran in groups, for a device with this peak rate.
+  /// Returns the rates of all measured products with several groups, as shares of the peak rate
+  /// `flops_per_second`.
   GroupedRates grouped_rates(double flops_per_second) const;
 
   bool empty() const { return size() == 0; }
@@ -108,8 +112,9 @@ class ProductTable {
 // A function of sizes that is known at the points of a grid. Between the points, it is linear in the
 // logarithms of sizes and values. Outside the grid, it is constant.
 
-/// A positive figure that depends on `Axes` positive sizes. A grid point without a figure gets the figure of
-/// the nearest point that has a figure. The distance is measured in logarithms.
+/// A table of a positive figure that depends on `Axes` positive sizes. It interpolates between the points
+/// of a grid. A grid point without a figure gets the figure of the nearest point that has one. The distance
+/// is measured in logarithms.
 template <std::size_t Axes>
 class LogGrid {
  public:
@@ -136,17 +141,17 @@ extern template class LogGrid<1>;
 extern template class LogGrid<2>;
 extern template class LogGrid<3>;
 
-/// The rates of products that run in groups, as the experts of a layer do. A rate depends on the product, on
-/// the rows of a group and on the shape of a weight.
+/// The rates of matrix products that run in groups, as those of a layer's experts do. A rate depends on the
+/// product, on the rows of a group, and on the shape of a weight.
 class GroupedRates {
  public:
-  /// Adds a measured rate, as a share of the device's peak. `forward` is the forward product of one group, in
-  /// all three roles.
+  /// Adds a measured rate, as a share of the device's peak. `forward` is the shape of the group's forward
+  /// product, whichever of the three products is measured.
   void add(Product product, const GemmShape& forward, double share);
 
-  /// Returns the share of the peak that the product reaches. The nearest measured weight is used, and its
-  /// rates are interpolated in the logarithm of the rows. Groups with fewer rows than measured take as long
-  /// as the smallest measured groups. Requires !empty().
+  /// Returns the share of the peak rate that the product reaches. It uses the measured weight whose shape
+  /// is nearest, and interpolates between its rates in the logarithm of the rows. Groups with fewer rows
+  /// than measured take as long as the smallest measured groups. Requires !empty().
   double share(Product product, const GemmShape& forward) const;
 
   bool empty() const { return curves_.front().empty(); }

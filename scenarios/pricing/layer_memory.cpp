@@ -1,6 +1,6 @@
-// Computes the memory of layers. The table has the bytes that a layer stores from F to B for each token, with
-// fused attention and values of 2 bytes. h is hidden, a heads, g key heads of width d, f the inner width, t
-// tensor:
+// Computes the memory of layers. The table has the bytes that a layer stores for each token from the F to
+// the B of a microbatch. It assumes fused attention and values of 2 bytes. h is hidden, a heads, g key
+// heads of width d, f the inner width, t tensor:
 //
 //   inputs and outputs of two norms         8 h                    / t if the sequence is shared
 //   input of a norm after a part            2 h                    likewise
@@ -33,8 +33,8 @@ namespace {
 constexpr double kValueBytes = 2;
 constexpr std::int64_t kVocabularyMultiple = 128;
 
-/// Returns the number of devices among which norms, adds and dropouts are divided. With sequence parallelism
-/// it is the size of the tensor group, and otherwise 1.
+/// Returns the number of devices among which the values of norms, adds and dropouts are divided. This is
+/// the size of the tensor group with sequence parallelism, and 1 without.
 double sequence_ways(const Parallel& parallel) {
   return parallel.sequence_parallel ? static_cast<double>(parallel.tensor) : 1;
 }
@@ -73,8 +73,8 @@ double replicated_parameters(const Architecture& model, const LayerKind& kind) {
   return replicated;
 }
 
-/// Returns the weights of copied key heads. Key heads are copied if a tensor group has more devices than key
-/// heads.
+/// Returns the weights of key heads that are stored more than once. Key heads are copied if a tensor group
+/// has more devices than key heads.
 double copied_key_heads(const Workload& work, const LayerKind& kind) {
   if (work.model.latent || !kind.has_attention) return 0;
   const double missing = work.parallel.tensor - as_double(work.model.kv_heads);
@@ -89,13 +89,14 @@ double padded_vocabulary(const Workload& work) {
   return as_double((work.model.vocabulary + multiple - 1) / multiple * multiple);
 }
 
-/// Returns the number of rows that a device's experts compute for one microbatch.
+/// Returns the number of rows (tokens times chosen experts) that a device's experts compute for one
+/// microbatch.
 double expert_rows(const Workload& work) {
   return work.tokens() * as_double(work.model.experts->per_token) / sequence_ways(work.parallel);
 }
 
-/// Returns the bytes that the gate of attention holds for a token: the gate, and the gated result beside the
-/// result.
+/// Returns the bytes for each token that the gate of attention stores until the backward pass: the gate and
+/// the gated result. The result before the gate is stored as well, but is not counted here.
 double kept_of_gate(const Architecture& model, double value_dim) {
   const double heads = as_double(model.heads);
   switch (model.attention_gate) {
@@ -109,9 +110,9 @@ double kept_of_gate(const Architecture& model, double value_dim) {
   return 0;
 }
 
-/// Returns the bytes that attention holds for a token on one device. With latent attention, every device
-/// holds the narrow queries, keys and values before and after their norms. It also holds the values of each
-/// of its heads.
+/// Returns the bytes for each token that attention stores on one device until the backward pass. With
+/// latent attention, every device stores the narrow queries, keys and values, before and after their norms.
+/// It also stores the values of its own heads.
 double kept_of_attention(const Workload& work) {
   const Architecture& model = work.model;
   const double t = work.parallel.tensor;
@@ -138,10 +139,11 @@ double kept_of_attention(const Workload& work) {
          t;
 }
 
-/// Returns the bytes that a recurrence holds for a token on one device: the columns of its input projection,
-/// its result before and after the gated norm, and 4 bytes for each value of a head. The delta rule also
-/// holds the convolution's result and the solution of each chunk's triangular system. Other kernels compute
-/// the convolution again (mamba_split_conv1d_scan_combined).
+/// Returns the bytes for each token that a recurrence stores on one device until the backward pass. These
+/// are the columns of its input projection, its result before and after the gated norm, and 4 bytes for
+/// each value of a head. The delta rule also stores the convolution's result and the solution of each
+/// chunk's triangular system. Other kernels compute the convolution again
+/// (mamba_split_conv1d_scan_combined).
 double kept_of_recurrence(const Workload& work) {
   const RecurrentMixer& recurrence = *work.model.recurrence;
   const double heads = as_double(recurrence.value_heads);
@@ -154,39 +156,41 @@ double kept_of_recurrence(const Workload& work) {
          work.parallel.tensor;
 }
 
-/// Returns the bytes that an indexer holds for a token: its queries, its key, the weights of its heads, and
-/// the numbers of the selected keys in 4 bytes each.
+/// Returns the bytes for each token that an indexer stores until the backward pass. These are its queries,
+/// its key, the weights of its heads, and the numbers of the selected keys (4 bytes each).
 double kept_of_indexer(const Workload& work, const LayerKind& kind) {
   const Indexer& indexer = *work.model.indexer;
   return 2 * as_double(indexer.heads * indexer.head_dim + indexer.head_dim + indexer.heads) +
          4 * as_double(std::min(kind.selected, work.seen()));
 }
 
-/// The bytes for each score that a layer with unfused attention holds: the softmax and the output of dropout
-/// in 2 bytes each, and a mask.
+/// The bytes for each score that a layer with unfused attention stores until the backward pass. The softmax
+/// and the output of dropout take 2 bytes each, and a mask takes 1.
 constexpr double kHeldScoreBytes = 5;
-/// The bytes of the gradients of both for each score, while the backward pass of a layer runs.
+/// The bytes for each score that the gradients of softmax and dropout take while a layer's backward pass
+/// runs.
 constexpr double kScoreGradientBytes = 4;
 
-/// Returns the scores of a layer on one device. It is 0 if the layer has no attention, or if a fused kernel
-/// never stores them.
+/// Returns the number of attention scores that a layer stores on one device. It is 0 if the layer has no
+/// attention, or if a fused kernel never stores scores.
 double stored_scores(const Workload& work, const LayerKind& kind) {
   if (!kind.has_attention || traits_of(work.framework).fused_attention) return 0;
   return work.tokens() * as_double(work.model.heads * work.seen()) / work.parallel.tensor;
 }
 
-/// Returns true if the backward pass computes the scores again.
+/// Returns true if the backward pass computes the attention scores again.
 bool recomputes_scores(LayerRecompute recompute) {
   return recompute.has(RecomputedPart::selective) || recompute.has(RecomputedPart::full);
 }
 
-/// Returns the bytes of fc1's output for a token. If fc1 is gated, its output contains gate and value.
+/// Returns the bytes for each token of the output of fc1, the first feed-forward product. If fc1 is gated,
+/// its output contains gate and value.
 double first_product_bytes(const Architecture& model, double inner) {
   return (model.gated ? 2 : 1) * kValueBytes * inner;
 }
 
-/// Returns the bytes of fc1's output and fc2's input for a token, without recomputed bytes. `inner`
-/// is the number of columns on this device.
+/// Returns the bytes for each token of fc1's output and fc2's input, the two feed-forward products.
+/// Recomputed bytes do not count. `inner` is the number of columns on this device.
 double kept_of_feed_forward(const Workload& work, double inner) {
   double values = first_product_bytes(work.model, inner) + kValueBytes * inner;
   if (work.recompute.has(RecomputedPart::activation)) values -= kValueBytes * inner;
@@ -270,7 +274,7 @@ double released_by_input(const Workload& work, const LayerKind& kind) {
 
 namespace {
 
-/// Returns the bytes that a layer holds from F to B, except scores.
+/// Returns the bytes that a layer stores from F to B of a microbatch, except attention scores.
 double kept_beside_scores(const Workload& given, const LayerKind& kind) {
   const LayerWorkload sized(given, kind);
   const Workload& work = *sized;

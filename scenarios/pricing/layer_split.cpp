@@ -44,7 +44,7 @@ constexpr std::array<NamedRule, 3> kSplitRules = {{{"even", LayerSplit::Rule::ev
 
 using Text = tl::expected<std::string, std::string>;
 
-/// Expands the repetitions "x*n" and "(..)*n" of a layout.
+/// A parser that expands the repetitions "x*n" and "(..)*n" of a layout.
 class LayoutSpeller {
  public:
   explicit LayoutSpeller(std::string_view text) : text_(text) {}
@@ -63,7 +63,7 @@ class LayoutSpeller {
         fmt::format("layout \"{}\", character {}: expected {}, got {}", text_, at_ + 1, expected, found));
   }
 
-  /// Expands the text up to its end or to the closing bracket. group() reads the bracket.
+  /// Expands the text up to its end or up to a closing bracket. group() reads the bracket itself.
   Text sequence() {
     std::string spelt;
     while (at_ < text_.size() && text_[at_] != ')') {
@@ -101,7 +101,7 @@ class LayoutSpeller {
     return c == ',' || c == ' ' ? std::string() : std::string(1, c);
   }
 
-  /// Returns the n of "*n", or 1 if there is no repetition. The n may be 0.
+  /// Returns the n of a repetition "*n". Returns 1 if there is no repetition. The n may be 0.
   tl::expected<std::int64_t, std::string> repetition() {
     if (at_ >= text_.size() || text_[at_] != '*') return 1;
     ++at_;
@@ -124,7 +124,7 @@ std::vector<std::string> stages_of(std::string_view layout) {
   return stages;
 }
 
-/// Returns the numbers of the stages that have the letter, counted from 0.
+/// Returns the numbers of the stages whose layout contains the letter, counted from 0.
 std::vector<std::size_t> stages_with(const std::vector<std::string>& stages, char letter) {
   std::vector<std::size_t> found;
   for (std::size_t i = 0; i < stages.size(); ++i) {
@@ -133,8 +133,9 @@ std::vector<std::size_t> stages_with(const std::vector<std::string>& stages, cha
   return found;
 }
 
-/// Returns the rule of Megatron-LM that a layout breaks, or nothing. The embedding comes first and the loss
-/// last. Layers of multi-token prediction read the results of all other layers, so they are behind them.
+/// Returns the rule of Megatron-LM that a layout breaks, or nothing. The embedding must come first and the
+/// loss last. Layers of multi-token prediction must follow all other layers, because they read their
+/// results.
 std::optional<std::string> layout_fault(const std::vector<std::string>& stages) {
   const auto embedding = stages_with(stages, 'E');
   if (embedding != std::vector<std::size_t>{0} || stages.front().rfind('E') != 0)
@@ -179,7 +180,8 @@ tl::expected<LayerSplit, std::string> parse_layout(std::string_view text) {
   return split;
 }
 
-/// Returns "t*3" for three equal letters, "t" for one, and nothing for none.
+/// Returns the layout text for `count` equal letters: "t*3" for three, "t" for one, and an empty text for
+/// none.
 std::string repeated(char letter, std::int64_t count) {
   if (count == 0) return "";
   return count == 1 ? std::string(1, letter) : fmt::format("{}*{}", letter, count);
@@ -324,7 +326,7 @@ class Levelling {
   std::int64_t index_of_end() const { return static_cast<std::int64_t>(times_.before.size()) - 1; }
   double total() const { return times_.before.back(); }
 
-  /// Divides the limit of each rank among the rank's stages.
+  /// Divides the largest number of layers of each rank among the rank's stages.
   void set_most(std::span<const std::int64_t> most_of_rank) {
     most_.assign(stages_, layers_);
     if (most_of_rank.empty()) return;
@@ -339,7 +341,7 @@ class Levelling {
     }
   }
 
-  /// Returns the time of the embedding and the head on a stage.
+  /// Returns the time of the embedding and the head, if they are on this stage.
   double ends_of(std::size_t stage) const {
     return (stage == 0 ? times_.embedding : 0) + (stage + 1 == stages_ ? times_.head : 0);
   }
@@ -365,8 +367,8 @@ class Levelling {
     return begin == layers_;
   }
 
-  /// Returns, for each stage, the first layer at which it may begin, so that this stage and each later stage
-  /// take at most `longest`.
+  /// Returns, for each stage, the first layer at which it may begin. From there, this stage and all later
+  /// stages can each take at most `longest`.
   std::vector<std::int64_t> earliest_begins(double longest) const {
     std::vector<std::int64_t> begins(stages_ + 1, layers_);
     for (std::size_t s = stages_; s-- > 0;) {
@@ -397,7 +399,8 @@ class Levelling {
     return counts;
   }
 
-  /// Returns the unevenness of the ranks, plus a small multiple of the unevenness of the stages.
+  /// Returns a measure of how unequal the times of the ranks are, which is the sum of their squares. A
+  /// small multiple of the same sum for the stages is added.
   double unevenness(const std::vector<std::int64_t>& counts) const {
     constexpr double kOfStages = 1e-3;
     std::vector<double> ranks(static_cast<std::size_t>(std::ranges::max(rank_of_stage_)) + 1, 0);

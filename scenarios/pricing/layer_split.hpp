@@ -15,7 +15,8 @@
 
 namespace penstock {
 
-/// The rule that divides layers among model stages in the model's order. Each virtual stage is a stage here.
+/// The rule that divides the layers among the model stages, in the model's order. With several chunks on a
+/// rank, each chunk counts as a stage here.
 struct LayerSplit {
   enum class Rule : std::uint8_t {
     unstated,       // `even` if the number of stages divides the number of layers, otherwise `balanced`
@@ -27,28 +28,29 @@ struct LayerSplit {
   Rule rule = Rule::unstated;
   /// The number of layers of each stage, for Rule::listed.
   std::vector<std::int64_t> counts{};
-  /// The number of multi-token-prediction layers of each stage in a layout; empty if it has none. Then the
-  /// last stage has those of the model.
+  /// The number of multi-token-prediction layers of each stage, if a layout places them. If it is empty,
+  /// the last stage has all of the model's multi-token-prediction layers.
   std::vector<std::int64_t> predictions{};
 
   friend bool operator==(const LayerSplit&, const LayerSplit&) = default;
 };
 
-/// Reads "even", "ends-one-less", "balanced", or a Megatron layout such as "Et*3|(tt|)*30,t*2L". In a layout
-/// '|' separates stages, and commas and blanks have no meaning. E is the embedding, t a layer, m a
-/// multi-token-prediction layer, and L the loss. "x*n" and "(..)*n" mean repetition. Error: a text that is
-/// none of these, with the rule of Megatron-LM that a layout breaks.
+/// Reads "even", "ends-one-less", "balanced", or a Megatron layout such as "Et*3|(tt|)*30,t*2L". In a
+/// layout '|' separates stages, and commas and blanks have no meaning. E is the embedding, t a layer, m a
+/// multi-token-prediction layer, and L the loss. "x*n" and "(..)*n" mean repetition. Returns an error if
+/// the text is none of these. If a layout breaks a rule of Megatron-LM, the error names this rule.
 tl::expected<LayerSplit, std::string> parse_layer_split(std::string_view text);
-/// Returns the rule, the list, or the layout with multi-token-prediction layers as a scenario states it.
+/// Returns the split as a scenario states it: the name of the rule, the list of counts, or a layout. The
+/// form is a layout if the split places multi-token-prediction layers.
 std::string to_text(const LayerSplit& split);
 /// Returns the number of multi-token-prediction layers in a layout.
 std::int64_t prediction_count(const LayerSplit& split);
-/// Returns a listed split in Megatron-LM's notation: [3, 4, 3] is "Et*3|t*4|t*3L". If the split has no
-/// multi-token-prediction layers, `on_last` of them are on the last stage.
+/// Returns a listed split as a layout in Megatron-LM's notation: [3, 4, 3] is "Et*3|t*4|t*3L". If the split
+/// places no multi-token-prediction layers, the last stage gets `on_last` of them.
 std::string layout_of(const LayerSplit& split, std::int64_t on_last);
 
-/// Returns the rule that applies to this number of layers and stages. It is the stated rule. If none is
-/// stated, it is `even` if the number of stages divides the layers, and `balanced` otherwise.
+/// Returns the stated rule. If no rule is stated, returns `even` if the number of layers is divisible by
+/// the number of stages, and `balanced` otherwise.
 LayerSplit::Rule rule_in_force(const LayerSplit& split, std::int64_t layers, std::int32_t stages);
 
 /// Returns the number of layers of each stage. Requires that rule_in_force() is not `balanced`, because this
@@ -61,7 +63,8 @@ tl::expected<std::vector<std::int64_t>, std::string> split_layers(const LayerSpl
 // Divides layers among stages by their times, so that all ranks have nearly equal work. In contrast,
 // prepare/balanced_split.hpp also simulates the schedule.
 
-/// The seconds of the layers for one microbatch. Each is the sum of the forward and the backward time.
+/// The seconds of a model's layers for one microbatch. Each value is the sum of the forward and backward
+/// times.
 struct LayerTimes {
   /// Prefix sums. Entry i is the sum over all layers before layer i, and the last entry is the sum over all
   /// layers.
@@ -74,12 +77,13 @@ struct LayerTimes {
 /// Returns the times of all layers.
 LayerTimes layer_times(const Workload& work, const LayerPrices& prices);
 
-/// Returns the seconds of each rank for one microbatch. `layers` has the number of layers of each stage.
+/// Returns the seconds that each rank computes for one microbatch. `layers` has the number of layers of
+/// each stage.
 std::vector<double> rank_times(const LayerTimes& times, std::span<const std::int64_t> layers,
                                std::span<const std::int32_t> rank_of_stage);
 
-/// Returns true if there are enough layers for the stages. Each stage needs at least one layer. The first and
-/// the last stage need none, because they have the embedding and the head.
+/// Returns true if there are enough layers for the stages. Each stage needs at least one layer, except for
+/// the first and the last one, which have the embedding and the head.
 bool has_layers_for(std::int64_t layers, std::int32_t stages);
 
 /// Returns the number of layers of each stage. The longest stage is as short as possible. If ranks have

@@ -1,4 +1,4 @@
-// Computes the times of a transformer's layer on one device. Each step below has its own term:
+// Computes the times of a transformer layer on one device. Each step below is a term of the sum:
 //
 //   norm -> qkv product -> rotary -> attention -> projection -> add -> norm -> feed-forward -> add
 //
@@ -38,13 +38,13 @@ namespace penstock {
 
 namespace {
 
-/// The operations of the backward pass relative to the forward pass. The forward pass has two products. The
-/// backward pass has five, because it computes the scores again.
+/// The operations of attention's backward pass, relative to its forward pass. The forward pass has two
+/// products. The backward pass has five, because it computes the scores again.
 constexpr double kBackwardAttentionOperations = 2.5;
-/// The rate of the backward pass as a share of the forward rate.
+/// The rate of attention's backward pass, as a share of its forward rate.
 constexpr double kBackwardAttentionRate = 0.85;
-/// The share of the peak that attention reaches if no table has measured attention. It also applies to
-/// indexers, selected keys and recurrences, which no table has.
+/// The share of the device's peak rate that attention reaches if no table has measured it. The share also
+/// applies to indexers, selected keys and recurrences, which no table contains.
 constexpr double kPlainAttentionEfficiency = 0.5;
 /// The head dimension whose measured rate is used for latent attention. No table has kernels in which queries
 /// and keys are wider than values.
@@ -54,16 +54,21 @@ constexpr double kLatentHeadDim = 128;
 // device uses either only its late queries, or only the early half of the received keys and values. So on
 // average a step uses three quarters of the values, and it copies a half of them in half of the cases.
 
-/// The bytes that merging partial results moves for each value: 0.75 x (2 read twice, 2 written).
+/// The bytes that the merge of a ring step's results moves for each value: 0.75 x (2 values of 2 bytes
+/// read, 2 bytes written).
 constexpr double kMergedBytes = 0.75 * 6;
-/// The bytes that copying the used half moves for each value: 0.5 x 0.5 x (2 read, 2 written).
+/// The bytes that the copy of a ring step's half moves for each value: 0.5 x 0.5 x (2 bytes read, 2
+/// written).
 constexpr double kCopiedHalfBytes = 0.5 * 0.5 * 4;
-/// The bytes that joining the gradients of keys and values moves for each value: 0.75 x (2 read, 2 written).
+/// The bytes that joining the gradients of keys and values moves for each value: 0.75 x (2 bytes read, 2
+/// written).
 constexpr double kJoinedBytes = 0.75 * 4;
-/// The kernels of a step: a copy, the merge of sums of exponentials, and the merge of outputs.
+/// The number of small kernels in each forward step of a ring: a copy, the merge of the sums of
+/// exponentials, and the merge of outputs.
 constexpr double kForwardRingKernels = 3;
-/// The kernels of a step: copies of queries, outputs and their gradients, or of keys and values (2 on
-/// average), the merge of the queries' gradient, and the joining and merging of that of keys and values.
+/// The number of small kernels in each backward step of a ring. On average, 2 of them copy: either queries,
+/// outputs and their gradients, or keys and values. One merges the queries' gradient, and the others join
+/// and merge the gradients of keys and values.
 constexpr double kBackwardRingKernels = 5;
 // The zero-bubble paper (Qi et al., ICLR'24, table 5) has the times of F, I and W on A100 without fused
 // attention. In ms for one layer:
@@ -76,27 +81,30 @@ constexpr double kBackwardRingKernels = 5;
 //
 // These W take no longer than their products, so such software hides the accumulation of weight gradients.
 
-/// The bytes that unfused attention moves for each score. Forward, the first product writes scores (2),
-/// softmax reads and writes (4), dropout reads and writes with a mask (5), and the second product reads (2).
+/// The bytes that unfused attention moves for each score in the forward pass. The first product writes the
+/// scores (2). Softmax reads and writes (4), dropout reads and writes with a mask (5), and the second
+/// product reads (2).
 constexpr double kScoreForwardBytes = 13;
-/// Backward, one product writes gradients (2), dropout reads and writes with a mask (5), softmax reads two
-/// values and writes one (6), and a product reads (2).
+/// The bytes that unfused attention moves for each score in the backward pass. A product writes gradients
+/// (2), dropout reads and writes with a mask (5), softmax reads two values and writes one (6), and a
+/// product reads (2).
 constexpr double kScoreBackwardBytes = 15;
-/// The kernels of unfused attention between its products: softmax and dropout.
+/// The number of kernels between the two products of unfused attention: softmax and dropout.
 constexpr int kScoreKernels = 2;
-/// The share of the forward pass in the host's time. The backward pass launches about twice as many kernels.
+/// The share of the host's launch time that belongs to the forward pass. The backward pass launches about
+/// twice as many kernels.
 constexpr double kHostForwardPart = 1.0 / 3;
 
-/// The heads and key heads that one device computes for the whole sequence.
+/// The numbers of heads and key heads that one device computes for the whole sequence.
 struct DeviceHeads {
   double heads;
   double kv_heads;
-  /// The share of the queries of these heads that this device computes.
+  /// The share of the queries that this device computes for its heads.
   double share;
 };
 
-/// Returns the heads of a device under context parallelism. An all-to-all divides the heads among devices.
-/// With a ring each device has all heads and a part of the queries.
+/// Returns the attention heads of a device under context parallelism. With an all-to-all, the heads are
+/// divided among devices. With a ring, each device has all heads and a part of the queries.
 DeviceHeads device_heads(const Workload& work) {
   const Parallel& parallel = work.parallel;
   const bool by_heads = parallel.context_exchange == ContextExchange::all_to_all;
@@ -152,9 +160,9 @@ HeadWidths head_widths(const Architecture& model) {
           .value = as_double(model.latent->value_dim)};
 }
 
-/// Returns the operations a second that FlashAttention-2 reaches on H100 with the causal mask and heads of
-/// 128 (Shah et al., 2024, figure 5). Devices before Hopper do not reach this rate, and later ones were not
-/// measured.
+/// Returns the floating-point operations per second of FlashAttention-2 on H100, with the causal mask and
+/// heads of 128 (Shah et al., 2024, figure 5). Devices before Hopper do not reach this rate, and later ones
+/// were not measured.
 double flash_attention_2_rate(double sequence) {
   static const LogGrid<1> measured(std::map<LogGrid<1>::Point, double>{
       {{512}, 191e12},
@@ -173,7 +181,8 @@ double new_scores(const Workload& work, const LayerKind& kind) {
   return attention_scores(kind, work.seen()) - attention_scores(kind, work.before);
 }
 
-/// The seconds of attention in both passes. With a ring each pass consists of `steps` equal steps.
+/// The seconds of attention in the forward and the backward pass. With a ring, each pass consists of
+/// `steps` equal steps.
 struct AttentionSeconds {
   double forward = 0;
   double backward = 0;
@@ -216,9 +225,10 @@ AttentionSeconds attention_seconds(const TermWriter& terms, const LayerKind& kin
           .steps = steps};
 }
 
-/// Adds the small kernels around a ring's steps: copies of the half that a step uses, and merges of the
-/// partial results. The forward pass merges outputs and their sums of exponentials, and the backward pass
-/// merges the gradients of queries, keys and values. Keys' and values' gradients are first put together.
+/// Adds the small kernels around the steps of a ring: copies of the half that a step uses, and merges of
+/// partial results. The forward pass merges outputs and their sums of exponentials. The backward pass
+/// merges the gradients of queries, keys and values. Before this merge, the gradients of keys and values
+/// are joined in one tensor.
 void add_ring_kernels(TermWriter& terms, double steps) {
   const Workload& work = terms.work();
   const auto [key_dim, value_dim] = head_widths(work.model);
@@ -240,9 +250,10 @@ void add_ring_kernels(TermWriter& terms, double steps) {
              .backward_input = terms.memory_seconds(tokens * backward) + launch_s(kBackwardRingKernels)});
 }
 
-/// Returns the seconds of attention whose keys an indexer selects. Kernels for selected keys load the narrow
-/// latents, which all heads share, so a score has 2 kv_rank + rotary_dim multiplications instead of the
-/// widths of a head. For short sequences masked attention on all keys is faster (DeepSeek-V3.2, section 2.1).
+/// Returns the seconds of attention to keys that an indexer selects. Kernels for selected keys load the
+/// narrow vectors, which all heads share. So a score has 2 kv_rank + rotary_dim multiplications instead of
+/// the widths of a head. For short sequences, masked attention to all keys is faster (DeepSeek-V3.2,
+/// section 2.1).
 AttentionSeconds selected_attention_seconds(const TermWriter& terms, const LayerKind& kind) {
   const Workload& work = terms.work();
   LayerKind without = kind;
@@ -263,9 +274,10 @@ AttentionSeconds selected_attention_seconds(const TermWriter& terms, const Layer
           .steps = masked.steps};
 }
 
-/// Adds an indexer: its projections, the scores of all pairs, and the choice of keys. Each device of a tensor
-/// group has the whole indexer. The loss of the indexer uses only the selected keys, so its two products of
-/// the backward pass have only their scores. The choice reads and writes one value of 4 bytes for each score.
+/// Adds an indexer: its projections, the scores of all pairs, and the choice of keys. Each device of a
+/// tensor group has the whole indexer. The indexer's loss uses only the selected keys. So in the backward
+/// pass, the two products compute only the scores of these keys. The choice reads and writes one value of 4
+/// bytes for each score.
 void add_indexer(TermWriter& terms, const LayerKind& kind) {
   const Workload& work = terms.work();
   const Architecture& model = work.model;
@@ -288,8 +300,9 @@ void add_indexer(TermWriter& terms, const LayerKind& kind) {
   terms.memory("choice of keys", 2 * 4 * all, 0, 1);
 }
 
-/// Adds the product and the kernel of the gate on attention's result. The kernel reads the gate and the
-/// result and writes one value; the backward pass reads three values and writes two.
+/// Adds the gate on the result of attention: its matrix product and its kernel. In the forward pass, the
+/// kernel reads the gate and the result and writes one value. In the backward pass, it reads three values
+/// and writes two.
 void add_attention_gate(TermWriter& terms) {
   const Workload& work = terms.work();
   const Architecture& model = work.model;
@@ -302,9 +315,9 @@ void add_attention_gate(TermWriter& terms) {
   terms.memory("gated attention", 2 * 3 * work.tokens() * values, 2 * 5 * work.tokens() * values, 1);
 }
 
-/// Adds the exposed part of the exchange between the parts of a sequence. Latent attention sends the full
-/// keys and values of every head, like Transformer Engine (AttnFuncWithCPAndKVP2P). Transformer Engine has
-/// only a proposal to send the smaller latents (pull request 2064).
+/// Adds the exchange between the devices of a context group, as far as computation does not hide it. Latent
+/// attention sends the full keys and values of every head, like Transformer Engine
+/// (AttnFuncWithCPAndKVP2P). To send the smaller latents is only a proposal there (pull request 2064).
 void add_context_exchange(TermWriter& terms, const AttentionSeconds& attention) {
   const Workload& work = terms.work();
   const Parallel& parallel = work.parallel;
@@ -336,8 +349,9 @@ void add_context_exchange(TermWriter& terms, const AttentionSeconds& attention) 
   add_ring_kernels(terms, attention.steps);
 }
 
-/// Adds attention of separate kernels. Its products compute all scores, also those that the causal mask
-/// discards. The backward pass has four products. Without weights, all of it belongs to I.
+/// Adds attention that runs as separate kernels. Its products compute all scores, including those that the
+/// causal mask discards. The backward pass has four products. Attention has no weights, so the action I
+/// (gradient of the input) contains all of them.
 void add_unfused_attention(TermWriter& terms) {
   const Workload& work = terms.work();
   const auto [key_dim, value_dim] = head_widths(work.model);
@@ -395,9 +409,9 @@ void add_attention(TermWriter& terms, const LayerKind& kind) {
 // write and read the state of each chunk in 4 bytes a value. The backward pass computes states again and has
 // two products for each of the forward pass. No table has measured these kernels.
 
-/// Adds the exchange that gives each device of a context group all tokens of some heads, and back. Kernels
-/// need whole sequences, so it is an all-to-all for both kinds of ContextExchange (Megatron-LM's Mamba
-/// mixer).
+/// Adds the exchanges around a recurrence under context parallelism. The first gives each device all tokens
+/// of some heads, and the second one reverses it. Kernels need whole sequences. So both kinds of
+/// ContextExchange use an all-to-all here (Megatron-LM's Mamba mixer).
 void add_recurrence_exchange(TermWriter& terms, const RecurrentMixer& recurrence) {
   const Workload& work = terms.work();
   if (work.parallel.context <= 1) return;
@@ -441,13 +455,14 @@ void add_recurrence(TermWriter& terms) {
 
 // --- norms, adds and collectives --------------------------------------------------------------------------
 
-/// Adds `count` norms over `values` values in total. A forward norm reads and writes 2 bytes a value.
+/// Adds `count` norms over `values` values in total. In the forward pass, a norm reads and writes 2 bytes
+/// for each value.
 void add_norms_of(TermWriter& terms, std::string_view name, double values, std::int64_t count) {
   if (count > 0) terms.memory(name, values * 4, values * 8, static_cast<int>(count));
 }
 
-/// Adds the norms inside attention. These are norms of latents, which every device has in full, or of the
-/// query and key of each head.
+/// Adds the norms inside attention: either those of the latents, which every device computes in full, or
+/// those of each head's query and key.
 void add_attention_norms(TermWriter& terms) {
   const Workload& work = terms.work();
   const Architecture& model = work.model;
@@ -513,8 +528,8 @@ void add_tensor_collectives(TermWriter& terms, const LayerKind& kind) {
                    parts * (gathers * gather_s + scatter_s));
 }
 
-/// Returns true if the backward pass computes the term again. A product's cast has the name of the product
-/// and the word "cast".
+/// Returns true if the backward pass computes the term again. The term of a product's cast has the name of
+/// the product and the word "cast".
 bool is_recomputed(const Workload& work, const LayerKind& kind, const Term& term) {
   using enum RecomputedPart;
   const LayerRecompute recompute = work.recompute;
@@ -543,8 +558,8 @@ bool is_recomputed(const Workload& work, const LayerKind& kind, const Term& term
   return is_routed && recompute.has(moe);
 }
 
-/// Adds the recomputed `forward` terms to the backward pass. Recomputation of whole parts also repeats their
-/// collectives.
+/// Adds to the backward pass those terms of `forward` that are computed again. If whole parts are
+/// recomputed, their collectives are repeated as well.
 void add_recomputation(TermWriter& terms, const std::vector<Term>& forward, const LayerKind& kind) {
   const Workload& work = terms.work();
   double seconds = 0;
@@ -566,7 +581,8 @@ void scale_computation(std::vector<Term>& terms, double factor) {
   }
 }
 
-/// Adds the time that the device waits for the host, if the kernels run faster than the host can launch them.
+/// Adds the time that the device waits for the host, if the kernels of the layer run faster than the host
+/// can launch them.
 void add_host_floor(std::vector<Term>& terms, double layer_s) {
   const Term sum = total_of(terms);
   const double forward_s = std::max(0.0, kHostForwardPart * layer_s - sum.forward);
@@ -661,18 +677,18 @@ Term total_of(const std::vector<Term>& terms) {
 
 namespace {
 
-/// The share of the peak that a product reaches if there is neither a table nor a model.
+/// The share of the peak rate that a matrix product reaches if there is neither a table nor a model.
 constexpr double kPlainEfficiency = 0.70;
-/// The share of the peak that grouped products reach without a table.
+/// The share of the peak rate that grouped products reach if there is no table.
 constexpr double kPlainGroupedEfficiency = 0.5;
-/// The bytes that casting one element of a product's input moves in the forward pass: 2 are read, and 1 is
-/// written twice. Half of the time overlaps with other work.
+/// The bytes that the cast of one input element moves in the forward pass. 2 are read, and 1 is written
+/// twice. Half of the time overlaps with other work.
 constexpr double kForwardCastBytes = 4 * 0.5;
-/// The bytes that casting one element of the output's gradient moves: 2 are read, and 1 is written twice,
-/// once transposed. No part of the time overlaps with other work.
+/// The bytes that the cast of one element of the output's gradient moves. 2 are read, and 1 is written
+/// twice, once transposed. None of the time overlaps with other work.
 constexpr double kBackwardCastBytes = 4;
-/// The share of the accumulation's reads and writes that the product does not hide. Older software hides all
-/// of them (see kScoreForwardBytes).
+/// The share of the reads and writes of gradient accumulation that the product does not hide. In older
+/// software, the product hides all of them (see kScoreForwardBytes).
 constexpr double kAccumulatePart = 0.4;
 
 }  // namespace

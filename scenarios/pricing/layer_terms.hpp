@@ -1,6 +1,6 @@
 #pragma once
-// Computes the time of one layer and of the head on one device of a rank, as a sum of terms. The times of a
-// stage are the sums of its terms.
+// Computes the time of one layer, or of the head, on one device of a rank. The time is a sum of terms. The
+// time of a stage is the sum of the times of its layers and its head.
 
 #include <array>
 #include <cstddef>
@@ -17,7 +17,7 @@
 
 namespace penstock {
 
-/// The kind of work or transfer that determines the time of a term.
+/// The resource or activity that determines the time of a term.
 enum class TermKind : std::uint8_t {
   gemm,        // a matrix product, at the device's sustained rate
   attention,   // scores, softmax and the sum over the values in one fused kernel
@@ -38,7 +38,8 @@ inline constexpr auto kEnumWords<TermKind> =
                                        {TermKind::collective, "collective"},
                                        {TermKind::host, "host"}});
 
-/// The parts of a layer, in the order of its forward pass. A layer without experts has only the first.
+/// The parts of a layer with experts, in the order of its forward pass. A layer without experts has only
+/// the first part.
 enum class LayerPart : std::uint8_t {
   attention,  // everything before the tokens leave for their experts, and the shared expert
   dispatch,   // the exchange that sends tokens to their experts
@@ -47,8 +48,8 @@ enum class LayerPart : std::uint8_t {
 };
 inline constexpr std::size_t kLayerPartCount = 4;
 
-/// The seconds of one term for one microbatch. The backward pass has two parts, as in schedules that split
-/// it: B = input + weight.
+/// The seconds of one term of a layer's time, for one microbatch. The backward pass has two parts, as in
+/// schedules that split it: B = input + weight.
 struct Term {
   std::string name;
   TermKind kind = TermKind::gemm;
@@ -56,7 +57,8 @@ struct Term {
   double backward_input = 0;
   double backward_weight = 0;
   LayerPart part = LayerPart::attention;
-  /// The seconds of an exchange that computation of the backward pass hides. No other field contains them.
+  /// The seconds of an exchange that overlap with computation of the backward pass. No other field contains
+  /// them.
   double hidden_backward = 0;
   double backward() const { return backward_input + backward_weight; }
 };
@@ -73,7 +75,7 @@ std::vector<Term> prediction_terms(const Workload& work, const KernelTables& ker
 /// Returns the terms of one multi-token-prediction layer with its projection and its head.
 std::vector<Term> multi_token_terms(const Workload& work, const KernelTables& kernels);
 
-/// Returns the sum of the terms.
+/// Returns one term whose times are the sums over all terms.
 Term total_of(const std::vector<Term>& terms);
 
 // Collects the terms of a layer. Each function computes the cost of one kind of kernel. Used by
@@ -88,14 +90,16 @@ class TermWriter {
   /// accumulation of the weight gradient.
   void gemm(std::string_view name, const GemmShape& shape) { gemm(name, shape, work_.precision); }
   void gemm(std::string_view name, const GemmShape& shape, GemmPrecision precision);
-  /// Adds `groups` products that run at once, each of the shape `forward`, with their casts. The kernel of a
-  /// weight gradient adds it to its sum.
+  /// Adds `groups` matrix products that run at the same time, with their casts. The forward product of each
+  /// has the shape `forward`. No accumulation is added, because the kernel of a weight gradient adds it to
+  /// its sum.
   void grouped(std::string_view name, double groups, const GemmShape& forward);
-  /// Adds the accumulation of a weight gradient with `parameters` values.
+  /// Adds the time of adding a weight gradient with `parameters` values to its sum.
   void accumulate(std::string_view name, double parameters);
-  /// Adds memory-bound kernels. Each direction has `kernels` kernels, which together move the given bytes.
+  /// Adds the time of memory-bound kernels. Each pass has `kernels` kernels, which together move
+  /// `forward_bytes` or `backward_bytes`.
   void memory(std::string_view name, double forward_bytes, double backward_bytes, int kernels);
-  /// Adds the exposed seconds of a collective in the forward and in the backward pass.
+  /// Adds a collective. The seconds are those that are exposed in the forward and in the backward pass.
   void collective(std::string_view name, double forward_seconds, double backward_seconds);
   /// Adds a term to the current part of the layer.
   void add(Term term) {
@@ -105,8 +109,8 @@ class TermWriter {
   /// Sets the part of the layer to which the next terms belong.
   void begin(LayerPart part) { part_ = part; }
 
-  /// Returns the term of `groups` simultaneous 16-bit products from the machine's own table. Returns nothing
-  /// if the table lacks one of the three products.
+  /// Returns the term of `groups` simultaneous 16-bit products, from the table of products that the user
+  /// measured. Returns nothing if the table lacks one of the three products.
   std::optional<Term> own_products(std::string_view name, double groups, const GemmShape& forward) const;
 
   /// Returns the seconds that elementwise kernels need to move these bytes.
@@ -121,7 +125,8 @@ class TermWriter {
   std::vector<Term> take() { return std::move(terms_); }
 
  private:
-  /// Adds the casts of the input and of the output's gradient, if the precision has fewer than 16 bits.
+  /// Adds the casts of a product's input and of the gradient of its output. Adds nothing if the precision
+  /// has 16 bits.
   void cast(std::string_view name, double inputs, double outputs, GemmPrecision precision);
   double burst_seconds(GemmPrecision precision, const GemmShape& shape) const;
 

@@ -1,7 +1,7 @@
-// Walks an overlapped pair on two queues, one for computation and one for exchanges. The forward pass goes
-// through the layers in order, and the backward pass in reverse. Layer by layer both queues are filled in the
-// order of DeepSeek-V3 (arXiv:2412.19437, figure 4) and of Megatron-LM's combined_1f1b with
-// delay_wgrad_compute:
+// Computes the time of an overlapped pair with two queues, one for computation and one for exchanges. The
+// forward pass goes through the layers in order, and the backward pass in reverse order. Layer by layer,
+// both queues are filled in the order of DeepSeek-V3 (arXiv:2412.19437, figure 4) and of Megatron-LM's
+// combined_1f1b with delay_wgrad_compute:
 //
 //   computation   F attention | B experts, W experts | F experts  | B attention, W attention
 //   exchanges     B combine   | F dispatch           | B dispatch | F combine
@@ -29,8 +29,8 @@ double of(const PartSeconds& seconds, LayerPart part) { return seconds.at(static
 /// The times at which the two queues become free.
 class Queues {
  public:
-  /// Appends a part that may start at `ready`, and returns its end. A part that takes no time does not wait
-  /// for its queue.
+  /// Appends a part of a layer that may start at `ready`, and returns the time of its end. A part that
+  /// takes no time does not wait for its queue.
   double run(LayerPart part, const PartSeconds& seconds, double ready) {
     const double duration = of(seconds, part);
     if (duration <= 0) return ready;

@@ -1,6 +1,6 @@
 #pragma once
 // Computes the time of an overlapped pair: the forward pass of one microbatch beside the backward pass of
-// another, in which the exchanges of experts in one pass run beside the computation of the other.
+// another. The exchanges of experts in one pass run beside the computation of the other.
 
 #include <array>
 #include <span>
@@ -9,29 +9,31 @@
 
 namespace penstock {
 
-/// The seconds of the parts of a layer in one pass, by LayerPart.
+/// The seconds that each part of a layer takes in one pass, indexed by LayerPart.
 using PartSeconds = std::array<double, kLayerPartCount>;
 
-/// The seconds of the parts of a layer in both passes.
+/// The seconds that each part of a layer takes in the forward and the backward pass.
 struct LayerPasses {
   PartSeconds forward{};
-  /// The part of the backward pass that computes the input's gradient (I).
+  /// The part of the backward pass that computes the gradient of the input (action I).
   PartSeconds backward{};
-  /// The weight gradients (W), for which no exchange waits.
+  /// The part of the backward pass that computes the gradients of the weights (action W). No exchange waits
+  /// for it.
   PartSeconds weight{};
 
-  /// Returns true if a pass has an exchange.
+  /// Returns true if a pass exchanges tokens with experts.
   bool exchanges() const;
 };
 
-/// Returns the parts of a layer with these terms.
+/// Returns the times of a layer's parts, as sums over its terms.
 LayerPasses passes_of(std::span<const Term> terms);
 
-/// Returns the seconds of a pair over the same layers. It is never shorter than all computation or all
-/// exchanges, and never longer than their sum.
+/// Returns the seconds of an overlapped pair: the forward and the backward pass of two microbatches over
+/// the same layers. The result is at least the sum of all computation, and at least the sum of all
+/// exchanges. It is at most the sum of both.
 double pair_seconds(std::span<const LayerPasses> layers);
 
-/// Returns the seconds by which a pair is shorter than its two passes one after the other.
+/// Returns the seconds by which an overlapped pair is shorter than its two passes one after the other.
 double hidden_seconds(std::span<const LayerPasses> layers);
 
 }  // namespace penstock

@@ -1,6 +1,6 @@
 // Computes the prices (times and bytes) of stages. A stage has layers. The first stage also has the
-// embedding, and the last stage also has the head. The time, the stored bytes and the weights of a stage are
-// sums over these parts. Tested by pricing_test.cpp.
+// embedding, and the last stage also has the head. The price of a stage is the sum of the times, stored
+// bytes and weights of these parts. Tested by pricing_test.cpp.
 
 #include "scenarios/pricing/stage_prices.hpp"
 
@@ -41,10 +41,10 @@ void add_times(StagePrice& stage, const PassTimes& times) {
   stage.compute += times.compute();
 }
 
-/// Updates the transient bytes of the stage for one of its parts (a layer, the embedding or the head). The
+/// Updates the transient bytes of a stage for one of its parts (a layer, the embedding or the head). The
 /// parts run one after another, so the stage needs the maximum over them. `recomputed` is the part of these
-/// bytes that is counted separately for I and W. If `part` is the only part of its rank (`is_alone`), no next
-/// part is gathered at the same time.
+/// bytes that is counted separately for I and W. `is_alone` is true if `part` is the only part on its rank.
+/// No next part is then gathered at the same time.
 template <typename Part>
 void add_transient(StagePrice& stage, const Part& part, double recomputed, bool is_alone) {
   const double bytes = part.transient_bytes + (is_alone ? 0 : part.next_weight_bytes);
@@ -69,13 +69,14 @@ void add_layer(StagePrice& stage, const LayerPrice& layer, bool is_alone) {
 //   block 3      r r r . . . . .     each r stores its input
 //   uniform 4    r r r r r r r r     the first of 4 stores its input; their activations come back together
 
-/// Returns true if full recomputation does not treat all layers alike.
+/// Returns true if full recomputation repeats only some layers, or treats groups of layers differently.
 bool is_partial(const Workload& work) {
   return work.recompute == LayerRecompute::full &&
          work.recomputed_layers.method != RecomputedLayers::Method::all;
 }
 
-/// The place of a layer: its number in the model, and its position in a stage of so many layers.
+/// The position of a layer: its number in the model, its index in its stage, and the number of layers in
+/// this stage.
 struct LayerPlace {
   std::size_t layer;
   std::int64_t position;
@@ -119,9 +120,9 @@ LayerPrice partial_price(const Workload& work, const LayerPrices& prices, const 
   return prices.of_layer(place.layer);
 }
 
-/// Moves the head's weight gradient to the end of the step (Megatron-LM's defer_embedding_wgrad_compute).
-/// Until the end of the step, the device stores its columns of the logits' gradient and its part of the
-/// head's input.
+/// Moves the computation of the head's weight gradient to the end of the step (Megatron-LM's
+/// defer_embedding_wgrad_compute). Until then, the device stores its columns of the logits' gradient, and
+/// its part of the head's input.
 void put_off(StagePrice& stage, const Workload& work, const PassTimes& head) {
   constexpr double kBytesPerValue = 2;
   stage.backward_weight_s -= head.backward_weight_s;
@@ -150,8 +151,8 @@ void add_head(StagePrice& stage, const Workload& work, const HeadPrice& head, bo
   add_transient(stage, head, 0, is_alone);
 }
 
-/// Adds the bytes of weights, gradients and optimizer state. Weights of norms, embedding and head always have
-/// 2 bytes. Weights of layers may have 8 bits.
+/// Adds the bytes of weights, gradients and optimizer state. Weights of norms, the embedding and the head
+/// always have 2 bytes. Weights of layers may have 8 bits.
 void add_static_bytes(StagePrice& stage, const Workload& work, const DeviceParameters& ends) {
   // Sharding 1 divides the optimizer state among the copies. Sharding 2 also divides the gradients, and
   // sharding 3 also divides the weights.
@@ -171,8 +172,8 @@ struct LayerRange {
   std::size_t end = 0;
 };
 
-/// Returns the seconds that an overlapped pair of a stage's F and B hides. Only exchanges of experts can be
-/// hidden. The head computes after the layers in F, and before them in B.
+/// Returns the seconds that a stage saves if its F and B run as an overlapped pair. Only exchanges of
+/// experts can be hidden. The head computes after the layers in F, and before them in B.
 double hidden_in_pair(const Workload& work, const LayerPrices& prices, const LayerRange& range,
                       bool has_head) {
   if (!work.model.experts || work.parallel.expert <= 1) return 0;
@@ -189,8 +190,8 @@ double hidden_in_pair(const Workload& work, const LayerPrices& prices, const Lay
   return hidden_seconds(passes);
 }
 
-/// Returns the bytes of placeholders for gradients on each rank. They depend on the rank's kinds of layers.
-/// Adjacent ranks mostly have the same kinds, so the previous result is reused.
+/// Returns the bytes of placeholders for gradients on each rank. They depend on the kinds of layers on the
+/// rank. Adjacent ranks mostly have the same kinds, so the result of the previous rank is reused.
 std::vector<double> placeholder_bytes(const LayerPrices& prices, std::span<const LayerPrices::Kinds> kinds) {
   std::vector<double> bytes;
   bytes.reserve(kinds.size());
@@ -212,8 +213,8 @@ std::vector<std::int64_t> parts_of_ranks(std::span<const std::int64_t> layers,
   return parts;
 }
 
-/// Returns the number of multi-token-prediction layers of each stage. All are on the last stage unless the
-/// workload gives each of the model's to a stage.
+/// Returns the number of multi-token-prediction layers on each stage. They are all on the last stage,
+/// unless the workload states the stage of each of them.
 std::vector<std::int64_t> predictions_of(const Workload& work, std::size_t stages) {
   const std::vector<std::int64_t>& stated = work.predictions;
   const std::int64_t sum = std::accumulate(stated.begin(), stated.end(), std::int64_t{0});
@@ -345,8 +346,8 @@ LayerPrice price_of(const Workload& work, const KernelTables& kernels, const Lay
           .parameters = parameters};
 }
 
-/// Returns the prices of the embedding. The look-up takes almost no time, but it must wait until sharded
-/// weights are gathered.
+/// Returns the prices of the embedding. The look-up takes almost no time. With sharded weights, it must
+/// wait until they are gathered.
 EmbeddingPrice embedding_of(const Workload& work, const KernelTables& kernels) {
   const DeviceParameters parameters = embedding_device_parameters(work);
   return {.times = times_of(work, embedding_terms(work, kernels)),
@@ -456,13 +457,13 @@ struct RankParameters {
   DeviceParameters held;
   double updated = 0;
   ShownCollectives shown;
-  /// The computation of a microbatch in all layers except the last one that runs forward.
+  /// The computation of one microbatch in all layers except the last one of the forward pass.
   ComputeSeconds beside;
 };
 
-/// Returns the seconds of the optimizer, which are limited by the rate of the device's memory. The optimizer
-/// reads and writes the parameters that it updates. It also reads all gradients of the device for the
-/// gradient norm, and sets them to 0.
+/// Returns the seconds of the optimizer, which are limited by the rate of the device's memory. The
+/// optimizer reads and writes the parameters that it updates. In addition, it reads all gradients of the
+/// device for the gradient norm, and sets them to 0.
 double optimizer_seconds(const Workload& work, const RankParameters& parameters) {
   const double bytes = parameters.updated * (2.0 * work.optimizer_bytes + kOptimizerOtherBytes) +
                        parameters.held.total() * work.gradient_bytes;

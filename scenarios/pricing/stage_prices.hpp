@@ -17,9 +17,9 @@
 
 namespace penstock {
 
-/// The seconds of computation for a microbatch that the exchanges of a step can overlap with. They include
-/// neither waits for exchanges between copies nor the computation that hides the gathering of weights in the
-/// backward pass.
+/// The seconds of a microbatch's computation with which the exchanges of a step can overlap. They do not
+/// include waits for exchanges between copies. They also do not include the computation during which
+/// weights are gathered for the backward pass.
 struct ComputeSeconds {
   double forward_s = 0;
   double backward_s = 0;
@@ -30,12 +30,12 @@ struct ComputeSeconds {
   }
 };
 
-/// The seconds of one microbatch, as sums of terms.
+/// The seconds of the passes of one microbatch, as sums of terms.
 struct PassTimes {
   double forward_s = 0;
   double backward_input_s = 0;
   double backward_weight_s = 0;
-  /// The part of these times in which the device waits for exchanges between copies.
+  /// The part of these times in which the device waits for exchanges between copies of the weights.
   ShownCollectives shown{};
 
   ComputeSeconds compute() const {
@@ -50,66 +50,70 @@ struct LayerPrice {
   PassTimes times;
   LayerPasses passes{};
   double kept_bytes = 0;
-  /// The part of kept_bytes that I releases.
+  /// The part of kept_bytes that the action I (gradient of the input) releases.
   double released_by_input = 0;
-  /// The additional bytes that a device holds from I to W.
+  /// The additional bytes that a device holds from the action I (gradient of the input) to the action W
+  /// (gradient of the weights).
   double recomputed_bytes = 0;
   double transient_bytes = 0;
   /// The part of transient_bytes that recomputed_bytes also contains. It matters only if the backward pass
   /// is divided into I and W.
   double recomputed_at_once = 0;
-  /// The additional bytes if the weights of the next layer are gathered at the same time.
+  /// The additional bytes that a device holds if the weights of the next layer are gathered at the same
+  /// time.
   double next_weight_bytes = 0;
   DeviceParameters parameters;
 };
 
-/// The price of the embedding, which takes no time except for the exchanges of its copies.
+/// The price of the embedding. It takes no time except for the exchanges between copies of its weights.
 struct EmbeddingPrice {
   PassTimes times;
   double transient_bytes = 0;
-  /// The additional bytes if the weights of the next layer are gathered at the same time.
+  /// The additional bytes that a device holds if the weights of the next layer are gathered at the same
+  /// time.
   double next_weight_bytes = 0;
   DeviceParameters parameters;
 };
 
-/// The price of the head: the product, the loss and the multi-token-prediction layers that the last stage
-/// runs after its layers.
+/// The price of the head: the matrix product, the loss, and the multi-token-prediction layers. The last
+/// stage runs them after its layers.
 struct HeadPrice {
   /// The times of the product and the loss.
   PassTimes times;
   LayerPasses passes{};
   double transient_bytes = 0;
-  /// The additional bytes if the weights of another part are gathered at the same time.
+  /// The additional bytes that a device holds if the weights of another part are gathered at the same time.
   double next_weight_bytes = 0;
-  /// The parameters of the head if its rank does not have the embedding.
+  /// The numbers of parameters of the head on a rank without the embedding.
   DeviceParameters parameters;
-  /// The parameters of the head if its rank also has the embedding. A tied head then uses the embedding's
-  /// matrix.
+  /// The numbers of parameters of the head on a rank that also has the embedding. A tied head then uses the
+  /// embedding's matrix.
   DeviceParameters beside_embedding;
-  /// The prices of the layers of multi-token prediction, without their heads. Each has a head like the
-  /// model's, on the last stage.
+  /// The prices of the multi-token-prediction layers, without their heads. The last stage also runs one
+  /// head like the model's for each of them.
   std::vector<LayerPrice> multi_token{};
 };
 
-/// The prices of all layers of a workload. They depend on the number of stages and copies only in two cases:
-/// an expert group extends over several copies, or copies divide gradients (Parallel::sharding 2 and 3).
+/// The prices (times and bytes) of all layers of a workload. In only two cases they depend on the numbers
+/// of stages and copies. Either an expert group extends over several copies, or copies divide gradients
+/// (Parallel::sharding 2 and 3).
 class LayerPrices {
  public:
   using Kinds = std::bitset<kMostLayerKinds>;
 
-  /// Prices all layers. Requires a model of at most kMostLayerKinds kinds of layers.
+  /// Computes the prices of all layers. Requires a model of at most kMostLayerKinds kinds of layers.
   LayerPrices(const Workload& work, const KernelTables& kernels);
 
   /// Returns the price of a layer. Layers of the model are numbered from 0.
   const LayerPrice& of_layer(std::size_t layer) const { return kinds_[kind_of_layer_[layer]].price; }
-  /// Returns the price of a layer if it recomputes nothing. Requires that only some layers are recomputed
-  /// (Workload::recomputed_layers).
+  /// Returns the price that a layer has without recomputation. Requires that only some layers are
+  /// recomputed (Workload::recomputed_layers).
   const LayerPrice& of_plain_layer(std::size_t layer) const { return plain_[kind_of_layer_[layer]]; }
   std::size_t kind_of_layer(std::size_t layer) const { return kind_of_layer_[layer]; }
   const EmbeddingPrice& embedding() const { return embedding_; }
   const HeadPrice& head() const { return head_; }
-  /// Returns the bytes of placeholders for gradients on a rank with layers of these kinds. A shape that
-  /// several kinds have is counted once.
+  /// Returns the bytes of placeholder gradients on a rank with layers of these kinds (see
+  /// placeholder_bytes() of layer_memory.hpp). A weight shape counts once, even if several kinds have it.
   double placeholder_bytes(const Kinds& kinds) const;
 
  private:
@@ -129,35 +133,37 @@ struct StagePrice {
   double forward_s = 0;
   double backward_input_s = 0;
   double backward_weight_s = 0;
-  /// The seconds that an overlapped pair of F and B hides.
+  /// The seconds that an overlapped pair of F and B saves against the two passes one after the other.
   double pair_hidden_s = 0;
-  /// The part of these times in which the device waits for exchanges between copies.
+  /// The part of these times in which the device waits for exchanges between copies of the weights.
   ShownCollectives shown;
   /// The computation in these times.
   ComputeSeconds compute;
   /// The part of `compute` that belongs to the stage's last layer, or to the head.
   ComputeSeconds last_compute;
-  /// The seconds that each F, B, I and W takes in addition.
+  /// The seconds that each F, B, I and W takes in addition to its kernels.
   double action_seconds = 0;
   double kept_bytes = 0;
-  /// The part of kept_bytes that I releases.
+  /// The part of kept_bytes that the action I (gradient of the input) releases.
   double released_by_input = 0;
-  /// The additional bytes that a device holds from I to W.
+  /// The additional bytes that a device holds from the action I (gradient of the input) to the action W
+  /// (gradient of the weights).
   double recomputed_bytes = 0;
   double transient_bytes = 0;
   /// The part of transient_bytes that recomputed_bytes also contains. It matters only if the backward pass
   /// is divided into I and W.
   double recomputed_at_once = 0;
-  /// The bytes that the stage sends to the next stage. It receives equally many bytes of gradients from
-  /// there.
+  /// The bytes of activations that the stage sends to the next stage. It receives equally many bytes of
+  /// gradients.
   double edge_bytes = 0;
   double weight_bytes = 0;
   double gradient_bytes = 0;
   double optimizer_bytes = 0;
-  /// The seconds of the head's deferred weight gradient for one microbatch (Workload::deferred_head). No
-  /// other field contains them.
+  /// The seconds for one microbatch of the head's weight gradient, if it is deferred to the end of the step
+  /// (Workload::deferred_head). No other field contains them.
   double deferred_s = 0;
-  /// The bytes of the inputs of this weight gradient. The device stores them until the end of the step.
+  /// The bytes of one microbatch that the deferred weight gradient reads. The device stores them until the
+  /// end of the step.
   double deferred_bytes = 0;
   DeviceParameters parameters;
   /// The number of parameters that the device updates. It stores the optimizer state of these parameters.
@@ -170,31 +176,32 @@ struct StagePrice {
 std::vector<StagePrice> price_stages(const Workload& work, const KernelTables& kernels,
                                      std::span<const std::int64_t> layers,
                                      std::span<const std::int32_t> rank_of_stage);
-/// Like the function above, but uses prices of layers that the caller has computed. The caller can use these
-/// prices for many cuts.
+/// Returns the same prices as the function above, but uses prices of layers that the caller has computed.
+/// The caller can thus use the same layer prices for many cuts.
 std::vector<StagePrice> price_stages(const Workload& work, const LayerPrices& layer_prices,
                                      std::span<const std::int64_t> layers,
                                      std::span<const std::int32_t> rank_of_stage);
 
-/// The seconds of a rank's work once a step, without the part that overlaps with other work.
+/// The seconds that a rank works once a step, in addition to its microbatches. Work that overlaps with
+/// other work does not count.
 struct RankStep {
   /// The exposed seconds of reducing gradients and gathering weights.
   double reduction_s = 0;
   double optimizer_s = 0;
-  /// The stated seconds of a step that no other part has (Workload::step_seconds).
+  /// The seconds of a step that the user states and that no other part contains (Workload::step_seconds).
   double other_s = 0;
   double total_s() const { return reduction_s + optimizer_s + other_s; }
 };
 
-/// Returns the exposed seconds of reducing gradients and gathering weights on a rank with these parameters.
-/// `beside` is the computation of a microbatch that can overlap with these exchanges: the backward pass after
-/// the first gradients are complete, and the forward pass before the last weights are needed. `shown` is the
-/// time that is already exposed in each microbatch with sharding 2 and 3.
+/// Returns the seconds that a rank with these parameters waits for reducing gradients and gathering
+/// weights. `beside` is the computation of a microbatch that can overlap with these exchanges. It is the
+/// backward pass after the first gradients are complete, and the forward pass before the last weights are
+/// needed. `shown` is the time that is already exposed in each microbatch with sharding 2 and 3.
 double reduction_seconds(const Workload& work, const KernelTables& kernels,
                          const DeviceParameters& parameters, const ComputeSeconds& beside,
                          const ShownCollectives& shown);
 
-/// Returns the longest step of all ranks. All ranks wait for this step.
+/// Returns the longest of the ranks' steps. All ranks wait until it has ended.
 RankStep longest_step(const Workload& work, const KernelTables& kernels, std::span<const StagePrice> stages,
                       std::span<const std::int32_t> rank_of_stage);
 

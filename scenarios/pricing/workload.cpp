@@ -1,6 +1,6 @@
-// Computes the properties of a workload that are needed for its costs: the rates of its device and its groups
-// of devices. It also checks that all sizes can be divided as stated. layer_terms.cpp and layer_memory.cpp
-// compute times and bytes.
+// Computes the properties of a workload on which its costs depend: the rates of its device and of its
+// groups of devices. It also checks that all sizes can be divided as stated. layer_terms.cpp and
+// layer_memory.cpp then compute times and bytes.
 
 #include "scenarios/pricing/workload.hpp"
 
@@ -225,8 +225,8 @@ GroupMembers members_of(const Parallel& parallel, std::int32_t ranks, DeviceGrou
   return {};
 }
 
-/// Returns the number of domains of `size` devices that contain members. If the distance of the sets exceeds
-/// a domain, it assumes that each set begins in another domain.
+/// Returns the number of NVLink domains of `size` devices that contain members of the group. If the
+/// distance of the sets exceeds a domain, each set is assumed to begin in another domain.
 std::int64_t domains_of(const GroupMembers& members, std::int64_t size) {
   const auto touched = [&](std::int64_t count, std::int64_t stride, std::int64_t beyond) {
     return ((count - 1) * stride + beyond) / size + 1;
@@ -331,7 +331,7 @@ Fault undivided(std::string_view divisor_name, std::int64_t divisor, std::string
                      divisor);
 }
 
-/// Returns the fault of tensor parallelism with these heads of attention.
+/// Returns an error message if tensor parallelism of degree `t` cannot divide these attention heads.
 Fault heads_fault(std::int64_t t, std::int64_t heads, std::int64_t kv_heads) {
   if (auto fault = undivided("parallel.tensor", t, "the attention heads", heads)) return fault;
   // Each device has the same number of key heads, or each key head has copies on the same number of devices.
@@ -340,7 +340,7 @@ Fault heads_fault(std::int64_t t, std::int64_t heads, std::int64_t kv_heads) {
                      kv_heads, t);
 }
 
-/// Returns the fault of tensor and context parallelism with a recurrence, whose heads they divide.
+/// Returns an error message if tensor and context parallelism cannot divide the heads of the recurrence.
 Fault recurrence_fault(const Workload& work) {
   const RecurrentMixer& recurrence = *work.model.recurrence;
   const std::int64_t ways = std::int64_t{work.parallel.tensor} * work.parallel.context;
@@ -350,7 +350,7 @@ Fault recurrence_fault(const Workload& work) {
   return undivided("parallel.tensor x context", ways, "the recurrent key heads", recurrence.key_heads);
 }
 
-/// Returns the fault of tensor parallelism with the sizes of a layer.
+/// Returns an error message if tensor parallelism cannot divide the sizes of the layer.
 Fault layer_fault(const Workload& work, const LayerKind& kind) {
   const std::int64_t t = work.parallel.tensor;
   if (kind.has_attention && kind.heads) {
@@ -424,8 +424,8 @@ Fault precision_fault(const Workload& work) {
       work.precision == GemmPrecision::fp4 && work.device.fp8_flops_per_second > 0 ? " or fp8" : "");
 }
 
-/// Returns an error message for a device whose peak rate is lower with fewer bits. The head and attention
-/// always use 16 bits, so the run could exceed the peak rate that is used for the MFU.
+/// Returns an error message if the device's peak rate is lower for fewer bits. The head and attention
+/// always use 16 bits, so the run could then exceed the peak rate that is used for the MFU.
 Fault peak_fault(const Workload& work) {
   constexpr double kTera = 1e12;
   const double peak = peak_flops(work.device, work.precision);
@@ -488,7 +488,7 @@ Workload on_devices_of_rank(Workload work, std::int32_t rank) {
 
 namespace {
 
-/// Returns the peak rate of a device, or its mean over the ranks if their devices are unlike.
+/// Returns the peak rate of a device. If the ranks have unlike devices, returns the mean over the ranks.
 double mean_peak_flops(const Workload& work) {
   if (work.later_devices.empty()) return peak_flops(work.device, work.precision);
   double sum = 0;

@@ -24,8 +24,8 @@
 
 namespace penstock {
 
-/// The order in which devices are numbered. In a name, the first group has adjacent devices, and the last
-/// group has the largest distances.
+/// The order in which the groups of parallelism number the devices. A name lists the groups. The members of
+/// the first group have adjacent devices, and the members of the last group are farthest apart.
 enum class PlacementOrder : std::uint8_t {
   tp_cp_ep_dp_pp,  // stages have the largest distances (Megatron-LM's default)
   tp_cp_ep_pp_dp,  // copies of the pipeline have the largest distances (Megatron-LM's --use-tp-pp-dp-mapping)
@@ -34,7 +34,8 @@ template <>
 inline constexpr auto kEnumWords<PlacementOrder> = std::to_array<EnumWord<PlacementOrder>>(
     {{PlacementOrder::tp_cp_ep_dp_pp, "tp-cp-ep-dp-pp"}, {PlacementOrder::tp_cp_ep_pp_dp, "tp-cp-ep-pp-dp"}});
 
-/// The exchange that gives the parts of a divided sequence the keys and values of the other parts.
+/// The exchange of context parallelism, in which each part of a divided sequence gets the keys and values
+/// of the other parts.
 enum class ContextExchange : std::uint8_t {
   ring,  // each device sends keys and values to the next device while its attention uses the received ones
   all_to_all,  // each device exchanges its tokens of all heads for all tokens of some heads
@@ -43,7 +44,7 @@ template <>
 inline constexpr auto kEnumWords<ContextExchange> = std::to_array<EnumWord<ContextExchange>>(
     {{ContextExchange::ring, "ring"}, {ContextExchange::all_to_all, "all-to-all"}});
 
-/// The software that sends the rows of tokens to their experts.
+/// The software that sends tokens to the devices of their experts.
 enum class ExpertDispatch : std::uint8_t {
   alltoall,  // an all-to-all that sends a token once for each of its experts
   deepep,    // DeepEP, which sends a token once to each device and node that needs it
@@ -64,27 +65,29 @@ struct Parallel {
   ExpertDispatch expert_dispatch = ExpertDispatch::alltoall;
   /// True if the forward pass sends tokens to experts in 8 bits.
   bool fp8_dispatch = false;
-  /// True if the exchange of experts runs beside another microbatch's computation.
+  /// True if the exchange of tokens with experts overlaps with the computation of another microbatch.
   bool expert_overlap = false;
   /// The number of copies of the pipeline.
   std::int32_t data = 1;
   PlacementOrder order = PlacementOrder::tp_cp_ep_dp_pp;
-  /// True if the devices of a tensor group divide norms and other parts of a layer along the sequence.
+  /// True if the devices of a tensor group divide the sequence for norms and other parts of a layer
+  /// (sequence parallelism).
   bool sequence_parallel = true;
   /// True if tensor collectives overlap with matrix products.
   bool tensor_overlap = true;
   /// True if the reduction of gradients overlaps with the backward pass.
   bool data_overlap = true;
-  /// The state that the copies of a weight divide among them (ZeRO). 0 is nothing, 1 is the optimizer state,
-  /// 2 adds the gradients, and 3 adds the weights.
+  /// The state that the copies of a weight divide among them (ZeRO): 0 nothing, 1 the optimizer state, 2
+  /// also the gradients, 3 also the weights.
   std::int32_t sharding = 1;
-  /// The frequency of the exchanges between copies with sharding 2 and 3.
+  /// The frequency with which copies exchange weights and gradients with sharding 2 and 3.
   Gather gather = Gather::microbatch;
   /// The number of gradients or weights that copies exchange in one collective. The default is Megatron-LM's.
   std::int64_t bucket_size = 40'000'000;
 
-  /// Returns the sharding that determines the memory and exchanges of a copy inside a step. If weights are
-  /// gathered once a step, each copy stores all weights and gradients inside the step, as with sharding 1.
+  /// Returns the degree of sharding that determines a copy's memory and exchanges inside a step. If weights
+  /// are gathered once a step, it is at most 1, because each copy then stores all weights and gradients
+  /// inside the step.
   std::int32_t sharding_between_steps() const {
     return gather == Gather::step && sharding > 1 ? 1 : sharding;
   }
@@ -126,9 +129,9 @@ bool is_on_nvlink(const Parallel& parallel, std::int32_t ranks, DeviceGroup grou
 std::int64_t group_domains(const Parallel& parallel, std::int32_t ranks, DeviceGroup group,
                            const DeviceType& device);
 
-/// Returns the rate of a group's collective in bytes a second. Every member has its own network card, so k
-/// members of an NVLink domain reach min(k x network, NVLink). Inside one domain the result is the rate of
-/// NVLink.
+/// Returns the rate of a group's collective in bytes a second. Inside one NVLink domain, it is the rate of
+/// NVLink. Between domains, each member uses its own network card, so k members in a domain reach min(k x
+/// network, NVLink).
 double group_bytes_per_second(const Parallel& parallel, std::int32_t ranks, DeviceGroup group,
                               const DeviceType& device);
 
@@ -166,7 +169,7 @@ inline constexpr auto kEnumWords<RecomputedPart> =
                                              {RecomputedPart::moe, "moe"},
                                              {RecomputedPart::full, "full"}});
 
-/// The parts of a layer that its backward pass computes again.
+/// A set of the parts of a layer that the backward pass recomputes.
 class LayerRecompute {
  public:
   // NOLINTBEGIN(readability-identifier-naming): named like the words of an enum
@@ -201,10 +204,12 @@ inline constexpr LayerRecompute LayerRecompute::mlp{RecomputedPart::mlp};
 inline constexpr LayerRecompute LayerRecompute::full{RecomputedPart::full};
 // NOLINTEND(readability-identifier-naming)
 
-/// Returns the words of all parts, such as "mla_up_proj+mlp", or "none".
+/// Returns the names of all recomputed parts, joined by '+', such as "mla_up_proj+mlp". Returns "none" if
+/// nothing is recomputed.
 std::string to_text(LayerRecompute recompute);
-/// Reads words that are separated by plus signs, commas, semicolons or spaces. Megatron-LM's names core_attn
-/// and layernorm stand for selective and norm. Error: the words that exist.
+/// Reads names of recomputed parts that are separated by plus signs, commas, semicolons or spaces.
+/// Megatron-LM's names core_attn and layernorm stand for selective and norm. Returns an error that lists
+/// the known names if one is unknown.
 tl::expected<LayerRecompute, std::string> parse_recompute(std::string_view text);
 
 /// The layers that full recomputation applies to (Megatron-LM's --recompute-method and
@@ -218,7 +223,7 @@ struct RecomputedLayers {
   };
   Method method = Method::all;
   std::int64_t count = 1;
-  /// The numbers of layers, counted from 0, in ascending order.
+  /// The indices of the recomputed layers for Method::listed, counted from 0, in ascending order.
   std::vector<std::int64_t> layers{};
 
   friend bool operator==(const RecomputedLayers&, const RecomputedLayers&) = default;
@@ -248,33 +253,33 @@ struct FrameworkTraits {
   bool flash_attention_2 = false;
   /// The time of fused attention, divided by the time of FlashAttention-2 or of the device's table.
   double attention_factor = 1;
-  /// The bytes that dropout masks move for each value of the residual adds, in each pass.
+  /// The bytes that dropout masks move in each pass, for each value of the residual adds.
   double mask_bytes = 0;
-  /// The bytes that kernels move in the backward pass of a layer for each value of its input, because they
-  /// are not fused.
+  /// The bytes that separate (not fused) kernels move in a layer's backward pass, for each value of the
+  /// layer's input.
   double separate_bytes = 0;
   /// The bytes that the framework moves to copy and convert the gradient of each weight. 0 if the kernels of
   /// products add gradients to their sum.
   double gradient_copy_bytes = 0;
-  /// True if tensor-parallel layers gather their inputs again for the weight gradients, and do not store
+  /// True if tensor-parallel layers gather their inputs again for the weight gradients instead of storing
   /// them.
   bool gathers_inputs_again = true;
   /// True if tensor-parallel layers gather values of 8 bits for products of 8 bits.
   bool gathers_in_fp8 = false;
-  /// True if tensor collectives overlap with products unless the user turns this off.
+  /// True if the collectives of tensor parallelism overlap with products by default.
   bool overlaps_tensor_collectives = true;
-  /// The bytes that the loss moves for each logit.
+  /// The bytes that the loss moves for each logit in the forward pass.
   double loss_forward_bytes = 6;
   double loss_backward_bytes = 4;
   /// The bytes that the head holds for each logit while it runs.
   double logit_bytes = 2;
-  /// True if the framework holds an empty gradient for each shape of weights (Transformer Engine).
+  /// True if the framework holds a placeholder gradient for each shape of weights (Transformer Engine).
   bool holds_placeholders = true;
 };
 /// Returns the properties of a framework.
 FrameworkTraits traits_of(Framework framework);
 
-/// A kind of device, for the ranks from `first_rank` on.
+/// The kind of device of the ranks from `first_rank` on.
 struct RankDevices {
   std::int32_t first_rank = 0;
   DeviceType device;
@@ -283,8 +288,8 @@ struct RankDevices {
   friend bool operator==(const RankDevices&, const RankDevices&) = default;
 };
 
-/// One training step without its schedule. The degrees of parallelism must divide the sizes of the model;
-/// fault_of() checks this.
+/// One training step, without its schedule. The sizes of the model must be divisible by the degrees of
+/// parallelism; fault_of() checks this.
 struct Workload {
   Architecture model;
   /// The number of tokens of a sample, or of a slice of it.
@@ -296,19 +301,19 @@ struct Workload {
   /// The number of ranks of one pipeline.
   std::int32_t ranks = 1;
   DeviceType device;
-  /// The devices of later ranks that are unlike `device`, by ascending rank. Empty if all ranks have
-  /// `device`.
+  /// The devices of the ranks that do not have the kind `device`, in ascending order of ranks. Empty if all
+  /// ranks have `device`.
   std::vector<RankDevices> later_devices{};
   GemmPrecision precision = GemmPrecision::bf16;
   LayerRecompute recompute = LayerRecompute::none;
-  /// The layers of LayerRecompute::full. Other recomputation applies to all layers.
+  /// The layers to which LayerRecompute::full applies. All other recomputation applies to every layer.
   RecomputedLayers recomputed_layers{};
   /// The bytes of the gradient of one parameter.
   std::int32_t gradient_bytes = 4;
   /// The bytes of the optimizer state of one parameter. Adam needs 12, with a copy of the weight in 4 bytes.
   std::int32_t optimizer_bytes = 12;
-  /// The time of the computation in a layer of experts, divided by the time of its kernels alone. It depends
-  /// on the release of the software: on its graphs, its fused kernels and the gaps between them.
+  /// The time that a layer with experts computes, divided by the time of its kernels alone. It depends on
+  /// the release of the software: on its CUDA graphs, its fused kernels and the gaps between them.
   double expert_factor = 1;
   /// The seconds of both passes of a layer of experts that no term explains. They depend on the device and on
   /// the release of the software. The value is 0 unless the scenario states it or it was fitted.
@@ -316,17 +321,20 @@ struct Workload {
   /// The seconds that the host needs to launch all kernels of a layer. Forward and backward pass together
   /// take at least this time.
   double host_layer_seconds = 0;
-  /// True if the head's weight gradient is computed once, at the end of the step.
+  /// True if the head's weight gradient is not computed in each microbatch, but once at the end of the
+  /// step.
   bool deferred_head = false;
   /// The number of multi-token-prediction layers of each model stage; empty if all are on the last stage.
   std::vector<std::int64_t> predictions{};
   Framework framework = Framework::megatron_te;
-  /// The passes of each microbatch. Without backwards there are no gradients, no optimizer and no reduction.
+  /// The passes that each microbatch runs. Without backward passes, there are no gradients, no optimizer
+  /// and no reduction.
   Passes passes = Passes::both;
-  /// The seconds that each F, B, I and W takes in addition to its kernels: calls of messages, and the switch
-  /// between chunks and microbatches.
+  /// The seconds that each F, B, I and W takes in addition to its kernels. They contain the calls that send
+  /// messages, and the switch between chunks and microbatches.
   double action_seconds = 0;
-  /// The seconds that each step takes in addition: data, logging, and the start of the first kernels.
+  /// The seconds that each step takes in addition to all other costs. They contain loading data, logging,
+  /// and the start of the first kernels.
   double step_seconds = 0;
 
   friend bool operator==(const Workload&, const Workload&) = default;
@@ -338,15 +346,16 @@ struct Workload {
   std::int64_t seen() const { return before + sequence; }
 };
 
-/// Returns the devices of a rank, or null if they are `work.device`.
+/// Returns the entry of `later_devices` that applies to a rank, or null if the rank has `work.device`.
 const RankDevices* later_devices_of(const Workload& work, std::int32_t rank);
 /// Returns the device of a rank.
 const DeviceType& device_of_rank(const Workload& work, std::int32_t rank);
-/// Returns the workload as if all ranks were on the devices of this rank.
+/// Returns a copy of the workload in which all ranks have the same kind of device as `rank`.
 Workload on_devices_of_rank(Workload work, std::int32_t rank);
 
-/// A workload for layers of one kind. Its model has the sizes of these layers. It refers to the given
-/// workload if they have no sizes of their own, so that workload must outlive this object.
+/// The workload as it is for layers of one kind: its model has the sizes of these layers. If the layers
+/// have no sizes of their own, this object refers to the given workload. So the given workload must outlive
+/// it.
 class LayerWorkload {
  public:
   LayerWorkload(const Workload& work, const LayerKind& kind) : given_(&work) {
@@ -362,22 +371,25 @@ class LayerWorkload {
   std::optional<Workload> own_;
 };
 
-/// Returns the dense operations a second of the device at a precision, or 0 if the device lacks it.
+/// Returns the device's peak rate at a precision, in dense operations a second. Returns 0 if the device
+/// lacks the precision.
 double peak_flops(const DeviceType& device, GemmPrecision precision);
 /// Returns the rates of the device that modelled_gemm_seconds() needs.
 DeviceRates rates_of(const DeviceType& device, GemmPrecision precision);
-/// Returns the member with the sustained factor of a precision.
+/// Returns a pointer to the member of DeviceType that holds the sustained factor of a precision.
 double DeviceType::* sustained_of(GemmPrecision precision);
-/// Returns the device's sustained factor for the workload's precision. The head's product and routers always
-/// have 16 bits, and thus the factor of bf16.
+/// Returns the device's sustained factor for the workload's precision: the time of products in a training
+/// step over their time in a burst. The head's product and routers always have 16 bits, so the factor of
+/// bf16 applies to them.
 double sustained_factor(const Workload& work);
 
-/// Returns the message for the first fault of a workload, or nothing if there is none. A fault is a size that
-/// cannot be divided, or a precision that the devices lack or in which they are slower than in bf16.
+/// Returns the message for the first fault of a workload, or nothing if there is none. A size that must be
+/// divisible by another and is not is a fault. A precision is a fault if the devices lack it, or if they
+/// are slower in it than in bf16.
 std::optional<std::string> fault_of(const Workload& work);
 
-/// The figures of the model and of the devices of all copies of a pipeline. They are used for results such as
-/// the MFU.
+/// The figures of the model and of the devices of all pipeline copies, from which results such as the MFU
+/// are computed.
 struct TrainedModel {
   std::int64_t parameters = 0;
   std::int64_t active_parameters = 0;
@@ -390,13 +402,15 @@ struct TrainedModel {
   friend bool operator==(const TrainedModel&, const TrainedModel&) = default;
 };
 
-/// Returns the operations of one sample with this number of tokens: those of its passes.
+/// Returns the operations for one sample of `sequence` tokens. They are those of the passes that the
+/// workload runs.
 double operations_of_sample(const Workload& work, std::int64_t sequence);
-/// Returns the workload of the forward passes alone. It has no recomputation, no gradients and no optimizer
-/// state. Its copies share weights if they did so before, but no other state. Layers of multi-token
-/// prediction exist only in training.
+/// Returns the workload with forward passes alone, without recomputation, gradients or optimizer state.
+/// With sharding 3, the copies still divide the weights among them, but no other state.
+/// Multi-token-prediction layers are left out, because only training uses them.
 Workload forward_only(Workload work, Passes passes);
-/// Returns the figures of a workload. Requires that all its degrees are set.
+/// Returns the figures from which results of this workload are computed. Requires that all its degrees of
+/// parallelism are set.
 TrainedModel trained_by(const Workload& work);
 
 }  // namespace penstock

@@ -38,8 +38,8 @@ namespace {
 /// and the schema needs far less.
 constexpr std::size_t kDeepestNesting = 100;
 
-/// Builds the tree. After the first unsupported element it ignores further events. The parser continues,
-/// because a later syntax error may be the real cause.
+/// A builder of the document tree. After the first unsupported element it ignores further events. The
+/// parser still continues, because a later syntax error may be the real cause.
 class TreeBuilder final : public YAML::EventHandler {
  public:
   explicit TreeBuilder(const std::shared_ptr<const Source>& source) : source_(source) {}
@@ -328,8 +328,8 @@ tl::expected<Node, std::string> parse_yaml(std::string_view text,
   }
 }
 
-/// Writes a text in quotes if the emitter would write it wrongly. Control characters are not allowed in a
-/// document. A text "---" or "..." would begin or end a document.
+/// Writes a text, in quotes if yaml-cpp's emitter would write it wrongly. Control characters are not
+/// allowed in a document. An unquoted "---" or "..." would begin or end a document.
 void emit_text(YAML::Emitter& out, const std::string& text) {
   if (std::ranges::any_of(text, [](char c) { return static_cast<unsigned char>(c) < ' '; }) ||
       text.starts_with("---") || text.starts_with("..."))
@@ -412,7 +412,7 @@ std::string blocks_of(std::istream& stream) {
   return text;
 }
 
-/// The text that replaces standard input for this thread, or nothing.
+/// The text that replaces standard input for this thread, or nothing if standard input is not replaced.
 std::optional<std::string_view>& replaced_standard_input() {
   thread_local std::optional<std::string_view> text;
   return text;

@@ -52,11 +52,13 @@ struct Node::Entry {
   Node value;
 };
 
-/// Returns the place of a node as "FILE:LINE:COLUMN", or "--set KEY".
+/// Returns the place of a node in its source, as "FILE:LINE:COLUMN" or "--set KEY".
 std::string place_of(const Node& node);
-/// Returns "PLACE: PATH: TEXT". The path is omitted if it is empty or the place already contains it.
+/// Returns the error message "PLACE: PATH: TEXT" for a node. The path is omitted if it is empty or the
+/// place already contains it.
 std::string message_at(const Node& node, std::string_view path, std::string_view text);
-/// Returns a value as an error message describes it after "got": "\"abc\"", "a list", "a mapping", "nothing".
+/// Returns the description of a value that an error message shows after "got": "\"abc\"", "a list", "a
+/// mapping", or "nothing".
 std::string describe(const Node& node);
 /// Returns true if the text has only digits, signs and points. An error message then calls it a wrong number,
 /// even if names are allowed.
@@ -75,8 +77,9 @@ std::string document_to_yaml(const Node& document);
 /// The file name that means standard input.
 inline constexpr std::string_view kStandardInput = "-";
 
-/// Replaces the text of standard input for the calling thread while the object exists. A program that calls
-/// Penstock as a library passes texts in this way, without files. `text` must outlive the object.
+/// An object that replaces the text of standard input for the calling thread as long as it exists. A
+/// program that uses Penstock as a library can thus pass texts without files. `text` must outlive the
+/// object.
 class StandardInputText {
  public:
   explicit StandardInputText(std::string_view text);
@@ -85,8 +88,8 @@ class StandardInputText {
   StandardInputText& operator=(const StandardInputText&) = delete;
 };
 
-/// Returns what read_text_file() has taken from standard input, or nothing if it has not read it. A program
-/// that continues as another executable must give it the text again.
+/// Returns the text that read_text_file() has read from standard input, or nothing if it has not read it. A
+/// program that continues as another executable must pass this text on to it.
 const std::optional<std::string>& standard_input_already_read();
 
 /// Returns the content of a file without a byte order mark. If `path` is kStandardInput, it reads standard

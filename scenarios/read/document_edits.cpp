@@ -55,15 +55,15 @@ bool is_cluster_word(const std::string& text) {
          find_torus_preset(text) != nullptr;
 }
 
-/// Returns true if the text does not end in the suffix of a YAML or JSON file. read_partition() refuses
-/// unknown rules.
+/// Returns true if the text names a partition rule and not a file. A file has the suffix of YAML or JSON.
+/// read_partition() later refuses unknown rules.
 bool is_partition_word(const std::string& text) {
   const std::filesystem::path extension = std::filesystem::path(text).extension();
   return extension != ".yaml" && extension != ".yml" && extension != ".json";
 }
 
-/// Returns a hint such as "; did you mean uniform?" if the word is similar to a known name of the part. For
-/// other words and for paths it returns an empty text.
+/// Returns a hint such as "; did you mean uniform?" if the typed word is similar to a known word for this
+/// part of the scenario. For other words and for paths it returns an empty text.
 std::string likely_word(const std::string& typed, std::string_view part) {
   // The user meant to name a file, so the name of a preset would not help.
   if (typed.find_first_of("./\\") != std::string::npos) return "";
@@ -73,7 +73,7 @@ std::string likely_word(const std::string& typed, std::string_view part) {
   return likely ? fmt::format("; did you mean {}?", *likely) : "";
 }
 
-/// Returns a text for messages that lists the possible values of a part.
+/// Returns a text for messages that lists the possible values of a part of the scenario.
 std::string alternatives(std::string_view part) {
   if (part == "cluster")
     return fmt::format("a mapping, a preset ({}) or a file", fmt::join(cluster_presets(), ", "));
@@ -82,7 +82,7 @@ std::string alternatives(std::string_view part) {
   return "a mapping or a file";
 }
 
-/// Returns the mapping that a known word means, or nothing if the scalar is not a known word.
+/// Returns the mapping that a known word stands for, or nothing if the scalar is not a known word.
 std::optional<Node> of_word(const Node& value, std::string_view part) {
   if (part == "cluster" && is_cluster_word(value.text)) return wrapped("preset", value);
   if (part == "schedule" && names_program(value.text)) return wrapped("program", value);
@@ -91,14 +91,14 @@ std::optional<Node> of_word(const Node& value, std::string_view part) {
   return std::nullopt;
 }
 
-/// Returns the part that a file's document contains. The document is either the part itself, or a scenario
-/// that has the part under its name.
+/// Returns the part of a scenario that a file's document contains. The document is either the part itself,
+/// or a scenario that has the part under its name.
 Node of_part(Node document, std::string_view part) {
   Node* named = document.find(part);
   return named == nullptr ? std::move(document) : Node(std::move(*named));
 }
 
-/// Returns the beginning of a line for a message.
+/// Returns the beginning of a line as messages show it.
 std::string shown_line(std::string_view text, std::int32_t line) {
   constexpr std::size_t kMost = 40;
   for (; line > 1; --line) text.remove_prefix(std::min(text.find('\n') + 1, text.size()));
@@ -186,7 +186,7 @@ tl::expected<Node, std::string> resolve_parts(Node document) {
 
 namespace {
 
-/// Returns the parts of a key. "a..b" has an empty part, which child() refuses.
+/// Splits a key such as "a.b" at its points. "a..b" has an empty part, which child() refuses.
 std::vector<std::string> split_key(std::string_view key) {
   std::vector<std::string> parts;
   boost::algorithm::split(parts, key, [](char c) { return c == '.'; });

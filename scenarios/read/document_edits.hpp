@@ -1,6 +1,6 @@
 #pragma once
-// Edits a scenario's document before it is read. The edits are: names of files are replaced by the content of
-// the files, and `--set KEY=VALUE` is applied. Each function returns the changed document. load.cpp calls
+// Edits a scenario's document before it is read. Some edits replace the name of a file by the content of
+// the file, and others apply `--set KEY=VALUE`. Each function returns the changed document. load.cpp calls
 // them.
 
 #include <filesystem>
@@ -28,8 +28,9 @@ struct NamedFile {
 };
 NamedFile named_file(const Node& scalar);
 
-/// One edit. Keys are joined by dots. An element of a list is named by its index from 0
-/// ("model.stages.forward.2"). The value is YAML ("4us", "[1 ms, 2 ms]", "{preset: uniform}").
+/// One edit of a document: a key and its new value. Keys are joined by dots, and an element of a list is
+/// named by its index from 0 ("model.stages.forward.2"). The value is YAML ("4us", "[1 ms, 2 ms]",
+/// "{preset: uniform}").
 struct Override {
   std::string key;
   std::string value;
@@ -52,11 +53,11 @@ tl::expected<Node, std::string> apply_override(Node document, const Override& ch
 //
 //   forward: {file: times.csv, unit: ms}
 
-/// Returns the document with every `{file: F.csv}` among the keys of model.stages replaced by the file's
-/// content. Each row belongs to a stage, and each cell of the row to a microbatch. With `rows: microbatches`,
-/// rows and cells are exchanged. A file with one stage applies to all stages. Cells are figures with a unit,
-/// and `unit` applies to cells without one. Messages about a value from a file name that file. Errors: a file
-/// that cannot be read or has no cell, rows of unequal length, an unknown key.
+/// Returns the document with every `{file: F.csv}` under model.stages replaced by the content of the file.
+/// Each row of the file belongs to a stage, and each cell of the row to a microbatch. With `rows:
+/// microbatches`, it is the other way round. A file with one stage applies to all stages. Cells are figures
+/// with a unit, and `unit` applies to cells without one. Error messages about a value from a file name that
+/// file. Errors: a file that cannot be read or has no cell; rows of unequal length; an unknown key.
 tl::expected<Node, std::string> with_microbatch_files(Node document);
 
 }  // namespace penstock

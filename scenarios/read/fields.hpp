@@ -1,5 +1,5 @@
 #pragma once
-// A table of fields, which connects each key of a mapping to the member that receives its value. The
+// A table of fields. Each field connects a key of a mapping to the member that receives its value. The
 // load_*.cpp files use it for all keys whose value is stored unchanged.
 //
 //   constexpr auto kHostFields = std::to_array<Field<LaunchCost>>({
@@ -28,11 +28,12 @@ namespace penstock {
 template <typename Target>
 struct Field {
   Key key;
-  /// Reads the key into the member. Null for a key that the part's own code reads.
+  /// The function that reads the key's value into the member. It is null for keys that have no member and
+  /// are read by other code.
   void (*read)(const MappingReader& reader, const Key& key, Target& target) = nullptr;
 };
 
-/// The class and the value type of a member pointer.
+/// The class and the value type of a pointer to a member.
 template <typename Member>
 struct MemberTypes;
 template <typename Owner, typename Type>
@@ -75,8 +76,8 @@ std::optional<Value> value_of_key(const MappingReader& reader, const Key& key) {
   }
 }
 
-/// Returns an entry that binds the key to the member at the end of `members`, such as <&Partition::plan,
-/// &PlanOptions::form>.
+/// Returns an entry for a key whose value is stored in a member. `members` is the path to the member, such
+/// as <&Partition::plan, &PlanOptions::form>.
 template <auto... members>
 consteval auto field(Key key) {
   using Members = std::tuple<decltype(members)...>;
@@ -106,7 +107,7 @@ consteval auto field(Key key) {
   return Field<Target>{.key = key, .read = read};
 }
 
-/// Returns an entry for a key that the part's own code reads.
+/// Returns an entry for a key that has no member and is read by other code.
 template <typename Target>
 consteval Field<Target> unbound(Key key) {
   return {.key = key};

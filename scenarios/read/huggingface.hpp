@@ -1,6 +1,6 @@
 #pragma once
-// A Hugging Face config.json on its way to an Architecture. HuggingFaceConfig remembers what was asked of it,
-// so that no key is passed over unseen. A row of the families says what their configurations leave out.
+// Converts a Hugging Face config.json to an Architecture. HuggingFaceConfig records which keys were read,
+// so that no key is ignored silently. A table of model families supplies what a configuration leaves out.
 // huggingface_config.cpp, huggingface_families.cpp, huggingface_layers.cpp and huggingface_model.cpp
 // implement this header. load_architecture.cpp uses it.
 
@@ -21,28 +21,29 @@ namespace penstock {
 /// The names that different families use for one figure. The most common name comes first.
 using KeyNames = std::vector<std::string_view>;
 
-/// A part of the configuration whose cost cannot be computed.
+/// A part of a Hugging Face configuration whose cost cannot be computed.
 struct UnpricedKey {
   const Node* place = nullptr;
   std::string key;
   std::string description;  ///< the key and the reason: "layer_types (linear_attention)"
 };
 
-/// The mapping of a configuration. If it contains a text model (`text_config`), the keys of that model take
-/// precedence. Every function that reads keys marks them as read. A key whose value is null has no value.
+/// The keys of a Hugging Face config.json. If the configuration contains a text model (`text_config`), the
+/// keys of that model take precedence. Unless stated otherwise, a function that reads keys marks them as
+/// read. A key whose value is null counts as absent.
 class HuggingFaceConfig {
  public:
   /// Requires that `root` is a mapping and that `problem` outlives this object.
   HuggingFaceConfig(Node root, Problem& problem);
 
-  /// Removes the key. Returns false if the key does not exist.
+  /// Removes a key, so that it counts as absent. Returns false if the key does not exist.
   bool ignore(std::string_view key);
   /// Returns all keys, for messages.
   std::vector<std::string_view> keys() const;
 
   /// Returns true if the key has a value. Does not mark the key as read.
   bool has(std::string_view key) const;
-  /// Returns the value of the first of `names` that has a value, or null if none has a value.
+  /// Returns the value of the first of `names` that is present, or null if none is.
   const Node* find(const KeyNames& names);
   std::optional<std::int64_t> size(const KeyNames& names, Range range);
   /// Like size(), but also returns nothing if the value is 0 or false.
@@ -56,22 +57,23 @@ class HuggingFaceConfig {
   std::vector<std::int64_t> numbers(std::string_view key, Range range);
   /// Returns the words of a list, or an empty list if the key is absent.
   std::vector<std::string> words(const KeyNames& names);
-  /// Marks the keys as read, because they have no effect on this model.
+  /// Marks keys as read without using them, because they have no effect on this model.
   void know(const KeyNames& names);
 
   /// Records a part whose cost cannot be computed. `node` is the value of `key`.
   void add_unpriced(const Node& node, std::string_view key, std::string_view detail);
-  /// Returns the recorded parts, and the unread keys that probably describe the model's structure, such as
-  /// all mappings.
+  /// Returns all parts whose cost cannot be computed. These are the recorded parts and all unread keys that
+  /// probably describe the model's structure, such as mappings.
   std::vector<UnpricedKey> unpriced() const;
-  /// Returns the other unread keys, except keys whose value means "off".
+  /// Returns the unread keys that unpriced() does not return, except keys whose value means "off".
   std::vector<std::string> unknown() const;
-  /// Returns the keys of parts beside the text model, such as "vision_config".
+  /// Returns the keys that describe parts other than the text model, such as "vision_config".
   std::vector<std::string> other_parts() const;
 
   const Node& root() const { return root_; }
-  /// Records an error at `node`, the value of `key`. The second function records it at the value of the first
-  /// of `names` that has a value. If none has a value, it records the error at the whole mapping.
+  /// Record an error. The first function records it at `node`, which is the value of `key`. The second one
+  /// records it at the value of the first of `names` that is present. If none is present, it records the
+  /// error at the whole mapping.
   void complain(const Node& node, std::string_view key, std::string_view text) const;
   void complain(const KeyNames& names, std::string_view text);
 
@@ -108,8 +110,8 @@ bool is_without_price(std::string_view key);
 /// or "vision_config".
 bool hints_at_structure(std::string_view key);
 
-/// Returns true for keys of a part that handles images or sound beside the text model, such as
-/// "vision_config". Such a part is in no count.
+/// Returns true for keys of a part that handles images or sound, such as "vision_config". Such a part
+/// counts in no figure.
 bool is_other_part(std::string_view key);
 
 // The properties of model families that their configurations do not state. Used by load_architecture.hpp.
@@ -148,20 +150,22 @@ struct HuggingFaceFamily {
   bool learned_positions = false;
   std::int64_t further_positions = 0;  ///< the number of learned positions that no token can use
   bool embedding_norm = false;
-  /// True if layers have windows only if the configuration has `use_sliding_window: true`.
+  /// True if `use_sliding_window: true` is needed for windows: without it, no layer has a window.
   bool windows_by_switch = false;
-  /// In every n-th layer, attention covers all tokens. If it is 0 and the model has a window, no layer covers
-  /// all tokens.
+  /// The interval n of layers with full attention: in every n-th layer, attention covers all tokens. If it
+  /// is 0 and the model has a window, every layer has the window.
   std::int64_t full_every = 0;
-  /// Every n-th layer has attention if the model has a recurrence. With 0, lists must say which.
+  /// The interval n of layers with attention in a model with a recurrence: every n-th layer has attention.
+  /// If it is 0, lists in the configuration must say which layers have it.
   std::int64_t attention_every = 0;
   /// True if every layer has attention and the recurrence side by side.
   bool recurrence_beside = false;
   /// True if a layer has only one part: attention, the recurrence, or a feed-forward part.
   bool one_part_layers = false;
-  /// True if the shared experts are the feed-forward part of a model without routed experts.
+  /// True if a model without routed experts uses the shared experts as its feed-forward part.
   bool shared_when_dense = false;
-  /// True if both parts of a layer share a norm under `use_parallel_residual`.
+  /// True if attention and the feed-forward part share one norm when the configuration has
+  /// `use_parallel_residual`.
   bool one_norm_beside = false;
   std::int64_t head_dim = 0;  ///< 0 means hidden / heads
   std::int64_t heads = 0;     ///< for this and the next figures, 0 means that the key is required
@@ -175,18 +179,19 @@ const HuggingFaceFamily* find_family(std::string_view model_type);
 
 // Finds what the layers of a configuration have: experts, an attention window, a recurrence, own sizes.
 
-/// Returns the kinds of the layers of `model`. The model has everything else but its layers; only their
-/// number counts. Types of layers that the model has no sizes for become unpriced keys of `config`. A list of
-/// another length is a problem.
+/// Returns the kind of each layer of `model`, in order. `model` needs all its properties except the kinds;
+/// of `model.layers`, only the number counts. If the model has no sizes for a type of layer, this type
+/// becomes an unpriced key of `config`. Records a problem if a list does not have one entry for each layer.
 std::vector<LayerKind> layer_kinds_of(HuggingFaceConfig& config, const HuggingFaceFamily& family,
                                       const Architecture& model);
 
-/// Returns the number of entries of the list or pattern that names the part of each layer, or nothing if the
-/// configuration has none.
+/// Returns the number of layers for which a list or pattern in the configuration names the part. Returns
+/// nothing if the configuration has no such list.
 std::optional<std::int64_t> listed_layers(HuggingFaceConfig& config);
 
-/// Returns the recurrence of the model, or nothing if it has none. Reads the sizes of Mamba-2, the gated
-/// delta rule, Kimi delta attention and linear attention. `model` must have its heads.
+/// Returns the sizes of the model's recurrence, or nothing if the model has none. Reads Mamba-2, the gated
+/// delta rule, Kimi delta attention and linear attention. The attention heads of `model` must already be
+/// set.
 std::optional<RecurrentMixer> recurrence_of(HuggingFaceConfig& config, const Architecture& model);
 
 /// Returns the layers that `block_configs` describes one by one, or an empty list if the key is absent.
@@ -194,8 +199,9 @@ std::vector<LayerKind> layers_by_block(HuggingFaceConfig& config, const Architec
 
 // Turns the keys of a configuration into an Architecture. Used by load_architecture.hpp.
 
-/// Returns the model that the configuration describes. Records errors in `config`: sizes that are missing,
-/// out of range or do not divide. Parts whose costs cannot be computed become unpriced keys of `config`.
+/// Returns the model that the configuration describes. Records errors in `config` for sizes that are
+/// missing, out of range, or not divisible as required. Parts whose costs cannot be computed become
+/// unpriced keys of `config`.
 Architecture architecture_of(HuggingFaceConfig& config, const HuggingFaceFamily& family);
 
 }  // namespace penstock

@@ -1,6 +1,6 @@
-// Records which keys the code reads, and finally classifies all other keys. An unread key has a value that
-// means "off", or is known to have no cost, or is unknown, or describes a structure whose cost Penstock
-// cannot compute.
+// Records which keys of a configuration the code reads, and finally classifies all other keys. A key that
+// was not read falls into one of four classes. Its value means "off", or it is known to have no cost, or
+// it is unknown. In the fourth class, it describes a structure whose cost Penstock cannot compute.
 
 #include <algorithm>
 #include <array>
@@ -25,14 +25,15 @@ namespace penstock {
 
 namespace {
 
-/// The keys under which models with further parts store the configuration of the text model.
+/// The keys under which a multimodal model stores the configuration of its text model.
 constexpr std::array<std::string_view, 3> kNestedKeys = {"text_config", "language_config", "llm_config"};
 
 bool is_null(const Node& value) {
   return value.kind == Node::Kind::nothing || (value.kind == Node::Kind::scalar && value.text == "null");
 }
 
-/// Returns the number of removed entries: 0 or 1, because no key occurs twice.
+/// Removes an entry from a mapping. Returns the number of removed entries: 0 or 1, because no key occurs
+/// twice.
 std::size_t erase(Node* mapping, std::string_view key) {
   if (mapping == nullptr) return 0;
   return std::erase_if(mapping->entries, [key](const Node::Entry& entry) { return entry.key.text == key; });
@@ -306,7 +307,7 @@ constexpr auto kStructureWords = std::to_array<std::string_view>(
      "sparse",      "speech",      "ssm",          "state",      "tower",      "video",       "vision",
      "visual",      "vit",         "width",        "pattern",    "period"});
 
-/// The words in keys of parts beside the text model.
+/// The words by which keys of other parts than the text model are recognised, such as an image encoder.
 constexpr auto kOtherPartWords =
     std::to_array<std::string_view>({"vision", "visual", "vit", "sam", "image", "video", "audio", "speech",
                                      "sound", "projector", "talker", "code2wav", "tts"});

@@ -1,6 +1,6 @@
 // The table of model families. An entry has the properties that a family's published code gives to each
-// model, independently of its configuration. For example, Qwen2 has biases on queries, keys and values, but
-// no key of its configuration states this.
+// model and that no configuration states. For example, all Qwen2 models have biases on queries, keys and
+// values, but no key of their configurations says so.
 
 #include <algorithm>
 #include <array>

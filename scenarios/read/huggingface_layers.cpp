@@ -1,6 +1,7 @@
-// Reads what each layer of a configuration has. A configuration states this by steps, by lists, or not at
-// all. Each family has its own key names, so the code can read the keys of all families. Sizes that differ by
-// layer are read here, too. huggingface_model.cpp reads the sizes of the model. Tested by
+// Determines what each layer of a model has: experts, attention with its window, a recurrence. A
+// configuration states this by steps ("every n-th layer"), by lists, or not at all. Each family has its
+// own key names, so the code can read the keys of all families. Sizes that differ from layer to layer are
+// read here as well. huggingface_model.cpp reads the sizes of the whole model. Tested by
 // huggingface_test.cpp and hybrid_models_test.cpp.
 
 #include <algorithm>
@@ -30,7 +31,8 @@ constexpr Range kIndex{.least = 0, .most = 1 << 16};
 
 // --- which layers have experts --------------------------------------------------------------------------
 
-/// The steps and lists of all families. An absent one has no effect.
+/// The statements of all families about the layers with experts. A statement that the configuration lacks
+/// has no effect.
 struct ExpertLayers {
   std::int64_t first = 0;              ///< the layers before it are dense
   std::optional<std::int64_t> last;    ///< the layers after it are dense
@@ -52,7 +54,8 @@ struct ExpertLayers {
   }
 };
 
-/// Reads a list that says "sparse" for layers with experts and "dense" for others.
+/// Reads a list that names each layer "sparse" (with experts) or "dense". Returns 1 for each layer with
+/// experts, and 0 for each other layer.
 std::vector<std::int64_t> switches_of_types(HuggingFaceConfig& config) {
   std::vector<std::int64_t> switches;
   for (const std::string& type : config.words({"mlp_layer_types"}))
@@ -60,7 +63,7 @@ std::vector<std::int64_t> switches_of_types(HuggingFaceConfig& config) {
   return switches;
 }
 
-/// Reads the layers with experts. `moe_layer_freq` is a step in DeepSeek's configurations and a list of
+/// Reads which layers have experts. `moe_layer_freq` is a step in DeepSeek's configurations, and a list of
 /// switches in others.
 ExpertLayers expert_layers_of(HuggingFaceConfig& config, std::size_t layers) {
   ExpertLayers answer;
@@ -89,13 +92,14 @@ ExpertLayers expert_layers_of(HuggingFaceConfig& config, std::size_t layers) {
 
 // --- the parts of a layer -------------------------------------------------------------------------------
 
-/// The windows of layers in which a query does not see all tokens. 0 means that it sees all.
+/// The window sizes of a model: one for its layers with a sliding window, and one for its layers with
+/// chunks. 0 means that there are no such layers.
 struct Windows {
   std::int64_t sliding = 0;
   std::int64_t chunked = 0;
 };
 
-/// A configuration whose layers are read, with what is known of the whole model.
+/// A configuration whose layers are being read, together with the properties of the whole model.
 struct LayerReading {
   HuggingFaceConfig& config;
   const HuggingFaceFamily& family;
@@ -105,7 +109,7 @@ struct LayerReading {
   std::size_t count() const { return model.layers.size(); }
 };
 
-/// Returns a layer with attention and this window.
+/// Returns a layer that has attention with this window.
 LayerKind attention_layer(const HuggingFaceFamily& family, std::int64_t window) {
   return {.window = window,
           .has_recurrence = family.recurrence_beside,
@@ -116,8 +120,8 @@ LayerKind recurrent_layer(const HuggingFaceFamily& family) {
   return {.has_attention = false, .has_recurrence = true, .has_feed_forward = !family.one_part_layers};
 }
 
-/// Returns the layer that a word of `layer_types` names, or nothing for a type that the model has no sizes
-/// for.
+/// Returns the layer that a word in `layer_types` names. Returns nothing if the model states no sizes for
+/// this type of layer.
 std::optional<LayerKind> layer_of_type(const LayerReading& reading, std::string_view type) {
   const HuggingFaceFamily& family = reading.family;
   if (type == "full_attention" || type == "global_attention" || type == "attention" ||
@@ -135,7 +139,7 @@ std::optional<LayerKind> layer_of_type(const LayerReading& reading, std::string_
   return std::nullopt;
 }
 
-/// Returns the type that a letter of Nemotron's patterns stands for, as in "M-M*-ME".
+/// Returns the layer type that a letter stands for in a pattern of Nemotron, such as "M-M*-ME".
 std::string type_of_letter(char letter) {
   switch (letter) {
     case 'M':
@@ -191,8 +195,8 @@ std::vector<LayerKind> layers_by_type(const LayerReading& reading, const LayerTy
   return kinds;
 }
 
-/// Returns the layers with attention of a model with a recurrence, as one switch for each layer. Returns an
-/// empty list if no key says which. Kimi counts layers from 1, and other models from 0.
+/// Returns, for each layer of a model with a recurrence, whether it has attention. Returns an empty list if
+/// no key says so. Kimi counts layers from 1, and other models from 0.
 std::vector<bool> attention_switches(const LayerReading& reading) {
   HuggingFaceConfig& config = reading.config;
   const std::size_t layers = reading.count();
@@ -223,8 +227,8 @@ std::vector<bool> attention_switches(const LayerReading& reading) {
   return switches;
 }
 
-/// Returns the windows of Llama 4's layers. Layers without rotary positions see all tokens, and the others
-/// see their chunk.
+/// Returns the windows of Llama 4's layers. Layers without rotary positions see all tokens. In the other
+/// layers, a query sees only the tokens of its chunk.
 std::vector<std::int64_t> windows_by_chunk(HuggingFaceConfig& config, std::size_t layers,
                                            std::int64_t chunked) {
   const std::vector<std::int64_t> rotary = config.numbers("no_rope_layers", {.least = 0, .most = 1});
@@ -240,8 +244,8 @@ std::vector<std::int64_t> windows_by_chunk(HuggingFaceConfig& config, std::size_
   return answer;
 }
 
-/// Returns n if every n-th layer sees all tokens. The configuration has a number such as 6, or a word such as
-/// EXAONE's "LLLG".
+/// Returns n if every n-th layer sees all tokens. The configuration states a number such as 6, or a pattern
+/// such as EXAONE's "LLLG".
 std::int64_t full_every_of(HuggingFaceConfig& config, const HuggingFaceFamily& family) {
   const KeyNames names = {"sliding_window_pattern", "_sliding_window_pattern"};
   const Node* pattern = config.find(names);
@@ -251,8 +255,8 @@ std::int64_t full_every_of(HuggingFaceConfig& config, const HuggingFaceFamily& f
   return is_word ? static_cast<std::int64_t>(text.size()) : config.size(names, kModelCount).value_or(1);
 }
 
-/// Returns the window of each layer. The most explicit statement decides: first MiMo's switches, then chunks,
-/// then steps. All keys are read, so that none remains unknown.
+/// Returns the window of each layer. The most explicit statement decides: first MiMo's switches, then
+/// chunks, then steps. All of these keys are read in any case, so that none is reported as unknown.
 std::vector<std::int64_t> windows_of(const LayerReading& reading) {
   HuggingFaceConfig& config = reading.config;
   const std::size_t layers = reading.count();
@@ -280,7 +284,8 @@ std::vector<std::int64_t> windows_of(const LayerReading& reading) {
   return answer;
 }
 
-/// Returns the layers without experts, indexers and own heads.
+/// Returns each layer with its attention or recurrence. Experts, indexers and heads of its own are added
+/// later.
 std::vector<LayerKind> mixers_of(const LayerReading& reading) {
   const LayerTypes listed = layer_types_of(reading.config);
   // These functions also run if a list decides, so that their keys count as read.
@@ -297,14 +302,15 @@ std::vector<LayerKind> mixers_of(const LayerReading& reading) {
 
 // --- heads and indexers by layer ------------------------------------------------------------------------
 
-/// The heads of layers that differ from the model's, by whether a layer has a window.
+/// The attention heads of layers with a window (`sliding`) and without one (`full`), if they differ from
+/// the model's heads.
 struct HeadsByWindow {
   std::optional<OwnHeads> sliding{};
   std::optional<OwnHeads> full{};
 };
 
-/// Reads the heads of layers with a window (MiMo), and of layers without one (Gemma 4). A size without a key
-/// is that of the model.
+/// Reads the attention heads of layers with a window (MiMo) and of layers without one (Gemma 4). A size
+/// that no key states is the model's size.
 HeadsByWindow heads_by_window(HuggingFaceConfig& config, const Architecture& model) {
   const auto sinks = config.flag({"add_swa_attention_sink_bias"});
   const auto read = [&](std::string_view heads, std::string_view kv_heads, std::string_view key,
@@ -336,8 +342,8 @@ HeadsByWindow heads_by_window(HuggingFaceConfig& config, const Architecture& mod
   return answer;
 }
 
-/// Returns one switch for each layer: whether it has an indexer of its own. Other layers use the keys that
-/// the nearest earlier indexer selects (GLM-5.2).
+/// Returns, for each layer, whether it has its own indexer. A layer without one uses the keys that the
+/// nearest earlier indexer selects (GLM-5.2).
 std::vector<bool> indexer_switches(HuggingFaceConfig& config, std::size_t layers) {
   std::vector<std::string> types = config.words({"indexer_types"});
   const Node* pattern = config.find({"index_topk_pattern"});
@@ -354,7 +360,7 @@ std::vector<bool> indexer_switches(HuggingFaceConfig& config, std::size_t layers
   return switches;
 }
 
-/// Adds what attention has in each layer beside its window.
+/// Adds the details of attention, except the window, to each layer.
 void add_attention_details(const LayerReading& reading, std::vector<LayerKind>& kinds) {
   const HeadsByWindow heads = heads_by_window(reading.config, reading.model);
   const auto selected = reading.config.size_if_any({"index_topk"}, kModelSize).value_or(0);
@@ -399,8 +405,8 @@ std::vector<LayerKind> layer_kinds_of(HuggingFaceConfig& config, const HuggingFa
 
 namespace {
 
-/// Qwen3-Next and Qwen3.5. A head has a decay and a strength from the input, a learned decay and a learned
-/// bias of its step.
+/// Reads the recurrence of Qwen3-Next and Qwen3.5. Each head computes a decay and a strength from the
+/// input. It also has a learned decay and a learned bias of its step.
 RecurrentMixer gated_delta_rule(HuggingFaceConfig& config) {
   const std::int64_t value_dim = config.required({"linear_value_head_dim"}, kModelSize);
   return {.key_heads = config.required({"linear_num_key_heads"}, kModelSize),
@@ -414,7 +420,8 @@ RecurrentMixer gated_delta_rule(HuggingFaceConfig& config) {
           .delta_rule = true};
 }
 
-/// Mamba-2. A head has a step from the input, and a learned decay, bias of its step, and skip.
+/// Reads the recurrence of Mamba-2. Each head computes a step from the input. It also has a learned decay,
+/// a learned bias of its step, and a learned skip.
 RecurrentMixer state_space(HuggingFaceConfig& config, const Architecture& model, std::int64_t heads) {
   const KeyNames dim_names = {"mamba_head_dim", "mamba_d_head"};
   const std::int64_t expand = config.size_if_any({"expand", "mamba_expand"}, kModelSize).value_or(2);
@@ -436,7 +443,8 @@ RecurrentMixer state_space(HuggingFaceConfig& config, const Architecture& model,
           .chunk = config.size_if_any({"chunk_size", "mamba_chunk_size"}, kModelCount).value_or(256)};
 }
 
-/// Kimi delta attention. Its sizes stand in a mapping, and keys and values have the same heads.
+/// Reads Kimi delta attention. Its sizes are in a mapping of their own. Keys and values have the same
+/// number of heads.
 RecurrentMixer kimi_delta_attention(HuggingFaceConfig& config, const Node& sizes) {
   const auto size = [&](std::string_view key) {
     const Node* value = sizes.find(key);
@@ -497,7 +505,8 @@ std::optional<RecurrentMixer> recurrence_of(HuggingFaceConfig& config, const Arc
 
 namespace {
 
-/// Returns the value of a key of a block, or null if it is absent or switched off.
+/// Returns the value of a key in the mapping `part`. Returns null if the key is absent or its value means
+/// "off".
 const Node* stated(const Node* part, std::string_view key) {
   const Node* value = part == nullptr ? nullptr : part->find(key);
   return value == nullptr || is_off(*value) ? nullptr : value;
@@ -511,8 +520,8 @@ std::optional<std::int64_t> size_in(const HuggingFaceConfig& config, const Node*
   return number.value_or(1);
 }
 
-/// Returns the inner width for a multiple of hidden, as DeciLM rounds it: two thirds of it, up to a multiple
-/// of 256.
+/// Returns the inner width of a feed-forward part for a multiple of the hidden width. DeciLM takes two
+/// thirds of the product and rounds up to a multiple of 256.
 std::int64_t width_of_multiple(double multiple, std::int64_t hidden) {
   constexpr std::int64_t kStep = 256;
   const auto plain = static_cast<std::int64_t>(2 * multiple * static_cast<double>(hidden) / 3);

@@ -1,6 +1,6 @@
-// Reads the sizes under the names that all families use. Other properties come from a key if it exists, and
-// otherwise from the family. All these keys are read, even if the model does not need them, so that they are
-// not reported as unknown.
+// Reads the sizes of a model, which have the same key names in all families. Other properties come from a
+// key if it exists, and otherwise from the family's entry. All these keys are read even if the model does
+// not need them, so that they are not reported as unknown.
 
 #include "scenarios/read/huggingface.hpp"
 
@@ -52,8 +52,8 @@ void read_sizes(Reading& reading) {
   }
 }
 
-/// Returns the number of heads of keys and values. Falcon and StarCoder have a flag which says that all
-/// queries share one head.
+/// Returns the number of key-value heads. In Falcon and StarCoder, a flag says that all queries share one
+/// head.
 std::int64_t kv_heads_of(Reading& reading) {
   HuggingFaceConfig& config = reading.config;
   const auto heads = config.size_if_any({"num_key_value_heads", "num_kv_heads", "n_head_kv"}, kModelSize);
@@ -89,8 +89,8 @@ void read_heads(Reading& reading) {
   model.value_dim = config.size_if_any({"v_head_dim"}, kModelSize).value_or(0);
 }
 
-/// Reads latent attention. A model has it if the configuration states a rank for keys and values. All heads
-/// then have their own keys and values.
+/// Reads the sizes of latent attention. A model has it if the configuration states a rank for keys and
+/// values. Each head then computes its own keys and values.
 void read_latent_attention(Reading& reading) {
   HuggingFaceConfig& config = reading.config;
   const auto kv_rank = config.size_if_any({"kv_lora_rank"}, kModelSize);
@@ -108,7 +108,7 @@ void read_latent_attention(Reading& reading) {
   model.head_dim = model.latent->content_dim + model.latent->rotary_dim;
 }
 
-/// Reads the gate of attention. Qwen3-Next's family has it without a key.
+/// Reads the gate of attention. The family of Qwen3-Next always has one, without a key.
 void read_attention_gate(Reading& reading) {
   const auto per_value = reading.config.flag({"attn_output_gate", "mla_use_output_gate"});
   reading.model.attention_gate = reading.family.attention_gate;
@@ -117,7 +117,8 @@ void read_attention_gate(Reading& reading) {
     reading.model.attention_gate = AttentionGate::per_head;
 }
 
-/// Reads the indexer that selects the keys of each query. A model has one if its heads are stated.
+/// Reads the indexer that selects the keys for each query. A model has an indexer if the configuration
+/// states the indexer's heads.
 void read_indexer(Reading& reading) {
   HuggingFaceConfig& config = reading.config;
   const auto heads = config.size_if_any({"index_n_heads"}, kModelSize);
@@ -156,8 +157,8 @@ void read_groups(HuggingFaceConfig& config, Experts& experts) {
 
 const KeyNames kPerToken = {"num_experts_per_tok", "experts_per_token", "num_experts_per_token", "moe_k"};
 
-/// Returns the experts. `width` is the value of the general width key. It is used if there is no separate key
-/// for the experts' width.
+/// Returns the experts of the model, or nothing if it has none. `width` is the value of the general key for
+/// the inner width. It applies if no key states the width of the experts.
 std::optional<Experts> experts_of(Reading& reading, const std::optional<std::int64_t>& width) {
   HuggingFaceConfig& config = reading.config;
   const auto count = config.size_if_any(
@@ -193,8 +194,8 @@ std::optional<Experts> experts_of(Reading& reading, const std::optional<std::int
   return experts;
 }
 
-/// Reads the widths of the feed-forward parts; 0 means that none is stated. Llama 4 has another key for dense
-/// layers, and one shared expert without a key.
+/// Reads the inner widths of the feed-forward parts. 0 means that none is stated. Llama 4 has a separate
+/// key for dense layers. It also has one shared expert, which no key states.
 void read_feed_forward(Reading& reading) {
   HuggingFaceConfig& config = reading.config;
   Architecture& model = reading.model;
@@ -214,8 +215,8 @@ void read_feed_forward(Reading& reading) {
 
 // --- norms, biases, the head ----------------------------------------------------------------------------
 
-/// Returns the norms of a layer. If attention and feed-forward part run in parallel, Falcon and StableLM have
-/// one norm for both.
+/// Returns the number of norms in a layer. In Falcon and StableLM, attention and feed-forward part share
+/// one norm if they run in parallel.
 std::int64_t norms_of(Reading& reading) {
   HuggingFaceConfig& config = reading.config;
   const bool is_new = config.flag({"new_decoder_architecture"}).value_or(false);
@@ -268,8 +269,8 @@ void read_biases(Reading& reading) {
 const KeyNames kActivation = {"hidden_activation", "hidden_act", "activation_function", "mlp_hidden_act",
                               "activation"};
 
-/// Reads whether a feed-forward part has three projections or two. The family decides this, but models with
-/// plain or squared ReLUs always have two (no gate).
+/// Reads whether a feed-forward part has three projections (with a gate) or two. The family decides this.
+/// Models with plain or squared ReLUs always have two.
 void read_activation(Reading& reading) {
   static constexpr std::array<std::string_view, 14> kKnown = {
       "silu",    "swish", "swiglu",     "gelu",      "gelu_new",          "gelu_fast", "gelu_python",
@@ -286,7 +287,7 @@ void read_activation(Reading& reading) {
   }
 }
 
-/// Marks sizes as read that have no effect because the structure that they describe is switched off.
+/// Marks size keys as read if the structure that they describe is switched off. They then have no effect.
 void know_sizes_without_effect(HuggingFaceConfig& config) {
   const auto is_switched_off = [&](std::string_view key) {
     const Node* value = config.find({key});
@@ -302,7 +303,8 @@ void know_sizes_without_effect(HuggingFaceConfig& config) {
   }
 }
 
-/// Notes structures that cannot be priced although their key names do not hint at structure.
+/// Records structures whose cost cannot be computed. Their keys have names that do not look like the names
+/// of structures.
 void note_structures(Reading& reading) {
   HuggingFaceConfig& config = reading.config;
   for (const std::string_view key : {"is_encoder_decoder", "add_cross_attention"}) {
@@ -323,7 +325,8 @@ void note_structures(Reading& reading) {
   }
 }
 
-/// Removes the recurrence if no layer has it. If no list says so, the layers that have it are not known.
+/// Removes the recurrence if no layer has it. If no key lists the layers with the recurrence either, they
+/// are unknown. The recurrence is then recorded as a structure whose cost cannot be computed.
 void note_unused_recurrence(Reading& reading) {
   HuggingFaceConfig& config = reading.config;
   Architecture& model = reading.model;
@@ -336,8 +339,8 @@ void note_unused_recurrence(Reading& reading) {
   }
 }
 
-/// Reads the kinds of the layers. Removes experts, indexer and recurrence if no layer has them. Requires a
-/// width if a layer is dense.
+/// Reads the kind of each layer. Removes the experts, the indexer and the recurrence if no layer has them.
+/// Notes a problem if a dense layer exists and no key states its width.
 void read_layers(Reading& reading) {
   HuggingFaceConfig& config = reading.config;
   Architecture& model = reading.model;

@@ -1,6 +1,6 @@
-// Recognises files that are not scenarios. The message of a YAML parser about them is correct, but it does
-// not help the user. For example, the parser calls a section of TOML a second document. Three checks are
-// made:
+// Recognises files that are not scenarios. A YAML parser's message about such a file is correct, but it
+// does not help the user. For example, the parser calls a section of TOML a second document. Three checks
+// are made:
 //
 //   bytes      not text: the file begins like a compressed file, or some bytes are zero
 //   text       not YAML: the first line is a section or `key = value` (TOML), a command or an option (shell)
@@ -80,7 +80,7 @@ std::string_view first_statement(std::string_view text) {
   return {};
 }
 
-/// Returns true for lines such as "[parallelism]" and "[[stage]]".
+/// Returns true for a section line of TOML, such as "[parallelism]" or "[[stage]]".
 bool is_section(std::string_view line) {
   if (!line.starts_with('[') || !line.ends_with(']')) return false;
   return std::ranges::all_of(line, [](unsigned char c) {
@@ -139,7 +139,8 @@ struct Configuration {
   std::string_view program;
   std::array<std::string_view, 5>
       telling;  ///< keys that identify the program (one is enough); unused entries are empty
-  /// Penstock's flags for the figures of the configuration; empty if `penstock import` reads it
+  /// The flags of Penstock that take the figures of this configuration. Empty if `penstock import` can read
+  /// the configuration.
   std::string_view flags;
 };
 
@@ -174,7 +175,8 @@ constexpr std::array<Configuration, 8> kConfigurations = {{
     {.program = "torchtitan", .telling = {"activation_checkpoint", "job", "", "", ""}, .flags = ""},
 }};
 
-/// Returns the message about a configuration. `form` names its format, such as "TOML, ".
+/// Returns the message that the input is a configuration of another program. `form` names its format, such
+/// as "TOML, ".
 std::string of_configuration(const Configuration& configuration, std::string_view form = "") {
   const std::string what =
       fmt::format("this is {}a configuration of {}, and {}; ", form, configuration.program, kTaken);
@@ -262,7 +264,7 @@ namespace {
 
 constexpr double kBytesPerGigabyte = 1e9;
 
-/// Returns the words of a name in small letters. A word consists of letters and digits.
+/// Returns the words of a name in lower case. A word is a sequence of letters and digits.
 std::vector<std::string> name_words(std::string_view name) {
   std::vector<std::string> words(1);
   for (const char c : name) {
@@ -298,8 +300,8 @@ std::optional<std::int64_t> gigabytes(std::string_view word) {
   return unit == "g" || unit == "gb" ? amount.value : std::nullopt;
 }
 
-/// Returns a sentence such as " Write memory: 40 GB beside it" if a word states another memory size than the
-/// device has. Returns an empty text otherwise.
+/// Returns a sentence such as " Write memory: 40 GB beside it" if a word states another memory size than
+/// that of the known device. Returns an empty text otherwise.
 std::string other_memory(const DeviceType& type, const std::vector<std::string>& words) {
   for (const std::string& word : words) {
     const auto stated = gigabytes(word);

@@ -1,6 +1,6 @@
-// Reads a scenario in these steps: text -> tree -> files of parts read -> overrides -> parts read ->
-// Scenario. The model's times hold for the microbatch size in the file, so this size is read before the
-// overrides are applied.
+// Reads a scenario in these steps: parse the text, insert the files that it names, apply the overrides,
+// read the parts, and build the Scenario. The model's times hold for the microbatch size in the file. So
+// this size is read before the overrides are applied.
 
 #include "scenarios/read/load.hpp"
 
@@ -50,7 +50,7 @@ namespace penstock {
 
 namespace {
 
-/// The parts of a document. An absent part has its default.
+/// The parts of a scenario's document. A part that is absent has its default.
 struct Parts {
   ModelPart model;
   ClusterSpec cluster;
@@ -62,7 +62,7 @@ struct Parts {
   TrainingPart training;
 };
 
-/// Reads one part if it is present, even if other parts have errors.
+/// Reads one part of the scenario if it is present. It is read even if other parts have errors.
 template <typename Read>
 auto read_part(const MappingReader& reader, std::string_view key, Problem& problem, Read read) {
   // Each part has its own problems, so that an error in one part does not hide an error in another.
@@ -163,8 +163,8 @@ Batch batch_of(const SchedulePart& schedule, const TrainingPart& training) {
   return batch;
 }
 
-/// Returns the samples of one microbatch as the file states them, without overrides. Returns nothing if the
-/// file does not state them. Errors in the file are reported later.
+/// Returns the microbatch size that the file states, before any override. Returns nothing if the file
+/// states none. Errors in the file are reported later.
 std::optional<std::int64_t> own_micro_batch_size(const Node& document) {
   Problem ignored;
   SchedulePart schedule;
@@ -179,8 +179,8 @@ std::optional<std::int64_t> own_micro_batch_size(const Node& document) {
   return micro_batch_size_of(batch_of(schedule, training), meaning_of(schedule));
 }
 
-/// Returns the length of the longest list in the file that has one entry for each stage of the model. Returns
-/// 0 if there is no such list.
+/// Returns the largest number of entries in those lists of the file that have one entry for each stage.
+/// Returns 0 if there is no such list.
 std::size_t longest_list(const Parts& parts) {
   std::size_t longest = parts.partition.cuts.empty() ? 0 : parts.partition.cuts.size() + 1;
   if (const auto* figures = std::get_if<StageFigures>(&parts.model.model)) {
@@ -288,7 +288,7 @@ void cut_into_slices(Parts& parts, const Node& document, Problem& problem) {
   parts.model.model = *std::move(figures);
 }
 
-/// Returns the document with the content of the files that it names.
+/// Returns the document, in which each file name is replaced by the content of the file.
 tl::expected<Node, std::string> written_out(Node document) {
   auto resolved = resolve_parts(std::move(document));
   return resolved ? with_microbatch_files(*std::move(resolved)) : resolved;
@@ -330,8 +330,8 @@ tl::expected<Scenario, std::string> read_scenario(const Node& document, const st
   return scenario;
 }
 
-/// Applies the overrides. Files are read again after each override. For example, --set model=FILE may be
-/// followed by --set model.layers.0.forward=1ms, which changes the content of this file.
+/// Applies the overrides. After each override, newly named files are read. For example, --set model=FILE
+/// may be followed by --set model.layers.0.forward=1ms, which changes the content of this file.
 tl::expected<Node, std::string> edited(Node document, std::span<const Override> overrides) {
   tl::expected<Node, std::string> changed = std::move(document);
   for (const Override& change : overrides) {
@@ -342,7 +342,7 @@ tl::expected<Node, std::string> edited(Node document, std::span<const Override> 
   return changed;
 }
 
-/// Follows `keys` down from `node`. If they lead to a file name, it is replaced by the full path.
+/// Follows `keys` down from `node`. If they lead to a file name, the name is replaced by its full path.
 void name_file_whole(Node* node, std::span<const std::string_view> keys) {
   for (const std::string_view key : keys) {
     if (node == nullptr || node->kind != Node::Kind::mapping) return;

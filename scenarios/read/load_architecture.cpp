@@ -45,9 +45,9 @@ std::string type_of_class(std::string name) {
   return name;
 }
 
-/// Returns the model type. It comes from `model_type`, or from the class name in `architectures` if
-/// `model_type` is absent or unknown. Users' own checkpoints often have an own type but a known class.
-/// Returns an empty text if there is neither.
+/// Returns the model type. It comes from `model_type`. If this is absent or unknown, it comes from the
+/// class name in `architectures`. Users' own checkpoints often have an unknown type but a known class.
+/// Returns an empty text if neither is stated.
 std::string type_of(HuggingFaceConfig& config) {
   std::string type = config.word({"model_type"});
   const Node* classes = config.find({"architectures"});
@@ -57,8 +57,8 @@ std::string type_of(HuggingFaceConfig& config) {
   return is_by_class ? name : type;
 }
 
-/// Keys that identify the family of an unknown type. The first entry whose keys all have a value in the file
-/// gives the family.
+/// The keys that identify the family of a model whose type is unknown. The first entry whose keys all have
+/// a value in the file decides.
 struct TellingKeys {
   std::array<std::string_view, 2> keys;
   std::string_view family;
@@ -99,7 +99,8 @@ std::string_view family_by_keys(HuggingFaceConfig& config) {
 
 // --- the configuration ----------------------------------------------------------------------------------
 
-/// Removes the ignored keys. It must run before keys are read, so that the ignored keys have no effect.
+/// Removes the keys that the user wants to ignore. It must run before any key is read, so that the ignored
+/// keys have no effect.
 void ignore(HuggingFaceConfig& config, const std::vector<std::string>& keys) {
   for (const std::string& key : keys) {
     if (key == "model_type") config.ignore("architectures");  // this key also names the type
@@ -136,11 +137,12 @@ void refuse_unpriced(const HuggingFaceConfig& config, Problem& problem) {
                   fmt::join(descriptions, ", "), fmt::join(keys, ", "), fmt::join(keys, " --ignore ")));
 }
 
-/// Returns true if a key that is ignored may describe the layers. Without it their count may be wrong.
+/// Returns true if an ignored key may describe the layers. The number of parameters in the layers may then
+/// be wrong.
 bool may_change_layers(std::string_view key) { return !is_without_price(key) && !is_other_part(key); }
 
-/// Returns the note about ignored keys. The parameters of all layers are in doubt, and only those of the
-/// embedding and the head are not.
+/// Returns the note about ignored keys. It says that the parameters of all layers are uncertain, except
+/// those of the embedding and the head.
 std::string note_of_ignored(std::string_view name, const ArchitecturePart& part) {
   std::string note =
       fmt::format("{} is priced as if it had no {} (ignore)", name, fmt::join(part.ignored, ", "));
@@ -221,7 +223,7 @@ std::optional<Node> parse_config(std::string_view text, const NamedFile& file, P
 
 // --- changes by the scenario or by flags ------------------------------------------------------------------
 
-/// Returns true if the lengths of sequences are stated by microbatch.
+/// Returns true if `sequence` states one length for each microbatch, and not a single length.
 bool is_by_microbatch(const Node* sequence) {
   return sequence != nullptr && sequence->kind == Node::Kind::mapping;
 }
@@ -262,7 +264,8 @@ std::optional<ArchitecturePart> part_of(std::string_view text, const NamedFile& 
   return part;
 }
 
-/// Returns an entry as if the user had written `key: value` under `model:`. Messages about it name the flag.
+/// Returns an entry for the `model:` mapping as if the user had written `key: value` there. Error messages
+/// about this entry name the flag.
 Node::Entry entry_of(std::string_view key, std::string_view flag, Node value) {
   const auto source = std::make_shared<const Source>(
       Source{.name = std::string(flag), .directory = {}, .override_key = fmt::format("model.{}", key)});
@@ -289,7 +292,8 @@ Node list_of(const std::vector<std::string>& words) {
   return node;
 }
 
-/// Returns the flags as a `model:` mapping, so that flags and scenarios have the same ranges and messages.
+/// Returns a `model:` mapping with the values of the flags. Flags and scenarios then have the same ranges
+/// and error messages.
 Node model_of(const ArchitectureRequest& request) {
   Node model;
   model.kind = Node::Kind::mapping;
@@ -408,7 +412,7 @@ bool is_plain_gpt(const Architecture& model) {
 
 namespace {
 
-/// The words of `norm` and of `positions`. The first word of each applies to a GPT.
+/// The words that `norm` and `positions` accept. The first word of each list is the default of a GPT.
 constexpr std::array<std::string_view, 2> kNormWords = {"layer", "rms"};
 constexpr std::array<std::string_view, 2> kPositionWords = {"learned", "rotary"};
 constexpr Range kFromNone{.least = 0, .most = 1 << 16};
@@ -486,8 +490,8 @@ constexpr std::array kArchitectureKeys = {
         .usual = "0",
         .range = {.least = 0, .most = 64}}};
 
-/// Reads the heads. If head_dim is absent, the number of heads must divide hidden. If head_dim is stated,
-/// heads x head_dim may differ from hidden.
+/// Reads the attention heads. If head_dim is absent, hidden must be divisible by the number of heads. If
+/// head_dim is stated, heads x head_dim may differ from hidden.
 void read_heads(const MappingReader& reader, Architecture& model) {
   model.heads = reader.required_integer("heads");
   model.kv_heads = reader.integer("kv_heads").value_or(model.heads);
@@ -518,8 +522,8 @@ void read_style(const MappingReader& reader, Architecture& model, std::int64_t s
   model.query_key_norm = reader.flag("query_key_norm").value_or(false);
 }
 
-/// Returns the experts, or nothing if the model has none. If `experts` is absent, the other keys about
-/// experts are errors.
+/// Returns the experts of the model, or nothing if it has none. Without the key `experts`, every other key
+/// about experts is an error.
 std::optional<Experts> read_experts(const MappingReader& reader, const Architecture& model) {
   if (!reader.has("experts")) {
     for (const std::string_view key :
@@ -536,7 +540,8 @@ std::optional<Experts> read_experts(const MappingReader& reader, const Architect
   return experts;
 }
 
-/// Reads the layers. All layers have the same window. The first layers may be dense, as in DeepSeek's models.
+/// Reads the layers. All of them have the same window. The first layers may be dense, as in DeepSeek's
+/// models.
 void read_layers(const MappingReader& reader, Architecture& model) {
   const std::int64_t count = reader.required_integer("layers");
   const std::int64_t dense = reader.integer("dense_layers", {.least = 0, .most = count}).value_or(0);

@@ -1,5 +1,5 @@
 #pragma once
-// Reads the forms of `model:` that describe a transformer. A config.json or a list of sizes becomes an
+// Reads those forms of `model:` that describe a transformer. A config.json or a list of sizes becomes an
 // Architecture (load_architecture.cpp), or layers of the analytic transformer (load_transformer.cpp).
 
 #include <cstdint>
@@ -20,12 +20,13 @@
 
 namespace penstock {
 
-/// A model that was read, and notes about it.
+/// A model that was read from a scenario, and notes about it.
 struct ArchitecturePart {
   Architecture architecture;
-  /// The length of a sequence, if it is stated. If microbatches differ, it is the longest.
+  /// The number of tokens of a sequence; absent if it is not stated. If microbatches differ, it is the
+  /// largest number.
   std::optional<std::int64_t> sequence{};
-  /// The length of the sequences of each microbatch; empty if all are equal.
+  /// The number of tokens of a sequence in each microbatch. Empty if all microbatches have equal sequences.
   std::vector<std::int64_t> sequences{};
   std::vector<std::string> ignored{};  ///< the keys that the user chose to ignore
   std::vector<std::string> notes{};
@@ -34,22 +35,23 @@ struct ArchitecturePart {
 /// Returns the names of the configurations in scenarios/library/models, such as "llama-3.1-70b".
 std::vector<std::string_view> library_configs();
 
-/// Returns true if no file has this path and the library has a configuration with this name. A file has
+/// Returns true if `name` is a configuration of the library and no file has the path `path`. A file has
 /// priority, so that a user can replace a configuration of the library.
 bool is_library_config(const std::filesystem::path& path, std::string_view name);
 
-/// Returns the text of the file at `path`, or of the library's configuration `name`. Error: there is neither.
-/// The message begins with the name, and if the name resembles one of the library, it says so.
+/// Returns the text of the file at `path`, or else of the library's configuration `name`. Returns an error
+/// that begins with `name` if neither exists. If `name` resembles a name in the library, the error suggests
+/// that name.
 tl::expected<std::string, std::string> read_config_text(const std::filesystem::path& path,
                                                         const std::string& name);
 
 /// Reads `model: {huggingface: FILE, sequence: S, layers: N, multi_token: N, ignore: [KEY, ..]}`. Returns
-/// nothing if a problem was noted. Problems: a file that cannot be read; sizes that are missing or do not
-/// divide; more than 2^58 parameters; a structure without computable costs that the user does not ignore;
-/// more layers than the model has; a sequence that is longer than the learned positions.
+/// nothing if it has noted a problem. Problems: a file that cannot be read; sizes that are missing or not
+/// divisible as required; more than 2^58 parameters; a structure without computable costs that the user
+/// does not ignore; more layers than the model has; a sequence that is longer than the learned positions.
 std::optional<ArchitecturePart> read_architecture(const MappingReader& model, Problem& problem);
 
-/// A request to read a file that is named on the command line.
+/// A request to read a model from a file that the command line names.
 struct ArchitectureRequest {
   std::string config{};
   std::optional<std::string> text{};  ///< the content of `config`; absent if the file must be read
@@ -58,7 +60,8 @@ struct ArchitectureRequest {
   std::optional<std::int64_t> multi_token{};
   std::optional<std::int64_t> sequence{};
 };
-/// Reads the file of a request. Errors begin with the file or with the flag.
+/// Reads the model from the file of a request. An error message begins with the name of the file or of the
+/// flag.
 tl::expected<ArchitecturePart, std::string> load_architecture(const ArchitectureRequest& request);
 
 /// Notes a problem at `node` if the model has more than 2^58 parameters.
@@ -71,12 +74,12 @@ bool is_plain_gpt(const Architecture& model);
 // parts of newer models. load_transformer.cpp uses it, and load_model.cpp uses it for models on named
 // devices.
 
-/// Returns the model, or nothing if a problem was noted. Problems: sizes that are missing or do not divide;
-/// only one of two keys that must be given together; keys for a transformer without a named device
-/// (efficiency, tensor_parallel, ..).
+/// Reads the sizes in `model.transformer` and returns the model, or nothing if a problem was noted.
+/// Problems: sizes that are missing or not divisible as required; only one of two keys that must be given
+/// together; keys that are valid only without a named device (efficiency, tensor_parallel, ..).
 std::optional<ArchitecturePart> read_architecture_sizes(const Node& transformer, Problem& problem);
 
-/// Returns the keys of `model.transformer` that make the model different from a GPT.
+/// Returns the keys of `model.transformer` that describe a model other than a GPT.
 std::span<const Key> keys_of_architecture_sizes();
 
 // Reads the two forms of `model:` that describe an analytic transformer. load_model.cpp uses it.
@@ -89,25 +92,26 @@ struct TransformerPart {
   std::vector<std::string> notes;
 };
 
-/// Reads `model.transformer` for the devices of the cluster.
+/// Reads `model.transformer` as layers. `cluster` gives the devices on which their costs depend.
 TransformerPart read_transformer(const Node& node, const ClusterSpec& cluster, Problem& problem);
 
-/// Reads `model.huggingface: FILE`. The config.json gives the sizes, and `model` gives the other keys of a
-/// transformer.
+/// Reads `model.huggingface: FILE` as layers. The sizes come from the config.json, and the other keys of a
+/// transformer come from `model`.
 TransformerPart read_huggingface(const MappingReader& model, const ClusterSpec& cluster, Problem& problem);
 
-/// Reads `{microbatches: [8192, 4096, ..]}`, the tokens of a sample of each microbatch. Notes a problem at
-/// `path` if it is anything else. Returns an empty list after a problem.
+/// Reads the number of tokens of a sample for each microbatch, such as `{microbatches: [8192, 4096, ..]}`.
+/// If the value has another form, records a problem at `path` and returns an empty list.
 std::vector<std::int64_t> read_sequences(const Node& node, std::string_view path, Problem& problem);
 
 /// Returns all keys of `model.transformer`.
 std::span<const Key> keys_of_transformer();
 
-/// Notes a problem for each key that has no meaning for a named device (`cluster.device`), such as efficiency
-/// and tensor_parallel. It checks the keys of `model.transformer` and the keys that belong to `huggingface`.
+/// Records a problem for each key that has no meaning if `cluster.device` names a device, such as
+/// efficiency and tensor_parallel. It checks the keys of `model.transformer` and the keys beside
+/// `huggingface`.
 void refuse_keys_without_device(const MappingReader& model);
 
-/// Returns the keys of `model:` that belong to `huggingface`.
+/// Returns the keys of `model:` that may stand beside `huggingface`.
 std::span<const Key> keys_beside_huggingface();
 
 }  // namespace penstock

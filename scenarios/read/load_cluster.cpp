@@ -201,7 +201,7 @@ ClusterSpec read_uniform(const Node& node, Problem& problem) {
   return {.shape = shape, .name = "uniform", .price_per_device_hour = read_price(reader)};
 }
 
-/// Reads a two-level cluster. `shape` has the preset's figures, and the figures that the mapping states
+/// Reads a two-level cluster. `shape` contains the figures of the preset. Figures that the mapping states
 /// replace them.
 ClusterSpec read_two_level(const Node& node, TwoLevelCluster shape, std::string name, Problem& problem) {
   const MappingReader reader(node, "cluster", kTwoLevelKeys, problem);
@@ -210,7 +210,7 @@ ClusterSpec read_two_level(const Node& node, TwoLevelCluster shape, std::string 
   return {.shape = std::move(shape), .name = std::move(name), .price_per_device_hour = read_price(reader)};
 }
 
-/// Reads a torus. `shape` has the preset's figures, and the figures that the mapping states replace them.
+/// Reads a torus. `shape` contains the figures of the preset. Figures that the mapping states replace them.
 ClusterSpec read_torus(const Node& node, TorusCluster shape, Problem& problem) {
   const MappingReader reader(node, "cluster", kTorusKeys, problem);
   read_fields(reader, kTorusFields, shape);
@@ -237,7 +237,7 @@ std::string unknown_preset(const Node& node) {
 
 // --- explicit clusters ----------------------------------------------------------------------------------
 
-/// The node number of a ClusterBuilder for each name in the file.
+/// The node numbers in a ClusterBuilder, by the names in the file.
 using NodeNames = std::unordered_map<std::string, std::int32_t>;
 
 constexpr auto kDeviceFields = std::to_array<Field<Device>>({
@@ -315,8 +315,8 @@ std::int32_t end_of_link(const Node& end, const NodeNames& names, const std::str
   return 0;
 }
 
-/// Adds a link between the two names of the key `between`. The link has both directions. With `duplex: off`,
-/// it has only the direction from the first name to the second.
+/// Adds a link between the two nodes that the key `between` names. The link has both directions. With
+/// `duplex: off`, it leads only from the first node to the second.
 void add_link(ClusterBuilder& builder, const NodeNames& names, const Node& node, std::size_t index,
               Problem& problem) {
   const std::string path = fmt::format("cluster.links.{}", index);

@@ -1,7 +1,7 @@
-// Reads `cluster: {device: h100-sxm, nodes: 8}` and `parallel:`. The name gives all constants of the device,
-// and the scenario may replace each of them. If the model states its own costs (stages, layers), the cluster
-// has two levels. The devices of an NVLink domain then share one uplink. Its rate is the sum of the rates of
-// their network cards.
+// Reads `cluster: {device: h100-sxm, nodes: 8}` and `parallel:`. The device name selects all constants of
+// the device. The scenario may replace each of them. If the model states its own costs (stages, layers),
+// the cluster becomes a two-level cluster. All devices of an NVLink domain then share one uplink, whose
+// rate is the sum of their network cards' rates.
 
 #include <algorithm>
 #include <array>
@@ -277,7 +277,8 @@ double peak_rate(const MappingReader& reader, Word key, double usual) {
   return usual;
 }
 
-/// Reserves the stated memory outside the allocator in place of the usual one. A stated reserve includes it.
+/// Sets the memory that the device uses outside the allocator, in place of the usual amount. If the user
+/// also states `reserve`, this must include that memory.
 void read_device_overhead(const MappingReader& reader, DeviceType& type) {
   const auto overhead = reader.bytes("device_overhead");
   if (!overhead) return;
@@ -324,8 +325,8 @@ DeviceType with_stated_figures(DeviceType type, const MappingReader& reader) {
   return type;
 }
 
-/// Returns the two-level cluster for models that state their own costs. The last domain is always treated as
-/// full.
+/// Returns the two-level cluster for a model that states its own costs. All NVLink domains count as full,
+/// even if the last one has fewer devices.
 TwoLevelCluster shape_of(const DeviceType& type, std::int64_t devices) {
   // If the cluster is smaller than a domain, all its devices form one domain.
   const auto in_domain = static_cast<std::int32_t>(std::min<std::int64_t>(type.nvlink_devices, devices));
@@ -343,7 +344,7 @@ TwoLevelCluster shape_of(const DeviceType& type, std::int64_t devices) {
   return shape;
 }
 
-/// A function of KernelTables that reads one table. Its errors are "LINE: message".
+/// A function of KernelTables that reads one table. Its error message has the form "LINE: message".
 using ReadTable = std::function<tl::expected<void, std::string>(std::string_view text)>;
 
 /// Reads one table of `kernels:`, which replaces the built-in table.
@@ -398,7 +399,7 @@ constexpr std::array kGroupedKeys = {
 constexpr std::span<const Key> kGroupKeys =
     std::span(kDeviceClusterKeys).first<kDeviceClusterKeys.size() - 2>();
 
-/// Reads one kind of device and the number of its servers. Returns nothing after a problem.
+/// Reads one kind of device and the number of its servers. Returns nothing if it notes a problem.
 std::optional<DeviceCluster> read_named_devices(const MappingReader& reader, Problem& problem) {
   const auto name = reader.word("device");
   if (!name) reader.complain("device", "expected the name of an accelerator, such as h100-sxm, got nothing");
@@ -417,7 +418,7 @@ std::optional<DeviceCluster> read_named_devices(const MappingReader& reader, Pro
   return named;
 }
 
-/// Adds the NVLink domains of a group to a cluster whose domains are joined by the switch `central`.
+/// Adds the NVLink domains of a group of devices to a cluster. The switch `central` joins the domains.
 void add_group(ClusterBuilder& builder, std::int32_t central, const TwoLevelCluster& shape,
                std::size_t group) {
   for (std::int32_t domain = 0; domain < shape.nodes; ++domain) {
@@ -556,8 +557,8 @@ constexpr std::string_view kOfDevicesAlone =
     "belongs to a model that is priced on named devices: model.huggingface with cluster.device, such as "
     "h100-sxm";
 
-/// Adds an error if `parallel:` needs named devices and the model has none. Two cases are allowed: degrees of
-/// a model with fitted costs, and `gather` of a generated program.
+/// Notes a problem if `parallel:` states keys that need named devices and the model has none. Two cases are
+/// allowed without them: degrees of a model with fitted costs, and `gather` of a generated program.
 void check_parallel_without_devices(const Node& parallel, const ModelPart& model,
                                     const SchedulePart& schedule, Problem& problem) {
   const Node* gather = parallel.find("gather");
@@ -574,7 +575,7 @@ void check_parallel_without_devices(const Node& parallel, const ModelPart& model
   }
 }
 
-/// Adds an error for each key that only a model on named devices may have.
+/// Notes a problem for each stated key that only a model on named devices may have.
 void refuse_without_devices(const Node& document, const ModelPart& model, const SchedulePart& schedule,
                             const TrainingPart& training, Problem& problem) {
   if (const Node* parallel = document.find("parallel"); parallel != nullptr)
@@ -597,7 +598,8 @@ void refuse_without_devices(const Node& document, const ModelPart& model, const 
   refuse(training.step_overhead_ns.has_value(), "training", "step_overhead");
 }
 
-/// For a model on named devices, adds an error for each missing key and for each key that is not allowed.
+/// Checks a model on named devices. Notes a problem for each missing key and for each key that is not
+/// allowed.
 void check_parts(const Node& document, const ModelPart& model, const TrainingPart& training,
                  Problem& problem) {
   const std::vector<std::int64_t>& recomputed = training.recomputed_layers.layers;
@@ -616,8 +618,8 @@ void check_parts(const Node& document, const ModelPart& model, const TrainingPar
   }
 }
 
-/// Returns the workload with the defaults of a model on named devices (adam, gradients of 4 bytes). The
-/// numbers of copies and ranks are set later.
+/// Returns the workload of a model on named devices. Absent keys have the defaults of such a model (adam,
+/// gradients of 4 bytes). The numbers of copies and ranks are set later.
 Workload workload_of(const ArchitecturePart& architecture, const DeviceType& device, const Parallel& degrees,
                      const TrainingPart& training) {
   Workload work;
@@ -645,7 +647,8 @@ Workload workload_of(const ArchitecturePart& architecture, const DeviceType& dev
   return work;
 }
 
-/// Returns the tokens of a sample of each microbatch. A list under `training:` takes precedence.
+/// Returns the number of tokens in a sample, for each microbatch. A list under `training:` takes precedence
+/// over one under `model:`.
 const std::vector<std::int64_t>& sequences_of(const DeviceModelParts& parts) {
   return parts.training.sequences.empty() ? parts.model.architecture->sequences : parts.training.sequences;
 }

@@ -1,4 +1,4 @@
-// Reads a file of fitted costs:
+// Reads a file of fitted costs, which has this form:
 //
 //   {"iteration_costs": {
 //     "source": "iterations.csv: 345 iterations of one stage", "vocabulary": 51200,
@@ -122,7 +122,8 @@ const std::vector<Node>& needed_list(const MappingReader& reader, Word key) {
   return none;
 }
 
-/// Checks that every hidden size of the layers has a reduction, because step_ns() requires one.
+/// Checks that the file has a reduction time for every hidden size of its layers, because step_ns() needs
+/// it.
 void check_reductions(const MappingReader& reader, const IterationCosts& costs) {
   for (const auto& [kind, times] : costs.layers) {
     if (!costs.step.million_reduced_ns.contains(kind.hidden))

@@ -75,8 +75,9 @@ constexpr Key kFittedKey{.name = "fitted",
 
 // --- stages ---------------------------------------------------------------------------------------------
 
-/// Reads an edge: [0, 1], or the text 0>1! or 0<1! for an edge with one flow. It must go from a lower to a
-/// higher stage, because stages are numbered in the order of their forward passes.
+/// Reads an edge between stages: [0, 1] for both directions, or the text 0>1! or 0<1! for an edge with one
+/// direction. It must go from a lower to a higher stage, because stages are numbered in the order of their
+/// forward passes.
 StageEdge read_edge(const Node& node, const std::string& path, Problem& problem) {
   if (node.kind == Node::Kind::scalar) {
     const auto edge = parse_edge(node.text);
@@ -118,8 +119,7 @@ std::vector<StageEdge> read_edges(const MappingReader& stages, Problem& problem)
   return edges;
 }
 
-/// Checks that required times are present. Also checks that two times that are needed together are both
-/// present.
+/// Checks that all required times are stated. If one of two times needs the other, both must be stated.
 void check_times(const MappingReader& stages) {
   if (!stages.has("forward"))
     stages.complain("forward", "expected a duration or a list of them, got nothing");
@@ -137,7 +137,7 @@ void check_times(const MappingReader& stages) {
   }
 }
 
-/// Returns an entry for a time of `model.stages`.
+/// Returns the table entry for a time in `model.stages`. `usual` describes its default.
 template <auto member>
 consteval Field<StageFigures> time(std::string_view name, std::string_view usual, std::string_view meaning) {
   return field<member>({.name = name,
@@ -154,7 +154,7 @@ consteval Field<StageFigures> size(std::string_view name, std::string_view usual
                         .usual = usual,
                         .values = KeyValues::microbatches});
 }
-/// Returns the entry of a figure that cannot differ between microbatches.
+/// Returns the table entry `row`, marked as a figure that cannot differ between microbatches.
 consteval Field<StageFigures> fixed(Field<StageFigures> row) {
   row.key.values = KeyValues::stages;
   return row;
@@ -221,7 +221,7 @@ StageFigures read_stages(const Node& node, Problem& problem) {
 
 using LayerNames = std::unordered_map<std::string, std::int32_t>;
 
-/// Returns the layers that `inputs` names, or the previous layer if the key is absent.
+/// Returns the numbers of the layers that `inputs` names, or the previous layer if the key is absent.
 std::vector<std::int32_t> read_inputs(const MappingReader& reader, const LayerNames& earlier,
                                       std::int32_t index) {
   const auto names = reader.words("inputs");
@@ -343,8 +343,8 @@ LayerGraph read_profile(const Node& node, Problem& problem) {
 
 // --- network --------------------------------------------------------------------------------------------
 
-/// Reads `transformer`, `transformer: {width: 64, ...}`, or `graphs: FOLDER`. The backend that runs the
-/// network checks its name and sizes.
+/// Reads `network:`, which is `transformer`, `transformer: {width: 64, ...}`, or `graphs: FOLDER`. The
+/// backend that runs the network checks its name and sizes.
 NetworkSpec read_network(const Node& node, const MappingReader& model, Problem& problem) {
   NetworkSpec network{
       .name = "", .sizes = {}, .place = fmt::format("{}: {}", place_of(node), model.path_of("network"))};
@@ -385,8 +385,8 @@ NetworkSpec read_network(const Node& node, const MappingReader& model, Problem& 
 
 bool is_transformer(std::string_view form) { return form == "transformer" || form == "huggingface"; }
 
-/// Notes a problem for each key that the form does not use. If `form` is absent, the model consists only of a
-/// network.
+/// Notes a problem for each key that this form of the model does not use. An absent `form` means that the
+/// model consists only of a network.
 void refuse_keys_of_other_forms(const MappingReader& model, std::optional<std::string_view> form) {
   if (!form && model.has("batch")) {
     model.complain("batch",
@@ -411,8 +411,8 @@ std::vector<Key> keys_with(std::span<const Key> first, std::initializer_list<Key
   return keys;
 }
 
-/// Returns all keys that the mapping may have. For `huggingface` and `fitted`, `layers` is a number, so its
-/// entry comes first.
+/// Returns all keys that the `model:` mapping may have. For the forms `huggingface` and `fitted`, `layers`
+/// is a number, so the entry for a number comes first.
 std::vector<Key> keys_of_model(const Node& model) {
   std::vector<Key> keys;
   if (model.find("huggingface") != nullptr) keys = keys_with(keys_beside_huggingface(), {});
@@ -442,7 +442,7 @@ std::optional<std::string_view> form_of(const MappingReader& model, Problem& pro
   return form;
 }
 
-/// Reads a model for named devices from one of the two forms of a transformer.
+/// Reads a model for named devices from one of the two forms of a transformer, `huggingface` or sizes.
 std::optional<ArchitecturePart> architecture_of(const MappingReader& model, std::string_view form,
                                                 Problem& problem) {
   if (form == "transformer") return read_architecture_sizes(*model.find(form), problem);

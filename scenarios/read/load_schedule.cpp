@@ -37,7 +37,7 @@ namespace {
 
 using Word = std::string_view;
 
-/// The stages of ZeRO as words.
+/// The words for the degrees of ZeRO sharding.
 constexpr std::array<Word, 5> kShardingWords = {"none", "0", "1", "2", "3"};
 
 }  // namespace
@@ -65,13 +65,13 @@ constexpr std::string_view kOffloadSchema =
 constexpr std::string_view kSliceTokensSchema =
     R"({"anyOf": [{"enum": ["even", "equal-time"]}, {"type": "integer", "minimum": 1}, {"type": "array", "items": {"type": "integer", "minimum": 1}}]})";
 
-/// Returns an entry for a key of `schedule:` that sets a value of the shape.
+/// Returns the table entry for a key of `schedule:` whose value is stored in the schedule's shape.
 template <auto member>
 consteval Field<SchedulePart> of_shape(Key key) {
   return field<&SchedulePart::shape, member>(key);
 }
 
-/// Returns an entry for a key of `schedule:` that sets a channel option.
+/// Returns the table entry for a key of `schedule:` whose value is stored as a channel option.
 template <auto member>
 consteval Field<SchedulePart> of_channels(Key key) {
   return field<&SchedulePart::channels, member>(key);
@@ -294,7 +294,8 @@ constexpr auto kScheduleKeys = keys_of(kScheduleFields);
 constexpr std::array<Word, 8> kProgramKeys = {"channel",      "blocking", "capacity", "eager",
                                               "launch_order", "program",  "dialect",  "forward_only"};
 
-/// Reads the checkpoint and its timing. The key `recompute` alone also enables checkpoints.
+/// Reads which activations are checkpoints and when they are recomputed. The key `recompute` alone also
+/// enables checkpoints.
 void read_recomputation(const MappingReader& reader, Shape& shape) {
   const auto checkpoint = reader.choice<Checkpoint>("checkpoint");
   const auto recompute = reader.choice<Recompute>("recompute");
@@ -307,8 +308,8 @@ void read_recomputation(const MappingReader& reader, Shape& shape) {
   }
 }
 
-/// Returns the stated warm-up: one number for all stages, or one for each stage. Returns an empty list if the
-/// schedule's rule decides.
+/// Returns the stated warm-up lengths: one number for all stages, or one for each stage. Returns an empty
+/// list if none is stated. The schedule's rule then decides.
 std::vector<std::int32_t> read_warmup(const MappingReader& reader) {
   std::vector<std::int32_t> depths = reader.integers("depth");
   if (!reader.has("depth")) return reader.integers("warmup");
@@ -319,7 +320,7 @@ std::vector<std::int32_t> read_warmup(const MappingReader& reader) {
   return depths;
 }
 
-/// Reads `blocking`, which is a flag or the word batched.
+/// Reads `blocking`, which is true, false or the word `batched`.
 Blocking read_blocking(const MappingReader& reader) {
   if (!reader.has("blocking")) return Blocking::none;
   const auto word = reader.word("blocking");
@@ -327,7 +328,7 @@ Blocking read_blocking(const MappingReader& reader) {
   return reader.flag("blocking").value_or(false) ? Blocking::each : Blocking::none;
 }
 
-/// Returns true if a list states a group of transfers.
+/// Returns true if a list of the program contains a group of transfers.
 bool states_groups(const Program& program) {
   return std::ranges::any_of(program.ranks, [](const std::vector<Action>& list) {
     return std::ranges::any_of(
@@ -347,7 +348,7 @@ SearchEffort read_effort(const MappingReader& reader) {
   return effort;
 }
 
-/// Reads the stage of ZeRO, or returns nothing if the key is absent.
+/// Reads the degree of ZeRO sharding. Returns nothing if the key is absent.
 std::optional<std::int32_t> read_sharding(const MappingReader& reader) {
   const auto word = reader.choice_word("sharding");
   if (!word) return std::nullopt;
@@ -385,7 +386,7 @@ std::string read_name(const MappingReader& reader) {
   return "";
 }
 
-/// Reads the dialect of a PyTorch .csv. The notation of actions differs between PyTorch releases.
+/// Reads which notation the PyTorch .csv file uses for actions. It differs between PyTorch releases.
 std::optional<CsvDialect> read_dialect(const MappingReader& reader) {
   const auto word = reader.word("dialect");
   if (!word) return std::nullopt;
@@ -461,7 +462,8 @@ SchedulePart read_program_part(const MappingReader& reader, Problem& problem) {
   return part;
 }
 
-/// Reads the name of a rule, a layout, or a list with the layers of each stage.
+/// Reads how layers are divided among stages: the name of a rule, a layout, or a list with the number of
+/// layers of each stage.
 std::optional<LayerSplit> read_layer_split(const MappingReader& reader) {
   const Node* node = reader.find("layer_split");
   if (node == nullptr) return std::nullopt;

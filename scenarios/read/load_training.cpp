@@ -1,6 +1,6 @@
-// Reads the short parts `training:`, `partition:` and `host:`. Microbatch size, global batch size and number
-// of microbatches depend on each other. They are stored as stated. prepare/ computes the missing values after
-// all flags were applied.
+// Reads the short parts `training:`, `partition:` and `host:`. The microbatch size, the global batch size
+// and the number of microbatches depend on each other. They are stored as the user states them. prepare/
+// computes the missing ones after all flags are applied.
 
 #include <algorithm>
 #include <array>
@@ -205,7 +205,7 @@ constexpr auto kTrainingKeys = keys_of(kTrainingFields);
 constexpr auto kHostKeys = keys_of(kHostFields);
 constexpr auto kPartitionKeys = keys_of(kPartitionFields);
 
-/// Reads `{mtbf: 50000 h, ...}`.
+/// Reads the failure rates, such as `{mtbf: 50000 h, ...}`.
 std::optional<FailureRates> read_failures(const MappingReader& training, Problem& problem) {
   const Node* node = training.find("failures");
   if (node == nullptr || problem.found()) return std::nullopt;
@@ -239,7 +239,7 @@ std::optional<Bytes> read_memory_limit(const MappingReader& reader) {
   return reader.limit("memory_limit").value_or(std::numeric_limits<Bytes>::max());
 }
 
-/// Reads `{rule: pipedream, objective: sum, ...}`.
+/// Reads `partition:` in the form of a mapping, such as `{rule: pipedream, objective: sum, ...}`.
 Partition read_partition_mapping(const Node& node, Problem& problem) {
   const MappingReader reader(node, "partition", kPartitionKeys, problem);
   if (problem.found()) return {};
@@ -275,8 +275,7 @@ std::string no_such_layer(const LayerGraph& graph, Word name) {
 }
 
 /// Returns the number of layers before a cut. The file states this number, or the name of the first layer
-/// after the cut. A layer may be named 3. In the file, 3 is a number, but "3" in quotes is a name if such a
-/// layer exists.
+/// after the cut. An unquoted 3 is a number. A quoted "3" is a name if a layer with this name exists.
 tl::expected<std::int32_t, std::string> cut_of(const Node& item, const LayerGraph* graph) {
   const bool may_be_name = item.kind == Node::Kind::scalar && graph != nullptr && !graph->layers.empty();
   const bool is_name = may_be_name && item.is_quoted && layer_called(*graph, item.text).has_value();
@@ -321,8 +320,8 @@ constexpr auto kRecomputeKeys =
                         {.name = "method", .kind = KeyKind::word, .words = kMethodWords},
                         {.name = "num_layers", .kind = KeyKind::integer, .range = kModelCount}});
 
-/// Reads `{full: N}`, `{full: [..]}`, `{block: N}`, `{uniform: N}`, or Megatron-LM's `{method: block,
-/// num_layers: N}`.
+/// Reads which layers are recomputed: `{full: N}`, `{full: [..]}`, `{block: N}`, `{uniform: N}`, or
+/// Megatron-LM's `{method: block, num_layers: N}`.
 RecomputedLayers read_recomputed_layers(const Node& node, Problem& problem) {
   using Method = RecomputedLayers::Method;
   const MappingReader reader(node, "training.recompute", kRecomputeKeys, problem);
@@ -353,7 +352,8 @@ RecomputedLayers read_recomputed_layers(const Node& node, Problem& problem) {
           .count = reader.required_integer(counts.front(), kModelCount)};
 }
 
-/// Reads the parts of `recompute:`, a word, words that are joined by +, or a list of words.
+/// Reads which parts of a layer `recompute:` names. The value is one word, words joined by +, or a list of
+/// words.
 std::optional<LayerRecompute> read_recomputed_parts(const MappingReader& reader) {
   const Node* node = reader.find("recompute");
   if (node == nullptr) return std::nullopt;
@@ -373,7 +373,8 @@ std::optional<LayerRecompute> read_recomputed_parts(const MappingReader& reader)
   return std::nullopt;
 }
 
-/// Reads `recompute:`, which names parts of all layers, or is a mapping that names layers.
+/// Reads `recompute:`. Its value names the parts that all layers recompute, or is a mapping that selects
+/// layers.
 void read_recompute(const MappingReader& reader, TrainingPart& training, Problem& problem) {
   const Node* node = reader.find("recompute");
   if (node != nullptr && node->kind == Node::Kind::mapping) {

@@ -34,7 +34,7 @@ namespace {
 constexpr std::string_view kTakesDevice =
     "takes `cluster.device` to be priced, such as cluster: {device: h100-sxm, nodes: 1}";
 
-/// The keys of a transformer on devices for which the scenario states only the peak rate.
+/// The keys that a transformer has if the scenario states only the devices' peak rate and no device name.
 constexpr std::array kKeysWithoutDevice = {
     Key{.name = "efficiency",
         .kind = KeyKind::factor,
@@ -128,7 +128,8 @@ constexpr std::array kConfigurationKeys = {
         .form = "a key, or a list of keys",
         .schema = R"({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]})"}};
 
-/// The keys of a transformer, and the node that is named in errors about the whole transformer.
+/// The form in which a transformer is stated: its keys, and the node that errors about the whole
+/// transformer name.
 struct Form {
   const MappingReader& keys;
   const Node& node;
@@ -195,7 +196,8 @@ TransformerSpeed speed_of(const TransformerShape& shape, double peak, const Form
 
 // --- the sizes ------------------------------------------------------------------------------------------
 
-/// Returns the shape with the values of the keys that divide a transformer among the devices of a rank.
+/// Returns the shape, with the stated values of the keys that divide a transformer among the devices of a
+/// rank.
 TransformerShape with_layout(TransformerShape shape, const MappingReader& reader) {
   shape.bytes_per_value = reader.integer("bytes_per_value").value_or(2);
   shape.tensor_parallel = reader.integer("tensor_parallel").value_or(1);
@@ -204,7 +206,7 @@ TransformerShape with_layout(TransformerShape shape, const MappingReader& reader
   return shape;
 }
 
-/// Notes a problem for each size that does not divide.
+/// Notes a problem for each size that is not divisible as the keys require.
 void check_divisions(const TransformerShape& shape, const Form& form) {
   const auto check = [&](std::string_view key, std::int64_t divisor, std::string_view what,
                          std::int64_t size) {
@@ -235,8 +237,8 @@ TransformerShape sizes_of(const MappingReader& reader) {
 
 // --- Hugging Face ---------------------------------------------------------------------------------------
 
-/// Returns the shape of a GPT of any size. For any other model, notes a problem and returns nothing, because
-/// the formulas do not cover it.
+/// Returns the sizes of a model that is a plain GPT. Notes a problem and returns nothing for any other
+/// model, because the formulas do not cover it.
 std::optional<TransformerShape> plain_shape(const ArchitecturePart& part, const MappingReader& model) {
   const Architecture& gpt = part.architecture;
   if (!is_plain_gpt(gpt) || gpt.multi_token > 0) {

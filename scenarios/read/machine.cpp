@@ -1,5 +1,6 @@
-// Recognises files of machines, and adds what both formats have: NVLinks and network cards. A matrix shows
-// for two GPUs on one NVSwitch all links of the GPU, as if they led to the other GPU alone:
+// Recognises the files that describe a server, and adds what both formats state: NVLinks and network
+// cards. If two GPUs are on one NVSwitch, the matrix shows all links of a GPU as if they led to the other
+// GPU alone:
 //
 //          GPU0  GPU1  GPU2                       12
 //   GPU0    X    NV12  NV12        GPU0 ---------------- nvswitch      and not 12 + 12 links of GPU0, because
@@ -26,10 +27,10 @@
 namespace penstock {
 namespace {
 
-/// The largest number of NVLinks of a GPU: H100 to B300 have 18.
+/// The largest number of NVLinks of a GPU. The GPUs from H100 to B300 have 18.
 constexpr std::int32_t kMostNvlinks = 18;
 
-/// Returns the lines of the text that begin with the word.
+/// Returns true if a line of the text begins with the word.
 bool has_line_with(std::string_view text, std::string_view word) {
   for (std::size_t at = text.find(word); at != std::string_view::npos; at = text.find(word, at + 1)) {
     if (at == 0 || text[at - 1] == '\n') return true;
@@ -37,7 +38,7 @@ bool has_line_with(std::string_view text, std::string_view word) {
   return false;
 }
 
-/// How the GPUs of a machine use their NVLinks. The vectors of numbers are by GPU.
+/// The use of the NVLinks of all GPUs in a server. The vectors of numbers have one entry for each GPU.
 struct NvlinkUse {
   std::vector<std::int32_t> switched;                      ///< links to NVSwitches
   std::vector<std::int32_t> direct;                        ///< links to other GPUs
@@ -45,8 +46,8 @@ struct NvlinkUse {
   std::vector<std::vector<std::size_t>> on_switches;       ///< the GPUs of each NVSwitch
 };
 
-/// Adds a group of GPUs that links join. If a GPU of the group counts more links than a GPU has, they all go
-/// to one NVSwitch.
+/// Adds a group of GPUs that are connected by NVLinks. If the links of one GPU add up to more than a GPU
+/// has, all GPUs of the group are on one NVSwitch.
 void add_joined(NvlinkUse& use, const NvlinkCounts& counts, const std::vector<std::size_t>& group) {
   const auto sum = [&](std::size_t gpu) {
     return std::accumulate(counts.between[gpu].begin(), counts.between[gpu].end(), 0);
@@ -80,7 +81,7 @@ NvlinkUse nvlink_use(const NvlinkCounts& counts, std::size_t gpus) {
   return use;
 }
 
-/// Puts all GPUs on one NVSwitch with `bytes_per_second` each.
+/// Connects all GPUs to one NVSwitch. Each GPU's connection has a rate of `bytes_per_second`.
 void add_nvswitch(Machine& machine, double bytes_per_second) {
   const std::int32_t all = machine.add({.name = "nvswitch0"});
   for (const std::int32_t gpu : machine.gpus) machine.links.push_back({gpu, all, bytes_per_second});

@@ -1,4 +1,5 @@
-// Reads a topology file of NCCL (NCCL_TOPO_FILE, NCCL_TOPO_DUMP_FILE). Its elements are nested as PCIe is:
+// Reads NCCL's topology file (NCCL_TOPO_FILE, NCCL_TOPO_DUMP_FILE). Its XML elements are nested in the
+// same way as the PCIe devices:
 //
 //   <system> <cpu numaid="0">
 //              <pci class="0x060400">                                       a switch
@@ -63,7 +64,8 @@ PciKind kind_of(const Tree& pci) {
   return type.starts_with("0x0604") ? PciKind::bridge : PciKind::other;
 }
 
-/// Returns the bandwidth between the processors of a server, from NCCL's src/graph/topo.h.
+/// Returns the bandwidth between the processors of a server. The values are those of NCCL's
+/// src/graph/topo.h.
 double socket_bandwidth(const Tree& cpu) {
   constexpr double kSapphireRapids = 143;
   const std::string vendor = attribute(cpu, "vendor");
@@ -72,14 +74,15 @@ double socket_bandwidth(const Tree& cpu) {
   return attribute(cpu, "arch").starts_with("ppc") ? 32e9 : 6e9;
 }
 
-/// Returns the bandwidth of one NVLink in one direction for a compute capability such as 80.
+/// Returns the bandwidth of one NVLink in one direction. `capability` is the GPU's compute capability, such
+/// as 80.
 double nvlink_bandwidth(double capability) {
   if (capability >= 100) return 50e9;  // fifth generation
   if (capability == 86) return 14.0625e9;
   return capability > 0 && capability < 70 ? 20e9 : 25e9;
 }
 
-/// A GPU while the file is read.
+/// A GPU that was found in the file, before the GPUs are sorted.
 struct FoundGpu {
   std::int32_t node = 0;
   std::optional<std::int32_t> number;  ///< the attribute `dev`
@@ -89,7 +92,8 @@ struct FoundGpu {
 
 class XmlReader {
  public:
-  /// With `takes_unknown`, every empty <pci> without a class is a GPU.
+  /// Creates a reader. If `takes_unknown` is true, every empty <pci> element without a class counts as a
+  /// GPU.
   XmlReader(const MachineAssumptions& assumed, bool takes_unknown)
       : assumed_(assumed), takes_unknown_(takes_unknown) {}
 
@@ -158,7 +162,8 @@ class XmlReader {
             parent);
   }
 
-  /// Returns the bandwidth of a PCIe link. Up to 5 GT/s, 8 of 10 bits are data, and above it 128 of 130.
+  /// Returns the bandwidth of a PCIe link. Up to 5 GT/s, 8 of 10 transferred bits are data. At higher
+  /// rates, 128 of 130 bits are.
   double bandwidth_of(const Tree& pci) {
     const auto transfers = number_in(pci, "link_speed");
     const auto lanes = number_in(pci, "link_width");
@@ -205,7 +210,7 @@ class XmlReader {
     nics_.push_back(node);
   }
 
-  /// Orders the GPUs by their number, or as in the file if there are none, and names them.
+  /// Sorts the GPUs by their number and names them. Without numbers, they keep the order of the file.
   void sort_gpus() {
     std::ranges::stable_sort(gpus_, {}, [](const FoundGpu& gpu) { return gpu.number.value_or(0); });
     for (std::size_t i = 0; i < gpus_.size(); ++i) {
@@ -214,7 +219,7 @@ class XmlReader {
     }
   }
 
-  /// Returns the GPU that a link leads to, which is named by its bus or its number.
+  /// Returns the GPU to which a link leads. The link names it by its bus or by its number.
   std::optional<std::size_t> gpu_of_target(const std::string& target) const {
     for (std::size_t i = 0; i < gpus_.size(); ++i) {
       const bool is_number = gpus_[i].number && target == std::to_string(*gpus_[i].number);
@@ -246,7 +251,8 @@ class XmlReader {
     add_nvlinks(machine_, counts, assumed_);
   }
 
-  /// Returns the number of links from a node to each other node, without NVLinks.
+  /// Returns the number of links on the path from the node `start` to each other node. NVLinks are not
+  /// used.
   std::vector<std::int32_t> hops_from(std::int32_t start) const {
     std::vector<std::int32_t> hops(machine_.nodes.size(), -1);
     hops[static_cast<std::size_t>(start)] = 0;

@@ -1,5 +1,5 @@
-// Reads a format with one line for each node or edge. Times are in ms and sizes in bytes. A layer with
-// several outputs has a list of sizes:
+// Reads PipeDream's profiles, which have one line for each node or edge. Times are in ms and sizes in
+// bytes. A layer with several outputs has a list of sizes:
 //
 //   node4 -- Linear(in_features=8, out_features=8) -- forward_compute_time=0.5, backward_compute_time=1.0,
 //     activation_size=[64.0; 32.0], parameter_size=288.0 [-- stage_id=0]
@@ -58,7 +58,7 @@ Id id_of(std::string_view name) {
   return number_of_text<Id>(name).value_or(-1);
 }
 
-/// Returns the text of "key=TEXT" up to the next figure.
+/// Returns the text after "key=" up to the next figure of the line.
 std::string_view figure_text(std::string_view figures, std::string_view key) {
   const std::size_t at = figures.find(key);
   if (at == std::string_view::npos) return {};
@@ -135,7 +135,7 @@ Checked add_node(Nodes& nodes, std::string_view file, std::size_t line, std::str
   return {};
 }
 
-/// An edge as the file states it, stored until all nodes are known.
+/// An edge as the file states it. It is stored until all nodes are known.
 struct WrittenEdge {
   std::string_view text;
   std::size_t line;
@@ -180,14 +180,15 @@ tl::expected<Nodes, std::string> read_nodes(std::string_view text, std::string_v
   return nodes;
 }
 
-/// Returns true for "Input", "Input0", .., but not for "InputNorm".
+/// Returns true for operations that load data: "Input", "Input0" and so on, but not "InputNorm".
 bool is_loading(const std::string& operation) {
   constexpr std::string_view kInput = "Input";
   return operation.starts_with(kInput) &&
          operation.find_first_not_of("0123456789", kInput.size()) == std::string::npos;
 }
 
-/// Removes the node. Its readers lose this input, and they are not connected to its inputs.
+/// Removes the node. The nodes that read it lose this input. They are not connected to the inputs of the
+/// removed node.
 void drop(Nodes& nodes, Id id) {
   for (const Id input : nodes[id].inputs) nodes[input].readers.erase(id);
   for (const Id reader : nodes[id].readers) nodes[reader].inputs.erase(id);

@@ -1,4 +1,4 @@
-// Reads a decimal number and a unit. The number is stored as mantissa * 10^exponent in integers, so that
+// Reads a decimal number with a unit. The number is stored as mantissa * 10^exponent in integers. So
 // "22.307 ms" is exactly 22307000 ns.
 
 #include "scenarios/read/quantities.hpp"
@@ -36,7 +36,7 @@ struct Quantity {
   std::string_view unit;
 };
 
-/// The description of one kind of quantity in messages.
+/// The description of one kind of quantity, as error messages print it.
 struct Kind {
   std::string_view noun;   ///< such as "a duration such as \"5 us\""
   std::string_view units;  ///< such as "ns, us, ms, s, min, h"
@@ -61,8 +61,9 @@ tl::unexpected<std::string> expected_but(const Kind& kind, std::string_view text
                                     why.empty() ? "" : ": ", why));
 }
 
-/// Removes the digits of "12", "12.5" or ".5" from `rest`. Digits after the 22nd are ignored, because they
-/// are too small to matter. They only change the exponent. Returns false if there is no digit.
+/// Removes the digits of a number such as "12", "12.5" or ".5" from `rest`. The mantissa contains the first
+/// 22 digits. Later digits only change the exponent, because they are too small to matter. Returns false if
+/// there is no digit.
 bool take_digits(std::string_view& rest, Quantity& quantity) {
   constexpr int kMostDigits = 22;
   int kept = 0;
@@ -186,7 +187,7 @@ tl::expected<std::int64_t, std::string> parse_whole(std::string_view text, const
   return expected_but(kind, text, why_no_unit(quantity->unit, kind));
 }
 
-/// The prefix of a rate's unit: 10^ten * 2^two.
+/// The prefix of a rate's unit, as the factor 10^ten * 2^two.
 struct Prefix {
   std::string_view name;
   int ten;
@@ -198,7 +199,7 @@ constexpr std::array kPrefixes = {Prefix{"", 0, 0},    Prefix{"k", 3, 0},   Pref
                                   Prefix{"Ki", 0, 10}, Prefix{"Mi", 0, 20}, Prefix{"Gi", 0, 30},
                                   Prefix{"Ti", 0, 40}, Prefix{"Pi", 0, 50}};
 
-/// Returns number * 10^ten * 2^two, rounded once, or nothing if the result is not finite.
+/// Returns the quantity times 10^ten * 2^two, rounded once. Returns nothing if the result is not finite.
 std::optional<double> scaled(const Quantity& quantity, int ten, int two) {
   const std::size_t e = quantity.number.find_first_of("eE");
   int exponent = ten;
@@ -215,8 +216,8 @@ std::optional<double> scaled(const Quantity& quantity, int ten, int two) {
   return std::isfinite(value) ? std::optional(value) : std::nullopt;
 }
 
-/// Reads a quantity whose unit is a prefix followed by `base`. `two` is an additional power of two for the
-/// base (-3 for bits).
+/// Reads a rate whose unit is a prefix followed by `base`. `two` is an additional power of two that belongs
+/// to the base (-3 for bits).
 tl::expected<double, std::string> parse_rate(std::string_view text, const Kind& kind,
                                              const Quantity& quantity, std::string_view base, int two) {
   const std::string_view prefix_text = quantity.unit.substr(0, quantity.unit.size() - base.size());

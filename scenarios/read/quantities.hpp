@@ -31,7 +31,8 @@ tl::expected<double, std::string> parse_bandwidth(std::string_view text);
 /// Reads a rate in FLOP/s, GFLOP/s, TFLOP/s, ... as floating-point operations a second.
 tl::expected<double, std::string> parse_flops(std::string_view text);
 
-/// Returns a time such as "1.5 ms", "20 us" or "7 ns", in the largest unit that needs at most three decimals.
+/// Returns a duration as text, such as "1.5 ms", "20 us" or "7 ns". The unit is the largest one that needs
+/// at most three decimals.
 std::string duration_text(Ns duration_ns);
 
 }  // namespace penstock

@@ -30,7 +30,8 @@
 namespace penstock {
 namespace {
 
-/// Returns the parsed value of a scalar. For a list or mapping it returns the error of `parse`.
+/// Returns the parsed value of a scalar. For a list or a mapping, it returns the error that `parse`
+/// reports.
 template <typename Value, typename Parse>
 tl::expected<Value, std::string> value_of(const Node& node, Parse parse) {
   if (node.kind == Node::Kind::scalar) return parse(node.text);
@@ -82,7 +83,7 @@ std::string unknown_key(std::string_view key, std::span<const std::string_view> 
   return fmt::format("unknown key{} Known: {}", hint.empty() ? "." : hint, listed(known));
 }
 
-/// Returns the mean, rounded to the nearest whole number, or 0 if there are no values.
+/// Returns the mean of the values, rounded to the nearest whole number. Returns 0 if there are no values.
 tl::expected<std::int64_t, std::string> mean(const std::vector<std::int64_t>& values) {
   // Each value may be almost 2^63, so the sum needs more than 64 bits.
   Wide sum = 0;

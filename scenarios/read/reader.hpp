@@ -1,7 +1,7 @@
 #pragma once
-// The keys of a scenario file, one entry for each key. Each load_*.cpp file has the entries of its part. A
-// MappingReader uses the keys, ranges and words of these entries. docs/reference/scenario.md and
-// docs/reference/scenario.schema.json are generated from them.
+// The tables of the keys of a scenario file, with one entry for each key. Each load_*.cpp file has the
+// entries of its part. A MappingReader uses the keys, ranges and words of these entries.
+// docs/reference/scenario.md and docs/reference/scenario.schema.json are generated from them.
 
 #include <array>
 #include <cstddef>
@@ -59,8 +59,7 @@ struct Key {
   std::string_view name{};
   KeyKind kind = KeyKind::other;
   std::string_view meaning{};  ///< the meaning of the key, in one sentence
-  /// The default value in words, which applies if the key is absent. "required" means that there is no
-  /// default.
+  /// The default value in words, for documentation. "required" means that the key has no default.
   std::string_view usual{};
   Range range{.least = 1};                    ///< for the kinds integer, count and factor
   std::span<const std::string_view> words{};  ///< for the kind word
@@ -69,17 +68,19 @@ struct Key {
   std::string_view schema{};  ///< for the kind other, the JSON Schema of the value
 };
 
-/// The keys of one form of a mapping.
+/// The keys of one mapping in a scenario. If the mapping has several forms, each form has its own group.
 struct KeyGroup {
-  /// The path: "" for the file itself, "cluster", or "model.layers[]" for the entries of a list.
+  /// The path of the mapping: "" for the file itself, "cluster", or "model.layers[]" for the entries of a
+  /// list.
   std::string_view path{};
-  /// The value that selects this form, such as "`preset: uniform`". Empty if the mapping has one form.
+  /// The value that selects this form of the mapping, such as "`preset: uniform`". Empty if the mapping has
+  /// only one form.
   std::string_view form{};
   std::string_view about{};  ///< paragraphs in Markdown; empty if the keys need none
   std::vector<Key> keys{};
 };
 
-/// Returns all keys of a scenario. A mapping comes before the mappings inside it.
+/// Returns the keys of all mappings of a scenario. A mapping comes before the mappings inside it.
 std::vector<KeyGroup> scenario_keys();
 
 /// Returns the keys of all lists in one list.
@@ -92,11 +93,11 @@ inline std::vector<Key> joined_keys(std::span<const std::span<const Key>> lists)
 // Limits of integers in several parts of the schema. Because of these limits, products of sizes fit in 128
 // bits.
 
-/// The range of a model size, such as a width, heads, a sequence or a vocabulary.
+/// The range of a size of a model, such as a width, a number of heads, a sequence length or a vocabulary.
 inline constexpr Range kModelSize{.least = 1, .most = 1 << 24};
 /// The range of a number of layers, experts or blocks.
 inline constexpr Range kModelCount{.least = 1, .most = 1 << 16};
-/// The range of one degree of parallelism, which is the number of devices that share a layer.
+/// The range of a degree of parallelism inside a layer: the number of devices that share the layer.
 inline constexpr Range kParallelDegree{.least = 1, .most = 1 << 20};
 
 // Reads the values of a mapping by key, with their units, and records errors in this form: "FILE:LINE:COLUMN:
@@ -117,11 +118,13 @@ class Problem {
 
  private:
   std::vector<std::string> messages_;  ///< the messages in the order in which they were recorded
-  /// A set of these messages for fast look-up, because a wrong file may have a problem in every line.
+  /// A copy of the recorded messages for fast look-up. It is needed because a wrong file may have an error
+  /// in every line.
   std::unordered_set<std::string> noted_;
 };
 
-/// One mapping of a document. If a key is absent, the functions that read it return nothing.
+/// A reader of one mapping of a document. A function that reads a key returns nothing if the key is absent
+/// or its value is wrong.
 class MappingReader {
  public:
   /// Notes a problem if `node` is not a mapping or has a key that is not in `keys`. The message suggests the
@@ -141,12 +144,12 @@ class MappingReader {
   std::optional<Bytes> limit(std::string_view key) const;
   std::optional<double> bandwidth(std::string_view key) const;
   std::optional<double> flops(std::string_view key) const;
-  /// Reads a whole number in the range of the key's entry.
+  /// Reads a whole number. The entry of the key in `keys` gives its range.
   std::optional<std::int64_t> integer(std::string_view key) const;
-  /// Reads a whole number in a range that depends on other values.
+  /// Reads a whole number in `range`. It is for ranges that depend on other values.
   std::optional<std::int64_t> integer(std::string_view key, Range range) const;
-  /// Reads a whole number in the range of the key's entry. A missing key is a problem. Returns 1 after a
-  /// problem.
+  /// Reads a whole number. The entry of the key in `keys` gives its range. If the key is missing or its
+  /// value is wrong, records a problem and returns 1.
   std::int64_t required_integer(std::string_view key) const;
   std::int64_t required_integer(std::string_view key, Range range) const;
   /// Reads the value of a key whose kind is a whole number: duration, bytes, integer or count.
@@ -154,21 +157,21 @@ class MappingReader {
   /// Reads the value of a key whose kind is a real number: bandwidth, rate, factor or number. A duration is
   /// read in ns, with its parts of a ns.
   std::optional<double> real(const Key& key) const;
-  /// Reads durations or bytes. The key's entry decides whether it accepts one value, a list with a value for
-  /// each stage, or lists with a value for each microbatch.
+  /// Reads durations or bytes. Depending on its entry, the key accepts one value, a list with one value for
+  /// each stage, or lists with one value for each microbatch.
   PerStage<std::int64_t> figures(const Key& key) const;
-  /// Reads true, on or yes, and false, off or no.
+  /// Reads a switch: true, on or yes; false, off or no.
   std::optional<bool> flag(std::string_view key) const;
   /// Reads the text of any scalar.
   std::optional<std::string> word(std::string_view key) const;
   /// Reads a list of words.
   std::optional<std::vector<std::string>> words(std::string_view key) const;
-  /// Reads one integer or a list of integers, in the range of the key's entry or in `range`.
+  /// Reads one whole number or a list of them. The range is that of the key's entry, or `range`.
   std::vector<std::int32_t> integers(std::string_view key) const { return integers(key, row(key).range); }
   std::vector<std::int32_t> integers(std::string_view key, Range range) const;
 
-  /// Reads a word and returns the enum's value. Accepts the words of the key's entry, or all words of the
-  /// enum if the entry has none.
+  /// Reads a word and returns the value of the enum that it stands for. Accepts the words of the key's
+  /// entry. If the entry has none, accepts all words of the enum.
   template <EnumWithWords Value>
   std::optional<Value> choice(std::string_view key) const {
     const auto word = choice_of(key, words_of<Value>());
@@ -177,7 +180,8 @@ class MappingReader {
   /// Reads one of the words in the key's entry.
   std::optional<std::string_view> choice_word(std::string_view key) const { return choice_of(key, {}); }
 
-  /// Notes a problem at the value of `key`, or at the mapping if it has no such key.
+  /// Records an error at the value of `key`. If the mapping does not have this key, records it at the
+  /// mapping.
   void complain(std::string_view key, std::string_view text) const;
 
  private:
@@ -202,10 +206,11 @@ class MappingReader {
   Problem* problem_;
 };
 
-/// Returns the integer in a scalar. Errors: "expected a whole number from 1 to 8, got ..."
+/// Returns the whole number that a scalar contains. Returns an error such as "expected a whole number from
+/// 1 to 8, got ..." if it is not in `range`.
 tl::expected<std::int64_t, std::string> integer_of(const Node& node, Range range);
 
-/// Returns the words as a list, such as "name, stages, microbatches".
+/// Returns the words as an enumeration, such as "name, stages, microbatches".
 std::string listed(std::span<const std::string_view> words);
 
 }  // namespace penstock

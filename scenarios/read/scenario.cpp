@@ -53,8 +53,8 @@ tl::expected<Count, std::string> divide(Count global, Count divisor, std::string
                                     kGlobalBatchKey, global, divisor_name, divisor, nearest));
 }
 
-/// Returns the sizes if they agree. The check uses a division, because the product of two sizes may exceed 64
-/// bits.
+/// Returns the sizes if micro batch size times number of microbatches equals the global batch size. The
+/// check divides, because a product may exceed 64 bits.
 tl::expected<ResolvedBatch, std::string> agreed(Count micro, Count global, Count microbatches) {
   if (global % microbatches != 0 || global / microbatches != micro) {
     return tl::unexpected(
@@ -99,8 +99,8 @@ tl::expected<ResolvedBatch, std::string> resolve_parts(const Batch& batch) {
   return ResolvedBatch{.micro_batch_size = micro, .microbatches = static_cast<std::int32_t>(microbatches)};
 }
 
-/// Applies the rule of asynchronous schedules: both sizes are equal, and the number of microbatches must be
-/// stated.
+/// Applies the rule of asynchronous schedules. The microbatch is the whole minibatch, so both sizes are
+/// equal. The number of microbatches must be stated.
 tl::expected<ResolvedBatch, std::string> resolve_minibatches(const Batch& batch) {
   if (batch.micro_batch_size && batch.global_batch_size &&
       *batch.micro_batch_size != *batch.global_batch_size) {
@@ -120,7 +120,8 @@ tl::expected<ResolvedBatch, std::string> resolve_minibatches(const Batch& batch)
       .microbatches = static_cast<std::int32_t>(*batch.microbatches)};
 }
 
-/// Removes the size that `stated` does not contain, because both sizes have the same meaning.
+/// Removes the batch size that `stated` does not contain. Both sizes mean the same in an asynchronous
+/// schedule, so the stated one decides.
 Batch with_one_size(Batch batch, const Batch& stated) {
   if (stated.micro_batch_size && !stated.global_batch_size) batch.global_batch_size.reset();
   if (stated.global_batch_size && !stated.micro_batch_size) batch.micro_batch_size.reset();
@@ -218,7 +219,7 @@ tl::expected<Batch, std::string> batch_of_copy(Batch batch, std::int32_t copies)
 
 namespace {
 
-/// A visitor that calls the builder of each shape.
+/// A visitor that builds the cluster of each shape.
 struct Build {
   std::int32_t ranks;
 

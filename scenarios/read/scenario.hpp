@@ -29,10 +29,11 @@
 
 namespace penstock {
 
-/// The batch sizes. Two of micro_batch_size, global_batch_size and microbatches determine the third. If all
-/// three are stated, they must agree. If neither size is stated, a microbatch has one sample.
+/// The batch sizes and the number of microbatches. Two of micro_batch_size, global_batch_size and
+/// microbatches determine the third. If all three are stated, they must agree. If neither size is stated, a
+/// microbatch has one sample.
 struct Batch {
-  /// The number of samples for which the model's times and bytes hold.
+  /// The number of samples to which the model's stated times and bytes apply.
   std::int64_t own_micro_batch_size = 1;
   std::optional<std::int64_t> micro_batch_size;
   std::optional<std::int64_t> global_batch_size;
@@ -41,7 +42,7 @@ struct Batch {
   friend bool operator==(const Batch&, const Batch&) = default;
 };
 
-/// The meaning of a microbatch in a schedule.
+/// The relation of a microbatch to the minibatch in a schedule.
 enum class MicrobatchMeaning : std::uint8_t {
   part_of_minibatch,  // global_batch_size = micro_batch_size * microbatches
   whole_minibatch,    // asynchronous schedules: both sizes are equal; they do not limit the number of
@@ -51,10 +52,11 @@ enum class MicrobatchMeaning : std::uint8_t {
 /// Returns the meaning of a microbatch in the schedule `name`, or part_of_minibatch for an unknown name.
 MicrobatchMeaning meaning_of_microbatch(std::string_view name);
 
-/// Returns `own` with the figures of `stated` (such as flags) in place of its own figures (such as a file's).
-/// If all three figures are then present, one that is not in `stated` is removed, and is later computed from
-/// the other two. This is the number of microbatches if `stated` does not have it, and otherwise a size. If a
-/// microbatch is a whole minibatch, a size in `stated` also replaces the other size.
+/// Returns `own` (such as a file's figures) overridden by the figures of `stated` (such as flags). If all
+/// three figures are then present, one figure that is not in `stated` is removed, and is later computed
+/// from the other two. If `stated` does not have the number of microbatches, this number is removed;
+/// otherwise a size is removed. If a microbatch is a whole minibatch, a size in `stated` also replaces the
+/// other size.
 Batch overridden(const Batch& own, const Batch& stated, MicrobatchMeaning meaning);
 
 /// The two figures that a run needs. Each is at least 1.
@@ -65,9 +67,9 @@ struct ResolvedBatch {
   friend bool operator==(const ResolvedBatch&, const ResolvedBatch&) = default;
 };
 
-/// Computes the missing figures of the batch. Errors: a number below 1; sizes that do not agree or do not
-/// divide (the message names the nearest sizes that divide); an unknown number of microbatches; more than
-/// 2^31 - 1 microbatches. The messages name all figures involved.
+/// Computes the missing figures of the batch. Errors name all figures involved: a number below 1; sizes
+/// that do not agree; a batch size that is not divisible as required (with the nearest sizes that are); an
+/// unknown number of microbatches; more than 2^31 - 1 microbatches.
 tl::expected<ResolvedBatch, std::string> resolve_batch(const Batch& batch, MicrobatchMeaning meaning);
 
 /// Returns the samples of one microbatch, or nothing if the sizes alone do not determine them.
@@ -77,15 +79,15 @@ std::optional<std::int64_t> micro_batch_size_of(const Batch& batch, MicrobatchMe
 tl::expected<std::optional<std::int64_t>, std::string> global_batch_size_of(const Batch& batch,
                                                                             MicrobatchMeaning meaning);
 
-/// Returns the batch of one copy of a pipeline. The `copies` copies share a global batch. A microbatch has
-/// one sample unless its size is stated or follows from other figures. Error: the global batch is not
-/// divisible.
+/// Returns the batch of one copy of a pipeline, if `copies` copies share the global batch. A microbatch has
+/// one sample unless its size is stated or follows from other figures. Returns an error if the global batch
+/// cannot be divided evenly.
 tl::expected<Batch, std::string> batch_of_copy(Batch batch, std::int32_t copies);
 
 // The cluster as a scenario states it. load.hpp reads it. experiment.hpp builds it later, when the number of
 // ranks is known. A sweep over K therefore needs no number of devices.
 
-/// The kind of device in a cluster, and the number of its nodes.
+/// The part of a cluster that has one kind of device, and the number of its nodes.
 struct DeviceCluster {
   DeviceType type;
   std::int32_t nodes = 1;
@@ -100,9 +102,10 @@ struct ClusterSpec {
       UniformCluster{.devices = 0, .memory_bytes = {}};
   std::string name = "uniform";                   ///< the preset's name in error messages
   std::optional<double> price_per_device_hour{};  ///< >= 0, in the user's currency
-  /// The cluster, if the scenario names its kind of device. `shape` then follows from it.
+  /// The devices and nodes of the cluster, if the scenario names a kind of device. `shape` is then computed
+  /// from them.
   std::optional<DeviceCluster> named{};
-  /// All kinds of devices, if the scenario names several. The first is `named`.
+  /// The groups of devices, if the scenario names several kinds of devices. The first group is `named`.
   std::vector<DeviceCluster> groups{};
   /// The number of real devices that one device of `shape` represents. These devices share each layer.
   std::int32_t devices_per_rank = 1;
@@ -110,8 +113,8 @@ struct ClusterSpec {
   std::optional<Cluster> built{};    ///< the cluster of `shape` if it is already built (built_once())
 };
 
-/// Returns the spec with its cluster built, if the shape states the number of devices. A sweep then builds it
-/// only once.
+/// Returns the spec with its cluster already built, if the shape states the number of devices. A sweep then
+/// does not build it for every point.
 ClusterSpec built_once(ClusterSpec spec);
 
 /// Returns the cluster for a program of `ranks` ranks. Device r runs rank r. Errors: fewer devices than ranks
@@ -141,7 +144,7 @@ inline constexpr auto kEnumWords<Precision> =
                                         {Precision::mixed, "mixed"},
                                         {Precision::mixed_full_gradients, "mixed-full-gradients"}});
 
-/// The failures of devices and their costs.
+/// The rate at which devices fail, and the costs of failures and checkpoints.
 struct FailureRates {
   Ns device_mtbf_ns = 0;        ///< > 0: the mean time between two failures of one device
   Ns save_ns = 60'000'000'000;  ///< >= 0: the time of one checkpoint, during which no work is done
@@ -152,8 +155,8 @@ struct FailureRates {
   friend bool operator==(const FailureRates&, const FailureRates&) = default;
 };
 
-/// A scenario after all its parts were read. No program is generated, no cluster is built and no model is cut
-/// yet. A sweep can therefore change K, M and the schedule quickly.
+/// A scenario after all its parts were read. It has no generated program, no built cluster, and no model
+/// that is cut into stages. A sweep can therefore change K, M and the schedule quickly.
 struct Scenario {
   std::string file;  ///< the file of the scenario; empty if flags made it
   Model model;
@@ -173,15 +176,16 @@ struct Scenario {
   Partition partition;
   Optimizer optimizer = Optimizer::sgd;
   Precision precision = Precision::full;
-  /// True if each stage always stores copies of its weights for all versions that it ever needs.
+  /// True if each stage stores, during the whole run, a copy of its weights for each version that it ever
+  /// needs.
   bool clones_versions = false;
   std::optional<FailureRates> failures{};
   std::int64_t prompt_tokens = 0;  ///< the tokens of a sample, if the model states the chunks of a prompt
   std::vector<std::string> notes;  ///< the assumptions that were made during reading
 };
 
-/// Sets the number of chunks of each rank to the schedule's default, if the scenario does not state it. Call
-/// this function after each change of the schedule's name.
+/// Sets the number of chunks of each rank to the schedule's default, unless the scenario states this
+/// number. Must be called after each change of the schedule's name.
 void use_default_chunks(Scenario& scenario);
 
 /// Returns true for the name of the preset of prefill: sequence-sliced 1F1B without backwards, whose slices

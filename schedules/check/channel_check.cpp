@@ -1,8 +1,8 @@
-// A valid program can still hang: two ranks may each wait for a message that the other one sends later. This
-// file walks the program without durations (walk.hpp). If the walk stalls, every remaining position waits for
-// another one. A compute action waits for its messages. A position after the rank's cursor waits for the
-// cursor. A transfer waits for the previous transfer in its queue, or for its other end. The hang is a cycle
-// of these waits. wait_cycle.cpp finds it.
+// Finds hangs. A valid program can still hang, because two ranks may each wait for a message that the
+// other one sends later. This file walks the program without durations (walk.hpp). If the walk stalls,
+// every remaining position waits for another one. A compute action waits for its messages. A position
+// after the rank's cursor waits for the cursor. A transfer waits for the previous transfer in its queue,
+// or for its other end. The hang is a cycle of these waits, which wait_cycle.cpp finds.
 //
 // The walk joins each SEND with the RECV of the same message. Crossed messages therefore stall the walk,
 // unless they are eager. Such a program is walked a second time, and each RECV is joined with the SEND that
@@ -132,11 +132,13 @@ class WaitGraph {
     return {};
   }
 
-  /// Returns true if the message, collective or barrier could start.
+  /// Returns true if message, collective or barrier number `id` waits for nothing more, so that it could
+  /// start.
   bool passed(std::int32_t id) const { return stalled_.pending[index(id)] == 0; }
 
-  /// Returns the RECVs and collectives that a group of compute actions needs and that have not started. For a
-  /// WAIT, returns the SENDs or the REDUCE_GRAD that have not started.
+  /// Returns the messages and collectives for which a position waits. For a group of compute actions, they
+  /// are the RECVs and collectives that it needs and that have not started. For a WAIT, they are the SENDs
+  /// or the REDUCE_GRAD that have not started.
   std::vector<std::int32_t> missing_messages(std::int32_t position) const {
     std::vector<std::int32_t> missing;
     for (std::int32_t w = flat_.next_wait[index(position)]; w != kNone; w = flat_.next_wait[index(w)]) {
@@ -178,8 +180,9 @@ class WaitGraph {
     return {other};
   }
 
-  /// Returns the previous collective on the rank if that one has not started. Otherwise returns the members
-  /// that have not reached this collective or that wait for an earlier one.
+  /// Returns the positions for which a collective waits. If the previous collective on the rank has not
+  /// started, this is the result. Otherwise the result is the members that have not reached this
+  /// collective, or that wait for an earlier one.
   std::vector<std::int32_t> collective_waits(std::int32_t rank, std::int32_t position) const {
     const std::int32_t id = flat_.message[index(position)];
     // The collectives of a rank start one after another, so the previous one may delay this one. The search
@@ -206,14 +209,15 @@ class WaitGraph {
 
   const FlatProgram& flat_;
   const WalkState& stalled_;
-  /// The messages that are directly before a message in a queue of a rank and have not ended. The key is rank
-  /// and message.
+  /// The messages for which a message waits in a queue: those directly before it that have not ended. The
+  /// key is the rank of the queue and the number of the waiting message.
   std::multimap<std::pair<std::int32_t, std::int32_t>, std::int32_t> before_;
-  /// The consumers that must free capacity before a message can start. The key is the message.
+  /// The consumers that must free a place in the queue before a message can start. The key is the number of
+  /// the message.
   std::multimap<std::int32_t, std::int32_t> holders_;
 };
 
-/// A sink that ignores all calls. The caller only needs to know whether the walk ends.
+/// A sink that ignores all events. It is used if the caller only needs to know whether the walk ends.
 struct SilentSink {
   void compute(std::int32_t /*rank*/, std::int32_t /*position*/, std::span<const std::int32_t> /*messages*/) {
   }
@@ -224,7 +228,8 @@ struct SilentSink {
   void launch(std::int32_t /*rank*/, std::int32_t /*position*/) {}
 };
 
-/// Flattens at most two iterations. Later iterations repeat the second one, so they show no further faults.
+/// Returns the flat program of at most two iterations. Later iterations repeat the second one, so they show
+/// no further faults.
 FlatProgram flat_passes(const Program& lowered, const ChannelOptions& channels, const CostTable& costs,
                         std::vector<CrossedMessage> crossed) {
   return flatten(

@@ -32,34 +32,37 @@ struct WaitFor {
 /// The reason why a program must not run on its channels: it hangs, its messages cross, or both.
 struct Hang {
   ChannelOptions channels;
-  /// A shortest cycle. Each entry waits for the next one, and the last waits for the first. Empty if messages
-  /// only cross.
+  /// A shortest cycle of waits. Each entry waits for the next one, and the last waits for the first. Empty
+  /// if messages cross but nothing hangs.
   std::vector<WaitFor> cycle;
   std::string
       message;  ///< The reason in words, with one line for each entry of the cycle and each crossed message.
   std::vector<CrossedMessage> crossed{};  ///< Empty if every SEND meets its own RECV.
 };
 
-/// Finds out whether `lowered` hangs or its messages cross. Returns nothing if neither is the case. Requires
-/// a validated, lowered program.
-///
+/// Returns the reason why `lowered` hangs or its messages cross. Returns nothing if neither is the case.
+/// Requires a validated, lowered program.
 /// A transfer has no buffer, so the sender and the receiver wait for each other. A message smaller than
-/// channels.eager_bytes waits only for its sender. Each rank posts its transfers in program order. A compute
-/// action waits for the RECVs of its inputs. Messages have no tags: the k-th SEND of a FIFO meets the k-th
-/// RECV.
+/// channels.eager_bytes waits only for its sender. Each rank posts its transfers in program order. A
+/// compute action waits for the RECVs of its inputs. Messages have no tags: the k-th SEND of a FIFO meets
+/// the k-th RECV.
 std::optional<Hang> find_hang(const Program& lowered, const ChannelOptions& channels, const CostTable& costs);
 
-/// Returns the channel model with the fewest queues for which find_hang() returns nothing. The order is rank,
-/// pair, direction, directed, boundary. The other channel options stay unchanged. Returns nothing if no model
-/// is safe.
+/// Returns the channel model with the fewest queues under which find_hang() finds no hang and no crossed
+/// messages. The models are tried in the order rank, pair, direction, directed, boundary. All other channel
+/// options stay unchanged. Returns nothing if no model is safe.
 std::optional<ChannelModel> weakest_safe_channel(const Program& lowered, ChannelOptions channels,
                                                  const CostTable& costs);
 
 // Finds the reason why a walk of a flat program stalls. Callers use this part if they already have the flat
 // program or the stalled walk. find_hang() makes the flat program itself and also finds crossed messages.
 
-/// Finds the hang of `flat`, including hangs under launch order. Requires that `flat` was made for
-/// `channels`. Returns nothing if the walk reaches its end.
+/// Returns the hang of a flat program, including hangs under launch order. Returns nothing if it runs to
+/// its end. `flat` must have been made for `channels`.
+/// A launch starts when three conditions hold. All earlier launches of its rank have started. All earlier
+/// transfers of its queue, or collectives of its rank, have ended. The data that it sends is ready. A
+/// message ends when both ends, or all members of a collective, have started. The engines compute times by
+/// the same walk.
 std::optional<Hang> find_stall(const FlatProgram& flat, const ChannelOptions& channels);
 
 /// Returns a shortest cycle among the waits that remain after the walk of `flat` has stalled. Requires a walk

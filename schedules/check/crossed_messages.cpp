@@ -1,6 +1,6 @@
-// Two ranks may list their messages in different orders. A transport without tags (NCCL) knows only the
-// sending and the receiving rank. The k-th SEND of a FIFO therefore meets the k-th RECV, even if they belong
-// to different messages:
+// Finds messages that cross because two ranks list them in different orders. A transport without tags
+// (NCCL) knows only the sending and the receiving rank. The k-th SEND of a FIFO therefore meets the k-th
+// RECV, even if they belong to different messages:
 //
 //   rank 0   0F0 0SEND_F0 0F1 0SEND_F1                0SEND_F0  0SEND_F1
 //   rank 1   1RECV_F1 1F1 ... 1RECV_F0 1F0            1RECV_F1  1RECV_F0      each meets the wrong one
@@ -27,8 +27,8 @@
 namespace penstock {
 namespace {
 
-/// A FIFO from one rank to another: the two ranks, and two numbers that distinguish FIFOs between the same
-/// ranks.
+/// A FIFO queue from one rank to another. The key has the two ranks, and two numbers that distinguish the
+/// FIFOs between these ranks.
 using Fifo = std::tuple<std::int32_t, std::int32_t, std::int32_t, std::int32_t>;
 
 Fifo fifo_of(const StageMessage& message, std::int32_t from, std::int32_t to, ChannelModel model) {
@@ -51,7 +51,7 @@ struct Place {
   std::int32_t position = 0;
 };
 
-/// The two ends of all messages of one FIFO, in list order.
+/// The two ends of all messages in one FIFO, in the order of the ranks' lists.
 struct FifoEnds {
   std::vector<Place> sends;
   std::vector<Place> receives;

@@ -1,7 +1,7 @@
-// Engines and checks read a program many times, so this file resolves all references once. It reads each list
-// once. It joins each SEND with its RECV, and the members of each collective. It links each position with the
-// positions that it waits for, and each message with the next one in its queues. It finds them in tables. The
-// index of a table is edge, direction and number, or stage and number:
+// Resolves all references in a program once, because engines and checks read it many times. It reads each
+// list once. It joins each SEND with its RECV, and the members of each collective. It links each position
+// with the positions for which it waits, and each message with the next one in its queues. These are found
+// in tables. The index of a table is edge, direction and number, or stage and number:
 //
 //   SEND, RECV  ->  the message of its edge and number, made by whichever end comes first
 //   F, B, I     ->  the earlier RECVs of its stage and number, a list through next_wait
@@ -33,8 +33,8 @@
 namespace penstock {
 namespace {
 
-/// Returns the operation of an action. `before` is the previous action in its list, or null for the first
-/// action.
+/// Returns the operation of the flat program that an action becomes. `before` is the previous action in its
+/// list, or null for the first action.
 FlatOp op_of(const Action& action, const Action* before) {
   // The first action of a group represents the whole group.
   if (is_compute(action.kind))
@@ -60,13 +60,15 @@ struct RankScan {
   std::int32_t last_grouped = kNone;
 };
 
-/// The last UNSHARD, or the last REDUCE_GRAD, of one stage while a list is read.
+/// The state of one stage's collectives of one kind while a list is read: the latest one, and the number so
+/// far. The kind is UNSHARD or REDUCE_GRAD.
 struct CollectiveScan {
   std::int32_t newest = kNone;  // the latest such position, if no action waits for it yet
   std::size_t seen = 0;
 };
 
-/// The positions that belong to one flow (activations or gradients), one stage and one number.
+/// The positions that belong to one flow (activations or gradients) of one stage and one microbatch number:
+/// the RECVs and the producer.
 struct StageFlow {
   std::int32_t recvs = kNone;     // RECVs that no action waits for yet, a list linked by next_wait
   std::int32_t producer = kNone;  // the position that produces the message
@@ -84,13 +86,13 @@ struct FifoTail {
   bool last_sends = false;         // true if this rank sends `last`
 };
 
-/// Features of the lists that only some programs have.
+/// Facts about the lists which are true only for some programs.
 struct ListFacts {
   bool groups = false;  // a list states a group of transfers
   bool waits = false;   // a list has a WAIT
 };
 
-/// Reads all lists once.
+/// Returns the facts about the lists. It reads all lists once.
 ListFacts facts_of_lists(const Program& program) {
   ListFacts facts;
   for (const std::vector<Action>& list : program.ranks) {
@@ -194,9 +196,10 @@ class Flattener {
     return flat_.position_count() - 1;
   }
 
-  /// Adds a transfer to the open group, or opens one. A compute action or a WAIT closes the group.
-  /// Collectives and RESHARDs belong to a group if transfers of the group are on both sides of them. A group
-  /// that the list states stays as it is. `before` is the previous action of the list, or null.
+  /// Adds a transfer to the group of transfers that is open, or opens a group. A compute action or a WAIT
+  /// closes the group. Collectives and RESHARDs belong to a group if transfers of the group are on both
+  /// sides of them. A group that the list itself states is not changed. `before` is the previous action in
+  /// the list, or null.
   void put_in_group(RankScan& scan, std::int32_t position, const Action* before) {
     const FlatOp op = flat_.ops[index(position)];
     if (op == FlatOp::compute || op == FlatOp::leaf || op == FlatOp::wait) scan.open_group = kNone;
@@ -223,8 +226,8 @@ class Flattener {
     }
   }
 
-  /// Resets the tables of stages and queues for the next rank. It resets only the used entries, because a
-  /// table can have as many entries as there are stages or ranks.
+  /// Resets the tables of stages and queues for the next rank. It resets only the entries that were used,
+  /// because a table can have as many entries as there are stages or ranks.
   void forget(const std::vector<Action>& list) {
     if (iterations_ > 1) count_steps(list, -1);
     for (const std::size_t queue : used_queues_) tails_[queue] = {};
@@ -235,7 +238,7 @@ class Flattener {
     }
   }
 
-  /// Links a position with its message, with the positions that it waits for, and with the positions that
+  /// Links a position with its message, with the positions for which it waits, and with the positions that
   /// wait for it.
   void place(RankScan& scan, std::int32_t position) {
     const Action& action = flat_.actions[index(position)];
@@ -262,8 +265,8 @@ class Flattener {
     }
   }
 
-  /// Returns the entry of a stage, a number and a flow. Both flows are adjacent in memory, because an F uses
-  /// one and its B soon uses the other.
+  /// Returns the entry of a stage, a microbatch number and a flow. The entries of both flows are adjacent
+  /// in memory, because an F uses one and its B soon uses the other.
   StageFlow& of_stage(std::int32_t stage, std::int32_t number, Flow flow) {
     return of_stage_[2 * (index(stage) * numbers_ + index(number)) + static_cast<std::size_t>(flow)];
   }
@@ -276,8 +279,8 @@ class Flattener {
     return static_cast<std::int32_t>(flat_.messages.size()) - 1;
   }
 
-  /// Returns a new message. Either end may come first in the lists, so only fields that both ends know are
-  /// set here.
+  /// Creates a message and returns its number. Either end may come first in the lists, so it sets only the
+  /// fields that both ends know.
   std::int32_t new_transfer(const StageMessage& what, std::size_t edge, const Action& action) {
     // Microbatch numbers continue over iterations, but the placement knows only the numbers of one iteration.
     const std::int32_t unit = what.microbatch < units_ ? what.microbatch : what.microbatch % units_;
@@ -328,8 +331,9 @@ class Flattener {
     enqueue(queue_of(queues_, end_on(scan.rank, transfer, edge, what.flow)), id, sends, waits_its_turn);
   }
 
-  /// Returns the RECV of the message that `receive` gets instead of its own, if messages cross. The list of
-  /// crossed messages has the numbers of one iteration, but the numbers of actions continue over iterations.
+  /// Returns the RECV of the message that the action `receive` actually gets, if messages cross. The list
+  /// of crossed messages uses the microbatch numbers of one iteration. The numbers of actions continue over
+  /// iterations.
   Action met_by(const Action& receive) const {
     StageMessage own = message_of(receive);
     const std::int32_t first_of_pass = own.microbatch - own.microbatch % units_;
@@ -341,8 +345,8 @@ class Flattener {
     return met;
   }
 
-  /// Returns the number of the message's edge. Usually the previous SEND or RECV of the same kind had the
-  /// same edge, so that edge is cached.
+  /// Returns the number of the edge over which the message goes. The previous SEND or RECV of the same kind
+  /// usually used the same edge, so this edge is cached.
   std::size_t edge_number(const Action& action, const StageMessage& what) {
     RecentEdge& recent = recent_edges_[static_cast<std::size_t>(action.kind) -
                                        static_cast<std::size_t>(ActionKind::send_forward)];
@@ -351,8 +355,9 @@ class Flattener {
     return recent.edge;
   }
 
-  /// Returns the index of a collective's counter. UNSHARDs and REDUCE_GRADs are counted separately. The k-th
-  /// collective of a kind is the same collective on all members.
+  /// Returns the index of the counter for collectives of this kind and stage. UNSHARDs and REDUCE_GRADs are
+  /// counted separately. The k-th collective of a kind on one member belongs to the k-th one on all other
+  /// members.
   static std::size_t group_of(const Action& collective) {
     return 2 * index(collective.stage) + (collective.kind == ActionKind::unshard ? 1 : 0);
   }
@@ -395,8 +400,8 @@ class Flattener {
     flat_.next_wait[index(position)] = std::exchange(at_stage.recvs, position);
   }
 
-  /// Adds `position` to collective or barrier number `occurrence` of a group. If `position` is its first
-  /// member, creates it. Members are a list linked by next_member.
+  /// Adds `position` as a member to collective or barrier number `occurrence` of a group. Creates the
+  /// collective if `position` is its first member. The members are a list that next_member links.
   void join_collective(std::int32_t position, std::vector<std::int32_t>& of_group, std::size_t occurrence) {
     if (!has_collectives()) {
       // The tables are created for the first collective, because most programs have none.
@@ -423,8 +428,8 @@ class Flattener {
     return 2 * (index(action.stage) * numbers_ + index(action.microbatch)) + (activation ? 0 : 1);
   }
 
-  /// Moves what a WAIT waits for to its list of waits: the SENDs of its stage and microbatch, or the stage's
-  /// last REDUCE_GRAD if no action has waited for it.
+  /// Makes a WAIT wait for the messages or the reduction that it names. They are the SENDs of its stage and
+  /// microbatch, or the stage's last REDUCE_GRAD if no other action waits for it.
   void place_wait(RankScan& scan, std::int32_t position, const Action& action) {
     scan.newest = position;  // the rank waits here, so a SEND after it is later than its producer's end
     std::int32_t& waits = flat_.next_wait[index(position)];
@@ -443,7 +448,7 @@ class Flattener {
       flat_.messages[index(flat_.message[index(send)])].send_awaited = true;
   }
 
-  /// Makes the group at `head` wait for everything that `action` needs.
+  /// Makes the group of actions at `head` wait for everything that `action`, one of its members, needs.
   void hang_onto(std::int32_t head, const Action& action) {
     if (has_collectives()) hang_collective_onto(head, action);
     if (action.microbatch == kNoMicrobatch) return;
@@ -466,8 +471,9 @@ class Flattener {
     }
   }
 
-  /// Moves all RECVs of the list `recvs` to the waits of the group at `head`. Only the first action that
-  /// needs a RECV waits for it. A late R comes before its B, so the R waits for the gradient.
+  /// Moves all RECVs in the list `recvs` to the waits of the group at `head`. Only the first action that
+  /// needs a RECV waits for it. A late R (recomputation) comes before its B, so the R waits for the
+  /// gradient.
   void take_recvs(std::int32_t head, std::int32_t& recvs) {
     while (recvs != kNone) {
       const std::int32_t recv = std::exchange(recvs, flat_.next_wait[index(recvs)]);
@@ -487,8 +493,8 @@ class Flattener {
             .edge = edge};
   }
 
-  /// Appends a message to a queue of the rank. At the receiver, an eager message does not wait in the queue,
-  /// so it is stored in a separate list.
+  /// Appends a message to a queue of the rank. `sends` is true at the sender. An eager message does not
+  /// wait at the receiver, so it is stored there in a separate list.
   void enqueue(std::size_t queue, std::int32_t id, bool sends, bool waits_its_turn) {
     FifoTail& tail = tails_[queue];
     if (tail.last == kNone && tail.unordered == kNone) used_queues_.push_back(queue);
@@ -511,7 +517,8 @@ class Flattener {
     tail.last_sends = sends;
   }
 
-  /// Adds the waits in queues in which messages of one group pass side by side.
+  /// Counts, for each message, the messages for which it waits in its queues. Use it for queues in which
+  /// the messages of a group may travel at the same time.
   void count_followers() {
     for (std::size_t rank = 0; rank + 1 < flat_.rank_begin.size(); ++rank) {
       const std::int32_t end = flat_.rank_begin[rank + 1];
@@ -524,7 +531,8 @@ class Flattener {
     }
   }
 
-  /// Adds the waits that a limited capacity causes. It reads the RECVs of each queue again, in list order.
+  /// Adds the waits that a limited capacity of queues causes. It reads the RECVs of each queue again, in
+  /// the order of the lists.
   void limit_queues() {
     flat_.released_by_consumer.assign(flat_.ops.size(), kNone);
     std::vector<std::vector<std::int32_t>> recvs(tails_.size());
@@ -547,8 +555,8 @@ class Flattener {
     }
   }
 
-  /// Makes the last RECV in `recvs` wait for an earlier consumer: the consumer of the RECV that is `capacity`
-  /// RECVs before it.
+  /// Makes the last RECV in `recvs` wait for the consumer of an earlier RECV, which is `capacity` RECVs
+  /// before it.
   void limit(const std::vector<std::int32_t>& recvs) {
     if (recvs.size() <= index(channels_.capacity)) return;
     const std::int32_t id = flat_.message[index(recvs.back())];
@@ -563,8 +571,9 @@ class Flattener {
     ++limited.pending;
   }
 
-  /// Returns the compute position that reads the message of a RECV and frees its place in the queue. Returns
-  /// kNone if there is none. A late R waits for the gradient, but only its B or I reads the gradient.
+  /// Returns the position of the compute action that reads the message of a RECV and so frees its place in
+  /// the queue. Returns kNone if there is none. A late R (recomputation) waits for the gradient, but only
+  /// its B or I reads it.
   std::int32_t reader_of(std::int32_t recv) const {
     const Action& action = flat_.actions[index(recv)];
     if (backward_.empty() || flow_of(action.kind) == Flow::activation) return consumer_[index(recv)];

@@ -47,7 +47,7 @@ struct FlatMessage {
   std::int32_t next_at_sender = kNone;
   /// The next message in the receiver's FIFO. For an OFFLOAD, its RELOAD.
   std::int32_t next_at_receiver = kNone;
-  /// The next message in the list that starts at released_by_consumer.
+  /// The next message that waits for the same freed capacity (FlatProgram::released_by_consumer).
   std::int32_t next_of_capacity = kNone;
   std::int32_t pending = 0;
   bool eager = false;
@@ -71,23 +71,25 @@ struct FlatProgram {
   std::vector<FlatOp> ops;
   /// The message at each send, recv, collective and barrier position.
   std::vector<std::int32_t> message;
-  /// The waits of compute and wait positions, as linked lists. The entry of a compute position is the first
-  /// recv or collective position that it waits for. The entry of that position is the next one, and so on.
-  /// The list of a wait position has send or collective positions.
+  /// The waits of compute and wait positions, as linked lists. A list begins at the entry of the waiting
+  /// position. For a compute position, the list has the recv or collective positions for which it waits.
+  /// For a wait position, it has send or collective positions. The entry of each listed position is the
+  /// next one in the list.
   std::vector<std::int32_t> next_wait;
   std::vector<FlatMessage> messages;
-  /// The position of the same collective or barrier on the next member. Empty if the program has none.
+  /// The position of the same collective or barrier in the list of the next member. Empty if the program
+  /// has neither.
   std::vector<std::int32_t> next_member;
   /// The next position in the queue of a rank's collectives, or in a queue of its copies. Empty if the
   /// program has none.
   std::vector<std::int32_t> next_collective;
-  /// The first message that waits for the capacity that a compute position frees. Empty if capacity is not
-  /// limited.
+  /// The first message that waits for the capacity which a compute position frees, for each such position.
+  /// Empty if capacity is not limited.
   std::vector<std::int32_t> released_by_consumer;
-  /// The groups of transfers. A rank posts all transfers of a group together when it reaches the first one,
-  /// and continues when all of them have ended, or at once (waits_in_group()). The entry of a position is the
-  /// first position of its group, or kNone if it is in no group. A group may contain collectives and RESHARDs
-  /// between its transfers. Empty if ranks wait for no transfers and state no groups.
+  /// The groups of transfers. The entry of a position is the first position of its group, or kNone if it is
+  /// in no group. When a rank reaches a group, it posts all transfers of the group together. It continues
+  /// when all of them have ended, or at once (waits_in_group()). A group may contain collectives and
+  /// RESHARDs between its transfers. Empty if ranks wait for no transfers and lists state no groups.
   std::vector<std::int32_t> transfer_group;
   /// True if ranks wait for all their transfers, also for those of groups with Action::no_wait.
   bool all_wait = false;
@@ -123,7 +125,7 @@ struct FlatProgram {
   bool is_host_copy(const FlatMessage& what) const {
     return what.recv == kNone && penstock::is_host_copy(actions[static_cast<std::size_t>(what.first)].kind);
   }
-  /// Finds the rank of a position by binary search.
+  /// Returns the rank that has a position. Uses binary search.
   std::int32_t rank_of(std::int32_t position) const;
 };
 
@@ -131,16 +133,17 @@ struct FlatProgram {
 struct FlattenOptions {
   ChannelOptions channels;
   std::int32_t iterations = 1;
-  /// Messages that meet the RECV of another message. Each of these SENDs is joined with the RECV that it
-  /// meets. The microbatch numbers are those of one iteration.
+  /// The SENDs that meet the RECV of another message. Each is joined with the RECV that it meets. The
+  /// microbatch numbers are those of one iteration.
   std::vector<CrossedMessage> crossed{};
 };
 
-/// Returns `lowered` in flat vectors. Requires a validated, lowered program with fewer than 2^31 actions over
-/// all iterations.
+/// Returns the program `lowered` in flat vectors. Requires that it is validated and has fewer than 2^31
+/// actions over all iterations.
 FlatProgram flatten(const Program& lowered, const CostTable& costs, const FlattenOptions& options);
 
-/// Returns `flat` with message sizes from other costs. Requires that `flat` was made without an eager size.
+/// Returns `flat` with the message sizes that follow from `costs`. Requires that `flat` was made without an
+/// eager size.
 FlatProgram with_bytes_of(FlatProgram flat, const Program& lowered, const CostTable& costs);
 
 }  // namespace penstock

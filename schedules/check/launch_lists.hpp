@@ -1,6 +1,6 @@
 #pragma once
-// The order in which a rank launches its communication, and what each launch waits for, if operations start
-// in the order of their launches (NCCL_LAUNCH_ORDER_IMPLICIT=1).
+// The order in which a rank launches its communication, and the events for which each launch waits. It is
+// used if operations start in the order of their launches (NCCL_LAUNCH_ORDER_IMPLICIT=1).
 
 #include <cstdint>
 #include <vector>
@@ -10,8 +10,8 @@
 
 namespace penstock {
 
-/// Returns true if the launch order delays operations. A rank that waits for its transfers launches nothing
-/// meanwhile, so it has no such delay.
+/// Returns true if launch order delays operations. It causes no delay if ranks wait for their transfers,
+/// because a waiting rank launches nothing meanwhile.
 constexpr bool has_launch_order(const ChannelOptions& channels) {
   return channels.launch_order && !channels.waits();
 }
@@ -21,11 +21,12 @@ constexpr bool has_launch_order(const ChannelOptions& channels) {
 /// positions. A SEND is launched directly after its producer, or after the last of the earlier transfers of
 /// its queue on the rank. The SENDs of one producer are launched in list order.
 struct LaunchLists {
-  /// The launches of each rank, in order.
+  /// The launches of each rank as positions, in the order of launch.
   std::vector<std::vector<std::int32_t>> of_rank;
-  /// For each position, the number of events before it may start, without the launches before it: the SEND's
-  /// producer has ended; the rank has reached the collective; the previous transfers of the queue or the
-  /// previous collective of the rank have left; capacity is free; the host has launched it.
+  /// The number of events that must happen before the launch at each position may start, apart from earlier
+  /// launches. Such events are: the producer of a SEND ends; the rank reaches a collective; earlier
+  /// transfers of the queue, or the rank's previous collective, have left; capacity becomes free; the host
+  /// launches it.
   std::vector<std::int32_t> missing;
   /// For each compute position, the first message that it produces; kNone if there is none.
   std::vector<std::int32_t> first_sent;
@@ -33,10 +34,11 @@ struct LaunchLists {
   std::vector<std::int32_t> next_sent;
 };
 
-/// Returns the launches of a flat program whose ranks wait for no transfers.
+/// Returns the order of launches in a flat program whose ranks do not wait for transfers.
 LaunchLists launch_lists(const FlatProgram& flat);
 
-/// Returns the position of a transfer's SEND or RECV on `rank`, which must be one of its two ranks.
+/// Returns the position of the SEND or the RECV of a transfer, whichever is on `rank`. `rank` must be one
+/// of the two ranks.
 inline std::int32_t transfer_end_on(const FlatMessage& transfer, std::int32_t rank) {
   return transfer.from_rank == rank ? transfer.first : transfer.recv;
 }

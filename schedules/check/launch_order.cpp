@@ -1,5 +1,6 @@
-// NCCL can start a rank's communication kernels in the order of their launches. Then a RECV that waits in its
-// queue also delays a SEND that was launched after it, although the SEND's message is ready:
+// Finds hangs that arise because NCCL can start a rank's communication kernels in the order of their
+// launches. Then a RECV that waits in its queue also delays a SEND that was launched after it, although
+// the SEND's message is ready:
 //
 //   rank 0   F0 RECV_B0 RECV_B1 F1 SEND_F1        RECV_B1 waits on its stream for RECV_B0, SEND_F1
 //   rank 1   RECV_F0 F0 RECV_F1 F1 B0 SEND_B0     for the start of RECV_B1, and F1 of rank 1 for SEND_F1
@@ -32,8 +33,8 @@
 namespace penstock {
 namespace {
 
-/// Calls `see` with each message that is directly before another in a queue of a rank: its rank, the message
-/// and the one after it.
+/// Calls `see` for each message that is directly before another one in a queue of a rank. It passes the
+/// rank, the message and the one after it.
 template <class See>
 void for_each_queued(const FlatProgram& flat, const See& see) {
   for (std::int32_t id = 0; id < static_cast<std::int32_t>(flat.messages.size()); ++id) {
@@ -121,14 +122,15 @@ class LaunchLister {
     }
   }
 
-  /// Records that the data of a SEND are made. If the SEND were launched before all earlier transfers of its
-  /// queue, it would wait forever for a RECV that is launched later.
+  /// Records that the data of a SEND have been produced. If the SEND were launched before all earlier
+  /// transfers of its queue, it would wait for ever for a RECV that is launched later.
   void make(std::int32_t rank, std::int32_t message) {
     made_[index(message)] = true;
     if (before_[index(flat_.messages[index(message)].first)] == 0) launch(rank, message);
   }
 
-  /// Launches the rank's end of a message, and then the next SENDs of the queue that waited only for this.
+  /// Launches one end of a message on the rank. Then launches the next SENDs of the queue that waited only
+  /// for this launch.
   void launch(std::int32_t rank, std::int32_t message) {
     while (message != kNone) {
       const FlatMessage& launched = flat_.messages[index(message)];
@@ -148,7 +150,7 @@ class LaunchLister {
   std::vector<bool> made_;            // by message: true if the data of its SEND are made
 };
 
-/// Answers which positions wait for each other after a walk has stalled.
+/// The waits between positions after a walk in launch order has stalled.
 class LaunchWaits {
  public:
   LaunchWaits(const FlatProgram& flat, const LaunchState& state)
@@ -184,9 +186,9 @@ class LaunchWaits {
     return positions;
   }
 
-  /// Returns the positions that a position waits for. It looks for waits in this order and returns the first
-  /// that it finds: an earlier position of the rank, the other ends of a resident launch, an earlier launch,
-  /// earlier messages in the queues, the rank's own computation.
+  /// Returns the positions for which a position waits. It looks for five kinds of waits in this order, and
+  /// returns the first that it finds. They are an earlier position of the rank, the other ends of a
+  /// resident launch, an earlier launch, earlier messages in the queues, and the rank's own computation.
   std::vector<std::int32_t> waits_for(std::int32_t position) const {
     const std::int32_t rank = flat_.rank_of(position);
     const std::int32_t at = state_.cursor[index(rank)];
@@ -203,8 +205,9 @@ class LaunchWaits {
     return waits;
   }
 
-  /// Returns the text after "A waits for B" if B is an earlier launch of A's own rank. The text says whether
-  /// B is resident and occupies the queue, or B only comes earlier in launch order.
+  /// Returns the text to put after "A waits for B" if B is an earlier launch on A's own rank. The text says
+  /// whether B is resident and occupies the queue, or only comes earlier in launch order. Returns an empty
+  /// text otherwise.
   std::string_view words(std::int32_t position, std::int32_t next) const {
     const std::int32_t rank = flat_.rank_of(position);
     const auto is_launched = [&](std::int32_t p) {
@@ -246,7 +249,7 @@ class LaunchWaits {
   std::vector<Wait> before_;         // the waits of launches in queues and for capacity, sorted
 };
 
-/// A sink that ignores all calls.
+/// A sink that ignores all events of the walk.
 struct SilentLaunches {
   void compute(std::int32_t /*rank*/, std::int32_t /*position*/, std::span<const std::int32_t> /*messages*/) {
   }

@@ -1,7 +1,8 @@
 #pragma once
-// Executes a flat program whose operations start in the order of their launches, and reports each event to a
-// sink, as walk.hpp does without this rule. A launch is resident when all launches before it on the rank are
-// and when its own conditions hold. A message starts when the launches at both of its ends are resident:
+// Executes a flat program whose operations start in the order of their launches. It reports each event to
+// a sink, as walk.hpp does for programs without this rule. A launch is resident when all earlier launches
+// on the rank are resident and its own conditions hold. A message starts when the launches at both of its
+// ends are resident:
 //
 //   rank 0   launches   RECV_B0   SEND_F1          RECV_B0 is resident from the start and waits for its peer
 //            F1 ends              |----resident    SEND_F1 is resident when F1 has ended
@@ -24,14 +25,14 @@
 
 namespace penstock {
 
-/// The state in which a walk in launch order has stalled.
+/// The state of a walk in launch order at the point where it has stalled.
 struct LaunchState {
   LaunchLists lists;  ///< `missing` has the numbers of events that are still missing
-  /// For each rank, the position that it could not pass, or the end of its list.
+  /// The position that each rank could not pass, or the end of its list.
   std::vector<std::int32_t> cursor;
-  /// For each rank, the number of its resident launches.
+  /// The number of resident launches of each rank. A launch is resident when it has started.
   std::vector<std::size_t> resident;
-  /// For each message, the number of launches that are not resident. 0 means that it could start.
+  /// The number of launches of each message that are not resident yet. A message with 0 could start.
   std::vector<std::int32_t> pending;
 };
 
@@ -46,7 +47,7 @@ struct LaunchState {
 template <class Sink>
 class LaunchWalk {
  public:
-  /// The program and the sink must outlive the walk.
+  /// Creates a walk. The program and the sink must outlive it.
   LaunchWalk(const FlatProgram& flat, Sink& sink)
       : flat_(flat),
         sink_(sink),
@@ -158,7 +159,8 @@ class LaunchWalk {
     return true;
   }
 
-  /// Waits for the SENDs or the REDUCE_GRAD of a WAIT.
+  /// Passes a WAIT, at which the rank waits for the ends of SENDs or of a REDUCE_GRAD. Returns false if one
+  /// of them cannot start yet.
   bool pass_wait(std::int32_t rank, std::int32_t position) {
     const std::int32_t first = flat_.next_wait[index(position)];
     for (std::int32_t w = first; w != kNone; w = flat_.next_wait[index(w)]) {
@@ -187,13 +189,14 @@ class LaunchWalk {
     satisfy(rank, position, {.rank = rank, .launched = true});
   }
 
-  /// Brings a launch one step closer to its start.
+  /// Records that one event has happened for which the launch at `position` waits. If it was the last one,
+  /// starts what can start.
   void satisfy(std::int32_t rank, std::int32_t position, const Cause& cause) {
     sink_.hold(rank, position, cause);
     if (--state_.lists.missing[index(position)] == 0) reside(rank);
   }
 
-  /// Starts the next launches of the rank whose own conditions hold.
+  /// Makes the next launches of the rank resident, as long as the events that they wait for have happened.
   void reside(std::int32_t rank) {
     const std::vector<std::int32_t>& launches = state_.lists.of_rank[index(rank)];
     std::size_t& next = state_.resident[index(rank)];

@@ -1,7 +1,7 @@
 #pragma once
-// Finds the messages that wait for another message in a queue, if a list has groups of transfers and the
-// other transfers are issued ahead. A group is one entry of each queue that it touches, so several messages
-// may follow several others:
+// Finds the messages that wait for another message in a queue. It is used if a list has groups of
+// transfers and the other transfers are issued ahead. A group is one entry of each queue that it touches,
+// so several messages may follow several others:
 //
 //   rank 0, one queue:   SEND_F0   (SEND_F1;RECV_B0)GROUP   RECV_B1
 //                        SEND_F0 -> SEND_F1 -> RECV_B1           SEND_F1 and RECV_B0 pass side by side
@@ -19,17 +19,17 @@
 
 namespace penstock {
 
-/// Returns true if for_each_follower() defines the order in queues. `next_at_sender` and `next_at_receiver`
-/// are then kNone. It is the case if messages of different ranks or directions share queues, a list has
-/// groups, and ranks do not wait for their other transfers. A rank that waits for all its transfers reaches
-/// no later entry of a queue meanwhile.
+/// Returns true if for_each_follower() defines the order of messages in queues. `next_at_sender` and
+/// `next_at_receiver` are then kNone. Three conditions must hold. Messages of different ranks or directions
+/// share queues. A list has groups of transfers. Ranks do not wait for their other transfers, because a
+/// rank that waits for a transfer reaches no later entry of its queue meanwhile.
 inline bool has_followers(const FlatProgram& flat, const ChannelOptions& channels) {
   const bool shares_queues =
       channels.model != ChannelModel::directed && channels.model != ChannelModel::boundary;
   return shares_queues && !channels.waits() && !flat.transfer_group.empty();
 }
 
-/// Returns the end of a message that is at a position.
+/// Returns the end of a message (sending or receiving) to which `position` belongs.
 inline MessageEnd end_at(const FlatProgram& flat, std::int32_t position) {
   const FlatMessage& message = flat.messages[index(flat.message[index(position)])];
   const bool sends = flat.ops[index(position)] == FlatOp::send;
@@ -39,10 +39,10 @@ inline MessageEnd end_at(const FlatProgram& flat, std::int32_t position) {
 }
 
 /// Calls `see` with the position of each transfer that waits until the transfer at `position` has left its
-/// queue on this rank. These are the messages between the same ranks in the same direction later in the same
-/// group, and the next entry of the queue. An eager message does not wait at its receiver, so an entry of
-/// only such messages does not end the search. `end` is the end of the rank's positions. Requires
-/// has_followers().
+/// queue on this rank. One kind of such transfers is later in the same group, and goes between the same
+/// ranks in the same direction. The other kind is in the next entry of the queue, which is a group or a
+/// single transfer. An eager message does not wait at its receiver, so an entry of only such messages is
+/// skipped. `end` is the end of the rank's positions. Requires has_followers().
 template <class See>
 void for_each_follower(const FlatProgram& flat, ChannelModel model, std::int32_t position, std::int32_t end,
                        const See& see) {

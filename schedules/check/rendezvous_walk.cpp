@@ -66,8 +66,8 @@ class HostClocks {
   std::vector<Host> hosts_;
 };
 
-/// Fills ProgramTimes during a walk. The walk (walk.hpp) calls a member function only after all events that
-/// the call depends on have their times.
+/// A sink of the walk that fills ProgramTimes. The walk (walk.hpp) calls a member function only after all
+/// events on which the call depends have their times.
 class TimeKeeper {
  public:
   TimeKeeper(const FlatProgram& flat, const WalkDurations& durations, bool in_launch_order)

@@ -14,8 +14,8 @@
 
 namespace penstock {
 
-/// The times of all positions and messages. Each kind has its own vector, because a walk writes starts and
-/// ends one after the other.
+/// The times of all positions and messages of a flat program. Starts and ends are in separate vectors,
+/// because a walk writes each of them in sequence.
 struct ProgramTimes {
   /// The start of each compute action and RESHARD, with the index of its position.
   std::vector<Ns> start;
@@ -30,34 +30,34 @@ struct ProgramTimes {
 /// Returns times with an entry for each position and message. All entries are 0.
 ProgramTimes empty_times(const FlatProgram& flat);
 
-/// Returns the latest end, or 0 if there is none.
+/// Returns the latest end of any action or message. Returns 0 if there is none.
 Ns last_end(const ProgramTimes& times);
 
-/// Durations for the walk. An empty vector means that all its durations are 0.
+/// The durations with which walk() runs. An empty vector means that all its durations are 0.
 struct WalkDurations {
   /// The duration of each compute position. The first action of a group holds the duration of the group.
   std::vector<Ns> compute;
   /// The time for which each message occupies its channel.
   std::vector<Ns> hold;
-  /// The latency of each message after it has left its channel. It occupies no channel.
+  /// The time from the moment when a message leaves its channel to its arrival. During this time, the
+  /// message occupies no channel.
   std::vector<Ns> latency;
   /// The time that a rank's host takes to launch an action, if the program has launches.
   Ns launch = 0;
 };
 
-/// Walks `flat` to its end and returns the times. If the walk stalls, returns the state in which it stalled.
-/// Takes time in proportion to the number of positions.
-///
-/// A compute action starts when the previous compute action of the rank and all messages that it waits for
-/// have ended. A transfer starts when its producer has ended and it is first in its queue at both ends. It
-/// occupies both queues for `hold` and arrives `latency` later. A collective starts when its last member has
-/// reached it in program order. It occupies the collective queues of its members. With `blocking`, a rank
-/// also waits for the end of each of its transfers, or of each group of transfers. A transfer starts when
-/// both ranks have reached it or its group.
-///
+/// Walks through `flat` to its end and returns the times. If the walk stalls, returns the state in which it
+/// stalled. Takes time in proportion to the number of positions.
+/// A compute action starts when two conditions hold: the previous compute action of the rank has ended, and
+/// all messages that the action waits for have ended. A transfer starts when its producer has ended and the
+/// transfer is first in its queue at both ends. It occupies both queues for `hold` and arrives `latency`
+/// later. A collective starts when its last member has reached it in program order. It occupies the
+/// collective queues of its members. With `blocking`, a rank also waits for the end of each of its
+/// transfers, or of each group of transfers. A transfer then starts when both ranks have reached it or its
+/// group.
 /// If the program has launches, an action starts only after the hosts of its ranks have launched it. A host
 /// launches actions in list order. It launches a compute action only after the compute action `most_ahead`
-/// positions earlier has ended.
+/// places earlier in the list has ended.
 tl::expected<ProgramTimes, WalkState> walk(const FlatProgram& flat, const WalkDurations& durations,
                                            const ChannelOptions& channels);
 

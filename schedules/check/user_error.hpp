@@ -1,6 +1,6 @@
 #pragma once
-// The error type for faults of the user's input or of a run. Examples are a wrong file, flag, shape or
-// program, and a run that failed. Functions with only one kind of error return a std::string instead.
+// The error type for faults in the user's input, such as a wrong file, flag, shape or program, and for
+// runs that failed. Functions with only one kind of error return a std::string instead.
 
 #include <cstdint>
 #include <optional>
@@ -24,15 +24,15 @@ enum class ErrorKind : std::uint8_t {
 struct UserError {
   ErrorKind kind = ErrorKind::bad_input;
   std::string message{};
-  /// The cycle of waits, if the program hangs.
+  /// The hang with its cycle of waits. Absent if the program does not hang.
   std::optional<Hang> hang{};
 };
 
-/// Returns the error in the form that a function with tl::expected returns.
+/// Returns a UserError wrapped as tl::unexpected, for functions that return tl::expected.
 inline tl::unexpected<UserError> user_error(ErrorKind kind, std::string message) {
   return tl::unexpected(UserError{.kind = kind, .message = std::move(message)});
 }
-/// Returns the error for a wrong file, flag or shape.
+/// Returns the error for a wrong file, flag or shape, wrapped as tl::unexpected.
 inline tl::unexpected<UserError> bad_input(std::string message) {
   return user_error(ErrorKind::bad_input, std::move(message));
 }

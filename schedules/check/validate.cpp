@@ -33,7 +33,7 @@ namespace {
 
 constexpr std::int64_t kMostStatedUnits = std::numeric_limits<std::int32_t>::max();
 
-/// Returns a fault of the whole program, which has no position in a list.
+/// Returns an error about the whole program, which names no position in a list.
 template <typename... Arguments>
 tl::unexpected<std::string> broken(fmt::format_string<Arguments...> rule, Arguments&&... arguments) {
   return tl::unexpected(fmt::format(rule, std::forward<Arguments>(arguments)...));
@@ -110,8 +110,9 @@ Checked check_edges(const Program& program) {
   return {};
 }
 
-/// Removes stages that wait for no other stage, as long as there are any. `next` has the stages that wait for
-/// each stage. If stages remain, they wait for each other.
+/// Checks that the waits between stages have no cycle. It removes stages that wait for no other stage, as
+/// long as there are any. `next` has the stages that wait for each stage. If stages remain, they wait for
+/// each other.
 Checked check_acyclic(const std::vector<std::vector<std::int32_t>>& next) {
   std::vector<std::size_t> awaited(next.size(), 0);
   for (const std::vector<std::int32_t>& stages : next) {
@@ -185,16 +186,16 @@ tl::expected<void, std::string> validate(const Program& program) {
 
 namespace {
 
-/// Returns true for the actions of a stage that runs only forwards: F, the messages of activations, the WAITs
-/// for them, and the gathers of its weights.
+/// Returns true for the actions that a stage without backward passes may have. They are F, the messages of
+/// activations, the WAITs for them, and the gathers of its weights.
 bool runs_in_forward_only(const Action& action) {
   if (is_wait(action.kind)) return action.kind == ActionKind::wait_send_forward;
   if (is_transfer(action.kind)) return flow_of(action.kind) == Flow::activation;
   return action.kind == ActionKind::forward || gathers_or_drops(action.kind);
 }
 
-/// Returns the fault in the action's own numbers, or nothing if there is none. The next functions return
-/// their faults in the same way.
+/// Returns a text about the first wrong number in the action, or nothing if there is none. The next
+/// functions return their faults in the same way.
 std::optional<std::string> broken_number(const Program& program, const Action& action) {
   if (action.stage < 0 || action.stage >= program.stage_count()) {
     return fmt::format("names stage {}, must be 0 to {}", action.stage, program.stage_count() - 1);
@@ -234,9 +235,9 @@ std::optional<std::string> wrong_rank(const Program& program, const Action& acti
                      fmt::join(program.placement.stages[static_cast<std::size_t>(action.stage)].ranks, ", "));
 }
 
-/// Returns a fault if a group holds an action that is not allowed there. The actions of an overlapped group
-/// start and end together on the compute queue. The SENDs and RECVs of a group of transfers are posted
-/// together. Collectives and STEPs run between actions, so no group may hold them.
+/// Returns a fault if a group contains an action that is not allowed in it. The actions of an overlapped
+/// group start and end together on the compute queue. The SENDs and RECVs of a group of transfers are
+/// posted together. Collectives and STEPs run between actions, so no group may contain them.
 std::optional<std::string> broken_group(const std::vector<Action>& actions, std::size_t position) {
   const bool last = position + 1 == actions.size();
   const bool grouped =
@@ -261,16 +262,16 @@ std::optional<std::string> broken_group(const std::vector<Action>& actions, std:
 
 /// The state of one stage while a rank's list is read.
 struct StageState {
-  /// The rank of this state. The state is reset for the next rank.
+  /// The rank to which this state belongs. The state is reset for the next rank.
   std::int32_t rank = -1;
   std::int32_t steps = 0;
 };
 
-/// Returns true for kinds that must come before the STEP, if a stage has only one STEP in a minibatch.
-/// UNSHARDs, RESHARDs and messages may come after it.
+/// Returns true for kinds of actions that must come before the STEP of a minibatch, if the stage has only
+/// one STEP. UNSHARDs, RESHARDs and messages may come after it.
 bool ends_with_step(ActionKind kind) { return is_compute(kind) || kind == ActionKind::reduce_grad; }
 
-/// Returns a fault if the earlier STEPs on the rank do not allow the action or its weight version.
+/// Returns a fault if the action or its weight version contradicts the earlier STEPs on the rank.
 std::optional<std::string> broken_by_history(const Program& program, const Action& action,
                                              const StageState& before) {
   if (program.update == UpdateRule::minibatch && before.steps > 0 && ends_with_step(action.kind)) {

@@ -1,5 +1,5 @@
-// Checks that each stage gathers its weights and reduces its gradients when it must. For each stage on each
-// rank, two state machines read the rank's list:
+// Checks that each stage gathers its weights and reduces its gradients at the right times. For each stage
+// on each rank, two state machines read the rank's list:
 //
 //   weights     sharded --UNSHARD--> gathered --RESHARD--> dropped --UNSHARD--> gathered
 //               (with sharding 1 and 2 they begin whole)     any --STEP--> outdated --UNSHARD--> gathered
@@ -35,8 +35,8 @@ bool is_sharded(const Program& program, std::int32_t stage) {
   return program.sharding > 0 && is_shared(program, stage);
 }
 
-/// Two stages for which the lists have a reduction (or a gather). `alone` is the lowest such stage that only
-/// one rank holds. `shared` is the lowest such stage that several ranks hold.
+/// Two example stages for which the lists have a reduction (or a gather). `alone` is the lowest such stage
+/// that a single rank holds. `shared` is the lowest such stage that several ranks hold.
 struct Example {
   std::int32_t alone = kNoStage;
   std::int32_t shared = kNoStage;
@@ -48,14 +48,14 @@ void note(Example& example, const Program& program, std::int32_t stage) {
   if (first == kNoStage || stage < first) first = stage;
 }
 
-/// Examples of the collectives that appear in the lists.
+/// Example stages for each kind of collective in the lists: reductions and gathers.
 struct Collectives {
   Example reducing;
   Example gathering;
 };
 
-/// Returns the collectives in all lists. All lists are read before the walk, because the list of a later rank
-/// may show that an earlier rank lacks a collective.
+/// Returns the example stages for all lists. All lists are read before the walk, because the list of a
+/// later rank may show that an earlier rank lacks a collective.
 Collectives collectives_in(const Program& program) {
   Collectives found;
   for (const std::vector<Action>& actions : program.ranks) {
@@ -67,7 +67,7 @@ Collectives collectives_in(const Program& program) {
   return found;
 }
 
-/// Returns the reason why a stage must reduce or gather, or nothing if it need not.
+/// Returns the reason why a stage must have a reduction (or a gather). Returns nothing if it needs none.
 std::optional<std::string> obligation(const Program& program, std::int32_t stage, const Example& example) {
   if (is_sharded(program, stage)) {
     return fmt::format("its weights are sharded (`sharding {}`)", program.sharding);
@@ -80,7 +80,8 @@ std::optional<std::string> obligation(const Program& program, std::int32_t stage
   return fmt::format("stage {} has one", like);
 }
 
-/// Returns true if the program has at least one of these actions. Most programs have none and need no walk.
+/// Returns true if the program has at least one gather or reduction. Most programs have none, so that no
+/// walk is needed.
 bool has_life(const Program& program) {
   return std::ranges::any_of(program.ranks, [](const std::vector<Action>& actions) {
     return std::ranges::any_of(actions, [](const Action& action) {
@@ -92,7 +93,7 @@ bool has_life(const Program& program) {
 enum class Weights : std::uint8_t { whole, sharded, gathered, dropped, outdated };
 enum class Gradients : std::uint8_t { none, accumulating, reduced };
 
-/// The state of one stage on one rank.
+/// The state of one stage on one rank: its weights and its gradients.
 struct Life {
   /// The rank of this state. The state is reset for the next rank.
   std::int32_t rank = -1;
@@ -104,10 +105,10 @@ struct Life {
   Gradients gradients = Gradients::none;
   /// The number of STEPs in the current iteration.
   std::int32_t steps = 0;
-  /// The position of the action that set `weights`.
+  /// The position of the action that brought the weights into their present state.
   std::size_t weights_since = 0;
   std::size_t gradients_since = 0;
-  /// The action at gradients_since.
+  /// The action at position gradients_since, which brought the gradients into their present state.
   Action gradient{};
 };
 
@@ -178,8 +179,8 @@ class LifeWalk {
     }
   }
 
-  /// Returns the first state of a stage on a rank. Under ZeRO 1 and 2 each rank has whole weights. Under ZeRO
-  /// 3, or if the lists contain gathers of PyTorch, no rank has whole weights.
+  /// Returns the first state of a stage on a rank. Under ZeRO 1 and 2, each rank begins with whole weights.
+  /// Under ZeRO 3, or if the lists contain gathers of PyTorch, no rank does.
   Life born(std::int32_t rank, std::int32_t stage) const {
     const bool whole = is_sharded(program_, stage) && program_.sharding < 3;
     return {.rank = rank,
@@ -274,8 +275,8 @@ class LifeWalk {
     return std::nullopt;
   }
 
-  /// Returns why `stage` must not run yet: either its UNSHARD comes later, or it has no UNSHARD but needs
-  /// one.
+  /// Returns the reason why `stage` may not run yet. Either its UNSHARD comes later, or it has no UNSHARD
+  /// but needs one.
   std::string ungathered(std::int32_t rank, std::int32_t stage) const {
     const std::vector<Action>& actions = list(rank);
     for (std::size_t position = 0; position < actions.size(); ++position) {
@@ -288,7 +289,8 @@ class LifeWalk {
                        gathering_obligation(stage).value_or(fmt::format("{}RESHARD drops them", stage)));
   }
 
-  /// Returns true if each rank holds its part of a reduced sum. Another reduction can then add to this part.
+  /// Returns true if each rank stores only its part of a reduced sum. Another reduction can then add to
+  /// this part.
   bool adds_reductions(std::int32_t stage) const {
     return program_.sharding > 1 && is_sharded(program_, stage);
   }

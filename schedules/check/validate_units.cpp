@@ -1,6 +1,6 @@
 // Checks that each stage runs all actions of each microbatch in a legal order. Then it checks the messages
-// between stages. The table has a row for each stage and a column for each unit. It is made only after a
-// check that the lists are long enough to fill it.
+// between stages. The table has a row for each stage and a column for each unit (a microbatch or slice).
+// Before the table is made, a check ensures that the lists are long enough to fill it.
 //
 //             unit 0             unit 1             positions in the list of the rank that runs the unit on
 //   stage 0   F 0  I 3  W 4      F 1  I 5  W 6      the stage; either B, or I and W
@@ -68,7 +68,8 @@ std::int32_t* place_of(Positions& positions, ActionKind kind) {
   return nullptr;
 }
 
-/// Returns the lowest unit without a forward on `stage`, or unit_count() if all units have one.
+/// Returns the lowest unit (microbatch or slice) that has no F on `stage`. Returns unit_count() if all
+/// units have one.
 std::int32_t missing_forward(const Program& program, std::int32_t stage) {
   std::vector<std::int32_t> units;
   for (const std::vector<Action>& actions : program.ranks) {
@@ -105,8 +106,8 @@ bool has_backward(const Program& program) {
   });
 }
 
-/// Checks the number of forwards before the table is made. A program may state far more microbatches than its
-/// lists have, and the table must not be larger than the lists.
+/// Checks the number of F actions before the table is made. A program may state far more microbatches than
+/// its lists have. The table must not become larger than the lists.
 Checked check_forward_counts(const Program& program) {
   std::vector<std::int64_t> forwards(program.placement.stages.size());
   for (const std::vector<Action>& actions : program.ranks) {
@@ -121,7 +122,8 @@ Checked check_forward_counts(const Program& program) {
   return {};
 }
 
-/// Enters the rank's F, B, I, W and R in the table. Each of them may appear once.
+/// Enters the F, B, I, W and R actions of the rank in the table. Returns a fault if one of them appears
+/// twice.
 Checked fill(UnitTable& table, const Program& program, std::int32_t rank) {
   const std::vector<Action>& actions = program.ranks[static_cast<std::size_t>(rank)];
   std::size_t group = 0;
@@ -141,8 +143,9 @@ Checked fill(UnitTable& table, const Program& program, std::int32_t rank) {
   return {};
 }
 
-/// Checks that a unit has an F, and either a B or both an I and a W. R is optional. A stage that runs only
-/// forwards needs only the F, and check_actions() has refused all others.
+/// Checks that a unit (microbatch or slice) has an F, and either a B or both an I and a W. The action R is
+/// optional. A stage without backward passes needs only the F, because check_actions() has refused all
+/// others.
 Checked check_complete(const Program& program, std::int32_t stage, std::int32_t unit, const Positions& at) {
   if (at.forward == UnitTable::kAbsent)
     return report_missing(program, ActionKind::forward, stage, unit, kForwardRule);
@@ -180,7 +183,8 @@ Checked check_after(const Program& program, const Placed& early, const Placed& l
   return broken_at(program, rank, static_cast<std::size_t>(late.position), late.action, rule);
 }
 
-/// Checks the order F, then B or I, then W. R must come between F and B or I.
+/// Checks that the actions of a unit come in the order F, then B or I, then W. An R must come between the F
+/// and the B or I.
 Checked check_stage_order(const Program& program, const UnitTable& table, std::int32_t stage,
                           std::int32_t unit) {
   if (program.placement.stages[index(stage)].is_forward_only()) return {};
@@ -414,8 +418,8 @@ Checked TransferCheck::check_message(std::size_t edge, Flow flow, std::int32_t u
   return {};
 }
 
-/// Reports a message without SEND or RECV. If one end exists, the report names it; otherwise it names the
-/// action that needs the message.
+/// Returns a fault if a message has no SEND or no RECV. If one end exists, the fault names this end.
+/// Otherwise it names the action that needs the message.
 Checked TransferCheck::check_present(const Action& send, const Action& recv, const Placed& consumer,
                                      const Ends& ends) const {
   if (ends.send == UnitTable::kAbsent && ends.recv == UnitTable::kAbsent) {
@@ -453,7 +457,7 @@ Checked check_transfers(const Program& program, const UnitTable& table) {
 
 namespace {
 
-/// A walk over the list of one rank.
+/// A check of the WAITs in the list of one rank.
 class WaitCheck {
  public:
   WaitCheck(const Program& program, const UnitTable& table, const StageNeighbours& neighbours,
@@ -489,14 +493,16 @@ class WaitCheck {
     return wait.kind == ActionKind::wait_send_forward ? Flow::activation : Flow::gradient;
   }
 
-  /// Returns the number of messages that the stage of a WAIT sends to other ranks.
+  /// Returns the number of messages that the stage of a WAIT sends to other ranks for the WAIT's
+  /// microbatch.
   std::int64_t sends_in_all(const Action& wait) const {
     return std::ranges::count_if(
         takers_of(neighbours_, wait.stage, flow_awaited(wait)),
         [&](std::int32_t taker) { return program_.placement.rank_of(taker, wait.microbatch) != rank_; });
   }
 
-  /// Returns the rule that holds for every WAIT for SENDs, or an empty text.
+  /// Returns the rule that a WAIT for SENDs breaks in any list, with or without messages. Returns an empty
+  /// text if it breaks none.
   std::string broken_in_any_list(const Action& wait, std::size_t position) {
     if (sends_in_all(wait) == 0) {
       return fmt::format("waits for a {} of stage {}, which sends none to another rank; delete it",

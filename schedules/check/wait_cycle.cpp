@@ -1,7 +1,7 @@
-// Finds a shortest cycle of waits, because a short cycle explains a hang best. A breadth-first search starts
-// from each position that the stalled ranks wait for, directly or indirectly. The first path back to the
-// start is a shortest cycle through this position. This is an example under `rank` channels (A > B means that
-// A waits for B):
+// Finds a shortest cycle of waits, because a short cycle explains a hang best. A breadth-first search
+// starts from each position for which the stalled ranks wait, directly or indirectly. The first path back
+// to its start is a shortest cycle through this position. This is an example under `rank` channels (A > B
+// means that A waits for B):
 //
 //   1F0 > 1RECV_F0 > 0SEND_F0 > 0SEND_F1 > 1RECV_F1 > 1RECV_F0      rank 1 waits at 1F0, which is not part
 //         |--------------------------------------|                 of the cycle
@@ -33,9 +33,9 @@ using WaitPath = std::vector<std::int32_t>;
 
 constexpr std::size_t kEnoughStarts = 4096;  // the largest number of positions from which the search starts
 
-/// Returns the cycle that is found by always following the first wait. Every waiting position waits for
-/// another one, so the path must reach an earlier position again. Returns an empty path if a position waits
-/// for nothing, because then there is no hang.
+/// Returns the cycle that is found by always following the first wait of a position. Every waiting position
+/// waits for another one. So the path must reach an earlier position again. Returns an empty path if a
+/// position waits for nothing, because then there is no hang.
 WaitPath any_cycle(std::int32_t start, const WaitsOf& waits_of) {
   WaitPath path;
   std::map<std::int32_t, std::ptrdiff_t> index_on_path;
@@ -89,9 +89,9 @@ WaitPath cycle_through(std::int32_t start, std::size_t longest, const WaitsOf& w
   return {};
 }
 
-/// Returns a shortest cycle among all reachable positions. If several are equally short, returns the first
-/// one. The length of the cycle from any_cycle() limits the searches. Without a limit they would visit all
-/// waits of a large program.
+/// Returns a shortest cycle among all positions that can be reached from the stalled ones. If several are
+/// equally short, returns the first one. The length of the cycle from any_cycle() limits the searches.
+/// Without a limit they would visit all waits of a large program.
 WaitPath shortest_cycle(const WaitPath& stalled, const WaitsOf& waits_of) {
   const WaitPath some = any_cycle(stalled.front(), waits_of);
   WaitPath best;

@@ -12,14 +12,15 @@
 
 namespace penstock {
 
-/// A function that returns the positions that a position waits for.
+/// A function that returns the positions for which the action at a position waits.
 using WaitsOf = std::function<std::vector<std::int32_t>(std::int32_t)>;
 /// A function that returns the text after "A waits for B", such as ", launched before it". It is usually
 /// empty.
 using WordsOf = std::function<std::string_view(std::int32_t waits, std::int32_t for_that)>;
 
-/// Returns the hang of `flat` with a shortest cycle of waits. `stalled` holds the position at which each
-/// stalled rank waits. Requires that a cycle exists.
+/// Returns the hang of the stalled program `flat`, with a shortest cycle of waits. `stalled` has the
+/// position at which each stalled rank waits, and `waits_of` the positions that a position waits for.
+/// Requires that a cycle exists.
 Hang hang_of_cycle(const FlatProgram& flat, const std::vector<std::int32_t>& stalled, const WaitsOf& waits_of,
                    const ChannelOptions& channels, const WordsOf& words_of = {});
 

@@ -1,8 +1,8 @@
 #pragma once
-// Executes a flat program in the order of its lists and reports each event to a sink. Only this file decides
-// on program order, queues and waiting. The sink makes times (rendezvous_walk.cpp) or instructions
-// (sim/engines/compile.cpp) from the events. If the walk stalls, channel_check.cpp finds the hang in its
-// state.
+// Executes a flat program in the order of its lists, and reports each event to a sink. Only this file
+// defines the order of actions, queues and waiting. The sink makes times (rendezvous_walk.cpp) or
+// instructions (sim/engines/compile.cpp) from the events. If the walk stalls, channel_check.cpp finds the
+// hang in its state.
 //
 //   rank 0:  0F0 0SEND_F0 | 0F1 ...      each turn of a rank runs one compute action; a rank that needs a
 //   rank 1:  1RECV_F0 | 1F0 ...          message that has not started waits, and then goes to the end of
@@ -32,7 +32,7 @@
 
 namespace penstock {
 
-/// The event that has brought a message, collective or barrier one step closer to its start.
+/// The kind of event that had to happen before a message, collective or barrier could start.
 enum class CauseKind : std::uint8_t {
   listed,      // a rank has reached its RECV, or a SEND without a producer; this takes no time
   clock,       // `rank` has reached it, or has reached the consumer that frees its capacity
@@ -42,7 +42,8 @@ enum class CauseKind : std::uint8_t {
   resident,    // the newest resident launch of `rank` (launch_walk.hpp) is its end
 };
 
-/// One step towards the start of a message, collective or barrier.
+/// One event that had to happen before a message, collective or barrier could start. It names the rank, and
+/// the action or message in question.
 struct Cause {
   CauseKind kind = CauseKind::listed;
   std::int32_t rank = kNone;
@@ -50,11 +51,11 @@ struct Cause {
   bool launched = false;  // true if the launch by the host of `rank` is a condition, too
 };
 
-/// The state in which a walk has stalled. channel_check.cpp finds the cycle of waits in it.
+/// The state of a walk at the point where it has stalled. channel_check.cpp finds the cycle of waits in it.
 struct WalkState {
-  /// For each rank, the position that it could not pass, or the end of its list.
+  /// The position that each rank could not pass, or the end of its list.
   std::vector<std::int32_t> cursor;
-  /// For each message, the number of events that it still waits for. 0 means that it could start.
+  /// The number of events that each message still waits for. A message with 0 could start.
   std::vector<std::int32_t> pending;
 };
 
@@ -82,7 +83,7 @@ struct WalkState {
 template <class Sink>
 class ListWalk {
  public:
-  /// The program and the sink must outlive the walk.
+  /// Creates a walk. The program and the sink must outlive it.
   ListWalk(const FlatProgram& flat, const ChannelOptions& channels, Sink& sink)
       : flat_(flat),
         has_groups_(!flat.transfer_group.empty()),
@@ -147,8 +148,8 @@ class ListWalk {
     if (is_large_) fetch(position, end);
   }
 
-  /// Prefetches the data for the rank's next turn. The other ranks' turns give the memory enough time. The
-  /// function is always inlined, because a compiler may remove a function that only prefetches.
+  /// Prefetches the data for the rank's next turn, while other ranks have their turns. The function must be
+  /// inlined, because a compiler may remove a function that only prefetches.
   [[gnu::always_inline]] void fetch(std::int32_t position, std::int32_t end) const {
     if (position == end) return;
     const std::size_t next_line = index(std::min(position + 16, end - 1));
@@ -166,7 +167,8 @@ class ListWalk {
     }
   }
 
-  /// Passes one position or a whole group. If the rank must wait, returns the message that it waits for.
+  /// Moves a rank over one position or a whole group. If the rank must wait, returns the message that it
+  /// waits for, and otherwise kNone.
   std::int32_t step(std::int32_t rank, std::int32_t& position) {
     switch (flat_.ops[index(position)]) {
       case FlatOp::compute:
@@ -238,7 +240,8 @@ class ListWalk {
     raise(flat_.message[index(position)], launched({.kind = CauseKind::clock, .rank = rank}));
   }
 
-  /// Returns true if the message starts only after its receiver has posted the RECV.
+  /// Returns true if a message starts only after its receiver has posted the RECV. Eager messages do not
+  /// wait for this.
   bool waits_its_turn(std::int32_t message) const {
     return !some_eager_ || !flat_.messages[index(message)].eager;
   }
@@ -246,7 +249,8 @@ class ListWalk {
   // When a waiting rank is woken, it reaches the same position again. stands_at_ prevents a second report of
   // this position.
 
-  /// Posts a group of transfers, and waits for all of them unless the group says otherwise.
+  /// Posts a group of transfers. Then waits for all of them, unless waits_in_group() is false for the
+  /// group. Returns a message that the rank must wait for, or kNone.
   std::int32_t reach_group(std::int32_t rank, std::int32_t& position) {
     const std::int32_t end = flat_.transfer_group_end(position);
     const bool stands_here = stands_at_[index(rank)] != kNone && state_.cursor[index(rank)] == position;
@@ -291,7 +295,8 @@ class ListWalk {
     return wait_for(rank, message);
   }
 
-  /// Waits for the SENDs or the REDUCE_GRAD of a WAIT.
+  /// Waits for the SENDs or the REDUCE_GRAD of a WAIT action. Returns a message that the rank must wait
+  /// for, or kNone.
   std::int32_t reach_wait(std::int32_t rank, std::int32_t position) {
     const std::int32_t first = flat_.next_wait[index(position)];
     for (std::int32_t w = first; w != kNone; w = flat_.next_wait[index(w)]) {
@@ -303,7 +308,7 @@ class ListWalk {
     return kNone;
   }
 
-  /// Returns kNone if the message has started, and otherwise the message to wait for.
+  /// Returns kNone if the message has started. Otherwise returns the message, for which the rank must wait.
   std::int32_t wait_for(std::int32_t rank, std::int32_t message) {
     if (!started(message)) return message;
     sink_.wait(rank, message);
@@ -318,8 +323,8 @@ class ListWalk {
     return cause;
   }
 
-  /// Brings a message one step closer to its start. The function is inlined, because each caller knows the
-  /// kind of the cause at compile time.
+  /// Records that one event has happened for which a message waits. If it was the last one, starts the
+  /// message. The function is inlined, because each caller knows the kind of the event at compile time.
   [[gnu::always_inline]] void raise(std::int32_t message, const Cause& cause) {
     const bool last = --state_.pending[index(message)] == 0;
     sink_.raise(message, cause, last);
@@ -355,7 +360,8 @@ class ListWalk {
       raise(message.next_at_sender, {.kind = CauseKind::release, .rank = message.from_rank, .which = id});
   }
 
-  /// Brings the messages that wait for this end of message `id` in a queue one step closer to their start.
+  /// Records that message `id` has left a queue of `rank`. Messages that waited for this come one event
+  /// closer to their start.
   void follow(std::int32_t id, std::int32_t rank, std::int32_t position) {
     for_each_follower(flat_, model_, position, flat_.rank_begin[index(rank) + 1], [&](std::int32_t follower) {
       raise(flat_.message[index(follower)], {.kind = CauseKind::release, .rank = rank, .which = id});

@@ -1,7 +1,7 @@
-// Finds which weight versions a program uses and how old they are. It reads each rank's list once. F, B, I
-// and W name their version, and the first STEP after a B or W applies its gradient. A rank stores an older
-// version from the STEP that replaces it to its last use. validate_units.cpp checks that F and B use the same
-// version. Tested by weight_versions_test.cpp.
+// Finds the weight versions that a program uses, and their age. It reads each rank's list once. F, B, I
+// and W name their version. The first STEP after a B or W applies its gradient. A rank stores an older
+// version from the STEP that replaces it to its last use. validate_units.cpp checks that F and B use the
+// same version. Tested by weight_versions_test.cpp.
 
 #include "schedules/check/weight_versions.hpp"
 
@@ -19,10 +19,10 @@
 namespace penstock {
 namespace {
 
-/// The data about one stage in one rank's list.
+/// The weight versions and updates of one stage in one rank's list.
 struct StageOnRank {
   std::int32_t updates = 0;
-  /// The units with gradients that no STEP has applied yet.
+  /// The units (microbatches or slices) whose gradients no STEP has applied yet.
   std::vector<std::int32_t> unapplied;
   VersionLives versions;
 };
@@ -33,8 +33,8 @@ void note_version(UnitVersions& unit, const Action& action) {
   if (makes_weight_gradient(action.kind)) unit.weight = action.weight_version;
 }
 
-/// Returns the largest number of versions that exist at the same time. The newest version always exists. An
-/// older version also exists from the STEP that replaces it to its last use.
+/// Returns the largest number of weight versions that a rank stores at the same time. The newest version
+/// always exists. An older version also exists from the STEP that replaces it to its last use.
 std::int32_t most_retained(const VersionLives& versions, std::size_t list_size) {
   if (versions.all().size() == 1) return 1;
   std::vector<std::int32_t> change(list_size + 1, 0);
@@ -54,8 +54,8 @@ std::int32_t most_retained(const VersionLives& versions, std::size_t list_size) 
   return most;
 }
 
-/// Reads the lists and stores the versions by stage and unit. If several ranks share a stage, each unit runs
-/// on only one of them.
+/// A reader of all lists, which stores the weight versions by stage and unit. If several ranks hold a
+/// stage, each unit runs on only one of them.
 class Reading {
  public:
   explicit Reading(const Program& program) : program_(program) {
@@ -75,8 +75,8 @@ class Reading {
     return found_.cells[index(stage) * index(found_.units) + index(unit)];
   }
 
-  /// Reads one rank's list. If several ranks share a stage, the result has the largest number of versions and
-  /// updates of these ranks.
+  /// Reads the list of one rank. If several ranks hold a stage, the result has the largest numbers of
+  /// versions and updates among these ranks.
   void read(const std::vector<Action>& actions) {
     std::vector<StageOnRank> stages(found_.stages.size());
     for (std::size_t position = 0; position < actions.size(); ++position) {
@@ -105,8 +105,8 @@ class Reading {
     }
   }
 
-  /// Computes the staleness of the stage's weights over all units. `update - version` is the number of STEPs
-  /// between them.
+  /// Computes the staleness of the stage's weights over all units. The staleness of a unit is `update -
+  /// version`, the number of STEPs between the two.
   void measure(std::int32_t stage) {
     std::vector<std::int32_t> forward;
     std::vector<std::int32_t> backward;

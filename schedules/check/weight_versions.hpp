@@ -15,9 +15,9 @@ namespace penstock {
 /// STEPs of the stage since the program's start.
 struct UnitVersions {
   std::int32_t forward = 0;
-  /// The version that B or I uses.
+  /// The version that the backward pass B uses, or I if it is split.
   std::int32_t backward = 0;
-  /// The version that B or W uses.
+  /// The version that the action computing the weight gradient uses: B, or W if the backward pass is split.
   std::int32_t weight = 0;
   /// The number of STEPs before the STEP that applies the unit's gradient. That is the first STEP after the B
   /// or W. If no STEP follows in the list, it is the first STEP of the next iteration.
@@ -26,9 +26,9 @@ struct UnitVersions {
   friend bool operator==(const UnitVersions&, const UnitVersions&) = default;
 };
 
-/// The smallest and largest staleness over all units. Staleness is the number of updates between the weights
-/// that a unit uses and the update that applies its gradient. Plain gradient descent has 0. PipeDream's stage
-/// s of K has K-1-s (SOSP'19, section 3.3), and 2BW has 1.
+/// The smallest and the largest staleness over all units. Staleness is the number of updates between the
+/// weights that a unit uses and the update that applies its gradient. It is 0 in plain gradient descent and
+/// 1 in 2BW. On stage s of K in PipeDream, it is K-1-s (SOSP'19, section 3.3).
 struct Staleness {
   std::int32_t least = 0;
   std::int32_t most = 0;
@@ -43,18 +43,19 @@ struct StageVersions {
   /// The largest number of versions that a rank must hold at the same time: the newest one, and all older
   /// ones that some action still needs.
   std::int32_t kept = 1;
-  /// The staleness of the weights that F uses.
+  /// The staleness of the weights that forward passes use.
   Staleness forward;
-  /// The staleness of the weights that B, I and W use. It differs from `forward` only with `versions mixed`.
+  /// The staleness of the weights that backward passes (B, I and W) use. It differs from `forward` only in
+  /// programs with `versions mixed`.
   Staleness backward;
 
   friend bool operator==(const StageVersions&, const StageVersions&) = default;
 };
 
-/// The weight versions of all stages and units.
+/// The weight versions of all stages, and those that each unit uses.
 struct WeightVersions {
   std::int32_t units = 0;
-  /// The versions by stage, then by unit.
+  /// The versions that each unit uses, by stage and then by unit.
   std::vector<UnitVersions> cells;
   std::vector<StageVersions> stages;
 
@@ -63,8 +64,8 @@ struct WeightVersions {
   }
 };
 
-/// Returns the versions in one iteration. Later iterations repeat them with higher numbers. Requires that
-/// validate(program) succeeds.
+/// Returns the weight versions that one iteration uses. In later iterations, all version numbers are higher
+/// by the same amount. Requires that validate(program) succeeds.
 WeightVersions weight_versions(const Program& program);
 
 }  // namespace penstock

@@ -43,16 +43,16 @@ enum class ActionKind : std::uint8_t {
 /// The number of kinds. Tables that have an entry for each kind have this length.
 inline constexpr std::size_t kActionKindCount = static_cast<std::size_t>(ActionKind::reload) + 1;
 
-/// The microbatch number of actions that belong to a whole stage: UNSHARD, RESHARD, REDUCE_GRAD,
-/// WAIT_REDUCE_GRAD and STEP.
+/// The microbatch number that stands for "none". Actions of a whole stage have it: UNSHARD, RESHARD,
+/// REDUCE_GRAD, WAIT_REDUCE_GRAD and STEP.
 inline constexpr std::int32_t kNoMicrobatch = -1;
-/// The peer number of actions that move nothing between stages.
+/// The peer number that stands for "none". Actions that move no data between stages have it.
 inline constexpr std::int32_t kNoPeer = -1;
 
-/// One instruction: a kind, a stage and a microbatch. An overlapped pair `(0F5;3B2)OVERLAP_F_B` is stored as
-/// two neighbouring actions, and the first has `overlaps_next`. Both actions start and end together. The flag
-/// also joins the SENDs and RECVs of a group of transfers `(0SEND_F1;0RECV_B0)GROUP`, which are posted
-/// together. If the word is GROUP_NOWAIT, all of them have `no_wait`.
+/// One action of a rank's list: a kind, a stage and a microbatch. An overlapped pair `(0F5;3B2)OVERLAP_F_B`
+/// is stored as two adjacent actions, and the first has `overlaps_next`. Both actions start and end
+/// together. The same flag joins the SENDs and RECVs of a group of transfers `(0SEND_F1;0RECV_B0)GROUP`,
+/// which are posted together. If the word is GROUP_NOWAIT, all of them have `no_wait`.
 struct Action {
   ActionKind kind = ActionKind::forward;
   bool overlaps_next = false;
@@ -100,8 +100,8 @@ constexpr bool is_host_copy(ActionKind kind) {
 constexpr bool is_send_wait(ActionKind kind) {
   return kind == ActionKind::wait_send_forward || kind == ActionKind::wait_send_backward;
 }
-/// Returns true for WAIT_SEND_F, WAIT_SEND_B and WAIT_REDUCE_GRAD, at which a rank waits for what it has
-/// started before.
+/// Returns true for WAIT_SEND_F, WAIT_SEND_B and WAIT_REDUCE_GRAD. At these actions, a rank waits for
+/// communication that it has started before.
 constexpr bool is_wait(ActionKind kind) { return is_send_wait(kind) || kind == ActionKind::wait_reduce_grad; }
 /// Returns the kind for which a WAIT waits. Requires is_wait(kind).
 constexpr ActionKind awaited_kind(ActionKind kind) {
@@ -131,8 +131,8 @@ constexpr bool is_compute(ActionKind kind) { return has_weight_version(kind) || 
 constexpr bool has_microbatch(ActionKind kind) {
   return has_weight_version(kind) || is_transfer(kind) || is_send_wait(kind) || is_host_copy(kind);
 }
-/// Returns the stage at the other end of a SEND or RECV in a chain of stages: stage + 1 for SEND_F and
-/// RECV_B, stage - 1 for RECV_F and SEND_B. Returns nothing for the other kinds.
+/// Returns the stage at the other end of a SEND or RECV, if the stages form a chain. It is stage + 1 for
+/// SEND_F and RECV_B, and stage - 1 for RECV_F and SEND_B. Returns nothing for all other kinds.
 std::optional<std::int32_t> chain_peer(ActionKind kind, std::int32_t stage);
 
 /// Returns true if `position` holds a single action or the first action of an overlapped group.
@@ -145,8 +145,8 @@ constexpr std::size_t group_end(std::span<const Action> list, std::size_t positi
   return position + 1;
 }
 
-/// Returns the word after the group of an action in text, such as "(0F5;3B2)OVERLAP_F_B",
-/// "(0SEND_F1;0RECV_B0)GROUP" or "(0SEND_F1;0RECV_B0)GROUP_NOWAIT".
+/// Returns the word that the text of a group ends with: OVERLAP_F_B, GROUP or GROUP_NOWAIT, as in
+/// "(0F5;3B2)OVERLAP_F_B" and "(0SEND_F1;0RECV_B0)GROUP". `action` is an action of the group.
 constexpr std::string_view group_word(const Action& action) {
   if (!is_transfer(action.kind)) return "OVERLAP_F_B";
   return action.no_wait ? "GROUP_NOWAIT" : "GROUP";

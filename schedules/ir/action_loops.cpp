@@ -1,5 +1,6 @@
-// A list of actions grows with M, but most of it repeats short patterns. This file finds these patterns. The
-// same search runs twice: first over actions, then over the runs (repeated patterns) that it has found.
+// Finds short patterns that a list of actions repeats. The list grows with the number M of microbatches,
+// but the patterns do not. The same search runs twice: first over actions, then over the runs (repeated
+// patterns) that it has found.
 //
 //   F0 F1 F2 B0 F3 B1 F4 B2 B3 B4      3 x {F0}, 2 x {B0 F3}, 3 x {B2}        1F1B on rank 0 of 3
 //   F0 .. F23 f0 .. f23 F24 ..         n x {24 x {F0}, 24 x {f0}}             two chunks, 24 at a time
@@ -33,15 +34,16 @@ constexpr std::size_t kLongestPeriod = 16;
 // The usual number of loops in a list: warm-up, steady state, drain and STEP.
 constexpr std::size_t kUsualLoops = 4;
 
-/// Returns true if two actions are equal. Their weight versions and microbatch numbers may differ, but either
-/// both have a microbatch or neither has one.
+/// Returns true if two actions differ at most in their weight versions and microbatch numbers. Either both
+/// have a microbatch or neither has one.
 bool same_but_for_numbers(const Action& a, const Action& b) {
   return a.kind == b.kind && a.overlaps_next == b.overlaps_next && a.stage == b.stage && a.peer == b.peer &&
          (a.microbatch == kNoMicrobatch) == (b.microbatch == kNoMicrobatch);
 }
 
-/// Returns true if `there` can be the action `here` one repetition later. The first action with a microbatch
-/// sets `step`. The microbatches of all later actions must change by this step.
+/// Returns true if `there` can be the action `here` one repetition later. The first action with a
+/// microbatch sets `step`, the change of the microbatch number. The microbatches of all later actions must
+/// change by this step.
 bool follows(const Action& here, const Action& there, std::optional<std::int32_t>& step) {
   if (!same_but_for_numbers(here, there)) return false;
   if (here.microbatch == kNoMicrobatch) return true;
@@ -49,8 +51,9 @@ bool follows(const Action& here, const Action& there, std::optional<std::int32_t
   if (!step) step = moved;
   return *step == moved;
 }
-/// Like follows() for actions, but compares two runs. Their counts, steps, patterns and version steps must be
-/// equal. keeps_pace() checks how weight versions change from run to run.
+/// Returns true if the run `there` can be the run `here` one repetition later. Their counts, steps,
+/// patterns and version steps must be equal. keeps_pace() checks how weight versions change from run to
+/// run.
 bool follows(const ActionRun& here, const ActionRun& there, std::optional<std::int32_t>& step) {
   if (here.count != there.count || here.step != there.step || here.pattern.size() != there.pattern.size())
     return false;
@@ -73,14 +76,15 @@ bool keeps_pace(const ActionRun& first, const ActionRun& second, const ActionRun
   return true;
 }
 
-/// The first `period` items of a list, and how often they are repeated.
+/// A repetition: the first `period` items of a list, and how often they are repeated.
 struct Repetition {
   std::size_t period = 1;
   std::size_t count = 1;
   std::int32_t step = 0;  // the increase of the microbatch numbers in each repetition
 };
 
-/// Returns how often the first `period` items repeat directly one after the other.
+/// Returns how often the first `period` items are repeated without a gap, starting at the beginning of
+/// `items`.
 template <class Item>
 Repetition repetition_of(std::span<const Item> items, std::size_t period) {
   std::optional<std::int32_t> step;
@@ -115,8 +119,9 @@ Repetition longest_repetition(std::span<const Item> items, std::size_t longest_p
   return longest;
 }
 
-/// Returns the repeated items at the start of `list` as a run. The change of each weight version is read from
-/// the first two repetitions. repetition_of() has checked that later repetitions change by the same number.
+/// Returns the repeated items at the start of `list` as a run. The first two repetitions show by how much
+/// each weight version changes. repetition_of() has checked that later repetitions change by the same
+/// number.
 ActionRun run_of(std::span<const Action> list, const Repetition& repeated) {
   ActionRun run{.pattern = {}, .count = static_cast<std::int32_t>(repeated.count), .step = repeated.step};
   for (std::size_t i = 0; i < repeated.period; ++i) {
@@ -128,10 +133,12 @@ ActionRun run_of(std::span<const Action> list, const Repetition& repeated) {
   return run;
 }
 
-/// Returns true if the run ends inside an overlapped group, whose actions must all stay in one pattern.
+/// Returns true if the run ends inside an overlapped group. All actions of such a group must stay in one
+/// pattern.
 bool is_open(const ActionRun& run) { return run.pattern.back().action.overlaps_next; }
 
-/// Returns the whole list as runs. Each run is the result of longest_repetition() for the rest of the list.
+/// Returns the whole list as runs. Each run is the result of longest_repetition() for the part of the list
+/// that is left.
 std::vector<ActionRun> runs_of(std::span<const Action> list) {
   std::vector<ActionRun> runs;
   while (!list.empty()) {
@@ -181,7 +188,8 @@ void move(Action& action, std::int32_t by) {
   if (action.microbatch != kNoMicrobatch) action.microbatch += by;
 }
 
-/// Appends all repetitions of a run. Each repetition changes the microbatches by the run's step.
+/// Appends the actions of all repetitions of a run. From one repetition to the next, the microbatches
+/// change by the run's step.
 void append(std::vector<Action>& actions, const ActionRun& run, std::int32_t outer, std::int32_t moved) {
   for (const PatternAction& here : run.pattern) {
     Action& action = actions.emplace_back(here.action);

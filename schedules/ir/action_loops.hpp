@@ -22,9 +22,9 @@ namespace penstock {
 /// actions of a pattern change by the same step. Each weight version has its own step.
 struct PatternAction {
   Action action;
-  /// The change of the weight version in each repetition of the run.
+  /// The amount that each repetition of the run adds to the weight version.
   std::int32_t version_step = 0;
-  /// The change of the weight version in each repetition of the loop that contains the run.
+  /// The amount that each repetition of the loop around the run adds to the weight version.
   std::int32_t outer_version_step = 0;
 
   friend bool operator==(const PatternAction&, const PatternAction&) = default;
@@ -62,7 +62,7 @@ class ActionLoops {
   /// Appends `count` repetitions of the pattern. Each repetition adds `step` to the microbatch numbers.
   /// Appends nothing if `count` is 0.
   void repeat(std::vector<PatternAction> pattern, std::int32_t count, std::int32_t step = 1);
-  /// Appends `count` repetitions of actions whose weight versions do not change.
+  /// Appends `count` repetitions of a pattern whose weight versions do not change.
   void repeat(std::initializer_list<Action> pattern, std::int32_t count, std::int32_t step = 1);
   /// Appends a loop. Requires at least one run and no empty pattern. An overlapped group must not cross the
   /// end of a pattern.
@@ -74,10 +74,12 @@ class ActionLoops {
   bool empty() const { return loops_.empty(); }
   /// Returns the number of actions in the list, with all repetitions. The time is proportional to stored().
   std::int64_t size() const;
-  /// Returns the number of stored actions. Repetitions do not count.
+  /// Returns the number of stored actions. Each action of a pattern counts once, however often the pattern
+  /// is repeated.
   std::int64_t stored() const;
 
-  /// Returns the beginning for a range-for loop over the actions. Actions are returned by value.
+  /// Returns an iterator to the first action, so that a range-for loop visits all actions. Actions are
+  /// returned by value.
   LoopCursor begin() const;
   static std::default_sentinel_t end() { return {}; }
 
@@ -89,7 +91,7 @@ class ActionLoops {
   std::vector<RunLoop> loops_;
 };
 
-/// A position that moves through a list of loops, action by action. The list must outlive it.
+/// An iterator over the actions of a list of loops. The list must outlive it.
 class LoopCursor {
  public:
   using value_type = Action;
@@ -150,8 +152,8 @@ class LoopCursor {
   /// Returns the current loop and the current run. Requires that the cursor is not at the end.
   const RunLoop& loop() const { return (*list_)[index(place_.loop)]; }
   const ActionRun& run() const { return *run_; }
-  /// Skips `inner` repetitions of the run and `outer` repetitions of the loop. Requires that at least one
-  /// repetition of each remains.
+  /// Skips `inner` repetitions of the current run and `outer` repetitions of the loop around it. Requires
+  /// that at least one repetition of each remains after that.
   void skip(std::int32_t inner, std::int32_t outer) {
     inner_ += inner;
     outer_ += outer;
@@ -192,27 +194,28 @@ class LoopCursor {
 
 inline LoopCursor ActionLoops::begin() const { return LoopCursor(*this); }
 
-/// Finds the loops in a list: patterns of at most 16 actions and loops of at most 16 runs. The result yields
-/// exactly the actions of `list`. The time is proportional to 16 times the number of actions.
+/// Returns a list of actions in the form of loops. Patterns have at most 16 actions, and loops at most 16
+/// runs. The result yields exactly the actions of `list`. Takes time in proportion to 16 times the number
+/// of actions.
 ActionLoops loops_of(std::span<const Action> list);
 /// Returns all actions of a list of loops, with all repetitions.
 std::vector<Action> actions_of(const ActionLoops& list);
 
-/// Combines runs into loops of at most `longest_period` runs. The time is proportional to `longest_period`
-/// times the number of runs.
+/// Returns a list in which repeated runs are combined into loops of at most `longest_period` runs. Takes
+/// time in proportion to `longest_period` times the number of runs.
 ActionLoops folded(std::span<const ActionRun> runs, std::size_t longest_period);
 
 /// A program whose lists are stored as loops in `lists`. `program` holds all other fields, and its own lists
 /// are empty.
 struct RolledProgram {
   Program program;
-  /// The list of each rank.
+  /// The list of actions of each rank, as loops.
   std::vector<ActionLoops> lists;
 };
 
 /// Returns the program with plain lists of actions.
 Program unrolled(RolledProgram rolled);
-/// Returns the program with the loops that loops_of() finds in its lists.
+/// Returns the program with loops in place of plain lists. loops_of() finds the loops.
 RolledProgram rolled(Program program);
 
 }  // namespace penstock

@@ -1,7 +1,7 @@
 #pragma once
-// Defines channel models. A channel model says which transfers of a rank share a FIFO queue.
-// channel_check.hpp proves that a program cannot hang under a model. The engines of sim/ and the transports
-// of backend/ follow the model.
+// Defines the channel models. A channel model says which transfers of a rank share a FIFO queue.
+// channel_check.hpp checks that a program cannot hang under a model. The engines of sim/ and the
+// transports of backend/ follow the model.
 
 #include <array>
 #include <cstdint>
@@ -62,14 +62,14 @@ struct ChannelOptions {
   ChannelModel model = ChannelModel::directed;
   /// The transfers for which a rank waits before it continues in its list.
   Blocking blocking = Blocking::none;
-  /// The number of messages that a queue can hold; 0 means unlimited. With capacity c, RECV k waits for RECV
-  /// k - c: the F, B or I that reads its message must have ended.
+  /// The number of messages that a queue can hold; 0 means unlimited. With capacity c, RECV k of a queue
+  /// waits for the message of RECV k - c. The F, B or I that reads this message must have ended.
   std::int64_t capacity = 0;
   /// The eager size in bytes. A message smaller than this starts without waiting for its receiver.
   std::int64_t eager_bytes = 0;
-  /// True if all transfers of a rank, over all its queues, start in the order in which the rank launched them
-  /// (NCCL_LAUNCH_ORDER_IMPLICIT=1). This delays transfers, and can make a program hang. It has no effect if
-  /// a rank waits for its transfers, because then it launches no later transfer meanwhile.
+  /// True if the transfers of a rank start in the order in which the rank launched them, over all its
+  /// queues (NCCL_LAUNCH_ORDER_IMPLICIT=1). This order delays transfers, and can make a program hang. It
+  /// has no effect if a rank waits for its transfers, because then it launches no later transfer meanwhile.
   bool launch_order = false;
 
   /// Returns true if a rank waits for its transfers, one after the other or in groups.
@@ -89,7 +89,7 @@ struct TransportInfo {
   std::string_view summary;
   ChannelOptions channels;
 };
-/// Returns all rows of the table.
+/// Returns all rows of the table of transports.
 std::span<const TransportInfo> transport_table();
 
 /// Returns the row with this name, or null if there is none. Ignores case, '-' and '_'.

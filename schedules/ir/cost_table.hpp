@@ -25,24 +25,26 @@ struct StageCost {
   Ns backward_weight_ns = 0;
   Ns recompute_ns = 0;
   Ns step_ns = 0;
-  /// The duration of an overlapped pair with an action on this stage. -1 means the sum of both durations.
+  /// The duration of an overlapped pair that has an action on this stage. -1 means that a pair takes the
+  /// sum of both durations.
   Ns overlapped_pair_ns = -1;
   /// The time by which an overlapped pair of F and B of this stage is shorter than the sum of both.
   Ns pair_hidden_ns = 0;
   /// The activations that the rank stores from F to B, or to I and W.
   Bytes kept = 0;
-  /// The part of `kept` that I releases. W releases the rest.
+  /// The part of `kept` that the action I (gradient of the input) releases. The action W (gradient of the
+  /// weights) releases the rest.
   Bytes released_by_input = 0;
-  /// The bytes of activations that the backward pass computes again without an R. I allocates them, and W
-  /// reads and releases them. A B stores only one layer of them at a time, and `transient` includes this
-  /// layer.
+  /// The bytes of activations that the backward pass recomputes without a separate R action. The action I
+  /// allocates them, and W reads and releases them. A B stores them for only one layer at a time, and
+  /// `transient` includes this layer.
   Bytes recomputed = 0;
-  /// The bytes that F stores for the recomputation if the stage has no predecessor.
+  /// The bytes of the stage's input that F stores for recomputation, if the stage has no predecessor.
   Bytes input = 0;
   /// The size of one version of the weights.
   Bytes weights = 0;
-  /// The size of weight copies that exist from start to end in addition to the weights. 0 means that a rank
-  /// allocates a version only when it needs it.
+  /// The bytes of weight copies that exist during the whole run, in addition to the weights. 0 means that a
+  /// rank allocates a weight version only when it needs it.
   Bytes cloned_weights = 0;
   /// The size of the gradients. The rank stores them from the first B or W after a STEP to the next STEP.
   Bytes gradients = 0;
@@ -137,10 +139,10 @@ struct CostTable {
 /// for other kinds.
 Ns duration_ns(const StageCost& cost, ActionKind kind);
 /// Returns the duration of an overlapped pair. It is the larger overlapped_pair_ns of the two stages. If
-/// neither stage states one, it is the sum of both durations without the smaller pair_hidden_ns.
+/// neither stage states one, it is the sum of both durations minus the smaller pair_hidden_ns.
 Ns pair_duration_ns(const CostTable& costs, const Action& first, const Action& second);
-/// Returns the duration of a group of overlapped compute actions. One action has its own duration. Two
-/// actions have pair_duration_ns(). More actions have the sum of their durations.
+/// Returns the duration of a group of compute actions. A single action takes its own duration. Two actions
+/// are an overlapped pair and take pair_duration_ns(). A larger group takes the sum of the durations.
 Ns group_duration_ns(const CostTable& costs, std::span<const Action> group);
 /// Returns the bytes that an OFFLOAD or RELOAD copies: what the stage's F keeps of the microbatch.
 Bytes host_copy_bytes(const CostTable& costs, const Action& copy);
@@ -152,7 +154,7 @@ Bytes transfer_bytes(const CostTable& costs, const EdgeNumbers& edges, const Act
 /// have equal sizes.
 class TransferSizes {
  public:
-  /// Both arguments must outlive the cache.
+  /// Creates a cache. Both arguments must outlive it.
   TransferSizes(const CostTable& costs, const EdgeNumbers& edges) : costs_(costs), edges_(edges) {}
 
   Bytes of(const Action& transfer) {
@@ -175,12 +177,13 @@ class TransferSizes {
   std::array<Last, 4> last_{};  // by kind: SEND_F, RECV_F, SEND_B, RECV_B
 };
 
-/// Returns the buffer size of an UNSHARD (the stage's weights) or a REDUCE_GRAD (the stage's gradients).
+/// Returns the bytes of the buffer that a collective uses. For an UNSHARD, they are the stage's weights;
+/// for a REDUCE_GRAD, the stage's gradients.
 Bytes collective_bytes(const CostTable& costs, const Action& collective);
-/// Adapts the costs to stages and edges without backwards. A stage that runs only forwards has no gradients
-/// and no optimizer state. While an F runs, it needs the bytes that it would keep for a backward; with
-/// forward_kv they stay until the run ends. A flow that an edge does not carry has no bytes. Programs without
-/// such stages and edges retain their costs.
+/// Changes the costs of stages and edges that have no backward passes. A stage that runs only forward
+/// passes has no gradients and no optimizer state. While an F runs, it needs the bytes that it would
+/// otherwise keep for a backward pass. With forward_kv, these bytes stay until the run ends. If an edge
+/// does not carry a flow, the flow has no bytes. Programs without such stages and edges keep their costs.
 void leave_out_backwards(CostTable& costs, const Program& program);
 /// Returns true if a stage that runs only forwards gives an activation with bytes to a stage on the same
 /// rank. No message moves it, so the rank holds it from the end of one F to the end of the other.
@@ -195,9 +198,9 @@ Bytes ring_bytes(const Program& program, const CostTable& costs, const Action& c
 /// default, messages are empty.
 CostTable uniform_costs(const Program& program, const StageCost& stage, const EdgeCost& edge = {});
 
-/// The number of parts in one activation. An activation is the unit of memory if a program has no bytes: the
-/// memory of one microbatch for a rank's whole share of the model. 720 720 is divisible by 1 to 16, so with
-/// up to 16 chunks each chunk has a whole number of parts.
+/// The number of parts into which one activation is divided. If a program has no bytes, memory is counted
+/// in activations. One activation is the memory of one microbatch for a rank's whole share of the model.
+/// 720 720 is divisible by 1 to 16, so with up to 16 chunks each chunk has a whole number of parts.
 inline constexpr Bytes kActivationParts = 720'720;
 /// Returns the number of parts in `activations` activations, or the largest 64-bit number if the product is
 /// larger.

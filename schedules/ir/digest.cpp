@@ -1,6 +1,7 @@
-// A digest names a program, so that two results are compared only if their programs are equal. The program is
-// written as a sequence of 32-bit little-endian words, and XXH3-128 hashes them. All fields and the placement
-// come first. A list starts with its length. Then each rank's actions follow, five words each:
+// Computes a digest that names a program, so that two results are compared only if their programs are
+// equal. The program is written as a sequence of 32-bit little-endian words, and XXH3-128 hashes them. All
+// fields and the placement come first. A list starts with its length. Then the actions of the rank follow,
+// five words each:
 //
 //   digest = XXH3-128( head | stages: ranks, route | edges | rank 0: n, a0 a1 ... | rank 1: ... )
 //   a      = kind, overlaps_next and no_wait | stage | microbatch | peer | weight version
@@ -33,13 +34,14 @@
 namespace penstock {
 namespace {
 
-/// Returns a word with the bytes in little-endian order in memory.
+/// Returns the word whose bytes in memory are those of `word` in little-endian order.
 constexpr std::uint32_t little_endian(std::uint32_t word) {
   if constexpr (std::endian::native == std::endian::little) return word;
   return (word >> 24) | ((word >> 8) & 0xff00U) | ((word << 8) & 0xff0000U) | (word << 24);
 }
 
-/// A hash that collects words in blocks, because a call of XXH3 takes longer than hashing one action.
+/// A hash that collects words in blocks before it hashes them. A call of XXH3 takes longer than hashing one
+/// action.
 class WordHash {
  public:
   WordHash() : state_(XXH3_createState(), &XXH3_freeState) {
@@ -47,8 +49,8 @@ class WordHash {
     XXH3_128bits_reset(state_.get());
   }
 
-  /// Adds the lowest 32 bits. All fields of a program fit in 32 bits. A length may not fit, but the entries
-  /// of its list follow and distinguish the programs.
+  /// Adds the lowest 32 bits of a number. All fields of a program fit in 32 bits. A length may not fit, but
+  /// the entries of its list follow and distinguish the programs.
   void add(std::int64_t number) { add(static_cast<std::uint32_t>(number)); }
   void add(std::uint32_t word) {
     if (used_ == block_.size()) flush();
@@ -86,7 +88,7 @@ class WordHash {
   std::size_t used_ = 0;
 };
 
-/// The words before the passes of all stages, and before the flows of all edges.
+/// The marks that come before the passes of all stages, and before the flows of all edges.
 constexpr std::uint32_t kPassesFollow = 0xffff'ffff;
 constexpr std::uint32_t kFlowsFollow = 0xffff'fffe;
 
@@ -132,7 +134,8 @@ void add_placement(WordHash& hash, const Program& program) {
 
 }  // namespace
 
-/// The hash is behind a pointer, so that only this file compiles xxhash.h, which is header-only and large.
+/// The words of the digest. They are behind a pointer, so that only this file compiles xxhash.h, which is
+/// header-only and large.
 struct DigestOfLists::Words {
   WordHash hash;
 };

@@ -16,7 +16,8 @@ namespace penstock {
 /// actions.
 std::string digest(const Program& lowered);
 
-/// A digest that is computed action by action, so that the lowered lists need not be stored.
+/// A calculator of a program's digest that gets one action after another, so that the lowered lists need
+/// not be stored.
 class DigestOfLists {
  public:
   /// Begins the digest of a program with the fields and the number of ranks of `program`. It does not read
@@ -26,8 +27,8 @@ class DigestOfLists {
   DigestOfLists& operator=(const DigestOfLists&) = delete;
   ~DigestOfLists();
 
-  /// Begins the list of the next rank, from the lowest rank to the highest. Exactly `actions` calls of add()
-  /// must follow, in the order of the list.
+  /// Begins the list of the next rank. Ranks come in ascending order. Exactly `actions` calls of add() must
+  /// follow, in the order of the list.
   void begin_list(std::size_t actions);
   void add(const Action& action);
   /// Returns the digest, which equals the result of digest() for the whole program.

@@ -1,6 +1,6 @@
 #pragma once
-// A hash for random numbers. A random number depends only on a key and on the number `what` that says what it
-// is used for. It does not depend on earlier random numbers.
+// A hash that makes random numbers. A random number depends only on a key and on `what`, a number that
+// stands for its purpose. It does not depend on earlier random numbers.
 
 #include <cstdint>
 

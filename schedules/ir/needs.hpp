@@ -52,8 +52,8 @@ constexpr std::optional<Flow> output_of(ActionKind kind) {
   return makes_input_gradient(kind) ? std::optional(Flow::gradient) : std::nullopt;
 }
 
-/// Returns true if microbatches send data of this flow over the edge. A gradient needs a backward at both
-/// ends.
+/// Returns true if microbatches send data of this kind over the edge. Gradients need backward passes on the
+/// stages at both ends.
 inline bool carries(const Placement& placement, const StageEdge& edge, Flow flow) {
   if (flow == Flow::activation) return edge.flows != EdgeFlows::gradient;
   return edge.flows != EdgeFlows::activation && !placement.stages[index(edge.from)].is_forward_only() &&
@@ -87,7 +87,7 @@ struct StageMessage {
   friend auto operator<=>(const StageMessage&, const StageMessage&) = default;
 };
 
-/// Returns the flow of a SEND or RECV. Requires is_transfer(kind).
+/// Returns the kind of data that a SEND or RECV transfers. Requires is_transfer(kind).
 constexpr Flow flow_of(ActionKind kind) {
   const bool activation = kind == ActionKind::send_forward || kind == ActionKind::recv_forward;
   return activation ? Flow::activation : Flow::gradient;
@@ -97,7 +97,7 @@ constexpr Flow flow_of(ActionKind kind) {
 //   aSEND_F ---- activation ---> bRECV_F
 //   aRECV_B <---- gradient ----- bSEND_B
 
-/// Returns the message of a SEND or RECV. Requires a SEND or RECV.
+/// Returns the message that a SEND or RECV transfers. Requires is_transfer(transfer.kind).
 constexpr StageMessage message_of(const Action& transfer) {
   const bool sends = is_send(transfer.kind);
   return {.flow = flow_of(transfer.kind),
@@ -105,7 +105,7 @@ constexpr StageMessage message_of(const Action& transfer) {
           .to = sends ? transfer.peer : transfer.stage,
           .microbatch = transfer.microbatch};
 }
-/// Returns the stage edge of a message. A gradient goes against the direction of its edge.
+/// Returns the stage edge over which a message goes. A gradient goes against the direction of the edge.
 constexpr StageEdge edge_of(const StageMessage& message) {
   const bool along = message.flow == Flow::activation;
   return {.from = along ? message.from : message.to, .to = along ? message.to : message.from};
@@ -148,7 +148,8 @@ constexpr std::span<const ActionKind> collectives_before(ActionKind kind, std::i
 /// Returns the number of `kept` bytes that an action of this kind releases. B releases all of them, I and W
 /// release a part each, and other kinds release 0.
 Bytes released_activations(const StageCost& cost, ActionKind kind);
-/// Returns the bytes that I allocates when it starts and W releases when it ends. Returns 0 for other kinds.
+/// Returns the bytes of recomputed activations, which I allocates at its start and W releases at its end.
+/// Returns 0 for other kinds.
 Bytes recomputed_activations(const StageCost& cost, ActionKind kind);
 /// Returns the bytes that an F, B, I, W or R needs while it runs, in addition to activations.
 Bytes transient_bytes(const StageCost& cost, ActionKind kind);
@@ -160,9 +161,9 @@ inline constexpr std::int32_t kNoPosition = -1;
 
 /// The life of one weight version of a stage on one rank, as positions in the rank's list.
 struct VersionLife {
-  /// The STEP that makes the version; kNoPosition for the first version.
+  /// The position of the STEP that makes the version. It is kNoPosition for the first version.
   std::int32_t made_by = kNoPosition;
-  /// The STEP that replaces the version; kNoPosition for the newest version.
+  /// The position of the STEP that replaces the version. It is kNoPosition for the newest version.
   std::int32_t replaced_by = kNoPosition;
   std::int32_t last_used_by = kNoPosition;
 
@@ -207,7 +208,8 @@ struct MessageEnd {
   std::size_t edge = 0;
 };
 
-/// Returns the largest number of queues that one rank of a program can have.
+/// Returns the largest number of queues that one rank can have under a channel model. The program has
+/// `ranks` ranks and `edges` stage edges.
 constexpr std::size_t queue_count(ChannelModel model, std::int32_t ranks, std::size_t edges) {
   switch (model) {
     case ChannelModel::rank:
@@ -224,7 +226,7 @@ constexpr std::size_t queue_count(ChannelModel model, std::int32_t ranks, std::s
   return 0;
 }
 
-/// Returns the number of the end's queue on its rank, below queue_count().
+/// Returns the number of the queue on its rank that a message's end uses. It is below queue_count().
 constexpr std::size_t queue_of(ChannelModel model, const MessageEnd& end) {
   switch (model) {
     case ChannelModel::rank:
@@ -248,7 +250,8 @@ constexpr std::size_t queue_of(ChannelModel model, const MessageEnd& end) {
 //   `pair`, one group   SEND_F to rank 1    RECV_B from rank 1    both directions at the same time
 //                       SEND_F to rank 1    SEND_B to rank 1      one after the other
 
-/// Returns the largest number of queues that one rank of a program can have under `channels`.
+/// Returns the largest number of queues that one rank can have under `channels`. The program has `ranks`
+/// ranks and `edges` stage edges.
 constexpr std::size_t queue_count(const ChannelOptions& channels, std::int32_t ranks, std::size_t edges) {
   if (channels.blocking != Blocking::batched) return queue_count(channels.model, ranks, edges);
   if (channels.model == ChannelModel::direction) return 2 * queue_count(ChannelModel::directed, ranks, edges);
@@ -256,7 +259,8 @@ constexpr std::size_t queue_count(const ChannelOptions& channels, std::int32_t r
                   queue_count(ChannelModel::boundary, ranks, edges));
 }
 
-/// Returns the number of the end's queue on its rank, below queue_count() for the same channels.
+/// Returns the number of the queue on its rank that a message's end uses. It is below queue_count() for the
+/// same channels.
 constexpr std::size_t queue_of(const ChannelOptions& channels, const MessageEnd& end) {
   const bool is_split = channels.blocking == Blocking::batched && channels.model != ChannelModel::boundary;
   if (!is_split) return queue_of(channels.model, end);

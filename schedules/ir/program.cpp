@@ -1,5 +1,5 @@
-// Computes what follows from a program: its edges and their numbers, and whether its lists have transfers.
-// Also counts the STEPs that later iterations need.
+// Computes the facts that follow from a program: its edges and their numbers, and whether its lists have
+// transfers. It also counts the STEPs that later iterations need.
 
 #include "schedules/ir/program.hpp"
 
@@ -81,7 +81,7 @@ std::optional<std::int32_t> first_trained_stage(const Program& program) {
 
 namespace {
 
-/// Returns true if at least one microbatch needs a message over the edge.
+/// Returns true if at least one microbatch needs a message between two ranks for this edge.
 bool crosses_ranks(const Program& program, const StageEdge& edge) {
   for (std::int32_t unit = 0; unit < program.unit_count(); ++unit) {
     // If a stage has replicas, the rank depends on the microbatch. One microbatch that crosses ranks is

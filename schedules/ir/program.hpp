@@ -32,8 +32,8 @@ template <>
 inline constexpr auto kEnumWords<Passes> = std::to_array<EnumWord<Passes>>(
     {{Passes::both, "false"}, {Passes::forward, "true"}, {Passes::forward_kv, "kv"}});
 
-/// The ranks that hold one stage. Replica i of the stage is on ranks[i]. Replica route[m mod route.size()]
-/// runs microbatch m.
+/// The ranks that hold one stage. Replica i of the stage is on ranks[i]. Microbatch m runs on replica
+/// route[m mod route.size()].
 struct StagePlacement {
   std::vector<std::int32_t> ranks;
   std::vector<std::int32_t> route{0};
@@ -62,14 +62,15 @@ struct Placement {
   }
   /// Returns the rank of each stage. Requires that no stage has replicas.
   std::vector<std::int32_t> ranks_of_stages() const;
-  /// Returns the index of `rank` among the stage's ranks, or -1 if the rank does not hold the stage.
+  /// Returns the index of `rank` among the ranks of the stage, which is the number of its replica. Returns
+  /// -1 if the rank does not hold the stage.
   std::int32_t replica_on(std::int32_t stage, std::int32_t rank) const;
 
   friend bool operator==(const Placement&, const Placement&) = default;
 };
 
-/// The data that microbatches send over an edge, as far as the program states it. Edges of stages that run
-/// only forwards carry no gradient either (carries() in needs.hpp).
+/// The kinds of data that the program allows over an edge: activations, gradients or both. If a stage of
+/// the edge runs only forward passes, the edge carries no gradients in any case (carries() in needs.hpp).
 enum class EdgeFlows : std::uint8_t {
   both,        // text: 0>1
   activation,  // only activations, text: 0>1!
@@ -89,7 +90,7 @@ struct StageEdge {
   friend auto operator<=>(const StageEdge&, const StageEdge&) = default;
 };
 
-/// How often the optimizer updates a stage.
+/// The frequency with which the optimizer updates a stage.
 enum class UpdateRule : std::uint8_t {
   minibatch,        // one STEP in each iteration, after all microbatches
   microbatch,       // one STEP for each microbatch, as in PipeDream
@@ -114,10 +115,11 @@ inline constexpr auto kEnumWords<RecomputeTiming> = std::to_array<EnumWord<Recom
 struct Program {
   /// The generator's name, or "custom".
   std::string schedule{};
-  /// M, the number of microbatches in the lists, over all replicas. A schedule with asynchronous updates has
-  /// one iteration with all its microbatches (microbatches_of_minibatch()).
+  /// The number M of microbatches in the lists, over all replicas. With asynchronous updates, the program
+  /// has a single iteration that contains all its microbatches (see microbatches_of_minibatch()).
   std::int32_t microbatches = 0;
-  /// The number q of slices of a microbatch. Slice i of microbatch m is unit m*q + i.
+  /// The number q of slices into which the sequence of a microbatch is cut. Slice i of microbatch m is unit
+  /// m*q + i.
   std::int32_t slices = 1;
   /// The number of times that the lists run. Microbatch numbers and weight versions continue over iterations.
   std::int32_t iterations = 1;
@@ -127,11 +129,11 @@ struct Program {
   bool mixed_versions = false;
   UpdateRule update = UpdateRule::minibatch;
   RecomputeTiming recompute = RecomputeTiming::early;
-  /// The ZeRO stage, 0 to 3, over each stage's replica group.
+  /// The ZeRO stage, 0 to 3, of the sharding among the ranks that hold the same pipeline stage.
   std::int32_t sharding = 0;
   ChannelModel channel = ChannelModel::directed;
   Placement placement{};
-  /// The sorted edges between stages. Empty means the chain 0>1, 1>2, ...
+  /// The edges between stages, in ascending order. An empty list means the chain 0>1, 1>2, ...
   std::vector<StageEdge> edges{};
   std::vector<std::vector<Action>> ranks{};
 
@@ -143,8 +145,8 @@ struct Program {
   friend bool operator==(const Program&, const Program&) = default;
 };
 
-/// Returns the stage edges of the program, sorted. For a chain it returns the edges 0>1, 1>2, ..., although
-/// the field `edges` is empty.
+/// Returns the edges between the stages of the program, in ascending order. For a chain, it returns 0>1,
+/// 1>2, ..., although the field `edges` is empty.
 std::vector<StageEdge> stage_edges(const Program& program);
 
 /// The stages with which each stage exchanges data. All lists are in ascending order.
@@ -152,8 +154,8 @@ struct StageNeighbours {
   /// The stages that send activations to each stage, and the stages to which it sends them.
   std::vector<std::vector<std::int32_t>> predecessors;
   std::vector<std::vector<std::int32_t>> successors;
-  /// The stages that send gradients to each stage, and the stages to which it sends them. These are the
-  /// successors and the predecessors, unless some edge has only one flow.
+  /// The stages that send gradients to each stage, and the stages to which each stage sends gradients. They
+  /// are the successors and the predecessors, unless an edge carries only activations or only gradients.
   std::vector<std::vector<std::int32_t>> gradient_givers;
   std::vector<std::vector<std::int32_t>> gradient_takers;
 };
@@ -169,7 +171,7 @@ inline bool is_shared(const Program& program, std::int32_t stage) {
 bool has_forward_only_stage(const Program& program);
 /// Returns true if all stages run only forwards. Such a program has no gradients and no STEPs.
 bool is_forward_only(const Program& program);
-/// Sets the passes of all stages.
+/// Sets `passes` as the passes that every stage runs.
 void set_passes(Program& program, Passes passes);
 /// Returns the lowest stage that also runs backwards, or nothing if there is none.
 std::optional<std::int32_t> first_trained_stage(const Program& program);
@@ -177,19 +179,19 @@ std::optional<std::int32_t> first_trained_stage(const Program& program);
 /// Returns true if any list holds a SEND or RECV.
 bool has_transfers(const Program& program);
 
-/// Returns true if the lists hold SEND and RECV actions. Also returns true if no message is necessary,
-/// because every edge stays on one rank.
+/// Returns true if the lists contain SEND and RECV actions. Also returns true if every edge stays on one
+/// rank, so that no message is necessary.
 bool is_lowered(const Program& program);
 
 // Numbers the stage edges of a program, so that the data of an edge is stored in a vector and found without a
 // search. cost_table.hpp, the flat program and the walks use these numbers.
 
-/// Returns the stage edge of a SEND or RECV. Activations go along the edge, and gradients go in the opposite
-/// direction.
+/// Returns the edge between the stages of a SEND or RECV. Activations go along the edge, and gradients go
+/// in the opposite direction.
 StageEdge edge_of(const Action& transfer);
 
-/// The numbers of a program's edges. An edge's number is its index in stage_edges(program). Each edge can be
-/// found by the stage where it starts and by the stage where it ends.
+/// The numbers of a program's edges. The number of an edge is its index in stage_edges(program). The
+/// numbers can be looked up by the stage at which an edge starts or ends.
 class EdgeNumbers {
  public:
   explicit EdgeNumbers(const Program& program);
@@ -213,10 +215,11 @@ class EdgeNumbers {
   std::span<const std::uint32_t> entering(std::int32_t stage) const { return entering_.of(stage); }
 
  private:
-  /// The edge numbers, grouped by the stage at one end.
+  /// The numbers of all edges, grouped by the stage where they start, or by the stage where they end.
   struct ByStage {
     std::vector<std::uint32_t> numbers;
-    /// The index in `numbers` of each stage's first edge. The last entry is the total number of edges.
+    /// The index in `numbers` of the first edge of each stage. One more entry at the end is the total
+    /// number of edges.
     std::vector<std::uint32_t> first;
 
     std::span<const std::uint32_t> of(std::int32_t stage) const {
@@ -236,7 +239,7 @@ class EdgeNumbers {
 // lists. Microbatch numbers and weight versions continue over iterations, so all actions of a run are
 // different.
 
-/// Returns the number of STEPs for each stage in the rank's list. Requires a rank of the program.
+/// Returns for each stage the number of its STEPs in the rank's list. `rank` must be a rank of the program.
 std::vector<std::int32_t> steps_per_pass(const Program& program, std::int32_t rank);
 
 /// Returns the number of microbatches, over all replicas, in one update of the weights. Usually this is M.
@@ -244,9 +247,10 @@ std::vector<std::int32_t> steps_per_pass(const Program& program, std::int32_t ra
 /// if each microbatch has its own update.
 std::int32_t microbatches_of_minibatch(const Program& program);
 
-/// Returns an action of a list as it appears in iteration number `iteration`, counted from 0. Its microbatch
-/// increases by iteration x `units`. The weight version of a compute action increases by iteration x `steps`
-/// of its stage. `steps` is steps_per_pass() of the action's rank, and `units` is the program's unit_count().
+/// Returns an action of a rank's list as it is in iteration number `iteration`, counted from 0. The
+/// microbatch increases by iteration x `units`. The weight version of a compute action increases by
+/// iteration x `steps` of its stage. `units` is the program's unit_count(). `steps` is the result of
+/// steps_per_pass() for the rank.
 inline Action of_iteration(Action action, std::int32_t iteration, std::int32_t units,
                            const std::vector<std::int32_t>& steps) {
   if (iteration == 0 || action.microbatch == kNoMicrobatch) return action;

@@ -1,4 +1,4 @@
-// Parts of programs that several rules share. The first group of functions makes placements:
+// Parts of programs that several schedule rules share. The first group of functions makes placements:
 //
 //   looped         stage s on rank s mod K              0 1 2 3 0 1 2 3        K = 4, v = 2
 //   zigzag         down the ranks and back up           0 1 2 3 3 2 1 0
@@ -33,8 +33,8 @@ Program program_of(std::string schedule, const Shape& shape) {
   return program;
 }
 
-/// Calls `add(rank, step)` for each STEP of each rank, in ascending order of stages. Stages that run only
-/// forwards have none.
+/// Calls `add(rank, step)` for each STEP (optimizer step) of each rank, in ascending order of stages.
+/// Stages that run only forwards have none.
 template <class Add>
 void for_each_step(const Program& program, const Add& add) {
   for (std::int32_t stage = 0; stage < program.stage_count(); ++stage) {

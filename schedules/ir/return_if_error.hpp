@@ -13,7 +13,8 @@
 #define PENSTOCK_JOINED_AGAIN(a, b) a##b
 #define PENSTOCK_JOINED(a, b) PENSTOCK_JOINED_AGAIN(a, b)
 
-/// Returns the error of the step from the enclosing function, if the step failed.
+/// Evaluates the expression `step`, which may fail. If it fails, returns its error from the enclosing
+/// function.
 #define PENSTOCK_RETURN_IF_ERROR(step)                         \
   do {                                                         \
     if (auto penstock_done = (step); !penstock_done)           \
@@ -22,8 +23,8 @@
 
 // A declaration stands in no parentheses: NOLINTBEGIN(bugprone-macro-parentheses)
 
-/// Assigns the value of the step to `target`, or returns the error of the step. `target` may be a
-/// declaration.
+/// Assigns the value of the expression `step` to `target`. If `step` fails, returns its error from the
+/// enclosing function. `target` may be a declaration.
 #define PENSTOCK_ASSIGN_OR_RETURN(target, step) \
   PENSTOCK_ASSIGN_OR_RETURN_AS(PENSTOCK_JOINED(penstock_step_, __LINE__), target, step)
 #define PENSTOCK_ASSIGN_OR_RETURN_AS(made, target, step)     \

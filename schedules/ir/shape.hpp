@@ -1,6 +1,7 @@
 #pragma once
-// Defines the input of a generator: K, M, the options of the schedules, and the effort of searches. The input
-// is read from a scenario or from flags. Generators (generators.hpp) make a Program from it.
+// Defines the input of a schedule generator: the stages K, the microbatches M, the options of schedules,
+// and the effort of searches. The input is read from a scenario or from flags. Generators (generators.hpp)
+// make a Program from it.
 
 #include <array>
 #include <cstdint>
@@ -19,8 +20,8 @@
 
 namespace penstock {
 
-/// The frequency of the exchanges under sharding 2 and 3. Under sharding 0 and 1, the ranks exchange data
-/// only once per step.
+/// The frequency at which the ranks of a stage exchange sharded data under sharding 2 and 3. Under sharding
+/// 0 and 1, they exchange data only once per step.
 enum class Gather : std::uint8_t {
   microbatch,  // each pass of a microbatch gathers weights (sharding 3); each backward reduces gradients
   step,        // a step gathers weights once (sharding 3), and its last microbatch reduces gradients
@@ -31,7 +32,8 @@ inline constexpr auto kEnumWords<Gather> =
 
 // Defines the objective of a search for an order of actions, and the largest effort of the search.
 
-/// The length of an order, which a search tries to reduce.
+/// The definition of an order's length. A search for an order of actions makes this length as small as
+/// possible.
 enum class Objective : std::uint8_t {
   /// The longest time that any rank takes from its first start to its last end.
   span,
@@ -42,13 +44,13 @@ template <>
 inline constexpr auto kEnumWords<Objective> =
     std::to_array<EnumWord<Objective>>({{Objective::span, "span"}, {Objective::makespan, "makespan"}});
 
-/// The effort of a search, counted in passes. Each pass builds the order once, so equal efforts give equal
-/// programs on any machine. A time budget can end a search early. The result then depends on the speed of the
-/// machine.
+/// The effort of a search for an order, counted in passes. Each pass builds an order once, so equal efforts
+/// give equal programs on any machine. A time budget can end a search early. The result then depends on the
+/// speed of the machine.
 struct SearchEffort {
   /// The number of passes, at least 0. With 0 passes, the search returns the order that the rule constructs.
   std::int64_t passes = kDefaultPasses;
-  /// The seed of the random draws.
+  /// The seed of the search's random draws.
   std::uint64_t seed = 1;
   /// The longest time of the search in seconds. With 0, only the number of passes limits the search.
   double budget_seconds = 0;
@@ -58,22 +60,23 @@ struct SearchEffort {
   friend bool operator==(const SearchEffort&, const SearchEffort&) = default;
 };
 
-/// Returns an effort that is limited by time alone. Its number of passes is larger than any search reaches,
-/// but passes times actions still fits in 64 bits.
+/// Returns `effort` with the time `seconds` as its only limit. Its number of passes is larger than any
+/// search reaches. Even so, the number of passes times the number of actions fits in 64 bits.
 inline SearchEffort with_budget(SearchEffort effort, double seconds) {
   effort.budget_seconds = seconds;
   effort.passes = std::numeric_limits<std::int32_t>::max();
   return effort;
 }
 
-/// The order in which a rank runs the backward passes of its waiting microbatches.
+/// The order in which a rank runs the backward passes of microbatches that are ready for it: first in first
+/// out, or last in first out.
 enum class BackwardOrder : std::uint8_t { fifo, lifo };
 template <>
 inline constexpr auto kEnumWords<BackwardOrder> =
     std::to_array<EnumWord<BackwardOrder>>({{BackwardOrder::fifo, "fifo"}, {BackwardOrder::lifo, "lifo"}});
 
-/// The choice of the microbatches that are recomputed, with torchgpipe's modes. Such a microbatch stores only
-/// the input of the stage.
+/// The choice of the microbatches that are recomputed, with the modes of torchgpipe. For a recomputed
+/// microbatch, a rank stores only the input of the stage.
 enum class Checkpoint : std::uint8_t { never, always, except_last };
 template <>
 inline constexpr auto kEnumWords<Checkpoint> = std::to_array<EnumWord<Checkpoint>>(
@@ -88,7 +91,8 @@ template <>
 inline constexpr auto kEnumWords<Routing> =
     std::to_array<EnumWord<Routing>>({{Routing::global, "global"}, {Routing::runtime, "runtime"}});
 
-/// The weights that an asynchronous schedule uses (PipeDream, SOSP'19, section 3.3).
+/// The rule that says which weight version an action of an asynchronous schedule uses (PipeDream, SOSP'19,
+/// section 3.3).
 enum class WeightPolicy : std::uint8_t {
   stash,          // B uses the version that its F used
   vertical_sync,  // every stage uses the version that the input stage used
@@ -100,7 +104,7 @@ inline constexpr auto kEnumWords<WeightPolicy> =
                                            {WeightPolicy::vertical_sync, "vertical_sync"},
                                            {WeightPolicy::latest, "latest"}});
 
-/// The choice whether the replicas of a stage reduce their gradients.
+/// The setting that says whether the replicas of a stage reduce their gradients.
 enum class ReplicaSync : std::uint8_t { on, off };
 /// The time at which replicas of a stage reduce their gradients.
 enum class Reduction : std::uint8_t {
@@ -111,20 +115,23 @@ template <>
 inline constexpr auto kEnumWords<Reduction> = std::to_array<EnumWord<Reduction>>(
     {{Reduction::overlapped, "overlapped"}, {Reduction::at_end, "at_end"}});
 
-/// The placement of the chunks of the schedule `synthesized` on the ranks (program_parts.hpp).
+/// The rule that places the chunks of the schedule `synthesized` on the ranks (program_parts.hpp).
 enum class ChunkPlacement : std::uint8_t {
   by_number,    // a V for two chunks, interleaved for other numbers
   interleaved,  // chunk c of rank r is stage c*K + r
   v,            // the chunks go down the ranks and back up
 };
-/// The words that a scenario may contain. If it contains no word, the placement is `by_number`.
+/// The words for the placements in a scenario. `by_number` has no word, because it is the placement if the
+/// scenario states none.
 template <>
 inline constexpr auto kEnumWords<ChunkPlacement> = std::to_array<EnumWord<ChunkPlacement>>(
     {{ChunkPlacement::interleaved, "interleaved"}, {ChunkPlacement::v, "v"}});
 
-/// All inputs of a generator. Fields that a schedule does not use must have their default values.
+/// All inputs of a schedule's generator. Fields that the schedule does not use must have their default
+/// values.
 struct Shape {
-  /// K, at least 1. The model has stages * virtual_stages stages.
+  /// The number K of stages if each rank holds one chunk, at least 1. The model has stages * virtual_stages
+  /// stages.
   std::int32_t stages = 1;
   /// M, the number of microbatches over all replicas, at least 1.
   std::int32_t microbatches = 1;
@@ -147,41 +154,46 @@ struct Shape {
   ReplicaSync replica_sync = ReplicaSync::on;
   Reduction reduction = Reduction::overlapped;
   UpdateRule update = UpdateRule::minibatch;
-  /// The number of microbatches in a group. 0 means the default: PyTorch's rounds for `interleaved`, 2 for
-  /// `kfkb`.
+  /// The number of microbatches in a group. 0 means the schedule's default: for `interleaved` the size of
+  /// PyTorch's rounds, for `kfkb` 2.
   std::int32_t group_size = 0;
-  /// The number q of slices of a microbatch's sequence, at least 1.
+  /// The number q of slices into which the sequence of a microbatch is cut, at least 1.
   std::int32_t slices = 1;
-  /// The number of copies of the whole pipeline, at least 1. The copies share the microbatches.
+  /// The number of data-parallel copies of the whole pipeline, at least 1. The copies share the
+  /// microbatches.
   std::int32_t data_parallel = 1;
-  /// The number of gradient buckets of each stage, or one number for all stages. Empty means 1 for each
-  /// (replicas.hpp).
+  /// The number of gradient buckets of each stage (replicas.hpp). The list has one number for each stage,
+  /// or one for all stages. Empty means one bucket for each stage.
   std::vector<std::int32_t> buckets{};
-  /// The ZeRO stage, 0 to 3, over the ranks that hold the same stage (sharding.hpp). If it is absent, the
-  /// program has no sharding. Data-parallel copies are then priced by `parallel.distributed_optimizer`.
+  /// The ZeRO stage, 0 to 3, over the ranks that hold the same pipeline stage (sharding.hpp). If it is
+  /// absent, the program has no sharding. The cost of data-parallel copies is then computed with
+  /// `parallel.distributed_optimizer`.
   std::optional<std::int32_t> sharding{};
-  /// How often the ranks of a stage exchange sharded weights and gradients.
+  /// The frequency at which the ranks of a stage exchange sharded weights and gradients.
   Gather gather = Gather::microbatch;
-  /// The passes of all stages. Without backwards, the program is the forward half of the schedule.
+  /// The passes that all stages run: forward only, or forward and backward. If there are no backward
+  /// passes, the program is the forward half of the schedule.
   Passes passes = Passes::both;
   /// The share of the activations of each rank that it offloads to its host (offload.hpp), from 0 to 1. There
   /// is one entry for each rank of the pipeline, or one for all ranks. Empty means 0.
   std::vector<double> offload{};
-  /// True if each F and B of the steady state are an overlapped pair, so that the exchange of experts in one
-  /// runs beside the computation of the other. A scenario states it as `parallel.expert_overlap`.
+  /// True if each F and B of the steady state are an overlapped pair. The exchange of tokens between
+  /// experts in one pass then runs beside the computation of the other. A scenario states it as
+  /// `parallel.expert_overlap`.
   bool expert_overlap = false;
 
   // Only the schedules that compare costs use these fields: zb-1p, zb-2p, zb-v, v-half, v-min, 1f1b-v.
-  /// The costs of all stages of the model. If they are absent, F, I and W take equally long.
+  /// The costs of all stages of the model. If they are absent, F, I (gradient of the input) and W (gradient
+  /// of the weights) take equally long.
   std::optional<CostTable> costs{};
   /// The time of a transfer between stages s and s+1 in either direction. There is one entry for each edge,
   /// or one for all edges. Empty means 0.
   std::vector<Ns> transfer_ns{};
-  /// The limit of a rank's `kept` bytes, by rank, or one limit for all ranks. Empty means the default limit
-  /// of the schedule.
+  /// The limit of the `kept` bytes on a rank. The list has one limit for each rank, or one for all ranks.
+  /// Empty means the default limit of the schedule.
   std::vector<Bytes> memory_limit{};
   // Only the schedules that search their order use these fields.
-  /// The effort of the search if costs are given. Without costs there is no search.
+  /// The effort of the search for an order. Without `costs`, there is no search.
   SearchEffort effort{};
   Objective objective = Objective::span;
   ChunkPlacement placement = ChunkPlacement::by_number;
@@ -189,7 +201,7 @@ struct Shape {
   friend bool operator==(const Shape&, const Shape&) = default;
 };
 
-/// The result of a generator. It is a compute program (without SEND and RECV), or a message. The message
+/// The result of a generator: a compute program (without SEND and RECV), or an error message. The message
 /// explains why the shape is impossible and which similar shapes are possible.
 using Generated = tl::expected<Program, std::string>;
 

@@ -1,5 +1,5 @@
-// A fault in a large program is hard to understand, so this file makes the program smaller while the fault
-// remains. It uses delta debugging (Zeller and Hildebrandt, "Simplifying and isolating failure-inducing
+// Makes a faulty program smaller while its fault remains, because a fault in a large program is hard to
+// understand. It uses delta debugging (Zeller and Hildebrandt, "Simplifying and isolating failure-inducing
 // input", TSE 2002) with the functions of excerpt.hpp. It tries to remove sequences of ranks, then of
 // microbatches, of stages, and so on, until no part can be removed. Tested by counterexample_test.cpp.
 
@@ -34,7 +34,7 @@ namespace {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/// Returns the rule in a message: the first line of the message, in which `#` replaces each number or list of
+/// Returns the rule that a message states: its first line, in which `#` replaces each number or list of
 /// numbers. For example, "rank 1, position 3: 1F0 is on ranks 0, 2" gives "rank #, position #: #F# is on
 /// ranks #". Two messages with equal rules report the same fault, even at different positions. Later lines
 /// only show the position, so they are ignored.
@@ -66,8 +66,8 @@ bool fails(const Program& lowered, const ChannelOptions& channels, const CostTab
          (channels.eager_bytes > 0 && !crossed_messages(lowered, channels.model).empty());
 }
 
-/// Returns a text that names the milder transports under which `lowered` passes, such as "direction channels;
-/// unlimited capacity". Hangs with different causes usually give different texts.
+/// Returns a text that names the less strict transports under which `lowered` does not hang, such as
+/// "direction channels; unlimited capacity". Hangs with different causes usually give different texts.
 std::string relief_of(const Program& lowered, const ChannelOptions& channels, const CostTable& costs) {
   std::vector<std::string> relief;
   const auto helps = [&](ChannelOptions milder) { return !fails(lowered, milder, costs); };
@@ -101,8 +101,8 @@ bool is_reduction(ActionKind kind) {
 }
 bool is_of_sharing(ActionKind kind) { return gathers_or_drops(kind) || is_reduction(kind); }
 
-/// Returns the excerpt without all actions for which `goes` is true. They are removed together, because
-/// validate.hpp requires that all stages gather and reduce in the same way.
+/// Returns the excerpt without all actions for whose kind `goes` returns true. They are removed together,
+/// because validate.hpp requires that all stages gather and reduce in the same way.
 Excerpt without_all(Excerpt whole, bool (*goes)(ActionKind)) {
   for (std::vector<Action>& actions : whole.program.ranks) {
     std::erase_if(actions, [&](const Action& action) { return goes(action.kind); });
@@ -134,7 +134,8 @@ class Shrinking {
   }
 
  private:
-  /// Accepts the smaller program if it has the same fault. A program with another fault is rejected.
+  /// Adopts the smaller program if it has the same fault, and then returns true. A program with another
+  /// fault is rejected.
   bool take(Excerpt excerpt) {
     if (fault_of(excerpt.program, channels_, excerpt.costs) != fault_) return false;
     best_ = std::move(excerpt);
@@ -156,8 +157,9 @@ class Shrinking {
   ProgramFault fault_;
 };
 
-/// Tries to remove parts. First it tries to remove half of all parts at once, then quarters, and at the end
-/// single parts. `drop(first, count)` tries to remove `count` parts from part `first` on.
+/// Tries to remove parts of the program. First it tries to remove half of all parts at once, then quarters,
+/// and at the end single parts. `drop(first, count)` tries to remove `count` parts, beginning with part
+/// `first`.
 template <class Size, class Drop>
 bool drop_halves(Size size, Drop drop) {
   bool smaller = false;
@@ -175,8 +177,9 @@ bool drop_halves(Size size, Drop drop) {
 
 using WithoutRank = Excerpt (*)(const Excerpt&, std::int32_t);
 
-/// Returns the excerpt without some ranks. It removes the last rank first, so that the numbers of the other
-/// ranks do not change. If a stage is removed, further ranks may disappear.
+/// Returns the excerpt without `count` ranks, beginning with rank `first`. It removes the last rank first,
+/// so that the numbers of the other ranks do not change. If a stage is removed, further ranks may
+/// disappear.
 Excerpt without_ranks(Excerpt rest, std::int32_t first, std::int32_t count, WithoutRank without_rank) {
   for (std::int32_t rank = first + count; rank-- > first;) {
     if (rank < rest.program.rank_count()) rest = without_rank(rest, rank);

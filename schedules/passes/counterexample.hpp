@@ -20,20 +20,21 @@ enum class FaultKind : std::uint8_t {
   crossed,       // a SEND meets the RECV of another message
 };
 
-/// The first fault that the checks find. They run in the order of FaultKind.
+/// The first fault of a program that the checks find. The checks run in the order of FaultKind.
 struct ProgramFault {
   FaultKind kind = FaultKind::invalid;
-  /// The broken rule: the first line of the check's message, with `#` instead of numbers. For a hang or
-  /// crossed messages, it lists milder transports under which the program passes; it is empty if there are
-  /// none. Two programs have the same fault if both `kind` and `rule` are equal.
+  /// The rule that the program breaks. For a hang or crossed messages, it is a list of the milder
+  /// transports under which the program passes, and empty if there are none. For all other faults, it is
+  /// the first line of the check's message, with `#` instead of numbers. Two programs have the same fault
+  /// if both `kind` and `rule` are equal.
   std::string rule;
 
   friend bool operator==(const ProgramFault&, const ProgramFault&) = default;
 };
 
 /// Returns the first fault of the program. Returns nothing if the program is valid and, after lowering,
-/// find_hang() finds nothing under `channels`. Only the message sizes of `costs` are used, and only if there
-/// is an eager size.
+/// find_hang() finds nothing under `channels`. It reads only the message sizes in `costs`, and these only
+/// if `channels` has an eager size.
 std::optional<ProgramFault> fault_of(const Program& program, const ChannelOptions& channels,
                                      const CostTable& costs);
 
@@ -44,10 +45,10 @@ struct Counterexample {
   ProgramFault fault;
 };
 
-/// Returns the smallest program with the same fault, or nothing if `program` has no fault. As long as the
-/// fault remains, it removes ranks, microbatches, stages, slices, iterations and collectives. It also removes
-/// actions that no F, B, I or W needs. From the result, no further rank, stage, microbatch or slice can be
-/// removed. Its name is "custom".
+/// Returns a program with the same fault from which no rank, stage, microbatch or slice can be removed.
+/// Returns nothing if `program` has no fault. As long as the fault remains, it removes ranks, microbatches,
+/// stages, slices, iterations and collectives. It also removes actions that no F, B, I or W needs. The name
+/// of the result is "custom".
 std::optional<Counterexample> smallest_counterexample(const Program& program, const ChannelOptions& channels,
                                                       const CostTable& costs);
 

@@ -1,5 +1,5 @@
-// Removes a stage or a unit (a microbatch or slice) from a program. The actions of this part are removed, and
-// the numbers of later parts decrease. The example is a lowered chain 0>1>2 without stage 1:
+// Removes a stage or a unit (a microbatch or slice) from a program. The actions of this part are removed,
+// and later parts get lower numbers. The example is a lowered chain 0>1>2 without stage 1:
 //
 //   rank 0   0F0 0SEND_F0                    0F0 0SEND_F0
 //   rank 1   1RECV_F0 1F0 1SEND_F0      ->
@@ -29,8 +29,8 @@ namespace {
 
 constexpr std::int32_t kNoRank = -1;
 
-/// A function that returns the new form of an action, or nothing if the action is removed. The other actions
-/// of its group remain.
+/// A function that returns the new form of an action. It returns nothing if the action is to be removed.
+/// The other actions of its group remain.
 using Rewrite = std::function<std::optional<Action>(const Action&)>;
 
 std::vector<Action> rewritten(const std::vector<Action>& actions, const Rewrite& rewrite) {
@@ -75,8 +75,8 @@ std::int32_t placed_rank(const Program& program, std::int32_t stage, std::int32_
 
 // --- stages ----------------------------------------------------------------------------------------------
 
-/// A stage that is removed. If it has exactly one predecessor and one successor, a new edge connects (ties)
-/// these two stages.
+/// The place of a removed stage. If the stage has exactly one predecessor and one successor, a new edge
+/// connects (ties) these two.
 struct Gap {
   std::int32_t stage = 0;
   bool tied = false;
@@ -86,9 +86,9 @@ struct Gap {
   std::int32_t renumbered(std::int32_t other) const { return other > stage ? other - 1 : other; }
 };
 
-/// Returns the gap that remains after a stage is removed. The stages around it are not tied if their messages
-/// do not correspond one to one: if the stage has several predecessors or successors, or if its two edges and
-/// the new one carry different flows.
+/// Returns the gap that remains after a stage is removed. The stages around it are tied only if their
+/// messages correspond one to one. They are not tied if the stage has several predecessors or successors.
+/// They are not tied either if its two edges and the new edge carry different flows.
 Gap gap_at(const Program& program, std::int32_t stage) {
   Gap gap{.stage = stage};
   if (!edges_in_range(program)) return gap;
@@ -156,8 +156,8 @@ CostTable costs_around(const Excerpt& whole, const Gap& gap, const Program& rest
   return costs;
 }
 
-/// Returns the new form of a message of the removed stage: a message between the two tied stages. Returns
-/// nothing if the message is removed.
+/// Returns the message between the two tied stages that replaces a message of the removed stage. Returns
+/// nothing if the message has no replacement and is removed.
 std::optional<Action> tied_message(const Program& program, const Gap& gap, Action message) {
   const auto rank_of = [&](std::int32_t stage) { return placed_rank(program, stage, message.microbatch); };
   const bool same_rank = rank_of(gap.before) == rank_of(gap.behind);
@@ -200,10 +200,11 @@ Program without_idle_ranks(Program program) {
 
 // --- microbatches ----------------------------------------------------------------------------------------
 
-/// The units that are removed.
+/// The units (microbatches or slices) that are removed.
 struct GoneUnits {
   std::vector<bool> gone;
-  /// For each unit, the number of removed units before it. There is one more entry than units.
+  /// For each unit, the number of removed units before it. One more entry, at the end, counts all removed
+  /// units.
   std::vector<std::int32_t> gone_before;
 
   explicit GoneUnits(std::vector<bool> units) : gone(std::move(units)), gone_before(gone.size() + 1, 0) {
@@ -219,8 +220,8 @@ struct GoneUnits {
   }
 };
 
-/// Finds the REDUCE_GRADs and STEPs of a rank that depend only on removed backwards. These actions are also
-/// removed, and the weight versions that these STEPs make disappear.
+/// The REDUCE_GRADs and STEPs of a rank that depend only on removed backward passes. These actions are
+/// removed as well. The weight versions that these STEPs make then disappear.
 class LostUpdates {
  public:
   LostUpdates(const std::vector<Action>& actions, std::int32_t stages, const GoneUnits& units)
@@ -243,7 +244,7 @@ class LostUpdates {
   }
 
  private:
-  /// The actions of a stage since its last STEP.
+  /// The actions of a stage since its previous STEP.
   struct Window {
     bool some = false;  // true if there is a backward
     bool left = false;  // true if there is a backward that remains
@@ -273,7 +274,8 @@ class LostUpdates {
   std::vector<Window> windows_;
 };
 
-/// Returns the route of the remaining units, cut to its shortest period.
+/// Returns the route of a stage for the remaining units, cut to its shortest period. This is enough,
+/// because a route is repeated for ever.
 std::vector<std::int32_t> route_of_rest(const std::vector<std::int32_t>& route, const GoneUnits& units) {
   if (route.size() < 2) return route;
   std::vector<std::int32_t> rest;
@@ -290,8 +292,8 @@ std::vector<std::int32_t> route_of_rest(const std::vector<std::int32_t>& route, 
   return rest;
 }
 
-/// Returns the program without the actions of these units. If each microbatch has its own update, its updates
-/// are also removed.
+/// Returns the program without the actions of these units. If each microbatch has its own update, the
+/// updates of removed microbatches are also removed.
 Program without_units(const Program& program, const GoneUnits& units) {
   Program rest = program;
   for (StagePlacement& stage : rest.placement.stages) stage.route = route_of_rest(stage.route, units);

@@ -1,6 +1,6 @@
 #pragma once
-// Removes ranks, stages, microbatches or actions from a program and gives the other parts new numbers. The
-// program need not be valid. If it is valid, the result is usually also valid. counterexample.hpp uses this
+// Removes ranks, stages, microbatches or actions from a program, and renumbers the remaining parts. The
+// program may be invalid. If it is valid, the result is usually also valid. counterexample.hpp uses this
 // file.
 
 #include <cstddef>
@@ -19,20 +19,22 @@ struct Excerpt {
 };
 
 /// Returns the excerpt without `stage` and its actions. If the stage has exactly one predecessor and one
-/// successor, the predecessor then sends directly to the successor, with the larger of the two message sizes.
-/// A rank without stages and actions is also removed.
+/// successor, the predecessor then sends directly to the successor. The size of this message is the larger
+/// of the two removed messages. A rank that has no stages and actions left is also removed.
 Excerpt without_stage(const Excerpt& whole, std::int32_t stage);
 
-/// Returns the excerpt without the stages that `rank` holds, on all ranks.
+/// Returns the excerpt without the stages that `rank` holds. These stages are also removed from all other
+/// ranks.
 Excerpt without_stages_of(const Excerpt& whole, std::int32_t rank);
 
-/// Returns the excerpt without `rank`. Stages on this rank alone are removed. For replicated stages, the
-/// microbatches that this rank runs are removed.
+/// Returns the excerpt without `rank`. Stages that only this rank holds are removed. Of stages with further
+/// replicas, the microbatches that this rank runs are removed.
 Excerpt without_replicas_of(const Excerpt& whole, std::int32_t rank);
 
 /// Returns the excerpt without `count` microbatches from `first` on, with all their slices. If the program
-/// has one update for each minibatch, nothing else is removed. Otherwise a REDUCE_GRAD or STEP that depends
-/// only on the removed backwards is also removed, and weight versions get new numbers.
+/// updates the weights once in each minibatch, nothing else is removed. Otherwise, a REDUCE_GRAD or STEP
+/// that depends only on removed backward passes is removed, too. The weight versions are then numbered
+/// anew.
 Excerpt without_microbatches(const Excerpt& whole, std::int32_t first, std::int32_t count = 1);
 
 /// Returns the excerpt without slice `slice` of every microbatch.

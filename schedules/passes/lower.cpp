@@ -1,7 +1,7 @@
 // Inserts the messages into a compute program. take_turns.hpp decides the order of all actions and calls a
-// sink for each of them. This file has two sinks: one writes lists for lower(), and one stores short words
-// for lowered_digest(). The last part of the file moves RECVs of a lowered program. Tested by
-// take_turns_test.cpp, digest_test.cpp and launch_order_test.cpp.
+// sink for each of them. This file has two sinks. One writes lists for lower(), and the other stores short
+// words for lowered_digest(). The last part of the file moves RECVs of a lowered program to later
+// positions. Tested by take_turns_test.cpp, digest_test.cpp and launch_order_test.cpp.
 
 #include "schedules/passes/lower.hpp"
 
@@ -53,8 +53,8 @@ class ListWriter {
     std::vector<Action>& list = lists_[index(rank)];
     for (const Action& action : group) list.push_back(action);
   }
-  /// Appends both ends of a message at the same moment. This is the reason why lowered lists cannot hang
-  /// (lower()).
+  /// Appends the SEND and the RECV of a message to the two ranks' lists at the same moment. This is the
+  /// reason why lowered lists cannot hang (lower()).
   void message(const StageMessage& message, std::int32_t from_rank, std::int32_t to_rank) {
     lists_[index(from_rank)].push_back(send_of(message));
     lists_[index(to_rank)].push_back(recv_of(message));
@@ -113,7 +113,7 @@ tl::expected<Program, std::string> lower(const Program& program) {
 
 namespace {
 
-/// A sink of placement rounds that stores the short form.
+/// A sink of placement rounds that stores each placed action in a short form (a word).
 class PlacedWords {
  public:
   PlacedWords(const Program& program, std::span<const ActionLoops> lists)
@@ -139,7 +139,8 @@ class PlacedWords {
   }
   void collective(std::int32_t rank, const Action& /*action*/) { ranks_[index(rank)].placed.push_back(kOwn); }
 
-  /// Adds the rank's lowered list to the digest. `own` is the beginning of the rank's own list.
+  /// Adds the lowered list of the rank to the digest. `own` points to the beginning of the rank's list of
+  /// compute actions.
   void tell(std::int32_t rank, LoopCursor own, DigestOfLists& lists) const {
     const OfRank& here = ranks_[index(rank)];
     lists.begin_list(here.placed.size());
@@ -168,7 +169,7 @@ class PlacedWords {
     }
   };
 
-  /// Returns the SEND or RECV of a word, which is 4 edge + 2 flow + (0 SEND, 1 RECV).
+  /// Returns the SEND or RECV that a word stands for. The word is 4 edge + 2 flow + (0 SEND, 1 RECV).
   Action transfer_of(std::uint32_t word, std::int32_t unit) const {
     const StageEdge& edge = edges_.edges()[word / 4];
     const bool along = word % 4 < 2;
@@ -207,17 +208,18 @@ std::optional<std::string> lowered_digest(const Program& program, std::span<cons
 
 namespace {
 
-/// A flag for each RECV that may move, by rank and position in the lowered list.
+/// A flag for each RECV that may move to a later position, by rank and position in the lowered list.
 using Deferred = std::vector<std::vector<bool>>;
 
 /// Returns true if `consumer` needs the message of `recv`. If several actions need it, the first one in the
-/// list receives it.
+/// list waits for it.
 bool takes(const Action& consumer, const Action& recv, RecomputeTiming recompute) {
   if (consumer.stage != recv.stage || consumer.microbatch != recv.microbatch) return false;
   return input_of(consumer.kind, recompute) == flow_of(recv.kind);
 }
 
-/// Returns one rank's list in which each deferred RECV is before the group that reads its message.
+/// Returns the list of one rank in which each deferred RECV is directly before the group that reads its
+/// message.
 std::vector<Action> with_deferred(const std::vector<Action>& list, const std::vector<bool>& deferred,
                                   RecomputeTiming recompute) {
   std::vector<Action> result;
@@ -250,8 +252,8 @@ Program with_deferred(const Program& lowered, const Deferred& deferred) {
   return program;
 }
 
-/// Returns true if both are the same action of the list. In later iterations, an action has a higher
-/// microbatch number.
+/// Returns true if `met`, an action of any iteration, is the action `listed` of the list. In later
+/// iterations, the action has a higher microbatch number. `units` is the number of units in one iteration.
 bool same_in_list(const Action& listed, const Action& met, std::int32_t units) {
   return listed.kind == met.kind && listed.stage == met.stage && listed.peer == met.peer &&
          listed.microbatch == met.microbatch % units;
@@ -330,13 +332,13 @@ bool has_several_stages(const std::vector<Action>& list) {
   return std::ranges::any_of(list, [&](const Action& action) { return action.stage != list.front().stage; });
 }
 
-/// The compute actions that run without transfers between them.
+/// The blocks of compute actions that run without transfers between them.
 enum class Blocks : std::uint8_t {
   single,  // each one alone
   pairs,   // an F and the B or I after it, as in Megatron-LM's interleaved schedule
 };
 
-/// Writes the lists of a lowered program anew, with each RECV as late as batched transfers allow.
+/// A writer of new lists for a lowered program. Each RECV comes as late as batched transfers allow.
 class BatchedReceives {
  public:
   /// Keeps a reference to the program, which must outlive this object.
@@ -417,7 +419,8 @@ class BatchedReceives {
 
   void wake(std::int32_t rank) { awake_.push_back(rank); }
 
-  /// Goes on in the list of a rank until it stands in a group whose other ends are not posted.
+  /// Goes on in the list of a rank until it must wait in a group of transfers whose other ends are not
+  /// posted.
   void advance(std::int32_t rank) {
     Rank& here = ranks_[index(rank)];
     const std::vector<Action>& own = program_.ranks[index(rank)];
@@ -431,7 +434,8 @@ class BatchedReceives {
     }
   }
 
-  /// Returns the position after the compute actions that run without transfers between them.
+  /// Returns the position after the block of compute actions that begins at `position`. A block runs
+  /// without transfers between its actions.
   std::size_t block_end(const std::vector<Action>& own, std::size_t position) const {
     const std::size_t end = group_end(own, position);
     if (blocks_ == Blocks::single || own[position].kind != ActionKind::forward) return end;
@@ -457,7 +461,8 @@ class BatchedReceives {
     if (message(id).received) wake(message(id).to_rank);
   }
 
-  /// Posts the SENDs up to the next block of compute actions, and the RECVs that this block needs.
+  /// Posts one group of transfers: the SENDs up to the next block of compute actions, and the RECVs that
+  /// this block needs.
   void post(std::int32_t rank) {
     Rank& here = ranks_[index(rank)];
     const std::vector<Action>& own = program_.ranks[index(rank)];
@@ -477,8 +482,8 @@ class BatchedReceives {
     }
   }
 
-  /// Posts the RECV of a message, after the RECVs of the messages that are sent before it between the same
-  /// ranks. The k-th SEND meets the k-th RECV.
+  /// Posts the RECV of a message. Before it, posts the RECVs of all earlier messages between the same
+  /// ranks, because the k-th SEND meets the k-th RECV.
   void receive(std::int32_t id) {
     std::vector<std::int32_t> missing;
     for (; id != kNone && !message(id).received; id = message(id).before) missing.push_back(id);
@@ -502,7 +507,7 @@ class BatchedReceives {
                     .microbatch = static_cast<std::int32_t>(index(id) % units_)});
   }
 
-  /// Posts the RECVs for all SENDs for which ranks stand. Returns false if there are none.
+  /// Posts the RECVs of all SENDs for which ranks wait. Returns false if there are none.
   bool receive_early() {
     std::vector<std::int32_t> early;
     for (const Rank& rank : ranks_) {
@@ -531,8 +536,8 @@ class BatchedReceives {
 
 namespace {
 
-/// Returns how long the program takes if F, I, W and R take 1, B takes 2, and messages take no time. Returns
-/// nothing if it hangs.
+/// Returns the makespan of the program if F, I, W and R take 1, B takes 2, and messages take no time.
+/// Returns nothing if the program hangs.
 std::optional<Ns> unit_makespan(const Program& lowered, const ChannelOptions& channels) {
   const FlatProgram flat = flatten(lowered, unit_costs(lowered),
                                    {.channels = channels, .iterations = std::min(lowered.iterations, 2)});
@@ -586,7 +591,8 @@ tl::expected<Program, std::string> lower(const Program& program, const ChannelOp
 
 namespace {
 
-/// Returns true if Megatron-LM posts the transfers of `run` together.
+/// Returns true if Megatron-LM posts the transfers in `run` together. `has_one_stage` is true if the rank
+/// has only one stage.
 bool is_posted_together(std::span<const Action> run, bool has_one_stage) {
   if (run.size() < 2) return false;
   const auto carries = [&](Flow flow) {

@@ -31,8 +31,8 @@ namespace {
 
 bool uses_weights(const Action& action) { return has_weight_version(action.kind); }
 
-/// Inserts UNSHARD and RESHARD into one rank's list. `upcoming_` contains the next use of each stage that the
-/// rank will run again. The window is the beginning of `upcoming_`.
+/// A pass that inserts UNSHARD (gather) and RESHARD (drop) into one rank's list. `upcoming_` contains the
+/// next use of each stage that the rank will run again. The window is the beginning of `upcoming_`.
 class UnshardPass {
  public:
   UnshardPass(const std::vector<Action>& actions, std::size_t max_active, std::size_t lookahead);
@@ -48,13 +48,13 @@ class UnshardPass {
   const std::vector<Action>& actions_;
   std::size_t max_active_;
   std::size_t lookahead_;
-  /// The position at which the same stage is used next, for each position.
+  /// For each position, the position at which the same stage is used next.
   std::vector<std::size_t> next_use_;
-  /// The position at which the action's group begins, for each position.
+  /// For each position, the position at which the group of its action begins.
   std::vector<std::size_t> group_;
-  /// The position of the next use and the number of each stage that the rank will run again.
+  /// The next use of each stage that the rank will run again: the position and the number of the stage.
   std::set<std::pair<std::size_t, std::int32_t>> upcoming_;
-  /// The stages with a REDUCE_GRAD later in the list.
+  /// The stages that have a REDUCE_GRAD later in the list.
   std::multiset<std::int32_t> to_reduce_;
   std::set<std::int32_t> active_;
   std::vector<Action> result_;
@@ -101,16 +101,16 @@ std::vector<Action> UnshardPass::run() {
   return std::move(result_);
 }
 
-/// Returns the stages that must be gathered before the action. STEP updates the shards, so weights that were
-/// gathered before are outdated.
+/// Returns the stages whose weights must be gathered before the action. STEP updates the shards, so weights
+/// that were gathered before it are outdated.
 std::vector<std::int32_t> UnshardPass::needed(const Action& next) const {
   std::vector<std::int32_t> stages = window(max_active_);
   if (next.kind == ActionKind::step) std::erase(stages, next.stage);
   return stages;
 }
 
-/// Returns the next stages, usually `size` of them. A window never divides a group, so its last group can
-/// make it larger.
+/// Returns the stages in the window, which are the next `size` stages to run. A window never divides a
+/// group, so its last group can make it larger.
 std::vector<std::int32_t> UnshardPass::window(std::size_t size) const {
   std::vector<std::int32_t> stages;
   std::size_t last_group = 0;
@@ -122,14 +122,15 @@ std::vector<std::int32_t> UnshardPass::window(std::size_t size) const {
   return stages;
 }
 
-/// Returns true if the stage must stay gathered until its REDUCE_GRAD. Its gradients are stored with the
-/// gathered weights, so both are dropped together after the last use.
+/// Returns true if the weights of the stage must stay gathered until its REDUCE_GRAD. Its gradients are
+/// stored with the gathered weights, so both are dropped together after the last use.
 bool UnshardPass::waits_for_reduction(std::int32_t stage) const {
   const bool is_used = std::ranges::any_of(upcoming_, [&](const auto& use) { return use.second == stage; });
   return !is_used && to_reduce_.contains(stage);
 }
 
-/// Drops all gathered stages except `stages`, in ascending order, like PyTorch's pass.
+/// Drops the weights of all gathered stages except `stages`. They are dropped in ascending order, as in
+/// PyTorch's pass.
 void UnshardPass::drop_all_but(const std::vector<std::int32_t>& stages) {
   std::vector<std::int32_t> dropped;
   std::ranges::copy_if(active_, std::back_inserter(dropped), [&](std::int32_t stage) {
@@ -141,7 +142,8 @@ void UnshardPass::drop_all_but(const std::vector<std::int32_t>& stages) {
   }
 }
 
-/// Gathers the stages that are not gathered yet, in the order in which the rank needs them.
+/// Inserts an UNSHARD for each of `stages` whose weights the rank has not gathered yet, in the order in
+/// which the rank needs them.
 void UnshardPass::gather(const std::vector<std::int32_t>& stages) {
   for (const std::int32_t stage : stages) {
     if (active_.insert(stage).second) result_.push_back({.kind = ActionKind::unshard, .stage = stage});
@@ -174,7 +176,7 @@ std::vector<bool> last_backwards(const std::vector<Action>& actions) {
   return last;
 }
 
-/// Returns one rank's list with a REDUCE_GRAD after each group that last_backwards() marks.
+/// Returns one rank's list in which a REDUCE_GRAD follows each group that last_backwards() marks.
 std::vector<Action> with_reduce_grad(const std::vector<Action>& actions) {
   const std::vector<bool> is_due = last_backwards(actions);
   std::vector<Action> result;
@@ -232,7 +234,8 @@ bool are_halves(const Action& input, const Action& weight) {
          input.weight_version == weight.weight_version && !input.overlaps_next && !weight.overlaps_next;
 }
 
-/// Merges one rank's list. A new B cannot merge with another action, so one pass is enough.
+/// Merges I (gradient of the input) and W (gradient of the weights) into B in one rank's list. A new B
+/// cannot merge with another action, so one pass is enough.
 std::vector<Action> merged(const std::vector<Action>& actions) {
   std::vector<Action> result;
   bool last_overlapped = false;  // true if the last action of `result` ends a group

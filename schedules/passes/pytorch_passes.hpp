@@ -11,12 +11,13 @@
 
 namespace penstock {
 
-/// The policy for gathers of insert_unshard_reshard().
+/// The options of insert_unshard_reshard(), which say when a rank gathers the weights of a stage.
 struct UnshardOptions {
-  /// The number of different stages that stay gathered on a rank, at least 1.
+  /// The number of different stages whose gathered weights a rank stores at once, at least 1.
   std::int32_t max_active_stages = 3;
-  /// The number of different stages, from the next action on, that each rank has asked for (torch's
-  /// unshard_lookahead), each from 1 to max_active_stages. Empty means max_active_stages ("full").
+  /// The number of different stages that each rank gathers ahead, counted from its next action (torch's
+  /// unshard_lookahead). Each number is from 1 to max_active_stages. Empty means max_active_stages for all
+  /// ranks ("full").
   std::vector<std::int32_t> lookahead{};
 };
 
@@ -36,10 +37,10 @@ std::vector<std::int32_t> automatic_lookahead(std::int32_t ranks, std::int32_t m
 /// max_active_stages >= 1, a lookahead for each rank or none, and a program without UNSHARD and RESHARD.
 Program insert_unshard_reshard(const Program& program, const UnshardOptions& options = {});
 
-/// Inserts a REDUCE_GRAD for each stage of a rank and each of its STEPs. The position is directly after the
-/// last B or W of the stage before this STEP. In a list without STEP, it is after the last B or W of the
-/// stage. In a lowered program, the REDUCE_GRAD comes after the SENDs that follow this B or W. A stage that
-/// already has a REDUCE_GRAD stays unchanged.
+/// Inserts a REDUCE_GRAD for each stage and each of its STEPs in a rank's list. It comes directly after the
+/// last B or W of the stage before this STEP. In a list without STEP, it comes after the last B or W of the
+/// stage. In a lowered program, it comes after the SENDs that follow this B or W. A stage that already has
+/// a REDUCE_GRAD stays unchanged.
 Program insert_reduce_grad(const Program& program);
 
 // A pass that merges each I with the W directly after it into a B:
@@ -49,9 +50,9 @@ Program insert_reduce_grad(const Program& program);
 // Schedules with split backwards list I and W for every microbatch. If the W comes directly after the I, one
 // B has less overhead and releases all memory at once.
 
-/// Replaces an I and the W directly after it by one B. Both must have the same stage, microbatch and weight
-/// version, and must be outside overlapped groups. PyTorch calls this `merge_bw`. Requires a compute program,
-/// so the pass must run before lower().
+/// Replaces each I (gradient of the input) and the W (gradient of the weights) directly after it by one B.
+/// Both must have the same stage, microbatch and weight version, and must be outside overlapped groups.
+/// PyTorch calls this `merge_bw`. Requires a compute program, so the pass must run before lower().
 Program merge_backward(const Program& program);
 
 }  // namespace penstock

@@ -1,5 +1,5 @@
-// Combines a pipeline with data parallelism: every rank becomes several ranks, one for each copy. This is
-// GPipe on two ranks with two copies and four microbatches (a = REDUCE_GRAD, s = STEP):
+// Combines a pipeline with data parallelism: each rank becomes several ranks, one for each copy of the
+// pipeline. This is GPipe on two ranks with two copies and four microbatches (a = REDUCE_GRAD, s = STEP):
 //
 //   pipeline           rank 0  0F0 0F1 0B0 0B1 0s        rank 1  1F0 1F1 1B0 1B1 1s
 //
@@ -45,8 +45,9 @@ std::set<std::int32_t> reduced_stages(const Program& program) {
   return stages;
 }
 
-/// Returns the REDUCE_GRADs to insert into one rank's list: the stage of each, by the position before which
-/// it is inserted. Stages that already have a REDUCE_GRAD are left out.
+/// Returns the REDUCE_GRADs to insert into one rank's list. A key is the position before which a
+/// REDUCE_GRAD is inserted, and the value is its stage. Stages that already have a REDUCE_GRAD are left
+/// out.
 std::multimap<std::size_t, std::int32_t> reductions(const std::vector<Action>& actions,
                                                     const std::set<std::int32_t>& reduced,
                                                     Reduction reduction) {
@@ -70,8 +71,8 @@ std::multimap<std::size_t, std::int32_t> reductions(const std::vector<Action>& a
   return before;
 }
 
-/// Returns one rank's list with these REDUCE_GRADs. If several have the same position, they are in the order
-/// of their STEPs.
+/// Inserts REDUCE_GRADs into one rank's list and returns the new list. `before` maps positions to stages,
+/// as reductions() returns them. REDUCE_GRADs at the same position are in the order of their STEPs.
 std::vector<Action> with_reductions(const std::vector<Action>& actions,
                                     const std::multimap<std::size_t, std::int32_t>& before) {
   std::vector<Action> list;
@@ -86,8 +87,9 @@ std::vector<Action> with_reductions(const std::vector<Action>& actions,
   return list;
 }
 
-/// Returns the number that unit `unit` of copy `copy` gets among the units of all copies. The slices of a
-/// microbatch stay consecutive.
+/// Returns the number that the unit `unit` of the copy `copy` gets among the units of all copies. A unit is
+/// a microbatch, or a slice if microbatches are cut into slices. Microbatches go to the copies in turn, and
+/// the slices of a microbatch keep consecutive numbers.
 std::int32_t shared_unit(std::int32_t unit, std::int32_t copy, std::int32_t copies, std::int32_t slices) {
   return (unit / slices * copies + copy) * slices + unit % slices;
 }
@@ -140,7 +142,8 @@ Program replicate_pipeline(const Program& pipeline, const PipelineReplicas& repl
 
 // Gives numbers to the buckets, which become new stages.
 
-/// The new stage numbers of the first and last bucket of each stage.
+/// The first and last bucket of each stage. The buckets become stages of the new program, and these are
+/// their new stage numbers.
 class BucketPlaces {
  public:
   explicit BucketPlaces(const std::vector<std::int32_t>& counts) {
@@ -158,8 +161,8 @@ class BucketPlaces {
 /// Returns a rank's list in which each action is replaced by the actions of all buckets of its stage.
 std::vector<Action> split_list(const std::vector<Action>& list, const BucketPlaces& buckets, Reduction when);
 
-/// Returns the edges between buckets if the program states its edges. Returns none for a chain, because the
-/// result is also a chain.
+/// Returns the edges between buckets, or none if the program states no edges. Such a program is a chain,
+/// and cut into buckets it is also a chain.
 std::vector<StageEdge> split_edges(const Program& program, const BucketPlaces& buckets);
 
 // Cuts lists and edges into buckets. In this example, stage 0 has three buckets and stage 1 has two (a =
@@ -173,13 +176,14 @@ std::vector<StageEdge> split_edges(const Program& program, const BucketPlaces& b
 
 namespace {
 
-/// Returns true for kinds that go from the last bucket to the first. The backward pass begins at the end of
-/// the model, so the last bucket has its gradients first.
+/// Returns true for action kinds that run from a stage's last bucket to its first. The backward pass begins
+/// at the end of the model, so the last bucket has its gradients first.
 bool runs_back(ActionKind kind) {
   return is_backward(kind) || kind == ActionKind::reduce_grad || kind == ActionKind::step;
 }
 
-/// Appends the action for each bucket. If `behind` is given, appends `behind` after each of these actions.
+/// Appends `action` once for each bucket of its stage. If `behind` is given, appends `behind` after each of
+/// these actions.
 void add(std::vector<Action>& list, Action action, const BucketPlaces& buckets,
          const std::optional<Action>& behind = {}) {
   const std::int32_t first = buckets.first(action.stage);
@@ -233,9 +237,10 @@ std::vector<StageEdge> split_edges(const Program& program, const BucketPlaces& b
 
 namespace {
 
-/// Returns an error if the program cannot be cut into buckets. Overlapped groups cannot be cut, because their
-/// buckets would not overlap. R cannot be cut, because each bucket would need its own input. Gathers must be
-/// inserted later, for whole stages. Messages cannot be cut, because buckets of one rank exchange none.
+/// Returns an error if the stages of the program cannot be cut into buckets. Overlapped groups cannot be
+/// cut, because their buckets would not overlap. Recomputations (R) cannot be cut, because each bucket
+/// would need its own input. UNSHARDs must be inserted later, for whole stages. Messages cannot be cut,
+/// because the buckets of one rank exchange none.
 tl::expected<void, std::string> check_can_be_cut(const Program& program) {
   for (const std::vector<Action>& list : program.ranks) {
     for (const Action& action : list) {

@@ -1,6 +1,7 @@
 #pragma once
-// Passes that spread a pipeline over replicas: copies of the whole pipeline, and stages whose gradients are
-// reduced in buckets. sharding.hpp divides state among the replicas.
+// Adds data parallelism to a pipeline's program. One pass makes copies of the whole pipeline. Another pass
+// cuts stages into buckets whose gradients are reduced one by one. sharding.hpp is used instead if the
+// replicas also divide weights, gradients or optimizer state.
 
 #include <cstdint>
 #include <string>

@@ -52,7 +52,7 @@ inline constexpr std::size_t kGatheredAhead = 3;
 
 namespace {
 
-/// A stage, a microbatch and a direction.
+/// The key of a forward or backward pass: its stage, its microbatch and its direction.
 struct PassKey {
   std::int32_t stage = 0;
   std::int32_t microbatch = 0;
@@ -66,7 +66,7 @@ struct Pass {
   std::size_t begin = 0;
   std::size_t end = 0;
   std::set<PassKey> keys{};
-  /// The shared stages that run in the pass with their weights.
+  /// The shared stages of the actions in this pass, which uses their weights.
   std::set<std::int32_t> stages{};
   /// The shared stages for which the pass computes weight gradients.
   std::set<std::int32_t> reduced{};
@@ -102,7 +102,7 @@ std::vector<Pass> passes_of(const Program& program, const std::vector<Action>& a
   return passes;
 }
 
-/// Writes the new list of one rank.
+/// A writer of the new list of one rank. It inserts gathers and reductions around the rank's passes.
 class ExchangeWriter {
  public:
   ExchangeWriter(const Program& program, std::vector<Action> actions, std::int32_t sharding)
@@ -132,8 +132,9 @@ class ExchangeWriter {
     for (const std::int32_t stage : stages) result_.push_back({.kind = kind, .stage = stage});
   }
 
-  /// Gathers the stages of pass `number` and of the following passes. It stops before a pass if one of its
-  /// stages is still gathered for an earlier pass. Such a stage must first be dropped.
+  /// Gathers the weights for pass `number` and for the following passes. It stops before a pass if one of
+  /// its stages is still gathered for an earlier pass. The weights of this stage must first be dropped
+  /// (RESHARD).
   void gather(std::size_t number) {
     const std::size_t last = std::min(number + kGatheredAhead, passes_.size());
     for (std::size_t next = number; next < last; ++next) {
@@ -157,7 +158,8 @@ class ExchangeWriter {
   std::vector<Action> result_;
 };
 
-/// Checks that all ranks of a stage reduce it equally often, because a reduction needs all of them.
+/// Checks that all ranks of a stage reduce its gradients equally often. Each reduction needs all of these
+/// ranks.
 tl::expected<void, std::string> check_reductions(const Program& program) {
   const auto reductions = [&](std::int32_t rank, std::int32_t stage) {
     return std::ranges::count(program.ranks[index(rank)],
@@ -240,7 +242,8 @@ tl::expected<void, std::string> check_gathers(const Program& program) {
   return {};
 }
 
-/// Returns the gathers and reductions of the stages that both ranks hold, in the order of the list of `rank`.
+/// Returns the UNSHARDs and REDUCE_GRADs of the stages that both ranks hold, in the order of the list of
+/// `rank`.
 std::vector<Action> exchanged_together(const Program& program, std::int32_t rank, std::int32_t other) {
   std::vector<Action> exchanges;
   for (const Action& action : program.ranks[index(rank)]) {
@@ -333,7 +336,8 @@ tl::expected<void, std::string> check_updates(const Program& program) {
       program.schedule));
 }
 
-/// Checks that the gradients of shared stages are reduced. Only a reduced sum can be divided into parts.
+/// Checks that the program reduces the gradients of shared stages. ZeRO needs this, because only a reduced
+/// sum can be divided among the ranks.
 tl::expected<void, std::string> check_reduction(const Program& program) {
   for (const std::vector<Action>& actions : program.ranks) {
     for (const Action& step : actions) {

@@ -1,5 +1,6 @@
 #pragma once
-// Applies ZeRO to the ranks that share a stage. pytorch_passes.hpp has PyTorch's placement of gathers.
+// Inserts the gathers and reductions of ZeRO for stages that several ranks share. pytorch_passes.hpp is
+// used instead if they must be placed exactly as PyTorch places them.
 
 #include <cstdint>
 #include <string>
@@ -10,7 +11,7 @@
 
 namespace penstock {
 
-/// The ZeRO stage, and how often the ranks of a stage exchange the parts that they hold.
+/// The ZeRO stage, and the frequency at which the ranks of a stage exchange their shards.
 struct ShardOptions {
   /// The ZeRO stage, 0 to 3.
   std::int32_t sharding = 0;

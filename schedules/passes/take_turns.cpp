@@ -55,8 +55,8 @@ LoopHeads::LoopHeads(std::span<const ActionLoops> lists) {
   }
 }
 
-/// Copies the actions of a group into a vector, because the caller needs a span of them. A cursor returns
-/// actions by value, so they are not in memory.
+/// Copies the actions of the rank's next group into a vector. The caller needs a span of actions in memory,
+/// but a cursor in the loops returns actions by value.
 void LoopHeads::spell_out_group(Head& head) {
   head.group.assign(1, head.first);
   for (LoopCursor next = head.cursor; head.group.back().overlaps_next;) head.group.push_back(*++next);
@@ -147,8 +147,8 @@ ActionWays::ActionWays(const Program& program) : edges_(program) {
   }
 }
 
-/// Returns the group of a kind. The group depends on the data that the kind receives. W, an early R and kinds
-/// that are not compute actions receive nothing.
+/// Returns the group to which an action kind belongs. Kinds that receive the same data form one group. W,
+/// an early R and kinds that are not compute actions receive nothing.
 ActionWays::Like ActionWays::like_of(ActionKind kind, RecomputeTiming recompute) {
   const std::optional<Flow> input = input_of(kind, recompute);
   if (!input) return Like::none;

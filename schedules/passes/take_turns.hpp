@@ -1,7 +1,7 @@
 #pragma once
-// Placement rounds: the ranks place the actions of a compute program one after another, so that each action
-// comes after its inputs. The class calls a sink for everything that it places. For example, lower.cpp has a
-// sink that writes lists.
+// Placement rounds: the ranks place the actions of a compute program one after another, so that each
+// action comes after its inputs. The class calls a sink for everything that it places. For example, the
+// sink of lower.cpp writes the lists of the lowered program.
 
 #include <algorithm>
 #include <cstddef>
@@ -29,10 +29,11 @@ struct TurnsTaken {
   std::string stuck{};
 };
 
-/// Returns a line of TurnsTaken::stuck: the position of a rank, and the input that its next group waits for.
+/// Returns one line of the message TurnsTaken::stuck. It states the position of a rank in its list, and the
+/// input that its next action or overlapped group waits for.
 std::string stuck_line(std::int32_t rank, std::int64_t position, const Action& group_front,
                        const std::string& awaited);
-/// Returns the name of the input that an action waits for. Stage `giver` produces this input.
+/// Returns a text that names the input which `action` receives from stage `giver`.
 std::string input_name(const Action& action, std::int32_t giver);
 
 /// Placement rounds over the lists of a compute program. `Lists` returns the next action of each rank
@@ -55,7 +56,8 @@ std::string input_name(const Action& action, std::int32_t giver);
 template <class Sink, class Lists, class Inputs>
 class TurnTaking {
  public:
-  /// All arguments must outlive the object. It does not read the lists of `program`.
+  /// Stores references to its arguments, which must outlive the object. Does not read the lists of
+  /// `program`, but `lists`.
   TurnTaking(const Program& program, Lists& lists, Inputs& inputs, Sink& sink)
       : program_(program),
         lists_(lists),
@@ -103,8 +105,8 @@ class TurnTaking {
     }
   }
 
-  /// Adds the rank to this round, because it may be ready. If its turn in this round has passed, adds it to
-  /// the next round.
+  /// Adds the rank to the current round, because it may be ready. If its turn in this round is already
+  /// over, adds it to the next round.
   void wake(std::int32_t rank) {
     if (rank >= still_to_come_) {
       now_.add(rank);
@@ -134,7 +136,8 @@ class TurnTaking {
     take_turn_with(rank, group);
   }
 
-  /// Most groups consist of a single action, so one version of this function has a fixed size of 1.
+  /// Places the group of actions if the rank has all their inputs. Most groups consist of a single action,
+  /// so one version of this function has a fixed size of 1.
   template <std::size_t kActions>
   void take_turn_with(std::int32_t rank, std::span<const Action, kActions> group) {
     for (const Action& action : group) {
@@ -148,8 +151,8 @@ class TurnTaking {
     go_on(rank, group.size());
   }
 
-  /// Returns true if the rank has all inputs of the action. Collectives are checked only after a rank has
-  /// joined one early. Before that, a rank passes a collective only together with all members.
+  /// Returns true if the rank has all inputs of the action. Before a rank has joined a collective early,
+  /// collectives need no check: all members pass a collective together.
   bool is_ready(std::int32_t rank, const Action& action) {
     if (inputs_.missing_giver(action)) return false;
     if (!some_joined_early_) return true;
@@ -166,13 +169,13 @@ class TurnTaking {
     wake(to_rank);
   }
 
-  /// Moves the rank past the actions that it has placed.
+  /// Moves the rank past the `actions` actions that it has just placed.
   void go_on(std::int32_t rank, std::size_t actions) {
     lists_.pass(rank, actions);
     arrive(rank);
   }
 
-  /// Prepares the next action of the rank's list: it adds the rank to a round or to those that wait at a
+  /// Looks at the next action of the rank's list. Adds the rank to a round, or to the ranks that wait at a
   /// collective.
   void arrive(std::int32_t rank) {
     const Action* next = lists_.next(rank);
@@ -189,7 +192,7 @@ class TurnTaking {
     if (collectives_.reach(collective, rank)) wake_members(collective.stage);
   }
 
-  /// If all members have reached the collective, lets the waiting members join it.
+  /// Lets the waiting members join the collective, if all members have reached it.
   [[gnu::noinline]] void meet(std::int32_t rank, Action collective) {
     const std::size_t number = collectives_.next_of(collective, rank);
     if (!collectives_.all_reached(collective, number)) return;
@@ -206,7 +209,8 @@ class TurnTaking {
     go_on(rank, 1);
   }
 
-  /// Lets the lowest rank that waits at a collective join it before the other members have reached it.
+  /// Lets one rank join a collective before the other members have reached it. It is the lowest of the
+  /// ranks that wait at a collective. Returns false if no rank waits at one.
   bool join_early() {
     if (at_collective_.empty()) return false;
     some_joined_early_ = true;
@@ -224,7 +228,7 @@ class TurnTaking {
     }
     return message;
   }
-  /// Returns text for the first input that the group waits for.
+  /// Returns a text that names the first missing input of the group, or "nothing".
   std::string awaited_by(std::span<const Action> group) const {
     for (const Action& action : group) {
       if (is_collective(action.kind)) return "the other ranks that hold the stage";
@@ -246,8 +250,8 @@ class TurnTaking {
   bool some_joined_early_ = false;
 };
 
-/// Runs placement rounds over the plain lists of a compute program and calls `sink` (see TurnTaking).
-/// Requires that validate(program) succeeds.
+/// Runs placement rounds over the plain lists of a compute program and calls the members of `sink` (see
+/// TurnTaking). Requires that validate(program) succeeds.
 template <class Sink>
 TurnsTaken take_turns(const Program& program, Sink& sink) {
   ListHeads lists(program);

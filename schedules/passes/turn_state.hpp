@@ -20,7 +20,7 @@
 
 namespace penstock {
 
-/// A route: a stage edge in one direction, seen from the stage at one end.
+/// A route: an edge between two stages in one direction, seen from the stage at one end.
 struct ActionWay {
   static constexpr std::int32_t kSeveral = -1;
 
@@ -33,13 +33,13 @@ struct ActionWay {
   Flow flow = Flow::activation;
 
   std::uint32_t edge() const { return number / 2; }
-  /// Returns the rank at the other end for this microbatch or slice.
+  /// Returns the rank that runs this microbatch or slice at the other end.
   std::int32_t rank_of(const Placement& placement, std::int32_t microbatch) const {
     return rank != kSeveral ? rank : placement.rank_of(stage, microbatch);
   }
 };
 
-/// The routes of all actions of a program.
+/// The routes over which the actions of a program receive and send.
 class ActionWays {
  public:
   using Ways = std::ranges::subrange<const ActionWay*>;
@@ -49,11 +49,11 @@ class ActionWays {
   ActionWays& operator=(const ActionWays&) = delete;
 
   const EdgeNumbers& edges() const { return edges_; }
-  /// Returns the number of routes. Every route number is smaller.
+  /// Returns the number of routes. The number of every route is smaller than this.
   std::size_t count() const { return 2 * edges_.size(); }
 
-  /// Returns the routes over which the action receives (`taken_by`) or sends (`given_by`). They are in
-  /// ascending order of the stages at the other ends.
+  /// Returns the routes over which an action receives its inputs (`taken_by`) or sends its outputs
+  /// (`given_by`). They are in ascending order of the stages at the other ends.
   Ways taken_by(const Action& action) const {
     const Needs& needs = needs_of(action);
     return {needs.taken, needs.given};
@@ -64,20 +64,22 @@ class ActionWays {
   }
 
  private:
-  /// The routes of the actions with the same stage and the same group of kinds, as ranges of `ways_`.
+  /// The routes of one stage for one group of action kinds, as ranges of `ways_`.
   struct Needs {
-    /// The first route that receives.
+    /// The first route over which these actions receive.
     const ActionWay* taken = nullptr;
-    /// The first route that sends. It is also the end of the routes that receive.
+    /// The first route over which these actions send. It is also the end of the routes over which they
+    /// receive.
     const ActionWay* given = nullptr;
     const ActionWay* end = nullptr;
   };
-  /// The groups of kinds. All kinds of a group receive and send the same flows.
+  /// The groups of action kinds. The actions of a group receive the same flows, and send the same flows.
   enum class Like : std::uint8_t { forward, backward, late_recompute, none };
   static constexpr std::size_t kLikes = static_cast<std::size_t>(Like::none) + 1;
 
   static Like like_of(ActionKind kind, RecomputeTiming recompute);
-  /// Appends the routes over these edges. Returns the first of them, or the end if there are none.
+  /// Appends to `ways_` the routes of `stage` over the edges with these numbers. Returns the first of them,
+  /// or the end of `ways_` if there are none.
   const ActionWay* add_ways(const Placement& placement, std::span<const std::uint32_t> numbers,
                             std::int32_t stage, Flow flow);
   const Needs& needs_of(const Action& action) const {
@@ -91,7 +93,7 @@ class ActionWays {
   std::vector<ActionWay> ways_;
 };
 
-/// A set of ranks. The lowest rank is found fast.
+/// A set of ranks in which the lowest rank is found fast.
 class RankSet {
  public:
   /// Makes an empty set for ranks below `ranks`.
@@ -114,19 +116,19 @@ class RankSet {
     return static_cast<std::int32_t>(lowest_word_ * 64) +
            __builtin_ctzll(words_[lowest_word_]);  // the word is never 0
   }
-  /// Returns the set with one bit for each rank.
+  /// Returns the set as words of 64 bits, with one bit for each rank.
   const std::vector<std::uint64_t>& words() const { return words_; }
 
  private:
-  /// Returns the bit of a rank in its word.
+  /// Returns a word in which only the bit of `rank` is set.
   static std::uint64_t bit_of(std::int32_t rank) { return std::uint64_t{1} << (index(rank) % 64); }
 
   std::vector<std::uint64_t> words_;
-  /// The first word that is not 0, or the number of words if all are 0.
+  /// The index of the first word that is not 0. It is the number of words if the set is empty.
   std::size_t lowest_word_;
 };
 
-/// The rest of each rank's list that is not placed yet, for a program with plain lists.
+/// The actions of each rank that are not placed yet, for a program with plain lists.
 class ListHeads {
  public:
   explicit ListHeads(const Program& program)
@@ -161,7 +163,7 @@ class ListHeads {
 /// Like ListHeads, but for lists that are stored as loops. It copies one group of actions at a time.
 class LoopHeads {
  public:
-  /// The lists must outlive this object.
+  /// Begins at the first action of each list. `lists` must outlive this object.
   explicit LoopHeads(std::span<const ActionLoops> lists);
 
   std::span<const Action> group(std::int32_t rank) const {
@@ -181,9 +183,9 @@ class LoopHeads {
   }
   std::int64_t position(std::int32_t rank) const { return heads_[index(rank)].cursor.passed(); }
 
-  /// Returns the cursor at the first action of the current group.
+  /// Returns the cursor of the rank, which stands at the first action of its current group.
   const LoopCursor& cursor(std::int32_t rank) const { return heads_[index(rank)].cursor; }
-  /// Skips whole repetitions, like LoopCursor::skip().
+  /// Skips whole repetitions of the rank's current loop, like LoopCursor::skip().
   void skip(std::int32_t rank, std::int32_t inner, std::int32_t outer) {
     heads_[index(rank)].cursor.skip(inner, outer);
     spell_out(heads_[index(rank)]);
@@ -205,15 +207,15 @@ class LoopHeads {
   std::vector<Head> heads_;  // by rank
 };
 
-/// Records which activations and gradients have reached the ranks that need them. Such a rank has computed or
-/// received the data.
+/// The record of the activations and gradients that have reached the ranks that need them. Data has reached
+/// a rank if the rank has computed or received it.
 class HandedOver {
  public:
   explicit HandedOver(const Program& program)
       : ways_(program), units_(index(program.unit_count())), there_(ways_.count() * units_, false) {}
 
-  /// Returns the stage whose output the action still waits for; if there are several, the first one. Returns
-  /// nothing if all inputs are there.
+  /// Returns the stage whose output the action still waits for, or nothing if all inputs are there. If the
+  /// outputs of several stages are missing, returns the first of them.
   std::optional<std::int32_t> missing_giver(const Action& action) const {
     for (const ActionWay& way : ways_.taken_by(action)) {
       if (!there_[place_of(way, action)]) return way.stage;
@@ -221,8 +223,8 @@ class HandedOver {
     return std::nullopt;
   }
 
-  /// Marks the action's outputs as sent to all stages that read them. Calls `see` with the route to each of
-  /// these stages.
+  /// Marks the outputs of the action as sent to all stages that read them. Calls `see` with the route to
+  /// each of these stages.
   template <class See>
   void hand_on(const Action& action, const See& see) {
     for (const ActionWay& way : ways_.given_by(action)) {
@@ -248,16 +250,19 @@ class CollectiveCounts {
  public:
   explicit CollectiveCounts(const Placement& placement);
 
-  /// Returns the number of the rank's next collective, which equals the number that it has passed.
+  /// Returns the number of the next collective of this stage and kind in the rank's list. It equals the
+  /// number of such collectives that the rank has passed.
   std::size_t next_of(const Action& collective, std::int32_t rank);
   /// Records that `rank` has reached its next collective. Returns true if all members have now reached or
   /// passed it.
   bool reach(const Action& collective, std::int32_t rank);
-  /// Returns true if all members have reached or passed collective `number`. Requires that at least one has.
+  /// Returns true if all members have reached or passed collective `number`. Requires that at least one
+  /// member has.
   bool all_reached(const Action& collective, std::size_t number);
-  /// Records that `rank` passes its next collective. Returns true if it is the last member to do so.
+  /// Records that `rank` passes its next collective of this stage and kind. Returns true if it is the last
+  /// member to do so.
   bool join(const Action& collective, std::int32_t rank);
-  /// Returns true if all members have passed at least as many collectives as `rank`.
+  /// Returns true if every member has passed at least as many collectives of this stage and kind as `rank`.
   bool all_joined(const Action& collective, std::int32_t rank);
 
  private:
@@ -265,7 +270,7 @@ class CollectiveCounts {
     std::size_t reached = 0;  // the number of members that have reached or passed it
     std::size_t joined = 0;   // the number of members that have passed it
   };
-  /// All UNSHARDs, or all REDUCE_GRADs, of one stage.
+  /// All UNSHARDs of one stage, or all its REDUCE_GRADs.
   struct Group {
     std::vector<std::int32_t> members;  // ascending
     std::vector<std::size_t> passed;    // by member: the number of collectives that it has passed

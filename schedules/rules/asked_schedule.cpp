@@ -1,6 +1,7 @@
-// Checks a shape before a schedule's rule uses it. The check fails if the user sets an option that the
-// schedule does not have. Counts are multiplied in floating point, because the product may be too large for
-// an integer. Each rule checks its own conditions on K, v and M. Tested by conformance_test.cpp.
+// Checks a shape before a schedule's rule uses it. A shape holds the counts and options that a user sets
+// for a schedule, such as K, v and M. The check fails if the user sets an option that the schedule does
+// not have. Counts are multiplied in floating point, because the product may be too large for an integer.
+// Each rule checks its own conditions on K, v and M. Tested by conformance_test.cpp.
 
 #include "schedules/rules/asked_schedule.hpp"
 
@@ -27,8 +28,8 @@ namespace penstock {
 
 namespace {
 
-/// Returns an upper bound on the number of stages. Stages may have different numbers of buckets, and the
-/// bound uses the largest number.
+/// Returns an upper bound on the number of stages of the program. Stages may be cut into different numbers
+/// of buckets. The bound uses the largest of these numbers for all stages.
 double stages_of(const Shape& shape) {
   const double most_buckets = shape.buckets.empty() ? 1 : std::max(1, std::ranges::max(shape.buckets));
   return static_cast<double>(shape.stages) * shape.virtual_stages * most_buckets;
@@ -52,13 +53,13 @@ std::string_view option_of(std::string_view key) {
   return std::ranges::find(kEffortKeys, key) == kEffortKeys.end() ? key : "effort";
 }
 
-/// Returns a list of the schedule's option keys as text for a message.
+/// Returns the scenario keys of the options that the schedule has, as text for a message.
 std::string keys_of(const ScheduleInfo& schedule) {
   if (schedule.options.empty()) return "no such option";
   return fmt::format("{}", fmt::join(option_keys(schedule), ", "));
 }
 
-/// Returns the keys of the options that have another value than the default.
+/// Returns the scenario keys of the options whose values differ from the defaults.
 std::vector<std::string_view> given_options(const Shape& shape) {
   const Shape defaults;
   std::vector<std::string_view> given;
@@ -139,8 +140,8 @@ tl::expected<void, std::string> check_counts(const ScheduleInfo& schedule, const
   return {};
 }
 
-/// Rejects expert_overlap for a schedule in which a pair of F and B would wait for itself, or which has no
-/// such pairs.
+/// Rejects expert_overlap for schedules without overlapped pairs of F and B. Also rejects it if the F and
+/// the B of a pair would wait for each other.
 tl::expected<void, std::string> check_expert_overlap(const ScheduleInfo& schedule, const Shape& shape) {
   if (!shape.expert_overlap) return {};
   if (shape.passes != Passes::both) {
@@ -186,7 +187,8 @@ tl::expected<void, std::string> check_offload(const Shape& shape) {
   return {};
 }
 
-/// Returns the names of the schedules whose forward passes alone are an order, as text for a message.
+/// Returns the names of the schedules that also exist without backward passes, as text for a message. The
+/// forward passes of these schedules alone form a complete order.
 std::string names_with_forward_half() {
   std::vector<std::string_view> names;
   for (const ScheduleInfo& schedule : schedule_table()) {

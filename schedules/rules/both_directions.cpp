@@ -1,5 +1,6 @@
-// Schedules on a grid of equal slots in which microbatches go through the ranks in both directions: chimera,
-// hanayo and gems. The first part sorts actions by slot. Tested by picture_test.cpp and conformance_test.cpp.
+// Schedules on a grid of equal slots in which microbatches go through the ranks in both directions:
+// chimera, hanayo and gems. dual_pipe.cpp has the schedules that overlap an F of one direction with a B of
+// the other. The first part sorts actions by slot. Tested by picture_test.cpp and conformance_test.cpp.
 
 #include <algorithm>
 #include <cstddef>
@@ -92,8 +93,9 @@ struct Passage {
   SlotWalk walk;
 };
 
-/// Returns the direction and the slots of a microbatch. The first half of each unit goes down, and the rest
-/// goes up. If the last unit has an odd number of microbatches, one more goes down.
+/// Returns the direction and the slots of a microbatch. K consecutive microbatches form a unit. The first
+/// half of each unit goes down, and the other half goes up. If the last unit has an odd number of
+/// microbatches, one more goes down.
 Passage passage_of(const Shape& shape, std::int32_t microbatch) {
   const std::int32_t ranks = shape.stages;
   const std::int32_t unit = microbatch / ranks;
@@ -106,8 +108,8 @@ Passage passage_of(const Shape& shape, std::int32_t microbatch) {
           .walk = {.first_slot = 2 * (std::int64_t{ranks} * unit + number), .stages = ranks}};
 }
 
-/// Returns the slot of the stage's last backward on either of its two ranks. Both ranks reduce the gradient
-/// in this slot.
+/// Returns the slot of the last backward of `stage`. The stage is on two ranks, and both reduce its
+/// gradient in this slot.
 std::int64_t last_backward_slot(const Shape& shape, std::int32_t stage) {
   std::int64_t last = 0;
   for (std::int32_t m = std::max(0, shape.microbatches - shape.stages); m < shape.microbatches; ++m) {
@@ -134,8 +136,9 @@ std::vector<Action> chimera_actions(const Shape& shape, std::int32_t rank) {
   return in_slot_order(slotted);
 }
 
-/// Returns the route of microbatches, which repeats with every unit. If the last unit is not complete, the
-/// route lists all microbatches, so that the next iteration begins with a new unit.
+/// Returns the route of a stage: for each microbatch, which of the stage's two ranks runs it. The route
+/// repeats with every unit of K microbatches. If the last unit is not complete, the route lists all
+/// microbatches. The next iteration then begins with a new unit.
 std::vector<std::int32_t> route_of(const Shape& shape) {
   const bool whole_units = shape.microbatches % shape.stages == 0;
   const std::int32_t period = whole_units ? shape.stages : shape.microbatches;

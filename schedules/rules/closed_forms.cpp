@@ -1,4 +1,4 @@
-// The published formulas for the bubble of each schedule. Sources:
+// The published formulas for the bubble (idle time) of each schedule. Sources:
 //
 //   GPipe         section 2.3; the bubble is (K-1)/(M+K-1)
 //   1F1B          PipeDream-2BW, section 2
@@ -35,8 +35,8 @@ double others(const Shape& shape) { return shape.stages - 1; }
 bool fills(const Shape& shape) { return shape.microbatches >= shape.stages; }
 bool divides(const Shape& shape) { return shape.microbatches % shape.stages == 0; }
 
-/// Returns true if the shape has only options that the formulas cover. They do not cover recomputation,
-/// stated warm-ups, costs and similar options.
+/// Returns true if the shape has only options that the formulas for the bubble cover. They do not cover
+/// recomputation, stated warm-ups, costs and similar options.
 bool is_plain(const Shape& shape) {
   return shape.checkpoint == Checkpoint::never && shape.warmup.empty() && shape.replicas.empty() &&
          shape.iterations == 1 && !shape.costs && shape.memory_limit.empty() && shape.transfer_ns.empty() &&

@@ -12,26 +12,26 @@
 namespace penstock {
 
 /// The formula for the idle time of each rank during one run of a schedule. It assumes that all stages are
-/// equal, that F, I and W take 1, that B takes 2, and that transfers and updates take no time. A rank with v
-/// model chunks computes for 3 M v.
+/// equal. F, I (gradient of the input) and W (gradient of the weights) take 1, and B takes 2. Transfers and
+/// updates take no time. A rank with v model chunks computes for 3 M v.
 struct ClosedForm {
-  /// The name in the table of schedules.
+  /// The schedule's name in the table of schedules.
   std::string_view schedule;
-  /// The formula as text in K, M, v and q, such as "3(K-1)".
+  /// The formula for the idle time as text in K, M, v and q, such as "3(K-1)".
   std::string_view idle;
-  /// The conditions on the shape under which the formula holds, as text.
+  /// The conditions on the shape under which the formula is correct, as text.
   std::string_view holds;
-  /// True if the share of idle time is the same for any durations of F and B.
+  /// True if the idle time divided by the total time does not depend on the durations of F and B.
   bool for_any_times = false;
-  /// Returns the formula's value for a shape, or nothing if the formula does not hold for this shape.
+  /// Returns the idle time for a shape, or nothing if the formula is not correct for this shape.
   std::optional<double> (*idle_of)(const Shape&) = nullptr;
 };
 
-/// Returns the formula of the schedule with this name, or null if no formula is known.
+/// Returns the formula for the schedule with this name, or null if no formula is known.
 const ClosedForm* find_closed_form(std::string_view schedule);
 
-/// Returns the share of idle time (idle_over_total) by the schedule's formula. Returns nothing if no formula
-/// holds for the shape.
+/// Returns the idle time divided by the total time (idle_over_total) by the schedule's formula. Returns
+/// nothing if there is no formula for the shape.
 std::optional<double> closed_form_bubble(const ScheduleInfo& schedule, const Shape& shape);
 
 }  // namespace penstock

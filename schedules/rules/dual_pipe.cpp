@@ -1,6 +1,7 @@
-// DualPipe and DualPipeV. In these schedules, two streams of microbatches go through the ranks in opposite
-// directions and overlap. The first part makes the eight steps of a rank, which both schedules share. Tested
-// by picture_test.cpp and conformance_test.cpp.
+// DualPipe and DualPipeV. Two streams of microbatches go through the ranks in opposite directions, and an
+// F of one stream overlaps a B of the other. both_directions.cpp has the schedules without this overlap.
+// The first part makes the eight steps of a rank, which both schedules share. Tested by picture_test.cpp
+// and conformance_test.cpp.
 
 #include <algorithm>
 #include <array>
@@ -54,8 +55,8 @@ std::vector<Action> dual_pipe_steps(const DualPipeRank& rank);
 
 namespace {
 
-/// Builds a list. The caller appends the next action of a stream. The microbatches of each stream run in
-/// order, so a counter for each kind of action gives their numbers.
+/// A builder of one rank's list. The caller appends the next action of a kind on one of the two streams.
+/// The microbatches of each stream run in order, so a counter for each kind of action gives their numbers.
 class StepList {
  public:
   explicit StepList(const DualPipeRank& rank) : rank_(rank) {}
@@ -92,12 +93,13 @@ class StepList {
   std::array<std::int32_t, 2> forwards_{};
   std::array<std::int32_t, 2> backwards_{};
   std::size_t weights_ = 0;
-  /// The actions for which I has run, in order. The first `weights_` of them also have their W in the list.
+  /// The microbatches for which I (gradient of the input) is in the list, in order. For the first
+  /// `weights_` of them, W (gradient of the weights) is in the list, too.
   std::vector<Action> waiting_;
   std::vector<Action> actions_;
 };
 
-/// Appends steps 1 to 3. `beyond` is the number of ranks between this rank and the middle.
+/// Appends steps 1 to 3 of DualPipe. `beyond` is the number of ranks between this rank and the middle.
 void fill(StepList& list, std::int32_t beyond, std::int32_t h) {
   for (std::int32_t i = 0; i < 2 * beyond; ++i) list.add_forward(0);
   for (std::int32_t i = 0; i < h + 1; ++i) {
@@ -111,8 +113,8 @@ void fill(StepList& list, std::int32_t beyond, std::int32_t h) {
   }
 }
 
-/// Appends steps 4 and 5. Each F of one stream overlaps a B of the other stream. At the end of step 5, the
-/// nearer stream has no F left.
+/// Appends steps 4 and 5 of DualPipe. Each F of one stream overlaps a B of the other stream. At the end of
+/// step 5, the nearer stream has no F left.
 void overlap(StepList& list, std::int32_t count, std::int32_t beyond) {
   for (std::int32_t i = 0; i < count; ++i) {
     // On the middle rank, the first backward needs a message of the neighbour. The neighbour sends it only
@@ -131,8 +133,8 @@ void overlap(StepList& list, std::int32_t count, std::int32_t beyond) {
   }
 }
 
-/// Appends steps 6 to 8. From the middle of step 6 on, backwards are split into I and W, so that Ws fill idle
-/// time.
+/// Appends steps 6 to 8 of DualPipe. From the middle of step 6 on, backwards are split into I and W
+/// (gradients of the input and of the weights). The Ws then fill idle time.
 void drain(StepList& list, std::int32_t beyond, std::int32_t h) {
   for (std::int32_t i = 0; i < 2 * (h + 1); ++i) {
     const auto stream = static_cast<std::size_t>(1 - i % 2);

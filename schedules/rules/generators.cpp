@@ -31,11 +31,12 @@ namespace penstock {
 //   shape of one copy -> the schedule's rule -> copies -> buckets -> sharding -> offload
 //
 
-/// Returns the shape of one copy of the pipeline.
+/// Returns the shape of one copy of the pipeline. It lacks the options that passes apply afterwards, such
+/// as copies, gradient buckets, sharding and offload.
 Shape of_one_copy(const ScheduleInfo& schedule, Shape shape);
 
-/// Returns the program with all copies, gradient buckets and sharding that the shape states. Fails with the
-/// errors of the rule and of the passes.
+/// Returns the program with all copies of the pipeline, and with the gradient buckets and the sharding that
+/// the shape states. Fails with the errors of the schedule's rule and of the passes.
 GeneratedWithNotes all_copies(const AskedSchedule& asked);
 
 namespace {
@@ -109,7 +110,8 @@ GeneratedWithNotes all_copies(const AskedSchedule& asked) {
 
 namespace {
 
-/// Returns true if the shape needs passes over plain lists. These passes cannot work on loops.
+/// Returns true if the shape needs passes that work on plain lists of actions. These passes cannot work on
+/// lists that are stored as loops.
 bool has_passes_over_it(const Shape& shape) {
   return shape.data_parallel > 1 || !shape.buckets.empty() || shape.sharding.value_or(0) > 0 ||
          shape.checkpoint != Checkpoint::never || !shape.offload.empty();

@@ -1,6 +1,7 @@
 #pragma once
-// The table of schedules. Each published rule is a pure function Shape -> Program in its own file. A new
-// schedule needs one file, one row in schedule_table.cpp and one reference picture in the tests.
+// Generates the program of a schedule from its name and a shape (counts and options). Each published rule
+// is a pure function Shape -> Program in its own file. A new schedule needs one file, one row in
+// schedule_table.cpp and one reference picture in the tests.
 
 #include <cstdint>
 #include <optional>
@@ -14,11 +15,11 @@
 
 namespace penstock {
 
-/// The result of a generator that writes its lists as loops.
+/// The result of a generator that writes the list of each rank as loops: the program, or an error message.
 using GeneratedLoops = tl::expected<RolledProgram, std::string>;
 
-/// The result of a check: success if a rule accepts a shape. The error says why it does not and which similar
-/// shapes it accepts.
+/// The result of a check whether a rule accepts a shape. The error message says why it does not, and which
+/// similar shapes it accepts.
 using ShapeCheck = tl::expected<void, std::string>;
 
 /// A program with remarks, for example a remark about the quality of its order.
@@ -32,37 +33,41 @@ using GeneratedWithNotes = tl::expected<ProgramWithNotes, std::string>;
 /// One row of the table of schedules.
 struct ScheduleInfo {
   std::string_view name;
-  /// Other names, for example the names that PyTorch uses.
+  /// Other names of the schedule, for example the names that PyTorch uses.
   std::vector<std::string_view> aliases;
   /// The description in `penstock schedules`, one line.
   std::string_view summary;
   /// A description of the shapes that the schedule accepts.
   std::string_view constraint;
-  /// The keys of Shape that the schedule reads, in addition to stages, microbatches, iterations and barrier.
+  /// The names of the fields of Shape that the schedule reads, in addition to stages, microbatches,
+  /// iterations and barrier.
   std::vector<std::string_view> options;
   /// True if each microbatch is a minibatch with its own weight update.
   bool asynchronous = false;
-  /// The number v of chunks on each rank if the rule fixes it. 0 means that Shape::virtual_stages states it.
+  /// The number v of chunks on each rank if the rule fixes it. 0 means that the rule does not fix it, and
+  /// Shape::virtual_stages states it.
   std::int32_t chunks = 0;
-  /// The default of v. It is more than 1 for schedules that need several chunks.
+  /// The default of v, the number of chunks on each rank. It is more than 1 for schedules that need several
+  /// chunks.
   std::int32_t default_chunks = 1;
-  /// True if the rule reads Shape::costs and Shape::transfer_ns.
+  /// True if the order of the actions depends on Shape::costs and Shape::transfer_ns.
   bool weighs_costs = false;
   /// True if some F and B of the rule are overlapped pairs.
   bool has_pairs = false;
-  /// True if the forward passes of the rule alone are an order that a pipeline without backwards runs.
+  /// True if a pipeline without backward passes can run the forward passes of the rule in their order.
   bool has_forward_half = false;
-  /// Checks the rule's own conditions on K, v and M. Null if the rule has none.
+  /// Checks the conditions of this rule on K, v and M. Null if the rule has no conditions.
   ShapeCheck (*takes)(const Shape&) = nullptr;
-  /// Returns the program for a shape, or an error that explains why there is none.
+  /// Returns the program for a shape, or an error that explains why the shape is impossible.
   Generated (*generate)(const Shape&) = nullptr;
   /// Like `generate`, but also returns remarks about the program. Null if the rule has no remarks.
   GeneratedWithNotes (*generate_with_notes)(const Shape&) = nullptr;
-  /// Like `generate`, but writes the lists as loops, without recomputations. The memory does not grow with M.
-  /// Null if the rule cannot write loops. The caller then finds the loops in the lists of `generate`.
+  /// Like `generate`, but writes the lists as loops, without recomputations. Its memory does not grow with
+  /// M. Null if the rule cannot write loops. The caller then derives the loops from the lists of
+  /// `generate`.
   GeneratedLoops (*declare)(const Shape&) = nullptr;
-  /// Returns an upper bound on the activations that a rank stores at once, in one copy of the pipeline.
-  /// claimed_peak() handles several copies.
+  /// Returns an upper bound on the number of activations that a rank stores at once. It holds for a single
+  /// copy of the pipeline; claimed_peak() handles several copies.
   std::int64_t (*peak_activations)(const Shape&, std::int32_t rank) = nullptr;
 };
 
@@ -72,7 +77,8 @@ std::span<const ScheduleInfo> schedule_table();
 /// Returns the row with this name or alias, or null if there is none. Ignores case, '-' and '_'.
 const ScheduleInfo* find_schedule(std::string_view name);
 
-/// Returns the scenario keys of the row's options, in their order. The option "effort" has three keys.
+/// Returns the scenario keys of the schedule's options, in the order of ScheduleInfo::options. The option
+/// "effort" has three keys.
 std::vector<std::string_view> option_keys(const ScheduleInfo& schedule);
 
 /// Returns true if the schedule has this option.
@@ -81,36 +87,37 @@ bool takes_option(const ScheduleInfo& schedule, std::string_view option);
 /// v.
 bool takes_chunks(const ScheduleInfo& schedule);
 
-/// Returns v, the number of model chunks on each rank in this shape. The model has stages * v stages.
+/// Returns v, the number of model chunks on each rank, for this schedule and shape. The model has stages *
+/// v stages.
 std::int32_t chunks_of(const ScheduleInfo& schedule, const Shape& shape);
 
 /// Returns an upper bound on the activations that a rank stores at once, in the program of generate().
 std::int64_t claimed_peak(const ScheduleInfo& schedule, const Shape& shape, std::int32_t rank);
 
-/// Generates the schedule `name` for `shape`, or only its forward passes if the shape says so. Then it
-/// copies the pipeline data_parallel times
-/// (replicas.hpp), cuts its stages into buckets (replicas.hpp) and shards them (sharding.hpp).
-///
-/// Fails if the name is unknown; the message suggests a similar one. Fails if the schedule does not have one
-/// of the options, if its rule rejects the shape, or if there are more than 2^40 compute actions. Also fails
-/// if the copies cannot share the microbatches evenly. Fails if the program cannot be cut into buckets or
-/// sharded.
+/// Generates the schedule `name` for `shape`, or only its forward passes if `shape.passes` asks for these.
+/// It then makes data_parallel copies of the pipeline (replicas.hpp). After that, it cuts the stages into
+/// buckets (replicas.hpp) and shards them (sharding.hpp).
+/// Fails if the name is unknown; the message suggests a similar one. Fails if the schedule does not have
+/// one of the options, or if its rule rejects the shape. Fails if there are more than 2^40 compute actions.
+/// Also fails if the copies cannot share the microbatches evenly, or if the program cannot be cut into
+/// buckets or sharded.
 Generated generate(std::string_view name, const Shape& shape);
 
 /// Like generate(), but also returns the rule's remarks about the program.
 GeneratedWithNotes generate_with_notes(std::string_view name, const Shape& shape);
 
-/// Like generate(), but returns the lists as loops. If the rule writes loops itself, the memory does not grow
-/// with M, and a shape may have 2^40 compute actions. With recomputations, copies, buckets or sharding, the
-/// loops are found in plain lists. The errors are the same as for generate().
+/// Like generate(), but returns the lists as loops. If the rule writes loops itself, the memory does not
+/// grow with M, and a shape may have 2^40 compute actions. With recomputations, copies, buckets or
+/// sharding, the function first makes plain lists and then finds the loops in them. The errors are the same
+/// as for generate().
 GeneratedLoops generate_loops(std::string_view name, const Shape& shape);
 
 /// Checks whether generate() accepts the K, v and M of the shape, without generating a program. The errors
 /// are the same as for generate().
 ShapeCheck check_shape(std::string_view name, const Shape& shape);
 
-/// Returns the approximate number of compute actions: F and B of all stages and microbatches. Returns 0 for
-/// an unknown schedule.
+/// Returns the approximate number of compute actions, which are F and B of all stages and microbatches.
+/// Returns 0 for an unknown schedule.
 double compute_actions(std::string_view name, const Shape& shape);
 
 // The generators. generate() does the checks that all schedules share. A generator with a fixed number of
@@ -126,8 +133,8 @@ Generated zb_h1(const Shape& shape);
 Generated zb_h2(const Shape& shape);
 Generated eager_one_f_one_b(const Shape& shape);
 Generated kfkb(const Shape& shape);
-/// Returns k, the number of microbatches in a group: group_size, or 2 if it is not given, and never more than
-/// M.
+/// Returns k, the number of microbatches in a group of the schedule kFkB. It is `shape.group_size`, or 2 if
+/// that is not given, and never more than M.
 std::int32_t kfkb_group(const Shape& shape);
 Generated seq_one_f_one_b(const Shape& shape);
 Generated looped_bfs(const Shape& shape);

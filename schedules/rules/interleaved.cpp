@@ -41,19 +41,20 @@ class VirtualOrder {
   VirtualOrder(const Shape& shape, std::int32_t group);
 
   std::int32_t group() const { return group_; }
-  /// Returns M * v, the number of forwards of a rank. This number and k may exceed 32 bits if M is large.
+  /// Returns M * v, the number of forwards of a rank. If M is large, this number needs more than 32 bits,
+  /// and so does a visit's number k.
   std::int64_t size() const { return std::int64_t{microbatches_} * chunks_; }
   /// Returns the k-th forward of a rank.
   Action kth_forward(std::int32_t rank, std::int64_t k) const;
-  /// Returns the number of visits after which the order repeats. The microbatches of the repetition belong to
-  /// the next group. The order repeats until all_whole_groups().
+  /// Returns the number of visits in one complete group. After so many visits, the order repeats with the
+  /// microbatches of the next group. This holds until visit all_whole_groups().
   std::int64_t period() const { return std::int64_t{group_} * chunks_; }
-  /// Returns the number of visits that belong to complete groups.
+  /// Returns the number of visits in all complete groups together.
   std::int64_t all_whole_groups() const { return microbatches_ / group_ * period(); }
   /// Returns the k-th backward of a rank. `kind` is backward, backward_input or backward_weight.
   Action kth_backward(ActionKind kind, std::int32_t rank, std::int64_t k) const;
-  /// Returns the number of consecutive visits, from the k-th on, that stay in the same chunk and group. The
-  /// number includes the k-th visit. Their microbatches are consecutive.
+  /// Returns the number of consecutive visits that stay in the same chunk and group, counted from the k-th
+  /// visit. The number includes the k-th visit. The microbatches of these visits are consecutive.
   std::int32_t rest_of_chunk(std::int64_t k) const { return visit(k).rest; }
 
  private:
@@ -70,8 +71,9 @@ class VirtualOrder {
   std::int32_t microbatches_;
 };
 
-/// Returns g, the group size of PyTorch's rounds: M / R with R = max(1, M / K). Fails if M is not a multiple
-/// of R. The message names `schedule` and the nearest M that are possible.
+/// Returns g, the number of microbatches in a group as PyTorch computes it: M / R with R = max(1, M / K)
+/// rounds. Fails if M is not a multiple of R. The message names `schedule` and the nearest M that are
+/// possible.
 tl::expected<std::int32_t, std::string> pytorch_group(std::string_view schedule, const Shape& shape);
 
 VirtualOrder::VirtualOrder(const Shape& shape, std::int32_t group)
@@ -99,7 +101,8 @@ Action VirtualOrder::kth_backward(ActionKind kind, std::int32_t rank, std::int64
 
 namespace {
 
-/// Returns PyTorch's number of rounds. With M < K there is one round.
+/// Returns PyTorch's number of rounds, in each of which one group of microbatches runs. With M < K there is
+/// one round.
 std::int32_t rounds_of(std::int32_t stages, std::int32_t microbatches) {
   return std::max(1, microbatches / stages);
 }
@@ -138,8 +141,8 @@ tl::expected<std::int32_t, std::string> pytorch_group(std::string_view schedule,
 
 namespace {
 
-/// Returns true if groups of `group` microbatches are possible. One group of all microbatches is always
-/// possible: a rank that has finished a chunk waits for the inputs of the next one.
+/// Returns true if Megatron-LM's schedule can run in groups of `group` microbatches. One group of all
+/// microbatches is always possible: a rank that has finished a chunk waits for the inputs of the next one.
 bool megatron_takes(const Shape& shape, std::int32_t group) {
   if (group >= shape.microbatches) return true;
   const std::int32_t rest = shape.microbatches % group;

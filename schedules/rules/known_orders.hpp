@@ -1,5 +1,6 @@
 #pragma once
-// Orders that other rules use as a starting point. Only schedules/rules includes this header.
+// Orders from which other schedules start, such as the orders that ZB-V tries under a memory limit. Only
+// schedules/rules includes this header.
 
 #include <cstdint>
 #include <vector>
@@ -15,8 +16,9 @@ namespace penstock {
 /// the memory can store one microbatch.
 std::vector<OrderChoice> orders_on_a_v(const Shape& shape);
 
-/// Returns a list for each rank in which each microbatch runs completely after the previous one. Each W comes
-/// directly after its I. The lists fit if the memory can store one microbatch.
+/// Returns a list for each rank in which each microbatch ends on all stages before the next one begins.
+/// Each W (gradient of the weights) comes directly after its I (gradient of the input). The lists fit if
+/// the memory can store one microbatch.
 std::vector<std::vector<Action>> one_by_one(const Program& placed);
 
 }  // namespace penstock

@@ -30,7 +30,8 @@ namespace penstock {
 
 // Decides which replica of each stage runs each minibatch, and in which order.
 
-/// The minibatches of each replica of a stage, in the order in which the replica runs them.
+/// The minibatches that each replica of one stage runs. The outer index is the replica. Each inner list is
+/// in the order in which the replica runs its minibatches.
 using ReplicaMinibatches = std::vector<std::vector<std::int32_t>>;
 
 /// Distributes the minibatches 0..M-1 over the replicas of all stages. Minibatch g enters at replica g mod r
@@ -44,8 +45,8 @@ using ReplicaMinibatches = std::vector<std::vector<std::int32_t>>;
 tl::expected<std::vector<ReplicaMinibatches>, std::string> route_minibatches(
     std::span<const std::int32_t> replicas, std::int32_t minibatches, Routing routing);
 
-/// Returns the shortest table of replicas for the minibatches of a stage. The table is repeated until all
-/// minibatches have a replica.
+/// Returns the shortest table that gives the replica of each minibatch of a stage. The minibatches go
+/// through the table in order, and the table is repeated as often as necessary.
 std::vector<std::int32_t> route_table(const ReplicaMinibatches& stage);
 
 // Distributes minibatches over the replicas of stages. With Routing::runtime, a replica q' of a stage with r'
@@ -61,15 +62,15 @@ std::vector<std::int32_t> route_table(const ReplicaMinibatches& stage);
 
 namespace {
 
-/// Returns the minibatches of each replica: minibatch g is on replica g mod `replicas`. This is the rule for
-/// the first stage, and for every stage under Routing::global.
+/// Distributes minibatches over the replicas of a stage in turn: minibatch g runs on replica g mod
+/// `replicas`. This is the rule for the first stage, and for every stage under Routing::global.
 ReplicaMinibatches round_robin(std::int32_t replicas, std::int32_t minibatches) {
   ReplicaMinibatches stage(index(replicas));
   for (std::int32_t g = 0; g < minibatches; ++g) stage[index(g % replicas)].push_back(g);
   return stage;
 }
 
-/// Returns the rows R_i that the comment above defines.
+/// Returns the rows R_i of upstream replicas, which the comment of route_minibatches() defines.
 std::vector<std::vector<std::size_t>> receive_rows(std::size_t upstream, std::size_t replicas) {
   std::vector<std::vector<std::size_t>> rows;
   for (std::size_t first = 0; first < std::min(upstream, replicas); ++first) {
@@ -79,8 +80,9 @@ std::vector<std::vector<std::size_t>> receive_rows(std::size_t upstream, std::si
   return rows;
 }
 
-/// Returns the minibatches that replica `self` runs. `queues` has one queue of minibatches from each upstream
-/// replica.
+/// Returns the minibatches that replica `self` runs. `queues` has one queue of minibatches from each
+/// upstream replica, and `rows` says in which groups they are read. Fails if the replica would wait
+/// forever.
 tl::expected<std::vector<std::int32_t>, std::string> receive(
     std::vector<std::deque<std::int32_t>> queues, const std::vector<std::vector<std::size_t>>& rows,
     std::size_t self) {
@@ -104,8 +106,9 @@ tl::expected<std::vector<std::int32_t>, std::string> receive(
   return received;
 }
 
-/// Returns the minibatches of each replica of the next stage. Upstream replica q sends its j-th minibatch to
-/// replica (j + q) mod r'. That replica takes minibatches row by row.
+/// Returns the minibatches of each replica of the next stage, which has r' = `replicas` replicas. Upstream
+/// replica q sends its j-th minibatch to replica (j + q) mod r'. That replica reads its queues in the order
+/// of receive_rows().
 tl::expected<ReplicaMinibatches, std::string> next_stage(const ReplicaMinibatches& from,
                                                          std::int32_t replicas) {
   std::vector<std::vector<std::deque<std::int32_t>>> queues(
@@ -175,7 +178,8 @@ std::vector<std::int32_t> route_table(const ReplicaMinibatches& stage) {
 
 namespace {
 
-/// Returns W_s for each stage by the formula above, or the warm-ups that the shape states.
+/// Returns the number of warm-up forwards W_s of each stage s, by the formula above. If the shape states
+/// warm-ups, returns these instead.
 std::vector<std::int32_t> warmups(const Shape& shape, const std::vector<std::int32_t>& replicas) {
   const std::int32_t workers = std::accumulate(replicas.begin(), replicas.end(), 0);
   std::vector<std::int32_t> counts;
@@ -211,12 +215,13 @@ Routed route_evenly(const Shape& shape, const std::vector<std::int32_t>& replica
 
 /// The largest distance between the requested number of minibatches and a suggested one.
 constexpr std::int64_t kFarthest = 1 << 22;
-/// The limit for the minibatches and queues of all trials together. Routing this many takes some tenths of a
-/// second.
+/// The limit for the work of all trials together, counted in minibatches plus queues. Routing this many
+/// takes some tenths of a second.
 constexpr std::int64_t kMostRouted = 1 << 24;
 
-/// Returns a number g such that only multiples of g are possible numbers of minibatches. Replicas that reduce
-/// together run equally many minibatches, so g must be a multiple of each stage's number of replicas.
+/// Returns a number g such that every possible number of minibatches is a multiple of g. Replicas that
+/// reduce together run equally many minibatches, so g must be a multiple of each stage's number of
+/// replicas.
 std::int64_t grain_of(const Shape& shape, const std::vector<std::int32_t>& replicas) {
   std::int64_t grain = 1;
   if (shape.replica_sync == ReplicaSync::off) return grain;
@@ -226,9 +231,9 @@ std::int64_t grain_of(const Shape& shape, const std::vector<std::int32_t>& repli
   return grain;
 }
 
-/// Returns the first number among from, from + step, ... that all replicas can share evenly. Returns nothing
-/// if a limit is reached before. Each trial also counts its queues, because routing needs a queue for each
-/// pair of replicas of neighbouring stages.
+/// Returns the first of the numbers from, from + step, ... of minibatches that all replicas can share
+/// evenly. Returns nothing if the search reaches kFarthest or kMostRouted first. Each trial also counts its
+/// queues, because routing needs a queue for each pair of replicas of neighbouring stages.
 std::optional<std::int64_t> first_even(const Shape& shape, const std::vector<std::int32_t>& replicas,
                                        std::int64_t from, std::int64_t step) {
   std::int64_t queues = 0;
@@ -262,8 +267,8 @@ struct Versions {
   std::vector<std::int32_t> of_backward;
 };
 
-/// Returns the weight versions of one stage. They follow from the updates that each replica has seen before
-/// its j-th minibatch. Without stashing, a backward uses the newest version.
+/// Returns the weight versions that one stage uses for each minibatch. They follow from the updates that
+/// each replica has seen before its j-th minibatch. Without stashing, a backward uses the newest version.
 Versions stage_versions(WeightPolicy policy, const ReplicaMinibatches& stage, std::int32_t warmup,
                         std::int32_t minibatches) {
   Versions versions{std::vector<std::int32_t>(index(minibatches)),
@@ -290,8 +295,8 @@ void follow_input_stage(Versions& versions, const Versions& input, std::int32_t 
   }
 }
 
-/// Returns a replica's list: first the warm-up, then forwards and updates by turns, then the remaining
-/// updates. An update is a B, its reduction and its STEP.
+/// Returns a replica's list: first the warm-up, then forwards and updates in alternation, then the
+/// remaining updates. An update is a B, its reduction and its STEP.
 std::vector<Action> replica_actions(std::int32_t stage, const std::vector<std::int32_t>& minibatches,
                                     std::int32_t stated_warmup, const Versions& versions, bool reduces) {
   std::vector<Action> list;
@@ -343,7 +348,8 @@ void repeat_versioned(ActionLoops& list, std::int32_t stage, std::vector<Version
   }
 }
 
-/// Returns the list of a stage without replicas. Its j-th minibatch is minibatch j.
+/// Returns the list of a stage that has one replica. It runs the minibatches 0, 1, ... in order. `rule` is
+/// the number of warm-up forwards of this stage, and `input_rule` that of the first stage.
 ActionLoops straight_list(const Shape& shape, std::int32_t stage, std::int32_t rule, std::int32_t input_rule,
                           std::int32_t minibatches) {
   const bool synced = shape.weights == WeightPolicy::vertical_sync;

@@ -29,16 +29,17 @@ namespace {
 
 std::int64_t one_microbatch(const Shape&, std::int32_t) { return 1; }
 
-/// Returns the replica of a stage that a rank of the shape is.
+/// Returns the stage that a rank holds, and the number of the replica that the rank is.
 StageReplica replica_on(const Shape& shape, std::int32_t rank) { return stage_replicas(shape)[index(rank)]; }
 
-/// Returns the peak of GPipe, which is the number of microbatches that the rank runs.
+/// Returns the largest number of activations that a rank holds in GPipe. It is the number of microbatches
+/// that the rank runs.
 std::int64_t gpipe_peak(const Shape& shape, std::int32_t rank) {
   return shape.replicas.empty() ? shape.microbatches : replica_on(shape, rank).count;
 }
 
-/// Returns the peak of 1F1B: the warm-up forwards, and the forward that runs directly before the first
-/// backward.
+/// Returns the largest number of activations that a rank holds in 1F1B. It counts the warm-up forwards, and
+/// the forward that runs directly before the first backward.
 std::int64_t one_f_one_b_peak(const Shape& shape, std::int32_t rank) {
   const std::int32_t ahead = shape.expert_overlap ? 1 : 0;
   if (shape.replicas.empty())
@@ -62,8 +63,9 @@ std::int64_t kfkb_peak(const Shape& shape, std::int32_t rank) {
   return std::min<std::int64_t>(shape.microbatches, std::int64_t{shape.stages - rank} * kfkb_group(shape));
 }
 
-/// Returns the peak of sequence 1F1B, in slices. The first backward waits for all slices of its microbatch,
-/// so the warm-up has additional forwards for these slices.
+/// Returns the largest number of activations that a rank holds in sequence 1F1B, counted in slices. The
+/// first backward waits for all slices of its microbatch, so the warm-up has additional forwards for these
+/// slices.
 std::int64_t seq_one_f_one_b_peak(const Shape& shape, std::int32_t rank) {
   return std::min(shape.microbatches * shape.slices, shape.stages - 1 - rank + shape.slices);
 }
@@ -84,7 +86,8 @@ std::int32_t group_size(const Shape& shape) {
   return shape.microbatches / std::max(1, shape.microbatches / shape.stages);
 }
 
-/// Returns the peak of interleaved 1F1B: the warm-up (interleaved.cpp) plus one.
+/// Returns the largest number of activations that a rank holds in interleaved 1F1B: the number of warm-up
+/// forwards (interleaved.cpp) plus one.
 std::int64_t interleaved_peak(const Shape& shape, std::int32_t rank) {
   const std::int64_t group = group_size(shape);
   return std::min(all_chunks_of_all_microbatches(shape, rank),
@@ -92,7 +95,8 @@ std::int64_t interleaved_peak(const Shape& shape, std::int32_t rank) {
                       (shape.expert_overlap ? 1 : 0));
 }
 
-/// Returns the peak of EP-1F1B, which runs one more warm-up forward than interleaved 1F1B.
+/// Returns the largest number of activations that a rank holds in EP-1F1B. It runs one more warm-up forward
+/// than interleaved 1F1B.
 std::int64_t ep_one_f_one_b_peak(const Shape& shape, std::int32_t rank) {
   Shape in_pairs = shape;
   in_pairs.expert_overlap = true;
@@ -133,9 +137,9 @@ std::int64_t chimera_peak(const Shape& shape, std::int32_t rank) {
   return std::min(shape.microbatches, shape.stages / 2 + 1 + from_end);
 }
 
-/// Returns an upper bound on the activations that fit within the memory limit in bytes. If there is no limit,
-/// the limit is the memory of `activations` activations. After I, an activation may take less memory, so the
-/// smaller size is used.
+/// Returns an upper bound on the number of activations that fit within the memory limit. If the shape
+/// states no limit in bytes, the limit is the memory of `activations` activations. After I (gradient of the
+/// input), an activation may need less memory. The bound uses the smaller size.
 std::int64_t peak_under_limit(const Shape& shape, std::int32_t rank, std::int64_t activations) {
   const auto all = std::int64_t{shape.microbatches} * shape.virtual_stages;
   if (shape.memory_limit.empty() && !shape.costs) return std::min(all, activations);
@@ -157,8 +161,8 @@ std::int64_t zb_2p_peak(const Shape& shape, std::int32_t rank) {
   return peak_under_limit(shape, rank, 2 * std::int64_t{shape.stages});
 }
 
-/// Returns the peak of both chunks of a rank together. The activations of the two chunks can have different
-/// sizes. The smaller size gives the upper bound.
+/// Returns an upper bound on the number of activations that both chunks of a rank hold together in ZB-V.
+/// The chunks' activations can have different sizes, and the bound uses the smaller one.
 std::int64_t zb_v_peak(const Shape& shape, std::int32_t rank) {
   const auto all = 2 * std::int64_t{shape.microbatches};
   if (shape.memory_limit.empty()) return std::min(all, 2 * std::int64_t{shape.stages});
@@ -175,8 +179,9 @@ std::int64_t zb_v_peak(const Shape& shape, std::int32_t rank) {
   return least <= 0 ? all : std::min(all, limit / least);
 }
 
-/// Returns the peak of a synthesized schedule. If costs are given, the limit is in bytes, which limits no
-/// number of activations. The bound is then the number of all activations.
+/// Returns an upper bound on the number of activations that a rank holds in a synthesized schedule. If the
+/// shape has costs, the memory limit is in bytes and gives no bound on this number. The function then
+/// returns the number of all activations.
 std::int64_t synthesized_peak(const Shape& shape, std::int32_t rank) {
   const auto all = std::int64_t{shape.microbatches} * shape.virtual_stages;
   const auto activations = std::int64_t{shape.stages} * shape.virtual_stages;

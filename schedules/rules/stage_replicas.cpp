@@ -1,7 +1,8 @@
-// Unequal replicas with a flush (DAPPLE, arXiv 2007.01045). A stage that takes longer is on several ranks,
-// and microbatch m runs on replica m mod r of a stage with r replicas. The replicas of a stage reduce their
-// gradients once, after the last backward of the minibatch. gpipe, 1f1b and zb-h1 take `replicas`. 1F1B with
-// 2 stages, replicas [2, 1] and 4 microbatches (ranks 0 and 1 hold stage 0):
+// Lets stages have different numbers of replicas in schedules that end each minibatch with a flush
+// (DAPPLE, arXiv 2007.01045). A stage that takes longer is on several ranks, and microbatch m runs on
+// replica m mod r of a stage with r replicas. The replicas of a stage reduce their gradients once, after
+// the last backward of the minibatch. gpipe, 1f1b and zb-h1 accept `replicas`. 1F1B with 2 stages,
+// replicas [2, 1] and 4 microbatches (ranks 0 and 1 hold stage 0):
 //
 //   rank 0   F0 F2    B0          B2
 //   rank 1   F1 F3          B1          B3

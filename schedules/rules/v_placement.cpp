@@ -37,8 +37,8 @@ namespace penstock {
 
 namespace {
 
-/// Builds a list. The caller appends the action of the next microbatch on a chunk. Microbatches beyond M are
-/// left out.
+/// A builder of one rank's list. The caller appends the next action of a kind on a chunk, and the builder
+/// counts the microbatches. An action of a microbatch beyond M is left out.
 class PatternList {
  public:
   PatternList(std::int32_t first_stage, std::int32_t second_stage, std::int32_t microbatches)
@@ -298,8 +298,8 @@ Generated v_min(const Shape& shape) {
 
 namespace {
 
-/// The six slots of one rank, counted modulo 6. Each microbatch uses the same slots as the previous one, six
-/// slots later.
+/// The six slots of one rank, numbered modulo 6. Each microbatch uses the slots of the previous microbatch,
+/// six slots later.
 class SlotRing {
  public:
   void occupy(std::int64_t slot) { taken_[place(slot)] = true; }
@@ -356,8 +356,8 @@ std::vector<BlockSlots> one_f_one_b_v_block(std::int64_t ranks) {
   return slots;
 }
 
-/// Returns options that differ only in the warm-up. A whole backward has no separate W, so nothing else can
-/// be chosen.
+/// Returns the variants that are tried for a schedule with whole backwards. They differ only in the
+/// warm-up, because without separate Ws nothing else can be chosen.
 std::vector<FollowOptions> options_of(std::int32_t ranks) {
   std::vector<FollowOptions> options;
   for (std::int32_t look_ahead = 0; look_ahead <= std::max(ranks, 4); ++look_ahead) {

@@ -30,8 +30,8 @@
 
 namespace penstock {
 
-/// Returns ZB-H1 if `depth` is 1, or ZB-H2 if it is 2. These are the paper's hand-made schedules. The result
-/// has no recomputations.
+/// Returns the loops of the zero-bubble paper's hand-made schedules: of ZB-H1 if `depth` is 1, or of ZB-H2
+/// if it is 2. The result has no recomputations.
 RolledProgram hand_made_zero_bubble(std::string schedule, const Shape& shape, std::int32_t depth);
 
 // ZB-H1 (Qi et al., "Zero Bubble Pipeline Parallelism", ICLR'24, section 2): 1F1B with each backward split
@@ -139,8 +139,8 @@ namespace {
 
 using Lists = std::vector<std::vector<Action>>;
 
-/// Returns true if the chunks form a V, which is the default for two chunks. In a V, the last rank has two
-/// consecutive stages, so one transfer in each direction is not needed.
+/// Returns true if the chunks of each rank are placed as a V, which is the default for two chunks. In a V,
+/// the last rank has two consecutive stages, so one transfer in each direction is not needed.
 bool lies_as_a_v(const Shape& shape) {
   if (shape.placement != ChunkPlacement::by_number) return shape.placement == ChunkPlacement::v;
   return shape.virtual_stages == 2;
@@ -158,8 +158,8 @@ bool fits(const Lists& lists, const OrderCosts& costs) {
   return true;
 }
 
-/// Adds the interleaved zero-bubble schedule with v chunks on each rank, if it accepts the shape and fits
-/// into memory.
+/// Adds the lists of the interleaved zero-bubble schedule to `known`, if it accepts the shape and fits into
+/// memory. It has v chunks on each rank.
 void add_interleaved(std::vector<Lists>& known, const Shape& shape, const OrderCosts& costs) {
   auto program = interleaved_zero_bubble(
       {.stages = shape.stages, .microbatches = shape.microbatches, .virtual_stages = shape.virtual_stages});
@@ -169,8 +169,9 @@ void add_interleaved(std::vector<Lists>& known, const Shape& shape, const OrderC
   if (fits(program->ranks, costs)) known.push_back(std::move(program->ranks));
 }
 
-/// Returns the orders from which the search starts. It may leave out orders that are longer than `longest`.
-/// The last order is long, but it fits into any memory that can store one microbatch.
+/// Returns the known orders from which the synthesis starts its search. It may leave out orders that take
+/// longer than `longest`. The last order is long, but it fits into any memory that can store one
+/// microbatch.
 std::vector<Lists> known_orders(const Program& program, const Shape& shape, const OrderCosts& costs,
                                 Ns longest) {
   std::vector<Lists> known;

@@ -1,6 +1,7 @@
-// A preferred order can be followed in several variants (FollowOptions). This file runs the variants and
-// takes the one in which the longest span of a rank is smallest. If several are equal, it takes the first.
-// No span is shorter than the work of the busiest rank. A variant with this span ends the search at once.
+// Follows a preferred order in several variants (FollowOptions) and chooses one. The span of a rank is the
+// time from its first start to its last end. The file runs the variants and takes the one in which the
+// longest span of a rank is smallest. If several are equal, it takes the first. No longest span is shorter
+// than the work of the busiest rank. A variant with this span ends the search at once.
 //
 //   slots of a block   ->  PreferredOrder  ->  OrderFollower, each variant  ->  the best lists  ->  squeeze()
 //   F down 0, F up 3       0F0 0F1 3F0 ..      looks ahead, places W
@@ -36,10 +37,10 @@ struct Stream {
 
 }  // namespace
 
-/// Returns an order for each rank. A rank has four streams of actions: F, and B or I, of two chunks. The
-/// streams are merged by time slot. An action of microbatch m has the slot of microbatch 0 plus 6 m. A
-/// finished stream gets a slot after all others. If slots are equal, the earlier stream in the array comes
-/// first.
+/// Returns an order for each rank. A rank has two chunks and four streams of actions: F of each chunk, and
+/// B or I of each chunk. The function merges the streams by time slot. An action of microbatch m has the
+/// slot of microbatch 0 plus 6 m. A finished stream gets a slot after all others. If slots are equal, the
+/// earlier stream in the array comes first.
 PreferredOrder repeated_block(const std::vector<BlockSlots>& slots, std::int32_t microbatches,
                               ActionKind backward) {
   constexpr std::int64_t kPeriod = 6;  // F, I and W of two chunks take one slot each

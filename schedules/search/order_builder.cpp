@@ -41,9 +41,9 @@ namespace {
 constexpr std::array<ActionKind, 3> kPassKinds = {ActionKind::forward, ActionKind::backward_input,
                                                   ActionKind::backward_weight};
 
-/// Returns a cap of a rank: `base`, plus `slope` for each of `steps`, plus the rank's own entry in `more`.
-/// The result is limited to 0 to 2^30, because drawn values can be large and the result must fit into 32
-/// bits.
+/// Returns one rank's cap on a number of microbatches: `base`, plus `slope` for each of `steps`, plus the
+/// rank's own entry in `more`. The result is limited to 0 to 2^30, because randomly drawn values can be
+/// large and the result must fit into 32 bits.
 std::int32_t cap(double base, double slope, std::int32_t steps, const std::vector<std::int8_t>& more,
                  std::int32_t rank) {
   const double own = more.empty() ? 0 : more[index(rank)];

@@ -16,51 +16,55 @@
 
 namespace penstock {
 
-/// The preferred action of a rank when an F and an I have both arrived.
+/// The kind of action that a rank prefers if the inputs of an F and an I (gradient of the input) have both
+/// arrived.
 enum class Preference : std::uint8_t { input_first, turn_about, forward_first };
 
-/// The preferred chunk of a rank when several chunks can run.
+/// The chunk that a rank prefers if it can run the same kind of action for several of its chunks.
 enum class ChunkChoice : std::uint8_t { last_first, first_first, by_turns };
 
-/// The constants of the rules. Chunk c of a rank is the c-th stage of this rank, in the order of the model.
+/// The constants of the rules by which OrderBuilder builds an order. Chunk c of a rank is the c-th stage of
+/// this rank, in the order of the model.
 struct OrderRules {
-  /// The total time in ns that a rank may pause to wait for a more urgent action.
+  /// The total time in ns that a rank may pause while it waits for more urgent actions.
   double idle_budget = 0;
-  /// The additional idle budget in ns for each earlier rank.
+  /// The time in ns that is added to `idle_budget` for each rank before this rank.
   double idle_budget_per_rank = 0;
-  /// The longest time that a rank waits for an I although an F has arrived, as a fraction of the F's
-  /// duration.
+  /// The longest time that a rank waits for the input of an I (gradient of the input) although it could run
+  /// an F. It is a fraction of the F's duration.
   double forward_patience = 1;
-  /// The longest time that a rank waits for an F or I although it could run a W, as a fraction of the W's
-  /// duration.
+  /// The longest time that a rank waits for the input of an F or I although it could run a W (gradient of
+  /// the weights). It is a fraction of the W's duration.
   double weight_patience = 1;
-  /// The largest number of microbatches between F and I on a rank, for all chunks together.
+  /// The largest number of microbatches that may be between F and I on a rank, for all its chunks together.
   double in_flight = kUnlimited;
-  /// The number that is added to `in_flight` for each later rank.
+  /// The number that is added to `in_flight` for each rank after this rank.
   double in_flight_per_rank = 0;
   /// The largest number of microbatches by which a chunk may be ahead of the next chunk.
   double lead = kUnlimited;
-  /// The number that is added to `lead` for each later rank.
+  /// The number that is added to `lead` for each rank after this rank.
   double lead_per_rank = 0;
-  /// The number that is added to `in_flight` on each rank. Empty means 0.
+  /// The number that is added to `in_flight` on each rank, by rank. Empty means 0 on all ranks.
   std::vector<std::int8_t> more_in_flight{};
-  /// The number that is added to `lead` on each rank. Empty means 0.
+  /// The number that is added to `lead` on each rank, by rank. Empty means 0 on all ranks.
   std::vector<std::int8_t> more_lead{};
   Preference preference = Preference::input_first;
   ChunkChoice forward_choice = ChunkChoice::last_first;
   ChunkChoice input_choice = ChunkChoice::last_first;
-  /// The number of I actions by which a later chunk may be ahead of an earlier one with
-  /// ChunkChoice::by_turns.
+  /// The number of I actions (gradient of the input) by which a later chunk may be ahead of an earlier one.
+  /// Only ChunkChoice::by_turns uses it.
   std::int32_t lag = 0;
-  /// The number of microbatches of later chunks for which an F must leave memory.
+  /// The number of microbatches of each later chunk of the rank for which the memory must still suffice
+  /// after an F.
   std::int32_t reserve = 1;
-  /// True if an I must run between two F actions.
+  /// True if an I (gradient of the input) must run between two F actions of a rank.
   bool one_forward_a_turn = false;
-  /// True if an F must run between two I actions, provided that an F arrives within `turn_window` F
-  /// durations.
+  /// True if an F must run between two I actions (gradient of the input) of a rank. The rank waits for the
+  /// F only if its input arrives within `turn_window` F durations.
   bool one_input_a_turn = false;
   double turn_window = 1;
-  /// The number of Ws that a rank may postpone while an F waits for memory.
+  /// The number of W actions (gradient of the weights) that a rank may postpone while an F waits for
+  /// memory.
   std::int32_t most_owed = kAnyNumber;
   /// The fraction of its memory limit that a rank may use.
   double memory_share = 1;
@@ -71,22 +75,23 @@ struct OrderRules {
   friend bool operator==(const OrderRules&, const OrderRules&) = default;
 };
 
-/// Builds orders for one set of costs. A search runs the builder hundreds of times with different rules.
+/// The builder of orders for one set of costs. A search runs it hundreds of times with different rules.
 /// Therefore it allocates all memory at the beginning, and a run only writes numbers. The F actions of a
-/// stage run in ascending order of microbatches, and so do its I actions. A counter therefore gives the next
-/// microbatch.
+/// stage run in ascending order of microbatches, and so do its I actions (gradient of the input). A counter
+/// therefore gives the next microbatch.
 class OrderBuilder {
  public:
-  /// Builds orders of the first `microbatches` microbatches, at least 1.
+  /// Prepares to build orders of `microbatches` microbatches, at least 1. The length of an order is
+  /// measured by `objective`.
   OrderBuilder(const OrderCosts& costs, Objective objective, std::int32_t microbatches);
 
-  /// Returns the length of the order that `rules` give. Returns nothing if the order is longer than `limit`,
-  /// or if ranks wait forever for memory.
+  /// Builds the order that `rules` give and returns its length. Returns nothing if the order is longer than
+  /// `limit`, or if ranks wait forever for memory.
   std::optional<Ns> run(const OrderRules& rules, Ns limit);
   /// Returns the order of the last run. Requires that this run returned a length.
   std::vector<std::vector<Action>> lists() const;
-  /// Returns the number of actions that all runs so far have placed. actions() is the number of actions in
-  /// one complete run.
+  /// Returns the number of actions that all runs so far have placed. The next function, actions(), returns
+  /// the number of actions in one complete run.
   std::int64_t placed_actions() const { return placed_; }
   std::int64_t actions() const { return 3 * std::int64_t{microbatches_} * std::ssize(chunks_); }
 
@@ -97,8 +102,8 @@ class OrderBuilder {
   static constexpr std::int32_t kInput = 1;
   static constexpr std::int32_t kWeight = 2;
 
-  /// A stage. The chunks of a rank are adjacent in memory, in the order in which a microbatch passes through
-  /// them.
+  /// One stage, which is a chunk of its rank. The chunks of a rank are adjacent in memory, in the order in
+  /// which a microbatch passes through them.
   struct alignas(64) Chunk {
     // These members change during a run.
     Ns next_forward = kNever;  // the time at which the input of the next F arrives
@@ -142,7 +147,7 @@ class OrderBuilder {
     bool has_started() const { return first_start != kNever; }
     bool owes_weight() const { return owed_from < owed_to; }
   };
-  /// The actions that a rank can run now, and the next arrivals.
+  /// The actions that a rank can run now, and the times at which its next inputs arrive.
   struct Sight {
     std::int32_t input = kNone;      // the chunk of the preferred I
     std::int32_t forward = kNone;    // the chunk of the preferred F
@@ -150,7 +155,7 @@ class OrderBuilder {
     Ns next_forward = kNever;        // the first arrival of an F that fits into memory
     bool memory_holds_back = false;  // true if an F has arrived but does not fit into memory
   };
-  /// A rank's decision: to run an action, or to wait until `until`.
+  /// The decision of a rank: either to run an action, or to wait until the time `until`.
   struct Choice {
     std::int32_t kind = kNone;
     std::int32_t chunk = 0;
@@ -163,45 +168,49 @@ class OrderBuilder {
   void prepare_run(const OrderRules& rules, Ns limit);
   void prepare_chunk(Chunk& chunk, std::int32_t number, const OrderRules& rules) const;
 
-  /// Runs to the end or to the limit. `Chunks` is the number of chunks on a rank if it is known at compile
-  /// time, or 0.
+  /// Places actions until all are placed or the order is longer than the limit. `Chunks` is the number of
+  /// chunks on a rank if it is known at compile time, or 0.
   template <std::int32_t Chunks>
   bool place_all();
   template <std::int32_t Chunks>
   std::int32_t last_chunk() const {
     return Chunks > 0 ? Chunks - 1 : chunks_per_rank_ - 1;
   }
-  /// Finds the I, or the F, that the rank would run among those that have arrived. Also finds the next
-  /// arrival. An F counts only if it respects the caps. If an F has arrived but does not fit into memory, a
-  /// flag is set, because a W may free the memory.
+  /// Finds the I (gradient of the input) and the F that the rank would run among those whose inputs have
+  /// arrived. Also finds the next arrival of an input. An F counts only if the caps of the rules allow it.
+  /// If an F is ready but does not fit into memory, the function sets a flag, because a W may free the
+  /// memory.
   template <std::int32_t Chunks>
   void see_inputs(const Chunk* chunks, Ns now, Sight& sight) const;
   template <std::int32_t Chunks>
   void see_forwards(const Rank& rank, const Chunk* chunks, Ns now, Sight& sight) const;
-  /// Returns the chunk with the preferred F.
+  /// Returns the number of the chunk at which the rank begins to look for an F. The rank prefers an F of
+  /// this chunk.
   template <std::int32_t Chunks>
   std::int32_t first_in_sight(const Rank& rank) const;
-  /// Removes the choices for which the rank must wait, because the rules let F and I alternate.
+  /// Removes choices from `sight` if the rules require that F and I alternate and it is the turn of the
+  /// other kind.
   void take_turns(const Rank& rank, const Chunk* chunks, Ns now, Sight& sight) const;
   template <std::int32_t Chunks>
   Choice choose(std::int32_t number, Ns now) const;
-  /// Chooses the F or the W, unless a more urgent action arrives soon. An I is more urgent than an F. An F or
-  /// I is more urgent than a W.
+  /// Chooses the F or a W (gradient of the weights), or waits if a more urgent action will be ready soon.
+  /// An I (gradient of the input) is more urgent than an F. An F or I is more urgent than a W.
   Choice forward_or_wait(const Rank& rank, const Chunk& chunk, const Sight& sight, Ns now) const;
   Choice weight_or_wait(const Rank& rank, const Sight& sight, Ns now) const;
   Choice owed_weight(const Rank& rank) const;
 
-  /// Runs the choice on the rank from `now` on. Returns false if the rank's pauses already make the order
-  /// longer than the limit.
+  /// Starts the chosen action on the rank at `now`. Returns false if the pauses of the rank already make
+  /// the order longer than the limit.
   bool place(std::int32_t number, const Choice& choice, Ns now);
-  /// Records the effects of an F or I that ends at `end`: the next action of the chunk may become possible,
-  /// and the next stage receives its output.
+  /// Records that an F (give_forward) or I (give_input) ends at `end`. The next action of the chunk may now
+  /// be possible, and the output is sent to the next stage.
   void give_forward(std::int32_t number, Ns end);
   void give_input(std::int32_t number, Ns end);
   void deliver_forward(std::int32_t to, std::int32_t microbatch, Ns arrival);
   void deliver_input(std::int32_t to, std::int32_t microbatch, Ns arrival);
   void wake(std::int32_t rank, Ns time);
-  /// Returns true if all actions are placed. Otherwise, ranks wait forever for memory.
+  /// Returns true if all actions are placed. If it returns false at the end of a run, ranks wait forever
+  /// for memory.
   bool is_complete() const { return placed_ - placed_before_ == actions(); }
   Ns length() const;
 

@@ -89,7 +89,7 @@ void OrderFollower::reset(const std::vector<FollowOptions>& variants) {
   for (std::int32_t rank = 0; rank < unfixed_ranks_; ++rank) reset(rank);
 }
 
-/// Resets the arrival times. A run that stopped early has set only a few of them.
+/// Resets the times at which inputs arrive. A run that stopped early has set only a few of them.
 void OrderFollower::forget_arrivals() {
   if (has_finished_) {
     std::fill(arrivals_.begin() + order_.microbatches, arrivals_.end(), WakeTimes::kNever);
@@ -153,8 +153,9 @@ std::optional<Ns> OrderFollower::finish() {
   return longest;
 }
 
-/// Returns the longest span, or nothing if ranks would wait for each other forever. Also returns nothing if
-/// the tails were computed for other first starts.
+/// Returns the longest span, computed from the tails, or nothing if ranks would wait for each other
+/// forever. A tail says how long the order lasts after an action. Also returns nothing if the tails were
+/// computed for ranks that start at other times.
 std::optional<Ns> OrderFollower::span_in_sight() {
   std::vector<Ns> first_starts(ranks_.size());
   std::ranges::transform(ranks_, first_starts.begin(), &Rank::first_start);
@@ -201,7 +202,8 @@ void OrderFollower::act(std::int32_t number, Ns now) {
   }
 }
 
-/// Limits same_ahead_ to the look-aheads that would not have found another action than this run.
+/// Limits same_ahead_, the largest look-ahead that gives this run's result. A larger look-ahead would have
+/// found another action for this rank.
 void OrderFollower::look_farther(const Rank& rank, Bytes limit, Ns now) {
   for (std::int32_t ahead = variant_.warm_up_look_ahead + 1; ahead <= same_ahead_; ++ahead) {
     if (rank.next + index(ahead) >= rank.order.size()) return;
@@ -316,7 +318,8 @@ void OrderFollower::start(std::int32_t number, Ns now, Ns duration) {
   wakings_.set(number, rank.free_at);
 }
 
-/// Wakes the rank when the message arrives. If the rank is busy, it looks for work when it becomes free.
+/// Wakes rank `number` when its message arrives. If the rank is busy then, it looks for work when it
+/// becomes free.
 void OrderFollower::announce(std::int32_t number, Ns arrival) {
   const Ns wakes = wakings_.of(number);
   const bool is_busy = wakes == ranks_[index(number)].free_at;

@@ -1,7 +1,8 @@
 #pragma once
-// Follows a preferred order in one variant after the other (follow_order.cpp). The header begins with two
-// parts that a run needs: the order in the form that a run reads (two numbers for each action), and the tails
-// that say how long the order lasts after each action. Only schedules/ includes this header.
+// Runs a preferred order in one variant after the other; follow_order.cpp chooses between the variants.
+// The header begins with two parts that a run needs. The first is the order in the form that a run reads
+// (two numbers for each action). The second is the tails, which say how long the order lasts after each
+// action. Only schedules/ includes this header.
 
 #include <algorithm>
 #include <cstddef>
@@ -17,57 +18,60 @@
 
 namespace penstock {
 
-/// The data that all F of a stage have in common, or that all B or I of a stage have in common.
+/// The common data of all F of one stage, or of all its B or I actions (gradient of the input).
 struct Track {
   static constexpr std::int32_t kNone = -1;
 
   ActionKind kind = ActionKind::forward;
   std::int32_t stage = 0;
   std::int32_t rank = 0;
-  /// The track that uses this track's output, or kNone.
+  /// The track of the actions that use the output of this track, or kNone.
   std::int32_t next = kNone;
-  /// The rank of the track `next`.
+  /// The rank that runs the track `next`.
   std::int32_t next_rank = 0;
   Ns duration = 0;
-  /// The time from the end of the action to the arrival of its output at the next track.
+  /// The time from the end of an action to the arrival of its output on the rank of the next track.
   Ns delay = 0;
-  /// The duration of the W that belongs to an I.
+  /// The duration of the W (gradient of the weights) that belongs to an I.
   Ns weight_ns = 0;
-  /// The memory that an F allocates.
+  /// The bytes of memory that an F allocates.
   Bytes charged = 0;
-  /// The memory that a B or I releases.
+  /// The bytes of memory that a B or I releases.
   Bytes released = 0;
-  /// The memory that the W of an I releases.
+  /// The bytes of memory that the W after an I releases.
   Bytes owed = 0;
 };
 
-/// An action of an order: its track, and its place, which is track * microbatches + microbatch.
+/// One action of an order. `track` is its track, and `place` is the number track * microbatches +
+/// microbatch.
 struct Step {
   std::int32_t track = 0;
   std::int32_t place = 0;
 };
 
-/// A preferred order as steps, with its tracks.
+/// A preferred order in which the actions are written as steps, with the tracks of these steps.
 struct OrderSteps {
-  /// Requires that each stage has only B or only I.
+  /// Translates the order into steps. Requires that each stage has only B or only I as backward passes.
   OrderSteps(const OrderCosts& costs, const PreferredOrder& order);
 
   const Track& track_of(const Step& step) const { return tracks[index(step.track)]; }
-  /// Returns the place of the action that uses the step's output. Requires that the track has a next track.
+  /// Returns the place of the action that uses the output of the step. Requires that the step's track has a
+  /// next track.
   std::int32_t taker(const Step& step) const {
     return step.place + (track_of(step).next - step.track) * microbatches;
   }
   std::size_t place_count() const { return tracks.size() * index(microbatches); }
-  /// Returns the action of a step with this kind. If the step is an I, `kind` can also be W.
+  /// Returns the action of the step. `kind` is the kind of the step's track, or W if this kind is I.
   Action action(const Step& step, ActionKind kind) const {
     return {
         .kind = kind, .stage = track_of(step).stage, .microbatch = step.place - step.track * microbatches};
   }
 
   std::int32_t microbatches = 0;
-  /// The tracks of all F by stage, then the tracks of all backwards by stage.
+  /// The tracks: first those of all F in the order of stages, then those of all backward passes in the
+  /// order of stages.
   std::vector<Track> tracks;
-  /// The order of each rank.
+  /// The steps of each rank in the preferred order.
   std::vector<std::vector<Step>> ranks;
   /// The total compute time of each rank.
   std::vector<Ns> busy_ns;
@@ -83,18 +87,20 @@ struct OrderSteps {
 //
 // After the last action of a rank, the first term is minus the rank's first start.
 
-/// The tails of all actions of an order.
+/// The tails of all actions of an order. The tail of an action is added to its start time to get the
+/// longest span that follows from it (see after()).
 class OrderTails {
  public:
-  /// The tail of an action if ranks wait for each other forever after it.
+  /// The tail of an action after which ranks wait for each other forever.
   static constexpr Ns kEndless = std::numeric_limits<Ns>::max();
 
-  /// Computes the tails if the ranks start at `first_starts`. Requires whole backwards.
+  /// Computes the tails if the ranks start their first actions at `first_starts`. Requires an order with B,
+  /// not with I (gradient of the input).
   OrderTails(const OrderSteps& order, std::vector<Ns> first_starts);
 
   const std::vector<Ns>& first_starts() const { return first_starts_; }
-  /// Returns the tail of the action at a place (Step). If this action starts at time t, the longest span of
-  /// the ranks that depend on it is t plus the tail.
+  /// Returns the tail of the action at a place (Step::place). If this action starts at time t, t plus the
+  /// tail is the longest span of the ranks that depend on this action.
   Ns after(std::int32_t place) const { return tails_[index(place)]; }
 
  private:
@@ -111,21 +117,22 @@ class OrderTails {
 ///                                       up to F3, where it is "bent".
 class OrderFollower {
  public:
-  /// Requires that each stage has only B or only I.
+  /// Prepares runs with this order. Requires that each stage has only B or only I as backward passes.
   OrderFollower(const OrderCosts& costs, const PreferredOrder& order);
 
-  /// Returns the longest span of a rank for the first variant. Returns nothing if the span is not below
-  /// `limit`, or if ranks wait for each other forever. The latter is impossible without look-ahead if the
-  /// order fits into memory.
+  /// Runs the first variant and returns the longest span of a rank. Returns nothing if the span is not
+  /// below `limit`, or if ranks wait for each other forever. Without look-ahead, they cannot wait forever
+  /// if the order fits into memory.
   std::optional<Ns> run(const std::vector<FollowOptions>& variants, Ns limit);
-  /// Returns the variants of the last run for which the result is not known, because they would have made
-  /// other decisions.
+  /// Returns the variants of the last run that would have made other decisions than the first variant.
+  /// Their spans are therefore not known.
   std::vector<FollowOptions> other_variants() const;
   /// Returns the lists of the last run. Requires that this run returned a span.
   std::vector<std::vector<Action>> lists() const;
   /// Returns the work of the busiest rank. No span is shorter.
   Ns busiest_ns() const { return order_.busy_ns.empty() ? 0 : std::ranges::max(order_.busy_ns); }
-  /// Returns true if the last run continued to its end. It may stop earlier, when its span is known.
+  /// Returns true if the last run continued until all actions were placed. A run may stop earlier, when its
+  /// longest span is known.
   bool has_finished() const { return has_finished_; }
 
  private:
@@ -147,14 +154,14 @@ class OrderFollower {
     bool owes_weight() const { return weights < inputs.size(); }
     bool is_fixed() const { return !warm && next >= bent; }
   };
-  /// The messages that a track receives from another track. They arrive in the order of microbatches, because
-  /// the sender runs them in this order.
+  /// The messages that a track receives from another track. They arrive in the order of microbatches,
+  /// because the sender runs its actions in this order.
   struct Inbox {
     std::int32_t giver = 0;
     std::int32_t first_place = 0;  // the place of microbatch 0 of the receiving track
     std::int32_t seen = 0;         // the number of messages that had arrived when the rank last slept
   };
-  /// The actions that a rank finds when it looks for work.
+  /// The actions that a rank finds when it looks for an action to run.
   struct Sight {
     std::size_t ready = kNothing;  // the index of the action in the rank's order
     Ns next_arrival = WakeTimes::kNever;
@@ -165,29 +172,33 @@ class OrderFollower {
   void reset(const std::vector<FollowOptions>& variants);
   void forget_arrivals();
   void reset(std::int32_t rank);
-  /// Lets the rank look for work. It runs an action, or sleeps until the next message.
+  /// Lets the rank look for an action at time `now`. The rank runs an action, or sleeps until the next
+  /// message.
   void act(std::int32_t rank, Ns now);
   Sight look(std::int32_t rank, Ns now) const;
   void look_farther(const Rank& rank, Bytes limit, Ns now);
-  /// Returns true if this variant would have found the same actions so far. Requires that the variant has
-  /// made the same decisions about Ws.
+  /// Returns true if a run with this variant would have found the same actions so far. Requires that it has
+  /// made the same decisions about W actions (gradient of the weights).
   bool sees_as_much(const FollowOptions& variant) const;
-  /// Returns true if the oldest owed W runs in the gap. Also records the variants that would decide
-  /// differently. An owed W is a W that has not run although its I has run.
+  /// Returns true if the rank's oldest owed W runs in a pause of length `gap`. An owed W is a W (gradient
+  /// of the weights) that has not run although its I has run. Also records the variants that would decide
+  /// differently.
   bool weight_suits(const Rank& rank, Ns gap);
   bool suits(const FollowOptions& variant, const Rank& rank, Ns gap) const;
-  /// Runs the action at index `at` of the rank's order.
+  /// Runs the action at index `at` of the rank's order, from `now` on.
   void take(std::int32_t rank, std::size_t at, Ns now);
   void place_weight(std::int32_t rank, Ns now);
   /// Makes the rank busy for `duration`, from `now` on.
   void start(std::int32_t rank, Ns now, Ns duration);
-  /// Wakes the rank when a message arrives, unless it is busy then.
+  /// Wakes the rank when a message arrives at `arrival`, unless the rank is busy at that time.
   void announce(std::int32_t rank, Ns arrival);
   /// Lets the rank wait for the next message that arrives after `now`.
   void sleep(std::int32_t rank, Ns now);
-  /// Runs to the end. Returns the longest span, or nothing if ranks wait for each other forever.
+  /// Completes the run. Returns the longest span of a rank, or nothing if ranks wait for each other
+  /// forever.
   std::optional<Ns> finish();
-  /// Returns the longest span, computed from the ends of running actions and the tails of the next actions.
+  /// Returns the longest span of a rank before the run ends. It is computed from the ends of the running
+  /// actions and the tails of the actions after them.
   std::optional<Ns> span_in_sight();
 
   OrderSteps order_;

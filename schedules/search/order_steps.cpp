@@ -26,7 +26,8 @@ namespace penstock {
 
 namespace {
 
-/// Returns the track of a stage's F actions. F allocates all memory that a microbatch needs on the stage.
+/// Returns the track of a stage's F actions. A track is all actions of one kind on one stage. F allocates
+/// all memory that a microbatch needs on the stage.
 Track forward_track(const OrderCosts& costs, std::int32_t stage) {
   const StageCost& cost = costs.stages[index(stage)];
   return {.stage = stage,
@@ -35,8 +36,8 @@ Track forward_track(const OrderCosts& costs, std::int32_t stage) {
           .charged = cost.kept};
 }
 
-/// Returns the track of a stage's backwards. B releases all memory that F allocated. I releases a part, and
-/// its W releases the rest.
+/// Returns the track of a stage's backwards: all its actions of `kind`, which is B or I. B releases all
+/// memory that F allocated. I (gradient of the input) releases a part, and its W releases the rest.
 Track backward_track(const OrderCosts& costs, std::int32_t stage, ActionKind kind) {
   const StageCost& cost = costs.stages[index(stage)];
   const bool splits = kind == ActionKind::backward_input;

@@ -1,5 +1,6 @@
-// A local search tries millions of moves, and most moves change only a few times. The end of an action is
-// (its giver is the action that sends its input)
+// Updates the times of lists after an action has moved, without computing all times again. A local search
+// tries millions of moves, and most moves change only a few times. The end of an action is (its giver is
+// the action that sends its input)
 //
 //   end = max(end of the action before it on its rank, end of its giver + delay) + duration
 //
@@ -34,7 +35,7 @@ namespace penstock {
 
 namespace {
 
-/// The end of an action for which no time is computed yet. Real ends are never negative.
+/// The end of an action whose times have not been computed yet. Real ends are never negative.
 constexpr Ns kNotYet = -1;
 
 }  // namespace
@@ -287,14 +288,15 @@ void RetimedLists::forget_changes() {
 
 namespace {
 
-/// The limit for the number of moves multiplied by the number of actions. A move can change every action, so
+/// The largest product of the number of moves and the number of actions. A move can change every action, so
 /// this product limits the time for programs of any size.
 constexpr std::int64_t kMostTrials = std::int64_t{1} << 23;
 constexpr int kReach = 2;  // the number of positions that an action can move at a time
 
 using Lists = std::vector<std::vector<Action>>;
 
-/// The local search. It goes through all ranks until it finds no improvement.
+/// A local search that moves single actions to shorten the lists. It goes through all ranks until no move
+/// improves the lists.
 class Squeezer {
  public:
   Squeezer(const Lists& lists, const OrderCosts& costs)
@@ -352,8 +354,8 @@ class Squeezer {
     return lists_.move_if_shorter(action, target);
   }
 
-  /// Returns true if the order of two actions must not change. They have the same stage, and also the same
-  /// kind or microbatch.
+  /// Returns true if `later` must stay after `earlier` in the list. This holds if they have the same stage,
+  /// and also the same kind or microbatch.
   static bool follows_from(const Action& earlier, const Action& later) {
     if (earlier.stage != later.stage) return false;
     return earlier.kind == later.kind || earlier.microbatch == later.microbatch;

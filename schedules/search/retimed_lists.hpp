@@ -15,7 +15,7 @@
 
 namespace penstock {
 
-/// The length of complete lists. A smaller length is better.
+/// The length of complete lists. Smaller values are better; `sum_of_ends_ns` decides between equal spans.
 struct Length {
   /// The longest time of a rank from its first start to its last end.
   Ns longest_span_ns = 0;
@@ -25,8 +25,8 @@ struct Length {
   friend auto operator<=>(const Length&, const Length&) = default;
 };
 
-/// Lists of F, I, W and B, with the times of all actions. An action has a number that does not change when
-/// the action moves. Requires lists that can run.
+/// The lists of F, B, I (gradient of the input) and W (gradient of the weights) of all ranks, with times.
+/// Each action has a number that does not change when the action moves. Requires lists that can run.
 class RetimedLists {
  public:
   using Number = std::int32_t;
@@ -46,20 +46,21 @@ class RetimedLists {
   /// Returns the time at which all ranks are finished.
   Ns last_end_ns() const;
 
-  /// Returns true if the start of an F, B or I depends on its rank and not on its input.
+  /// Returns true if the previous action of the rank, not the arrival of its input, determines the start of
+  /// an F, B or I.
   bool waits_for_rank(Number number) const {
     const Node& waiting = node(number);
     const Ns start = waiting.end - waiting.duration;
     if (start <= input_at(waiting) || action(number).kind == ActionKind::backward_weight) return false;
     return waiting.own == kNone || node(waiting.own).end < start;
   }
-  /// Returns true if the rank stays within its memory limit when `action` is moved before `target`. Requires
+  /// Returns true if the rank stays within its memory limit when `action` moves before `target`. Requires
   /// that `target` is one or two positions before `action` on the same rank.
   bool fits(Number action, Number target) const;
-  /// Moves `action` before `target` if this makes the lists shorter. Returns true if it moved. Otherwise
-  /// nothing changes. It also does not move if ranks would then wait for each other. Requires fits() and
-  /// waits_for_rank(action). `target` must have another stage or microbatch. An action without duration is
-  /// not moved before a target that ends before the action's input arrives.
+  /// Moves `action` before `target` and returns true if this makes the lists shorter. Otherwise returns
+  /// false and changes nothing. Also returns false if ranks would then wait for each other. Requires fits()
+  /// and waits_for_rank(action). `target` must have another stage or microbatch. An action without duration
+  /// is not moved before a target that ends before the action's input arrives.
   bool move_if_shorter(Number action, Number target);
 
  private:
@@ -107,12 +108,12 @@ class RetimedLists {
   void set_end(Number action, Ns end);
   /// Adds the action to the queue if its end must change.
   void touch(Number action);
-  /// Removes the action with the earliest end before the move from the queue.
+  /// Removes an action from the queue and returns it. It is the action that ended earliest before the move.
   Number dequeue();
-  /// Computes the new length of the lists. Returns nothing if the length cannot be shorter, or if ranks wait
-  /// for each other.
+  /// Computes the new length of the lists after `moved` has changed its position. Returns nothing if this
+  /// length cannot be shorter than the old one, or if ranks wait for each other.
   std::optional<Length> follow_changes(Number moved);
-  /// Ends a move that was accepted or undone.
+  /// Clears the record of changed ends, after a move was accepted or undone.
   void forget_changes();
 
   std::vector<Action> actions_;

@@ -1,6 +1,6 @@
-// A search builds the whole order many times by rules (order_builder.cpp). The constants of the rules are
-// drawn at random. The first part of this file draws rules, and the second part stores the best ones. Tested
-// by synthesis_test.cpp.
+// Finds constants for the rules of order_builder.cpp that give a short order. A search draws constants at
+// random, or changes good ones, and builds the order with them many times. The first part of this file
+// draws rules, and the second part stores the best ones. Tested by synthesis_test.cpp.
 
 #include "schedules/search/rule_search.hpp"
 
@@ -24,17 +24,20 @@ namespace penstock {
 
 namespace {
 
-/// Returns true if the cap is a real limit. Small changes never bring an unlimited cap below this value.
+/// Returns true if the cap limits anything. Unlimited caps are stored as kUnlimited, and small changes
+/// never bring one below half of it.
 bool is_capped(double cap) { return cap < OrderRules::kUnlimited / 2; }
 
-/// Draws whether F and I must alternate, and how soon the next F must then arrive.
+/// Draws at random whether an I must run between two Fs, and whether an F must run between two Is. Also
+/// draws how soon the next F must arrive for the second rule.
 void draw_turns(OrderRules& rules, Draws& draws) {
   rules.one_forward_a_turn = draws.happens(0.5);
   rules.one_input_a_turn = draws.happens(0.5);
   rules.turn_window = draws.between(0, 2);
 }
 
-/// Draws which chunk comes first. This has no effect if each rank has one chunk.
+/// Draws at random which chunk of a rank runs first if several can run. This has no effect if each rank has
+/// one chunk.
 void draw_choices(OrderRules& rules, Draws& draws) {
   rules.forward_choice = static_cast<ChunkChoice>(draws.from_to(0, 2));
   rules.input_choice = static_cast<ChunkChoice>(draws.from_to(0, 2));
@@ -49,9 +52,9 @@ void draw_most_owed(OrderRules& rules, Draws& draws, double unlimited) {
   rules.most_owed = draws.happens(unlimited) ? OrderRules::kAnyNumber : draws.from_to(0, 6);
 }
 
-/// Draws the cap on microbatches in flight. About a third of the caps are a few microbatches plus a number
-/// for each later rank. About a quarter begin with the number that fits into memory and decrease towards the
-/// end of the pipeline. The others have no limit.
+/// Draws at random the cap on microbatches between F and I (in flight). About a third of the caps are a few
+/// microbatches plus a number for each later rank. About a quarter begin with the number that fits into
+/// memory and decrease towards the end of the pipeline. The others have no limit.
 void draw_in_flight(OrderRules& rules, Draws& draws, const RuleScale& scale) {
   const double choice = draws.between(0, 1);
   if (choice < 0.35) {
@@ -63,7 +66,8 @@ void draw_in_flight(OrderRules& rules, Draws& draws, const RuleScale& scale) {
   }
 }
 
-/// Adds or subtracts 1 on one rank, or on a range of ranks.
+/// Adds 1 to the values of one rank or of a range of ranks, or subtracts 1. `own` has one value for each
+/// rank.
 void change_own(std::vector<std::int8_t>& own, Draws& draws, std::int32_t ranks) {
   own.resize(index(ranks), 0);
   const std::int32_t from = draws.from_to(0, ranks - 1);
@@ -173,7 +177,8 @@ OrderRules changed_rules(OrderRules rules, Draws& draws, const RuleScale& scale)
 
 namespace {
 
-/// Returns two and a half times the number of ranks, but at most the number of microbatches.
+/// Returns the number of microbatches for a quick trial of rules: two and a half times the number of ranks,
+/// but at most all microbatches.
 std::int32_t part_of(const OrderCosts& costs) {
   const auto enough = static_cast<std::int32_t>(5 * costs.memory_limit.size() / 2);
   return std::min(costs.microbatches, enough);
@@ -211,8 +216,8 @@ void RuleSearch::go_on(std::int64_t actions) {
   while (!is_optimal() && placed_actions() < end) try_rules(next_rules());
 }
 
-/// Returns the next rules. Two of five draws are fresh rules, and the others are changed rules. Without a
-/// known order, all rules are fresh.
+/// Returns the rules that the search tries next. Two of five times, they are drawn afresh; otherwise, they
+/// are changed copies of good rules. Without a known order, all rules are drawn afresh.
 OrderRules RuleSearch::next_rules() {
   // Idle budgets are drawn in proportion to the idle time of the best order, which decreases during the
   // search. Without a known order, a quarter of the work is used as an estimate.

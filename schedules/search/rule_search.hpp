@@ -1,6 +1,6 @@
 #pragma once
-// A search for good rules of order_builder.hpp, from one seed, and the random numbers that it draws. Only
-// schedules/ includes this header.
+// Searches for good rules for order_builder.hpp, with random numbers from one seed. synthesis.cpp runs
+// several of these searches. Only schedules/ includes this header.
 
 #include <cstdint>
 #include <limits>
@@ -30,19 +30,20 @@ class Draws {
   std::uint64_t count_ = 0;
 };
 
-/// The quantities that determine the ranges of the random numbers.
+/// The quantities of a search problem that determine in which ranges the constants of rules are drawn.
 struct RuleScale {
   std::int32_t ranks = 1;
   std::int32_t chunks = 1;
-  /// The number of activations of a stage that fit into a rank's memory.
+  /// The number of activations of one stage that fit into the memory of a rank.
   double units = 1;
-  /// The idle time of the best order in ns, or an estimate.
+  /// The idle time in ns of a rank in the best order so far, or an estimate of it.
   double idle_ns = 1;
 };
 
-/// Draws all constants anew. Constants for several chunks are drawn only if a rank has several chunks.
+/// Returns rules in which all constants are drawn at random. Constants that matter only for several chunks
+/// are drawn only if a rank has several chunks.
 OrderRules fresh_rules(Draws& draws, const RuleScale& scale);
-/// Returns `rules` with one or two random changes.
+/// Returns `rules` with one or two of the constants changed at random.
 OrderRules changed_rules(OrderRules rules, Draws& draws, const RuleScale& scale);
 
 /// A set of rules, and the length of the order that they give.
@@ -53,11 +54,11 @@ struct RatedRules {
   static constexpr Ns kUnknownLength = std::numeric_limits<Ns>::max() / 4;
 };
 
-/// A search that starts from one seed.
+/// A search for good rules that starts from one seed.
 class RuleSearch {
  public:
-  /// Stores no reference to its arguments. `bound` is a lower bound on the length of every order. The search
-  /// ends when it finds an order of this length.
+  /// Prepares a search, and stores no reference to its arguments. `bound` is a lower bound on the length of
+  /// every order. The search ends when it finds an order of this length.
   RuleSearch(const OrderCosts& costs, Objective objective, std::uint64_t seed, Ns bound);
 
   /// Continues the search until it has placed `actions` more actions.

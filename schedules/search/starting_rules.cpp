@@ -1,5 +1,6 @@
-// The rules from which a search starts. The first part is a table of rules from long searches. The second
-// part adapts them to the costs of a program. Tested by synthesis_test.cpp.
+// The rules from which a search starts, so that a short search already has good ones. The first part is a
+// table of rules from long searches. The second part adapts them to the costs of a program. Tested by
+// synthesis_test.cpp.
 
 #include "schedules/search/starting_rules.hpp"
 
@@ -19,8 +20,8 @@
 
 namespace penstock {
 
-/// Rules that were found for a number of chunks on each rank and a memory limit. Members without a comment
-/// have the meaning that they have in OrderRules.
+/// An entry of the table: rules that a long search found for a number of chunks on each rank and a memory
+/// limit. Members without a comment have the meaning that they have in OrderRules.
 struct StartingRow {
   std::int32_t chunks = 1;
   /// The memory limit, divided by the memory that 1F1B needs on its first rank.
@@ -35,7 +36,7 @@ struct StartingRow {
   double in_flight_per_rank = 0;
   double lead = 0;
   double lead_per_rank = 0;
-  /// One letter for each rank, as described below.
+  /// The values of OrderRules::more_in_flight, one letter for each rank: G is 0, H is 1, F is -1.
   std::string_view more_in_flight;
   std::string_view more_lead;
   Preference preference = Preference::input_first;
@@ -177,12 +178,13 @@ OrderRules rules_of(const StartingRow& row) {
 
 namespace {
 
-/// The largest distance between the memory limit of an entry and the given limit. The limits of entries are
-/// an eighth of 1F1B's memory apart. So one entry above and two entries below are used.
+/// The largest amount by which the memory limit of a used entry exceeds the given limit, in multiples of
+/// 1F1B's memory. kBelow is the largest amount in the other direction. The limits of entries are an eighth
+/// of 1F1B's memory apart. So one entry above and two entries below are used.
 constexpr double kAbove = 0.13;
 constexpr double kBelow = 0.3;
 
-/// The quantities to which the entries are adapted.
+/// The quantities of a program to which the entries of the table are adapted.
 struct Fitting {
   std::size_t ranks = 1;
   std::int32_t chunks = 1;
@@ -190,7 +192,8 @@ struct Fitting {
   double microbatch = 0;  // work of the busiest rank on one microbatch, in ns
 };
 
-/// Returns the quantities for these costs. A rank without activations does not limit the memory.
+/// Returns the quantities to which entries are adapted, for these costs. A rank without activations does
+/// not limit the memory.
 Fitting fitting_of(const OrderCosts& costs) {
   Fitting fitting{.ranks = costs.memory_limit.size()};
   fitting.chunks = static_cast<std::int32_t>(costs.stages.size() / fitting.ranks);

@@ -1,9 +1,9 @@
-// Finds the best order with several searches. Searches from different seeds stop improving at different
-// lengths, which cannot be predicted. Therefore they compete in brackets. Eight new searches make a few
-// passes each. The better half continues with twice as many passes, and so on, until one search remains. It
-// then competes with the best search of earlier brackets (the champion). Each bracket makes twice as many
-// passes as the previous one, for any effort. A larger effort therefore runs the same searches as a smaller
-// one and then continues.
+// Finds the shortest order with several searches. Searches from different seeds stop improving at orders
+// of different lengths, which cannot be predicted. Therefore they compete in brackets. Eight new searches
+// make a few passes each; a pass builds one order. The better half continues with twice as many passes,
+// and so on, until one search remains. It then competes with the best search of earlier brackets (the
+// champion). Each bracket makes twice as many passes as the previous one, for any effort. A larger effort
+// therefore runs the same searches as a smaller one and then continues.
 //
 //   bracket   8 x n   4 x 2n   2 x 4n   1 x 8n   champion and challenger: n = 4, 8, 16, ... passes
 //
@@ -67,7 +67,8 @@ class Tournament {
   void run() {
     for (std::int64_t passes = kFirstPasses; !is_over(); passes *= 2) run_bracket(passes);
   }
-  /// Returns the number of passes of all searches together. An incomplete pass counts as one.
+  /// Returns the number of passes of all searches together. A pass places all actions of one order, and an
+  /// incomplete pass counts as one.
   std::int64_t passes() const { return (spent_ + actions_of_a_pass_ - 1) / actions_of_a_pass_; }
   RuleSearch& best() { return *std::ranges::min_element(searches_, {}, length_of_search); }
 
@@ -113,7 +114,8 @@ class Tournament {
     searches_.erase(searches_.begin() + 1, searches_.end());
   }
 
-  /// Continues a search in small parts. Between two parts, the clock is read.
+  /// Continues a search in small parts. Between two parts it reads the clock, so that the search ends in
+  /// time.
   void go_on(RuleSearch& search, std::int64_t passes) {
     const std::int64_t before = search.placed_actions();
     // The search counts only its own actions, but `spent_` counts the actions of all searches.
@@ -161,7 +163,7 @@ Merit merit_of(const Lists& lists, const OrderCosts& costs, Objective objective)
   return merit;
 }
 
-/// The best of all orders that offer() has received.
+/// The best of all orders that the caller has passed to offer().
 class BestOrder {
  public:
   BestOrder(const OrderCosts& costs, Objective objective) : costs_(costs), objective_(objective) {}
@@ -172,8 +174,8 @@ class BestOrder {
     merit_ = merit;
     lists_ = std::move(lists);
   }
-  /// Offers lists that can be better only by a lower peak. Their length is computed only if their peak is
-  /// lower.
+  /// Considers an order that is no shorter than the best one. It can then be better only by a lower peak
+  /// memory. The function computes its length only if its peak is lower.
   void offer_smaller(Lists lists) {
     if (highest_peak(lists, costs_) < merit_.peak) offer(std::move(lists));
   }
@@ -195,7 +197,8 @@ OrderCosts within(OrderCosts costs, Bytes most) {
   return costs;
 }
 
-/// Offers the orders that the rules `starts` give within the memory of `costs`.
+/// Builds an order with each of the rules `starts`, within the memory limits of `costs`, and offers it to
+/// `best`.
 void offer_built(BestOrder& best, const OrderCosts& costs, Objective objective,
                  const std::vector<OrderRules>& starts) {
   OrderBuilder builder(costs, objective, costs.microbatches);
@@ -225,8 +228,8 @@ void lower_memory(BestOrder& best, const OrderCosts& costs, Objective objective,
   }
 }
 
-/// Returns the effort of the shape. If the user does not set the number of passes, the passes place at most
-/// kMostPlaced actions.
+/// Returns the effort that the shape states for the search. If the user does not set the number of passes,
+/// the passes together place at most kMostPlaced actions.
 SearchEffort limited_effort(const Program& program, const Shape& shape) {
   SearchEffort effort = shape.effort;
   if (effort.passes != SearchEffort::kDefaultPasses) return effort;
@@ -322,7 +325,8 @@ std::int64_t fitting(Bytes room, Bytes size) {
   return size <= 0 ? kAnyCount : std::min(kAnyCount, room / size);
 }
 
-/// The times of a microbatch that never waits for other microbatches.
+/// The times of a microbatch that never waits for other microbatches. They give lower bounds on the times
+/// in any order.
 class FreePath {
  public:
   explicit FreePath(const OrderCosts& costs) : costs_(costs) {}
@@ -354,8 +358,8 @@ class FreePath {
   const OrderCosts& costs_;
 };
 
-/// The chunks of a rank. Each value is taken from the chunk that gives the lowest bound, because a bound may
-/// be too low but never too high.
+/// The work and the memory of all chunks of a rank. If the chunks differ in a value, the value that gives
+/// the lowest bound is taken. A bound may be too low but never too high.
 struct RankWork {
   std::vector<std::size_t> stages;
   Bytes limit = 0;
@@ -368,7 +372,7 @@ struct RankWork {
   Bytes least_owed = std::numeric_limits<Bytes>::max();  // stored between I and W
 
   std::int64_t units() const { return microbatches * std::ssize(stages); }
-  /// Returns the number of F actions that fit into memory.
+  /// Returns the number of F actions whose activations fit into the rank's memory together.
   std::int64_t fitting_forwards() const { return std::min(units(), fitting(limit, least_kept)); }
 };
 
@@ -398,8 +402,8 @@ Ns head(const OrderCosts& costs, const RankWork& rank) {
   return std::max<Ns>(0, path - (rank.fitting_forwards() - 1) * rank.longest_forward);
 }
 
-/// Returns the longest total time of I and W actions of microbatches that fit into `room` bytes together. At
-/// most `units` microbatches of a stage are counted.
+/// Returns the longest total time of I and W actions whose microbatches fit into `room` bytes together. The
+/// function counts at most `units` microbatches of a stage.
 Ns most_backward_work(const RankWork& rank, Bytes room, std::int64_t units) {
   Ns most = 0;
   // Some microbatches in `room` still need I and W, and the others need only W. The loop tries all numbers of
@@ -428,7 +432,8 @@ Ns tail(const OrderCosts& costs, const RankWork& rank) {
   return std::max<Ns>(0, path - own - filling);
 }
 
-/// Returns the shortest span in which `limit` bytes are enough for all microbatches.
+/// Returns a lower bound on the span of the rank that follows from its memory. In a shorter span, `limit`
+/// bytes would not be enough for all microbatches.
 Ns room_for_all(const OrderCosts& costs, const RankWork& rank) {
   if (rank.limit <= 0) return 0;
   double byte_ns = 0;

@@ -31,9 +31,9 @@
 namespace penstock {
 namespace {
 
-/// Returns `given` as `wanted` numbers. If `given` has one number, this number is used for all. A model with
-/// one stage has no edges, so numbers for edges are then ignored. Fails if the number of values is wrong, or
-/// if a value is negative.
+/// Returns `wanted` numbers from the values that a user gave for `key`. If `given` has one number, this
+/// number is used for all. A model with one stage has no edges, so numbers for edges are then ignored.
+/// Fails if the number of values is wrong, or if a value is negative.
 template <class Value>
 tl::expected<std::vector<Value>, std::string> one_each(std::string_view key, std::vector<Value> given,
                                                        std::size_t wanted, std::string_view each) {
@@ -60,7 +60,7 @@ Bytes kept_by_one_microbatch(const OrderCosts& costs, std::int32_t rank) {
   return kept;
 }
 
-/// Sets unknown sizes of activations to one unit each.
+/// Sets each unknown size of a stage's activations to one unit.
 void count_unknown_bytes(OrderCosts& costs) {
   for (StageCost& cost : costs.stages) {
     if (cost.kept > 0) continue;
@@ -69,8 +69,8 @@ void count_unknown_bytes(OrderCosts& costs) {
   }
 }
 
-/// Returns a memory limit for each rank: the memory of `activations` activations of its stages. If the stages
-/// of a rank differ, it uses their mean.
+/// Returns a memory limit for each rank: the memory of `activations` activations of its stages. If the
+/// activations of a rank's stages differ in size, the function uses their mean.
 std::vector<Bytes> limits_of_activations(const OrderCosts& costs, std::int32_t ranks,
                                          std::int64_t activations) {
   const auto chunks = static_cast<std::int64_t>(costs.stages.size()) / ranks;

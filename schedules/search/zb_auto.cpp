@@ -1,5 +1,6 @@
-// The automatic zero-bubble schedule (Qi et al., "Zero Bubble Pipeline Parallelism", ICLR'24, section 3.1). B
-// is split into I and W. Other stages wait only for F and I, so Ws can fill the gaps:
+// The automatic zero-bubble schedule (Qi et al., "Zero Bubble Pipeline Parallelism", ICLR'24, section
+// 3.1). B is split into I (gradient of the input) and W (gradient of the weights). Other stages wait only
+// for F and I, so Ws can fill the gaps:
 //
 //   warm-up  Every stage runs F0. Then it runs more F, as long as they fit into memory and end before the
 //            first I can start. Each stage runs at least one F more than the next stage.
@@ -38,13 +39,13 @@
 namespace penstock {
 namespace {
 
-/// The decisions that the paper leaves open.
+/// The answers to the four questions that the paper leaves open.
 struct Variant {
   /// True if the last warm-up F may end after the time at which the first I could start.
   bool overshoot = false;
   /// True if an F waits when it would delay the next I by more than the duration of a W.
   bool delay_forward = false;
-  /// True if a W may run in a gap that is too short, so that pauses are spread evenly over the ranks.
+  /// True if a W may run in a gap that is shorter than the W. Pauses are then spread evenly over the ranks.
   bool overrun = false;
   /// The number of forwards, 0 or 1, by which a stage stays ahead of the next one.
   std::int32_t lead = 1;
@@ -100,9 +101,9 @@ std::vector<Ns> first_input_starts(const OrderCosts& costs, const std::vector<Ns
   return starts;
 }
 
-/// Returns true if `stage` has memory for n forwards, and each earlier stage has memory for `lead` more than
-/// the stage after it. If a stage runs further ahead, earlier stages must store more forwards, but they may
-/// have less memory.
+/// Returns true if `stage` has memory for n forwards, and each earlier stage for `lead` more forwards than
+/// the stage after it. A stage that runs further ahead makes earlier stages store more forwards, but these
+/// stages may have less memory.
 bool fit(const OrderCosts& costs, const Variant& variant, std::int32_t stage, std::int32_t n) {
   for (std::int32_t before = 0; before <= stage; ++before) {
     // If a stage stores nothing, everything fits. The divisor is then 1 instead of 0.
@@ -142,8 +143,8 @@ std::vector<std::int32_t> warm_up_counts(const OrderCosts& costs, const Variant&
   return counts;
 }
 
-/// A run of one variant, round by round. `decisions_` records the decisions that would be different in
-/// another variant.
+/// A run of one variant, which places the actions round by round. `decisions_` records the decisions that
+/// another variant would make differently.
 class Heuristic {
  public:
   Heuristic(const OrderCosts& costs, const Variant& variant, std::vector<std::int32_t> warm_up)
@@ -152,7 +153,8 @@ class Heuristic {
         lists_(costs),
         decisions_{.variant = variant, .warm_up = std::move(warm_up)} {}
 
-  /// Returns the longest span, or nothing if it is not below `limit`.
+  /// Runs the variant to its end. Returns the longest span of a stage, or nothing if it is not below
+  /// `limit`.
   std::optional<Ns> run(Ns limit) {
     warm_up();
     // Round 0 is the warm-up. It ends with the I of microbatch 0 on every stage.
@@ -184,7 +186,8 @@ class Heuristic {
     for (std::int32_t stage = stages() - 1; stage >= 0; --stage) lists_.place(next_input(stage));
   }
 
-  /// Returns a lower bound on the longest span: the pauses so far plus all work of a stage.
+  /// Returns a lower bound on the longest span of the stages. A stage's bound is the sum of its pauses so
+  /// far and all its work.
   Ns least_span() const {
     Ns least = 0;
     for (std::int32_t stage = 0; stage < stages(); ++stage) {
@@ -195,8 +198,8 @@ class Heuristic {
     return least;
   }
 
-  /// Returns for each stage whether it runs an F in round m. A stage that has not yet run F of microbatch m
-  /// must run an F.
+  /// Returns one mark for each stage: true if the stage runs an F in round m. A stage that has not yet run
+  /// F of microbatch m must run an F.
   std::vector<bool> due_forwards(std::int32_t m) {
     std::vector<bool> due(index(stages()), false);
     // `ahead` is the number of F actions of the previous stage after this round. It is M if this number does
@@ -238,8 +241,8 @@ class Heuristic {
     }
   }
 
-  /// Runs the missing F actions up to microbatch m on `stage`. Before that, it runs the F actions of previous
-  /// stages that they need.
+  /// Runs the F actions of `stage` up to microbatch m, as far as they have not run yet. Before that, it
+  /// runs the F actions of previous stages whose outputs they need.
   void run_forwards_through(std::int32_t stage, std::int32_t m) {
     std::int32_t first = stage;
     while (first > 0 && lists_.forwards(first - 1) <= m) --first;
@@ -259,7 +262,7 @@ class Heuristic {
     place_forward(stage);
   }
 
-  /// Returns true if the F would delay the next I by more than the duration of a W.
+  /// Returns true if the stage's next F would delay its next I by more than the duration of a W.
   bool holds_up_input(std::int32_t stage) const {
     Ns start = std::max(lists_.free_at_ns(stage), *lists_.arrival_ns(next_forward(stage)));
     // An owed W must first free memory.
@@ -277,7 +280,8 @@ class Heuristic {
     lists_.place(next_forward(stage));
   }
 
-  /// Runs owed Ws until `until_ns`, the time at which the stage's next F or I can start.
+  /// Runs owed Ws until `until_ns`, the time at which the stage's next F or I can start. An owed W is one
+  /// whose I has run.
   void fill_gap(std::int32_t stage, Ns until_ns) {
     while (lists_.owes_weight(stage)) {
       const Ns gap = until_ns - lists_.free_at_ns(stage);

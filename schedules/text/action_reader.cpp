@@ -31,8 +31,8 @@ namespace {
 
 using Done = tl::expected<void, TextFault>;
 
-/// Reads the text once, from left to right, and stops at the first fault. `actions_` holds the actions that
-/// are read so far.
+/// A reader that goes through the text once, from left to right, and stops at the first fault. `actions_`
+/// holds the actions that are read so far.
 class ActionReader {
  public:
   ActionReader(std::string_view text, const ActionLimits& limits) : cursor_(text), limits_(limits) {}
@@ -125,12 +125,14 @@ Done ActionReader::read_action() {
   return {};
 }
 
-/// Returns true if the form has this kind. PyTorch's form has no recomputation and no optimizer action.
+/// Returns true if the text form can state actions of this kind. PyTorch's form has no recomputation and no
+/// optimizer action.
 bool is_known(ActionKind kind, ActionForm form) {
   return form == ActionForm::penstock || (kind != ActionKind::recompute && kind != ActionKind::step);
 }
 
-/// Returns the error message for an unknown word. It lists only the actions that `form` has.
+/// Returns the error message for a word that names no action. The message lists only the actions that
+/// `form` has.
 std::string unknown_action(std::string_view word, ActionForm form) {
   std::vector<std::string_view> known;
   for (std::size_t i = 0; i < kActionKindCount; ++i) {

@@ -30,7 +30,7 @@
 namespace penstock {
 namespace {
 
-/// A word of the older dialects, and the kind of action that it means.
+/// A word for an action in the older dialects (forms of the CSV), and the kind of action that it means.
 struct OldWord {
   std::string_view word;
   ActionKind kind;
@@ -48,8 +48,8 @@ constexpr std::array kOldWords = {OldWord{"F", ActionKind::forward},
                                   OldWord{"UNSHARD", ActionKind::unshard},
                                   OldWord{"RESHARD", ActionKind::reshard}};
 
-/// Returns true if the dialect has the word. torch 2.4 wrote only compute actions. It wrote split backwards
-/// as B and W.
+/// Returns true if the dialect has the word. torch 2.4 wrote only compute actions. It wrote the two halves
+/// of a split backward as B and W.
 bool has_word(std::string_view word, CsvDialect dialect) {
   return dialect == CsvDialect::torch_2_5 || word == "F" || word == "B" || word == "W";
 }
@@ -69,7 +69,8 @@ tl::expected<ActionKind, TextFault> read_word(TextCursor& cursor, CsvDialect dia
                                                  to_text(dialect), known_words(dialect)));
 }
 
-/// Reads an action such as "F0_s1". This dialect has no transfers, so an action needs no peer.
+/// Reads an action such as "F0_s1" from a cell of torch 2.4. This dialect has no transfers, so the function
+/// needs no peer stage.
 tl::expected<Action, TextFault> read_2_4(TextCursor& cursor) {
   const auto kind = read_word(cursor, CsvDialect::torch_2_4);
   if (!kind) return tl::unexpected(kind.error());
@@ -81,7 +82,7 @@ tl::expected<Action, TextFault> read_2_4(TextCursor& cursor) {
   return Action{.kind = *kind, .stage = *stage, .microbatch = *microbatch};
 }
 
-/// Reads an action such as "1F0", "0SEND_F1" or "1UNSHARD".
+/// Reads an action such as "1F0", "0SEND_F1" or "1UNSHARD" from a cell of torch 2.5.
 tl::expected<Action, TextFault> read_2_5(TextCursor& cursor) {
   const auto stage = cursor.take_number("an action, which begins with a stage number");
   if (!stage) return tl::unexpected(stage.error());
@@ -113,8 +114,8 @@ tl::expected<std::vector<Action>, TextFault> read_old(std::string_view cell, Csv
   return actions;
 }
 
-/// Returns the word of the older releases for a kind, or nothing if there is none. `halves` is true if the
-/// program has split backwards.
+/// Returns the word for an action kind in the older releases, or nothing if there is none. `halves` is true
+/// if the program has split backwards.
 std::optional<std::string_view> old_word(ActionKind kind, bool halves) {
   // In a program with split backwards, B is the word for I, and BW is the word for a full backward.
   if (kind == ActionKind::backward) return halves ? "BW" : "B";

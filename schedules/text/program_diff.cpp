@@ -1,6 +1,7 @@
-// Compares two programs rank by rank. The lists are compared as texts of actions, because the user sees the
-// texts. An action that has moved is shown as one removed and one added action. The first part finds a
-// shortest edit script for any two lists of words. Tested by edit_script_test.cpp and program_diff_test.cpp.
+// Compares two programs rank by rank. The lists are compared as texts of actions, because the user sees
+// these texts. An action that has moved is shown as one removed and one added action. The first part finds
+// a shortest edit script (removals and additions) for any two lists of words. Tested by
+// edit_script_test.cpp and program_diff_test.cpp.
 
 #include "schedules/text/program_diff.hpp"
 
@@ -40,22 +41,23 @@ using Furthest = std::vector<std::int32_t>;
 
 std::int32_t length(Words words) { return static_cast<std::int32_t>(words.size()); }
 
-/// Returns the index at which a Furthest stores this diagonal. Diagonals go from -most - 1 to most + 1.
+/// Returns the index at which a Furthest stores the entry of this diagonal. Diagonals go from -most - 1 to
+/// most + 1.
 std::size_t slot(std::int32_t diagonal, std::int32_t most) {
   return static_cast<std::size_t>(std::int64_t{diagonal} + most + 1);
 }
 
-/// Returns true if the last of `edits` edits on this diagonal adds a word, and false if it removes one. Of
-/// the two possible edits, the one that reaches the larger x is chosen. If both neighbours have the same x, a
-/// removal is chosen, because it increases x by one. An outermost diagonal can be reached from one side only.
+/// Returns true if the last of `edits` edits that reach this diagonal adds a word, and false if it removes
+/// one. Of the two possible edits, the one that reaches the larger x (words of `before`) is chosen. If both
+/// neighbours have the same x, a removal is chosen, because it increases x by one. An outermost diagonal
+/// can be reached from one side only.
 bool adds(const Furthest& furthest, std::int32_t diagonal, std::int32_t edits, std::int32_t most) {
   if (diagonal == -edits) return true;
   return diagonal != edits && furthest[slot(diagonal - 1, most)] < furthest[slot(diagonal + 1, most)];
 }
 
-/// Returns a list that has the furthest positions before each edit, until an edit reaches the end of both
-/// lists. Returns nothing if more than kMostEdits edits are necessary. backwards() finds the edits in this
-/// list.
+/// Returns the furthest positions before each edit, until an edit reaches the end of both lists. Returns
+/// nothing if more than kMostEdits edits are necessary. backwards() finds the edits from these positions.
 std::optional<std::vector<Furthest>> trace_of(Words before, Words after) {
   const std::int32_t most = std::min(length(before) + length(after), kMostEdits);
   // The vector has one additional diagonal at each end, which is read but never reached. All entries begin at
@@ -80,7 +82,8 @@ std::optional<std::vector<Furthest>> trace_of(Words before, Words after) {
   return std::nullopt;
 }
 
-/// Returns the edits from the last to the first. Requires that the lists have no common beginning or end.
+/// Returns the edits of a shortest script, from the last to the first. `trace` comes from trace_of().
+/// Requires that the lists have no common beginning or end.
 std::vector<Edit> backwards(const std::vector<Furthest>& trace, Words before, Words after) {
   const std::int32_t most = std::min(length(before) + length(after), kMostEdits);
   std::vector<Edit> script;
@@ -132,7 +135,8 @@ std::vector<Edit> edit_script(Words before, Words after) {
 
 namespace {
 
-/// Returns the text of an action, with its weight version and its overlap, which to_text() leaves out.
+/// Returns the text of an action, with the weight version and the overlap, which to_text() leaves out.
+/// `before` is the previous action of the list.
 std::string full_text(const Action& action, const Action* before) {
   std::string text = to_text(action);
   if (action.weight_version != 0) text += fmt::format("@{}", action.weight_version);
@@ -179,8 +183,8 @@ std::vector<ListChange> changes_of(const std::vector<std::string>& before,
   return changes;
 }
 
-/// Returns the lines of the text form that come before the lists. They contain all other fields of Program,
-/// so the comparison includes every field.
+/// Returns the lines of the program's text form that come before the lists of the ranks. They contain all
+/// other fields of Program, so the comparison includes every field.
 std::vector<std::string> settings_of(const Program& program) {
   Program without_lists = program;
   // Programs that differ only in the schedule's name are equal here.

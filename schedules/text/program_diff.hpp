@@ -12,23 +12,27 @@
 
 namespace penstock {
 
-/// One edit of a script. A script reads both lists from the beginning to the end.
+/// One entry of an edit script, which turns one list into another. A script reads both lists from the
+/// beginning to the end.
 enum class Edit : std::uint8_t {
   same,     // a word of both lists
   removed,  // a word of the first list only
   added,    // a word of the second list only
 };
 
-/// Returns a shortest edit script (Myers, "An O(ND) Difference Algorithm", Algorithmica 1986). If more than
-/// kMostEdits words differ, only the common beginning and end remain, and the script removes and adds all
-/// other words. Takes time O(words * edits) and memory O(edits * min(words, kMostEdits)).
+/// Returns a shortest edit script from `before` to `after` (Myers, "An O(ND) Difference Algorithm",
+/// Algorithmica 1986). If more than kMostEdits words differ, only the words at the common beginning and end
+/// remain. The script then removes and adds all other words. Takes time O(words * edits) and memory O(edits
+/// * min(words, kMostEdits)).
 std::vector<Edit> edit_script(std::span<const std::string> before, std::span<const std::string> after);
 inline constexpr std::int32_t kMostEdits = 4096;
 
-/// A setting or placement that differs: "microbatches 8 -> microbatches 16", "+ sharding 2" or "- barrier".
+/// A text for one setting or placement that differs: "microbatches 8 -> microbatches 16", "+ sharding 2" or
+/// "- barrier".
 using SettingChange = std::string;
 
-/// Neighbouring actions that only one program has, or that the other program has at another position.
+/// Consecutive actions of a rank's list that only one program has, or that the other program has at another
+/// position.
 struct ListChange {
   /// The position in the first program's list at which the change begins.
   std::int32_t position = 0;

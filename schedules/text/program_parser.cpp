@@ -36,8 +36,8 @@ namespace {
 
 using Done = tl::expected<void, TextFault>;
 
-/// A parser of one file. Each function read_... reads its own part of a line. Its caller then checks that no
-/// text remains.
+/// A parser of one program file. Each function read_... reads its own part of a line. Its caller then
+/// checks that no text remains on the line.
 class ProgramParser {
  public:
   explicit ProgramParser(std::string_view file) : file_(file) {}
@@ -48,7 +48,8 @@ class ProgramParser {
     std::string_view word;
     Done (ProgramParser::*read)(TextCursor&);
   };
-  /// only the first 12 keywords are limited to one line in a file
+  /// The number of keywords that may occur on only one line of a file. They are the first ones in the
+  /// table.
   static constexpr std::size_t kOnceOnly = 12;
   static const std::array<Keyword, 14> kKeywords;
 
@@ -85,10 +86,10 @@ class ProgramParser {
   std::string_view file_;
   std::size_t line_number_ = 0;
   bool header_seen_ = false;
-  /// number of the line with each of these keywords; 0 if absent
+  /// The number of the line on which each of these keywords occurs, or 0 if it has not occurred.
   std::array<std::size_t, kOnceOnly> first_lines_{};
   std::vector<std::size_t> stage_lines_;
-  /// the passes of all stages, stated by `forward_only`
+  /// The passes that all stages run, as the line `forward_only` states them.
   Passes passes_ = Passes::both;
   Program program_;
 };
@@ -117,7 +118,7 @@ std::string_view without_comment(std::string_view line) {
   return line.substr(0, last == std::string_view::npos ? 0 : last + 1);
 }
 
-/// Reads an edge: 0>1, or with one flow only, 0>1! (activations) or 0<1! (gradients).
+/// Reads an edge between stages: 0>1, or with one flow only, 0>1! (activations) or 0<1! (gradients).
 tl::expected<StageEdge, TextFault> read_edge(TextCursor& line) {
   const auto from = line.take_number("an edge such as 0>1");
   if (!from) return tl::unexpected(from.error());
@@ -135,7 +136,7 @@ tl::expected<StageEdge, TextFault> read_edge(TextCursor& line) {
   return StageEdge{.from = *from, .to = *to, .flows = one_way ? of_one : EdgeFlows::both};
 }
 
-/// Reads one of `words`. For any other word, the error message lists all of `words`.
+/// Reads one of the words in `words`. For any other word, the error message lists all of `words`.
 tl::expected<std::string_view, TextFault> read_word(TextCursor& line,
                                                     std::span<const std::string_view> words) {
   line.skip_blanks();
@@ -270,7 +271,8 @@ Done ProgramParser::read_channel(TextCursor& line) {
   return read_choice<ChannelModel>(line).map([this](ChannelModel model) { program_.channel = model; });
 }
 
-/// Reads what follows `forward_only`, or `forward` of a stage: nothing, or the word kv.
+/// Reads the rest of the line after `forward_only`, or after `forward` of a stage. This is nothing or the
+/// word kv.
 Passes ProgramParser::read_forward_passes(TextCursor& line) {
   line.skip_blanks();
   TextCursor ahead = line;

@@ -25,7 +25,7 @@ namespace penstock {
 
 namespace {
 
-/// Returns the passes of the program's stages if all have the same, and otherwise Passes::both.
+/// Returns the passes that the stages run if all stages run the same ones. Otherwise returns Passes::both.
 Passes common_passes(const Program& program) {
   const std::vector<StagePlacement>& stages = program.placement.stages;
   const bool differ = std::ranges::any_of(
@@ -33,8 +33,8 @@ Passes common_passes(const Program& program) {
   return stages.empty() || differ ? Passes::both : stages.front().passes;
 }
 
-/// Writes the text form of a program. Each line begins with its line break, so a setting that is left out
-/// leaves no empty line.
+/// Writes the text form of a program. Each line is written with the line break in front of it, so a setting
+/// that is left out leaves no empty line.
 class ProgramWriter {
  public:
   std::string write(const Program& program);
@@ -127,7 +127,8 @@ void ProgramWriter::add_edges(const std::vector<StageEdge>& edges) {
   }
 }
 
-/// Writes a stage. Its passes are left out if all stages have the same, because the header then states them.
+/// Writes the line of a stage. If all stages run the same passes, they are left out here, because the
+/// header states them.
 void ProgramWriter::add_stage(const StagePlacement& stage) {
   add(":");
   if (stage.is_forward_only() && stage.passes != common_)
@@ -203,8 +204,8 @@ namespace {
 
 constexpr const char* kMark = "<-- here";
 
-/// Returns the texts of at most `count` entries of a list, beginning with step `first`. A group is one entry,
-/// such as "(0F5;3B2)".
+/// Returns the texts of at most `count` entries of a rank's list, from entry `first` on. A group is one
+/// entry, such as "(0F5;3B2)".
 std::vector<std::string> cells(const std::vector<Action>& actions, std::size_t first, std::size_t count) {
   std::vector<std::string> texts;
   std::size_t step = 0;
@@ -219,16 +220,16 @@ std::vector<std::string> cells(const std::vector<Action>& actions, std::size_t f
   return texts;
 }
 
-/// Returns the step of the action at `position`. A group is one step. Therefore an action that overlaps the
-/// next action is not counted.
+/// Returns the number of the entry that contains the action at `position`. A group is one entry. Therefore
+/// an action that overlaps the next action is not counted.
 std::size_t step_of(const std::vector<Action>& actions, std::size_t position) {
   const auto until = actions.begin() + static_cast<std::ptrdiff_t>(std::min(position, actions.size()));
   return position - static_cast<std::size_t>(std::count_if(
                         actions.begin(), until, [](const Action& action) { return action.overlaps_next; }));
 }
 
-/// Returns the first of `count` consecutive numbers below `all`. The numbers are chosen so that `middle` is
-/// in their middle, if possible.
+/// Returns the first of `count` consecutive numbers below `all`. If possible, `middle` is in the middle of
+/// these numbers.
 std::size_t window(std::size_t middle, std::size_t count, std::size_t all) {
   const std::size_t first = middle > count / 2 ? middle - count / 2 : 0;
   return all > count ? std::min(first, all - count) : 0;

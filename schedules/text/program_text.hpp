@@ -1,6 +1,6 @@
 #pragma once
-// Penstock's own text form of a program (.psched files). Each option, stage and rank has its own line, so
-// that line-based diffs are readable.
+// Penstock's own text form of a program (.psched files). Unlike pytorch_csv.hpp, it can express every
+// program. Each option, stage and rank has its own line, so that line-based diffs are readable.
 //
 //   penstock program 1
 //   schedule 1f1b
@@ -51,7 +51,7 @@ inline constexpr std::string_view kProgramHeader = "penstock program 1";
 
 // Draws a part of a program as a table, like PyTorch: one column for each rank, and one row for each step.
 
-/// A position in the list of a rank. The value after the last action is the end of the list.
+/// A position in the list of a rank. The number of actions in the list stands for the end of the list.
 struct ProgramPlace {
   std::int32_t rank = 0;
   std::size_t position = 0;
@@ -59,15 +59,15 @@ struct ProgramPlace {
   friend bool operator==(const ProgramPlace&, const ProgramPlace&) = default;
 };
 
-/// The largest number of rows (`steps`) and of columns (`ranks`) of a table.
+/// The largest size of a table: `steps` rows and `ranks` columns.
 struct GridSize {
   std::size_t steps = 7;
   std::size_t ranks = 8;
 };
 
-/// Returns the part of `program` around `marked` as a table. The marked cell ends in "<-- here". Table row k
-/// of a rank shows entry k of its list, and an overlapped group is one entry. Requires 0 <= marked.rank <
-/// program.rank_count().
+/// Returns the part of `program` around `marked` as a table. The marked cell ends in "<-- here". A column
+/// belongs to a rank, and row k shows entry k of each list. An overlapped group is one entry. Requires 0 <=
+/// marked.rank < program.rank_count().
 std::string schedule_grid(const Program& program, const ProgramPlace& marked, const GridSize& size = {});
 
 }  // namespace penstock

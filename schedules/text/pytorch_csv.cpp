@@ -35,26 +35,28 @@ namespace {
 
 using Failure = tl::unexpected<std::string>;
 
-/// The lists of all ranks, and the number of the line on which each list begins.
+/// The lists of all ranks in a file, and the number of the line on which each list begins.
 struct Rows {
   std::vector<std::vector<Action>> ranks;
   std::vector<std::size_t> lines;
 };
 
-/// Returns the cell without leading and trailing blanks. PyTorch also removes them before it reads a cell.
+/// Returns the text of a CSV cell without leading and trailing blanks. PyTorch also removes them before it
+/// reads a cell.
 std::string without_blanks(std::string_view cell) {
   const std::size_t begin = cell.find_first_not_of(" \t\r\n");
   if (begin == std::string_view::npos) return {};
   return std::string(cell.substr(begin, cell.find_last_not_of(" \t\r\n") - begin + 1));
 }
 
-/// Returns the error "FILE:LINE: rank R: RULE". The error names no column, because quotes in a file may
-/// change the columns of its cells.
+/// Returns the error "FILE:LINE: rank R: RULE", where RULE is `rule`. The error names no column, because
+/// quotes in a file may change the columns of its cells.
 Failure failure(std::string_view file, std::size_t line, std::size_t rank, std::string_view rule) {
   return Failure(fmt::format("{}:{}: rank {}: {}", file, line, rank, rule));
 }
 
-/// Returns "; it is a cell of ..." if another dialect can read the cell. Otherwise returns an empty text.
+/// Returns "; it is a cell of ..." if another dialect than `dialect` can read the cell. Otherwise returns
+/// an empty text.
 std::string other_dialect(std::string_view cell, CsvDialect dialect) {
   // A cell may be valid in several dialects. In this case the newest of them is suggested.
   for (const CsvDialect other : {CsvDialect::torch_2_6, CsvDialect::torch_2_5, CsvDialect::torch_2_4}) {
@@ -81,7 +83,8 @@ tl::expected<std::vector<Action>, std::string> read_row(const CsvRow& row, std::
   return actions;
 }
 
-/// Returns an error message if the file has a W but no I. This is possible only in the older dialects.
+/// Returns an error message if the file has a W (gradient of the weights) but no I (gradient of the input).
+/// This is possible only in the older dialects.
 std::optional<std::string> lonely_weight(const Rows& rows) {
   std::optional<Action> weight;
   for (const std::vector<Action>& row : rows.ranks) {
@@ -184,8 +187,8 @@ std::vector<HeldStage> held_stages(const Rows& rows) {
   return held;
 }
 
-/// Returns the placement: each stage is on the rank that runs its actions. Fails if two rows name the same
-/// stage or if a stage number is missing.
+/// Returns the placement of the stages: each stage is on the rank that runs its actions. Fails if two rows
+/// name the same stage or if a stage number is missing.
 tl::expected<Placement, std::string> placement_of(const Rows& rows, std::string_view file) {
   Placement placement;
   for (const auto& [stage, rank] : held_stages(rows)) {
@@ -210,7 +213,8 @@ tl::expected<Placement, std::string> placement_of(const Rows& rows, std::string_
 
 bool is_forward(ActionKind kind) { return kind == ActionKind::forward; }
 
-/// Returns the microbatches of a stage's actions for which `is_one` returns true, in ascending order.
+/// Returns the microbatches of a stage's actions in `row`, in ascending order. Only actions of the kinds
+/// for which `is_one` returns true count.
 std::vector<std::int32_t> microbatches_in(const std::vector<Action>& row, std::int32_t stage,
                                           bool (*is_one)(ActionKind)) {
   std::vector<std::int32_t> microbatches;
@@ -227,9 +231,9 @@ std::vector<std::int32_t> numbers_from(std::int32_t first, std::size_t count) {
   return numbers;
 }
 
-/// Corrects the forwards of the last rank if they are numbered from 1: renumbers them from 0 and returns a
-/// note. Schedule1F1B._get_pipeline_order of torch 2.11 counts these forwards from 1 and their backwards from
-/// 0.
+/// Corrects the last rank's forwards if they are numbered from 1. Then it renumbers them from 0 and returns
+/// a note; otherwise it returns nothing. Schedule1F1B._get_pipeline_order of torch 2.11 counts these
+/// forwards from 1 and their backwards from 0.
 std::optional<std::string> mend_last_forwards(Rows& rows, const Placement& placement, std::string_view file) {
   std::vector<Action>& row = rows.ranks.back();
   const auto stage = static_cast<std::int32_t>(placement.stages.size()) - 1;
@@ -251,8 +255,8 @@ std::optional<std::string> mend_last_forwards(Rows& rows, const Placement& place
       file, rows.lines.back(), rows.ranks.size() - 1, microbatches, microbatches - 1);
 }
 
-/// Returns M, the number of forwards of stage 0. Fails if an action names a microbatch that stage 0 does not
-/// run.
+/// Returns M, the number of microbatches. It is the number of forwards of stage 0. Fails if an action names
+/// a microbatch that stage 0 does not run.
 tl::expected<std::int32_t, std::string> microbatches_of(const Rows& rows, const Placement& placement,
                                                         std::string_view file) {
   const auto first = static_cast<std::size_t>(placement.stages.front().ranks.front());
@@ -274,7 +278,8 @@ tl::expected<std::int32_t, std::string> microbatches_of(const Rows& rows, const 
   return forwards;
 }
 
-/// Returns why `program` cannot be written as CSV, or nothing if it can. The actions are not checked here.
+/// Returns the reason why `program` cannot be written as CSV, or nothing if it can. This function does not
+/// check the actions.
 std::optional<std::string> inexpressible(const Program& program) {
   for (std::size_t stage = 0; stage < program.placement.stages.size(); ++stage) {
     const std::size_t replicas = program.placement.stages[stage].ranks.size();
@@ -295,7 +300,7 @@ std::optional<std::string> inexpressible(const Program& program) {
   return std::nullopt;
 }
 
-/// Returns true if the backwards are split. Every split backward has a W.
+/// Returns true if the program has backwards that are split into I and W. Every split backward has a W.
 bool has_halved_backwards(const Program& program) {
   return std::ranges::any_of(program.ranks, [](const std::vector<Action>& actions) {
     return std::ranges::any_of(
@@ -303,8 +308,8 @@ bool has_halved_backwards(const Program& program) {
   });
 }
 
-/// Returns why the action cannot be written, or nothing if it can. A STEP is left out and causes no error.
-/// The reader adds STEPs where PyTorch's optimizer runs.
+/// Returns the reason why the action cannot be written as CSV, or nothing if it can. A STEP is left out and
+/// causes no error. The reader adds STEPs where PyTorch's optimizer runs.
 std::optional<std::string> inexpressible(const Action& action, CsvDialect dialect, bool halves) {
   if (action.kind == ActionKind::recompute) return "there is no R; turn recomputation off";
   if (action.weight_version != 0) {

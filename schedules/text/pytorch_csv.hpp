@@ -18,7 +18,8 @@
 
 namespace penstock {
 
-/// A dialect, named after the release that introduced it. The source is schedules.py of each release.
+/// A dialect of PyTorch's CSV files, named after the release that introduced it. The source is schedules.py
+/// of each release.
 enum class CsvDialect : std::uint8_t {
   torch_2_4,  // F0_s1: kind, microbatch, stage; only F, B and W; a B whose file has its W means I
   torch_2_5,  // 1F0, 1B0, 1W0, 1BW0: a B whose file has its W means I, and BW is the full backward;
@@ -34,21 +35,23 @@ inline constexpr auto kEnumWords<CsvDialect> =
 /// Returns the dialect with a name such as "torch-2.5" or "2.5", or nothing if there is none.
 std::optional<CsvDialect> csv_dialect_of_text(std::string_view text);
 
-/// Returns the actions of a cell, or none if the cell is empty or None. Requires a cell without blanks around
-/// it. In
-/// older dialects each B is returned as I, and halved_backwards() corrects this for the whole file. The error
-/// says what was expected and what was found.
+/// Returns the actions of a CSV cell, or an empty list if the cell is empty or None. Requires a cell
+/// without blanks around it. In older dialects, it returns each B as I (gradient of the input), and
+/// halved_backwards() corrects this for the whole file. The error says what was expected and what was
+/// found.
 tl::expected<std::vector<Action>, std::string> read_csv_cell(std::string_view cell, CsvDialect dialect);
 
-/// Returns the lists. In each list, every I without a W of the same stage and microbatch is replaced by a B.
+/// Returns `rows`, in which a B replaces every I (gradient of the input) without a W (gradient of the
+/// weights). The W must have the same stage and microbatch in the same list.
 std::vector<std::vector<Action>> halved_backwards(std::vector<std::vector<Action>> rows);
 
-/// Returns the cell of an action in an older dialect. `halves` is true if the program has I and W. The error
-/// says why the dialect has no word for the action. Requires a dialect before torch_2_6.
+/// Returns the CSV cell of an action in an older dialect. `halves` is true if the program has I and W in
+/// place of B. The error says why the dialect has no word for the action. Requires a dialect before
+/// torch_2_6.
 tl::expected<std::string, std::string> old_csv_cell(const Action& action, CsvDialect dialect, bool halves);
 
-/// Returns true if the text is a table that torch prints of a schedule (_format_pipeline_order): a column for
-/// each rank, below a line of labels that begins with "Rank 0".
+/// Returns true if the text is a table in which torch prints a schedule (_format_pipeline_order). Such a
+/// table has a column for each rank, below a line of labels that begins with "Rank 0".
 bool is_printed_schedule(std::string_view text);
 
 /// A program from a CSV file, and one sentence for each correction that the reader has made.

@@ -1,6 +1,6 @@
 #pragma once
-// The position of a reader in a text, and the faults that the reader finds. The readers of program_text.hpp
-// and pytorch_csv.hpp use it.
+// Reads words and numbers from a text, and reports faults with their position in it. The readers of
+// program_text.hpp and pytorch_csv.hpp use it.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,13 +10,13 @@
 
 namespace penstock {
 
-/// A fault, and its offset in the text.
+/// A message about a fault in a text, and the offset of the fault in the text.
 struct TextFault {
   std::size_t offset = 0;
   std::string message;
 };
 
-/// Reads a text from the beginning to the end. The text must outlive the cursor.
+/// A reader of a text from the beginning to the end. The text must outlive it.
 class TextCursor {
  public:
   explicit TextCursor(std::string_view text) : text_(text) {}
@@ -38,7 +38,7 @@ class TextCursor {
   /// Reads a decimal number from 0 to 2^31-1. `what` describes it in the fault, for example "a stage number".
   tl::expected<std::int32_t, TextFault> take_number(std::string_view what);
 
-  /// Returns the fault "expected EXPECTED, got `REST UP TO A BLANK`" at the current position.
+  /// Returns the fault "expected EXPECTED, got `REST UP TO A BLANK`" at the current position of the cursor.
   tl::unexpected<TextFault> fault(std::string_view expected) const;
   /// Returns a fault with this message at `offset`.
   static tl::unexpected<TextFault> fault_at(std::size_t offset, std::string message);
@@ -51,8 +51,8 @@ class TextCursor {
 /// Returns `text` without a UTF-8 byte order mark. Some editors write one at the beginning of a file.
 std::string_view without_byte_order_mark(std::string_view text);
 
-/// Returns `word` between backquotes. It shortens a long word, and replaces characters that cannot be printed
-/// by '?'. Returns "the end" for an empty word.
+/// Returns `word` between backquotes for an error message. It shortens a long word, and writes '?' for
+/// characters that cannot be printed. Returns "the end" for an empty word.
 std::string shown(std::string_view word);
 
 }  // namespace penstock

@@ -1,6 +1,6 @@
-// The steps of an autopsy are: compare the lists with the program that was meant, read each step in two ways,
-// replay it, explain the step with the median makespan, find what is to blame, and write the costs as a
-// scenario. Tests: tests/sim/autopsy_test.cpp.
+// Performs an autopsy in these steps. It compares the recorded lists with the program that was meant, and
+// reads each step in two ways. It replays the step, explains the step with the median makespan, and finds
+// the cause of lost time. Finally it writes the costs as a scenario. Tests: tests/sim/autopsy_test.cpp.
 
 #include "sim/autopsy/autopsy.hpp"
 
@@ -34,7 +34,8 @@
 namespace penstock {
 namespace {
 
-/// Returns the passes of a recorded list, with the numbers of the rank's own copy.
+/// Returns the forward and backward passes in a recorded list. Other actions, such as messages, are left
+/// out.
 std::vector<const RecordedAction*> recorded_passes(const std::vector<RecordedAction>& list) {
   std::vector<const RecordedAction*> passes;
   for (const RecordedAction& one : list) {
@@ -51,7 +52,8 @@ std::vector<std::string> meant_passes(const std::vector<Action>& list) {
   return passes;
 }
 
-/// Returns the first difference of each rank of a copy.
+/// Returns, for each rank of a copy, the first difference between the recorded list and the list that was
+/// meant.
 std::vector<ListDifference> differences_of(const Recording& recording, const RecordedStep& step,
                                            std::int32_t copy, const Program& meant) {
   std::vector<ListDifference> differences;
@@ -76,14 +78,15 @@ std::vector<ListDifference> differences_of(const Recording& recording, const Rec
   return differences;
 }
 
-/// Returns v, the number of stages on a rank, or nothing if ranks hold different numbers.
+/// Returns v, the number of stages on each rank. Returns nothing if ranks hold different numbers of stages.
 std::optional<std::int32_t> chunks_of_recording(const Recording& recording) {
   const std::int32_t ranks = recording.ranks_of_copy();
   if (recording.stages % ranks != 0) return std::nullopt;
   return recording.stages / ranks;
 }
 
-/// Returns the program of the whole job: the copies of the meant schedule, which may have STEPs.
+/// Returns the program of the whole job: all copies of the pipeline in the meant schedule, with its STEPs
+/// if it has any.
 std::optional<Program> job_program(const Recording& recording, const MeantProgram& meant) {
   if (!meant.shape) {
     if (recording.copies > 1) return std::nullopt;
@@ -108,13 +111,15 @@ bool has_lists_of(const RecordedStep& step, const Program& program) {
   return true;
 }
 
-/// Returns the lowered program of each step. Most steps have the lists of the schedule or of the step before.
+/// The lowered program of the latest step that was read. Most steps have the lists of the schedule or of
+/// the previous step, so that the program is reused.
 class LoweredSteps {
  public:
   LoweredSteps(const Recording& recording, std::optional<Program> job)
       : recording_(recording), job_(std::move(job)) {}
 
-  /// Lowers the lists of a step. lowered() has them afterwards.
+  /// Lowers the lists of a step, so that lowered() returns them. Returns an error if the lists are not a
+  /// valid program.
   tl::expected<void, std::string> read(const RecordedStep& step) {
     const bool is_job = job_ && has_lists_of(step, *job_);
     Program program = is_job ? *job_ : program_of(recording_, step);
@@ -131,7 +136,7 @@ class LoweredSteps {
     last_ = std::move(program);
     return {};
   }
-  /// Returns the lists of the latest step with their messages, for the channels of a reading.
+  /// Returns the lowered lists of the latest step. The messages use the channels of this reading.
   const Program& lowered(Waiting waiting) const { return *lowered_[static_cast<std::size_t>(waiting)]; }
   /// Returns the compute lists of the latest step.
   const Program& compute_lists() const { return last_; }
@@ -143,7 +148,8 @@ class LoweredSteps {
   std::array<std::optional<Program>, 2> lowered_;
 };
 
-/// All steps in both readings. A reading that contradicts a step has fewer runs than there are steps.
+/// All steps in both readings of how ranks wait. A reading that contradicts a step has no run for this
+/// step.
 struct ReadSteps {
   std::vector<RecordedRun> ahead;
   std::vector<RecordedRun> batched;
@@ -166,7 +172,7 @@ tl::expected<ReadSteps, std::string> read_steps(const Recording& recording, Lowe
   return read;
 }
 
-/// Compares each copy in each step with the program that was meant.
+/// Returns a verdict for each copy in each step: whether the copy ran the program that was meant.
 std::vector<StepVerdict> compared_steps(const Recording& recording,
                                         const std::optional<MeantProgram>& meant) {
   std::vector<StepVerdict> verdicts;
@@ -188,7 +194,7 @@ Ns sum_of_unexplained(const std::vector<RecordedRun>& runs) {
                          [](Ns sum, const RecordedRun& run) { return sum + run.unexplained_ns; });
 }
 
-/// Returns the number of the step with the median makespan.
+/// Returns the number of the step whose makespan is the median.
 std::size_t median_step(const std::vector<RecordedRun>& runs) {
   std::vector<std::size_t> order(runs.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -196,7 +202,7 @@ std::size_t median_step(const std::vector<RecordedRun>& runs) {
   return order[(order.size() - 1) / 2];
 }
 
-/// Makes the measured result of a step.
+/// Returns the measured result of a step, with the times of `run`.
 Result measured_result(const Autopsy& autopsy, const RecordedRun& run) {
   const Program& program = run.caused.program;
   const CostTable costs = uniform_costs(program, {});

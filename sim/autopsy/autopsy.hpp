@@ -1,6 +1,7 @@
 #pragma once
-// Takes a recorded run apart: which program ran, whether it is the one that was meant, how ranks waited,
-// which costs the actions had, why ranks were idle, and which rank or stage is to blame.
+// Analyses a recorded run. It finds which program ran, and whether this program was meant. It finds how
+// ranks waited, the costs of actions, and why ranks were idle. It also finds the rank or stage that lost
+// most time.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,14 +22,14 @@
 
 namespace penstock {
 
-/// The program that was meant to run on one copy of the pipeline.
+/// The program that the user expected to run on one copy of the pipeline.
 struct MeantProgram {
   std::string name;              ///< name of the schedule, or of the file
   Program program;               ///< compute lists of one copy
   std::optional<Shape> shape{};  ///< the shape of a schedule that has a name; absent for a file
 };
 
-/// The first action of a rank that differs from the program that was meant.
+/// The first action of a rank at which the recorded list differs from the expected program.
 struct ListDifference {
   RankName rank;
   std::int32_t position = 0;  ///< number among the rank's compute actions, from 0
@@ -37,7 +38,8 @@ struct ListDifference {
   Ns start_ns = 0;            ///< start of the action that ran, or the end of the list
 };
 
-/// One copy of the pipeline in one step.
+/// The comparison of one pipeline copy in one step with the expected program, and its measured and replayed
+/// times.
 struct StepVerdict {
   std::int64_t step = 0;
   std::int64_t copy = 0;
@@ -49,7 +51,7 @@ struct StepVerdict {
   Ns stage_means_ns = 0;
 };
 
-/// A stage, a rank or an action that makes the run longer.
+/// A stage, rank or action that makes the run longer, and by how much.
 struct Blame {
   IdleCause cause = IdleCause::variation;
   std::int64_t step = 0;  ///< the step of a single action, or the step that is explained
@@ -89,28 +91,34 @@ struct Autopsy {
   bool as_meant() const;
 };
 
-/// Takes a recording apart. Error: the lists cannot have run in their order.
+/// Analyses a recording: the program that ran, the waits, the costs, and the causes of idle time. Returns
+/// an error if the lists cannot have run in their order.
 tl::expected<Autopsy, std::string> autopsy_of(Recording recording, std::string name,
                                               const AutopsyOptions& options);
 
-/// Returns the schedule of the table whose lists the first copy ran in the first step, or nothing.
+/// Returns the known schedule that has the lists which the first pipeline copy ran in the first step.
+/// Returns nothing if no schedule has them.
 std::optional<MeantProgram> recognised_schedule(const Recording& recording);
 
-/// Finds the places that make the run longer, the largest part first.
+/// Returns the stages, ranks and actions that make the run longer, with the largest part of the makespan
+/// first. `explained` is the index in `runs` of the step that is explained.
 std::vector<Blame> blame_of(const Recording& recording, const std::vector<RecordedRun>& runs,
                             std::size_t explained, std::int32_t samples);
 
-/// Returns the scenario with the recorded costs. `program_file` is the file of the lists, if no schedule of
-/// the table has them; it may be empty otherwise.
+/// Returns the text of a scenario with the recorded costs. `program_file` is the name of the file with the
+/// recorded lists, which is needed if no known schedule has them. If `means` is true, each duration is
+/// replaced by the mean of its kind on its stage.
 std::string recorded_scenario(const Autopsy& autopsy, const std::vector<RecordedRun>& runs,
                               const std::optional<MeantProgram>& schedule, bool means);
 
-/// Returns the autopsy as text. `width` is the longest line of a table in characters; 0 means no limit.
+/// Returns the autopsy as text. `width` is the greatest length of a table's line in characters; 0 means no
+/// limit.
 std::string autopsy_to_text(const Autopsy& autopsy, std::size_t width = 0);
-/// Writes a measured result with the keys of the autopsy beside those of a result.
+/// Writes the measured result as JSON, with the additional keys of the autopsy.
 void write_autopsy_json(const Autopsy& autopsy, const TextSink& sink);
 
-/// The name in a scenario of the file with the recorded lists. Whoever writes the scenario replaces it.
+/// The file name of the recorded lists in the scenario of an autopsy. The code that writes the scenario
+/// replaces it by the real name.
 inline constexpr const char* kListsFile = "recorded.psched";
 
 }  // namespace penstock

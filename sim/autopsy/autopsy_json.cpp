@@ -1,5 +1,5 @@
-// Writes an autopsy as JSON. The document is a measured result with its timeline, so that compare, explain
-// and diff read it, and has the keys of the autopsy behind those of the result. Tests:
+// Writes an autopsy as JSON. The document is a measured result with its timeline, so that `compare`,
+// `explain` and `diff` can read it. The keys of the autopsy follow those of the result. Tests:
 // tests/sim/autopsy_test.cpp.
 
 #include <optional>

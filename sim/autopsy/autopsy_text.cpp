@@ -1,6 +1,6 @@
-// Writes an autopsy as text: what was recorded, whether it is the program that was meant, how ranks waited,
-// how well a replay fits, what is to blame, and the bill of the explained step. Tests:
-// tests/cli/transcripts/autopsy.txt.
+// Writes an autopsy as text: what was recorded, whether the meant program ran, and how ranks waited. Then
+// it states how well a replay fits, what lost most time, and where the time of the explained step went.
+// Tests: tests/cli/transcripts/autopsy.txt.
 
 #include <algorithm>
 #include <cmath>
@@ -28,7 +28,7 @@ constexpr std::size_t kMostDifferences = 16;
 
 std::string pipelines(std::int64_t count) { return format_count(count, "pipeline"); }
 
-/// Returns the name of a rank: "rank 3", or "rank 3 of copy 1" if there are copies.
+/// Returns the name of a rank as text: "rank 3", or "rank 3 of copy 1" if the recording has several copies.
 std::string rank_text(const Autopsy& autopsy, const RankName& name) {
   if (autopsy.recording.copies == 1) return fmt::format("rank {}", name.rank);
   return fmt::format("rank {} of copy {}", name.rank, name.copy);
@@ -66,7 +66,7 @@ std::string waiting_line(const Autopsy& autopsy) {
   return line + '\n';
 }
 
-/// The mean and the largest difference of a replay from the measured times.
+/// The error of a replay: the mean and the largest difference from the measured times.
 struct ReplayError {
   double mean = 0;
   double worst = 0;

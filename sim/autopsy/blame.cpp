@@ -1,7 +1,8 @@
-// Finds the stages, ranks and actions that make a run longer. The part of the makespan that a cost is to
-// blame for is its share in the account (sim/why/account.hpp): the derivative of the makespan by the cost,
-// averaged between the ideal run and the real one, times what a cause adds to the cost. Stages and ranks get
-// the mean over all steps. A single action counts in its own step. Tests: tests/sim/autopsy_test.cpp.
+// Finds the stages, ranks and actions that make a run longer than an ideal run. The part of the makespan
+// that a cause is to blame for is computed as in the account (sim/why/account.hpp). It is the derivative
+// of the makespan by a cost, times what the cause adds to this cost. The derivative is averaged between
+// the ideal and the real run. Stages and ranks get the mean over all steps. A single action counts only in
+// its own step. Tests: tests/sim/autopsy_test.cpp.
 
 #include <algorithm>
 #include <array>
@@ -36,10 +37,12 @@ namespace {
 constexpr std::size_t kMostBlamed = 12;
 constexpr double kLeastBlamed = 0.002;  // part of the makespan
 
-/// The largest number of nodes over all steps for which accounts are made. Of more steps, some are left out.
+/// The largest number of graph nodes, summed over the steps for which accounts are made. If there would be
+/// more, some steps are left out.
 constexpr std::size_t kMostNodes = std::size_t{1} << 22U;
 
-/// The place to which the cost of a node belongs. Unused numbers are -1.
+/// The place that is to blame for a cost: a stage, a rank, a step or a single action. Numbers that do not
+/// apply are -1.
 struct Place {
   IdleCause cause = IdleCause::variation;
   std::int32_t stage = -1;
@@ -50,7 +53,7 @@ struct Place {
   friend auto operator<=>(const Place&, const Place&) = default;
 };
 
-/// Returns the first action of a node that computes.
+/// Returns the first compute action of a node.
 const Action& action_of(const CausedRun& run, CauseNode node) {
   return run.flat.actions[index(run.graph.subjects[node])];
 }
@@ -86,7 +89,7 @@ Place place_of_cost(const CausedRun& run, CauseNode node, IdleCause cause, std::
   return place;
 }
 
-/// Adds the parts of the makespan of one step.
+/// Adds the parts of one step's makespan to `parts`, by the place that is to blame.
 void add_parts(const RecordedRun& run, std::size_t step, std::int32_t samples,
                std::map<Place, double>& parts) {
   const CausedRun& caused = run.caused;
@@ -107,7 +110,7 @@ void add_parts(const RecordedRun& run, std::size_t step, std::int32_t samples,
   }
 }
 
-/// Returns the makespan of a run without what a place adds.
+/// Returns the makespan that the run would have without the time that a place adds.
 Ns makespan_without(const CausedRun& run, const Place& place) {
   GraphCosts costs = run.costs;
   for (CauseNode node = 0; node < run.graph.finish(); ++node) {
@@ -133,8 +136,8 @@ Ns median_of_durations(std::vector<Ns>& values) {
   return *middle;
 }
 
-/// Compares the durations of a stage on one rank with those of its copies, or those of a stage with those of
-/// other stages: "F 2.50, B 2.27 times its copies".
+/// Returns a text that compares the durations of a place. A stage on one rank is compared with its copies,
+/// such as "F 2.50, B 2.27 times its copies". A stage is compared with the other stages.
 std::string compared_durations(const CausedRun& run, const Place& place) {
   const bool of_rank = place.cause == IdleCause::slow_rank;
   std::map<ActionKind, std::array<std::vector<Ns>, 2>> durations;  // of others, own
@@ -162,7 +165,8 @@ std::string compared_durations(const CausedRun& run, const Place& place) {
   return fmt::format("{}{}", fmt::join(kinds, ", "), of_rank ? " times its copies" : "");
 }
 
-/// Says how long a single action took and how long others of its kind on the rank.
+/// Returns a text that states how long a single action took. It also states how long other actions of this
+/// kind took on the same rank.
 std::string late_action(const CausedRun& run, CauseNode node) {
   const NodeCost& cost = run.costs.nodes[node];
   const Ns own = run.durations.compute[index(run.graph.subjects[node])];

@@ -1,5 +1,5 @@
-// A message cannot arrive before it was sent. Messages both ways bound the offset o of rank b's clock to that
-// of rank a:
+// Finds the offsets between the clocks of ranks that ran on several hosts. A message cannot arrive before
+// it was sent. So messages in both directions bound the offset o of rank b's clock to that of rank a:
 //
 //   a -> b:  o <= arrival on b - send on a          b -> a:  o >= send on b - arrival on a
 //
@@ -34,7 +34,7 @@ namespace {
 using ClockOf = std::pair<std::int64_t, std::int64_t>;  // copy and rank
 constexpr Ns kDriftFrom = 60'000'000'000;
 
-/// The offset of a clock as a line over its own time: at + slope * (t - from).
+/// The offset of a clock as a linear function of that clock's own time: at + slope * (t - from).
 struct ClockLine {
   double at = 0;
   double slope = 0;
@@ -44,19 +44,19 @@ struct ClockLine {
   double offset(double time) const { return at + slope * (time - from); }
 };
 
-/// A message in both clocks.
+/// The send time of a message by its sender's clock, and its arrival time by its receiver's clock.
 struct ClockedMessage {
   Ns sent = 0;
   Ns arrived = 0;
 };
 
-/// The messages of two ranks, in both directions.
+/// The messages between two ranks, in both directions.
 struct PairMessages {
   std::vector<ClockedMessage> there;
   std::vector<ClockedMessage> back;
 };
 
-/// Finds the times of an action of a step.
+/// An index of the recorded rows, which finds the times of an action in a step.
 class RowIndex {
  public:
   explicit RowIndex(const std::vector<RecordedRow>& rows) {
@@ -79,7 +79,7 @@ class RowIndex {
       rows_;
 };
 
-/// The kinds of the actions at the ends of a message.
+/// The kinds of the actions at the two ends of a message.
 struct MessageKinds {
   ActionKind consumer;
   ActionKind send;
@@ -117,7 +117,7 @@ std::map<std::pair<ClockOf, ClockOf>, PairMessages> messages_of(const std::vecto
   return pairs;
 }
 
-/// The bounds of the offset of the second clock to the first one.
+/// The bounds of the second clock's offset to the first clock.
 struct OffsetBounds {
   double least = -std::numeric_limits<double>::infinity();
   double most = std::numeric_limits<double>::infinity();
@@ -127,7 +127,7 @@ struct OffsetBounds {
   double error() const { return std::abs(most - least) / 2; }
 };
 
-/// Returns the bounds from the messages whose times on the second clock lie in [from, to).
+/// Returns the bounds of the offset from those messages whose time on the second clock is in [from, to).
 OffsetBounds bounds_of(const PairMessages& messages, Ns from, Ns to) {
   OffsetBounds bounds;
   for (const ClockedMessage& message : messages.there) {
@@ -141,7 +141,8 @@ OffsetBounds bounds_of(const PairMessages& messages, Ns from, Ns to) {
   return bounds;
 }
 
-/// Returns the offset of the second clock as a line over its own time, or nothing without messages both ways.
+/// Returns the offset of the second clock as a linear function of its own time. Returns nothing unless
+/// there are messages in both directions.
 std::optional<ClockLine> line_of(const PairMessages& messages) {
   Ns first = std::numeric_limits<Ns>::max();
   Ns last = std::numeric_limits<Ns>::min();
@@ -172,14 +173,15 @@ bool arrives_before_sent(const PairMessages& messages) {
   return std::ranges::any_of(messages.there, is_early) || std::ranges::any_of(messages.back, is_early);
 }
 
-/// The clocks that are already joined, and each clock's line to the first clock of its group.
+/// Groups of clocks whose offsets to each other are known. For each clock it has the offset to the first
+/// clock of its group.
 class JoinedClocks {
  public:
   void add(const ClockOf& clock) {
     group_.emplace(clock, clock);
     line_.emplace(clock, ClockLine{});
   }
-  /// Joins the groups of two clocks. `between` is the offset of `second` to `first`.
+  /// Joins the groups of two clocks. `between` is the offset of the clock `second` to the clock `first`.
   void join(const ClockOf& first, const ClockOf& second, const ClockLine& between) {
     const ClockOf kept = group_[first];
     const ClockOf moved = group_[second];

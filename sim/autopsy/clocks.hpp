@@ -1,5 +1,5 @@
 #pragma once
-// Puts the clocks of ranks together that were recorded on several hosts.
+// Converts the times of ranks that were recorded on several hosts to one common clock.
 
 #include <optional>
 #include <string>
@@ -10,14 +10,15 @@
 
 namespace penstock {
 
-/// The result of align_clocks().
+/// The result of align_clocks(): the remaining error, and notes.
 struct AlignedClocks {
   std::optional<Ns> error_ns{};      ///< largest error of a clock; absent if the clocks were left as they are
   std::vector<std::string> notes{};  ///< a line for each clock that was moved
 };
 
-/// Finds the offsets of clocks from messages that ranks exchange, and moves the rows to one clock. The clocks
-/// are left as they are if no message arrives before it was sent. Requires rows with steps.
+/// Computes the offsets between the ranks' clocks from the messages that they exchanged, and moves the
+/// times of `rows` to one clock. Changes nothing if every message arrives after it was sent. Requires rows
+/// that state their steps.
 AlignedClocks align_clocks(std::vector<RecordedRow>& rows);
 
 }  // namespace penstock

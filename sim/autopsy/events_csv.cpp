@@ -1,5 +1,6 @@
-// Columns are found by their names, so that a table may have others beside them, as the timeline that
-// `penstock simulate -o timeline.csv` writes has. Tests: tests/sim/autopsy_test.cpp.
+// Reads a table of recorded events. Columns are found by their names, so a table may have other columns as
+// well. For example, this is the case for the timeline that `penstock simulate -o timeline.csv` writes.
+// Tests: tests/sim/autopsy_test.cpp.
 
 #include "sim/autopsy/events_csv.hpp"
 
@@ -36,7 +37,8 @@ struct TimeUnit {
 constexpr std::array kUnits = {TimeUnit{"_ns", 1}, TimeUnit{"_us", 1'000}, TimeUnit{"_ms", 1'000'000},
                                TimeUnit{"_s", 1'000'000'000}};
 
-/// Returns the unit in which the table has the times of a column such as "start", or nothing.
+/// Returns the unit of the times in a column such as "start". Returns nothing if the table has no such
+/// column in any unit.
 std::optional<TimeUnit> unit_of(const CsvTable& table, std::string_view column) {
   for (const TimeUnit& unit : kUnits) {
     if (table.has(fmt::format("{}{}", column, unit.suffix))) return unit;
@@ -44,7 +46,7 @@ std::optional<TimeUnit> unit_of(const CsvTable& table, std::string_view column) 
   return std::nullopt;
 }
 
-/// Reads the columns of one table.
+/// A reader of the rows in one table.
 class EventReader {
  public:
   explicit EventReader(const CsvTable& table) : table_(table) {}
@@ -110,7 +112,8 @@ class EventReader {
     return read;
   }
 
-  /// Returns the actions of a row, or none if its name is not that of a pipeline's action.
+  /// Returns the actions of a row. Returns none if the name in the row is not the name of a pipeline
+  /// action.
   tl::expected<std::vector<Action>, std::string> read_actions_of(std::size_t row) {
     const std::string text = table_.has("action")
                                  ? table_.cell(row, "action")
@@ -159,7 +162,8 @@ class EventReader {
       return Fault(fmt::format("{}: expected a time, got \"{}\"", name, shown_name(text.substr(0, 100))));
     return std::llround(*value * static_cast<double>(unit.ns));
   }
-  /// Differences and sums of such times fit into 64 bits.
+  /// The largest time that is accepted, in nanoseconds. Sums and differences of two such times fit in 64
+  /// bits.
   static constexpr std::int64_t kLongest = std::int64_t{1} << 61U;
 
   std::string left_out_note() const {

@@ -1,5 +1,5 @@
 #pragma once
-// Reads events.csv, the form in which any runtime can record its actions: one row an action.
+// Reads events.csv, the format in which any runtime can record its actions. Each row has one action:
 //
 //     step,copy,rank,action,start_us,end_us
 //     23,0,0,0F0,48926,112385
@@ -18,18 +18,18 @@
 
 namespace penstock {
 
-/// The rows of one or several files, and notes on what was left out.
+/// The rows that were read from one or several files, and notes on rows that were left out.
 struct RecordedRows {
   std::vector<RecordedRow> rows;
   std::vector<std::string> notes;
 };
 
-/// Reads a table of events. Rows whose action has a name of letters, such as "optimizer", are left out, and a
-/// note counts them. The error is "FILE:LINE: expected ..., got ...".
+/// Reads a table of events. Leaves out rows whose action is a word, such as "optimizer", and counts them in
+/// a note. Errors have the form "FILE:LINE: expected ..., got ...".
 tl::expected<RecordedRows, std::string> read_events(std::string_view text, std::string_view file);
 
-/// Writes a recording in this form, with times in nanoseconds. read_events() reads the same recording from
-/// it.
+/// Returns a recording in the form of events.csv, with times in nanoseconds. read_events() reads the same
+/// recording from it.
 std::string events_to_csv(const Recording& recording);
 
 }  // namespace penstock

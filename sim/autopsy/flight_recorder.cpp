@@ -1,6 +1,7 @@
-// Entries of SENDs and RECVs are named "nccl:send 0->1" and "nccl:recv 1<-0", with ranks of their group.
-// Several of them in one group call are members of the "coalesced" entry behind them. Some versions leave the
-// members `scheduled` for ever, so that the state of that entry counts for them. Tests:
+// Reads the entries of PyTorch's flight recorder. Entries of SENDs and RECVs are named "nccl:send 0->1"
+// and "nccl:recv 1<-0", with the ranks of their group. If several of them are in one group call, they are
+// members of the "coalesced" entry that follows them. In some versions, the members stay in the state
+// `scheduled` for ever. So the state of the "coalesced" entry counts for its members. Tests:
 // tests/sim/hang_test.cpp.
 
 #include "sim/autopsy/flight_recorder.hpp"
@@ -38,7 +39,7 @@ std::int64_t integer_at(const DumpedJson& object, const char* key, std::int64_t 
   return found != object.end() && found->is_number_integer() ? found->get<std::int64_t>() : otherwise;
 }
 
-/// Returns the ranks of a group, which are a list or the text "[0, 1]".
+/// Returns the ranks of a process group. The dump states them as a list or as the text "[0, 1]".
 std::vector<std::int64_t> ranks_of_group(const DumpedJson& group) {
   std::vector<std::int64_t> ranks;
   const auto found = group.is_object() ? group.find("ranks") : group.end();
@@ -52,7 +53,8 @@ std::vector<std::int64_t> ranks_of_group(const DumpedJson& group) {
   return ranks;
 }
 
-/// The two ranks of "0->1" or "1<-0", the own rank first.
+/// Returns the two ranks of a text such as "0->1" or "1<-0". The first one is the rank that recorded the
+/// entry.
 std::optional<std::pair<std::int64_t, std::int64_t>> ends_of(std::string_view text) {
   const auto own = leading_number<std::int32_t>(text);
   if (!own.value) return std::nullopt;

@@ -1,6 +1,6 @@
 #pragma once
-// Reads dumps of PyTorch's flight recorder: what each rank has posted to its process groups, and what of it
-// has completed. hang.hpp finds the pipeline action that is missing.
+// Reads dumps of PyTorch's flight recorder. A dump says which operations a rank has posted to its process
+// groups, and which of them have completed. hang.hpp finds the pipeline action that is missing.
 
 #include <cstdint>
 #include <optional>
@@ -28,7 +28,7 @@ struct PostedCollective {
   bool completed = false;
 };
 
-/// The dump of one rank, in the order of posts.
+/// The flight recorder's dump of one rank. Entries are in the order in which the rank posted them.
 struct RankDump {
   std::int64_t rank = 0;
   bool lost_beginning = false;        ///< true if the ring buffer has dropped its first entries
@@ -37,11 +37,11 @@ struct RankDump {
   std::vector<PostedCollective> collectives{};
 };
 
-/// Returns true if a text is a dump as JSON or as a pickle.
+/// Returns true if the text is a dump of PyTorch's flight recorder, as JSON or as a pickle.
 bool is_flight_recorder(std::string_view text);
 
-/// Reads the dump of one rank, whose number stands behind "rank" in the name of the file. A pickle is
-/// refused, because reading one can run code; the message says how to write JSON.
+/// Reads the dump of one rank. The rank's number follows the word "rank" in the name of the file. A pickle
+/// is refused, because reading it can run code. The message says how to write JSON instead.
 tl::expected<RankDump, std::string> read_flight_recorder(std::string_view text, std::string_view file);
 
 }  // namespace penstock

@@ -1,5 +1,6 @@
-// The k-th SEND that a rank posted to another is the k-th SEND of this pair in its list, iteration after
-// iteration. This gives every message its name. A rank has posted its list up to some position:
+// Finds the action at which a pipeline hangs from the messages that each rank has posted. The k-th SEND
+// that a rank posted to another rank is the k-th SEND between these ranks in its list. The list repeats in
+// every iteration. So each posted message gets a name. A rank has posted its list up to some position:
 //
 //   list     2RECV_F3 2F3 2SEND_F3 2RECV_B1 2B1 2SEND_B1 ...
 //   posted   x                x        x                        2RECV_B1 has not arrived: rank 2 waits at 2B1
@@ -34,14 +35,14 @@
 namespace penstock {
 namespace {
 
-/// A SEND or RECV of a rank's list.
+/// A SEND or RECV in a rank's list.
 struct ListedMessage {
   std::size_t position = 0;
   bool is_send = false;
   std::int32_t peer = 0;
 };
 
-/// The posts of one rank beside its list.
+/// The messages of one rank: those in its list, and those that it posted.
 struct RankPosts {
   std::vector<ListedMessage> listed;  // of one iteration
   std::vector<PostedMessage> posted;  // of all iterations, without other sizes
@@ -49,7 +50,7 @@ struct RankPosts {
   bool has_dump = false;
 };
 
-/// The number of a message in its direction between two ranks, over all iterations.
+/// A message between two ranks, and its number among all messages in this direction and in all iterations.
 struct PairNumber {
   std::int32_t from = 0;
   std::int32_t to = 0;
@@ -86,14 +87,16 @@ class HangFinder {
     std::int64_t iteration = 0;
   };
 
-  /// The action in front of the next message of a rank that has all its inputs.
+  /// The compute action before the next message of a rank. It has all its inputs, so that the rank must be
+  /// stuck in it.
   struct StuckAt {
     std::string action;
     std::int64_t iteration = 0;
     std::string before{};  // other actions since the latest message
   };
 
-  /// Numbers the ranks of the pipeline: by the group of the messages, or as the dumps number them.
+  /// Determines the numbers of the pipeline's ranks. They are those in the process group of the messages if
+  /// it has the right size. Otherwise ranks are numbered from 0, as in the dumps.
   void find_ranks(const std::vector<RankDump>& dumps) {
     for (const RankDump& dump : dumps) {
       if (!dump.group.empty()) names_ = dump.group;
@@ -110,7 +113,7 @@ class HangFinder {
   }
   std::int64_t name_of(std::int32_t rank) const { return names_[index(rank)]; }
 
-  /// Returns the sizes that most of the latest messages have. Messages of other sizes came before the first
+  /// Returns the sizes of most of the latest messages. Messages of other sizes were sent before the first
   /// iteration.
   static std::string common_sizes(const std::vector<RankDump>& dumps) {
     std::map<std::string, std::size_t> counts;
@@ -147,7 +150,9 @@ class HangFinder {
     if (dump.lost_beginning && !own.listed.empty()) own.first = best_first(own);
   }
 
-  /// Returns the place in the list at which a ring buffer that lost its beginning fits best.
+  /// Returns the number of listed messages that are missing before the first post of a rank. A dump is a
+  /// ring buffer and may have lost its beginning. The number with which the posts fit the list best is
+  /// returned.
   static std::size_t best_first(const RankPosts& rank) {
     std::size_t best = 0;
     std::size_t most = 0;
@@ -166,7 +171,7 @@ class HangFinder {
     return best;
   }
 
-  /// Counts the messages of each pair that were sent and received so far.
+  /// Counts, for each pair of ranks, the messages that were sent and received so far.
   void count_posts() {
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
       const auto own = static_cast<std::int32_t>(rank);
@@ -184,7 +189,8 @@ class HangFinder {
     }
   }
 
-  /// Returns the message at a place of a rank's list that is repeated for ever.
+  /// Returns the message at `place` in a rank's list. The list is repeated for ever, so `place` may exceed
+  /// its length.
   const ListedMessage& listed(std::size_t rank, std::size_t place) const {
     return ranks_[rank].listed[place % ranks_[rank].listed.size()];
   }
@@ -192,7 +198,7 @@ class HangFinder {
     return lowered_.ranks[rank][listed(rank, place).position];
   }
 
-  /// Returns the number of posts of a rank that are those of its list, one after the other.
+  /// Returns the number of posts at which a rank still followed the order of its list.
   std::size_t equal_posts(std::size_t rank) const {
     const RankPosts& own = ranks_[rank];
     std::size_t equal = 0;
@@ -203,8 +209,8 @@ class HangFinder {
     return equal;
   }
 
-  /// Returns true if the runtime posts RECVs where the lists have them: most ranks did so, or this rank did
-  /// so for a whole iteration.
+  /// Returns true if the runtime posts RECVs in the order of the lists. This is assumed if most ranks did
+  /// so, or if this rank did so for a whole iteration.
   bool follows_lists(std::size_t rank) const {
     std::size_t ranks = 0;
     std::size_t exact = 0;
@@ -216,7 +222,8 @@ class HangFinder {
     return 2 * exact >= ranks || equal_posts(rank) >= ranks_[rank].listed.size();
   }
 
-  /// Finds the first message that a rank did not post in the order of its list.
+  /// Finds the first message that a rank did not post in the order of its list. Returns nothing if all
+  /// ranks followed their lists.
   std::optional<HangVerdict> wrong_order() const {
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
       const RankPosts& own = ranks_[rank];
@@ -260,7 +267,8 @@ class HangFinder {
                        .why = std::move(why)};
   }
 
-  /// Returns the first place of a rank's list that it has not posted, where RECVs may be posted early.
+  /// Returns the first place in a rank's list whose message the rank has not posted. RECVs may have been
+  /// posted earlier than the list has them.
   std::size_t next_place(std::size_t rank) const {
     const RankPosts& own = ranks_[rank];
     std::map<std::pair<bool, std::int64_t>, std::size_t> posted;
@@ -275,7 +283,7 @@ class HangFinder {
     }
   }
 
-  /// Finds what each rank waits for.
+  /// Finds the message for which each rank waits.
   void find_waits() {
     waits_.resize(ranks_.size());
     stuck_at_.resize(ranks_.size());
@@ -316,7 +324,8 @@ class HangFinder {
     }
   }
 
-  /// Returns the first input of an action that its giver has not sent.
+  /// Returns the wait for the first input of an action that its sender has not sent. Returns nothing if all
+  /// inputs were sent.
   std::optional<Wait> missing_input(std::size_t rank, const Action& action, std::int64_t iteration) const {
     const RankPosts& own = ranks_[rank];
     const std::vector<Action>& list = lowered_.ranks[rank];
@@ -339,7 +348,7 @@ class HangFinder {
     return std::nullopt;
   }
 
-  /// Notes that a rank stands at a message that it has posted, if the other end has not posted it.
+  /// Records that a rank waits at a message which it has posted, if the other end has not posted it.
   void wait_for_message(std::size_t rank, std::size_t place) {
     const RankPosts& own = ranks_[rank];
     const ListedMessage& one = listed(rank, place);
@@ -357,7 +366,8 @@ class HangFinder {
                         .iteration = static_cast<std::int64_t>(iteration)};
   }
 
-  /// Returns the number of messages of the same direction and peer in front of an entry of a rank's list.
+  /// Returns the number of messages before `entry` in a rank's list that have the same direction and the
+  /// same peer.
   std::size_t number_in_pair(std::size_t rank, std::size_t entry) const {
     const std::vector<ListedMessage>& listed = ranks_[rank].listed;
     return static_cast<std::size_t>(std::count_if(
@@ -447,7 +457,8 @@ class HangFinder {
   std::vector<std::optional<StuckAt>> stuck_at_;
 };
 
-/// Finds the rank that has not joined the collective which others have joined.
+/// Finds a rank that has not joined a collective which other ranks have joined. Returns nothing if there is
+/// none.
 std::optional<HangVerdict> missing_collective(const std::vector<RankDump>& dumps) {
   std::map<std::string, std::map<std::int64_t, const PostedCollective*>> latest;  // by group and rank
   for (const RankDump& dump : dumps) {

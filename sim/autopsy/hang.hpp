@@ -1,5 +1,6 @@
 #pragma once
-// Finds out from the dumps of all ranks why a pipeline hangs: which rank, and which action.
+// Finds out why a pipeline hangs: which rank hangs, and at which action. The input is the flight
+// recorder's dumps of all ranks.
 
 #include <array>
 #include <cstdint>
@@ -30,7 +31,7 @@ inline constexpr auto kEnumWords<HangKind> =
                                        {HangKind::cycle, "cycle"},
                                        {HangKind::collective, "collective"}});
 
-/// Why a pipeline hangs.
+/// The reason why a pipeline hangs.
 struct HangVerdict {
   HangKind kind = HangKind::stuck;
   std::int64_t rank = 0;
@@ -41,16 +42,16 @@ struct HangVerdict {
   std::vector<std::string> waits{};  ///< "rank 1 waits at 1F3 for 0SEND_F3 of rank 0", one line a rank
 };
 
-/// Returns the verdict, or nothing if the dumps show no hang. `lowered` has the lists that were meant. Error:
-/// the dumps have more ranks than the lists.
+/// Returns the reason why the pipeline hangs, or nothing if the dumps show no hang. `lowered` has the lists
+/// that the ranks should have run. Returns an error if the dumps have more ranks than `lowered`.
 tl::expected<std::optional<HangVerdict>, std::string> find_recorded_hang(const std::vector<RankDump>& dumps,
                                                                          const Program& lowered);
 
-/// Returns the number of ranks of the pipeline: of the group of the messages, or of the largest rank that is
-/// named.
+/// Returns the number of ranks of the pipeline. It is the size of the process group of the messages. If no
+/// dump states the group, it follows from the largest rank number in the dumps.
 std::int64_t ranks_of_dumps(const std::vector<RankDump>& dumps);
 
-/// Returns the verdict as text and as the JSON object {"hang": {...}}.
+/// Return the reason of a hang: to_text() as text, hang_to_json() as the JSON object {"hang": {...}}.
 std::string to_text(const std::optional<HangVerdict>& verdict);
 std::string hang_to_json(const std::optional<HangVerdict>& verdict);
 

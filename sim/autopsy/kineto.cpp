@@ -1,6 +1,6 @@
-// A trace has host ranges, host operators and GPU kernels. Where torch's pipeline runtime wrote ranges of
-// actions
-// ("PP:3F5"), they give names and order:
+// Reads the traces of PyTorch's profiler. A trace has ranges of the host, operators of the host, and GPU
+// kernels. If torch's pipeline runtime wrote a range for each action ("PP:3F5"), the ranges give the names
+// and the order of actions:
 //
 //   host   |PP:1F0|PP:1SEND_F0|PP:1F1 ...        ranges of the host
 //   GPU       |kernels of 1F0|    |kernels of 1F1|       launched inside the ranges
@@ -52,17 +52,18 @@ std::string text_at(const TraceJson& object, const char* key) {
   return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
-/// Returns a time of a trace, which is in microseconds, in nanoseconds.
+/// Returns a time of a trace in nanoseconds. The trace itself has microseconds.
 std::optional<Ns> time_at(const TraceJson& object, const char* key) {
   const auto us = number_at(object, key);
   if (!us || std::abs(*us) > 1e15 * 4) return std::nullopt;
   return std::llround(*us * 1e3);
 }
 
-/// Collects the events of a trace while it is parsed, so that the parsed objects need not be stored.
+/// A collector of the events in a trace. It works while the trace is parsed, so that the parsed objects
+/// need not be stored.
 class EventCollector {
  public:
-  /// Takes a parsed object. Returns false if the parser may forget it.
+  /// Reads a parsed object. Returns false if the parser may discard it.
   bool take(int depth, const TraceJson& object) {
     if (!object.is_object() || depth > 2 || !object.contains("ph")) return true;
     if (text_at(object, "ph") != "X") return false;
@@ -95,7 +96,8 @@ class EventCollector {
   TraceEvents events_;
 };
 
-/// Returns the last range that began at or before a time and has not ended, or nothing.
+/// Returns the latest range that began at or before `time` and has not ended. Returns nothing if there is
+/// none.
 std::optional<std::size_t> range_at(const std::vector<ActionRange>& ranges, Ns time) {
   const auto behind = std::ranges::upper_bound(ranges, time, {},
                                                [](const ActionRange& range) { return range.event.start_ns; });
@@ -105,7 +107,7 @@ std::optional<std::size_t> range_at(const std::vector<ActionRange>& ranges, Ns t
   return static_cast<std::size_t>(range - ranges.begin());
 }
 
-/// The first start and the last end of the kernels of a range.
+/// The first start and the last end of the kernels that a range launched.
 struct KernelSpan {
   Ns start_ns = std::numeric_limits<Ns>::max();
   Ns end_ns = std::numeric_limits<Ns>::min();
@@ -117,8 +119,8 @@ struct KernelSpan {
   bool empty() const { return end_ns < start_ns; }
 };
 
-/// Returns the kernels of each range: those that compute for compute actions, and those that communicate for
-/// others.
+/// Returns the time of each range on the GPU. For compute actions, only computing kernels count. For other
+/// actions, only communicating kernels count.
 std::vector<KernelSpan> kernels_of_ranges(const TraceEvents& events) {
   std::map<std::int64_t, Ns> launched_at;
   for (const TraceEvent& launch : events.launches) launched_at.emplace(launch.correlation, launch.start_ns);
@@ -133,8 +135,8 @@ std::vector<KernelSpan> kernels_of_ranges(const TraceEvents& events) {
   return spans;
 }
 
-/// Lets each RECV end when the host's wait for it has ended, and each compute action begin no earlier than
-/// the RECVs that it waited for.
+/// Corrects ranges by the waits of the host. Each RECV ends when the host's wait for it ends. Each compute
+/// action begins no earlier than the ends of the RECVs for which it waited.
 void begin_behind_waits(TraceEvents& events) {
   std::vector<const TraceEvent*> waits;
   for (const TraceEvent& one : events.operators) {
@@ -192,7 +194,8 @@ std::vector<RecordedRow> rows_of_ranges(TraceEvents& events, std::int64_t rank) 
   return rows;
 }
 
-/// Returns the time in which at least one of the spans is active. Spans must be sorted by start.
+/// Returns the intervals in which at least one of the spans is active. Requires spans that are sorted by
+/// start.
 std::vector<std::pair<Ns, Ns>> union_of(std::vector<std::pair<Ns, Ns>> spans) {
   std::ranges::sort(spans);
   std::vector<std::pair<Ns, Ns>> joined;

@@ -1,5 +1,5 @@
 #pragma once
-// Reads traces of PyTorch's profiler (Kineto), one file a rank.
+// Reads traces of PyTorch's profiler (Kineto). There is one file for each rank.
 
 #include <cstdint>
 #include <optional>
@@ -14,7 +14,8 @@
 
 namespace penstock {
 
-/// A block of operators of a rank without ranges of actions: one forward or backward pass.
+/// A block of operators in a rank's trace that form one forward or backward pass. Blocks are used if the
+/// trace does not name its actions.
 struct TraceBlock {
   bool is_backward = false;
   Ns start_ns = 0;
@@ -23,7 +24,8 @@ struct TraceBlock {
       sequence_numbers{};  ///< of its operators; a backward pass shares them with its forward
 };
 
-/// How the time of a GPU divides. The three parts add up to the window.
+/// The division of a GPU's time into three parts: computation, exposed communication, and idle time. Their
+/// sum is the window.
 struct GpuWindow {
   Ns window_ns = 0;         ///< from the first to the last kernel
   Ns compute_ns = 0;        ///< at least one kernel computes
@@ -40,21 +42,22 @@ struct RankTrace {
   std::optional<GpuWindow> gpu{};
 };
 
-/// Returns a line that says how the GPU of a rank was used.
+/// Returns one line about the use of a rank's GPU: computation, exposed communication, and idle time.
 std::string gpu_text(std::int64_t rank, const GpuWindow& window);
 
-/// Returns true if a text is a trace of a profiler.
+/// Returns true if the text is a trace of PyTorch's profiler (Kineto).
 bool is_kineto(std::string_view text);
 
-/// Reads the trace of one rank. The rank is that of `distributedInfo`, or the number behind "rank" in the
-/// name of the file. The error is "FILE: expected ..., got ...".
+/// Reads the trace of one rank. The rank's number is in `distributedInfo`, or else follows the word "rank"
+/// in the name of the file. Errors have the form "FILE: expected ..., got ...".
 tl::expected<RankTrace, std::string> read_kineto(std::string_view text, std::string_view file);
 
-/// Joins the traces of all ranks. Blocks become actions: rank r holds stage r, and a backward pass is that of
-/// the forward pass with the same sequence numbers.
+/// Joins the traces of all ranks into one table of rows. Blocks become actions. In this case, rank r holds
+/// stage r. A backward pass gets the microbatch of the forward pass with the same sequence numbers.
 tl::expected<RecordedRows, std::string> joined_traces(std::vector<RankTrace> traces);
 
-/// Returns the rank that stands behind "rank" in the name of a file, such as 3 in "trace_rank_3.json.gz".
+/// Returns the number that follows the word "rank" in the name of a file, such as 3 in
+/// "trace_rank_3.json.gz". Returns nothing if there is none.
 std::optional<std::int64_t> rank_in_name(std::string_view file);
 
 }  // namespace penstock

@@ -1,5 +1,5 @@
-// Finds forward and backward passes in traces without ranges of actions, as torch's Schedule1F1B and
-// ScheduleGPipe leave them:
+// Finds forward and backward passes in traces that have no ranges for actions. Torch's Schedule1F1B and
+// ScheduleGPipe write such traces:
 //
 //   recv | operators ... | send | recv | evaluate_function ... | send
 //          forward                       backward
@@ -29,7 +29,8 @@
 namespace penstock {
 namespace {
 
-/// Lets each block run from its first to its last computing kernel, if most blocks launched some.
+/// Sets the times of each block to those of its kernels, from the first to the last computing kernel. Does
+/// nothing unless most blocks launched such kernels.
 void take_kernels(std::vector<TraceBlock>& blocks, const TraceEvents& events) {
   std::map<std::int64_t, Ns> launched_at;
   for (const TraceEvent& launch : events.launches) launched_at.emplace(launch.correlation, launch.start_ns);
@@ -57,7 +58,7 @@ void take_kernels(std::vector<TraceBlock>& blocks, const TraceEvents& events) {
   blocks = std::move(on_gpu);
 }
 
-/// The passes of one rank: for each the number of its forward pass, in the order of starts.
+/// The passes of one rank in the order of their starts. Each pass has the number of its forward pass.
 struct RankPasses {
   struct Pass {
     bool is_backward = false;

@@ -1,6 +1,6 @@
 #pragma once
-// The events of a profiler's trace that are used: ranges of actions, operators of the host, calls that launch
-// kernels, and kernels.
+// The events of a profiler trace that Penstock reads: ranges of actions, operators of the host, calls that
+// launch kernels, and kernels.
 
 #include <cstdint>
 #include <string_view>
@@ -23,7 +23,7 @@ struct TraceEvent {
   bool is_backward = false;
 };
 
-/// A range of the host with the name of an action or an overlapped group.
+/// A marked range in the host's part of a trace. Its name is that of an action or of an overlapped group.
 struct ActionRange {
   TraceEvent event;
   std::vector<Action> actions;
@@ -49,8 +49,8 @@ RankTrace rank_trace_of(TraceEvents events, std::int64_t rank);
 /// Adds a time to the times of all events.
 void move_times(TraceEvents& events, Ns by_ns);
 
-/// Finds the blocks of forward and backward operators between communication. If the operators launched
-/// kernels, a block runs from its first to its last kernel.
+/// Returns the blocks of forward and backward operators between two communications. If the operators
+/// launched kernels, a block lasts from the start of its first kernel to the end of its last one.
 std::vector<TraceBlock> blocks_of(TraceEvents& events);
 
 }  // namespace penstock

@@ -1,4 +1,5 @@
-// Megatron-LM prints the timers of an interval, divided by its iterations, on one rank:
+// Reads Megatron-LM's timers from a training log. One rank prints the timers of an interval, divided by
+// its iterations:
 //
 //   times across ranks (ms):
 //     forward-compute:
@@ -40,7 +41,7 @@ constexpr std::string_view kExtremesHead = "time across ranks (ms):";
 constexpr std::int64_t kMostTimedRanks = 1 << 20;
 constexpr double kLongestMs = 1e12;
 
-/// The values in milliseconds of one timer, by rank; one value for each report.
+/// The values of one timer in milliseconds, by rank. There is one value for each report in the log.
 using TimerValues = std::map<std::int32_t, std::vector<double>>;
 
 struct TimerReports {
@@ -111,7 +112,8 @@ double median_of_times(std::vector<double> values) {
   return (*middle + *std::max_element(values.begin(), middle)) / 2;
 }
 
-/// Returns a whole number of at least 1 among the arguments of a log.
+/// Returns the value of an argument in a log, a whole number of at least 1. Returns nothing if it is absent
+/// or another value.
 std::optional<std::int64_t> argument_of(const TrainingArguments& arguments, std::string_view name) {
   const auto found = arguments.find(name);
   if (found == arguments.end()) return std::nullopt;
@@ -119,7 +121,8 @@ std::optional<std::int64_t> argument_of(const TrainingArguments& arguments, std:
   return value && *value >= 1 && *value < kMostTimedRanks ? value : std::nullopt;
 }
 
-/// Returns the number of microbatches of an iteration by the arguments of the log.
+/// Returns the number of microbatches in an iteration, computed from the arguments in the log. Returns
+/// nothing if they do not determine it.
 std::optional<std::int64_t> microbatches_of(const TrainingArguments& arguments, std::int64_t ranks,
                                             std::int64_t stages) {
   const auto global = argument_of(arguments, "global_batch_size");
@@ -131,8 +134,8 @@ std::optional<std::int64_t> microbatches_of(const TrainingArguments& arguments, 
   return *global % batch == 0 ? std::optional(*global / batch) : std::nullopt;
 }
 
-/// Returns the stage of the ranks from `first` to `last`. `parts` is the number of microbatches and chunks in
-/// a timer.
+/// Returns the times of the stage that the ranks from `first` to before `last` hold. `parts` is the number
+/// of passes that a timer adds up: microbatches times chunks.
 TimedStage stage_of(const TimerValues& forward, const TimerValues& backward, std::int32_t first,
                     std::int32_t last, double parts) {
   TimedStage stage;

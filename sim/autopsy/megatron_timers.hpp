@@ -1,7 +1,7 @@
 #pragma once
-// Reads Megatron-LM's timers of all ranks from a training log (--timing-log-level 2 --timing-log-option all).
-// A timer is the time of one rank in an iteration, summed over its microbatches, so it tells what stages cost
-// and not in which order actions ran.
+// Reads Megatron-LM's timers of all ranks from a training log (--timing-log-level 2 --timing-log-option
+// all). A timer is the time of one rank in an iteration, summed over its microbatches. So timers show what
+// stages cost, but not in which order actions ran.
 
 #include <cstdint>
 #include <optional>
@@ -15,17 +15,18 @@
 
 namespace penstock {
 
-/// The shape of the job that the user states. What is absent is taken from the arguments in the log.
+/// The shape of the job, as far as the user states it. Absent values are taken from the arguments in the
+/// log.
 struct TimersShape {
   std::optional<std::int64_t> stages{};  ///< K, ranks of a pipeline
   std::optional<std::int64_t> microbatches{};
   std::optional<std::int64_t> chunks{};  ///< v, model chunks of a rank
 };
 
-/// The ranks that hold the same stages.
+/// The ranks that hold the same stages, and their times.
 struct TimedStage {
   std::vector<std::int32_t> ranks;
-  /// The times of one microbatch in one chunk: the medians over the ranks.
+  /// The times of the two passes of one microbatch through one chunk. Each is the median over the ranks.
   Ns forward_ns = 0;
   Ns backward_ns = 0;
   std::int32_t slowest_rank = 0;
@@ -34,23 +35,23 @@ struct TimedStage {
   Ns work_ns() const { return forward_ns + backward_ns; }
 };
 
-/// The timers of a log.
+/// Megatron-LM's timers, as read from a log.
 struct MegatronTimers {
   std::int32_t reports = 0;  ///< number of times that the log has the timers; all times are medians over them
   std::int32_t ranks = 0;
   std::int32_t microbatches = 0;
   std::int32_t chunks = 1;
   std::vector<TimedStage> stages;  ///< one for each of the K ranks of a pipeline
-  /// The forward and backward passes of an iteration, of the rank that takes longest. Absent if the log does
-  /// not have the timer forward-backward.
+  /// The time of all forward and backward passes of one iteration, on the slowest rank. Absent if the log
+  /// does not have the timer forward-backward.
   std::optional<Ns> passes_ns{};
 };
 
-/// Returns true if the text has timers of Megatron-LM across ranks.
+/// Returns true if the text contains Megatron-LM's timers of all ranks.
 bool has_megatron_timers(std::string_view text);
 
-/// Reads the timers. Consecutive ranks hold the same stage, as in Megatron's default order tp-cp-ep-dp-pp.
-/// Error: "FILE: expected ..., got ...".
+/// Reads Megatron-LM's timers from a log. Consecutive ranks are assumed to hold the same stage, as in
+/// Megatron's default order tp-cp-ep-dp-pp. Errors have the form "FILE: expected ..., got ...".
 tl::expected<MegatronTimers, std::string> read_megatron_timers(std::string_view text, const std::string& file,
                                                                const TimersShape& stated);
 

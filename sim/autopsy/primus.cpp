@@ -1,4 +1,5 @@
-// An iteration of a rank's dump lists its passes in the order in which they ran:
+// Reads the schedule dumps that Primus writes. An iteration in a rank's dump lists its passes in the order
+// in which they ran:
 //
 //   {"1": {"total": 140.0, "memory": 40.0, "fwd_start": [0, 10, 68], "fwd_end": [10, 20, 78], "bwd_start":
 //   [..], ..}}
@@ -38,7 +39,7 @@ namespace {
 using DumpJson = nlohmann::json;
 using Fault = tl::unexpected<std::string>;
 
-/// The layout of the job, from config.json.
+/// The layout of the job's ranks and stages, from config.json.
 struct PrimusLayout {
   std::int64_t stages = 0;  // ranks of a pipeline; 0: as many as there are dumps
   std::int64_t chunks = 1;
@@ -52,7 +53,7 @@ std::int64_t whole_at(const DumpJson& object, const char* key, std::int64_t othe
   return value >= 1 && value <= kMostNumber ? value : otherwise;
 }
 
-/// Reads the lists of one iteration.
+/// A reader of the lists in one iteration of a dump.
 class RecordedIterationReader {
  public:
   RecordedIterationReader(const DumpJson& iteration, const PrimusLayout& layout, std::int64_t rank)
@@ -136,7 +137,7 @@ class RecordedIterationReader {
   std::int64_t rank_;
 };
 
-/// A parsed dump of one rank.
+/// The parsed dump of one rank.
 struct PrimusDump {
   std::string file;
   std::int64_t rank = 0;

@@ -1,6 +1,6 @@
 #pragma once
-// Reads the dumps of Primus: config.json and a rank_N.json for each rank, which has the starts and ends of
-// the forward and backward passes of each iteration in milliseconds.
+// Reads the schedule dumps of Primus: config.json, and a rank_N.json for each rank. A rank's file has the
+// starts and ends of the forward and backward passes in each iteration, in milliseconds.
 
 #include <cstdint>
 #include <string>
@@ -19,11 +19,11 @@ struct NamedText {
   std::string text;
 };
 
-/// Returns true if a text is the dump of a rank, or the configuration beside the dumps.
+/// Returns true if the text is a file of Primus: the schedule dump of a rank, or the config.json beside it.
 bool is_primus(std::string_view text);
 
-/// Reads the dumps of all ranks. Without config.json every rank is one stage. The error is "FILE: expected
-/// ..., got ...".
+/// Reads the schedule dumps that Primus wrote, one for each rank. Without config.json, each rank counts as
+/// one stage. Errors have the form "FILE: expected ..., got ...".
 tl::expected<RecordedRows, std::string> read_primus(const std::vector<NamedText>& files);
 
 }  // namespace penstock

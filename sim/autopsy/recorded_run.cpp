@@ -1,5 +1,6 @@
-// Joins a recorded step with the lowered program that ran. The graph is that of the list walk, with channels
-// of the reading. In the reading `batched` a rank posts its messages together:
+// Combines a recorded step with the lowered program that ran. The graph of causes is that of the list
+// walk. Its channels depend on the reading, which is an assumption about how ranks wait. In the reading
+// `batched`, a rank posts its messages together:
 //
 //   rank 0   0F1 |0SEND_F1 0RECV_B0|.......| 0B0     a message starts when both of its groups are posted,
 //   rank 1       1F0 |1SEND_B0 1RECV_F1| 1F1         and an action waits for all messages of its group
@@ -36,13 +37,13 @@
 namespace penstock {
 namespace {
 
-/// The numbers that identify an action on its rank.
+/// Returns the numbers that identify an action on its rank.
 Action key_of(const Action& action) {
   return {.kind = action.kind, .stage = action.stage, .microbatch = action.microbatch, .peer = action.peer};
 }
 
-/// The place of the ends of a message among the compute groups of their ranks: the number of groups that the
-/// rank runs before it.
+/// The positions at which the two ends of each message are posted. A position is the number of compute
+/// groups that the rank runs before it.
 struct Posts {
   std::vector<std::int32_t> at_sender;
   std::vector<std::int32_t> at_receiver;
@@ -59,7 +60,7 @@ std::vector<std::vector<std::int32_t>> compute_groups_of(const FlatProgram& flat
   return groups;
 }
 
-/// The times of a step, joined with the flat program.
+/// The times of a recorded step, by the positions of the flat program.
 class RecordedTimes {
  public:
   RecordedTimes(const RecordedStep& step, const FlatProgram& flat, Waiting waiting)
@@ -80,7 +81,8 @@ class RecordedTimes {
   Ns start(std::int32_t position) const { return start_[index(position)]; }
   Ns end(std::int32_t position) const { return end_[index(position)]; }
   Ns duration(std::int32_t position) const { return end(position) - start(position); }
-  /// The start of a message, or nothing if neither of its ends was recorded. It then starts with its causes.
+  /// Returns the start of a message. Returns nothing if neither of its ends was recorded. The message then
+  /// starts as soon as its causes allow.
   std::optional<Ns> message_start(std::size_t id) const {
     if (send_[id] == nullptr && recv_[id] == nullptr) return std::nullopt;
     return message_start_[id];
@@ -89,7 +91,7 @@ class RecordedTimes {
   Ns latency(std::size_t id) const { return latency_[id]; }
 
  private:
-  /// Takes the times of compute actions. A STEP that was not recorded ends at once.
+  /// Copies the recorded times of compute actions. A STEP that was not recorded takes no time.
   void take_compute() {
     for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) {
       std::map<Action, const RecordedAction*> recorded;
@@ -141,7 +143,7 @@ class RecordedTimes {
     }
   }
 
-  /// Returns the number of groups of a rank that started before a SEND or RECV.
+  /// Returns the number of compute groups that a rank started before a SEND or RECV.
   std::int32_t groups_before(std::int32_t rank, const RecordedAction& transfer) const {
     const std::vector<std::int32_t>& groups = groups_[index(rank)];
     const auto behind = std::ranges::upper_bound(groups, transfer.start_ns, {},
@@ -149,7 +151,7 @@ class RecordedTimes {
     return static_cast<std::int32_t>(behind - groups.begin());
   }
 
-  /// Returns true if nearly all SENDs ended after the begin of their RECVs, as in transports without buffers.
+  /// Returns true if nearly all SENDs ended after their RECVs began, as in transports without buffers.
   bool sends_wait_for_receives() const {
     std::int64_t waiting = 0;
     std::int64_t all = 0;
@@ -161,7 +163,7 @@ class RecordedTimes {
     return waiting * 20 >= all * 19;
   }
 
-  /// Returns the end of the group of a rank before the one with this number.
+  /// Returns the end of the compute group that precedes the group number `group` on its rank.
   Ns end_before(std::int32_t rank, std::int32_t group) const {
     return group <= 0 ? 0 : end(groups_[index(rank)][index(group) - 1]);
   }
@@ -208,7 +210,8 @@ class RecordedTimes {
     }
   }
 
-  /// Lets STEPs that were not recorded wait for the messages behind the last pass of their rank.
+  /// Sets the start of each STEP that was not recorded. It waits for the messages after the last pass of
+  /// its rank.
   void wait_for_last_messages() {
     for (std::size_t id = 0; id < latency_.size(); ++id) {
       const Ns arrival = message_start_[id] + latency_[id];
@@ -239,8 +242,8 @@ class RecordedTimes {
   Posts posts_;
 };
 
-/// Sets the time from the latest input of each node to its recorded start. Returns the sum of these times
-/// without those of nodes that wait for nothing.
+/// Sets the lag of each node: the time from its latest input to its recorded start. Returns the sum of the
+/// lags' absolute values. Nodes that wait for nothing do not count.
 Ns take_lags(CausedRun& run, const RecordedTimes& times) {
   const CauseGraph& graph = run.graph;
   run.costs.lag.assign(graph.size(), 0);
@@ -268,7 +271,8 @@ Ns take_lags(CausedRun& run, const RecordedTimes& times) {
   return unexplained;
 }
 
-/// Returns the spans of all ranks in list order. A message is one span at both of its ends.
+/// Returns the spans of all ranks in the order of their lists. A message has one span at its sender and one
+/// at its receiver.
 Timeline timeline_of_step(const FlatProgram& flat, const Placement& placement, const RecordedTimes& times) {
   ProgramTimes known = empty_times(flat);
   for (std::int32_t p = 0; p < flat.position_count(); ++p) {
@@ -345,7 +349,7 @@ std::optional<RecordedRun> recorded_run(const RecordedStep& step, const Program&
 
 namespace {
 
-/// The first start and the last end of the compute actions of each copy.
+/// The first start and the last end of the compute actions in each copy of the pipeline.
 class CopySpans {
  public:
   explicit CopySpans(std::int32_t copies)
@@ -368,8 +372,8 @@ class CopySpans {
   std::vector<Ns> last_;
 };
 
-/// Sets the costs of compute actions to means over those of one kind, and of one stage and rank if
-/// `of_stage`.
+/// Replaces the costs of compute actions by means over all actions of the same kind. If `of_stage` is true,
+/// means are over one kind on one stage and rank.
 void take_means(CausedRun& run, bool of_stage) {
   std::map<std::pair<std::vector<ActionKind>, std::vector<std::int32_t>>, std::pair<Ns, std::int64_t>> sums;
   const auto key = [&](CauseNode node) {

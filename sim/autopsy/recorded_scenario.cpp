@@ -32,7 +32,7 @@
 namespace penstock {
 namespace {
 
-/// The durations of one kind of action, by stage and microbatch, over all steps.
+/// The durations of one kind of action in all steps, by stage and microbatch.
 using Durations = std::map<std::pair<std::int32_t, std::int32_t>, std::vector<Ns>>;
 
 struct RecordedDurations {
@@ -73,8 +73,8 @@ Ns mean_duration(const std::vector<Ns>& values) {
   return values.empty() ? 0 : sum / std::ssize(values);
 }
 
-/// Returns the durations of a stage: one value, or a list with one for each microbatch. A microbatch that
-/// only occurs in overlapped pairs gets half of a pair.
+/// Returns the durations of a stage as text: one value, or a list with one value for each microbatch. A
+/// microbatch that occurs only in overlapped pairs gets half of a pair's duration.
 std::string stage_durations(const RecordedDurations& all, ActionKind kind, std::int32_t stage,
                             std::int32_t microbatches, bool means) {
   const auto found = all.of_kind.find(kind);
@@ -108,7 +108,7 @@ std::string durations_key(const Recording& recording, const RecordedDurations& a
   return fmt::format("    {}: [{}]\n", key, fmt::join(stages, ", "));
 }
 
-/// Returns the mean time, by stage, from the latest cause of an action to its start.
+/// Returns, for each stage, the mean time from the latest cause of an action to its start.
 std::vector<Ns> host_gaps(const Recording& recording, const std::vector<RecordedRun>& runs) {
   std::vector<std::vector<Ns>> gaps(index(recording.stages));
   for (const RecordedRun& run : runs) {
@@ -126,8 +126,9 @@ std::vector<Ns> host_gaps(const Recording& recording, const std::vector<Recorded
   return means;
 }
 
-/// Returns the latency of messages. If ranks wait for their messages together, it is the median. If they post
-/// them ahead, a RECV may end late, so it is the median over the pairs of ranks of the quickest message.
+/// Returns the latency of messages. If ranks wait for their messages together, it is the median over all
+/// messages. If ranks post messages ahead, a RECV may end late. So it is then the median over pairs of
+/// ranks, and the quickest message counts for each pair.
 Ns latency_of(const std::vector<RecordedRun>& runs, Waiting waiting) {
   std::vector<Ns> all;
   std::map<std::pair<std::int32_t, std::int32_t>, Ns> quickest;

@@ -1,5 +1,5 @@
-// Makes a recording of rows in any order. Ranks of a job are numbered without gaps. Without a column for
-// copies, ranks with the same stages are copies if each of them runs the whole pipeline:
+// Makes a recording from rows in any order. The ranks of a job are numbered without gaps. If no column
+// states the copies, ranks with the same stages count as copies if each of them runs the whole pipeline:
 //
 //   rank 0: stage 0   rank 1: stage 0   rank 2: stage 1   rank 3: stage 1     ranks 0, 2 and ranks 1, 3
 //
@@ -36,7 +36,7 @@ using StageUnit = std::pair<std::int32_t, std::int32_t>;
 
 bool is_pass(const Action& action) { return has_weight_version(action.kind); }
 
-/// Numbers the steps of rows that state none. A list begins again when one of its actions comes a second
+/// Numbers the steps of rows that state no step. A new step begins when an action of a list occurs a second
 /// time.
 void number_steps(std::vector<RecordedRow>& rows) {
   std::map<std::pair<std::int64_t, std::int64_t>, std::vector<RecordedRow*>> of_rank;
@@ -65,7 +65,8 @@ struct Holdings {
   std::map<std::int64_t, std::map<std::int32_t, std::set<std::int32_t>>> forwards;
 };
 
-/// Returns what the ranks hold, or nothing if the rows state their copies.
+/// Returns what the ranks hold. Returns nothing if the rows state their copies, because it is then not
+/// needed.
 std::optional<Holdings> holdings_of(const std::vector<RecordedRow>& rows) {
   Holdings held;
   for (const RecordedRow& row : rows) {
@@ -80,7 +81,7 @@ std::optional<Holdings> holdings_of(const std::vector<RecordedRow>& rows) {
   return held;
 }
 
-/// Returns true if the stages of all these ranks run the forward passes of the same microbatches.
+/// Returns true if the stages of these ranks all run the forward passes of the same microbatches.
 bool run_whole_pipeline(const Holdings& held, const std::vector<std::int64_t>& ranks) {
   std::optional<std::set<std::int32_t>> microbatches;
   for (const std::int64_t rank : ranks) {
@@ -94,7 +95,7 @@ bool run_whole_pipeline(const Holdings& held, const std::vector<std::int64_t>& r
   return true;
 }
 
-/// Returns the ranks of each copy of the pipeline, or nothing if the ranks are not several copies.
+/// Returns the ranks of each copy of the pipeline. Returns nothing if the ranks are not several copies.
 std::vector<std::vector<std::int64_t>> copies_of(const Holdings& held) {
   std::map<std::set<std::int32_t>, std::vector<std::int64_t>> holders;
   for (const auto& [rank, stages] : held.stages) holders[stages].push_back(rank);
@@ -109,8 +110,8 @@ std::vector<std::vector<std::int64_t>> copies_of(const Holdings& held) {
   return copies.size() > 1 && are_whole ? copies : std::vector<std::vector<std::int64_t>>{};
 }
 
-/// Sets the copy of rows that state none, if the ranks are copies of a pipeline. Each copy numbers its
-/// microbatches from 0.
+/// Finds the copies for rows that state none, if the ranks are copies of a pipeline. Each copy then numbers
+/// its microbatches from 0.
 void find_copies(std::vector<RecordedRow>& rows) {
   const auto held = holdings_of(rows);
   if (!held) return;
@@ -132,7 +133,7 @@ void find_copies(std::vector<RecordedRow>& rows) {
   }
 }
 
-/// Numbers the ranks of the job, and returns nothing if the copies have unequal numbers of ranks.
+/// Returns the names of the job's ranks. Returns an error if the copies have different numbers of ranks.
 tl::expected<std::vector<RankName>, std::string> named_ranks(const std::vector<RecordedRow>& rows) {
   std::map<std::int64_t, std::vector<std::int64_t>> ranks_of;
   std::set<std::pair<std::int64_t, std::int64_t>> seen;
@@ -168,7 +169,8 @@ std::set<std::pair<std::size_t, Action>> recorded_passes_of(const RecordedStep& 
   return passes;
 }
 
-/// Leaves out steps that lack actions.
+/// Removes the steps that lack some of the actions, and notes them. All steps remain if none has all
+/// actions.
 void leave_out_incomplete(Recording& recording) {
   std::set<std::pair<std::size_t, Action>> all;
   std::vector<std::size_t> sizes;
@@ -196,7 +198,8 @@ void leave_out_incomplete(Recording& recording) {
       most < left_out.size() ? ", .." : ""));
 }
 
-/// Returns the first pass that a whole pipeline has and the first step lacks.
+/// Returns the name of the first pass that a whole pipeline has and the first step lacks. Returns nothing
+/// if no pass is missing.
 std::optional<std::string> missing_pass(const Recording& recording) {
   std::set<StageUnit> forwards;
   std::set<StageUnit> backwards;
@@ -217,7 +220,8 @@ std::optional<std::string> missing_pass(const Recording& recording) {
   return std::nullopt;
 }
 
-/// Lets the times of a step begin with its first compute action. Messages cannot start earlier.
+/// Shifts the times of a step so that its first compute action starts at 0. Messages that would start
+/// earlier start at 0 as well.
 void begin_at_zero(RecordedStep& step) {
   Ns first = std::numeric_limits<Ns>::max();
   for (const auto& list : step.lists) {

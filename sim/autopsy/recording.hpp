@@ -1,6 +1,6 @@
 #pragma once
-// Defines a recording: what ran on each rank of a real run, and when. The readers (events_csv.hpp) make rows,
-// and recording_of() sorts them into steps, copies of the pipeline and lists.
+// Defines a recording: what ran on each rank of a real run, and when. The readers of formats (such as
+// events_csv.hpp) make rows. recording_of() sorts the rows into steps, copies of the pipeline and lists.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace penstock {
 
-/// One recorded action or overlapped group. Numbers are those of the file.
+/// One recorded action or overlapped group. Its numbers are those that the file states.
 struct RecordedRow {
   std::optional<std::int64_t> step{};  ///< absent: a repeated action begins the next step of its rank
   std::optional<std::int64_t> copy{};  ///< copy of the pipeline; absent: found from the stages of the ranks
@@ -34,8 +34,8 @@ struct RecordedAction {
   friend bool operator==(const RecordedAction&, const RecordedAction&) = default;
 };
 
-/// One step: the list of each rank of the job, in the order of their starts. Times begin with the first
-/// compute action of the step.
+/// One recorded step. It has a list of actions for each rank of the job, in the order of their starts. Time
+/// 0 is the start of the step's first compute action.
 struct RecordedStep {
   std::int64_t number = 0;
   std::vector<std::vector<RecordedAction>> lists;
@@ -43,7 +43,7 @@ struct RecordedStep {
   friend bool operator==(const RecordedStep&, const RecordedStep&) = default;
 };
 
-/// The name of a rank in the recorded files.
+/// The names of a rank in the recorded files: its pipeline copy, and its rank in this copy.
 struct RankName {
   std::int64_t copy = 0;
   std::int64_t rank = 0;
@@ -51,8 +51,9 @@ struct RankName {
   friend bool operator==(const RankName&, const RankName&) = default;
 };
 
-/// A recorded run. Copies of the pipeline are one job, as a schedule with data_parallel numbers it: copy c of
-/// rank r is rank r * copies + c of the job, and microbatch m of copy c is m * copies + c.
+/// A recorded run. All pipeline copies together are one job, with the numbers that a schedule with
+/// data_parallel gives. Rank r of copy c is rank r * copies + c of the job. Microbatch m of copy c is
+/// microbatch m * copies + c of the job.
 struct Recording {
   std::int32_t copies = 1;
   std::int32_t stages = 0;
@@ -67,16 +68,18 @@ struct Recording {
   std::int32_t ranks_of_copy() const { return rank_count() / copies; }
 };
 
-/// The largest number of rows that a recording may have, and of stages and microbatches that rows may name.
+/// The limits of a recording: the largest number of rows, and the largest stage or microbatch that a row
+/// may name.
 inline constexpr std::size_t kMostRecorded = std::size_t{1} << 23U;
 inline constexpr std::int32_t kMostNumber = 1 << 20;
 
-/// Sorts rows into steps and lists. Leaves out the first `skip` steps, and steps that lack actions which
-/// other steps have; a note says so. Error: no step has a forward and a backward pass of each microbatch on
-/// each stage. The error names what is missing.
+/// Sorts rows into steps and into the lists of ranks. Leaves out the first `skip` steps, and steps without
+/// actions that other steps have; a note says so. Returns an error if no step has the forward and backward
+/// pass of each microbatch on each stage. The error names the missing actions.
 tl::expected<Recording, std::string> recording_of(std::vector<RecordedRow> rows, std::int64_t skip);
 
-/// Returns the text of one action with the microbatch's number in its own copy, such as "3F5".
+/// Returns the text of an action, such as "3F5". The microbatch's number is the one in its own pipeline
+/// copy.
 std::string text_in_copy(const Action& action, std::int32_t copies);
 
 }  // namespace penstock

@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::string_view kGzip = "\x1f\x8b";
 
-/// Decompresses a gzip file of one or several members.
+/// Returns the content of a gzip file, which may consist of several members.
 tl::expected<std::string, std::string> inflated(std::string& packed) {
   z_stream stream{};
   // 32 more than the window's bits: the format is found from the header.

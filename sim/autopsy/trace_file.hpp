@@ -10,7 +10,7 @@
 
 namespace penstock {
 
-/// The largest size of a recorded file, before and after it is decompressed.
+/// The largest size of a recorded file in bytes. It holds both before and after decompression.
 inline constexpr std::size_t kLargestTrace = std::size_t{1} << 30U;
 
 /// The largest size of a file that is parsed as a whole, such as a dump.

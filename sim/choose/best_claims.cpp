@@ -1,6 +1,6 @@
-// Says through which part a better configuration gains, and whether the gain is believable. Predictions err
-// in the ratio of two configurations, too. Their usual error is known from pairs of measured configurations
-// of one job (run_accuracy.hpp):
+// Says in which part of a step a better configuration saves time, and whether the gain is believable. The
+// predicted ratio of two configurations has an error, too. The usual error is known from pairs of
+// configurations that were measured for one job (run_accuracy.hpp):
 //
 //     d = log(predicted ratio / measured ratio)        usual error = sqrt(mean of d^2)
 //
@@ -39,14 +39,16 @@ namespace penstock {
 
 namespace {
 
-/// The usual error of a ratio, with the pairs that tell it.
+/// The usual error of a predicted ratio of two configurations, and the number of measured pairs from which
+/// it is computed.
 struct RatioError {
   double deviation = 0;
   std::size_t pairs = 0;
   std::string of;  ///< the class of the pairs, or "all classes"
 };
 
-/// Returns the usual error of the pairs of one class. If they are too few, all pairs count.
+/// Returns the usual error for the pairs of one class. If the class has too few pairs, the pairs of all
+/// classes count. Returns nothing if there are too few in all.
 std::optional<RatioError> ratio_error(const MeasuredRuns& runs, std::span<const RunPair> pairs,
                                       const std::string& of_class) {
   constexpr std::size_t kLeastPairs = 3;
@@ -73,7 +75,8 @@ std::optional<RatioError> ratio_error(const MeasuredRuns& runs, std::span<const 
   return all.pairs > 0 ? std::optional(all) : std::nullopt;
 }
 
-/// A choice as a number, whose measured range limits what predictions have been compared with.
+/// A numeric choice of a configuration, such as the number of chunks. Predictions were compared with
+/// measurements only within its measured range.
 struct NumericChoice {
   std::string_view name;
   double (*value)(const Scenario&);
@@ -96,8 +99,8 @@ constexpr auto kNumericChoices = std::to_array<NumericChoice>(
      {"samples of a microbatch",
       [](const Scenario& run) { return static_cast<double>(run.batch.micro_batch_size.value_or(1)); }}});
 
-/// Returns the choices of a configuration that are outside what the runs have, such as "chunks of a rank 20
-/// (1 to 12 measured)".
+/// Returns the choices of a configuration that lie outside the values in the measured runs, such as "chunks
+/// of a rank 20 (1 to 12 measured)".
 std::vector<std::string> unmeasured_choices(const MeasuredRuns& runs, const Scenario& best) {
   std::vector<std::string> outside;
   for (const NumericChoice& choice : kNumericChoices) {
@@ -115,7 +118,8 @@ std::vector<std::string> unmeasured_choices(const MeasuredRuns& runs, const Scen
   return outside;
 }
 
-/// Fills in whether a claim is believable, and why.
+/// Sets whether a claim is believable, and the note that explains it. `longer` is the claimed gain as a
+/// fraction. `outside` are the choices that no run has measured.
 void judge(BestClaim& claim, double longer, const std::optional<RatioError>& error,
            const std::vector<std::string>& outside) {
   const bool is_large = error && std::log1p(longer) > 2 * error->deviation;

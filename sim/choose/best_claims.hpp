@@ -1,6 +1,6 @@
 #pragma once
-// Judges the claims of against_best() (tune_questions.hpp): which part of a step a better configuration
-// saves, and whether measurements support the claim.
+// Judges the claims of against_best() (tune_questions.hpp). It finds the part of a step that a better
+// configuration shortens, and whether measurements support the claim.
 
 #include <span>
 #include <string>
@@ -15,26 +15,28 @@
 
 namespace penstock {
 
-/// The best configuration that a search finds, compared with a run.
+/// The claim that the best configuration of a search is faster than a measured run.
 struct BestClaim {
   StepSeconds own{};   ///< parts of the run's predicted step
   StepSeconds best{};  ///< parts of the best configuration's step
   /// The part that the best configuration shortens most.
   StepPart through = StepPart::products;
-  /// True if no other run of the same job has a shorter measured step.
+  /// True if no other run of the same job has a shorter measured step than this run.
   bool is_best_measured = false;
-  /// True if measurements support the claim.
+  /// True if measurements support the claim, by the rules of best_claims().
   bool is_believable = true;
-  /// The reason, if the claim is above kClaimToJustify over the best measured run of a job; empty otherwise.
+  /// The reason for a claim that exceeds the best measured run of the job by more than kClaimToJustify.
+  /// Empty for all other claims.
   std::string note{};
 };
 /// The relative gain over the best measured run from which on a claim needs a reason.
 inline constexpr double kClaimToJustify = 0.05;
 
-/// Judges the claim for each run. `rows` must be the result of against_best() for these runs, and `report`
-/// that of predict_runs() with the devices' own constants. A claim is believable if it is above twice the
-/// usual error of a ratio between two configurations of one job, and if some run has each value of its
-/// choices. Error: a configuration cannot be prepared; the message names the run.
+/// Judges, for each run, the claim that a better configuration exists. `rows` must be the result of
+/// against_best() for these runs. `report` must be the result of predict_runs() with the devices' own
+/// constants. A believable claim exceeds twice the usual error of a ratio between two configurations of one
+/// job. In addition, each value of the claimed configuration's choices must occur in some run. Returns an
+/// error that names the run if a configuration cannot be prepared.
 tl::expected<std::vector<BestClaim>, std::string> best_claims(const MeasuredRuns& runs,
                                                               const RunsReport& report,
                                                               std::span<const AgainstBest> rows);

@@ -30,13 +30,14 @@ namespace {
 /// Limit of the actions that all passes of one search for an order place together. To place so many actions
 /// takes about 0.15 s.
 constexpr std::int64_t kSearchedActions = 5'000'000;
-/// The least number of passes with which a search is made. With fewer passes, the first eight searches would
-/// not have four passes each (schedules/search/synthesis.cpp), and only rules of a table would be tried. Such
-/// long orders are the fixed pattern of their schedule instead, and its gaps are filled by the costs.
+/// The smallest number of passes for which an order is searched. With fewer passes, the first eight
+/// searches would not have four passes each (schedules/search/synthesis.cpp). Only rules of a table would
+/// then be tried. For such long orders, the fixed pattern of the schedule is used instead, and its gaps are
+/// filled according to the costs.
 constexpr std::int64_t kLeastPasses = 32;
 
-/// Returns the number of passes for a schedule that searches its order. Longer orders get fewer passes.
-/// Returns nothing for other schedules.
+/// Returns the number of passes for a schedule that searches its order of actions. Longer orders get fewer
+/// passes. Returns nothing for other schedules.
 std::optional<std::int64_t> passes_of(const Configuration& of) {
   const ScheduleInfo* schedule = find_schedule(of.schedule);
   if (!takes_option(*schedule, "effort")) return std::nullopt;
@@ -74,9 +75,8 @@ std::int64_t device_count(const Configuration& configuration) {
 
 namespace {
 
-/// Returns the sharding that the schedule section of the scenario must state, or nothing. The key
-/// parallel.distributed_optimizer already expresses sharding 0 and 1. They are stated only if the base
-/// scenario states another value.
+/// Returns the degree of sharding that the `schedule:` part must state, or nothing. Degrees 0 and 1 follow
+/// from parallel.distributed_optimizer. They are stated only if the base scenario states another degree.
 std::optional<std::int32_t> stated_sharding(const TuneRequest& request, const Configuration& configuration) {
   if (configuration.sharding > 1 || request.base.shape.sharding) return configuration.sharding;
   return std::nullopt;
@@ -184,7 +184,7 @@ ChoiceTexts choice_texts(const TuneRequest& request, const Configuration& of) {
 
 namespace {
 
-/// Returns a number that differs between different sets of recomputed parts.
+/// Returns a number that identifies the set of recomputed parts. Different sets have different numbers.
 std::int64_t recompute_code(LayerRecompute recompute) {
   std::int64_t code = 0;
   for (const auto& [part, word] : kEnumWords<RecomputedPart>) code = 2 * code + (recompute.has(part) ? 1 : 0);

@@ -21,8 +21,8 @@
 
 namespace penstock {
 
-/// A point of the space in which the search looks. The operator compares the members in their order. This
-/// order decides between equally good points.
+/// A point of the search space. The comparison operator compares the members in the order of their
+/// declaration, and decides between equally good points.
 struct Configuration {
   std::int32_t nodes = 1;
   std::int32_t tensor = 1;
@@ -69,9 +69,9 @@ std::vector<std::string> default_tuned_schedules();
 /// Returns the layer splits that a search tries if the user names none: even, ends-one-less, balanced.
 std::vector<LayerSplit> default_layer_splits();
 
-/// The question of a search: a model, its devices, its batch, and the allowed choices.
+/// The task of a search: a model, its devices, its batch, and the allowed choices.
 struct TuneRequest {
-  /// A scenario with a DeviceModel on named devices. The search replaces its degrees, schedule, batch and
+  /// The scenario with the model on named devices. The search replaces its degrees, schedule, batch and
   /// iterations.
   Scenario base;
   std::int64_t global_batch_size = 1;
@@ -79,7 +79,8 @@ struct TuneRequest {
   std::vector<std::string> schedules = default_tuned_schedules();
   std::vector<LayerSplit> layer_splits = default_layer_splits();
   TuneChoices choices{};
-  /// If present, the space contains only configurations that this launcher can run as they are predicted.
+  /// The launcher that must be able to run each configuration of the search space exactly as predicted. If
+  /// it is absent, the space is not restricted.
   std::optional<Launcher> launcher{};
 };
 
@@ -87,42 +88,43 @@ struct TuneRequest {
 /// that tuning_space() accepts.
 const DeviceModel& model_of(const TuneRequest& request);
 
-/// Returns the request with the configuration's layer split replaced by `layers`, one number for each stage.
-/// scenario_of() and overrides_of() then use these numbers. If the split is not a balanced one, returns the
-/// request unchanged.
+/// Returns the request with the configuration's balanced layer split replaced by `layers`, the number of
+/// layers of each stage. scenario_of() and overrides_of() then use these numbers. Returns the request
+/// unchanged if the split is not a balanced one.
 TuneRequest with_layers(TuneRequest request, const Configuration& configuration,
                         const std::vector<std::int64_t>& layers);
 
 /// Returns the number of devices that the configuration uses.
 std::int64_t device_count(const Configuration& configuration);
 
-/// Sets the configuration's choices in a workload: degrees, sharding, ranks, microbatch size and
-/// recomputation.
+/// Sets the configuration's degrees, sharding, ranks, microbatch size and recomputation in a workload.
 void set_choices(Workload& work, const Configuration& configuration);
 
-/// Returns the keys and values by which the configuration's scenario differs from that of the request, as a
-/// user would write them in a file. edited_scenario() with these values gives the same scenario as
+/// Returns the keys and values by which the configuration's scenario differs from the request's scenario,
+/// as a user would write them. edited_scenario() with these overrides gives the same scenario as
 /// scenario_of().
 std::vector<Override> overrides_of(const TuneRequest& request, const Configuration& configuration);
 
-/// Returns the scenario of the configuration, with one iteration. Requires a configuration of the request's
-/// space.
+/// Returns the scenario of a configuration, with one iteration. The configuration must be in the search
+/// space of the request.
 Scenario scenario_of(const TuneRequest& request, const Configuration& configuration);
 
-/// The names of the choices of a Configuration, as users see them.
+/// The names of the choices of a Configuration, as users see them. A choice is a setting for which the
+/// search tries several values.
 inline constexpr std::array<std::string_view, 13> kChoices = {
     "tensor",         "context",  "context_exchange", "expert",           "data",      "order",   "stages",
     "virtual_stages", "schedule", "layer_split",      "micro_batch_size", "recompute", "sharding"};
 
-/// The value of each choice as text.
+/// The values of a configuration as texts, one for each choice in kChoices.
 using ChoiceTexts = std::array<std::string, kChoices.size()>;
 ChoiceTexts choice_texts(const TuneRequest& request, const Configuration& of);
 
-/// The value of each choice as a number. The numbers are in the order of the values.
+/// The values of a configuration as numbers, one for each choice in kChoices. The numbers have the same
+/// order as the values.
 using ChoiceCodes = std::array<std::int64_t, kChoices.size()>;
 ChoiceCodes choice_codes(const Configuration& of);
 
-/// Assigns a number to each value of each choice, from 0 on, in the order in which they first appear. A
+/// A numbering of the values of each choice, from 0 on, in the order in which they first appear. A
 /// configuration has one number for each choice.
 class ValueNumbers {
  public:
@@ -136,8 +138,8 @@ class ValueNumbers {
   std::size_t count_ = 0;
 };
 
-/// The configurations of one schedule that cannot run with the scenario's settings, for the same kind of
-/// reason. The search leaves them out.
+/// The configurations of one schedule that the search leaves out, because they cannot run with the
+/// scenario's settings. One entry counts those with the same kind of reason.
 struct LeftOut {
   std::string schedule;
   std::size_t configurations = 0;

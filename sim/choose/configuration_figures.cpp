@@ -1,5 +1,5 @@
-// Computes times and peaks of configurations with their programs. configuration_prices.cpp computes bounds of
-// them without a program.
+// Computes the times and peaks of configurations by running their programs. configuration_prices.cpp
+// computes bounds of the same figures without a program.
 //
 // Tens of thousands of configurations have only hundreds of different programs. Lower bounds exclude most
 // configurations, so many programs are never needed, and each is generated when it is first used. All
@@ -67,8 +67,8 @@ Generated constructed(const Scenario& scenario, std::int32_t microbatches) {
   return generate(scenario.schedule, shape);
 }
 
-/// Lowers the program and compiles it. This is needed if channels block or have a capacity, or if the host
-/// launches actions.
+/// Lowers the program and compiles it to a tape. This is needed if channels block or have a capacity, or if
+/// the host launches actions.
 tl::expected<TunedProgram, std::string> walked(const Scenario& scenario, const Program& program) {
   auto lowered = lower(program, scenario.channels);
   if (!lowered) return tl::unexpected(lowered.error());
@@ -91,8 +91,9 @@ tl::expected<TunedProgram, std::string> walked(const Scenario& scenario, const P
                       .turns = std::move(turns)};
 }
 
-/// Compiles the program. If placement rounds can compile it, no lists of messages are made, which would need
-/// most of the program's memory. Error: the program hangs under the scenario's channels.
+/// Compiles the program to a tape. If placement rounds can compile it, no lists of messages are made. Such
+/// lists would need most of the program's memory. Returns an error if the program hangs under the
+/// scenario's channels.
 tl::expected<TunedProgram, std::string> compiled(const Scenario& scenario, Program program) {
   auto turns =
       scenario.launch.is_free() ? compile_turns(program, scenario.channels) : std::optional<TurnTape>();
@@ -101,7 +102,7 @@ tl::expected<TunedProgram, std::string> compiled(const Scenario& scenario, Progr
       .program = std::move(program), .channels = scenario.channels, .turns = *std::move(turns)};
 }
 
-/// Generates and compiles the program.
+/// Generates the program of a configuration and compiles it.
 tl::expected<TunedProgram, std::string> made(const TuneRequest& request, const Configuration& configuration) {
   const Scenario scenario = scenario_of(request, configuration);
   auto program = constructed(scenario, configuration.microbatches);
@@ -170,8 +171,8 @@ tl::expected<std::shared_ptr<const TunedProgram>, std::string> ProgramLibrary::p
 
 namespace {
 
-/// Returns an experiment with the program but without its lists. The lists need nearly all of the program's
-/// memory, and costs do not depend on them.
+/// Returns an experiment that contains the program without its lists of actions. The lists need nearly all
+/// of the program's memory, and the costs do not depend on them.
 Experiment without_lists(const TunedProgram& tuned) {
   const Program& whole = tuned.program;
   Experiment experiment;
@@ -332,8 +333,8 @@ tl::expected<std::vector<std::int64_t>, std::string> figures_of_all(std::vector<
 
 namespace {
 
-/// Searches the order of a scenario, and computes its figures by the tape of the program. `priced` are the
-/// scenario's costs. Error: that of simulate_scenario().
+/// Searches the order of a scenario's schedule, and computes the figures with the tape of the resulting
+/// program. `priced` are the scenario's costs. Returns the errors of simulate_scenario().
 tl::expected<SearchedFigures, UserError> searched_figures(const Scenario& scenario,
                                                           const PricedConfiguration& priced) {
   auto experiment = prepare(scenario, ProgramForm::lists);

@@ -1,6 +1,6 @@
 #pragma once
-// Computes the times and peaks of configurations. ProgramLibrary caches their programs. It makes outlines
-// early, but generates and compiles a program only when its times are first needed. The tape runs several
+// Computes the times and peaks of configurations. ProgramLibrary caches the programs. It makes outlines
+// early, but it generates and compiles a program only when times are needed. The tape runs several
 // configurations with the same program at once. If the schedule searches its order, the configuration is
 // simulated instead.
 
@@ -40,8 +40,8 @@ struct TunedProgram {
   TurnTape turns;  ///< if `is_lowered`, only `turns.tape` is filled in
 };
 
-/// Caches programs by schedule, stages, virtual stages and microbatches. If a schedule searches its order,
-/// the cached program has the order for stages of equal cost.
+/// A cache of programs, by schedule, stages, virtual stages and microbatches. If a schedule searches for
+/// its order by costs, the cached program has the order for stages of equal cost.
 class ProgramLibrary {
  public:
   explicit ProgramLibrary(TuneRequest request) : request_(std::move(request)) {}
@@ -50,9 +50,9 @@ class ProgramLibrary {
   /// the schedule refuses the configuration because of an option of the scenario.
   tl::expected<const ScheduleOutline*, std::string> outline(const Configuration& configuration);
 
-  /// Returns the configuration's program. May be called from any thread. Programs that were not used for a
-  /// long time are removed, and generated again when needed. Error: the program hangs with the scenario's
-  /// channels.
+  /// Returns the configuration's program. May be called from any thread. A program that was not used for a
+  /// long time is removed from the cache, and generated again when it is needed. Returns an error if the
+  /// program hangs with the scenario's channels.
   tl::expected<std::shared_ptr<const TunedProgram>, std::string> program(const Configuration& configuration);
 
   /// The schedule, stages, virtual stages and microbatches of a program.
@@ -77,11 +77,12 @@ class ProgramLibrary {
   std::size_t instructions_ = 0;
 };
 
-/// Returns the step time of each configuration, which equals that of simulate(). All configurations must have
-/// the program `tuned`.
+/// Returns the step time in nanoseconds of each configuration in `priced`. The times are those that
+/// simulate() finds. All configurations must have the program `tuned`.
 std::vector<Ns> step_times(const TunedProgram& tuned, std::span<const PricedConfiguration> priced);
 
-/// Returns for each configuration the peak of its fullest rank, which equals that of simulate().
+/// Returns the peak memory of the fullest rank, in bytes, for each configuration in `priced`. The peaks are
+/// those that simulate() finds. All configurations must have the program `tuned`.
 std::vector<Bytes> peak_bytes(const TunedProgram& tuned, std::span<const PricedConfiguration> priced);
 
 // A configuration for figures_of_all(), with its costs.
@@ -91,14 +92,13 @@ struct AskedConfiguration {
   PricedConfiguration priced;
 };
 
-/// The function step_times or peak_bytes, which computes one figure for each of several configurations with
-/// the same program.
+/// The type of step_times() and peak_bytes(). Such a function computes one figure for each of several
+/// configurations with the same program.
 using FiguresOfProgram = std::vector<std::int64_t> (*)(const TunedProgram&,
                                                        std::span<const PricedConfiguration>);
 
-/// Computes one figure for each configuration, on all cores, and returns them in the order of the
-/// configurations. Returns an empty list if `stopped` returns true before the end. Error: that of
-/// ProgramLibrary::program().
+/// Returns one figure for each configuration, in the order of `asked`. Uses all cores. Returns an empty
+/// list if `stopped` returns true before the end. Errors: the errors of ProgramLibrary::program().
 tl::expected<std::vector<std::int64_t>, std::string> figures_of_all(std::vector<AskedConfiguration> asked,
                                                                     std::shared_ptr<ProgramLibrary> programs,
                                                                     FiguresOfProgram figures_of,
@@ -118,9 +118,9 @@ class SearchedOrders {
   SearchedOrders(const TuneRequest& request, std::function<bool()> stopped)
       : request_(request), stopped_(std::move(stopped)) {}
 
-  /// Returns the figures of a configuration. `priced` are its costs. If an earlier configuration had the same
-  /// program key and costs, returns the same figures. Returns nothing if the search was stopped. Error: that
-  /// of simulate_scenario().
+  /// Returns the figures of a configuration whose costs are `priced`. If an earlier configuration had the
+  /// same program key and costs, returns the figures found for it. Returns nothing if the search was
+  /// stopped. Errors: the errors of simulate_scenario().
   tl::expected<std::optional<SearchedFigures>, UserError> of(const Configuration& configuration,
                                                              const PricedConfiguration& priced);
 

@@ -89,7 +89,8 @@ std::string sum_fault(const PricedConfiguration& priced, const Configuration& co
       fits_times ? sizes.largest() : times.longest());
 }
 
-/// Returns true if a rank holds all units of a stage at some moment, so that it holds more if there are more.
+/// Returns true if a rank stores all units of a stage at some moment. The rank then stores more if a stage
+/// has more units.
 bool holds_all_units(const ScheduleOutline& outline) {
   return std::ranges::any_of(outline.ranks, [&](const RankOutline& rank) {
     return std::ranges::any_of(rank.moments, [&](const HeldMoment& moment) {
@@ -279,15 +280,16 @@ TravelTimes travel_times(const PricedConfiguration& priced, const ScheduleOutlin
 
 std::size_t first_rank(const ScheduleOutline& outline) { return index(outline.rank_of_stage.front()); }
 
-/// Returns the total time of the STEPs of all stages of the rank.
+/// Returns the total time of the STEPs (optimizer steps) of all stages on the rank.
 Ns step_of(const PricedConfiguration& priced, const RankOutline& rank) {
   Ns step = 0;
   for (const std::int32_t stage : rank.stages) step += priced.costs.stages[index(stage)].step_ns;
   return step;
 }
 
-/// Returns the larger of two lower bounds for one rank. The first one ends with the STEP of the first stage,
-/// after the last gradient has returned. The second one counts W but omits this return.
+/// Returns the larger of two lower bounds of the step time for one rank. The first bound ends with the STEP
+/// of the first stage, after the last gradient has returned. The second bound counts the actions W
+/// (gradient of the weights), but not this return.
 Ns step_bound(const PricedConfiguration& priced, const ScheduleOutline& outline, const RankOutline& rank,
               const TravelTimes& travel, std::int64_t microbatches) {
   Ns needed = 0;  // work of one microbatch on the rank, up to the start of its gradient's return

@@ -1,6 +1,6 @@
 #pragma once
-// Finds the costs of a configuration's stages, and lower bounds of its time and memory. The costs of a layer
-// are cached and used again for other configurations.
+// Computes the costs of a configuration's stages, and lower bounds of its time and memory. The costs of a
+// layer are cached and used again for other configurations.
 
 #include <cstddef>
 #include <cstdint>
@@ -37,8 +37,9 @@ class ConfigurationPrices {
   /// Stores a reference to the request, which must outlive this object.
   explicit ConfigurationPrices(const TuneRequest& request);
 
-  /// Returns bounds that never exceed the lower_bounds() of the configuration, without its costs. Returns
-  /// nothing if its sums come near the end of 64 bits, so that only its costs can show a fault.
+  /// Returns lower bounds of the configuration's time and memory, without computing its costs. They never
+  /// exceed those of lower_bounds(). Returns nothing if the sums come near the limit of 64 bits, because
+  /// only the costs can then show a fault.
   std::optional<LowerBounds> quick_bounds(const Configuration& configuration, const ScheduleOutline& outline);
 
   /// Returns sharper bounds of a configuration with balanced layers, without its costs. Returns nothing
@@ -46,11 +47,11 @@ class ConfigurationPrices {
   /// (fitted_split()), so the bounds are those of these layers. Requires quick_bounds().
   std::optional<LowerBounds> level_bounds(const Configuration& configuration, const ScheduleOutline& outline);
 
-  /// Returns the costs of a configuration of the space. `outline` must be that of its program and
-  /// outlive this object. Balanced layers are balanced by price (prepare/balanced_split.hpp). If the result
-  /// has a fault, its costs must not be used.
+  /// Returns the costs of a configuration of the search space. `outline` must be the outline of its program
+  /// and must outlive this object. A balanced layer split is balanced by price
+  /// (prepare/balanced_split.hpp). If the result has a fault, its costs must not be used.
   PricedConfiguration of(const Configuration& configuration, const ScheduleOutline& outline);
-  /// Like the other of(), but the caller passes the number of layers of each stage.
+  /// Returns the costs of a configuration, like the other of(), for given numbers of layers in each stage.
   PricedConfiguration of(const Configuration& configuration, const ScheduleOutline& outline,
                          std::vector<std::int64_t> layers);
 
@@ -59,10 +60,11 @@ class ConfigurationPrices {
       std::tuple<std::int32_t, std::int32_t, ContextExchange, std::int32_t, std::int64_t, std::int32_t,
                  LayerRecompute, std::int32_t, std::int32_t, std::int64_t, std::int64_t>;
 
-  /// The prices of layers, the sharding, the copies, and whether one rank has both ends of the model.
+  /// The inputs of PartSums: the prices of layers, the degree of sharding, the number of copies, and true
+  /// if one rank has both ends of the model.
   using PartKey = std::tuple<const LayerPrices*, std::int32_t, std::int32_t, bool>;
 
-  /// An outline that outline_of_whole() has extended to a number of microbatches.
+  /// An outline together with its extension to `microbatches` microbatches by outline_of_whole().
   struct WholeOutline {
     const ScheduleOutline* of = nullptr;
     std::int32_t microbatches = 0;
@@ -80,13 +82,14 @@ class ConfigurationPrices {
   std::map<LayerKey, std::unique_ptr<const LayerPrices>> layers_;
   std::map<PartKey, PartSums> parts_;
   std::map<std::pair<std::size_t, std::int32_t>, std::vector<std::int64_t>> cuts_;
-  /// The numbers of layers of balanced stages. The key is the costs of the layers and the rank of each stage.
+  /// The number of layers of each stage in balanced splits. The key is the prices of the layers and the
+  /// rank of each stage.
   std::map<std::pair<const LayerPrices*, std::vector<std::int32_t>>, std::vector<std::int64_t>> level_;
   WholeOutline whole_;
 };
 
-/// Returns lower bounds of the step time and of the peak for this number of microbatches. They never exceed
-/// the figures of the engines.
+/// Returns lower bounds of the step time and of the peak memory for `microbatches` microbatches. They never
+/// exceed the figures that the engines find.
 LowerBounds lower_bounds(const PricedConfiguration& priced, const ScheduleOutline& outline,
                          std::int32_t microbatches);
 

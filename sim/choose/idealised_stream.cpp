@@ -45,10 +45,10 @@ std::int64_t replicas_of(const PlannedStage& stage) { return std::ssize(stage.de
 
 // --- the recurrence's links -----------------------------------------------------------------------------
 
-/// The times of a message of the walk with which a cut behaves as in the recurrence. In the walk, each pair
-/// of replicas has its own channel. In the recurrence, a link serves one pair after the other. Therefore a
-/// message arrives after half of the time that a minibatch needs in both directions, and its channel is busy
-/// until all other pairs have sent as well.
+/// The times of a message in the walk with which a cut between stages behaves as in the recurrence. In the
+/// walk, each pair of replicas has its own channel. In the recurrence, one link serves all pairs, one after
+/// the other. Therefore a message arrives after half of the time that a minibatch needs in both directions.
+/// Its channel stays busy until all other pairs have sent as well.
 struct CutTimes {
   Ns hold_ns = 0;
   Ns arrival_ns = 0;
@@ -71,8 +71,8 @@ Ns reduction_hold_ns(const PlannedStage& stage) {
   return std::llround(stage.reduction_ns * static_cast<double>(replicas_of(stage)));
 }
 
-/// Returns the durations for the walk: for each message, the time for which it occupies its channel, and the
-/// further time until it arrives.
+/// Returns the durations of messages for the walk. They are the time for which a message occupies its
+/// channel, and the additional time until it arrives.
 WalkDurations durations_with(FactorSet on, const Experiment& experiment, const FlatProgram& flat,
                              const PipelinePlan& plan) {
   WalkDurations durations = walk_durations(experiment, flat);
@@ -100,16 +100,17 @@ WalkDurations durations_with(FactorSet on, const Experiment& experiment, const F
 
 // --- the program ----------------------------------------------------------------------------------------
 
-/// Returns the least warm-up w of a stage with which the next stage never waits for input. With r replicas
-/// and r' replicas of the next stage, r (w + 1) > r' w' must hold. Then the stage sends enough forwards
-/// before its first backward for the warm-up w' of the next stage.
+/// Returns the smallest warm-up w of a stage with which the next stage never waits for input. With r
+/// replicas of the stage, and r' replicas and a warm-up w' of the next stage, r (w + 1) > r' w' must hold.
+/// Then the stage sends enough forward passes for the next stage's warm-up before its own first backward
+/// pass.
 std::int32_t least_warmup(const PlannedStage& stage, const PlannedStage& behind, std::int32_t its_warmup) {
   return static_cast<std::int32_t>(replicas_of(behind) * its_warmup / replicas_of(stage));
 }
 
-/// Returns for each stage a number of warm-up forwards with which no stage ever waits for input. It is the
-/// number of minibatches that may pass a stage between the forward and the backward of one minibatch, if each
-/// later stage delays the minibatch by another one.
+/// Returns, for each stage, a number of warm-up forward passes with which no stage ever waits for input. It
+/// is the number of minibatches that can pass the stage between the forward and the backward pass of one
+/// minibatch. Here, each later stage delays the minibatch by one more.
 std::vector<std::int32_t> deep_warmups(const PipelinePlan& plan) {
   std::vector<std::int32_t> warmups(plan.stages.size());
   double round_trip_ns = 0;
@@ -176,7 +177,7 @@ Scenario scenario_with(FactorSet on, const PlannedScenario& planned, std::int64_
   return scenario;
 }
 
-/// The result of a run, by the walk or by an engine.
+/// The times of a run, which the walk or an engine has computed.
 struct Times {
   FlatProgram flat;
   ProgramTimes times;
@@ -230,8 +231,8 @@ struct Stretch {
   std::size_t end = 0;
 };
 
-/// Returns true if the time from the end of a minibatch to the end of the one `minibatches` later is the same
-/// everywhere in the stretch.
+/// Returns true if two minibatches at a distance of `minibatches` always end with the same time between
+/// them, everywhere in the stretch.
 bool moves_by_one_amount(const std::vector<Ns>& ends, const Stretch& stretch, std::size_t minibatches) {
   const Ns amount = ends[stretch.begin + minibatches] - ends[stretch.begin];
   for (std::size_t g = stretch.begin; g + minibatches < stretch.end; ++g) {

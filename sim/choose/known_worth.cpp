@@ -1,6 +1,6 @@
-// Decides whether a configuration may still change the answer of a search. Three questions are asked. A lower
-// bound of the configuration's figures is compared with exact figures of others. The bound never exceeds the
-// true value, so no configuration is excluded that belongs to the answer:
+// Decides whether a configuration may still change the answer of a search. It compares a lower bound of
+// the configuration's figures with exact figures of others. The bound never exceeds the true value, so no
+// configuration is excluded that belongs to the answer. It asks three questions:
 //
 //     among the first n?   no if n others are faster
 //     on the front?        no if another one is as fast and as small

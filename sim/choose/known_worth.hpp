@@ -1,6 +1,6 @@
 #pragma once
-// The best configurations that a search has found so far. With them, the search decides which other
-// configurations may still change the answer.
+// The best configurations that a search has found so far. They show which other configurations may still
+// change the answer.
 
 #include <compare>
 #include <cstddef>
@@ -32,22 +32,22 @@ struct BestOfValue {
 
 class KnownWorth {
  public:
-  /// Creates an empty record. `top` is the number of configurations in the answer, `usable` the bytes of a
-  /// device, and `values` the number of values of all choices.
+  /// Creates an empty record. `top` is the number of configurations in the answer. `usable` is the bytes of
+  /// a device that a configuration may use. `values` is the number of values of all choices together.
   KnownWorth(std::size_t top, Bytes usable, std::size_t values)
       : top_(top), usable_(usable), values_(values) {}
 
   std::size_t top() const { return top_; }
   bool fits(Bytes bytes) const { return bytes <= usable_; }
-  /// Sets how many configurations may fit, or `top` if at least so many may fit. If they are fewer than
-  /// `top`, some of the first ones do not fit.
+  /// Records how many configurations may fit in memory. `count` may be `top` if there are more. If it is
+  /// below `top`, some of the first configurations of the answer do not fit.
   void set_possible_fits(std::size_t count) { others_count_ = count < top_; }
 
   /// Returns true if a configuration with this lower bound may still be in the answer. It may be one of the
   /// fastest, on the Pareto front of time and memory, or the best with one of its values.
   bool may_matter(const ValueNumbers::Numbers& numbers, const Worth& least) const;
 
-  /// Records the time of a configuration. Its peak memory may be unknown.
+  /// Records the time of configuration number `number`, whose peak memory may be unknown.
   void note_time(std::size_t number, const ValueNumbers::Numbers& numbers, std::int64_t time);
   void note(std::size_t number, const ValueNumbers::Numbers& numbers, const Worth& worth);
 

@@ -1,4 +1,5 @@
-// Values are numbered 0, 1, 2, .. from the smallest one. The same kind of search runs twice. It finds:
+// Finds the largest value of a key with two searches of the same kind. Values are numbered 0, 1, 2, ..
+// from the smallest one. The two searches find:
 //
 //   1. the first value that has a prediction; for example, fewer layers than stages have none
 //   2. the last value that fits

@@ -13,7 +13,8 @@
 
 namespace penstock {
 
-/// A value that was tried. The other fields describe the device with the least free memory for this value.
+/// The result of trying one value of the key. `rank` and the fields after it describe the device with the
+/// least free memory for this value.
 struct TriedValue {
   std::int64_t value = 0;
   std::string refusal{};   ///< reason why there is no prediction for the value; empty if there is one
@@ -40,14 +41,14 @@ struct LargestValue {
   std::optional<TriedValue> next{};
   std::vector<TriedValue> tried{};  ///< ascending
 
-  /// Returns true if no tried value needs less memory than a smaller one. If it returns false, memory does
-  /// not grow with the key, and larger values may fit as well.
+  /// Returns true if the memory never decreases from a tried value to a larger one. If it returns false,
+  /// larger values than the result may fit as well.
   bool grows() const;
 };
 
-/// Returns the largest value that fits. It doubles the distance between tried values until one does not fit,
-/// and then halves the interval. Refused values at the lower end are skipped. Memory must grow with the
-/// value.
+/// Returns the largest value of `range` that fits in memory. `probe` tries one value. The search doubles
+/// the distance between tried values until one does not fit, and then halves the interval. It skips refused
+/// values at the lower end. Requires that memory grows with the value.
 LargestValue largest_value(const ValueRange& range, const std::function<TriedValue(std::int64_t)>& probe);
 
 }  // namespace penstock

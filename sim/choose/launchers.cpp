@@ -1,6 +1,6 @@
-// Writes command lines of frameworks. A prediction is valid only for a run that meets its assumptions. For
-// each assumption, a table has the arguments of Megatron-LM and torchtitan that meet it, or the reason why
-// they cannot:
+// Writes the command lines of frameworks that run a configuration. A prediction is valid only for a run
+// that meets its assumptions. For each assumption, a table has the arguments of Megatron-LM and torchtitan
+// that meet it, or the reason why they cannot:
 //
 //     assumption       Megatron-LM                            torchtitan
 //     tensor overlap   --tp-comm-overlap                      --parallelism.enable_async_tensor_parallel
@@ -84,7 +84,7 @@ bool has_own_options(const LaunchedRun& run, bool takes_group_size) {
 
 // --- Megatron-LM ------------------------------------------------------------------------------------------
 
-/// Returns the layers of stages in Megatron's notation.
+/// Returns the layers of all stages in Megatron's notation for a pipeline layout.
 std::string megatron_layout(const LaunchedRun& run) {
   LayerSplit split = split_of(run);
   split.counts = layers_of_stages(run);
@@ -105,8 +105,8 @@ std::string megatron_lacks_context(const LaunchedRun& run) {
   return "";
 }
 
-/// Returns true if data parallelism is the last dimension in the numbering of ranks. With one stage or one
-/// copy, both orders give the same numbers, and the result is false.
+/// Returns true if data parallelism is the last dimension in the numbering of ranks. Returns false if there
+/// is one stage or one copy, because both orders then give the same numbers.
 bool puts_copies_last(const LaunchedRun& run) {
   const Parallel& parallel = degrees_of(run);
   return run.of.stages > 1 && parallel.data > 1 && parallel.order == PlacementOrder::tp_cp_ep_pp_dp;
@@ -153,8 +153,8 @@ Arguments megatron_schedule(const LaunchedRun& run) {
   return arguments;
 }
 
-/// Returns the arguments for the layers of stages. A layout states the total number of stages, so it replaces
-/// the argument for virtual stages.
+/// Returns the arguments that state the layers of each stage. A layout also states the total number of
+/// stages, so it replaces the argument for virtual stages.
 Arguments megatron_layer_split(const LaunchedRun& run) {
   const LayerSplit::Rule rule = split_of(run).rule;
   const bool is_plain = rule == LayerSplit::Rule::even || rule == LayerSplit::Rule::ends_one_less;
@@ -207,7 +207,7 @@ Arguments megatron_recompute(const LaunchedRun& run) {
   return {fmt::format("--recompute-granularity selective --recompute-modules {}", fmt::join(modules, " "))};
 }
 
-/// Returns the degrees with the usual exchange of experts.
+/// Returns the degrees of parallelism with the default settings for the exchange of experts' rows.
 Parallel with_plain_exchange(Parallel degrees) {
   const Parallel usual;
   degrees.expert_dispatch = usual.expert_dispatch;
@@ -349,8 +349,8 @@ std::string_view torchtitan_schedule_name(std::string_view schedule) {
   return "";
 }
 
-/// Returns true if the second chunks are placed in the reverse order of the ranks, as in two of torchtitan's
-/// own schedules.
+/// Returns true if the second chunks are placed on ranks in reverse order, as in two of torchtitan's own
+/// schedules.
 bool lies_as_v(std::string_view schedule) {
   constexpr std::array<std::string_view, 6> kVs = {"zb-v",   "v-half",          "v-min",
                                                    "1f1b-v", "zbv-zero-bubble", "dualpipe-v"};
@@ -378,8 +378,8 @@ std::string torchtitan_lacks_schedule(const LaunchedRun& run) {
   return "";
 }
 
-/// Returns the arguments for the schedule. If there is a file of actions, the schedule's name only determines
-/// the placement of stages on ranks.
+/// Returns the arguments for the schedule. If a file states the actions, the schedule's name only
+/// determines which rank holds which stage.
 Arguments torchtitan_schedule(const LaunchedRun& run) {
   Arguments arguments;
   const auto add = [&](std::string_view key, const auto& value) {
@@ -712,8 +712,8 @@ constexpr std::array<LaunchAssumption, 17> kAssumptions = {{
           says_nothing}},
 }};
 
-/// Returns comments with the keys of the scenario that no argument expresses. `penstock import` reads them,
-/// so that an imported plan has the price of the emitted one.
+/// Returns comments with those keys of the scenario that no argument expresses. `penstock import` reads
+/// these comments, so that an imported configuration has the same costs as the original one.
 std::vector<std::string> key_comments(Launcher launcher, const LaunchedRun& run) {
   const Framework own = launcher == Launcher::megatron ? Framework::megatron_te : Framework::torchtitan;
   if (run.work.framework == own) return {};

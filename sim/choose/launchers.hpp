@@ -13,17 +13,18 @@
 
 namespace penstock {
 
-/// Returns the release of the framework for which the arguments are valid.
+/// Returns the release of the framework for which the arguments of launch_arguments() are valid.
 std::string_view release_of(Launcher launcher);
 
-/// A configuration that a launcher shall run. The object stores references, whose targets must outlive it.
+/// A configuration and the launcher's other inputs. The object stores references, whose targets must
+/// outlive it.
 struct LaunchedRun {
   const TuneRequest& request;
   const Configuration& of;
   const Workload& work;  ///< workload with the configuration's choices
 };
 
-/// The answer of one launcher for one assumption.
+/// The way in which one launcher meets one assumption of the prediction.
 struct LauncherAnswer {
   /// Returns the reason why the launcher cannot meet the assumption, or an empty text if it can.
   std::string (*lacks)(const LaunchedRun&);
@@ -31,14 +32,15 @@ struct LauncherAnswer {
   std::vector<std::string> (*arguments)(const LaunchedRun&);
 };
 
-/// An assumption of the prediction. A run meets it only with the right arguments.
+/// An assumption that the prediction makes. A real run meets it only if the launcher gets the right
+/// arguments.
 struct LaunchAssumption {
   std::string_view name;  ///< for example "tensor overlap"
   LauncherAnswer megatron;
   LauncherAnswer torchtitan;
 };
 
-/// Returns all assumptions, in the order of the arguments on the command line.
+/// Returns all assumptions of the prediction, in the order of their arguments on the command line.
 std::span<const LaunchAssumption> launch_assumptions();
 
 /// Returns the reason why the launcher cannot run the configuration as it is predicted: the first assumption

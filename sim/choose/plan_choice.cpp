@@ -35,7 +35,7 @@ namespace penstock {
 
 namespace {
 
-/// Lists all neighbours of one choice, move by move.
+/// A list of all neighbours of one choice, one kind of move after the other.
 class Moves {
  public:
   Moves(const PlanChoice& from, const PlanSpace& space) : from_(from), space_(space) {
@@ -60,8 +60,8 @@ class Moves {
   }
 
  private:
-  /// begin_of() returns the number of layers before the stage. end_of() returns the number of layers up to
-  /// the end of the stage.
+  /// Returns the number of layers before the stage. end_of() returns the number of layers up to the end of
+  /// the stage.
   std::int32_t begin_of(std::size_t stage) const { return stage == 0 ? 0 : from_.cuts[stage - 1]; }
   std::int32_t end_of(std::size_t stage) const {
     return stage == from_.cuts.size() ? space_.layers : from_.cuts[stage];
@@ -81,8 +81,8 @@ class Moves {
     }
   }
 
-  /// Adds the choice in which one replica moves from stage `giver` to stage `taker`. The index after the last
-  /// stage means the idle devices.
+  /// Adds the choice in which one replica moves from stage `giver` to stage `taker`. The index after the
+  /// last stage stands for the idle devices.
   void add_with(std::size_t giver, std::size_t taker) {
     found_.push_back(from_);
     if (giver < from_.stages()) --found_.back().replicas[giver];
@@ -102,8 +102,9 @@ class Moves {
     }
   }
 
-  /// Splits the stage at every layer, and divides its replicas in every possible manner. For example, a stage
-  /// with three layers and 4 replicas is split at two places into 1-3, 2-2 and 3-1 replicas.
+  /// Adds the choices in which the stage is split in two, at every layer and with every division of its
+  /// replicas. For example, a stage with three layers and 4 replicas can be split at two places into 1-3,
+  /// 2-2 and 3-1 replicas.
   void split(std::size_t stage) {
     // A stage with one replica can be split only if an idle device becomes the second replica.
     const bool takes_idle = idle() > 0 && (is_straight() || from_.replicas[stage] == 1);
@@ -119,7 +120,7 @@ class Moves {
     }
   }
 
-  /// Merges the stage with the next one.
+  /// Adds the choice in which the stage is merged with the next one.
   void merge(std::size_t stage) {
     PlanChoice merged = from_;
     const auto at = static_cast<std::ptrdiff_t>(stage);
@@ -225,9 +226,9 @@ namespace {
 
 constexpr double kRoundings = 1 - 1e-7;  // margin, because the simulator rounds to nanoseconds
 
-/// Returns the devices of all replicas, stage by stage. Each replica gets a device of the server with the
-/// most free devices, or of the first such server. On two servers of 4, the six ranks of 4-2 get the devices
-/// 0 4 1 5 | 2 6.
+/// Returns the devices of all replicas, stage by stage. Each replica gets a device of the server with most
+/// free devices, and of the first one if several are equal. For example, on two servers of 4 devices, two
+/// stages with 4 and 2 replicas get the devices 0 4 1 5 | 2 6.
 std::vector<std::int32_t> spread(const PlanChoice& choice, std::int32_t servers, std::int32_t size) {
   std::vector<std::int32_t> used(static_cast<std::size_t>(servers), 0);
   std::vector<std::int32_t> devices;
@@ -341,8 +342,8 @@ void PlanBound::load_ring(const Ring& ring, double bytes, double minibatches) {
   for (const auto& [link, part] : ring.loads) load(link, part * bytes / minibatches);
 }
 
-/// Adds the times of a minibatch's messages in both directions to their links. Returns the least time that
-/// both directions together take.
+/// Adds the time of a minibatch's messages in both directions to each link that carries them. Returns the
+/// shortest time that both directions take together.
 double PlanBound::cross(Devices from, Devices to, double bytes) {
   // Replica g mod r sends minibatch g to replica g mod r'. The pairs repeat after lcm(r, r') minibatches, of
   // which each pair has carried one.

@@ -1,6 +1,6 @@
 #pragma once
-// A plan in the form that plan_search.cpp changes: the cuts of the layers, the replicas of each stage, and
-// the devices. Used only in sim/choose.
+// A plan in the form that plan_search.cpp changes: the cuts between layers, the replicas of each stage,
+// and the devices. Used only in sim/choose.
 
 #include <cstddef>
 #include <cstdint>
@@ -40,8 +40,8 @@ struct PlanChoice {
   friend auto operator<=>(const PlanChoice&, const PlanChoice&) = default;
 };
 
-/// Returns the number of warm-up forwards of a stage: those of 1F1B-RR (generators.hpp) plus the choice's
-/// additional ones. `later` is the number of replicas of all later stages.
+/// Returns the number of warm-up forward passes of a stage. It is the number in 1F1B-RR (generators.hpp)
+/// plus the choice's additional ones. `later` is the number of replicas of all later stages.
 std::int32_t warmup_of(const PlanChoice& choice, std::size_t stage, std::int32_t later);
 
 /// Returns true if some stage has replicas, and so reduces gradients. Otherwise buckets have no effect.
@@ -50,17 +50,18 @@ bool reduces(const PlanChoice& choice);
 /// Returns the number of replicas of each stage as text, for example "12-3-1".
 std::string configuration_of(const PlanChoice& choice);
 
-/// The limits of the choices: the numbers of layers and devices, and the form of the plan.
+/// The space of all plans that a search may consider: the numbers of layers and devices, and the form of
+/// the plan.
 struct PlanSpace {
   std::int32_t layers = 1;
   std::int32_t devices = 1;
   PlanForm form = PlanForm::replicated;
 };
 
-/// Returns the number of choices with the devices in order, or `most` if there are more.
+/// Returns the number of choices whose placement is `in_order`, or `most` if there are more.
 std::int64_t count_choices(const PlanSpace& space, std::int64_t most);
-/// Returns all choices with the devices in order: every set of cuts with every list of replicas on at most
-/// all devices.
+/// Returns all choices whose placement is `in_order`. They are every set of cuts combined with every list
+/// of replicas on at most all devices.
 std::vector<PlanChoice> all_choices(const PlanSpace& space);
 
 /// Returns the choices that differ from `choice` by one move. There are four kinds of moves:
@@ -74,10 +75,10 @@ std::vector<PlanChoice> all_choices(const PlanSpace& space);
 /// to the old stages.
 std::vector<PlanChoice> neighbours(const PlanChoice& choice, const PlanSpace& space);
 
-/// Returns the device of each rank of the choice, on a cluster with these levels.
+/// Returns the device of each rank of the choice, on a cluster with the bandwidth levels `levels`.
 std::vector<std::int32_t> devices_of(const PlanChoice& choice, std::span<const BandwidthLevel> levels);
 
-/// The reductions of gradients in all plans of a search.
+/// The way in which all plans of a search reduce gradients.
 struct PlanReductions {
   bool in_buckets = false;        ///< true if reductions may run during the backward pass
   std::int32_t microbatches = 0;  ///< M if updates have a flush, and otherwise 0
@@ -93,8 +94,9 @@ class PlanBound {
             std::int64_t state);
 
   /// Returns a lower bound of the simulated time between two minibatches, in nanoseconds. It is the largest
-  /// of three times: the compute and reduction of the busiest device, the work of the busiest link, and the
-  /// longest round trip of a minibatch divided by the number of minibatches that may be in flight.
+  /// of three times. The first is the computation and reduction of the busiest device, and the second is
+  /// the work of the busiest link. The third is the longest round trip of a minibatch, divided by the
+  /// number of minibatches that may be in flight.
   double period_ns(const PlanChoice& choice);
 
   /// Returns a lower bound of the simulated peak, apart from rounding. It counts the bytes that the fullest
@@ -109,8 +111,8 @@ class PlanBound {
     double kept = 0;
     double alive = 0;  ///< bytes of all outputs that cross the cut
   };
-  /// A ring over devices. It has the time for each byte of weights, and the number of bytes that each link
-  /// carries for it.
+  /// The costs of a ring all-reduce over devices, for each byte of weights: its time, and the bytes that
+  /// each link carries.
   struct Ring {
     double ns_per_byte = 0;
     double latency_ns = 0;

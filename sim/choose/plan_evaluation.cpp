@@ -1,7 +1,7 @@
-// Simulates plans. A recurrence ignores many effects, such as the filling of the pipeline, memory over time,
-// and shared links. This file simulates the plan of a recurrence or of a search. The period is the steady
-// period that `simulate` prints for the same scenario. plan_search.cpp searches for plans. Tests:
-// tests/sim/plan_evaluation_test.cpp.
+// Simulates plans. The planner's recurrence ignores many effects, such as the filling of the pipeline,
+// memory over time, and shared links. This file simulates a plan that the recurrence or a search has
+// found. The resulting period is the steady period that `simulate` prints for the same scenario.
+// plan_search.cpp searches for plans. Tests: tests/sim/plan_evaluation_test.cpp.
 
 #include <algorithm>
 #include <cmath>
@@ -40,7 +40,8 @@ namespace {
 
 // --- one plan -------------------------------------------------------------------------------------------
 
-/// Returns for each stage the peak of its fullest rank. Ranks are numbered stage by stage.
+/// Returns, for each stage, the peak memory of the rank that stores most. Ranks are numbered stage by
+/// stage.
 std::vector<Bytes> peaks_of_stages(const PipelinePlan& plan, const Result& result) {
   std::vector<Bytes> peaks;
   std::size_t rank = 0;
@@ -74,7 +75,7 @@ ClusterSpec part_of(ClusterSpec whole, Shape shape) {
   return whole;
 }
 
-/// Returns clusters with 1, 2, 4 and so on devices, and the whole cluster.
+/// Returns parts of a uniform cluster: clusters with 1, 2, 4 and so on devices, and the whole cluster.
 std::vector<ClusterSpec> parts_of(UniformCluster shape, const ClusterSpec& whole) {
   std::vector<ClusterSpec> parts;
   const std::int32_t devices = shape.devices;
@@ -83,8 +84,8 @@ std::vector<ClusterSpec> parts_of(UniformCluster shape, const ClusterSpec& whole
   return parts;
 }
 
-/// Returns clusters with 1, 2 and so on devices of one server, and then clusters with 1, 2 and so on whole
-/// servers.
+/// Returns parts of a two-level cluster: first 1, 2 and so on devices of one server, then 1, 2 and so on
+/// whole servers.
 std::vector<ClusterSpec> parts_of(TwoLevelCluster shape, const ClusterSpec& whole) {
   std::vector<ClusterSpec> parts;
   const std::int32_t nodes = shape.nodes;
@@ -225,8 +226,8 @@ std::vector<PlanEvaluation> plan_front(const Scenario& scenario, const PlanOptio
 
 namespace {
 
-/// Returns the time with noise. The random number depends only on `key` and `what`, so it is the same at
-/// every level of noise.
+/// Returns the time with noise added. The random number depends only on `key` and `what`, so it is the same
+/// at every level of noise.
 Ns disturbed(Ns time, double noise, std::uint64_t key, std::uint64_t what) {
   return std::llround(static_cast<double>(time) * (1 + noise * (2 * even_draw(key, what) - 1)));
 }
@@ -288,7 +289,7 @@ std::vector<Planned> plans_of(const Scenario& scenario, const PlanOptions& optio
 
 using PlanPeriods = std::map<PlanShape, double>;
 
-/// Returns the simulated period of every different plan.
+/// Returns the simulated period of each plan. Equal plans are simulated once.
 tl::expected<PlanPeriods, std::string> simulated_periods(const std::vector<Planned>& plans) {
   // All plans have the times of the true profile now, so plans with the same shape are equal.
   std::map<PlanShape, std::size_t> first_of;
@@ -305,7 +306,8 @@ tl::expected<PlanPeriods, std::string> simulated_periods(const std::vector<Plann
   return periods;
 }
 
-/// Returns the regret of the periods. `best` is the period of the plan from the true profile.
+/// Returns the regret of the periods: the fraction by which their median and the worst of them exceed
+/// `best`. `best` is the period of the plan from the profile without noise.
 Regret regret_of(std::vector<double> periods, double best) {
   std::ranges::sort(periods);
   const std::size_t middle = periods.size() / 2;
@@ -314,7 +316,8 @@ Regret regret_of(std::vector<double> periods, double best) {
   return {.median = median / best - 1, .worst = periods.back() / best - 1};
 }
 
-/// Returns the results of the trials at one level of noise. `truth` is the plan from the true profile.
+/// Returns the results of all trials at one level of noise. `truth` is the plan from the profile without
+/// noise.
 RegretRow row_of(std::span<const Planned> trials, const PlannedScenario& truth,
                  const PlanPeriods& simulated) {
   const PlanShape best = shape_of(truth);

@@ -1,7 +1,7 @@
-// Simulates a plan with different sets of factors. Each row of the table needs two runs of
-// simulated_period(). The run with this factor alone shows its own effect. The run with all factors up to
-// this one shows how the difference between recurrence and simulation grows. The two effects differ if one
-// factor hides another:
+// Simulates a plan with different sets of factors that the planner's recurrence ignores. Each row of the
+// table needs two runs of simulated_period(). The run with this factor alone shows its own effect. The run
+// with all factors up to this one shows how the difference between recurrence and simulation grows. The
+// two effects differ if one factor hides another:
 //
 //     factor      alone        with those before it
 //     transfers   {t}          {t}
@@ -79,7 +79,8 @@ tl::expected<PeriodBySet, std::string> simulated_periods(const PlannedScenario& 
   return periods;
 }
 
-/// Returns the memory of the fullest device, as the recurrence counts it and as the simulation finds it.
+/// Returns the memory of the device that stores most, as the recurrence counts it and as the simulation
+/// finds it.
 PlannedMemory memory_of(const PlanEvaluation& evaluation) {
   Bytes planned = 0;
   for (const PlannedStage& stage : evaluation.planned.plan.stages) planned = std::max(planned, stage.held);
@@ -87,7 +88,8 @@ PlannedMemory memory_of(const PlanEvaluation& evaluation) {
       .planned = planned, .simulated = evaluation.peak_bytes(), .fits_simulated = !evaluation.out_of_memory};
 }
 
-/// Returns the recurrence's assumption about a ring, as text. It depends on the objective.
+/// Returns a text that says how the recurrence counts the time of a ring all-reduce. This depends on the
+/// objective.
 std::string_view ring_assumed(PlanObjective objective) {
   switch (objective) {
     case PlanObjective::maximum:

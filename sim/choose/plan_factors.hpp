@@ -1,7 +1,7 @@
 #pragma once
-// The effects on a plan's period that PipeDream's recurrence ignores. simulated_period() simulates a plan's
-// stream of minibatches with some of these effects (idealised_stream.cpp). plan_factors() turns them on one
-// at a time, for `penstock plan --factors`.
+// The effects on a plan's period that PipeDream's recurrence ignores. simulated_period() simulates a
+// stream of minibatches with some of these effects (idealised_stream.cpp). plan_factors() adds them one at
+// a time, for `penstock plan --factors`.
 
 #include <array>
 #include <cstdint>
@@ -21,7 +21,8 @@
 
 namespace penstock {
 
-/// The effects that the recurrence ignores, in the order in which plan_factors() turns them on.
+/// The effects on a plan's period that PipeDream's recurrence ignores, in the order in which plan_factors()
+/// turns them on.
 enum class PlanFactor : std::uint8_t {
   // Both directions of a cut run at once, each pair of replicas has its own route, and the scenario's
   // channels apply.
@@ -57,23 +58,21 @@ class FactorSet {
   std::uint32_t bits_ = 0;
 };
 
-/// The time between two minibatches of a stream.
+/// The time from one minibatch to the next in an endless stream.
 struct StreamPeriod {
   double period_ns = 0;
   /// True if the stream repeats exactly. Otherwise the period is the mean over a long part of the stream.
   bool is_exact = false;
 };
 
-/// Simulates the plan with the factors that are on.
-///
+/// Returns the simulated period of the plan with the factors in `on`.
 /// Without any factor, the simulation has only the resources of the recurrence: a device for each stage's
-/// computation, one link for each cut, and one link for each stage's reduction. Activations and gradients use
-/// the link of a cut one after the other. The reduction runs during the computation, or after it if the
-/// objective is their sum. So many minibatches are in flight that no stage ever waits for one. The period is
+/// computation, one link for each cut, and one link for each stage's reduction. Activations and gradients
+/// use the link of a cut one after the other. The reduction runs during the computation, or after it if the
+/// objective is their sum. Enough minibatches are in flight that no stage ever waits for one. The period is
 /// then that of the recurrence.
-///
-/// With `ends`, the period is the makespan of the planned scenario's minibatches, divided by their number.
-/// Error: the program hangs with the scenario's channels.
+/// With the factor `ends`, the period is the makespan of the planned scenario's minibatches, divided by
+/// their number. Returns an error if the program hangs with the scenario's channels.
 tl::expected<StreamPeriod, std::string> simulated_period(const PlannedScenario& planned, FactorSet on);
 
 /// A description of a factor for users.
@@ -93,7 +92,7 @@ struct FactorPeriods {
 /// The memory of the fullest device by the recurrence and by the simulation.
 struct PlannedMemory {
   Bytes planned = 0;  ///< bytes as the recurrence counts them
-  /// Simulated bytes, which include message buffers and older weight versions.
+  /// The simulated bytes. Unlike the planned bytes, they include message buffers and older weight versions.
   Bytes simulated = 0;
   bool fits_simulated = true;  ///< true if the simulated bytes fit on all devices
 };
@@ -103,26 +102,26 @@ struct PlanFactors {
   double recurrence_ns = 0;
   /// Simulated period if all factors are off. It equals recurrence_ns, apart from rounding to nanoseconds.
   double ideal_ns = 0;
-  /// The rows in the order of the enum. `buckets` has a row only if the plan has buckets. In the row before
-  /// `ends`, with_those_before_ns is the plan's steady period.
+  /// One row for each factor, in the order of the enum. `buckets` has a row only if the plan has buckets.
+  /// In the row before `ends`, with_those_before_ns is the plan's steady period.
   std::vector<FactorPeriods> rows;
   PlannedMemory memory;
   std::vector<std::string> notes;
 };
 
-/// Simulates the plan with all sets of factors that the rows need, on all cores. Error: the plan takes no
-/// time, or the simulation has an error.
+/// Returns the periods of a plan for all factors. Simulates the plan, on all cores, with each set of
+/// factors that the rows need. Returns an error if the plan takes no time or a simulation fails.
 tl::expected<PlanFactors, std::string> plan_factors(const PlanEvaluation& evaluation);
 
-/// The change of the period by one factor, if all factors before it are on.
+/// The change of the period that one factor causes if all factors before it are on.
 struct FactorDifference {
   PlanFactor factor = PlanFactor::transfers;
   double difference_ns = 0;
 };
 
 /// Returns the factors that change the steady period by at least a thousandth of the recurrence's period.
-/// Apart from smaller changes, their changes add up to the difference between the recurrence's period and the
-/// simulated one.
+/// Together with smaller changes that are left out, these changes add up to the difference between the
+/// simulated period and the recurrence's period.
 std::vector<FactorDifference> differing_factors(const PlanFactors& factors);
 
 }  // namespace penstock

@@ -48,8 +48,9 @@ constexpr int kMostConfirmed = 3;  // largest number of plans that get a stream 
 // Number of starts that are improved, besides the best one of each family.
 constexpr std::size_t kImproved = 12;
 
-/// One search. The object is used once. best_ is the best of all trials so far. attempt() is called for every
-/// plan that may become the answer, so that a good plan is not lost if the search gives up its start.
+/// One search for a plan; the object is used once. best_ is the best of all trials so far. attempt() is
+/// called for every plan that may become the answer. So a good plan is not lost if the search stops
+/// improving the start from which it came.
 class PlanSearch {
  public:
   PlanSearch(const Scenario& scenario, const PlanningTask& task, const PlanBudget& budget)
@@ -89,15 +90,16 @@ class PlanSearch {
   bool has_no_actions_left() const { return trials_.actions() >= budget_.actions; }
   bool is_spent() const { return trials_.simulations() >= budget_.simulations || has_no_actions_left(); }
 
-  /// Returns true if `a` is better than `b`. Memory is compared only if the plans are otherwise equal.
+  /// Returns true if `a` is better than `b` as the answer of the search. Memory decides only if the plans
+  /// are otherwise equal.
   bool is_better(const PlanChoice& a, const PlanChoice& b) {
     if (is_faster(a, b)) return true;
     if (is_faster(b, a)) return false;
     return std::tuple(trials_.peak_bytes(a), a) < std::tuple(trials_.peak_bytes(b), b);
   }
 
-  /// Returns true if a move from `b` to `a` improves the plan. An equal period is not an improvement. Plans
-  /// that fit in memory are better than others, and are compared by period. Plans that do not fit are
+  /// Returns true if a move from `b` to `a` improves the plan. Plans that fit in memory are better than
+  /// others, and their periods are compared. An equal period is no improvement. Plans that do not fit are
   /// compared by memory. Plans that cannot run are the worst. If one plan fits, the memory of a slower plan
   /// is not simulated.
   bool is_faster(const PlanChoice& a, const PlanChoice& b) {
@@ -114,7 +116,7 @@ class PlanSearch {
     return memory_of(a) < memory_of(b);
   }
 
-  /// Returns true if bounds show, without a simulation, that the choice cannot be better than `than`.
+  /// Returns true if lower bounds show, without a simulation, that the choice cannot be better than `than`.
   bool is_ruled_out(const PlanChoice& choice, const PlanChoice& than) {
     // Any plan that fits is better than one that does not.
     if (!trials_.fits(than)) return false;
@@ -125,8 +127,8 @@ class PlanSearch {
     if (!best_ || is_better(choice, *best_)) best_ = choice;
   }
 
-  /// Calls `act` for all items in the order of their bounds, so that fast plans are known early. Plans that
-  /// cannot fit come last.
+  /// Calls `act` for all items in the order of the lower bounds of their periods, so that fast plans are
+  /// known early. Plans that cannot fit in memory come last.
   template <class Item, class Do>
   void by_bound(std::vector<Item> items, const Do& act) {
     std::vector<std::tuple<bool, double, std::size_t>> order;
@@ -161,9 +163,9 @@ class PlanSearch {
     });
   }
 
-  /// Returns the candidates to print. confirm() must have run before, so that the best plan has the figures
-  /// that `simulate` prints. If a start does not come from a recurrence, its predicted period is that of the
-  /// recurrence for its stages.
+  /// Returns the candidates to print. Requires that confirm() has run, so that the best plan has the
+  /// figures that `simulate` prints. If a start does not come from a recurrence, its predicted period is
+  /// the one that the recurrence gives for its stages.
   std::vector<PlanCandidate> candidates() {
     std::vector<PlanCandidate> found;
     for (const PlanStart& start : tried_) {
@@ -186,7 +188,7 @@ class PlanSearch {
     });
   }
 
-  /// Returns the best start of each family, in the order of the families.
+  /// Returns the best start of each family of starts, in the order of the families.
   std::vector<PlanStart> best_of_families(const std::vector<PlanStart>& starts) {
     std::map<PlanFamily, const PlanStart*> best;
     for (const PlanStart& start : starts) {
@@ -201,9 +203,9 @@ class PlanSearch {
     return found;
   }
 
-  /// Returns the choices to improve, each once: the best one of all, the best dozen starts, and the best
-  /// start of each family. Every family is included, because it may become faster than others after its cuts
-  /// have moved.
+  /// Returns the choices that moves will improve, each once. They are the best of all, the best dozen
+  /// starts, and the best start of each family. Every family is included, because it may become the fastest
+  /// after its cuts have moved.
   std::vector<PlanChoice> to_improve() {
     std::vector<PlanChoice> chosen;
     const auto add = [&](const PlanChoice& choice) {
@@ -218,10 +220,10 @@ class PlanSearch {
     return chosen;
   }
 
-  /// Improves all starts in rounds. In the first round, each start may use a few simulations. In each further
-  /// round, only the better half continues, with twice as many simulations. So the best starts get most
-  /// simulations, and each start can move at least a little. The other starts continue afterwards, while the
-  /// budget lasts.
+  /// Improves all starts in rounds. In the first round, each start may use a few simulations. In each
+  /// further round, only the better half continues, with twice as many simulations. So the best starts get
+  /// most simulations, but each start gets a few. The other starts continue at the end, while the budget of
+  /// simulations lasts.
   void improve_all(std::vector<PlanChoice> front) {
     std::vector<PlanChoice> later;
     // Half of the starts with twice as many simulations each cost as much as the round before.
@@ -240,7 +242,7 @@ class PlanSearch {
     for (const PlanChoice& start : later) improved(start, budget_.simulations);
   }
 
-  /// Tries the variants of the best plan, as was done for the starts.
+  /// Tries the same variants of the best plan that were tried for the starts.
   void vary_best() {
     if (!best_) return;
     // The name and the family of this start are never printed.
@@ -252,8 +254,9 @@ class PlanSearch {
     }
   }
 
-  /// Improves a plan by moves: it takes the first move that helps, again and again. It ends if no move helps,
-  /// or after `share` simulations. Returns the improved plan, or nothing if it need not be continued.
+  /// Improves a plan by moves. It takes the first move that helps, again and again, until no move helps or
+  /// `share` simulations are used. Returns the improved plan. Returns nothing if the plan need not be
+  /// improved further.
   std::optional<PlanChoice> improved(PlanChoice current, std::int64_t share) {
     const std::int64_t end = std::min(budget_.simulations, trials_.simulations() + share);
     const auto is_over = [&] { return trials_.simulations() >= end || has_no_actions_left(); };
@@ -274,9 +277,9 @@ class PlanSearch {
     return current;
   }
 
-  /// Simulates the best plans with longer streams. If a short stream has no period, its mean is only
-  /// approximate. Longer streams decide among the best plans. Streams as long as in `simulate` decide among
-  /// the final ones.
+  /// Simulates the best plans again with longer streams of minibatches. If a short stream has no exact
+  /// period, its mean is only approximate. Longer streams decide among the best plans. Streams as long as
+  /// those of `simulate` decide among the final ones.
   void confirm() {
     confirm(2, has_no_actions_left() ? 0 : kMostLonger);
     confirm(kStreamAttempts, kMostConfirmed);
@@ -292,8 +295,8 @@ class PlanSearch {
     return trial.is_exact || trial.attempts >= attempts;
   }
 
-  /// Simulates the best plan with a longer stream. If the plan becomes slower by this, another plan may
-  /// become the best, and the step is repeated for it, at most `most` times.
+  /// Simulates the best plan with a longer stream. If this shows a longer period, another plan may become
+  /// the best. The step is then repeated for that plan, at most `most` times.
   void confirm(int attempts, int most) {
     for (int confirmed = 0; confirmed < most && best_ && !is_known(*best_, attempts); ++confirmed) {
       trials_.with_longer_stream(*best_, attempts);
@@ -310,8 +313,8 @@ class PlanSearch {
       if (is_meant(choice) && (!best_ || is_better(choice, *best_))) best_ = choice;
   }
 
-  /// Returns the reason why no plan fits. If a recurrence can name the layer that is too large, this message
-  /// is used.
+  /// Returns the reason why no plan fits in memory. If a recurrence can name the layer that is too large,
+  /// its message is used.
   std::string nothing_fits() {
     const auto plan =
         plan_pipeline(task_.layers, task_.levels, task_.options, task_.state_bytes_per_weight_byte);

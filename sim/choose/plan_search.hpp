@@ -17,7 +17,7 @@
 
 namespace penstock {
 
-/// A plan from which the search has started, with its figures.
+/// A plan from which the search started, with its predicted and simulated figures.
 struct PlanCandidate {
   std::string name;         ///< for example "two stages 15-1 at 33"
   double predicted_ns = 0;  ///< period that a recurrence predicts
@@ -42,28 +42,29 @@ struct SearchedPlan {
 /// The limits at which a search ends.
 struct PlanBudget {
   std::int64_t simulations = 2000;
-  /// Limit of the simulated actions. They take about half a minute. Plans for many devices need streams of
-  /// millions of actions.
+  /// The limit of simulated actions in all plans together. The default takes about half a minute. Plans for
+  /// many devices need streams of millions of actions.
   std::int64_t actions = std::int64_t{1} << 27;
 };
 
-/// Finds the plan with the shortest simulated steady period within the memory limit. If several plans have
-/// the same period, it prefers fewer devices, and then less memory. `options` state the form and the memory
-/// limit; the objective has no effect. The search ends when the budget is used up. After half of the budgeted
-/// actions, only one start of each family is tried. Equal inputs give equal plans. Error: planning_task() has
-/// an error, or no tried plan fits.
+/// Returns the plan with the shortest simulated steady period within the memory limit. Among plans with
+/// equal periods, it prefers fewer devices, and then less memory. `options` state the form and the memory
+/// limit; their objective has no effect. The search ends when the budget is used up. After half of the
+/// budgeted actions, it tries only one start of each family. Equal inputs give equal plans. Errors: the
+/// errors of planning_task(); no tried plan fits.
 tl::expected<SearchedPlan, std::string> search_plan(const Scenario& scenario, const PlanOptions& options,
                                                     const PlanBudget& budget = {});
 
-/// Says whether plans are ranked by the simulator or by a recurrence.
+/// The measure by which plans are ranked: the simulated period, or the period of a recurrence.
 enum class PlanRanking : std::uint8_t { simulated, recurrence };
 
-/// Returns the plan of search_plan() or of plan_scenario(), and no other results. For callers that need many
-/// plans, the search has a smaller budget. Error: that of search_plan() or plan_scenario().
+/// Returns only the plan of search_plan() or of plan_scenario(), depending on `ranking`. The search has a
+/// smaller budget than usual, because callers need many plans. Errors: the errors of search_plan() or
+/// plan_scenario().
 tl::expected<PlannedScenario, std::string> plan_by(PlanRanking ranking, const Scenario& scenario,
                                                    const PlanOptions& options);
 
-/// A plan with the recurrence's figures, and its simulated figures.
+/// A plan that a recurrence or a search has made, with its simulated figures.
 struct PlanEvaluation {
   PlannedScenario planned;
   double simulated_period_ns = 0;  ///< steady time between two minibatches
@@ -79,22 +80,23 @@ struct PlanEvaluation {
   double samples_per_second() const;                ///< Returns the simulated rate.
   Bytes peak_bytes() const;                         ///< Returns the simulated peak of the fullest device.
   double device_hours_per_million_samples() const;  ///< Returns the hours of all devices of all ranks.
-  /// Returns the cost, or nothing if the cluster has no price.
+  /// Returns the cost of a million samples, or nothing if the cluster has no price.
   std::optional<double> cost_per_million_samples() const;
   std::string configuration() const;  ///< Returns the numbers of replicas: "15-1".
 };
 
-/// Plans the scenario by a recurrence and simulates the plan. Error: that of plan_scenario() or of the
-/// simulation.
+/// Makes a plan for the scenario by a recurrence, simulates it, and returns its figures. Errors: the errors
+/// of plan_scenario() and of the simulation.
 tl::expected<PlanEvaluation, std::string> evaluate_plan(const Scenario& scenario, const PlanOptions& options);
 
 /// Simulates an existing plan. Error: that of the simulation.
 tl::expected<PlanEvaluation, std::string> evaluate_plan(PlannedScenario planned);
 
-/// Returns the plans to which no other plan is superior in time, memory and cost, sorted by devices and then
-/// by period. It compares `known` with plans, replicated and straight, for parts of the cluster. The parts
-/// are 1, 2 and so on devices of one server, and then 1, 2 and so on whole servers. Parts of a uniform
-/// cluster have 1, 2, 4 and so on devices. A cluster that is defined link by link has no parts.
+/// Returns the Pareto front of plans: those to which no other plan is superior in time, memory and cost.
+/// They are sorted by devices and then by period. The front compares `known` with replicated and straight
+/// plans for parts of the cluster. The parts are 1, 2 and so on devices of one server, and then 1, 2 and so
+/// on whole servers. Parts of a uniform cluster have 1, 2, 4 and so on devices. A cluster that is defined
+/// link by link has no parts.
 std::vector<PlanEvaluation> plan_front(const Scenario& scenario, const PlanOptions& options,
                                        PlanRanking ranking = PlanRanking::recurrence,
                                        const std::optional<PlanEvaluation>& known = std::nullopt);
@@ -108,8 +110,9 @@ struct ProfileNoise {
   std::uint64_t seed = 1;
 };
 
-/// The regret of the trials at one level of noise. It is the relative difference of a trial's period to that
-/// of the plan from the true profile. Both periods are computed with the true times.
+/// The regret at one level of noise, over all trials. The regret of a trial is the relative difference
+/// between the period of its plan and the period of the plan from the true profile. Both periods are
+/// computed with the true times.
 struct Regret {
   double median = 0;
   double worst = 0;
@@ -122,15 +125,15 @@ struct RegretRow {
   double noise = 0;
   std::int32_t other_plans = 0;  ///< number of trials whose plan differs from that of the true profile
   Regret recurrence{};           ///< regret by the recurrence's periods; never below 0
-  /// Regret by the simulated periods. It is below 0 if a noisy profile has led to a better plan by chance.
+  /// The regret by simulated periods. It is below 0 if a noisy profile led, by chance, to a better plan.
   Regret simulated{};
 
   friend bool operator==(const RegretRow&, const RegretRow&) = default;
 };
 
-/// Makes plans from noisy profiles and computes their periods with the true profile, on all cores. Equal
-/// inputs give equal results on any number of cores. Error: that of evaluate_plan(), or the true profile's
-/// plan takes no time.
+/// Returns the regret of plans that are made from noisy profiles, at each level of noise. The periods of
+/// the plans are computed with the true profile, on all cores. Equal inputs give equal results on any
+/// number of cores. Errors: the errors of evaluate_plan(); the plan of the true profile takes no time.
 tl::expected<std::vector<RegretRow>, std::string> plan_regret(const Scenario& scenario,
                                                               const PlanOptions& options,
                                                               const ProfileNoise& noise,

@@ -32,7 +32,7 @@ constexpr std::int32_t kMostEvenStages = 16;  // largest number of even stages
 // Largest number of buckets; a stage has at most as many buckets as layers.
 constexpr std::int32_t kTriedBuckets = 4;
 
-/// A variant of the recurrence. Each variant has another objective.
+/// A variant of the recurrence that proposes plans. Each variant has another objective.
 struct Proposer {
   PlanObjective objective;
   PlanFamily family;
@@ -43,8 +43,8 @@ constexpr std::array kProposers = {
     Proposer{PlanObjective::maximum, PlanFamily::maximum, "maximum"},
     Proposer{PlanObjective::maximum_printed, PlanFamily::maximum_printed, "maximum-printed"}};
 
-/// Returns cuts that make the times of the stages similar. Each cut is after the layer at which the sum of
-/// times is nearest to an equal share.
+/// Returns cuts with which the stages take about equally long. Each cut is after the layer at which the sum
+/// of times is nearest to an equal share.
 std::vector<std::int32_t> even_cuts(const LayerGraph& graph, std::int32_t stages) {
   std::vector<double> before = {0};
   for (const Layer& layer : graph.layers)
@@ -67,7 +67,7 @@ std::vector<std::int32_t> even_cuts(const LayerGraph& graph, std::int32_t stages
   return cuts;
 }
 
-/// Collects all starts. If several starts are the same choice, only the first one is stored.
+/// A list of all starts. Of several starts with the same choice, only the first one is stored.
 class Starts {
  public:
   Starts(const PlanningTask& task, PlanTrials& trials)
@@ -119,8 +119,9 @@ class Starts {
     add_plans(proposer, flat, ", one level");
   }
 
-  /// Adds the plan for each number of components, on its own devices and with the devices in order. A plan on
-  /// fewer devices may be the faster one in the simulation, even if the recurrence prefers all devices.
+  /// Adds the recurrence's plan for each number of components, on its own devices and with the devices in
+  /// order. A plan on fewer devices may be the faster one in the simulation, even if the recurrence prefers
+  /// all devices.
   void add_plans(const Proposer& proposer, std::span<const BandwidthLevel> levels, std::string_view how) {
     PlanOptions options = task_.options;
     options.objective = proposer.objective;
@@ -137,8 +138,8 @@ class Starts {
     }
   }
 
-  /// Returns the choice of a recurrence's plan, with its devices and its order of layers. In a graph with
-  /// branches, the order may differ from that of the model.
+  /// Returns the choice that stands for a recurrence's plan, with its devices and its order of layers. In a
+  /// graph with branches, this order may differ from the model's order.
   PlanChoice choice_of(const PipelinePlan& plan) {
     PlanChoice choice{.cuts = {}, .replicas = {}, .placement = PlanPlacement::stated};
     std::vector<std::int32_t> order;
@@ -166,7 +167,8 @@ std::vector<PlanStart> plan_starts(const PlanningTask& task, PlanTrials& trials)
   return Starts(task, trials).all();
 }
 
-/// Each variant changes one property of the start. A change without effect is omitted.
+/// Returns variants of a start. Each variant changes one property of the start. A change without effect is
+/// left out.
 std::vector<PlanStart> variants_of(const PlanStart& start, const PlanningTask& task) {
   std::vector<PlanStart> variants;
   if (reduces(start.choice)) {

@@ -1,8 +1,8 @@
 // Simulates plans and caches the results. A trial is the run that `simulate` would make for the plan's
-// scenario. It is one stream of minibatches, with the shortest length that endless_stream.hpp would use, and
-// the result is its steady period. If the period is exact, the rate equals that of `simulate`. If updates
-// have a flush, a trial is one minibatch, and the period is an M-th of its time. plan_choice.cpp computes
-// bounds without a simulation. Tests: tests/sim/plan_search_test.cpp.
+// scenario, with the shortest stream of minibatches that endless_stream.hpp would use. Its result is the
+// steady period. If the period is exact, it equals that of `simulate`. If the pipeline is flushed before
+// each update, a trial is one minibatch, and the period is its time divided by the number of microbatches.
+// plan_choice.cpp computes bounds without a simulation. Tests: tests/sim/plan_search_test.cpp.
 
 #include "sim/choose/plan_trials.hpp"
 
@@ -61,14 +61,15 @@ std::vector<std::int32_t> warmups(const PlanChoice& choice) {
   return counts;
 }
 
-/// Limit of the actions of one stream, and of all stored layouts together. Their memory is about two
-/// gigabytes.
+/// The largest number of actions in one stream, and in all stored layouts together. So many actions take
+/// about two gigabytes.
 constexpr std::int64_t kMostTriedActions = 1 << 23;
 
-/// Returns the number of minibatches of a stream whose period is visible. It is at least four times the
-/// number that depend on each other. Returns nothing if the stream would have more than kMostTriedActions
-/// actions. If updates have a flush, returns the microbatches of one minibatch. For example, 43, 41, 37 and 7
-/// replicas form the same pairs again only after 456 617 minibatches.
+/// Returns the number of minibatches that a stream needs to show its period. It is at least four times the
+/// number of minibatches that depend on each other. This number may be large. For example, 43, 41, 37 and 7
+/// replicas form the same pairs again only after 456 617 minibatches. Returns nothing if the stream would
+/// have more than kMostTriedActions actions. If the pipeline is flushed before each update, returns the
+/// microbatches of one minibatch.
 std::optional<std::int64_t> stream_length(const PlanChoice& choice, std::int32_t microbatches) {
   // For each minibatch, a stage has F, B, STEP and a reduction, and a cut has a SEND and a RECV in each
   // direction.
@@ -91,8 +92,8 @@ std::optional<std::int64_t> stream_length(const PlanChoice& choice, std::int32_t
   return length <= most ? std::optional(length) : std::nullopt;
 }
 
-/// Returns true if the stream hangs. The result does not depend on durations. With eager messages, it depends
-/// on sizes.
+/// Returns true if the stream of minibatches hangs. The result does not depend on durations. It depends on
+/// message sizes only if messages are eager.
 bool stream_hangs(const FlatProgram& flat, const ChannelOptions& channels) {
   return !walk(flat, {}, channels).has_value();
 }

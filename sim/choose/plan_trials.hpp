@@ -38,21 +38,23 @@ class PlanTrials {
   /// Returns the reason why the cluster cannot be built, or an empty text if it can.
   const std::string& error() const { return error_; }
 
-  /// Returns the number of an order of layers in which `cuts` make the same stages as in the order `layers`.
-  /// If no known order does, beginning with the order of the model, adds `layers` as a new order.
+  /// Returns the number of a known order of layers in which `cuts` make the same stages as in the order
+  /// `layers`. The known orders begin with the order of the model. If no known order fits, adds `layers`
+  /// and returns its number.
   std::size_t order_for(std::vector<std::int32_t> layers, const std::vector<std::int32_t>& cuts);
 
   const Trial& of(const PlanChoice& choice) { return trial_of(choice, Asked::period); }
-  /// Like of(), but also finds the peak memory in the same simulation.
+  /// Returns the same trial as of(), which then also has the peak memory. One simulation finds both.
   const Trial& with_memory(const PlanChoice& choice) { return trial_of(choice, Asked::memory); }
   /// Returns false if the plan hangs with the scenario's channels, or if its stream is too long to run.
   bool runs(const PlanChoice& choice);
-  /// Returns true if the plan runs within the memory limit. Simulates the memory of the plan.
+  /// Returns true if the plan runs within the memory limit. May simulate the plan to find its memory.
   bool fits(const PlanChoice& choice);
-  /// Like of(), but if the short stream has no period, tries longer streams, up to `attempts` in total, and
-  /// uses the rate of the last one. With kStreamAttempts, the rate equals that of `simulate`.
+  /// Returns the same trial as of() if the short stream has a period. Otherwise tries longer streams, at
+  /// most `attempts` streams in total, and uses the rate of the last one. With kStreamAttempts, the rate
+  /// equals that of `simulate`.
   const Trial& with_longer_stream(const PlanChoice& choice, int attempts);
-  /// Returns the simulated peak of the fullest device.
+  /// Returns the simulated peak memory of the fullest device in bytes.
   Bytes peak_bytes(const PlanChoice& choice);
   /// Returns the trial of the choice, or null if the choice was not tried yet.
   const Trial* known(const PlanChoice& choice) const;
@@ -69,7 +71,7 @@ class PlanTrials {
   std::int32_t devices() const { return devices_; }
   std::int32_t layers() const { return static_cast<std::int32_t>(task_.layers.layers.size()); }
   std::int64_t simulations() const { return std::ssize(trials_); }
-  /// Returns the number of actions in all generated lists and all runs.
+  /// Returns the number of actions that were generated or run so far, over all plans.
   std::int64_t actions() const { return actions_; }
 
  private:
@@ -116,7 +118,8 @@ class PlanTrials {
   std::optional<PlanChoice> last_;
 };
 
-/// The kind of a start. The best start of each family is improved, even if all other families are faster.
+/// The family of a start, which says how the start was made. The search improves the best start of each
+/// family, even if all other families are faster.
 enum class PlanFamily : std::uint8_t {
   data_parallel,
   straight,
@@ -144,8 +147,8 @@ struct PlanStart {
 /// Adds the recurrences' orders of layers to `trials`.
 std::vector<PlanStart> plan_starts(const PlanningTask& task, PlanTrials& trials);
 
-/// Returns variants of the start, each with one change: gradient buckets, one more warm-up forward, or
-/// replicas that are spread over servers.
+/// Returns variants of a start. Each differs by one change: gradient buckets, one more warm-up forward
+/// pass, or replicas that are spread over servers.
 std::vector<PlanStart> variants_of(const PlanStart& start, const PlanningTask& task);
 
 }  // namespace penstock

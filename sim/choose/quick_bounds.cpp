@@ -1,6 +1,6 @@
-// Bounds a configuration without the costs of its stages. A stage has consecutive parts of the model, so its
-// costs are the difference of two sums. For known layers, the bounds are those of lower_bounds()
-// (configuration_prices.cpp) without the STEP and messages.
+// Computes lower bounds of a configuration's time and memory without the costs of its stages. A stage has
+// consecutive parts of the model, so its costs are the difference of two sums. For given numbers of
+// layers, the bounds are those of lower_bounds() (configuration_prices.cpp) without the STEP and messages.
 //
 // If layers are balanced by price, the division is not known. Two bounds then hold for every division. Let
 // rank r need a_r bytes for each of its n_r layers, and t_r bytes while one of them runs. The maximum is at
@@ -37,11 +37,12 @@ namespace penstock {
 
 namespace {
 
-/// A stage has three durations. Rounding each to whole nanoseconds removes at most this much from them.
+/// The largest number of nanoseconds that rounding removes from the times of a stage. A stage has three
+/// durations, and each is rounded to whole nanoseconds.
 constexpr double kRoundedNs = 1.5;
-/// Rounding the bytes of one stage that are counted once removes at most this much from them.
+/// The largest number of bytes that rounding removes from those bytes of a stage that are counted once.
 constexpr double kRoundedBytes = 2;
-/// The part that remains of a sum whose terms were added in another order.
+/// The factor that makes a sum a lower bound although its terms were added in another order.
 constexpr double kOfSum = 1 - 1e-9;
 
 std::int64_t rounded_down(double bound, double rounding) {
@@ -83,8 +84,9 @@ double bytes_in(const PartTransient& transient, const HeldMoment& moment) {
   return runs_split(moment) ? transient.split : transient.whole;
 }
 
-/// Returns the transient bytes of a stage with `layers` layers at a moment. Its parts run one after the
-/// other, so these are at least those of each part.
+/// Returns a lower bound of the transient bytes of a stage at a moment. The parts of the stage run one
+/// after the other, so it needs at least the bytes of each part. `layers` has the number of layers of each
+/// stage.
 double transient_bytes(const PartSums& sums, std::size_t stage, const std::vector<std::int64_t>& layers,
                        const HeldMoment& moment) {
   double bytes = layers[stage] > 0 ? bytes_in(sums.layer, moment) : 0;
@@ -111,7 +113,8 @@ double least_bytes(const PartSums& sums, const std::vector<PartCost>& stages,
   return constant + most;
 }
 
-/// Returns how many microbatches of all stages a rank holds at most, which bounds the rounding of its bytes.
+/// Returns the largest number of microbatches that a rank holds at once, summed over its stages. It bounds
+/// the rounding error of the rank's bytes.
 double live_count(const RankOutline& rank) {
   double most = 0;
   for (const HeldMoment& moment : rank.moments) {
@@ -126,8 +129,8 @@ double rounded_bytes(const RankOutline& rank) {
   return live_count(rank) + kRoundedBytes * static_cast<double>(rank.stages.size());
 }
 
-/// Returns the least memory of a layer, element by element. The bytes that I releases are the most of a
-/// layer, because they lower a bound.
+/// Returns the smallest value of each cost over all layers. Only the bytes that the action I releases are
+/// the largest value, because they are subtracted in a lower bound.
 PartCost least_layer(const std::vector<PartCost>& before) {
   PartCost least = before[2] - before[1];
   for (std::size_t part = 2; part + 2 < before.size(); ++part) {
@@ -140,13 +143,15 @@ PartCost least_layer(const std::vector<PartCost>& before) {
   return least;
 }
 
-/// The bytes that a rank needs at least: for each of its layers on any of its stages, and once.
+/// The bytes that a rank needs at least. One part counts for each of its layers on any of its stages, and
+/// the other counts once.
 struct RankBytes {
   double each = 0;
   double once = 0;
 };
 
-/// Returns the needs of a rank at the moment that is fullest with `layers` layers.
+/// Returns the bytes that a rank needs at the moment at which it stores most, if its stages have `layers`
+/// layers in total.
 RankBytes rank_bytes(const PartSums& sums, const PartCost& layer, const RankOutline& rank, std::size_t stages,
                      double layers) {
   RankBytes fullest;

@@ -1,6 +1,7 @@
-// Removes configurations that cannot run. Whether one can run depends only on its program, so one
-// configuration for each program is checked. An outline of the program shows whether the schedule refuses an
-// option. To find a hang, the whole program is needed. With the default channels, no program hangs:
+// Removes configurations that cannot run. Whether a configuration can run depends only on its program. So
+// one configuration is checked for each program. An outline of the program shows whether the schedule
+// refuses an option. Only the whole program shows whether it hangs. With the default channels, no program
+// hangs:
 //
 //     refused options?   the outline of each program        hangs?   all programs, on all cores
 //
@@ -54,7 +55,7 @@ std::vector<std::string> hang_reasons(const std::vector<Configuration>& asked, P
   return hangs;
 }
 
-/// Returns the fault of every program of the space, or nothing if the check was stopped.
+/// Returns the reason why each program of the space cannot run. Returns nothing if the check was stopped.
 std::optional<RunFaults> faults_of(const std::vector<Configuration>& space, const ChannelOptions& channels,
                                    const std::shared_ptr<ProgramLibrary>& programs,
                                    const std::function<bool()>& stopped) {

@@ -1,5 +1,5 @@
 #pragma once
-// Runs work that a caller can stop waiting for.
+// Runs work for which a caller can stop waiting.
 
 #include <chrono>
 #include <functional>

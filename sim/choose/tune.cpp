@@ -1,4 +1,4 @@
-// Searches the space in rounds, in the order of the lower bounds of the configurations' times:
+// Searches a space of configurations in rounds, in the order of the lower bounds of their times:
 //
 //     space -> quick bounds of all -> a round of configurations that may matter by sharper bounds
 //           -> their times, eight at once -> peaks of those that may still matter -> the known results -> the
@@ -58,9 +58,9 @@ namespace penstock {
 
 namespace {
 
-/// Each round is larger than the one before, because the results of the first rounds exclude most other
-/// candidates. A large round uses all cores and lanes, but it also computes figures that its own first
-/// results would make unnecessary.
+/// The number of candidates in the first round. Each round is larger than the one before, because the
+/// results of the first rounds exclude most other candidates. A large round uses all cores and lanes. But
+/// it also computes figures that its own first results would make unnecessary.
 constexpr std::size_t kFirstRound = 8;
 constexpr std::size_t kLargestRound = 512;
 constexpr std::size_t kMeasuredAtOnce = 4;
@@ -97,12 +97,13 @@ struct Candidate {
   BoundsFrom bounds_from = BoundsFrom::sums;
   std::optional<Ns> step_ns{};        ///< absent until it is timed
   std::optional<Bytes> peak_bytes{};  ///< absent until it is computed, which requires a time
-  /// Layers of each stage, if the search found other layers than ConfigurationPrices::of().
+  /// The number of layers of each stage, if the search found other numbers than ConfigurationPrices::of().
+  /// Empty otherwise.
   std::vector<std::int64_t> layers{};
 };
 
-/// One search. The object is used once. Candidates are indices into candidates_, in the order of the space.
-/// The rounds compute figures. Only a candidate with both figures is listed.
+/// One search; the object is used once. Candidates are indices into candidates_, in the order of the space.
+/// The rounds compute figures. A candidate can be listed only if both its time and its memory are known.
 class TuneSearch {
  public:
   TuneSearch(const TuneRequest& request, const TuneOptions& options)
@@ -172,7 +173,8 @@ class TuneSearch {
     return {.time = bounds.step_ns * device_count(configuration), .bytes = bounds.peak_bytes};
   }
 
-  /// Replaces the bounds of a candidate by those of its costs. Error: its times or bytes exceed 64 bits.
+  /// Computes a candidate's costs, and replaces its quick bounds by the bounds from these costs. Returns an
+  /// error if its times or bytes exceed 64 bits.
   tl::expected<void, std::string> price(Candidate& candidate) {
     const Configuration& configuration = candidate.configuration;
     const ScheduleOutline& outline = **programs_->outline(configuration);
@@ -269,8 +271,8 @@ class TuneSearch {
     return round;
   }
 
-  /// Computes one figure for each candidate and stores it. If the search is stopped before all figures are
-  /// known, none is stored.
+  /// Computes one figure for each of the candidates `numbers` and stores it. If the search is stopped
+  /// before all figures are known, none is stored.
   tl::expected<void, std::string> find(std::optional<std::int64_t> Candidate::* figure,
                                        const std::vector<std::size_t>& numbers, FiguresOfProgram figures_of) {
     std::vector<AskedConfiguration> asked;
@@ -290,9 +292,9 @@ class TuneSearch {
     return find(&Candidate::step_ns, round, step_times);
   }
 
-  /// Computes the peaks of candidates that may still matter with their exact times. It computes a few peaks
-  /// at a time, those of the fastest candidates first. A peak takes longer to compute than a time, and each
-  /// known peak may exclude other candidates.
+  /// Computes the peak memory of candidates that may still matter now that their exact times are known. It
+  /// computes a few peaks at a time, those of the fastest candidates first. A peak takes longer to compute
+  /// than a time, and each known peak may exclude other candidates.
   tl::expected<void, std::string> measure(const std::vector<std::size_t>& round, KnownWorth& known) {
     // All times are recorded before the first peak is computed, so that they exclude as many candidates as
     // possible.
@@ -333,8 +335,8 @@ class TuneSearch {
 
   // The report.
 
-  /// Sorts candidates, the best first. Those that fit come first. Then the time, the memory and the choices
-  /// decide.
+  /// Sorts candidates, the best first. Those that fit in memory come first. Then the time decides, then the
+  /// memory, then the choices.
   void sort(std::vector<std::size_t>& measured) const {
     std::ranges::sort(measured, {}, [&](std::size_t number) {
       const Candidate& of = candidates_[number];
@@ -342,7 +344,7 @@ class TuneSearch {
     });
   }
 
-  /// Computes missing peaks, refines the pool, and makes the report.
+  /// Computes missing peaks, refines the best candidates (the pool), and makes the report.
   tl::expected<TuneReport, UserError> reported(const KnownWorth& known) {
     if (auto peaks = measure_fastest(known); !peaks) return failure(peaks.error());
     const std::vector<std::size_t> measured = measured_numbers();
@@ -378,7 +380,7 @@ class TuneSearch {
     return std::move(report_);
   }
 
-  /// Computes the missing peaks of candidates that are the fastest with one of their values.
+  /// Computes the missing peaks of those candidates that are the fastest ones with some value of a choice.
   tl::expected<void, std::string> measure_fastest(const KnownWorth& known) {
     std::vector<std::size_t> wanted;
     for (std::size_t value = 0; value < values_.count(); ++value) {
@@ -391,8 +393,8 @@ class TuneSearch {
     return measure_all(wanted);
   }
 
-  /// Returns how many of the sorted candidates are listed. They are the first `top` different ones, and their
-  /// twins (has_twin_before()).
+  /// Returns the number of sorted candidates to list. They are the first `top` different ones and their
+  /// twins, which have the same layers and figures by another rule (has_twin_before()).
   std::size_t count_of_first(const std::vector<std::size_t>& sorted, std::size_t top) const {
     std::size_t different = 0;
     for (std::size_t i = 0; i < sorted.size(); ++i) {
@@ -411,8 +413,8 @@ class TuneSearch {
     return measured;
   }
 
-  /// Returns the first `first` candidates of `measured`, the Pareto front, and the best candidates with every
-  /// value, sorted.
+  /// Returns the candidates to list, sorted: the first `first` of `measured`, the Pareto front, and the
+  /// best candidates for every value of every choice.
   std::vector<std::size_t> listed_numbers(const KnownWorth& known, std::vector<std::size_t> measured,
                                           std::size_t first) const {
     std::vector<bool> is_listed(candidates_.size(), false);
@@ -443,15 +445,17 @@ class TuneSearch {
     return front;
   }
 
-  /// Returns how many configurations may have the same layers by different rules, and equal figures.
+  /// Returns the largest number of configurations that have equal layers and figures because different
+  /// split rules give the same layers.
   std::size_t most_alike() const { return request_.layer_splits.size(); }
 
-  /// Returns the size of the pool. It has room for the number of different candidates that are refined.
+  /// Returns the size of the pool of best candidates. It is large enough for `options_.refined` different
+  /// candidates and their twins.
   std::size_t pool_size() const { return most_alike() * options_.refined; }
 
-  /// Refines candidates of the pool until next_to_refine() finds no more. If the schedule searches its order,
-  /// the order of simulate() is found. Balanced layers become those of simulate(). Afterwards the pool is
-  /// sorted, and candidates that cannot run are removed.
+  /// Refines candidates of the pool until next_to_refine() finds no more. If the schedule searches its
+  /// order, the order that simulate() uses is found. If the layers are balanced, they become those of
+  /// simulate(). Then sorts the pool and removes candidates that cannot run.
   void refine(std::vector<std::size_t>& pool) {
     refined_.assign(candidates_.size(), false);
     refused_.assign(candidates_.size(), false);
@@ -468,8 +472,8 @@ class TuneSearch {
   }
 
   /// Returns the first candidate of the sorted pool that must still be refined, or nothing. The first
-  /// TuneOptions::refined different candidates must be refined. Others must be refined if their schedule
-  /// searches its order and their bounds are below the best.
+  /// TuneOptions::refined different candidates must be refined. Another candidate must be refined if its
+  /// schedule searches its order, and if its bounds are better than the best candidate.
   std::optional<std::size_t> next_to_refine(const std::vector<std::size_t>& pool) const {
     std::size_t different = 0;
     std::size_t searching = 0;
@@ -487,8 +491,9 @@ class TuneSearch {
     return std::nullopt;
   }
 
-  /// Returns the first earlier candidate that has the same figures and differs only in the rule of the layer
-  /// split, or nothing. In a sorted list, all candidates between the two have the same figures.
+  /// Returns the first earlier candidate that has the same figures and differs only in the rule of the
+  /// layer split (a twin). Returns nothing if there is none. In a sorted list, all candidates between the
+  /// two have the same figures.
   std::optional<std::size_t> twin_before(const std::vector<std::size_t>& sorted, std::size_t i) const {
     const Candidate& own = candidates_[sorted[i]];
     std::optional<std::size_t> twin;
@@ -502,7 +507,8 @@ class TuneSearch {
     return twin;
   }
 
-  /// Adds the first candidates of the refined pool to the list, and removes candidates that cannot run.
+  /// Adds the first candidates of the refined pool to `listed`, and removes candidates that cannot run from
+  /// it.
   void complete(std::vector<std::size_t>& listed, const std::vector<std::size_t>& pool) const {
     const std::size_t first = count_of_first(pool, options_.top);
     for (std::size_t i = 0; i < first; ++i) {
@@ -516,7 +522,7 @@ class TuneSearch {
     return find_schedule(candidates_[number].configuration.schedule)->weighs_costs;
   }
 
-  /// Returns true if the figures are still those of the order for equal stages.
+  /// Returns true if the candidate's figures still belong to the order of actions for stages of equal cost.
   bool is_constructed(std::size_t number) const { return weighs_costs(number) && !refined_[number]; }
 
   bool is_balanced(std::size_t number) const {
@@ -527,7 +533,7 @@ class TuneSearch {
     return (weighs_costs(number) || is_balanced(number)) && !refined_[number];
   }
 
-  /// Refines one candidate. Layers are moved first, because the search for an order uses the costs of the
+  /// Refines one candidate. It moves layers first, because the search for an order uses the costs of the
   /// stages.
   void refine_one(std::size_t number) {
     if (is_balanced(number)) move_layers(candidates_[number]);
@@ -539,7 +545,7 @@ class TuneSearch {
     }
   }
 
-  /// Replaces the numbers of layers by those of simulate(), if these make the step faster.
+  /// Replaces the candidate's numbers of layers by those of simulate() if the step becomes faster.
   void move_layers(Candidate& candidate) {
     const auto found = done_unless(
         options_.stopped,
@@ -560,7 +566,8 @@ class TuneSearch {
     if (order_of(moved) < order_of(candidate)) candidate = std::move(moved);
   }
 
-  /// Searches the order of one candidate. If the order cannot run, the candidate is marked as refused.
+  /// Searches the order of actions for one candidate. If the resulting program cannot run, the candidate is
+  /// marked as refused.
   void search_order(std::size_t number) {
     Candidate& candidate = candidates_[number];
     auto searched = searched_.of(candidate.configuration, priced(candidate));
@@ -576,8 +583,8 @@ class TuneSearch {
     refined_[number] = true;
   }
 
-  /// Returns the notes that simulate() makes for the candidate. If the search was stopped, no order is
-  /// searched for the notes.
+  /// Returns the notes that simulate() would make for the candidate. If the search was stopped, no order is
+  /// searched for these notes.
   std::vector<std::string> notes_of(std::size_t number) {
     const Configuration& of = candidates_[number].configuration;
     const PricedConfiguration costs = priced(candidates_[number]);
@@ -599,9 +606,9 @@ class TuneSearch {
     return tuned;
   }
 
-  /// Adds each value of each choice, in ascending order, with the best configuration for the value. The name
-  /// of the value comes from the first candidate that has it. `place` has the index in the report of each
-  /// listed candidate.
+  /// Adds to the report each value of each choice, in ascending order, with the best configuration that has
+  /// this value. The name of a value comes from the first candidate with it. `place` maps each listed
+  /// candidate to its index in the report.
   void add_choices(const std::vector<std::size_t>& listed, const std::map<std::size_t, std::size_t>& place) {
     using ChoiceAndCode = std::pair<std::size_t, std::int64_t>;
     std::map<ChoiceAndCode, std::pair<std::uint16_t, std::string>> named;
@@ -620,8 +627,8 @@ class TuneSearch {
     }
   }
 
-  /// Finds the best candidates of a value in the sorted list: the first that fits, and the first that does
-  /// not fit if it is faster.
+  /// Sets the best candidates for a value of a choice. They are the first in the sorted list that fits in
+  /// memory, and the first that does not fit if that one is faster.
   void set_best_of_value(ChoiceCost& cost, std::uint16_t value, const std::vector<std::size_t>& listed,
                          const std::map<std::size_t, std::size_t>& place) const {
     std::optional<std::size_t> fitting;

@@ -1,5 +1,5 @@
 #pragma once
-// Finds the best configurations of a space. Their times and peaks are those of the simulator.
+// Finds the best configurations of a space. Their times and peaks are those that the simulator computes.
 
 #include <cstddef>
 #include <cstdint>
@@ -24,8 +24,8 @@ struct TunedConfiguration {
   Ns step_ns = 0;
   Bytes peak_bytes = 0;  ///< peak of the fullest device
   bool fits = true;      ///< true if the peak is within a device's usable memory
-  /// True if the schedule searches its order by costs, but the figures are those of the order for equal
-  /// stages. simulate() may then find a better order.
+  /// True if the schedule searches for its order by costs, but the figures are those of the order for
+  /// stages of equal cost. simulate() may then find a better order.
   bool constructed = false;
   double tokens_per_second_per_device = 0;
   double mfu = 0;
@@ -36,8 +36,8 @@ struct ChoiceCost {
   std::string_view choice;  ///< a name in kChoices, such as "tensor" or "schedule"
   std::string value;
   std::optional<std::size_t> best;  ///< the best one that fits, as an index into TuneReport::candidates
-  /// A faster configuration that does not fit, as an index into TuneReport::candidates. Absent if there is
-  /// none.
+  /// The index in TuneReport::candidates of a configuration that is faster than `best` but does not fit in
+  /// memory. Absent if there is none.
   std::optional<std::size_t> faster;
 };
 
@@ -61,29 +61,32 @@ struct TuneReport {
   std::vector<std::string> notes;  ///< assumptions in the prediction of the best candidate
 };
 
-/// A function that the search calls with the number of decided configurations and of all configurations.
+/// A function that the search calls to report progress. `done` configurations out of `all` are decided.
 using TuneProgress = std::function<void(std::size_t done, std::size_t all)>;
 
 struct TuneOptions {
   std::size_t top = 10;  ///< number of different configurations that are always listed, >= 1
-  /// Number of configurations that are refined. If layers are balanced, they are moved between stages while
-  /// that makes the step faster. If the schedule searches its order, the order is searched for the true
-  /// costs. This is also done for others whose bounds are below the best. Configurations with equal
-  /// figures that differ only in the rule of the layer split count as one.
+  /// The number of configurations that the search refines. Refining a balanced split moves layers between
+  /// stages as long as the step becomes faster. If the schedule searches for its order by costs, refining
+  /// searches the order for the true costs. Other configurations are also refined if their bounds are below
+  /// the best. Configurations with equal figures that differ only in the rule of the layer split count as
+  /// one.
   std::size_t refined = 10;
   bool prune = true;  ///< false: the times of all configurations are computed; the answer is the same
   TuneProgress progress{};
-  /// If it returns true, the search ends and reports the results so far. It may be called from any thread.
+  /// A function that returns true to stop the search, which then reports its results so far. The search may
+  /// call it from any thread.
   std::function<bool()> stopped{};
 };
 
-/// Searches the space. A step is one iteration; if training.iterations is larger, a note says so. If the
-/// search is stopped, it reports the best configurations so far, with a note. Error: tuning_space() or
-/// space_refusal() has an error; messages are eager, so that programs depend on sizes; no configuration can
-/// run (ErrorKind::check_failed if all hang); the search was stopped before it had a result.
+/// Searches the space of the request for the best configurations. A step is one iteration; if
+/// training.iterations is larger, a note says so. If the search is stopped, it reports the best
+/// configurations so far, with a note. Errors: the errors of tuning_space() and space_refusal(); eager
+/// messages, which make programs depend on sizes; no configuration that can run (ErrorKind::check_failed if
+/// all hang); a stop before the search had a result.
 tl::expected<TuneReport, UserError> tune(const TuneRequest& request, const TuneOptions& options);
 
-/// Returns the configuration with these figures, and with the rates that follow from them.
+/// Returns the configuration with its step time and peak memory, and with the rates that follow from them.
 TunedConfiguration tuned_configuration(const TuneRequest& request, const Configuration& configuration,
                                        Ns step_ns, Bytes peak_bytes);
 

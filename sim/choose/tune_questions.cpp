@@ -1,4 +1,5 @@
-// Answers further questions about a search (tune.cpp): accuracy_groups(), sensitivity() and against_best().
+// Answers further questions about the result of a search (tune.cpp). The answers come from
+// accuracy_groups(), sensitivity() and against_best().
 //
 // accuracy_groups() finds candidates that predictions cannot distinguish. If all configurations of a job
 // share an error, such as that of its clocks, the error changes no order. Only the error of a ratio does. It
@@ -71,7 +72,7 @@ struct MeasuredConfiguration {
   double mean_log_seconds() const { return log_seconds / static_cast<double>(repeats); }
 };
 
-/// Returns the configurations of each job that has at least two.
+/// Returns the measured configurations of each job for which at least two were measured.
 std::vector<std::vector<MeasuredConfiguration>> jobs_with_pairs(const MeasuredRuns& runs, bool experts) {
   std::map<MeasuredJob, std::vector<MeasuredConfiguration>> jobs;
   for (std::size_t i = 0; i < runs.runs.size(); ++i) {
@@ -107,7 +108,8 @@ bool is_fully_sharded(const Scenario& run) {
   return run.shape.sharding.value_or(model.work.parallel.sharding) == 3;
 }
 
-/// Returns how much a run differs from the best configuration. The most important difference comes first.
+/// Returns the differences between a run and the best configuration, in a form that can be compared. The
+/// most important difference is first.
 std::tuple<bool, bool, bool, double, bool, double> distance_of(const MeasuredRun& run,
                                                                const TuneRequest& request,
                                                                const Configuration& best) {
@@ -152,7 +154,8 @@ NearestRun nearest_run(const MeasuredRun& run, const TuneRequest& request, doubl
   return nearest;
 }
 
-/// Returns the deviation of pairs. `predicted` has the seconds of all configurations, job by job.
+/// Returns the usual error of predicted ratios, over all pairs of a job's configurations. `predicted` has
+/// the seconds of all configurations, job by job.
 PairSpread spread_of(const std::vector<std::vector<MeasuredConfiguration>>& jobs,
                      std::span<const double> predicted) {
   PairSpread spread{.jobs = jobs.size()};
@@ -216,8 +219,8 @@ namespace {
 /// A function that multiplies one figure of a device.
 using Change = void (*)(DeviceType&, double factor);
 
-/// `sustained` and `collectives` are factors of times. The table states factors of rates, so these figures
-/// are divided by them.
+/// The figures of a device that can be changed. `sustained` and `collectives` are factors of times. The
+/// table states factors of rates, so these two are divided by the factor.
 constexpr std::array<std::pair<std::string_view, Change>, 4> kFigures = {
     {{"memory",
       [](DeviceType& device, double factor) {
@@ -235,7 +238,8 @@ constexpr std::array<std::pair<std::string_view, Change>, 4> kFigures = {
      {"rate of collectives", [](DeviceType& device, double factor) { device.collectives /= factor; }}}};
 constexpr std::array kHalfAndDouble = {0.5, 2.0};
 
-/// Predicts the tuned configuration, with its layers, on the machine of `request` by simulate().
+/// Predicts a tuned configuration on the machine of `request` with simulate(). The configuration keeps its
+/// layers.
 tl::expected<TunedConfiguration, std::string> tuned_there(const TuneRequest& request,
                                                           const TunedConfiguration& tuned) {
   const Configuration& configuration = tuned.configuration;
@@ -250,8 +254,8 @@ tl::expected<TunedConfiguration, std::string> tuned_there(const TuneRequest& req
 }
 
 /// Returns the step time times the number of devices. All configurations train the same batch, so this is
-/// inversely proportional to tokens per second and device. It is an integer, so equal configurations have a
-/// loss of exactly 0.
+/// inversely proportional to tokens per second and device. The result is an integer, so that equal
+/// configurations have a loss of exactly 0.
 std::int64_t device_time(const TunedConfiguration& tuned) {
   return tuned.step_ns * device_count(tuned.configuration);
 }
@@ -263,8 +267,8 @@ bool is_better(const TunedConfiguration& one, const TunedConfiguration& other) {
   return device_time(one) < device_time(other);
 }
 
-/// Searches on the machine with the changed figure, and simulates the old best configuration there. The old
-/// one may be better than the result of the search, because its order may not be refined in the new search.
+/// Searches again on a machine with one changed figure, and simulates the old best configuration there. The
+/// old one may be better than the result of the new search, if the new search has not refined its order.
 tl::expected<SensitivityRow, std::string> row_of(TuneRequest request, const TunedConfiguration& best,
                                                  const std::pair<std::string_view, Change>& figure,
                                                  double factor) {
@@ -329,8 +333,8 @@ struct Answered {
   bool stopped = false;
 };
 
-/// Returns the run's workload without the choices of the search. Of the parallelism, only sequence
-/// parallelism, overlaps, bucket size and the exchange of experts remain.
+/// Returns the run's workload without the choices that the search makes. Of the parallelism, only sequence
+/// parallelism, overlaps, the bucket size and the exchange of experts remain.
 Workload question_of(const Scenario& run) {
   Workload work = std::get<DeviceModel>(run.model).work;
   const Parallel chosen = std::exchange(work.parallel, {});
@@ -358,12 +362,14 @@ LayerSplit split_of(const Scenario& run) {
   return split;
 }
 
-/// Returns the number of samples in a step. Measured runs state all three factors.
+/// Returns the number of samples in a step. It is a product of three factors, and measured runs state all
+/// of them.
 std::int64_t global_batch(const Scenario& run) {
   return *run.batch.micro_batch_size * *run.batch.microbatches * *std::get<DeviceModel>(run.model).copies;
 }
 
-/// Makes the request for a run. Error: the devices do not fill whole nodes.
+/// Makes the search request that belongs to a measured run. Returns an error if the devices do not fill
+/// whole nodes.
 tl::expected<TuneRequest, std::string> request_of(const Scenario& run) {
   TuneRequest request{.base = run, .global_batch_size = global_batch(run)};
   const DeviceType& device = model_of(request).work.device;
@@ -385,16 +391,16 @@ tl::expected<TuneRequest, std::string> request_of(const Scenario& run) {
   return request;
 }
 
-/// Returns true if two requests have the same answer. Numbers of nodes follow from the devices, so they are
-/// not compared.
+/// Returns true if two requests have the same answer. The number of nodes follows from the number of
+/// devices, so it is not compared.
 bool asks_the_same(const TuneRequest& a, const TuneRequest& b) {
   return a.global_batch_size == b.global_batch_size && a.layer_splits == b.layer_splits &&
          a.schedules == b.schedules && model_of(a).devices == model_of(b).devices &&
          question_of(a.base) == question_of(b.base);
 }
 
-/// Returns the run's order of parallelisms. If both orders number the devices equally, returns the default
-/// order.
+/// Returns the run's placement order of parallelisms. If the run's order and the default order number the
+/// devices equally, returns the default order.
 PlacementOrder order_in_space(const Scenario& run) {
   const DeviceModel& model = std::get<DeviceModel>(run.model);
   Parallel parallel = model.work.parallel;
@@ -402,9 +408,10 @@ PlacementOrder order_in_space(const Scenario& run) {
   return orders_differ(parallel, run.shape.stages, model.work.device) ? parallel.order : Parallel{}.order;
 }
 
-/// Returns the run's configuration as the space contains it. A choice without effect has the space's only
-/// value, such as the exchange of one device, the schedule of one stage, or the sharding without copies.
-/// Selective recomputation has no effect, because kernels of attention are fused.
+/// Returns the run's configuration in the form in which the space contains it. A choice without effect gets
+/// the only value that the space has. Examples are the exchange on one device, the schedule of one stage,
+/// or the sharding without copies. Selective recomputation has no effect, because attention kernels are
+/// fused.
 Configuration configuration_of(const Scenario& run, const TuneRequest& request) {
   const DeviceModel& model = std::get<DeviceModel>(run.model);
   const Parallel& parallel = model.work.parallel;

@@ -22,16 +22,17 @@
 
 namespace penstock {
 
-/// How far predicted ratios of two configurations are from measured ones. A job has one source, model,
-/// device, precision, number of devices, sequence and batch. A pair is two configurations of one job.
+/// The accuracy of predicted ratios: how far the ratio of two configurations is from the measured ratio. A
+/// pair is two configurations of one job. A job has one source, model, device, precision, number of
+/// devices, sequence and batch.
 struct PairSpread {
-  /// Root of the mean square, over all pairs, of log(predicted ratio / measured ratio).
+  /// The root mean square, over all pairs, of log(predicted ratio / measured ratio).
   double deviation = 0;
   std::size_t pairs = 0;
   std::size_t jobs = 0;  ///< number of jobs with at least one pair
 };
 
-/// The measured run that is most like a question, and the error of its prediction.
+/// The measured run that is most similar to a request, and the error of its prediction.
 struct NearestRun {
   std::string id;
   std::string device;
@@ -39,51 +40,56 @@ struct NearestRun {
   std::string precision;
   std::int64_t devices = 0;
   double error = 0;  ///< predicted / measured - 1
-  /// The part of the question that no measured run has, such as "bf16 on h100-sxm"; empty if there is a run.
+  /// The property of the request that no measured run has, such as "bf16 on h100-sxm". Empty if there is a
+  /// similar run.
   std::string none{};
 };
 /// Returns the run in words: "nearest measured run: h100-sxm, llama-3.1-70b, fp8, 64 devices: +3.4 % (ID)".
 std::string nearest_text(const NearestRun& nearest);
 
-/// The groups of candidates. Rates within a group differ by at most twice the deviation of pairs.
+/// The division of a search's candidates into groups that predictions cannot distinguish. Rates within a
+/// group differ by at most twice the deviation of pairs (PairSpread).
 struct AccuracyGroups {
-  /// Errors of ratios among the library's measured pairs, with the devices' own constants. Models with
-  /// experts have the pairs of such models, and other models the pairs of the others.
+  /// The accuracy of ratios among measured pairs of the library, predicted with the devices' own constants.
+  /// For models with experts, only pairs of such models count; for other models, only the other pairs.
   PairSpread spread;
   NearestRun nearest;
-  /// group of each candidate: 0 for the best and all that are as good, then 1, 2, ...
+  /// The group of each candidate. Group 0 has the best candidate and all that cannot be distinguished from
+  /// it; groups 1, 2, ... follow.
   std::vector<std::size_t> groups;
 };
 
-/// Groups the candidates of a report, which must be that of the request.
+/// Returns the groups of the candidates in `report`, which must be the report of `request`.
 AccuracyGroups accuracy_groups(const TuneRequest& request, const TuneReport& report);
 
-/// A machine on which one figure is changed, with the best configuration for it. `penstock tune
-/// --sensitivity` prints the rows.
+/// A row of `penstock tune --sensitivity`: a machine with one changed figure, and the best configuration
+/// for it.
 struct SensitivityRow {
   std::string_view figure;  ///< "memory", "sustained rate", "network bandwidth" or "rate of collectives"
   double factor = 1;        ///< factor by which the figure is multiplied
-  /// The best configuration on the changed machine. If the search finds no better one, it is that of the
-  /// requested machine.
+  /// The best configuration on the changed machine. If the search finds none that is better there, it is
+  /// the best one of the requested machine.
   TunedConfiguration best;
-  /// The loss of the requested machine's best configuration on the changed machine: its tokens per second
-  /// divided by those of `best`, minus 1. It is at most 0, and absent if the configuration does not fit.
+  /// The loss on the changed machine from still using the requested machine's best configuration. It is
+  /// that configuration's tokens per second divided by those of `best`, minus 1. It is at most 0. It is
+  /// absent if that configuration does not fit.
   std::optional<double> loss{};
 };
 
-/// Returns a row for half and a row for twice each figure. `best` must be the best configuration of the
-/// request. Error: that of tune().
+/// Returns two rows for each figure: one for half and one for twice its value. `best` must be the best
+/// configuration of the request. Errors: the errors of tune().
 tl::expected<std::vector<SensitivityRow>, std::string> sensitivity(const TuneRequest& request,
                                                                    const TunedConfiguration& best);
 
-/// The effect of the overlap of tensor collectives, which needs special kernels that a user may not have.
+/// The worth of overlapping tensor collectives with computation, which needs special kernels that a user
+/// may not have.
 struct TensorOverlapWorth {
   TunedConfiguration same;  ///< the best configuration, predicted without the overlap
   TunedConfiguration best;  ///< the best configuration of a search without the overlap
 };
 
-/// Predicts the best configuration without the overlap of tensor collectives, and searches without this
-/// overlap. Returns nothing if `best` has no such overlap. Error: that of tune().
+/// Predicts `best` without the overlap of tensor collectives, and searches the best configuration without
+/// it. Returns nothing if `best` does not use this overlap. Errors: the errors of tune().
 tl::expected<std::optional<TensorOverlapWorth>, std::string> tensor_overlap_worth(
     const TuneRequest& request, const TunedConfiguration& best);
 
@@ -91,8 +97,8 @@ tl::expected<std::optional<TensorOverlapWorth>, std::string> tensor_overlap_wort
 struct ChosenValue {
   std::string_view choice;  ///< name of the choice in kChoices
   std::string value;
-  /// The best step with this value divided by the best step of all, minus 1. Absent if no configuration with
-  /// this value fits.
+  /// The relative loss that the value causes: the best step with this value divided by the best step of
+  /// all, minus 1. Absent if no configuration with this value fits in memory.
   std::optional<double> longer;
 };
 
@@ -110,12 +116,12 @@ struct AgainstBest {
   double longer() const { return static_cast<double>(step_ns) / static_cast<double>(best_ns) - 1; }
 };
 
-/// A function that is called with the number of compared runs and of all runs.
+/// A function that is called to report progress: `done` runs out of `all` have been compared.
 using AgainstBestProgress = std::function<void(std::size_t done, std::size_t all)>;
 
-/// Compares each run, with the devices' own constants. Runs with the same question share one search, which
-/// stops after `seconds` if they are given. Errors: the errors of tune() and of simulate_scenario(), with the
-/// run's id in front.
+/// Compares each measured run with the best configuration of a search, using the devices' own constants.
+/// Runs with the same request share one search. If `seconds` is given, each search stops after this time.
+/// Errors: the errors of tune() and simulate_scenario(), with the run's id in front.
 tl::expected<std::vector<AgainstBest>, std::string> against_best(
     std::span<const MeasuredRun> runs, const AgainstBestProgress& progress = {},
     std::optional<double> seconds = std::nullopt);

@@ -1,5 +1,5 @@
-// Builds the space by nested loops over all choices. Each rule is checked in the outermost loop in which this
-// is possible:
+// Builds the space of configurations by nested loops over all choices. Each rule is checked in the
+// outermost loop in which this is possible:
 //
 //     nodes > tensor > context, exchange > stages > data (what is left) > expert > microbatch >
 //     recomputation, sharding > schedule > v > layout
@@ -42,14 +42,14 @@ namespace penstock {
 namespace {
 
 constexpr std::int32_t kMostMicrobatchSamples = 16;
-/// The recomputation that is tried. Fused attention stores nothing that `selective` could recompute, so it is
-/// tried only if the user names it.
+/// The degrees of recomputation that are tried. With fused attention, `selective` has nothing to recompute,
+/// so it is tried only if the user names it.
 constexpr std::array kRecomputes = {LayerRecompute::none, LayerRecompute::selective, LayerRecompute::full};
 constexpr std::array kExchanges = {ContextExchange::ring, ContextExchange::all_to_all};
 constexpr std::array kOrders = {PlacementOrder::tp_cp_ep_dp_pp, PlacementOrder::tp_cp_ep_pp_dp};
-/// The schedule in which the exchange of experts runs beside another microbatch.
+/// The schedule in which the exchange of experts runs beside the computation of another microbatch.
 constexpr std::string_view kExpertPairs = "ep-1f1b";
-/// The ZeRO stages that can be predicted.
+/// The degrees of ZeRO sharding that can be predicted.
 constexpr std::array kShardings = {0, 1, 2, 3};
 
 /// Returns true if the request allows the value. An empty list allows all values.
@@ -79,10 +79,11 @@ bool is_tunable(const ScheduleInfo& schedule) {
          std::ranges::find(kOthers, schedule.name) == kOthers.end();
 }
 
-/// The last rules in the loops that a configuration has met. The rules after them may exclude it.
+/// The stages of the loops, named by the last rule that a configuration has met. Later rules may exclude
+/// the configuration.
 enum class Step : std::uint8_t { begun, filled, priced, batched, sharded, scheduled, cut };
 
-/// Runs the loops that the opening of this file lists. now_ has the choices of the outer loops.
+/// The nested loops that the opening of this file lists. now_ has the choices of the outer loops.
 class Space {
  public:
   Space(const TuneRequest& request, std::vector<const ScheduleInfo*> schedules)
@@ -104,8 +105,8 @@ class Space {
     return std::move(found_);
   }
 
-  /// Returns the reason why the space is empty: the rule that excluded the configurations which had met most
-  /// other rules.
+  /// Returns the reason why the space is empty. It is the rule that excluded the configurations which got
+  /// farthest in the loops.
   std::string what_ended_all() const {
     switch (farthest_) {
       case Step::begun:
@@ -245,8 +246,8 @@ class Space {
     }
   }
 
-  /// Returns true if `recompute` is priced as none, and none is allowed: a fused kernel of attention stores
-  /// nothing that selective recomputation could compute again.
+  /// Returns true if `recompute` has the same costs as no recomputation, and no recomputation is allowed as
+  /// well. With a fused attention kernel, selective recomputation has nothing to recompute.
   bool is_twin_of_none(LayerRecompute recompute) const {
     return recompute == LayerRecompute::selective && traits_of(work_.framework).fused_attention &&
            allows(choices_.recompute, LayerRecompute::none);
@@ -281,8 +282,9 @@ class Space {
     }
   }
 
-  /// Returns true if EP-1F1B is tried: devices share experts, so that its pairs have an exchange to hide. If
-  /// the scenario states parallel.expert_overlap, `interleaved` has the same lists and is tried instead.
+  /// Returns true if EP-1F1B must be tried. This is the case if devices share experts, so that its pairs
+  /// have an exchange to hide. If the scenario states parallel.expert_overlap, `interleaved` has the same
+  /// lists and is tried instead.
   bool hides_exchange() {
     const bool is_same =
         request_.base.shape.expert_overlap &&
@@ -295,9 +297,9 @@ class Space {
     return false;
   }
 
-  /// Adds a pipeline of one stage. With any schedule without pairs and any layer split, it runs one
-  /// microbatch after another. So it is added once, as 1f1b, and once in pairs if `schedule` says so. Takes
-  /// the first layer split that is valid for one stage.
+  /// Adds a pipeline of one stage. All schedules without pairs and all layer splits run one microbatch
+  /// after another. So it is added once, as 1f1b. It is added a second time in pairs if `schedule` has
+  /// pairs. Takes the first layer split that is valid for one stage.
   void add_single_stage(std::string_view schedule) {
     now_.schedule = schedule;
     now_.virtual_stages = 1;
@@ -311,8 +313,8 @@ class Space {
     }
   }
 
-  /// Returns the values of v to try. v = 1 is omitted for an interleaved schedule, because it equals another
-  /// schedule.
+  /// Returns the values of v (stages on each rank) to try. For an interleaved schedule, v = 1 is left out,
+  /// because it equals another schedule.
   std::vector<std::int32_t> chunks_of_schedule(const ScheduleInfo& schedule) const {
     if (schedule.chunks > 0) return {schedule.chunks};
     if (!takes_chunks(schedule)) return {1};
@@ -349,8 +351,9 @@ class Space {
     }
   }
 
-  /// Returns true if the layer split is tried with this v. A balanced split exists for every v. If the user
-  /// has not chosen v, only powers of two are tried with it, because neighbouring values hardly differ.
+  /// Returns true if the layer split is tried with this v (stages on each rank). A balanced split exists
+  /// for every v. If the user has not chosen v, it is tried only with powers of two, because neighbouring
+  /// values hardly differ.
   bool is_looked_at(const LayerSplit& split) const {
     if (split.rule != LayerSplit::Rule::balanced || !choices_.virtual_stages.empty()) return true;
     return std::has_single_bit(static_cast<std::uint32_t>(now_.virtual_stages));
@@ -405,8 +408,8 @@ tl::expected<std::vector<const ScheduleInfo*>, std::string> schedules_of(const T
   return schedules;
 }
 
-/// Removes configurations that the launcher cannot run. Returns the number of removed configurations for each
-/// reason.
+/// Removes the configurations that the launcher cannot run. Returns, for each reason, the number of
+/// configurations that were removed.
 std::map<std::string, std::size_t> keep_launchable(std::vector<Configuration>& space, Launcher launcher,
                                                    const TuneRequest& request) {
   std::map<std::string, std::size_t> taken;
@@ -421,8 +424,8 @@ std::map<std::string, std::size_t> keep_launchable(std::vector<Configuration>& s
   return taken;
 }
 
-/// Returns the message for a space in which the launcher can run no configuration. It lists the reasons. The
-/// reason for most configurations is first.
+/// Returns the message for a space of which the launcher can run no configuration. It lists the reasons,
+/// and the most frequent one is first.
 std::string nothing_launchable(Launcher launcher, const std::map<std::string, std::size_t>& taken) {
   std::vector<std::pair<std::size_t, std::string_view>> reasons;
   reasons.reserve(taken.size());

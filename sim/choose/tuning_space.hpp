@@ -1,7 +1,7 @@
 #pragma once
-// The configurations from which a search chooses. tuning_space() lists the space, runnable_space() finds the
-// configurations that can run, and space_refusal() checks the memory for their programs. The search and the
-// exhaustive check in tests use the same list.
+// The configurations from which a search chooses. tuning_space() lists the space. runnable_space() finds
+// the configurations that can run. space_refusal() checks the memory for their programs. The search and
+// the exhaustive check in tests use the same list.
 
 #include <functional>
 #include <memory>
@@ -52,19 +52,20 @@ struct RunnableSpace {
   std::vector<LeftOut> left_out;              ///< in the order of their first configurations in the space
 };
 
-/// Finds the configurations that can run. Removes a configuration if its schedule refuses an option of the
-/// scenario, or if its program hangs with `channels`, which must be those of the scenario. Returns nothing if
-/// `stopped` returns true before the end.
+/// Returns the configurations of `space` that can run. Leaves out a configuration if its schedule refuses
+/// an option of the scenario, or if its program hangs with `channels`. `channels` must be those of the
+/// scenario. Returns nothing if `stopped` returns true before the end.
 std::optional<RunnableSpace> runnable_space(const std::vector<Configuration>& space,
                                             const ChannelOptions& channels,
                                             const std::shared_ptr<ProgramLibrary>& programs,
                                             const std::function<bool()>& stopped);
 
-/// Returns an error message if the largest program of the space needs more than `within_reach` bytes, or has
-/// more actions than an engine can number. The message names the stages and microbatches of this program.
-/// Otherwise returns nothing.
+/// Returns an error message if the largest program of the space is too large, and nothing otherwise. A
+/// program is too large if it needs more than `within_reach` bytes, or has more actions than an engine can
+/// number. The message names the program's stages and microbatches.
 std::optional<std::string> space_refusal(std::span<const Configuration> space, Bytes within_reach);
-/// Like the other space_refusal(), but uses the free memory of this machine.
+/// Returns the same error message as the other space_refusal(), with the free memory of this machine as the
+/// limit.
 std::optional<std::string> space_refusal(std::span<const Configuration> space);
 
 }  // namespace penstock

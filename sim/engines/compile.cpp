@@ -1,6 +1,6 @@
-// Walks through a flat program (ListWalk) and writes a tape, whose registers hold times when it runs. The
-// walk reports each cause that a message waits for. The writer finds or creates the register with the time of
-// the cause:
+// Compiles a flat program to a tape. It walks through the program (ListWalk) and writes instructions,
+// whose registers hold times when the tape runs. The walk reports each cause for which a message waits.
+// The writer finds or creates the register with the time of the cause:
 //
 //   a rank's clock        the register of that rank
 //   a compute action      that clock if nothing has run since; otherwise a copy, made when the action ended
@@ -105,8 +105,8 @@ class TapeWriter {
 
   void pass(std::int32_t /*rank*/, std::int32_t /*position*/) {}
 
-  /// Adds a cause of message `id`. It must be inlined, because each call in the walk passes a constant kind
-  /// of cause.
+  /// Adds a cause for which message `id` waits. `last` is true for its last cause. The function must be
+  /// inlined, because each call in the walk passes a constant kind of cause.
   [[gnu::always_inline]] void raise(std::int32_t id, const Cause& cause, bool last) {
     if (cause.kind == CauseKind::resident) return gather(id, resident_[index(cause.rank)]);
     if (cause.launched) gather(id, hosts_[index(cause.rank)].clock);
@@ -166,15 +166,15 @@ class TapeWriter {
     Register arrival = kNoRegister;
     std::int32_t uses = 0;  ///< number of later reads of the arrival
   };
-  /// A register from which a cause is read, and the copy or collective whose count of reads decreases
-  /// afterwards.
+  /// The register from which a cause is read. After the read, the number of reads of a copy or a collective
+  /// decreases.
   struct Source {
     Register at = kNoRegister;
     std::int32_t producer = kNone;    ///< position of the producer, if `at` is a copy of its end
     std::int32_t collective = kNone;  ///< number of the collective, if `at` is its end
   };
-  /// A copy of a compute action's end. It is read by SENDs that come after a later compute action of the
-  /// rank.
+  /// A copy of the time at which a compute action ends. SENDs read it if they come after a later compute
+  /// action of the rank.
   struct LateSends {
     std::int32_t count = 0;
     Register copy = kNoRegister;
@@ -188,8 +188,8 @@ class TapeWriter {
 
   // --- uses of registers, counted before the walk -----------------------------------------------------
 
-  /// Numbers the routes of messages in the order of their first messages, and adds a link class for each
-  /// route to the tape.
+  /// Numbers the routes of messages in the order of their first use, and adds a link class for each route
+  /// to the tape.
   void find_ways(const ChannelOptions& channels, const MicrobatchGroups& groups) {
     MessageWays ways(channels, groups, 2 * index(flat_.rank_count));
     link_of_.resize(flat_.messages.size(), 0);
@@ -235,7 +235,8 @@ class TapeWriter {
     }
   }
 
-  /// Makes the registers of launches. Queue registers are also read by launches, so a pass must follow them.
+  /// Creates the registers for launches by hosts. A launch also reads the registers of queues, so a pass
+  /// over the tape must follow the queues.
   void follow_launches() {
     held_.assign(flat_.ops.size(), kNoRegister);
     for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) resident_.push_back(new_register());
@@ -282,8 +283,8 @@ class TapeWriter {
 
   // --- causes -------------------------------------------------------------------------------------
 
-  /// Returns true if the time of the cause must be read from a register. Program order needs no time, and the
-  /// message's own instruction reads the queues.
+  /// Returns true if the time of the cause must be read from a register. An earlier position in the list
+  /// needs no register. The message's own instruction reads the registers of its queues.
   static bool has_source(const Cause& cause) {
     return cause.kind != CauseKind::listed && cause.kind != CauseKind::release &&
            cause.kind != CauseKind::resident;
@@ -306,9 +307,9 @@ class TapeWriter {
     return {};
   }
 
-  /// Returns the register with the time at which another message leaves a queue, if message `id` waits behind
-  /// it there. Returns kNoRegister if `id` passes the same register itself. The value changes later, so the
-  /// caller must read it at once.
+  /// Returns the register with the time at which the previous message leaves a queue in which message `id`
+  /// waits. Returns kNoRegister if the queue is one that the instruction of `id` reads itself. The value
+  /// changes later, so the caller must read it at once.
   Register release_outside(std::int32_t id, const Cause& cause) const {
     if (cause.kind != CauseKind::release) return kNoRegister;
     const bool sends = flat_.messages[index(id)].from_rank == cause.rank;
@@ -317,8 +318,8 @@ class TapeWriter {
     return passed == left ? kNoRegister : left;
   }
 
-  /// Returns the queue register with the time at which the message of a release leaves, or kNoRegister for
-  /// other causes.
+  /// Returns the queue register with the time at which the earlier message leaves, if the cause is a
+  /// release of a queue. Returns kNoRegister for other causes.
   Register left_register(const Cause& cause) const {
     if (cause.kind != CauseKind::release) return kNoRegister;
     const FlatMessage& before = flat_.messages[index(cause.which)];
@@ -352,8 +353,8 @@ class TapeWriter {
     ++host.computed;
   }
 
-  /// Copies a register. If the last instruction has set `source` and sends nothing yet, it also makes the
-  /// copy. Otherwise a new instruction makes it.
+  /// Copies a register. If the last instruction has set `source` and does not send a message yet, this
+  /// instruction also makes the copy. Otherwise a new instruction makes it.
   void copy(Register source, Register to) {
     if (is_open(source)) {
       code_.send_along(to);
@@ -413,7 +414,7 @@ class TapeWriter {
     if (gathered != kNoRegister) free_.push_back(gathered);
   }
 
-  /// Raises the end of the program to the end of a message for which no rank waits.
+  /// Raises the end time of the program to the end of message `id`, for which no rank waits.
   void unawaited(std::int32_t id) {
     const Register at = std::exchange(messages_[index(id)].arrival, kNoRegister);
     raise_register(tape_.last, at);

@@ -1,7 +1,7 @@
 #pragma once
 // Makes tapes (tape.hpp). compile() makes a tape from a flat program, whose lists contain SENDs and RECVs.
-// compile_turns() makes it from lists of compute actions only, and places the messages itself. evaluate.hpp
-// computes the times of a tape.
+// compile_turns() makes a tape from lists of compute actions only, and adds the messages itself.
+// evaluate.hpp computes the times of a tape.
 
 #include <cstdint>
 #include <optional>
@@ -14,10 +14,10 @@
 
 namespace penstock {
 
-/// Returns a tape with the actions and messages of `flat`, which flatten() must have made for `channels`.
-/// Returns nothing if the program hangs; find_hang() then gives the reason. The tape depends on costs only
-/// because they decide which messages are eager. Microbatches of different groups have different classes.
-/// Takes O(positions).
+/// Compiles a flat program into a tape with the same actions and messages. flatten() must have made `flat`
+/// for `channels`. Returns nothing if the program hangs; find_hang() then gives the reason. The tape
+/// depends on costs only because they decide which messages are eager. Microbatches of different groups get
+/// different duration classes. Takes O(positions).
 std::optional<Tape> compile(const FlatProgram& flat, const ChannelOptions& channels,
                             const MicrobatchGroups& groups = {});
 
@@ -25,18 +25,18 @@ std::optional<Tape> compile(const FlatProgram& flat, const ChannelOptions& chann
 // (schedules/passes/take_turns.hpp) determine the order of actions and messages. tests/sim/turn_run_test.cpp
 // compares the result with that of compile().
 
-/// The tape of a compute program. The positions in its origins count the actions of the program's lists, rank
-/// by rank. Messages are numbered in the order in which they are placed.
+/// The tape of a program of compute actions. Its origins number the actions of the program's lists, rank by
+/// rank. Messages are numbered in the order in which they are placed.
 struct TurnTape {
   Tape tape;
   std::vector<std::int32_t> units;  ///< for each message, the microbatch (or slice) that it carries
   bool has_collectives = false;     ///< true if some messages are collectives, with kNoMicrobatch in `units`
 };
 
-/// Returns the tape that lower(), flatten() and compile() would make, without storing lists. Returns nothing
-/// if channels block, have a capacity or an eager size, if passes repeat, or if members must join a
-/// collective early. Also returns nothing if ranks wait for each other. In these cases, the caller must use
-/// compile(). Requires a program that is valid (validate()) and not lowered. Takes O(actions).
+/// Returns the tape that lower(), flatten() and compile() would make, without storing lists. Returns
+/// nothing in these cases: channels block, have a capacity or an eager size; passes repeat; members must
+/// join a collective early; or the program deadlocks. The caller must then use compile(). Requires a
+/// program that is valid (validate()) and not lowered. Takes O(actions).
 std::optional<TurnTape> compile_turns(const Program& program, const ChannelOptions& channels,
                                       const MicrobatchGroups& groups = {});
 

@@ -1,5 +1,6 @@
-// Chooses the engine that an experiment needs. The critical-path engine is fast, but it is exact only if no
-// two transfers or collectives use a link at the same time. If they share a link, the event engine is needed.
+// Chooses the engine that an experiment needs. The critical-path engine is fast. But it is exact only if
+// no two transfers or collectives ever use a link at the same time. If a link is shared, the event engine
+// is needed.
 
 #include "sim/engines/engines.hpp"
 
@@ -39,12 +40,12 @@ namespace penstock {
 
 namespace {
 
-/// Identifies a stream of messages that never overlap in time: one queue between two ranks, or one hop in the
-/// ring of a group of ranks. Each group has one queue for its collectives.
+/// The identity of a stream of messages that never overlap in time. It is one queue between two ranks, or
+/// one hop in the ring of a group of ranks. Each group has one queue for its collectives.
 using MessageStream = std::tuple<std::int32_t, std::int32_t, std::int32_t, std::int32_t>;
 
-/// Stores the first stream that was added to each link of limited bandwidth. A second stream on the link
-/// shows that the link is shared, so it is enough to store one.
+/// The first stream that was added to each link of limited bandwidth. A second stream on the link shows
+/// that the link is shared. So one stream for each link is enough.
 class LinkUsers {
  public:
   explicit LinkUsers(const Experiment& experiment) : cluster_(experiment.cluster) {}
@@ -66,8 +67,8 @@ class LinkUsers {
   std::map<LinkNumber, MessageStream> first_user_;
 };
 
-/// Returns the stream of a message. Only `boundary` and `direction` channels allow two transfers between the
-/// same ranks at a time.
+/// Returns the stream to which a message belongs. Only with `boundary` and `direction` channels can two
+/// transfers between the same ranks overlap.
 MessageStream stream_of(const Action& send, std::int32_t from, std::int32_t to, ChannelModel model) {
   switch (model) {
     case ChannelModel::rank:
@@ -87,7 +88,8 @@ class Groups {
  public:
   explicit Groups(const Experiment& experiment) : experiment_(experiment), rings_(experiment) {}
 
-  /// Adds the ring of the stage's ranks. Returns true if another stream crosses one of the ring's links.
+  /// Adds the ring of the ranks that hold the stage. Returns true if another stream crosses one of the
+  /// ring's links.
   bool add(std::int32_t stage, LinkUsers& users) {
     if (!known_.insert(stage).second) return false;
     // Stages with the same ranks use one queue of collectives, so the group is added once. All hops of a ring
@@ -109,9 +111,9 @@ class Groups {
   std::map<std::vector<std::int32_t>, std::int32_t> groups_;
 };
 
-/// Calls `see` with each SEND and each collective of a rank's list, until `see` returns true. If `ways` is
-/// set, the list has only compute actions, and `see` gets the SENDs that lower() would add. Returns true if
-/// `see` has returned true.
+/// Calls `see` with each SEND and each collective in a rank's list, until `see` returns true. If `ways` is
+/// set, the list has only compute actions. `see` then gets the SENDs that lower() would add. Returns true
+/// if `see` has returned true.
 template <class List, class See>
 bool any_exchange(const Program& program, const ActionWays* ways, std::int32_t rank, const List& list,
                   const See& see) {

@@ -28,32 +28,36 @@ template <>
 inline constexpr auto kEnumWords<Engine> = std::to_array<EnumWord<Engine>>(
     {{Engine::automatic, "auto"}, {Engine::critical_path, "critical-path"}, {Engine::event, "event"}});
 
-/// The run of an experiment: its program in flat form, and the starts and ends of all actions and messages.
+/// The run of an experiment in an engine: the flat program, and the start and end of each action and
+/// message.
 struct EngineRun {
   FlatProgram flat;
   ProgramTimes times;
   std::optional<PricedTape> tape{};  ///< tape from which the times were computed; absent for the event engine
 };
 
-/// Finds the times as longest paths, as if no two transfers shared a link. It makes one pass over a tape and
-/// needs no event queue. Error: the program hangs under the experiment's channel options.
+/// Runs the critical-path engine: it finds the times as longest paths, as if no two transfers shared a
+/// link. It makes one pass over a tape and needs no event queue. Returns an error if the program hangs
+/// under the experiment's channel options.
 tl::expected<EngineRun, Hang> critical_path_run(const Experiment& experiment);
 
-/// Finds the times with discrete events. Transfers and collectives that cross a link at the same time share
-/// the link's bandwidth max-min fairly. Error: the program hangs under the experiment's channel options.
+/// Runs the event engine: it finds the times with discrete events. Transfers and collectives that cross a
+/// link at the same time share its bandwidth max-min fairly. Returns an error if the program hangs under
+/// the experiment's channel options.
 tl::expected<EngineRun, Hang> event_run(const Experiment& experiment);
 
-/// Returns true if two different streams of messages (between two ranks, or of a collective) cross the same
-/// link of limited bandwidth. Contention may then change times.
+/// Returns true if two streams of messages cross the same link of limited bandwidth, so that contention may
+/// change times. A stream is all messages between two ranks, or a collective.
 bool links_are_shared(const Experiment& experiment);
-/// Like links_are_shared(), but considers all messages that the stages may send to each other. It does not
-/// read the program's lists.
+/// Returns true under the same condition as links_are_shared(), but for all messages that the stages may
+/// send to each other. It does not read the program's lists.
 bool stages_share_links(const Experiment& experiment);
 
-/// Returns the engine that `automatic` selects for this experiment. Returns any other engine unchanged.
+/// Returns the engine that `automatic` stands for in this experiment. Returns every other value of `engine`
+/// unchanged.
 Engine resolve(const Experiment& experiment, Engine engine);
 
-/// Runs the given engine. For `automatic`, it runs the engine that resolve() returns.
+/// Runs an experiment with the given engine. `automatic` stands for the engine that resolve() returns.
 tl::expected<EngineRun, Hang> run_engine(const Experiment& experiment, Engine engine);
 
 /// Return the timelines of critical_path_run() and event_run().

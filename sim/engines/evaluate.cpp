@@ -64,8 +64,9 @@ void note_instructions(const Tape& tape, const TapeCosts& costs, const FlatProgr
   });
 }
 
-/// Stores in `times` the times of a rank's positions that have no instruction. A leaf gets the times of its
-/// group. A RESHARD takes no time and happens at the rank's current time. A WAIT happens when it has ended.
+/// Stores in `times` the times of those positions of a rank that have no instruction. A leaf (a later
+/// action of a group) gets the times of its group. A RESHARD takes no time and happens at the rank's
+/// current time. A WAIT happens when it ends.
 void note_passed(const FlatProgram& flat, std::int32_t rank, ProgramTimes& times) {
   Ns clock = 0;
   Ns end_of_group = 0;  // the latest end of the transfers in the current group
@@ -244,7 +245,7 @@ std::vector<ComputeTimes> RepeatedTape::pass_with_compute() {
 
 namespace {
 
-/// Stores the spans while the tape runs.
+/// The spans of a timeline, which are stored while the tape runs.
 class TurnSpans {
  public:
   TurnSpans(const Program& program, const TurnTape& turns) : program_(program), turns_(turns) {

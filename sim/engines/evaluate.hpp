@@ -30,7 +30,7 @@ struct PricedLink {
   Ns latency_ns = 0;
 };
 
-/// The durations of a tape's classes.
+/// The durations of a tape's duration classes and link classes.
 struct TapeCosts {
   std::vector<Ns> durations;      ///< one duration for each duration class
   std::vector<PricedLink> links;  ///< one entry for each link class
@@ -51,11 +51,11 @@ TapeCosts tape_costs(const Tape& tape, const Experiment& experiment);
 
 /// Returns the end of the last action or message. Takes O(instructions), and no memory except the registers.
 Ns makespan_ns(const Tape& tape, const TapeCosts& costs);
-/// Like the other makespan_ns(), but each instruction has its own duration. Does not read the durations of
-/// `costs`.
+/// Returns the makespan, like the other makespan_ns(), if each instruction has its own duration. Does not
+/// use the durations in `costs`.
 Ns makespan_ns(const Tape& tape, const TapeCosts& costs, std::span<const Ns> durations);
 
-/// The start and the end of an instruction's action and of its message.
+/// The start and end of the action of an instruction, and the start and arrival of its message.
 struct InstructionTimes {
   Ns start_ns = 0;
   Ns end_ns = 0;
@@ -65,37 +65,37 @@ struct InstructionTimes {
 /// Returns the times of all instructions, one element each.
 std::vector<InstructionTimes> instruction_times(const Tape& tape, const TapeCosts& costs);
 
-/// Returns the start and the end of each action and message. They equal the times of walk(). `tape` must be
-/// compiled from `flat` and `channels`.
+/// Returns the start and the end of each action and message. They equal the times that walk() finds. `tape`
+/// must have been compiled from `flat`.
 ProgramTimes times_of(const Tape& tape, const TapeCosts& costs, const FlatProgram& flat);
 
-/// The compute times of one rank in a pass.
+/// The compute times of one rank in one pass through the program's lists.
 struct ComputeTimes {
   Ns first_ns = 0;  ///< start of the rank's first compute action
   Ns last_ns = 0;   ///< end of the rank's last compute action
   Ns busy_ns = 0;
 };
 
-/// Runs the tape of one pass through a program's lists as often as needed. Each pass starts from the clocks
-/// and queues at the end of the pass before.
+/// A runner that repeats a tape. One pass runs all lists of the program once. Each pass starts from the
+/// clocks and queues at the end of the pass before.
 class RepeatedTape {
  public:
-  /// Keeps references to the tape and the costs, which must outlive this object. The next pass may depend
-  /// only on the clocks and queues at the end of a pass. So there must be no collectives, capacity, eager
-  /// messages or hosts that launch. If the program has a barrier, all ranks wait for each other between
-  /// passes.
+  /// Stores references to the tape and the costs, which must outlive this object. A pass may depend only on
+  /// the clocks and queues at the end of the pass before. The program must therefore have no collectives,
+  /// capacity, eager messages or hosts that launch. If it has a barrier, all ranks wait for each other
+  /// between passes.
   RepeatedTape(const Tape& tape, const TapeCosts& costs, const Program& program);
 
   bool has_run() const { return has_run_; }
   /// Runs the next pass.
   void pass();
-  /// Like pass(), and also returns the compute times of each rank. Requires a tape on which only compute
+  /// Runs the next pass and returns the compute times of each rank. Requires a tape on which only compute
   /// actions take time.
   std::vector<ComputeTimes> pass_with_compute();
   /// Returns all times on which later passes depend: the ranks' clocks, and the times at which queues become
   /// free if messages may wait for them.
   std::vector<Ns> left() const;
-  /// Returns the end of the latest pass.
+  /// Returns the time at which the latest pass ends.
   Ns latest_ns() const;
 
  private:
@@ -114,17 +114,18 @@ class RepeatedTape {
 
 using LaneTimes = std::array<Ns, kLanes>;
 
-/// A line of times, one for each lane.
+/// A time in each lane. Each lane runs the tape with its own costs, and vector instructions handle all
+/// lanes at once.
 struct alignas(kLaneBytes) LaneLine {
   LaneTimes of{};
 };
 
-/// A function that fills in the durations of consecutive instructions, one line for each. `first` is the
-/// number of the first instruction.
+/// A function that fills in the durations of consecutive instructions. Each element of `durations` holds
+/// the durations of one instruction in all lanes. `first` is the number of the first instruction.
 using FillDurations = std::function<void(std::size_t first, std::span<LaneLine> durations)>;
 
-/// Returns for each of 1 to kLanes tables the makespan that makespan_ns() computes. tape_costs() must have
-/// made the tables for `tape`. A lane without a table gets 0.
+/// Returns the makespans for 1 to kLanes tables of costs, one in each lane. They equal those of
+/// makespan_ns(). tape_costs() must have made the tables for `tape`. A lane without a table gets 0.
 LaneTimes makespans_ns(const Tape& tape, std::span<const TapeCosts> tables);
 
 /// Returns the makespans if every instruction has its own duration in every lane. All lanes use the links of
@@ -134,9 +135,9 @@ LaneTimes makespans_ns(const Tape& tape, const TapeCosts& costs, const FillDurat
 /// Returns the name of the vector code that runs on this processor: "avx512", "avx2" or "portable".
 std::string_view lane_code();
 
-/// Returns the timeline of the lowered program from its tape, without storing the times of instructions.
-/// Requires the tape of `program` and the costs of this tape. The program must have neither collectives nor
-/// RESHARDs.
+/// Returns the timeline of the lowered program, computed from its tape. It does not store the times of the
+/// instructions. `turns` must be the tape of `program`, and `costs` the costs of this tape. The program
+/// must have neither collectives nor RESHARDs.
 Timeline timeline_of_turns(const Program& program, const TurnTape& turns, const TapeCosts& costs);
 
 }  // namespace penstock

@@ -40,8 +40,9 @@ namespace {
 /// The value of `end_ns` for a message that has not ended.
 constexpr Ns kUnknown = -1;
 
-/// A position of a rank's list that the event engine processes. Leaves are not steps, and transfers are steps
-/// only if they are in a group. The steps of a group of transfers are contiguous.
+/// A position in a rank's list that the event engine processes. Leaves (later actions of a group) are not
+/// steps. Transfers are steps only if they are in a group of transfers. The steps of such a group are
+/// contiguous.
 struct EventStep {
   Ns duration_ns = 0;  // duration of a compute action
   Ns start_ns = 0;
@@ -113,7 +114,7 @@ EventMessage message_of(const FlatMessage& message, Ns latency_ns, FlowNetwork& 
           .to_rank = message.to_rank};
 }
 
-/// Links the transfers outside of groups to the compute actions that produce them.
+/// Connects each transfer outside of groups to the compute action that produces its data.
 void join_sends(EventState& state, const FlatProgram& flat) {
   std::vector<std::int32_t> first_send(flat.ops.size(), kNone);
   for (std::size_t id = 0; id < flat.messages.size(); ++id) {
@@ -218,7 +219,7 @@ class EventSimulator {
  private:
   EventMessage& message(std::int32_t id) { return state_.messages[index(id)]; }
 
-  /// Posts the RECVs outside of groups, because they are all posted at the start. A SEND is posted when its
+  /// Posts the RECVs outside of groups at the start of the run. A SEND outside of groups is posted when its
   /// producer ends. The transfers of a group are posted when the rank reaches the group.
   void post_transfers() {
     for (std::size_t id = 0; id < flat_.messages.size(); ++id) {
@@ -259,7 +260,7 @@ class EventSimulator {
     return true;
   }
 
-  /// Prefetches the data of the next event, because events of other ranks have evicted them from the cache.
+  /// Prefetches the data of the next event into the cache. Events of other ranks have evicted it.
   void ask_early() const {
     if (events_.empty() || events_.top().subject < 0 || events_.top().subject >= flat_.rank_count) return;
     __builtin_prefetch(&state_.steps[index(cursor_[index(events_.top().subject)])]);
@@ -270,8 +271,8 @@ class EventSimulator {
 
   // --- hosts --------------------------------------------------------------------------------------
 
-  /// Adds one to `missing` of each message that waits for a launch. In launch order, launch_lists() has
-  /// counted the launches of hosts.
+  /// Adds one to `missing` of each message that waits for a launch by a host. If operations start in launch
+  /// order, launch_lists() has already counted these launches.
   void post_launches() {
     for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) {
       const std::int32_t begin = flat_.rank_begin[index(rank)];
@@ -285,8 +286,8 @@ class EventSimulator {
   /// Returns true if an OFFLOAD or RELOAD is at a position. They have no part in the order of launches.
   bool is_copy_at(std::int32_t position) const { return is_host_copy(flat_.actions[index(position)].kind); }
 
-  /// Returns true if the message of a position waits for the launch of this position. The RECV of an eager
-  /// message does not.
+  /// Returns true if the message at a position waits for the launch of this position. Only the RECV of an
+  /// eager message does not wait.
   bool launch_lets_start(std::int32_t position) const {
     switch (flat_.ops[index(position)]) {
       case FlatOp::send:
@@ -304,7 +305,7 @@ class EventSimulator {
     return false;
   }
 
-  /// Starts the host's next launch if it may start.
+  /// Starts the next launch of the rank's host, unless the host must wait first.
   void go_on(std::int32_t rank) {
     Host& host = hosts_[index(rank)];
     const std::int32_t end = flat_.rank_begin[index(rank) + 1];
@@ -344,8 +345,8 @@ class EventSimulator {
     go_on(rank);
   }
 
-  /// Returns true if the rank's next compute action is launched. Otherwise records that the rank waits for
-  /// the launch.
+  /// Returns true if the host has launched the rank's next compute action. Otherwise records that the rank
+  /// waits for the launch.
   bool is_launched(std::int32_t rank) {
     if (!flat_.has_launches) return true;
     Host& host = hosts_[index(rank)];
@@ -390,7 +391,7 @@ class EventSimulator {
     schedule_end(start + step.duration_ns, rank);
   }
 
-  /// Passes the group of transfers whose first step is `cursor`, and leaves `cursor` at its last step.
+  /// Processes the group of transfers whose first step is `cursor`, and leaves `cursor` at its last step.
   /// Returns false if the rank must wait in the group.
   bool pass_group(std::int32_t rank, std::int32_t& cursor) {
     const std::int32_t group = state_.steps[index(cursor)].position;
@@ -475,8 +476,8 @@ class EventSimulator {
 
   // --- messages -----------------------------------------------------------------------------------
 
-  /// Records that one of the events has happened for which message `id` waits. Starts the message if it was
-  /// the last one.
+  /// Records that one of the events for which message `id` waits has happened. Starts the message if this
+  /// was the last one.
   void settle(std::int32_t id) {
     EventMessage& settled = message(id);
     if (--settled.missing > 0) return;
@@ -508,20 +509,20 @@ class EventSimulator {
       state_.messages[id].missing = launches_of(flat_, flat_.messages[id]);
   }
 
-  /// Like settle(), for an event at the end of message `id` that is at `position`.
+  /// Like settle(), for an event that only one end of message `id` waits for. This end is at `position`.
   void settle_end(std::int32_t id, std::int32_t position) {
     if (!order_ || is_copy_at(position)) return settle(id);
     if (--order_->missing[index(position)] == 0) reside(flat_.rank_of(position));
   }
 
-  /// Settles the SENDs of the compute action at `position`, which has ended.
+  /// Settles the SENDs that wait for the compute action at `position`, which has ended.
   void settle_made(std::int32_t position) {
     for (std::int32_t id = order_->first_sent[index(position)]; id != kNone;
          id = order_->next_sent[index(id)])
       settle_end(id, flat_.messages[index(id)].first);
   }
 
-  /// Settles the ends of the messages that wait for a message in its queues.
+  /// Settles the ends of messages that come next in the queues of `left`, the message that has left them.
   void settle_next_launches(const FlatMessage& left) {
     const auto settle_on = [&](std::int32_t rank, std::int32_t next) {
       if (next != kNone) settle_end(next, transfer_end_on(flat_.messages[index(next)], rank));
@@ -530,7 +531,7 @@ class EventSimulator {
     settle_on(left.to_rank, left.next_at_receiver);
   }
 
-  /// Starts the next launches of the rank that wait for no event of their own.
+  /// Starts the next launches of the rank, up to the first one that still waits for an event of its own.
   void reside(std::int32_t rank) {
     const std::vector<std::int32_t>& launches = order_->of_rank[index(rank)];
     std::size_t& next = resident_[index(rank)];
@@ -591,7 +592,8 @@ class EventSimulator {
     if (ended.next_at_receiver != kNone) settle(ended.next_at_receiver);
   }
 
-  /// Settles the messages that wait for a message in a queue in which messages pass side by side.
+  /// Settles the messages that wait for the message `left` in its queues. In these queues, several messages
+  /// may travel at the same time.
   void settle_followers(const FlatMessage& left) {
     const auto settle_all = [&](std::int32_t rank, std::int32_t position) {
       const std::int32_t end = flat_.rank_begin[index(rank) + 1];
@@ -602,8 +604,8 @@ class EventSimulator {
     settle_all(left.to_rank, left.recv);
   }
 
-  /// Sets the arrival of a transfer. Outside of groups and without a WAIT, only compute actions wait for the
-  /// transfer. They can compute their starts from an arrival in the future, so no event is needed.
+  /// Sets the arrival time of a transfer. Outside of groups and without a WAIT, only compute actions wait
+  /// for it. They can compute their starts from an arrival in the future, so no event is needed.
   void end_transfer(std::int32_t id, Ns arrival) {
     const FlatMessage& ended = flat_.messages[index(id)];
     if (ended.send_awaited ||

@@ -19,8 +19,9 @@ struct LaneLink {
   alignas(kLaneBytes) Ns latency_ns[kLanes] = {};
 };
 
-/// The input of a pass over a tape. It has plain pointers instead of containers. Container functions would be
-/// compiled for one processor family, and the linker might use them for all.
+/// The input of a vectorised pass over a tape. It has plain pointers instead of containers. Otherwise the
+/// compiler could compile container functions for one processor family, and the linker might use them for
+/// all.
 struct LaneRun {
   const NarrowInstruction* narrow = nullptr;  ///< exactly one of `narrow` and `wide` is set
   const WideInstruction* wide = nullptr;

@@ -69,7 +69,8 @@ std::vector<LaneLink> lane_links(std::span<const TapeCosts> tables, QueuesFollow
   return links;
 }
 
-/// Returns the queues that a pass must follow so that the times of all tables are exact.
+/// Returns the queues that a pass over the tape must follow, so that the times for all tables of costs are
+/// exact.
 QueuesFollowed followed_by_lanes(const Tape& tape, std::span<const TapeCosts> tables, Durations are) {
   QueuesFollowed most = QueuesFollowed::none;
   for (const TapeCosts& table : tables) {
@@ -80,11 +81,11 @@ QueuesFollowed followed_by_lanes(const Tape& tape, std::span<const TapeCosts> ta
   return most;
 }
 
-/// Stores the registers of all lanes. A lane is one of the eight runs that are computed at once. run()
-/// executes instructions of a tape for all lanes.
+/// The registers of all lanes. A lane is one of the eight runs that are computed at once. run() executes
+/// instructions of a tape for all lanes.
 class LanePass {
  public:
-  /// `are` is the meaning of the durations that the caller will pass to run().
+  /// Prepares a pass. `are` is the meaning of the durations that the caller will pass to run().
   LanePass(const Tape& tape, std::span<const TapeCosts> tables, Durations are)
       : tape_(tape),
         are_(are),

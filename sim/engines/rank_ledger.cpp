@@ -1,4 +1,5 @@
-// An action charges (adds) amounts of memory when it starts, and releases amounts when it ends:
+// Counts the memory of one rank in a streamed walk. An action charges (adds) amounts of memory when it
+// starts, and releases amounts when it ends:
 //
 //   F      charges activations        B, I, W   charge gradients if none are held
 //   B      releases all of F's        I, W      release a part of F's activations each

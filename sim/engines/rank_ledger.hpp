@@ -1,7 +1,7 @@
 #pragma once
-// Accounts for the memory of one rank in a streamed walk (streamed_walk.cpp): the current amounts, their
-// peaks, and the live weight versions. It stores only amounts that the rank holds now. sim/memory/memory.hpp
-// follows the same rules but needs the spans of the rank.
+// Counts the memory of one rank in a streamed walk (streamed_walk.cpp): the current amounts, their peaks,
+// and the live weight versions. It stores only amounts that the rank holds now. sim/memory/memory.hpp
+// follows the same rules but needs all spans of the rank.
 
 #include <algorithm>
 #include <array>
@@ -19,26 +19,28 @@
 
 namespace penstock {
 
-/// Says whether changes reach HeldAmounts in the order in which the peaks must count them.
+/// The order in which changes reach HeldAmounts, compared with the order in which the peaks must count
+/// them.
 enum class TellingOrder : std::uint8_t {
   in_order,  // in this order, so each change is applied at once
   delayed,   // in another order, so each change waits until no earlier one can follow
 };
 
-/// Says whether a released amount was charged at the same instant as it is released, or earlier.
+/// The time at which a released amount was charged: at the instant of its release, or earlier.
 enum class Charged : std::uint8_t { earlier, at_this_instant };
 constexpr Charged charged_at(Ns since_ns, Ns now_ns) {
   return since_ns == now_ns ? Charged::at_this_instant : Charged::earlier;
 }
 
-/// The current amounts of several kinds, with their peaks. The first kMemoryCategoryCount kinds are
-/// categories of memory, which are added to a total. The other kinds are not part of the total.
+/// The amounts that a rank currently holds, by kind, with the peak of each kind. The first
+/// kMemoryCategoryCount kinds are categories of memory, whose sum is the total. The other kinds do not
+/// count in the total.
 class HeldAmounts {
  public:
   HeldAmounts(std::size_t kinds, TellingOrder order)
       : order_(order), further_(kinds > kFirst ? kinds - kFirst : 0) {}
 
-  /// Adds an amount that the action at `position` of the rank's list charges.
+  /// Adds an amount. `by` is the action that charges it, at `position` of the rank's list.
   void charge(std::size_t kind, std::int64_t amount, Ns time_ns, std::int64_t position, const Action& by) {
     if (amount == 0) return;
     if (order_ == TellingOrder::in_order) add(kind, amount);
@@ -51,30 +53,31 @@ class HeldAmounts {
           .amount = amount,
           .by = by});
   }
-  /// Removes an amount that an earlier action has charged. The action at `position` releases it.
+  /// Removes an amount that another action has charged before. `position` is that of the releasing action
+  /// in the rank's list.
   void release(std::size_t kind, std::int64_t amount, Ns time_ns, std::int64_t position, Charged charged) {
     release_in_order(kind, amount, time_ns, position, charged, 0);
   }
-  /// Removes an amount that the action at `position` has charged itself.
+  /// Removes an amount that the same action, at `position` of the rank's list, has charged itself.
   void release_own(std::size_t kind, std::int64_t amount, Ns time_ns, std::int64_t position,
                    Charged charged) {
     release_in_order(kind, amount, time_ns, position, charged, 2);
   }
-  /// Adds an amount that the rank holds from before the first action until the end.
+  /// Adds an amount that the rank holds during the whole run.
   void hold_for_ever(std::size_t kind, std::int64_t amount) {
     if (amount != 0) apply({.phase = 1, .order = 1, .position = -1, .kind = kind, .amount = amount});
   }
 
-  /// Returns true if many changes wait, so that the caller should call settle().
+  /// Returns true if so many changes wait to be applied that the caller should call settle().
   bool is_full() const { return waiting_.size() >= most_waiting_; }
-  /// Applies the waiting changes that are earlier than `before_ns`. Changes before this time must not be
-  /// added later.
+  /// Applies the waiting changes whose time is before `before_ns`. Afterwards, the caller must not add a
+  /// change with an earlier time.
   void settle(Ns before_ns);
 
   std::int64_t peak(std::size_t kind) const {
     return (kind < kFirst ? first_[kind] : further_[kind - kFirst]).peak;
   }
-  /// Returns the rank's memory at its peak. settle() must have applied all changes before.
+  /// Returns the rank's memory at its peak. Requires that settle() has applied all changes.
   RankMemory memory() const;
 
   template <class State>
@@ -98,7 +101,8 @@ class HeldAmounts {
   Amount& amount_of(std::size_t kind) { return kind < kFirst ? first_[kind] : further_[kind - kFirst]; }
   struct Change {
     Ns time_ns = 0;
-    /// 0 for the release of an amount that was charged at an earlier instant, otherwise 1.
+    /// The order of changes at one instant. It is 0 for the release of an amount that was charged at an
+    /// earlier instant, and 1 for all other changes.
     std::int32_t phase = 0;
     std::int32_t order = 0;  ///< order at one position: 0 for the release of another action's charge, 1 for a
                              ///< charge, 2 for the release of an own charge
@@ -122,8 +126,8 @@ class HeldAmounts {
           .kind = kind,
           .amount = -amount});
   }
-  /// Adds the change to the waiting list. If changes come in order, records the new peak that the change has
-  /// caused.
+  /// Adds a change to the waiting list. If changes arrive in order, the change has been applied already,
+  /// and only the new peak is recorded.
   void note(const Change& change);
   void apply(const Change& change) {
     add(change.kind, change.amount);
@@ -172,9 +176,9 @@ struct PlacedAction {
   std::int64_t position = 0;
 };
 
-/// Counts for each live weight version of a stage the microbatches that have run F but not yet B or W.
-/// Adjacent versions with equal counts are stored as one run, because an asynchronous rank may have many
-/// versions, most of them with equal counts.
+/// The live weight versions of a stage. For each version, it counts the microbatches that have run F but
+/// not yet the end of their backward pass (B or W). Adjacent versions with equal counts are stored as one
+/// run. An asynchronous rank may have many versions, most of them with equal counts.
 class LiveVersions {
  public:
   std::int32_t newest() const { return newest_; }
@@ -253,10 +257,11 @@ class RankLedger {
     if (!stage.gradients_held) open_gradients(stage, placed);
   }
 
-  /// Records a send buffer, which the rank holds from the end of the producer to the arrival of the message.
+  /// Records the send buffer of a message. The rank holds it from the end of the producing action to the
+  /// arrival of the message.
   void send(const Action& action, Bytes bytes, Ns produced_ns, Ns arrival_ns, std::int64_t position);
-  /// Records a receive buffer, which the rank holds from the start of the transfer until received() releases
-  /// it.
+  /// Records the receive buffer of a message. The rank holds it from the start of the transfer until
+  /// received() releases it.
   void receive(const Action& action, Bytes bytes, Ns start_ns, std::int64_t position);
   void received(const PlacedAction& consumer, Bytes bytes, Ns start_ns);
 
@@ -298,8 +303,8 @@ class RankLedger {
 
     friend bool operator==(const Fresh&, const Fresh&) = default;
   };
-  /// The kind of the activations that F charges, for `Fresh` only. There, MemoryCategory::activations is the
-  /// kind of the activations that I recomputes.
+  /// The number that stands for the activations that F charges, used only in `Fresh`. There,
+  /// MemoryCategory::activations stands for the activations that I recomputes.
   static constexpr std::size_t kKeptByForward = std::numeric_limits<std::size_t>::max();
   static constexpr std::size_t kind_of(MemoryCategory category) { return static_cast<std::size_t>(category); }
 

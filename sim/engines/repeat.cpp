@@ -1,5 +1,6 @@
-// A cursor in nested loops has moved by whole repetitions if it is at the same action of the same run, and
-// either the run or the loop around the run has advanced:
+// Finds out whether a streamed walk can jump over repetitions. A cursor in nested loops has moved by whole
+// repetitions if it is again at the same action of the same run. Either the run or the loop around the run
+// has then advanced:
 //
 //   5 x (4 x {F0}, 4 x {f0})      from F1 to F2 of one repetition: 1 step of the run
 //                                 from F1 of one repetition to F1 of the next: 1 step of the loop

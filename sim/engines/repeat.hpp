@@ -1,7 +1,7 @@
 #pragma once
-// Searches for two moments of a streamed walk (streamed_walk.cpp) after which the same actions happen at the
-// same distances. The walk passes its state, field by field and always in the same order, to one of three
-// visitors. The function that gets a field says how the field may change:
+// Searches a streamed walk (streamed_walk.cpp) for two moments after which the same actions happen at the
+// same distances in time. The walk passes its state to one of three visitors, field by field and always in
+// the same order. The function that receives a field says how the field may change:
 //
 //   same    what must be equal: places, numbers of messages        time    a live time
 //   unit    a microbatch                                           count   what grows evenly: busy time
@@ -27,17 +27,19 @@ namespace penstock {
 
 using KeptState = std::vector<std::int64_t>;
 
-/// The difference between a later moment and an earlier one.
+/// The difference between two moments of a walk: the time and the microbatches by which the later one is
+/// ahead.
 struct StateShift {
   Ns time_ns = 0;
   std::int32_t units = 0;
 };
 
-/// The visitor that records a state.
+/// The visitor that records the state of a walk.
 class KeepState {
  public:
   void same(std::int64_t value) { kept_.push_back(value); }
-  /// Like same(). Returns true if the walk must also pass the fields that depend on the value.
+  /// Records a value like same(), and returns it. If it is true, the walk must also pass the fields that
+  /// depend on it.
   bool flag(bool value) {
     same(value ? 1 : 0);
     return value;
@@ -54,7 +56,7 @@ class KeepState {
   KeptState kept_;
 };
 
-/// The visitor that compares a state with a recorded one.
+/// The visitor that compares the state of a walk with a recorded state.
 class CompareState {
  public:
   CompareState(const KeptState& kept, const StateShift& shift) : kept_(kept), shift_(shift) {}
@@ -71,10 +73,10 @@ class CompareState {
     grows_ = grows_ || next_ >= kept_.size() || kept_[next_] != value;
     ++next_;
   }
-  /// Returns false as soon as a field differs.
+  /// Returns false if a field has differed, so that the walk can stop the comparison.
   bool goes_on() const { return alike_; }
 
-  /// Returns true if amounts of memory differ from the recorded ones, so that peaks may still rise.
+  /// Returns true if amounts of memory differ from the recorded ones. Peaks may then still rise.
   bool grows() const { return grows_; }
   /// Returns true if the states are alike in all fields.
   bool alike() const { return alike_ && next_ == kept_.size(); }
@@ -92,16 +94,16 @@ class CompareState {
   bool grows_ = false;
 };
 
-/// The visitor that moves a state forward by whole repetitions. The state must be alike to the recorded one
-/// (CompareState).
+/// The visitor that moves the state of a walk forward by `times` repetitions. CompareState must have found
+/// the state alike to the recorded one.
 class AdvanceState {
  public:
   AdvanceState(const KeptState& kept, const StateShift& shift, std::int64_t times)
       : kept_(kept), shift_(shift), times_(times) {}
 
   void same(std::int64_t /*value*/) { ++next_; }
-  /// Returns the recorded value. The current value may differ, because AdvanceState has already changed times
-  /// on which it depends.
+  /// Returns the recorded value in place of the current one. The current value may differ, because
+  /// AdvanceState has already changed times on which it depends.
   bool flag(bool /*value*/) { return kept_[next_++] != 0; }
   void time(Ns& value) {
     value += times_ * shift_.time_ns;
@@ -122,21 +124,21 @@ class AdvanceState {
   std::size_t next_ = 0;
 };
 
-/// Passes a time to the visitor, unless it is before `now`. Earlier times have no effect, so all of them
-/// count as equal.
+/// Passes a time to the visitor if it is not before `now`. A time before `now` has no effect any more, so
+/// all such times count as equal.
 template <class State>
 void show_unless_past(State& state, Ns& time, Ns now) {
   if (state.flag(time >= now)) state.time(time);
 }
 
-/// The numbers of repetitions by which a cursor has moved in the run and in the loop around it.
+/// The numbers of repetitions by which a cursor has moved: in its own loop, and in the loop around it.
 struct CursorMove {
   std::int32_t inner = 0;
   std::int32_t outer = 0;
 };
 
-/// A jump over repetitions. It adds `times` times the difference between a recorded moment and the current
-/// one.
+/// A jump of a walk over repetitions. The jump adds to the state `times` times the difference between the
+/// current moment and a recorded one.
 struct Jump {
   const KeptState* kept = nullptr;  ///< the state at the recorded moment
   StateShift shift;                 ///< the difference between the two moments
@@ -154,10 +156,10 @@ struct CursorProgress {
 };
 std::optional<CursorProgress> progress(const LoopCursor& before, const LoopCursor& now);
 
-/// Searches for a repetition by comparing the current moment with a few recorded ones. Each recorded moment
-/// has a number 5/4 times that of the one before. Brent's algorithm (BIT 1980, "An improved Monte Carlo
-/// factorization algorithm") records only one moment, at powers of two. To save time, the search compares a
-/// few clocks before the whole state.
+/// A search for repetitions of a walk. It compares the current moment with a few recorded ones. The number
+/// of each recorded moment is 5/4 times that of the one before. In contrast, Brent's algorithm (BIT 1980,
+/// "An improved Monte Carlo factorization algorithm") records only one moment, at powers of two. To save
+/// time, the search compares a few clocks before the whole state.
 class RepeatSearch {
  public:
   /// Compares the current moment with the recorded ones. The caller calls it once at each moment. `ready` is

@@ -87,7 +87,7 @@ std::size_t action_count(const Program& program) {
   return actions;
 }
 
-/// Returns true if the next pass depends only on the clocks and queues of the tape.
+/// Returns true if a repetition of the pass depends only on the clocks and queues of the tape.
 bool is_repeated_by_tape(const Experiment& experiment, const FlatProgram& one_pass) {
   const bool has_collectives = !one_pass.next_member.empty();
   // A host may launch actions of the next pass in advance.
@@ -133,7 +133,7 @@ std::optional<Period> period_of_iterations(const Experiment& experiment, Engine 
       });
 }
 
-/// Returns the period of an experiment with one iteration.
+/// Returns the period of an experiment with one iteration. `run` is a run of this iteration.
 std::optional<Period> period_of_one_pass(const Experiment& experiment, Engine engine, const EngineRun& run) {
   if (experiment.program.update == UpdateRule::microbatch) return period_of_stream(run, experiment.program);
   if (run.tape && is_repeated_by_tape(experiment, run.flat)) {
@@ -223,10 +223,10 @@ void for_each_action(const Timeline& run, const See& see) {
 
 // --- depth ------------------------------------------------------------------------------------------------
 
-/// Computes the number of microbatches that depend on each other, called the depth. It is the largest
+/// Computes the depth, which is the number of microbatches that depend on each other. It is the largest
 /// distance between the microbatches of two neighbours in a rank's list, plus one. In F4 B1 F5 B2,
-/// microbatches 1 and 5 are neighbours with the distance 4, so the depth is 5. Actions without a microbatch,
-/// such as STEP, are skipped.
+/// microbatches 1 and 5 are neighbours with the distance 4, so the depth is 5. Actions without a
+/// microbatch, such as STEP, are skipped.
 class NeighbourDepth {
  public:
   explicit NeighbourDepth(std::size_t ranks) : before_(ranks, kNoMicrobatch) {}
@@ -325,8 +325,8 @@ class MicrobatchRows {
   std::vector<Entry> entries_;
 };
 
-/// Returns false if there are no `length` consecutive rows that all repeat `back` rows later. It checks only
-/// one of every `length` rows, because any such sequence contains one of these rows.
+/// Returns false if there are no `length` consecutive rows that are all repeated `back` rows later. It
+/// checks only every `length`-th row, because any such sequence contains one of them.
 bool may_repeat(const MicrobatchRows& rows, std::size_t depth, std::size_t back, std::size_t length) {
   for (std::size_t m = depth + length - 1; m + back + depth < rows.size(); m += length)
     if (rows.shift(m, m + back)) return true;

@@ -1,6 +1,6 @@
-// A message passes one queue of its sender and one queue of its receiver. With `directed` channels, only
-// messages from this sender to this receiver pass these queues. Queues are numbered at their first use, so
-// that no table has an entry for every pair of ranks.
+// Stores the queues that messages pass in a streamed walk. A message passes one queue of its sender and
+// one queue of its receiver. With `directed` channels, a queue belongs to one sender and one receiver.
+// Queues are numbered at their first use, so that no table has an entry for every pair of ranks.
 
 #include "sim/engines/stream_state.hpp"
 

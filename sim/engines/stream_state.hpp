@@ -56,7 +56,7 @@ struct RankState {
   std::vector<std::int32_t> senders;  ///< ranks with which this rank exchanges messages
 };
 
-/// The state of a stage on one of its ranks.
+/// The state of a stage on one of the ranks that hold it.
 struct HeldStage {
   std::int32_t rank = 0;
   Interval reduction;  ///< the latest reduction of the stage's gradients
@@ -65,7 +65,8 @@ struct HeldStage {
   LoopCursor newest;  ///< position at or before the first F that uses the newest version that was looked for
 };
 
-/// A collective that some of its members have already joined. The members join one after the other.
+/// A collective that some of its members have joined and others have not. The members join one after the
+/// other.
 struct Gathering {
   std::vector<std::int32_t> members;
   Ns start_ns = 0;
@@ -90,7 +91,8 @@ class HeldStages {
   HeldStage& at(std::int32_t stage, std::int32_t rank) {
     return *std::ranges::find(stages_[index(stage)], rank, &HeldStage::rank);
   }
-  /// Calls `see(stage, held)` for every stage on every rank that holds it.
+  /// Calls `see(stage, held)` for each stage on each rank that holds it. `held` is the state of the stage
+  /// on that rank.
   template <class See>
   void for_each(const See& see) {
     for (std::size_t stage = 0; stage < stages_.size(); ++stage) {
@@ -102,8 +104,8 @@ class HeldStages {
   std::vector<std::vector<HeldStage>> stages_;  // index: stage, then replica
 };
 
-/// Answers RankLedger's questions about the F that follow the running actions in a rank's list. The weight
-/// versions of a stage must never decrease along the list.
+/// The answers to RankLedger's questions about the forward passes (F) that follow the running actions in a
+/// rank's list. The weight versions of a stage must never decrease along the list.
 struct LaterForwards {
   const Program& program;
   const LoopHeads& heads;
@@ -159,7 +161,7 @@ class FlightTable {
     return place.unit == unit ? &place : nullptr;
   }
   void put(const MessageInFlight& message) { open(message.unit) = message; }
-  /// Adds a message that stays on its rank.
+  /// Adds a message from a stage to another stage on the same rank, and returns it.
   MessageInFlight& put_local(std::int32_t unit) {
     MessageInFlight& place = open(unit);
     place.unit = unit;
@@ -196,7 +198,7 @@ class FlightTable {
   std::span<MessageInFlight> places() {
     return size_ == few_.size() ? std::span<MessageInFlight>(few_) : std::span<MessageInFlight>(places_);
   }
-  /// Returns a free place for the message.
+  /// Returns a free place for a message of this microbatch. Enlarges the table if necessary.
   MessageInFlight& open(std::int32_t unit) {
     MessageInFlight* place = &place_of(unit);
     while (place->unit != MessageInFlight::kNoUnit) place = &grown_for(unit);
@@ -243,16 +245,16 @@ class MessagesInFlight {
 
   const EdgeNumbers& edges() const { return ways_.edges(); }
 
-  /// Returns a stage that has not yet produced an input of the action, as HandedOver does. Returns nothing if
-  /// no input is missing.
+  /// Returns the number of a stage that has not yet produced an input of the action. Returns nothing if no
+  /// input is missing. Follows the rules of HandedOver.
   std::optional<std::int32_t> missing_giver(const Action& action) const {
     for (const ActionWay& way : ways_.taken_by(action)) {
       if (tables_[way.number].find(action.microbatch) == nullptr) return way.stage;
     }
     return std::nullopt;
   }
-  /// Adds the outputs of the action, as HandedOver does, and calls `see` for each of them. During a call of
-  /// `see`, latest() returns this output.
+  /// Adds the outputs of the action, by the rules of HandedOver, and calls `see` for each of them. During a
+  /// call of `see`, latest() returns the output in question.
   template <class See>
   void hand_on(const Action& action, const See& see) {
     for (const ActionWay& way : ways_.given_by(action)) {
@@ -263,7 +265,7 @@ class MessagesInFlight {
   }
 
   MessageInFlight& latest() { return *latest_; }
-  /// Returns the number of the latest message's edge and direction (ActionWay).
+  /// Returns the number of the edge and direction (ActionWay) of the latest message.
   std::size_t latest_way() const { return latest_way_; }
 
   /// Removes the action's inputs and calls `see` for each of them. Requires that no input is missing.
@@ -288,8 +290,8 @@ class MessagesInFlight {
   std::size_t latest_way_ = 0;
 };
 
-/// The route of the messages of one stage edge and direction between two ranks. It is created for its first
-/// message.
+/// The route of messages from one rank to another, for one stage edge and direction. It is created when its
+/// first message is sent.
 struct TransferWay {
   std::int32_t from_rank = 0;
   std::int32_t to_rank = 0;
@@ -340,8 +342,8 @@ class TransferWays {
     }
   }
 
-  /// Passes the state to a visitor. If a queue is already free at the clocks of all its senders
-  /// (`clock_of(rank)`), its time has no effect and is not passed.
+  /// Passes the state of queues and routes to a visitor. A queue's time is passed only if it is after the
+  /// clock of some sender (`clock_of(rank)`). Otherwise it has no effect.
   template <class State, class ClockOf>
   void show(State& state, const ClockOf& clock_of) {
     state.same(std::ssize(queues_));

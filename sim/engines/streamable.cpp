@@ -1,5 +1,6 @@
-// These checks read the patterns of the loops, which contain all kinds of actions, and the costs. They do not
-// go through the repetitions, so they are fast for programs of any length.
+// Checks whether a streamed walk can run a program. The checks read the patterns of the loops, which
+// contain all kinds of actions, and the costs. They do not go through the repetitions, so they are fast
+// for programs of any length.
 
 #include "sim/engines/streamed_walk.hpp"
 
@@ -37,8 +38,8 @@ bool any_action(std::span<const ActionLoops> lists, const Is& is) {
   });
 }
 
-/// Returns the numbers of the first two and the last two of `count` repetitions. A linear value that does not
-/// decrease there decreases nowhere.
+/// Returns the numbers of the first two and the last two of `count` repetitions. If a linear value does not
+/// decrease between these, it decreases nowhere.
 std::vector<std::int32_t> ends_of(std::int32_t count) {
   if (count <= 4) {
     std::vector<std::int32_t> all(index(count));
@@ -48,11 +49,11 @@ std::vector<std::int32_t> ends_of(std::int32_t count) {
   return {0, 1, count - 2, count - 1};
 }
 
-/// For each stage, the highest version that one of its F has used so far.
+/// The highest weight version that an F of each stage has used so far, by stage.
 using NewestVersions = std::map<std::int32_t, std::int32_t>;
 
-/// Reads a run in repetition `outer` of the loop around it, and updates `newest`. Returns false if the
-/// version of a stage's F decreases.
+/// Checks the weight versions of a run of actions in repetition `outer` of the loop around it. Updates
+/// `newest`. Returns false if the version that a stage's F uses decreases.
 bool versions_rise(const ActionRun& run, std::int32_t outer, NewestVersions& newest) {
   for (const std::int32_t inner : ends_of(run.count)) {
     for (const PatternAction& here : run.pattern) {
@@ -66,8 +67,8 @@ bool versions_rise(const ActionRun& run, std::int32_t outer, NewestVersions& new
   return true;
 }
 
-/// Returns true if the versions of each stage's F never decrease in the list. LaterForwards reads a list only
-/// forwards. If an older version were used again, it would be released too early.
+/// Returns true if the weight versions that each stage's F uses never decrease in the list. LaterForwards
+/// reads a list only forwards. If an older version were used again, it would have been released too early.
 bool all_versions_rise(const ActionLoops& list) {
   NewestVersions newest;
   return std::ranges::all_of(list.loops(), [&](const RunLoop& loop) {

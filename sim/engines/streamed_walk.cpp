@@ -1,7 +1,7 @@
-// Placement rounds (take_turns.hpp) place the actions of all ranks, which cursors read from loops. Each
-// action or message waits only for actions and messages that were placed before, so its time is computed at
-// once. The walk stores one clock for each rank and each queue, the messages in flight, and the memory of
-// each rank:
+// Computes the times of a program whose lists are stored as loops. Placement rounds (take_turns.hpp) place
+// the actions of all ranks, and cursors read the actions from the loops. Each action or message waits only
+// for actions and messages that were placed before, so its time is computed at once. The walk stores one
+// clock for each rank and each queue, the messages in flight, and the memory of each rank:
 //
 //   start = max(clock, arrivals)          end = start + duration          clock = end
 //   leaves = max(end, both queues)        queues = leaves + hold          arrives = leaves + hold + latency
@@ -52,11 +52,11 @@ namespace {
 
 constexpr Ns kNever = std::numeric_limits<Ns>::max();
 
-/// Says whether the walk computes all figures, or only the times of clocks, queues and messages.
+/// The extent of a walk: all figures, or only the times of clocks, queues and messages.
 enum class Followed : std::uint8_t { figures, clocks_alone };
 
-/// Receives actions and messages from TurnTaking. RepeatSearch compares its states between the rounds. show()
-/// passes all data on which the rest of the walk depends.
+/// A streamed walk, which receives actions and messages from TurnTaking. RepeatSearch compares its states
+/// between the rounds. show() passes all data on which the rest of the walk depends.
 template <Followed kFollowed>
 class StreamedWalk {
  public:
@@ -85,9 +85,9 @@ class StreamedWalk {
     return std::move(*this).figures();
   }
 
-  /// Runs passes, each from the clocks and queues at the end of the one before. Returns the period as soon as
-  /// the clocks and queues of two passes differ only by a common amount. Returns nothing if a limit is
-  /// reached first.
+  /// Runs passes over the program. Each pass starts from the clocks and queues at the end of the previous
+  /// one. Returns the period as soon as the clocks and queues after two passes differ only by a common
+  /// amount. Returns nothing if a limit is reached first.
   std::optional<Period> period() && {
     std::vector<KeptState> left;
     std::vector<Ns> clocks;
@@ -195,8 +195,8 @@ class StreamedWalk {
     jumped_ += jump->times * jump->actions;
   }
 
-  /// Returns true if the walk has found no repetition in time. It would have to process every action of a
-  /// long run.
+  /// Returns true if the walk has found no repetition before its limit. It would then have to process every
+  /// action of a long run.
   bool gives_up() const { return gives_up_; }
 
   // --- calls from RepeatSearch --------------------------------------------------------------------------
@@ -209,7 +209,7 @@ class StreamedWalk {
     for (const RankState& rank : ranks_) sum += rank.actions;
     return sum;
   }
-  /// Returns true if any two microbatches whose numbers differ by `units` use the same ranks.
+  /// Returns true if two microbatches always use the same ranks if their numbers differ by `units`.
   bool routes_repeat(std::int32_t units) const {
     return std::ranges::all_of(program_.placement.stages, [&](const StagePlacement& stage) {
       return units % static_cast<std::int32_t>(stage.route.size()) == 0;
@@ -279,9 +279,9 @@ class StreamedWalk {
     for (RankState& rank : ranks_) rank.clock_ns = latest;
   }
 
-  /// Returns the number of actions after which the walk gives up if it has found no repetition. 1F1B repeats
-  /// after 2 K^2 actions, and interleaved schedules repeat later. The walk always completes a run of at most
-  /// 2^24 actions, which takes seconds.
+  /// Returns the number of actions after which the walk gives up if it has found no repetition. 1F1B
+  /// repeats after 2 K^2 actions on K ranks, and interleaved schedules repeat later. The walk always
+  /// completes a run of at most 2^24 actions, which takes seconds.
   static std::int64_t most_without_period(std::span<const ActionLoops> lists) {
     constexpr std::int64_t kWalkedWhole = 1 << 24;
     std::int64_t all = 0;
@@ -389,8 +389,8 @@ class StreamedWalk {
 
   bool is_finished(std::int32_t rank) const { return heads_.group(rank).empty(); }
 
-  /// Applies the rank's memory changes that are earlier than its own clock and the clocks of all ranks with
-  /// which it exchanges messages. No earlier change can follow.
+  /// Applies those memory changes of a rank that are final. They are earlier than the rank's own clock, and
+  /// earlier than the clocks of all ranks with which it exchanges messages. No earlier change can follow.
   void settle(std::int32_t rank) {
     Ns before = is_finished(rank) ? kNever : clock_ns(rank);
     for (const std::int32_t sender : ranks_[index(rank)].senders) {

@@ -1,7 +1,7 @@
 #pragma once
-// Computes the times of a program while it generates the actions from loops (action_loops.hpp). It stores no
-// lists. If the state repeats, it jumps over the repetitions. tests/sim/streamed_walk_test.cpp compares it
-// with the other engines.
+// Computes the times of a program while it reads the actions from loops (action_loops.hpp). It stores no
+// lists of actions. If the state repeats, it jumps over the repetitions. tests/sim/streamed_walk_test.cpp
+// compares it with the other engines.
 
 #include <cstddef>
 #include <cstdint>
@@ -31,7 +31,8 @@ struct RankTraffic {
   Bytes bytes = 0;
 };
 
-/// The result of a streamed walk. Its figures equal those of a stored run. It has no spans.
+/// The result of a streamed walk. Its figures equal those of a run that stores all spans, but it has no
+/// spans.
 struct StreamedRun {
   Ns makespan_ns = 0;
   std::vector<RankFigures> ranks;  ///< figures and memory of each rank, without device names
@@ -39,8 +40,8 @@ struct StreamedRun {
   std::int64_t messages = 0;  ///< number of messages between ranks
   std::int64_t actions = 0;   ///< number of compute actions that the walk placed one by one
   std::int64_t jumped = 0;    ///< number of compute actions that the walk jumped over
-  /// The period that the last jump has used: the time and the number of microbatches after which the state
-  /// repeats. Absent if the walk has not jumped.
+  /// The time of the period over which the last jump went. After this time and `period_microbatches`
+  /// microbatches, the state repeats. Absent if the walk has not jumped.
   std::optional<Ns> period_ns;
   std::int64_t period_microbatches = 0;
 };
@@ -50,10 +51,10 @@ enum class Jumps : std::uint8_t {
   left_out,  // the walk places every action and never jumps
 };
 
-/// Walks through `lists`, which replace the experiment's own lists. Links are not shared. Memory grows with
-/// the loops and the messages in flight. Requires that not_streamed() returns nothing. Error: the lists
-/// cannot be executed in placement rounds, because ranks wait for each other or members join collectives in
-/// different orders.
+/// Computes the run of an experiment in a streamed walk through `lists`, which replace the experiment's own
+/// lists. Links are not shared. Memory grows with the loops and the messages in flight, not with the number
+/// of actions. Requires that not_streamed() returns nothing. Returns an error if placement rounds cannot
+/// run the lists, because ranks deadlock or members join collectives in different orders.
 tl::expected<StreamedRun, std::string> stream(const Experiment& experiment,
                                               std::span<const ActionLoops> lists, Jumps jumps = Jumps::taken);
 
@@ -62,19 +63,19 @@ tl::expected<StreamedRun, std::string> stream(const Experiment& experiment,
 /// Requires that not_streamed() returns nothing.
 std::optional<Period> streamed_period(const Experiment& experiment, std::span<const ActionLoops> lists);
 
-/// Returns the property of the experiment that prevents a streamed walk, as text for messages. Returns
-/// nothing if the walk is possible. `lists` must contain compute actions only.
+/// Returns the reason why the experiment cannot be run in a streamed walk, as text for messages. Returns
+/// nothing if it can. `lists` must contain compute actions only.
 std::optional<std::string> not_streamed(const Experiment& experiment, std::span<const ActionLoops> lists);
 
-/// Returns for each rank the stages that it holds, in ascending order.
+/// Returns the stages that each rank holds, in ascending order.
 std::vector<std::vector<std::int32_t>> stages_by_rank(const Placement& placement, std::size_t ranks);
 
-/// Returns for each rank whether its memory changes come in the order in which the peaks must count them.
+/// Returns, for each rank, the order in which its memory changes reach HeldAmounts.
 std::vector<TellingOrder> telling_orders(const Experiment& experiment, std::span<const ActionLoops> lists);
 
 /// Returns true if F, B, I and W of a stage all take time.
 bool takes_time(const StageCost& cost);
-/// Returns true if activations or gradients on the edge have bytes.
+/// Returns true if messages over the edge have bytes, in either direction.
 bool has_bytes(const EdgeCost& edge);
 
 }  // namespace penstock

@@ -1,7 +1,7 @@
 #pragma once
-// A tape is a compiled program: a list of instructions that compute the times of actions and messages. It
-// contains the dependencies but no durations. compile.hpp makes tapes, and evaluate.hpp runs them with one or
-// several tables of costs.
+// The format of a tape, which is a compiled program. A tape is a list of instructions that compute the
+// times of actions and messages. It contains the dependencies but no durations. compile.hpp makes tapes,
+// and evaluate.hpp runs them with one or several tables of costs.
 //
 // One instruction raises one clock and sends at most one message:
 //
@@ -30,12 +30,13 @@ namespace penstock {
 using Register = std::uint32_t;
 inline constexpr Register kNoRegister = std::numeric_limits<Register>::max();
 
-/// The number of cost tables in one pass over a tape (evaluate.hpp). Their 64-bit times fill one cache line.
+/// The number of cost tables with which one pass over a tape can run at once (evaluate.hpp). Their 64-bit
+/// times fill one cache line.
 inline constexpr std::size_t kLanes = 8;
 inline constexpr std::size_t kLaneBytes = kLanes * sizeof(Ns);
 
-/// One instruction, as defined at the top of this file. `Class` is the type of duration and link class
-/// numbers.
+/// One instruction of a tape, as defined at the top of this file. `Class` is the integer type of the
+/// numbers of duration classes and link classes.
 template <class Class>
 struct Instruction {
   Register a = 0;
@@ -64,25 +65,25 @@ struct MicrobatchGroups {
   friend bool operator==(const MicrobatchGroups&, const MicrobatchGroups&) = default;
 };
 
-/// The actions that determine an instruction's duration: a group of compute actions, a collective, or a
-/// launch by a host. A class with neither actions nor a launch takes 0 ns.
+/// A duration class: the actions that determine the duration of an instruction. They are a group of compute
+/// actions, a collective, or a launch by a host. A class with neither actions nor a launch takes 0 ns.
 struct DurationClass {
   std::uint32_t first = 0;  ///< index into Tape::class_actions
   std::uint32_t count = 0;
   bool launches = false;  ///< true: the class is the launch of one action of any kind
 };
-/// The class with a duration of 0 ns, which every tape has.
+/// The number of the duration class of 0 ns, which every tape has.
 inline constexpr std::uint32_t kNoTime = 0;
 
-/// The transfers of one stage edge and direction from one rank to another.
+/// A transfer class: all messages of one stage edge and direction from one rank to another.
 struct TransferClass {
   std::int32_t from_rank = 0;
   std::int32_t to_rank = 0;
   Action send;  ///< a SEND_F or SEND_B with any microbatch of the group
 };
 
-/// The queues that a message passes, and its transfer class. An instruction without a message has no
-/// transfer.
+/// A link class: the queues that a message passes, and its transfer class. For instructions without a
+/// message, the class has no transfer.
 struct LinkClass {
   static constexpr std::int32_t kNoTransfer = -1;
 
@@ -91,36 +92,36 @@ struct LinkClass {
   std::int32_t transfer = kNoTransfer;  ///< index into Tape::transfers
 };
 
-/// The action and the message of an instruction. `position` is that of the action in the flat program, or -1
-/// if there is no action. `message` is the message that the instruction starts, or the collective that it
-/// ends, or -1.
+/// The action and the message to which an instruction belongs. `position` is the position of the action in
+/// the flat program. `message` is the message that the instruction starts, or the collective that it ends.
+/// Each is -1 if there is none.
 struct Origin {
   std::int32_t position = -1;
   std::int32_t message = -1;
 };
 
-/// The queues that a pass must follow: none (no message ever waits for a queue), one queue for each message,
-/// or the queues at both of its ends.
+/// The queues that a pass must model. With `none`, no message ever waits for a queue. With `one_end`, each
+/// message may wait for one queue, and with `both_ends` for the queues of its sender and receiver.
 enum class QueuesFollowed : std::uint8_t { none, one_end, both_ends };
 
 struct Tape {
   std::variant<std::vector<NarrowInstruction>, std::vector<WideInstruction>> code;
   std::vector<Origin> origins;  ///< one for each instruction
   std::vector<DurationClass> durations;
-  /// The actions of all duration classes. The microbatch of an action is an example from its group
-  /// of microbatches.
+  /// The actions of all duration classes, one class after another. The microbatch of an action is only an
+  /// example from its group of microbatches.
   std::vector<Action> class_actions;
   std::vector<TransferClass> transfers;
   std::vector<LinkClass> links;
   MicrobatchGroups groups;  ///< the groups of microbatches for which there are separate classes
   std::int32_t rank_count = 0;
-  /// Registers 0 to rank_count - 1 are the ranks' clocks. Register `last` has the latest end of messages for
-  /// which no rank waits.
+  /// The number of registers. Registers 0 to rank_count - 1 are the ranks' clocks. Register `last` holds
+  /// the latest end of the messages for which no rank waits.
   Register register_count = 0;
   Register last = 0;
   bool both_ends = false;  ///< true if c and e differ for some link
-  /// The duration classes of the instructions that send messages. Absent if some queue gets messages of
-  /// several ranks, or messages that another register than a rank's clock starts.
+  /// The duration classes of the instructions that send messages. Absent if several ranks send through one
+  /// queue, or if a register other than a rank's clock starts a message.
   std::optional<std::vector<std::uint32_t>> senders;
 
   std::size_t size() const { return origins.size(); }

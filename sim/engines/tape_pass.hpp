@@ -1,8 +1,8 @@
 #pragma once
-// Runs the instructions of a tape over an array of registers. Instructions of one rank form a chain: each
-// needs the result of the one before. A step of a chain costs a load, two maxima, an addition and a store.
-// The chains of several ranks are interleaved on the tape, so a processor works on several at once. If no
-// message ever waits for a queue, the loop skips the queues, which halves the cost.
+// Runs the instructions of a tape on an array of registers. The instructions of one rank form a chain,
+// because each needs the result of the previous one. A step of a chain costs a load, two maxima, an
+// addition and a store. The tape interleaves the chains of several ranks, so that a processor works on
+// several at once. If no message ever waits for a queue, the loop skips the queues, which halves the cost.
 
 #include <algorithm>
 #include <cstddef>
@@ -19,7 +19,7 @@
 
 namespace penstock {
 
-/// Returns the registers at the start of a pass.
+/// Returns the registers at the start of the first pass, which are all 0.
 inline std::vector<Ns> fresh_registers(const Tape& tape) { return std::vector<Ns>(tape.register_count, 0); }
 
 // The source of durations in a pass, which is chosen at compile time: one duration for each class, or one for
@@ -34,7 +34,8 @@ struct FromStream {
   Ns operator()(std::size_t number, std::uint32_t /*duration*/) const { return by_instruction[number]; }
 };
 
-/// Runs the tape and calls `see` with each instruction's number, x, y and link (tape.hpp).
+/// Runs the instructions of a tape. For each instruction, it calls `see` with its number, its x and y
+/// (tape.hpp), and its link. `v` holds the registers.
 template <QueuesFollowed kQueues, class Code, class Durations, class See>
 void run_loop(const Code& code, const PricedLink* links, const Durations& duration, Ns* v, const See& see) {
   for (std::size_t i = 0; i < code.size(); ++i) {
@@ -53,7 +54,7 @@ void run_loop(const Code& code, const PricedLink* links, const Durations& durati
   }
 }
 
-/// Runs the tape from the register values `v` and returns their values at the end.
+/// Runs a tape with the initial register values `v`, and returns their values at the end.
 template <class Durations, class See>
 std::vector<Ns> run_tape(const Tape& tape, const TapeCosts& costs, const Durations& durations, const See& see,
                          std::vector<Ns> v) {
@@ -78,7 +79,7 @@ std::vector<Ns> run_tape(const Tape& tape, const TapeCosts& costs, const Duratio
   return run_tape(tape, costs, durations, see, fresh_registers(tape));
 }
 
-/// Runs the tape and calls `see` with each instruction's number and times.
+/// Runs a tape, and calls `see` with the number and the times of each instruction.
 template <class See>
 void run_timed(const Tape& tape, const TapeCosts& costs, const See& see) {
   std::visit(

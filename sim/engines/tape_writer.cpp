@@ -127,7 +127,7 @@ std::uint32_t MessageWays::queue_at(std::int32_t rank, const MessageEnd& end) {
   return queue;
 }
 
-/// Finds pairs of queues that hold the same messages, and lets one queue represent both.
+/// Finds pairs of queues that hold the same messages. One queue of a pair then stands for both.
 void MessageWays::pair_queues() {
   // Finds for each queue the queue at the other end of its messages, or kSeveral. Every message passes the
   // sender's queue, but an eager one may pass without the receiver's queue.
@@ -150,7 +150,7 @@ void MessageWays::pair_queues() {
   }
 }
 
-/// Records that `across` is the queue at the other end of a message of `queue`.
+/// Records that `across` is the queue at the other end of a message that passes `queue`.
 void MessageWays::note(std::uint32_t queue, std::uint32_t across) {
   std::uint32_t& known = queues_[queue].across;
   known = known == kNoQueue || known == across ? across : kSeveral;

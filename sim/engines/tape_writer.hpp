@@ -1,5 +1,5 @@
 #pragma once
-// The classes with which compile.cpp and turn_tape.cpp write a tape (tape.hpp). They number keys, write
+// The classes that compile.cpp and turn_tape.cpp use to write a tape (tape.hpp). They number keys, write
 // instructions, find duration classes and queues, and record which ranks send through each queue.
 
 #include <array>
@@ -21,9 +21,9 @@
 
 namespace penstock {
 
-/// Assigns numbers to keys of `kWords` words. Numbers start at 0 and follow the order of the first use. The
-/// hash table has open addressing, is at most half full, and contains only the numbers. A vector contains the
-/// keys.
+/// A numbering of keys, each of `kWords` words. Numbers start at 0 and follow the order of first use. The
+/// hash table uses open addressing, is at most half full, and contains only the numbers. A vector contains
+/// the keys.
 template <std::size_t kWords>
 class Numbering {
  public:
@@ -58,8 +58,8 @@ class Numbering {
  private:
   static constexpr std::uint32_t kFree = 0xffff'ffff;
 
-  /// Returns the place of the key's number. If the key has none, returns the free place for it. The search
-  /// starts at the key's hash.
+  /// Returns the place in the hash table with the key's number, or a free place if the key has no number
+  /// yet. The search starts at the key's hash.
   std::size_t free_or_equal(const Key& key) const {
     const std::size_t mask = places_.size() - 1;
     std::size_t place = hash(key) & mask;
@@ -83,8 +83,8 @@ class Numbering {
   std::vector<std::uint32_t> places_;  // size is a power of two
 };
 
-/// The instructions of a tape. They are narrow until a class number exceeds 16 bits. Then all instructions
-/// become wide.
+/// The instructions of a tape while it is written. Instructions are narrow until a class number exceeds 16
+/// bits. Then all of them become wide.
 class TapeCode {
  public:
   void reserve(std::size_t instructions) { narrow_.reserve(instructions); }
@@ -101,7 +101,7 @@ class TapeCode {
   Register last_clock() const { return !is_wide_ ? narrow_.back().a : wide_.back().a; }
   Register last_message() const { return !is_wide_ ? narrow_.back().d : wide_.back().d; }
   std::uint32_t last_duration() const { return !is_wide_ ? narrow_.back().duration : wide_.back().duration; }
-  /// Sets the register `d` of the last instruction, which gets the arrival of its message.
+  /// Sets the register `d` of the last instruction, into which its message writes its arrival time.
   void send_along(Register d) { (!is_wide_ ? narrow_.back().d : wide_.back().d) = d; }
   /// Sets the register `d` and the link class of the last instruction.
   void send_along(Register d, std::uint32_t link) {
@@ -143,7 +143,8 @@ class TapeCode {
   std::vector<WideInstruction> wide_;  // contains all instructions if `is_wide_`
 };
 
-/// Numbers classes in the order of their first use, and adds them to the tape. Each call takes constant time.
+/// A numbering of duration and link classes in the order of their first use. Each new class is added to the
+/// tape. Each call takes constant time.
 class TapeClasses {
  public:
   /// Adds the first classes of a program with `ranks` ranks to the tape. The tape must outlive this object.
@@ -191,7 +192,7 @@ class TapeClasses {
   std::vector<std::uint32_t> unlinked_;  // link classes of the registers after the ranks' clocks
 };
 
-/// The transfer and link classes of all routes, by route number.
+/// The transfer class and the link class of each route, indexed by route number.
 struct WayRegisters {
   std::vector<TransferClass> transfers;
   std::vector<LinkClass> links;
@@ -199,14 +200,14 @@ struct WayRegisters {
   bool both_ends = false;    ///< true if c and e differ for some link
 };
 
-/// Numbers routes in the order of their first messages. Messages of different groups of microbatches have
-/// different routes.
+/// A numbering of the routes of messages, in the order of first use. A route leads from one rank to another
+/// for one stage edge and direction. Each group of microbatches has its own routes.
 class MessageWays {
  public:
   /// Creates an object without routes. `ways` is the expected number of routes.
   MessageWays(const ChannelOptions& channels, const MicrobatchGroups& groups, std::size_t ways);
 
-  /// Returns the number of the message's route in constant time.
+  /// Returns the number of a message's route, in constant time. `eager` is true if the message is eager.
   std::uint32_t of(const TransferClass& message, bool eager) {
     const std::size_t place = 4 * groups_.place_of(message.send) +
                               2 * static_cast<std::size_t>(flow_of(message.send.kind)) +
@@ -218,8 +219,8 @@ class MessageWays {
   void queue_eager(std::uint32_t way) { ways_[way].is_of_queue = true; }
   std::size_t size() const { return ways_.size(); }
 
-  /// Assigns registers to the queues, beginning with register `first`. All messages must be known. If two
-  /// queues are the two ends of the same messages, they get one register.
+  /// Assigns registers to the queues, beginning with register `first`. All messages must have been added
+  /// before. Two queues get one register if they are the two ends of the same messages.
   WayRegisters in_registers(Register first) &&;
 
  private:
@@ -237,8 +238,8 @@ class MessageWays {
     // The queue whose register this queue uses: itself, or the queue at the other end.
     std::uint32_t stands_for = 0;
   };
-  /// The route of the latest message with the same stage, group, flow and eagerness. The next such message
-  /// usually has the same route.
+  /// The most recent route for a stage, a group of microbatches, a flow and an eagerness. The next message
+  /// with the same properties usually has this route.
   struct Recent {
     std::int32_t from_rank = -1;
     std::int32_t to_rank = -1;
@@ -267,8 +268,8 @@ class MessageWays {
   Numbering<2> edges_;
 };
 
-/// Collects the senders of messages while a tape is written. They decide whether messages may wait for their
-/// queues.
+/// A record of the instructions that send messages, collected while a tape is written. It decides if
+/// messages may wait for their queues.
 class QueueSenders {
  public:
   /// Records a message that leaves when an action of the sending rank ends. `duration` is the action's
@@ -277,10 +278,10 @@ class QueueSenders {
     if (duration >= sends_.size()) sends_.resize(duration + 1, false);
     sends_[duration] = true;
   }
-  /// Records a message that leaves at any other time.
+  /// Records a message that leaves at another time than the end of an action.
   void add_other() { only_clocks_ = false; }
 
-  /// Returns the value of Tape::senders for `tape`. The tape must have all its links. Takes O(classes).
+  /// Returns the value of Tape::senders for `tape`, which must have all its links. Takes O(classes).
   std::optional<std::vector<std::uint32_t>> of(const Tape& tape) const;
 
  private:
@@ -288,8 +289,8 @@ class QueueSenders {
   std::vector<bool> sends_;  // index: duration class
 };
 
-/// Returns the queues that every pass over the tape must follow. The registers may have any values at the
-/// start of the pass. `durations` has one element for each duration class. If it is empty, instructions may
+/// Returns the queues that a pass over the tape must model. The result holds for any register values at the
+/// start of a pass. `durations` has one element for each duration class. If it is empty, instructions may
 /// take any time. Takes O(classes).
 QueuesFollowed queues_followed(const Tape& tape, std::span<const PricedLink> links,
                                std::span<const Ns> durations);

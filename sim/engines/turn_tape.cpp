@@ -1,5 +1,5 @@
-// Compiles compute lists to a tape without lists of messages. compile.cpp makes such a tape from a flat
-// program.
+// Compiles a program to a tape without making lists of its messages. The lists contain only compute
+// actions. Use compile.cpp for a flat program, whose lists contain messages.
 //
 // Placement rounds place each action after all actions and messages for which it waits, and place the
 // messages of each queue in the order of the queue. So each instruction is written when its action or message
@@ -37,8 +37,8 @@ namespace penstock {
 
 namespace {
 
-/// Records which outputs exist, like HandedOver does. For outputs that go to another rank, it also records
-/// the register with the arrival.
+/// A record of the outputs that exist, like HandedOver. For outputs that go to another rank, it also has
+/// the register with the arrival time.
 class HandedRegisters {
  public:
   explicit HandedRegisters(const Program& program)
@@ -100,7 +100,7 @@ class HandedRegisters {
   std::size_t newest_way_ = 0;
 };
 
-/// The registers with the ends of collectives that a later action or collective may need.
+/// The registers with the ends of collectives for which a later action or collective may wait.
 class CollectiveEnds {
  public:
   explicit CollectiveEnds(std::int32_t ranks) : last_of_rank_(index(ranks), kNoRegister) {}
@@ -108,8 +108,8 @@ class CollectiveEnds {
   bool empty() const { return uses_.empty(); }
   Register last_of(std::int32_t rank) const { return last_of_rank_[index(rank)]; }
 
-  /// Records that register `end` has the end of the rank's newest collective of this stage and kind. Calls
-  /// `let_go` with each register that nothing needs any more.
+  /// Records that register `end` has the end time of the rank's newest collective of this stage and kind.
+  /// Calls `let_go` with each register that no later instruction needs.
   template <class LetGo>
   void note(std::int32_t rank, const Action& collective, Register end, const LetGo& let_go) {
     if (end >= uses_.size()) uses_.resize(end + 1, 0);
@@ -144,7 +144,8 @@ class CollectiveEnds {
   std::vector<std::int32_t> uses_;
 };
 
-/// Writes the tape. TurnTaking calls it for each action, message and member of a collective that it places.
+/// The writer of a tape. TurnTaking calls it for each action, each message and each member of a collective
+/// that it places.
 class TurnTapeWriter {
  public:
   TurnTapeWriter(const Program& program, ChannelModel model, const MicrobatchGroups& groups,

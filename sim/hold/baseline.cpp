@@ -1,5 +1,5 @@
-// Compares current figures (now) with the figures of a baseline (then). A figure fails if it is worse by more
-// than the tolerance:
+// Compares current figures (`now`) with the figures in a baseline (`then`). A figure fails if it is worse
+// by more than the tolerance:
 //
 //     makespan, peak bytes   now > then * (1 + tolerance)
 //     bubble                 now > then + tolerance
@@ -50,8 +50,8 @@ namespace penstock {
 
 namespace {
 
-/// Records under which channel models the program hangs. It checks all models and not only the scenario's, so
-/// that a new hang is found before a user changes the channels.
+/// Records the channel models under which the program hangs. It checks all models and not only the
+/// scenario's own. So a new hang is found before a user changes the channels.
 void find_hangs(Measurement& now, const Experiment& experiment) {
   for (const ChannelModel model : kChannelModels) {
     ChannelOptions options = experiment.channels;
@@ -99,13 +99,13 @@ std::optional<HeldPeak> peak_of(const Result& result) {
       .rank = fullest->rank, .action = memory.peak_action, .unit = memory.unit, .held = memory.at_peak};
 }
 
-/// A function that returns a figure with its unit, for people.
+/// A function that returns a figure with its unit as text for people.
 using Shown = std::function<std::string(double)>;
 
-/// Collects the differences between the stored figures (`then`) and the current figures (`now`) of one entry.
+/// The differences between the stored figures (`then`) and the current figures (`now`) of one entry.
 class Differences {
  public:
-  /// Compares two flags. `better` is true if a change is an improvement.
+  /// Compares two flags. `better` is the value of the better flag, so a change to it is an improvement.
   void flag(std::string figure, bool then, bool now, bool better, const std::string& why) {
     if (then == now) return;
     const std::string detail = why.empty() || better ? "" : ": " + in_one_line(why);
@@ -147,7 +147,7 @@ class Differences {
   std::vector<BaselineFinding> take() { return std::move(findings_); }
 
  private:
-  /// Adds two different numbers. If their texts are equal, exact numbers are shown.
+  /// Adds a difference between two numbers. If both have the same text, they are shown exactly.
   void add_numbers(std::string figure, double then, double now, const Shown& shown, const std::string& change,
                    bool failed) {
     const bool is_exact = shown(then) == shown(now);
@@ -212,7 +212,7 @@ void add_lines(std::vector<std::string>& lines, const std::string& text) {
   for (std::string line; std::getline(stream, line);) lines.push_back(std::move(line));
 }
 
-/// Returns the complete messages about the problems. The findings have only one line for each.
+/// Returns the complete messages about problems. The findings contain only one line for each problem.
 std::vector<std::string> problems_of(const BaselineFigures& expected, const Measurement& now) {
   std::vector<std::string> lines;
   add_lines(lines, now.problem);
@@ -227,7 +227,7 @@ std::vector<std::string> problems_of(const BaselineFigures& expected, const Meas
   return lines;
 }
 
-/// Adds the reasons for the findings to the verdict. If the baseline stores programs and paths, they are
+/// Adds reasons for the findings to the verdict. If the baseline stores programs and paths, these are
 /// compared as well.
 void explain(BaselineVerdict& verdict, const BaselineEntry& entry, const Measurement& now) {
   verdict.reasons = problems_of(*entry.figures, now);
@@ -236,14 +236,14 @@ void explain(BaselineVerdict& verdict, const BaselineEntry& entry, const Measure
   verdict.reasons.insert(verdict.reasons.end(), lines.begin(), lines.end());
 }
 
-/// Returns the notes about a program file. For a scenario file, returns none, because its notes are only
-/// assumptions that it makes.
+/// Returns the notes of a program file's import. Returns none for a scenario file, whose notes only state
+/// its assumptions.
 std::vector<std::string> import_notes(const Scenario& scenario) {
   return scenario.program ? scenario.notes : std::vector<std::string>{};
 }
 
-/// Measures the entry's scenario again, and returns the differences. The longest path needs the span of every
-/// action, so it is computed only if the baseline stores one.
+/// Measures the entry's scenario again, and returns the differences. The longest path needs the span of
+/// every action. So it is computed only if the baseline stores one.
 BaselineVerdict verdict_of(const BaselineEntry& entry, const BaselineTolerance& tolerance,
                            const std::filesystem::path& directory) {
   BaselineVerdict verdict{.scenario = entry.scenario, .findings = {}, .error = {}};

@@ -37,16 +37,16 @@ struct PathStep {
   friend bool operator==(const PathStep&, const PathStep&) = default;
 };
 
-/// Returns the compute actions of the critical path in order of time.
+/// Returns the compute actions on the critical path of a run, in order of time.
 std::vector<PathStep> longest_path(const Explanation& explanation);
 
 /// Returns text such as "0 1F3 1000000 2000000": rank, action, start and end in nanoseconds.
 std::string to_text(const PathStep& step);
-/// Reads the text that to_text() returns. Error: the text has another form.
+/// Reads a path step from the text that to_text() returns. Returns an error if the text has another form.
 tl::expected<PathStep, std::string> path_step_of_text(const std::string& text);
 
-/// Returns the index of the first step that differs, or the length of the shorter path. Steps are equal if
-/// they are the same action on the same rank, at any time.
+/// Returns the index of the first step in which two paths differ. Returns the length of the shorter path if
+/// they do not. Steps are equal if they are the same action on the same rank, at any time.
 std::size_t parting_step(const std::vector<PathStep>& before, const std::vector<PathStep>& after);
 
 /// The amounts by which figures may become worse. An improvement never fails. A changed digest fails only if
@@ -75,7 +75,8 @@ struct StoredRun {
   Ns makespan_ns = 0;
   double idle_over_total = 0;
   double peak_bytes = 0;  ///< peak of the fullest rank, in bytes, or in activations if memory is counted so
-  /// Absent if the model has no rates, or if an older version wrote the file.
+  /// The rates of the model. Absent if the model has no rates, or if an older version of Penstock wrote the
+  /// file.
   std::optional<ReachedRates> rates{};
 
   friend bool operator==(const StoredRun&, const StoredRun&) = default;
@@ -106,8 +107,8 @@ struct HeldPeak {
   friend bool operator==(const HeldPeak&, const HeldPeak&) = default;
 };
 
-/// The data of a run that explain a change of figures. With them, users need not run the earlier version
-/// again.
+/// The data of a run from which a change of its figures can be explained. If a baseline stores them, users
+/// need not run the earlier version again.
 struct HeldRun {
   std::string program;             ///< text of the lowered program
   std::vector<PathStep> path;      ///< longest path of the run; empty if the program hangs
@@ -121,9 +122,9 @@ struct BaselineEntry {
   std::string scenario;                    ///< path relative to the baseline file
   std::optional<BaselineFigures> figures;  ///< absent if the entry is listed but not measured yet
   std::optional<HeldRun> held{};  ///< absent if Baseline::holds_programs is false or the program is invalid
-  /// Notes about a program file from updated(); the baseline file has none.
+  /// The notes on a program file. Only updated() fills them in; the baseline file does not contain them.
   std::vector<std::string> notes{};
-  /// The unit of the peak, from updated(); the baseline file has none.
+  /// The unit of the peak memory. Only updated() fills it in; the baseline file does not contain it.
   MemoryUnit memory_unit = MemoryUnit::bytes;
 
   /// Compares all but the unit, so that an entry equals itself after it was written and read.
@@ -154,7 +155,8 @@ struct BaselineFinding {
   friend bool operator==(const BaselineFinding&, const BaselineFinding&) = default;
 };
 
-/// Returns the words for a figure in texts: "makespan" for "makespan_ns". Most figures have no other words.
+/// Returns the name of a figure in texts for people, such as "makespan" for "makespan_ns". Most figures
+/// have the same name there.
 std::string_view shown_figure(std::string_view figure);
 
 /// The result of the comparison of one entry. `findings` is empty if no figure has changed.
@@ -163,8 +165,8 @@ struct BaselineVerdict {
   std::vector<BaselineFinding> findings;
   /// Present if the scenario could not be read or simulated, or was never measured.
   std::optional<std::string> error;
-  /// Lines that explain the findings: the complete message about an invalid or hanging program, and the
-  /// changes of the program, its longest path and its peak.
+  /// Lines that explain the findings. They contain the complete message about an invalid or hanging
+  /// program. They also name changes of the program, its longest path and its peak.
   std::vector<std::string> reasons{};
   std::vector<std::string> notes{};  ///< repairs and assumptions from reading a program file
   bool failed() const;
@@ -177,20 +179,22 @@ struct Measurement {
   std::string problem;
   /// The message for each channel model with which the program hangs or its messages are crossed.
   std::map<ChannelModel, std::string> hangs{};
-  /// Present if RunHeld::yes was passed. For an invalid program file, it has only the text of the program.
-  /// For an invalid program of a scenario, it is absent.
+  /// The data that explain the figures. Present if they were asked for with RunHeld::yes. For an invalid
+  /// program file, they are only the text of the program. Absent if the program of a scenario is invalid.
   std::optional<HeldRun> run{};
   std::vector<std::string> notes{};            ///< repairs and assumptions from reading a program file
   MemoryUnit memory_unit = MemoryUnit::bytes;  ///< unit of the peak
 };
 
-/// Says whether a measurement stores the data that explain it. These data need a graph of every action.
+/// A switch for the data that explain a measurement (HeldRun). With `yes`, the measurement stores them,
+/// which needs a graph of every action.
 enum class RunHeld : std::uint8_t { no, yes };
 
 /// Reads a baseline file (JSON). Error: the message names the file, the position, the expected value and the
 /// found value.
 tl::expected<Baseline, std::string> read_baseline(const std::filesystem::path& file);
-/// Like read_baseline(), but reads `text`. Error messages use `name` as the file's name.
+/// Reads a baseline from `text` in the same way as read_baseline(). Error messages use `name` as the file's
+/// name.
 tl::expected<Baseline, std::string> parse_baseline(const std::string& text, const std::string& name);
 /// Returns the baseline as the text of its file. Order and format are fixed, so that a diff of two files
 /// shows only real changes.
@@ -212,8 +216,8 @@ tl::expected<Baseline, std::string> updated(const Baseline& baseline, const std:
 
 /// Returns lines that explain how `now` differs from the stored run `then`.
 std::vector<std::string> explanation_of(const HeldRun& then, const HeldRun& now);
-/// Returns the changes that an update from `before` to `after` accepts, as one verdict for each entry. The
-/// tolerance is 0.
+/// Returns the changes that a user accepts by replacing the baseline `before` by `after`, as one verdict
+/// for each entry. The tolerance is 0.
 std::vector<BaselineVerdict> accepted_by(const Baseline& before, const Baseline& after);
 
 /// Returns the verdicts as JUnit XML for CI servers, with one test case for each entry.

@@ -1,8 +1,8 @@
-// Explains what got worse, compared with a baseline. It shows the differences of the program, the changes of
-// the bill, the first step at which the longest path differs, and the memory of the fullest rank. The changes
-// of all lines of the bill add up to the change of the makespan. The changes of all memory categories add up
-// to the change of the peak. Only the first differences are shown, so that a program of thousands of ranks
-// stays readable. Tests: tests/sim/baseline_explained_test.cpp.
+// Explains which figures got worse, compared with a baseline. It shows how the program, the bill and the
+// longest path have changed, and the memory of the rank that stores most. The bill divides the makespan by
+// cause, so the changes of its lines add up to the change of the makespan. The changes of all memory
+// categories add up to the change of the peak. Only the first differences are shown, so that the text
+// stays readable for thousands of ranks. Tests: tests/sim/baseline_explained_test.cpp.
 
 #include <algorithm>
 #include <cstddef>
@@ -65,8 +65,8 @@ ProgramDiff shortened(ProgramDiff diff) {
   return diff;
 }
 
-/// Returns the program without its messages. A baseline stores lowered programs, but an invalid program is
-/// stored as its author wrote it, which is often without messages.
+/// Returns the program without its messages. A baseline stores lowered programs. But it stores an invalid
+/// program as its author wrote it, which is often without messages.
 Program without_messages(Program program) {
   for (std::vector<Action>& list : program.ranks)
     std::erase_if(list, [](const Action& action) { return is_transfer(action.kind); });
@@ -95,8 +95,9 @@ std::string step_text(const PathStep& step) {
   return fmt::format("rank {} {} at {}", step.rank, step.action, format_duration(step.start_ns));
 }
 
-/// Returns a sentence about the first difference of the two paths. For example: "the longest path leaves the
-/// old one after rank 0 0F3 at 3.000 ms: rank 1 1F3 at 4.000 ms, where it was rank 0 0B0 at 9.000 ms".
+/// Returns a sentence about the first step at which the two longest paths differ. For example: "the longest
+/// path leaves the old one after rank 0 0F3 at 3.000 ms: rank 1 1F3 at 4.000 ms, where it was rank 0 0B0 at
+/// 9.000 ms".
 std::string parting_text(const std::vector<PathStep>& then, const std::vector<PathStep>& now,
                          std::size_t step) {
   if (step == now.size() && step == then.size())

@@ -64,7 +64,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 constexpr std::int64_t kSchemaVersion = 1;
 
-/// Reads values of a JSON document and stores the first problem. After a problem, reading continues with
+/// A reader of values in a JSON document. It stores the first problem. After a problem, it continues with
 /// default values.
 class BaselineReader {
  public:
@@ -78,9 +78,9 @@ class BaselineReader {
     problem_ = fmt::format("{}: {}: expected {}, got {}", name_, path, expected, got);
   }
 
-  /// Returns the value of the key `key` in the object, if `fits` accepts it. If the key is missing and
-  /// `otherwise` is given, returns `otherwise`. In all other cases notes a problem and returns a default
-  /// value.
+  /// Returns the value of `key` in the object if `fits` accepts it. If the key is missing, returns
+  /// `otherwise` if this is given. In all other cases notes a problem and returns a default value.
+  /// `expected` names the accepted values in the message.
   template <typename Value>
   Value member(const Json& object, const std::string& path, const char* key, std::string_view expected,
                bool (*fits)(const Json&), std::optional<Value> otherwise = std::nullopt) {
@@ -110,22 +110,22 @@ bool is_count(const Json& value) {
 bool is_rank(const Json& value) {
   return is_count(value) && value.get<std::int64_t>() <= std::numeric_limits<std::int32_t>::max();
 }
-/// Returns true if the value is a valid number of activations. The limit ensures that the sum of all
-/// categories fits into 64 bits.
+/// Returns true if the value is a valid number of activations. The limit ensures that the sum of all memory
+/// categories fits in 64 bits.
 bool is_activations(const Json& value) {
   return is_ratio(value) &&
          value.get<double>() <= shown_amount(std::numeric_limits<Bytes>::max(), MemoryUnit::activations) /
                                     static_cast<double>(2 * kMemoryCategoryCount);
 }
-/// Returns true if the value is a valid number of bytes. The limit ensures that the sum of all categories
-/// fits into 64 bits.
+/// Returns true if the value is a valid number of bytes. The limit ensures that the sum of all memory
+/// categories fits in 64 bits.
 bool is_amount(const Json& value) {
   constexpr auto kMost = std::numeric_limits<Bytes>::max() / static_cast<Bytes>(kMemoryCategoryCount);
   return is_count(value) && value.get<Bytes>() <= kMost;
 }
 
-/// Reads the list "crosses" of channel models. If the file is older and has no such list, returns an empty
-/// set.
+/// Reads the list "crosses", which names the channel models under which messages cross. Returns an empty
+/// set if the file has no such list.
 std::set<ChannelModel> read_crosses(BaselineReader& reader, const Json& entry, const std::string& path) {
   std::set<ChannelModel> crosses;
   const auto found = entry.find("crosses");
@@ -142,8 +142,8 @@ std::set<ChannelModel> read_crosses(BaselineReader& reader, const Json& entry, c
   return crosses;
 }
 
-/// Notes a problem for each unknown key. Otherwise a misspelt key would have no effect, and no message would
-/// report it.
+/// Notes a problem for each key that is not in `known`. Otherwise a misspelt key would have no effect, and
+/// no message would report it.
 void refuse_others(BaselineReader& reader, const Json& object, const std::string& path,
                    std::initializer_list<std::string_view> known) {
   for (const auto& [key, value] : object.items()) {
@@ -243,7 +243,7 @@ std::vector<std::string> read_lines(BaselineReader& reader, const Json& entry, c
   return lines;
 }
 
-/// Reads an amount of memory in bytes or in activations. A number of activations may be a fraction.
+/// Reads an amount of memory, in bytes or in activations. Only a number of activations may be a fraction.
 Bytes read_amount(BaselineReader& reader, const Json& object, const std::string& path, const char* key,
                   MemoryUnit unit) {
   if (unit == MemoryUnit::bytes)
@@ -252,7 +252,8 @@ Bytes read_amount(BaselineReader& reader, const Json& object, const std::string&
                          unit);
 }
 
-/// Reads a peak. A missing category has the amount 0. If the amounts are activations, the key "unit" says so.
+/// Reads the peak of a rank. A category that is missing has the amount 0. The key "unit" says if the
+/// amounts are activations.
 HeldPeak read_peak(BaselineReader& reader, const Json& object, const std::string& path) {
   if (!object.is_object()) {
     reader.note(path, "an object", &object);
@@ -273,7 +274,7 @@ HeldPeak read_peak(BaselineReader& reader, const Json& object, const std::string
   return peak;
 }
 
-/// Reads a bill: the lines by cause, which add up to the makespan.
+/// Reads a bill, which divides the makespan by cause. Its lines add up to the makespan.
 MeanBill read_bill(BaselineReader& reader, const Json& object, const std::string& path) {
   MeanBill bill;
   if (!object.is_object()) {

@@ -67,8 +67,8 @@ Unknowns unknowns_of(const std::vector<Iteration>& rows) {
   return unknowns;
 }
 
-/// Returns the equation of a row with one stage: the sum of the costs should equal the measured time. The
-/// stage has both the embedding and the head.
+/// Returns the equation of a row with one stage. It says that the sum of the costs equals the measured
+/// time. The stage has both the embedding and the head.
 LinearEquation equation_of(const Iteration& row, const Unknowns& unknowns, std::int64_t vocabulary) {
   const auto layers = static_cast<double>(row.layers);
   const auto microbatches = static_cast<double>(row.microbatches);
@@ -97,8 +97,8 @@ std::vector<LinearEquation> equations_of(const std::vector<Iteration>& rows, con
   return equations;
 }
 
-/// Rounds a cost to whole nanoseconds. The cost of a million parameters may be too large for an integer if
-/// the models have few parameters, so the result is limited.
+/// Returns a cost rounded to whole nanoseconds. If the models have few parameters, the cost of a million
+/// parameters may be too large for an integer. So the result is limited.
 Ns whole(double ns) {
   constexpr double kMost = 1e18;
   return static_cast<Ns>(std::llround(std::min(ns, kMost)));
@@ -122,8 +122,9 @@ double seconds_on_one_stage(const IterationCosts& costs, const Iteration& row) {
   return static_cast<double>(ns) * kSecondsPerNanosecond;
 }
 
-/// Returns the errors of rows with one stage. Each fifth of the rows is predicted with costs that are fitted
-/// on the other rows. Returns nothing if there are fewer than five rows, or if no row could be predicted.
+/// Returns the prediction errors of rows with one stage, by cross-validation. Each fifth of the rows is
+/// predicted with costs that are fitted on the other rows. Returns nothing if there are fewer than five
+/// rows, or if no row could be predicted.
 std::optional<RunGroup> left_out_in_fifths(const std::vector<Iteration>& rows, std::int64_t vocabulary) {
   constexpr std::size_t kParts = 5;
   GroupErrors errors;
@@ -143,7 +144,7 @@ std::optional<RunGroup> left_out_in_fifths(const std::vector<Iteration>& rows, s
   return errors.named("rows of 1 stage, left out in fifths");
 }
 
-/// Returns the seconds that the engine predicts. The run may have any number of stages.
+/// Returns the seconds that the engine predicts for a run. The run may have any number of stages.
 tl::expected<double, std::string> simulated_seconds(const MeasuredRun& run) {
   SimulateOptions options;
   options.steady = SteadyState::skip;
@@ -154,7 +155,8 @@ tl::expected<double, std::string> simulated_seconds(const MeasuredRun& run) {
   return static_cast<double>(prediction->result.makespan_ns) * kSecondsPerNanosecond;
 }
 
-/// Returns the errors of the rows with several stages, or nothing if there are no such rows.
+/// Returns the prediction errors of the rows with several stages, to which no cost was fitted. Returns
+/// nothing if there are no such rows.
 std::optional<RunGroup> not_fitted(const RunsReport& report) {
   GroupErrors errors;
   for (const PredictedRun& row : report.rows)
@@ -325,7 +327,7 @@ std::optional<Index> steepest(const System& system, const VectorXd& at, const st
 }
 
 /// Moves from `at` towards `target` until the first unknown of `passive` reaches 0, and returns this point.
-/// Removes the unknowns that have reached 0 from `passive`.
+/// Removes the unknowns that are now 0 from `passive`.
 VectorXd within_bounds(const VectorXd& at, const VectorXd& target, std::vector<Index>& passive) {
   double part = 1;
   for (const Index unknown : passive) {

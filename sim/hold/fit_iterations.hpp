@@ -1,6 +1,7 @@
 #pragma once
-// Reads measured iterations of GPT models on one machine from a CSV file, fits costs of layers to them, and
-// predicts them with these costs. Each row of the file is one configuration.
+// Fits the costs of layers to measured iterations of GPT models on one machine, and predicts the
+// iterations with these costs. The iterations come from a CSV file, in which each row is one
+// configuration.
 
 #include <cstddef>
 #include <cstdint>
@@ -48,9 +49,9 @@ struct Iterations {
 /// unchanged. Errors have the form "FILE:LINE: COLUMN: expected .., got ..".
 tl::expected<Iterations, std::string> read_iterations(const std::string& file);
 
-/// Returns the rows as runs of scenarios with these costs. The schedule is 1F1B, and the links have the
-/// bandwidth that the costs state. A run's id is its line in the file, and its source is its number of
-/// stages.
+/// Returns the rows as measured runs of scenarios whose models have the costs `costs`. The schedule is
+/// 1F1B, and the links have the bandwidth that `costs` states. A run's id is its line in the file, and its
+/// source is its number of stages.
 MeasuredRuns runs_with(const Iterations& iterations, const std::shared_ptr<const IterationCosts>& costs);
 
 /// Returns the costs that minimise the sum of the squared relative errors. All rows must have one stage.
@@ -66,7 +67,8 @@ struct FitReport {
   /// Line numbers of the rows that cannot be predicted, because no row with one stage has their kind of
   /// layer.
   std::vector<std::size_t> unpriced;
-  /// Errors of the rows with several stages. Absent if there are no such rows.
+  /// The errors of the rows with several stages, which the fit does not use. Absent if there are no such
+  /// rows.
   std::optional<RunGroup> held_out;
   /// Errors of the rows with one stage. Each row is predicted with costs that were fitted on the other four
   /// fifths of these rows. Absent if there are fewer than five such rows.
@@ -84,8 +86,8 @@ struct FitAssumptions {
 tl::expected<FitReport, std::string> fit_iterations(const Iterations& iterations,
                                                     const FitAssumptions& assumed);
 
-/// Predicts runs with fitted costs, and groups their errors by source. `is_fitted` says for each run whether
-/// it was used for the fit. Error: a run cannot be simulated. The message names the run's id.
+/// Predicts runs with fitted costs, and groups the errors by source. `is_fitted` has an element for each
+/// run: true if the fit used it. Returns an error that names the run's id if a run cannot be simulated.
 tl::expected<RunsReport, std::string> predict_iterations(const MeasuredRuns& runs,
                                                          const std::vector<bool>& is_fitted);
 
@@ -95,9 +97,9 @@ struct LinearEquation {
   double value = 0;
 };
 
-/// Returns the values of the unknowns, all >= 0, that minimise the sum of (terms - value)^2 over all
-/// equations. If there are several solutions, returns one with few values above 0. All numbers of unknowns in
-/// the equations must be below `unknowns`.
+/// Returns non-negative values of the unknowns that minimise the sum of (terms - value)^2 over all
+/// equations. If there are several solutions, returns one with few values above 0. The unknowns in the
+/// equations must have numbers below `unknowns`.
 std::vector<double> non_negative_least_squares(const std::vector<LinearEquation>& equations,
                                                std::size_t unknowns);
 

@@ -1,5 +1,5 @@
-// Turns the arguments of a log into a row of measured runs. Arguments have Megatron-LM's names, whatever the
-// framework (training_log.cpp):
+// Converts the arguments in a training log to a row in the file of measured runs. The arguments have
+// Megatron-LM's names, for logs of all frameworks (training_log.cpp):
 //
 //   tensor_model_parallel_size 2, seq_length 8192, ..    arguments of the log
 //   tensor 2, sequence 8192, ..                          cells, completed by those of the user
@@ -40,12 +40,13 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Reads arguments by their names.
+/// A reader that finds arguments by their names.
 class ArgumentReader {
  public:
   explicit ArgumentReader(const TrainingArguments& arguments) : arguments_(arguments) {}
 
-  /// Returns the value, or nothing if it is missing or stands for nothing.
+  /// Returns the value of an argument. Returns nothing if it is missing or has a value that means "absent",
+  /// such as "None" or "False".
   std::optional<std::string> text(std::string_view name) const {
     const auto found = arguments_.find(name);
     if (found == arguments_.end()) return std::nullopt;
@@ -75,7 +76,8 @@ class ArgumentReader {
 
 std::string yes_or_no(bool flag) { return flag ? "yes" : "no"; }
 
-/// Returns the sizes of the experts in the keys of Mixtral, or of Qwen3 if the model has norms of queries.
+/// Adds the sizes of the experts to a config.json. The keys are those of Mixtral, or those of Qwen3 if the
+/// model has norms of queries.
 void add_experts(Json& config, const ArgumentReader& arguments, std::int64_t inner) {
   const bool is_qwen = config["model_type"] == "qwen3";
   config["model_type"] = is_qwen ? "qwen3_moe" : "mixtral";
@@ -85,7 +87,8 @@ void add_experts(Json& config, const ArgumentReader& arguments, std::int64_t inn
       arguments.number_or("moe_ffn_hidden_size", inner);
 }
 
-/// Returns the config.json of a model with the given sizes, or nothing if the arguments do not describe it.
+/// Returns the config.json of a model with the sizes in the arguments. Returns nothing if the arguments do
+/// not describe a model completely.
 std::optional<Json> config_of(const ArgumentReader& arguments) {
   const auto layers = arguments.number("num_layers");
   const auto hidden = arguments.number("hidden_size");
@@ -174,7 +177,8 @@ void add_batch(RunCells& cells, const ArgumentReader& arguments) {
   }
 }
 
-/// Returns the cell for Megatron-LM's lists of what is computed again.
+/// Returns the cell that states the recomputation, from Megatron-LM's arguments about recomputed parts and
+/// layers.
 std::string recompute_of(const ArgumentReader& arguments) {
   if (arguments.contains("recompute_granularity", "full")) return "full";
   if (!arguments.flag("recompute_granularity")) return "none";
@@ -184,7 +188,7 @@ std::string recompute_of(const ArgumentReader& arguments) {
   return "selective";
 }
 
-/// Returns the ZeRO stage, or nothing if no argument states it.
+/// Returns the degree of ZeRO sharding, or nothing if no argument states it.
 std::optional<std::string> sharding_of(const ArgumentReader& arguments) {
   const auto strategy = arguments.text("data_parallel_sharding_strategy");
   if (strategy == "optim_grads_params") return "3";
@@ -294,7 +298,7 @@ RunCells cells_of(const Scenario& scenario, const std::filesystem::path& model_f
 
 namespace {
 
-/// A cell that a row needs, and how a user states it if the log does not.
+/// A cell that a row needs, and the flag with which the user states it if the log does not.
 struct NeededCell {
   const char* name;
   const char* looked_for;
@@ -309,7 +313,7 @@ constexpr auto kNeeded = std::to_array<NeededCell>(
      {"micro_batch_size", "micro_batch_size or local_batch_size", "--micro-batch-size N"},
      {"global_batch_size", "global_batch_size or \"global batch size\"", "--global-batch-size N"}});
 
-/// The cells that neither needs to state, with their usual values.
+/// The cells that may be absent from both the log and the user's flags, with their usual values.
 constexpr auto kUsual = std::to_array<std::pair<const char*, const char*>>(
     {{"tensor", "1"}, {"stages", "1"}, {"recompute", "none"}});
 
@@ -334,7 +338,8 @@ std::optional<std::int64_t> count_of(const RunCells& cells, std::string_view nam
   return number && *number >= 1 && *number <= kMost ? number : std::nullopt;
 }
 
-/// Sets the copies, and the microbatches of a copy. Both follow from the devices and the batch.
+/// Sets the number of copies, and the number of microbatches of each copy. Both are computed from the
+/// number of devices and the batch size.
 tl::expected<void, std::string> set_microbatches(RunCells& cells, const std::string& file) {
   const std::int64_t devices = count_of(cells, "devices").value_or(1);
   const std::int64_t of_copy = count_of(cells, "tensor").value_or(1) *
@@ -357,7 +362,8 @@ tl::expected<void, std::string> set_microbatches(RunCells& cells, const std::str
   return {};
 }
 
-/// Adds the cells that the user states to those of the log. Notes name the cells in which the log differs.
+/// Returns the cells of the log, together with the cells that only the user states. If both state a cell,
+/// the log counts, and a note names the difference. Only `model` and `device` are taken from the user.
 tl::expected<RunCells, std::string> merged(const TrainingLog& log, const RunCells& stated,
                                            std::vector<std::string>& notes) {
   RunCells cells = cells_of(log.arguments, log.format);

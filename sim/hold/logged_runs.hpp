@@ -14,12 +14,14 @@
 
 namespace penstock {
 
-/// The cells of a row by the names of their columns. Two names are no columns: "global_batch_size", from
-/// which the microbatches of a copy follow, and "hidden", the width of the model.
+/// The cells of a row of measured runs, by column name. Two names are no columns of measured runs:
+/// "global_batch_size", from which the microbatches of a copy are computed, and "hidden", the width of the
+/// model.
 using RunCells = std::map<std::string, std::string, std::less<>>;
 
-/// Returns the cells that arguments of a framework state. The model is a text of a config.json, if the
-/// arguments state its sizes and it has neither latent attention nor shared experts.
+/// Returns the cells that the arguments of a framework state. If they state the sizes of the model, the
+/// cell of the model is the text of a config.json. Models with latent attention or shared experts have no
+/// such cell.
 RunCells cells_of(const TrainingArguments& arguments, LogFormat format);
 
 /// Returns the cells of a scenario. `model` is the file of its model. Requires a model on named devices.
@@ -32,13 +34,15 @@ struct LoggedRun {
   std::vector<std::string> notes;
 };
 
-/// Makes the row of a log. `stated` has cells that the user states, for what the log does not say. If both
-/// say something, the log counts, except for the model and the device. Errors: cells that neither states, a
-/// model of another width than the log's, devices or a batch that do not divide.
+/// Makes a row of measured runs from a log. `stated` has the cells that the user states, in case the log
+/// does not say them. If both do, the log takes precedence, except for the model and the device. Errors: a
+/// cell that neither states; a model whose width differs from the log's; numbers of devices or a batch that
+/// are not divisible as required.
 tl::expected<LoggedRun, std::string> logged_run(const TrainingLog& log, const RunCells& stated);
 
-/// Returns a CSV file of the rows. Names of models are relative to `directory`. Beside the columns of
-/// measured runs it has the number of steps, and the limits between which four fifths of them lie.
+/// Returns the rows as a CSV file. File names of models are relative to `directory`. The file has the
+/// columns of measured runs and three more: the number of steps, and the two limits between which four
+/// fifths of the step times lie.
 std::string logged_runs_csv(std::span<const LoggedRun> runs, const std::filesystem::path& directory);
 
 }  // namespace penstock

@@ -58,8 +58,8 @@ constexpr std::string_view kDevices = "devices";
 constexpr std::string_view kSeconds = "step_seconds";
 constexpr std::string_view kMilliseconds = "iteration time (ms)";
 
-/// Returns the name of a column in lower case, without "#" and without spaces at its ends. Replaces vTrain's
-/// name by Penstock's: "layers" for " # Layers", "devices" for "GPUs".
+/// Returns Penstock's name for a column. The name in the file is converted to lower case and loses "#" and
+/// the spaces at its ends. Then vTrain's name is replaced: "layers" for " # Layers", "devices" for "GPUs".
 std::string plain_name(std::string_view cell) {
   while (!cell.empty() && (cell.front() == '#' || cell.front() == ' ')) cell.remove_prefix(1);
   while (!cell.empty() && cell.back() == ' ') cell.remove_suffix(1);
@@ -72,7 +72,7 @@ std::string plain_name(std::string_view cell) {
   return name == "gpus" ? std::string(kDevices) : name;
 }
 
-/// The index of each column in the file. The key is Penstock's name of the column.
+/// The index of each column in the file. The keys are Penstock's names of the columns.
 using Places = std::map<std::string, std::size_t, std::less<>>;
 
 /// Returns a message about the first missing column, or nothing. The column of devices is optional.
@@ -85,7 +85,7 @@ std::optional<std::string> missing_column(const Places& places) {
   return fmt::format("expected a column \"{}\" or \"{}\"", kSeconds, kMilliseconds);
 }
 
-/// Reads the cells of one row, and stores a message about the first fault.
+/// A reader of the cells in one row. It stores a message about the first fault.
 class IterationReader {
  public:
   IterationReader(const Places& places, const std::vector<std::string>& cells)
@@ -132,8 +132,8 @@ class IterationReader {
   std::string fault_;
 };
 
-/// Records a fault if a size of the row is not a multiple of another as required, or if the degrees do not
-/// match the number of devices.
+/// Records a fault if the sizes in the row do not divide each other as required. Also records a fault if
+/// the degrees of parallelism do not match the number of devices.
 void check_sizes(IterationReader& row, const Iteration& of, std::int64_t global) {
   const std::int64_t part = of.kind.micro_batch_size * of.data;
   if (global % part != 0) {
@@ -189,8 +189,8 @@ bool is_empty(const CsvRow& row) {
   return row.cells.empty() || (row.cells.size() == 1 && row.cells.front().empty());
 }
 
-/// Removes comment lines above the column names. The line of names may start with '#' like a comment, but the
-/// next line starts with a number.
+/// Removes the comment lines above the column names. The line of names may also start with '#'. It is
+/// recognised because the line after it starts with a number.
 void drop_comments_above_names(std::vector<CsvRow>& rows) {
   std::size_t first = 0;
   while (first + 1 < rows.size() && rows[first].cells.front().starts_with('#') &&

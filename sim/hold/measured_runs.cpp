@@ -1,6 +1,6 @@
-// Reads measured runs and turns each row into the scenario that its cells describe. Some settings have no
-// column and are the same for all rows: Adam, and what the framework does not decide. measured_iterations.cpp
-// reads the other format, in which rows give a model by its sizes. Tests: tests/sim/measured_runs_test.cpp.
+// Reads measured runs and converts each row to the scenario that its cells describe. Some settings have no
+// column and are the same for all rows, such as Adam. measured_iterations.cpp reads the other format, in
+// which a row describes a model by its sizes. Tests: tests/sim/measured_runs_test.cpp.
 
 #include "sim/hold/measured_runs.hpp"
 
@@ -53,7 +53,7 @@ constexpr std::array<std::string_view, 13> kRunColumns = {
     "source",           "model",        "device",   "precision", "devices",   "tensor",      "stages",
     "micro_batch_size", "microbatches", "sequence", "schedule",  "recompute", "step_seconds"};
 
-/// Reads the cells of one row, and stores a message about the first fault.
+/// A reader of the cells in one row. It stores a message about the first fault.
 class RowReader {
  public:
   RowReader(const CsvTable& table, std::size_t row) : table_(table), row_(row) {}
@@ -88,7 +88,7 @@ class RowReader {
     return false;
   }
 
-  /// Reads a value of an enum by its word.
+  /// Reads a cell whose text is a word for a value of the enum.
   template <EnumWithWords Enum>
   Enum choice(std::string_view column) {
     const auto value = enum_of_text<Enum>(text(column));
@@ -99,7 +99,7 @@ class RowReader {
   void expected(std::string_view column, std::string_view what) {
     refuse(column, fmt::format("expected {}, got \"{}\"", what, text(column)));
   }
-  /// Records a message about a cell, unless the row already has a fault.
+  /// Records a message about a cell, unless the row already has a fault. Only the first fault is reported.
   void refuse(std::string_view column, std::string_view message) {
     if (fault_.empty()) fault_ = fmt::format("{}: {}: {}", table_.line(row_), column, message);
   }
@@ -113,10 +113,10 @@ class RowReader {
   std::string fault_;
 };
 
-/// Returns true if a cell has a config.json itself, and not the name of its file.
+/// Returns true if the cell contains a config.json itself, and not the name of a file.
 bool is_text_of_model(std::string_view model) { return model.starts_with('{'); }
 
-/// Caches the architectures by file and number of layers, so that each is read once.
+/// A cache of architectures by file and number of layers, so that each is read once.
 class Architectures {
  public:
   explicit Architectures(const TextOfModel& text_of) : text_of_(text_of) {}
@@ -142,7 +142,7 @@ class Architectures {
   std::map<std::pair<std::string, std::optional<std::int64_t>>, Architecture> known_;
 };
 
-/// Returns the number of copies of the pipeline that use all devices of the row.
+/// Returns the number of copies of the pipeline with which all devices of the row are used.
 std::int32_t copies_of(RowReader& row, const Parallel& parallel) {
   const std::int64_t devices = row.count("devices");
   const std::int64_t one = std::int64_t{parallel.devices_per_rank()} * row.count("stages");
@@ -151,14 +151,15 @@ std::int32_t copies_of(RowReader& row, const Parallel& parallel) {
   return static_cast<std::int32_t>(std::max<std::int64_t>(1, devices / one));
 }
 
-/// Returns the order of a row. Experts use the devices of other groups, so that an order has the same meaning
-/// without them.
+/// Returns the placement order of parallelisms in a row. Experts use devices of the other groups. So
+/// "tp-cp-pp-dp" without the experts has the same meaning as the order with them.
 PlacementOrder order_of(RowReader& row) {
   if (row.text("order") == "tp-cp-pp-dp") return PlacementOrder::tp_cp_ep_pp_dp;
   return row.choice<PlacementOrder>("order");
 }
 
-/// Returns the parallelism of a row. Sequence parallelism has its default in Parallel.
+/// Returns the degrees of parallelism in a row. Sequence parallelism has no column and keeps the default in
+/// Parallel.
 Parallel parallel_of(RowReader& row) {
   Parallel parallel{.tensor = row.small("tensor"),
                     .context = row.small_or("context", 1),
@@ -177,7 +178,7 @@ Parallel parallel_of(RowReader& row) {
   return parallel;
 }
 
-/// Returns the ZeRO stage of the row, if it states one.
+/// Returns the degree of ZeRO sharding in the row, or nothing if the row does not state it.
 std::optional<std::int32_t> sharding_of(RowReader& row) {
   if (!row.has("sharding")) return std::nullopt;
   const auto value = number_of_text<std::int32_t>(row.text("sharding"));
@@ -186,7 +187,8 @@ std::optional<std::int32_t> sharding_of(RowReader& row) {
   return std::nullopt;
 }
 
-/// Returns the framework of a row. A row without one has the framework that its source is named after.
+/// Returns the framework of a row. If the row states none, its source may be the name of a framework.
+/// Otherwise the framework is Megatron-LM with Transformer Engine.
 Framework framework_of(RowReader& row) {
   if (row.has("framework")) return row.choice<Framework>("framework");
   return enum_of_text<Framework>(row.text("source")).value_or(Framework::megatron_te);
@@ -233,8 +235,9 @@ std::string id_of(const RowReader& row) {
   return row.has("id") ? row.text("id") : fmt::format("line {}", row.line());
 }
 
-/// Returns the reason why the schedule cannot overlap exchanges of experts, or an empty text. Such a row
-/// states the switches of a framework, which may pair passes in a way that no schedule here has.
+/// Returns the reason why the schedule cannot overlap the exchanges of experts, or an empty text. Such a
+/// row states the switches of its framework. The framework may pair passes in a way that no schedule here
+/// has.
 std::string overlap_fault(const Scenario& scenario) {
   if (!scenario.shape.expert_overlap) return "";
   Shape shape = scenario.shape;
@@ -243,7 +246,7 @@ std::string overlap_fault(const Scenario& scenario) {
   return taken ? "" : taken.error();
 }
 
-/// Builds the run of a row. Error: the row's first fault, or the missing data.
+/// Builds the run of a row. Returns the first fault of the row as an error, or says which data is missing.
 tl::expected<MeasuredRun, RowFault> run_of(RowReader& row, Architectures& architectures,
                                            const KernelsOf& kernels_of) {
   const auto fault = [&row] { return tl::unexpected(RowFault{.text = row.fault()}); };
@@ -326,8 +329,9 @@ double usual_watts(std::string_view device) {
   return found == kWatts.end() ? kOfHopper : found->second;
 }
 
-/// Limits the power of a device. Power rises with clock x voltage^2, and the voltage with the clock. So the
-/// clock of products, which run at the limit, falls with the cube root of the power.
+/// Lowers the rates of a device whose power is limited to `watts`. Power rises with clock x voltage^2, and
+/// the voltage rises with the clock. Matrix products run at the power limit. So their clock falls with the
+/// cube root of the power.
 void limit_power(DescribedDevice& device, double watts) {
   const double usual = usual_watts(device.type.name);
   if (watts >= usual) return;

@@ -17,7 +17,7 @@
 
 namespace penstock {
 
-/// One measured configuration with its scenario.
+/// One measured configuration, with the scenario that predicts it.
 struct MeasuredRun {
   std::string id;
   std::string source;     ///< name of the publication or the site that has published the measurement
@@ -33,18 +33,19 @@ struct MeasuredRun {
   std::vector<std::string> cells{};  ///< all cells of the row in the file
 };
 
-/// A device with the memory and the power that a text states.
+/// A device whose memory and power limit may differ from the usual ones, as a text states.
 struct DescribedDevice {
   DeviceType type;
   std::string name;  ///< the device's name, with memory and power if the text states other ones than usual
 };
-/// Reads a device's name, which figures of its memory and its power may follow: "h100 96 GB 2.4 TB/s 500 W",
-/// "NVIDIA H100 80GB HBM3". Less power than usual slows matrix products. Other words are ignored. Returns
-/// nothing for an unknown device or an unknown unit.
+/// Reads a device and its properties from a text. Figures of memory and power may follow the name, as in
+/// "h100 96 GB 2.4 TB/s 500 W" or "NVIDIA H100 80GB HBM3". A power limit below the usual one slows matrix
+/// products. Other words are ignored. Returns nothing for an unknown device or an unknown unit.
 std::optional<DescribedDevice> described_device(std::string_view text);
 
-/// Returns the name of a model's file without folder and suffix: "gpt3-175b" for "../models/gpt3-175b.json".
-/// If the text of a config.json stands in place of its name, returns the value of "_name_or_path" in it.
+/// Returns the name of a model from the name of its file, without folder and suffix: "gpt3-175b" for
+/// "../models/gpt3-175b.json". `file` may also be the text of a config.json. Then the result is its value
+/// of "_name_or_path".
 std::string model_name(const std::string& file);
 
 /// A row that cannot be predicted, because its device or its model is not known.
@@ -85,10 +86,10 @@ tl::expected<MeasuredRuns, std::string> parse_measured_runs(std::string_view tex
                                                             const TextOfModel& text_of,
                                                             const KernelsOf& kernels_of = built_in_kernels);
 
-/// Returns the measured runs of the library's training_steps.csv. Its text is part of the program, so the
-/// file need not exist at run time.
+/// Returns the measured runs in the library's training_steps.csv. The text of this file is built into the
+/// program, so the file need not exist at run time.
 MeasuredRuns library_runs();
-/// Returns the runs of all files of training steps.
+/// Returns the measured runs in all the library's files of training steps.
 MeasuredRuns all_library_runs();
 
 }  // namespace penstock

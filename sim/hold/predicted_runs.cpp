@@ -1,7 +1,7 @@
-// Predicts measured runs. Rows with the same source, device and precision form a site. They were measured
-// with the same clocks, collective library and method to reduce gradients, so they get the same constants.
-// Rows with experts get the same constants only if their release is also the same. Errors are grouped by
-// source, device and model:
+// Predicts measured runs with fitted constants. Rows with the same source, device and precision form a
+// site. They were measured with the same clocks, collective library and method to reduce gradients, so
+// they get the same constants. Rows with experts get the same constants only if their software release is
+// also the same. Errors are grouped by source, device and model:
 //
 //     rows --RunPrices--> prices --constants of their site--> seconds, compared with the measured ones
 //     rows of `fitted_on` --by site--> fit_constants --+
@@ -56,7 +56,8 @@ bool has_experts(const MeasuredRun& run) {
   return std::get<DeviceModel>(run.scenario.model).work.model.experts.has_value();
 }
 
-/// The source, device and precision of a run. A run with experts has its release as well.
+/// The site of a run: its source, device and precision. A run with experts has its software release as
+/// well.
 struct Site {
   std::string source;
   std::string device;
@@ -74,8 +75,8 @@ Site site_of(const MeasuredRun& run) {
           .release = experts ? run.release : ""};
 }
 
-/// Returns whether two rows are the same measurement. If another file contains the row with the same id and
-/// step, its own step was used in the fit.
+/// Returns true if two rows are the same measurement. A row in another file may have the same id and the
+/// same step. Its own step was then used in the fit.
 bool is_same(const MeasuredRun& a, const MeasuredRun& b) {
   return a.id == b.id && a.step_seconds == b.step_seconds && a.scenario.model == b.scenario.model;
 }
@@ -129,16 +130,16 @@ MeasuredJob job_of(const MeasuredRun& run) {
 
 namespace {
 
-/// The rows on which constants may be fitted, with their prices.
+/// The rows to which constants may be fitted, with their prices (times and bytes).
 class FitRows {
  public:
-  /// Takes all rows, or none if `rows` is null. Repeats of `without` are left out.
+  /// Takes all rows, or none if `rows` is null. Rows that repeat the measurement `without` are left out.
   explicit FitRows(const PricedRuns* rows, const MeasuredRun* without = nullptr)
       : rows_(rows), without_(without) {}
 
-  /// Returns the rows of a site. If a site with experts has no rows, returns the rows of its release in other
-  /// precisions, or else the rows of all releases. Software slows kernels down by its graphs, its fused
-  /// kernels and the gaps between them, so the precision matters less than the release.
+  /// Returns the rows of a site. A site with experts may have no rows. Then returns the rows of its release
+  /// in other precisions, or else the rows of all releases. Software slows kernels down by its graphs, its
+  /// fused kernels and the gaps between them. So the precision matters less than the release.
   std::vector<TimedRun> of(const Site& site) const {
     std::vector<TimedRun> rows = those([&](const Site& other) { return other == site; });
     if (!rows.empty() || !site.experts) return rows;
@@ -156,7 +157,8 @@ class FitRows {
   }
 
  private:
-  /// Returns the rows of some sites. In other precisions they keep the sustained factors of their devices.
+  /// Returns the rows of those sites that `is_wanted` accepts. If the rows are in another precision, they
+  /// keep the sustained factors of their own devices.
   template <typename IsWanted>
   std::vector<TimedRun> those(const IsWanted& is_wanted, bool in_other_precision = false) const {
     std::vector<TimedRun> rows;
@@ -179,8 +181,8 @@ class FitRows {
 std::vector<ConstantInterval> intervals_of(std::span<const TimedRun> runs, const FittedConstants& fit,
                                            double scatter);
 
-/// Returns the constants of one site. If it has no rows, they are `own`, the device's constants.
-/// `scatter` is that of predict_runs().
+/// Returns the constants of one site. If the site has no rows, they are `own`, the constants of the device.
+/// `scatter` is the parameter of predict_runs().
 GroupConstants constants_of_site(const Site& site, const DeviceConstants& own, const FitRows& fit_rows,
                                  std::optional<double> scatter = std::nullopt) {
   const std::vector<TimedRun> rows = fit_rows.of(site);
@@ -323,8 +325,8 @@ namespace {
 
 constexpr double kSecondsPerMillisecond = 1e-3;
 
-/// Returns the workload with other constants. `sustained` is set for the workload's precision alone, so the
-/// head of a run in fp8 has the device's factor for bf16.
+/// Returns the workload with other constants. The constant `sustained` is set only for the workload's
+/// precision. So the head of a run in fp8 keeps the device's factor for bf16.
 Workload with_constants(Workload work, const DeviceConstants& constants) {
   work.device.*sustained_of(work.precision) = constants.sustained;
   work.device.collectives = constants.collectives;
@@ -410,16 +412,16 @@ double RunPrices::step_seconds(const DeviceConstants& constants) const {
 
 namespace {
 
-/// Smallest effect on a run that counts as larger than scatter, per 100 % change of the constant or per
-/// `step`.
+/// The smallest effect on a run that counts as larger than scatter. It is the effect of a 100 % change of
+/// the constant, or of one `step`.
 constexpr double kLeastEffect = 0.01;
 struct Constant {
   const char* name;
   double DeviceConstants::* value;
   double least;
   double most;
-  /// The change of the constant with which its effect is measured, for constants that may be 0. If `step` is
-  /// 0, the change is relative (kNudge).
+  /// The change with which the effect of a constant that may be 0 is measured. If `step` is 0, the change
+  /// is relative (kNudge).
   double step = 0;
   double least_effect = kLeastEffect;
 };
@@ -440,8 +442,8 @@ constexpr std::array<Constant, 5> kConstants = {{
 // Below 0.8, products that reach 0.8 of the peak would exceed it.
 constexpr Constant kExpertFactor{
     .name = "expert_factor", .value = &DeviceConstants::expert_factor, .least = 0.8, .most = 2};
-/// Relative change of a constant to measure its effect. It is small compared with the bounds, but much larger
-/// than the rounding of a step to nanoseconds.
+/// The relative change with which the effect of a constant is measured. It is small compared with the
+/// bounds, but much larger than the rounding of a step to nanoseconds.
 constexpr double kNudge = 0.05;
 /// Relative tolerance of the constants. They are printed with four digits.
 constexpr double kTolerance = 1e-6;
@@ -450,8 +452,8 @@ constexpr int kMostEvaluations = 200;
 /// A vector with one entry for each run.
 using Column = std::vector<double>;
 
-/// Returns d log(predicted) / d log(constant) for each run. If the constant has a `step`, returns d
-/// log(predicted) for one step.
+/// Returns the effect of a constant on each run, d log(predicted) / d log(constant). If the constant has a
+/// `step`, returns the change of log(predicted) for one step.
 Column effect_of(std::span<const TimedRun> runs, const DeviceConstants& prior, const Constant& constant) {
   DeviceConstants nudged = prior;
   // If the prior is 0 and the constant has no step, the change is 0. The constant then has no effect and is
@@ -564,7 +566,7 @@ FittedConstants fitted_constants(std::span<const TimedRun> runs, const DeviceCon
 // like the errors of four more runs.
 
 constexpr double kPriorRuns = 4;
-/// The part of a constant over which an effect is almost linear.
+/// The relative change of a constant for which an effect is almost linear.
 constexpr double kSmallChange = 0.01;
 constexpr double kProbability = 0.95;
 

@@ -26,14 +26,14 @@
 
 namespace penstock {
 
-/// The constants of a device that can be fitted.
+/// The constants of a device that fit_constants() and fit_experts() can fit to measured steps.
 struct DeviceConstants {
   double sustained = 1;      ///< slowdown of matrix products (DeviceType::sustained)
   double collectives = 1;    ///< slowdown of collectives that are not overlapped
   double step_fraction = 0;  ///< part of the gradients' reduction over the network that adds to the step
   /// Slowdown of the computation in layers of experts by the software (Workload::expert_factor).
   double expert_factor = 1;
-  /// Milliseconds of each F, B, I and W beside its kernels (Workload::action_seconds).
+  /// The milliseconds that each F, B, I and W takes in addition to its kernels (Workload::action_seconds).
   double action_ms = 0;
   /// Milliseconds of each step that no known part explains (Workload::step_seconds).
   double step_ms = 0;
@@ -43,10 +43,10 @@ struct DeviceConstants {
 /// Returns the constants of the scenario's device, for the scenario's precision.
 DeviceConstants own_constants(const Scenario& scenario);
 
-/// A configuration with its compiled program. It computes the step time for many constants.
+/// A configuration with its compiled program, which computes the step time for any constants of the device.
 class RunPrices {
  public:
-  /// Prepares the scenario and compiles its program. Errors: those of prepare(), and a program that hangs.
+  /// Prepares a scenario and compiles its program. Errors: the errors of prepare(); a program that hangs.
   static tl::expected<RunPrices, std::string> make(const Scenario& scenario);
 
   /// Returns the seconds of one training step with these constants.
@@ -58,9 +58,9 @@ class RunPrices {
   /// Returns the workload with the constants in its device.
   Workload workload(const DeviceConstants& constants) const;
   const DevicePrices& device_prices() const { return prices_; }
-  /// Returns true if backward passes are divided into I and W.
+  /// Returns true if the schedule splits backward passes into I and W.
   bool splits_backward() const;
-  /// Returns the peak bytes of the fullest device. They do not depend on the constants.
+  /// Returns the peak memory of the fullest device in bytes. It does not depend on the constants.
   Bytes peak_bytes() const { return peak_bytes_; }
 
  private:
@@ -74,7 +74,8 @@ class RunPrices {
 struct TimedRun {
   const RunPrices* prices = nullptr;
   double measured_seconds = 0;  ///< > 0
-  /// The sustained factor of the configuration, if its precision is not that of the fitted constants.
+  /// The sustained factor to use for this configuration. Present if its precision is not the one for which
+  /// the constants are fitted.
   std::optional<double> sustained{};
 
   /// Returns the predicted seconds of the step.
@@ -90,14 +91,15 @@ struct FittedConstants {
   std::vector<std::string> fitted;
 };
 
-/// Fits constants by least squares of log(predicted / measured). The bounds are 0.9 to 1.6 for `sustained`, 1
-/// to 2.2 for `collectives`, 0 to 0.35 for `step_fraction`, 0 to 3 ms for `action_ms` and 0 to 200 ms for
-/// `step_ms`. A constant stays at its value of `prior` if no run depends on it. It also stays there if its
-/// effect cannot be separated from that of earlier constants. Without runs nothing is fitted.
+/// Fits constants by least squares of log(predicted / measured). The bounds are 0.9 to 1.6 for `sustained`,
+/// 1 to 2.2 for `collectives`, 0 to 0.35 for `step_fraction`, 0 to 3 ms for `action_ms` and 0 to 200 ms for
+/// `step_ms`. A constant keeps its value in `prior` if no run depends on it, or if its effect cannot be
+/// separated from that of earlier constants. If there are no runs, all constants keep their values.
 FittedConstants fit_constants(std::span<const TimedRun> runs, const DeviceConstants& prior);
 
-/// Like fit_constants(), but for runs with experts: fits `expert_factor` within 0.8 to 2, and then
-/// `collectives` if `with_collectives` is true. The other constants stay at their values of `prior`.
+/// Fits constants in the same way as fit_constants(), but to runs of models with experts. It fits
+/// `expert_factor` within 0.8 to 2, and then `collectives` if `with_collectives` is true. All other
+/// constants keep their values in `prior`.
 FittedConstants fit_experts(std::span<const TimedRun> runs, const DeviceConstants& prior,
                             bool with_collectives);
 
@@ -109,7 +111,7 @@ struct ConstantInterval {
   double high = 0;
 };
 
-/// The prediction of one row of the file.
+/// The prediction of one row in a file of measured runs, and its error.
 struct PredictedRun {
   std::string id;
   double measured_seconds = 0;
@@ -147,8 +149,8 @@ struct GroupConstants {
 struct RunsReport {
   std::vector<PredictedRun> rows;  ///< one for each run of the file, in the order of the file
   std::vector<RunGroup> groups;    ///< by source, device and model, in the order of their first rows
-  /// Errors by class, in alphabetical order. A class says whether a row has experts, sharded weights, a
-  /// pipeline or a network.
+  /// The errors of each class of rows, in alphabetical order. A class says which of these a row has:
+  /// experts, sharded weights, a pipeline, a network.
   std::vector<RunGroup> classes{};
   std::vector<LeftOutRun> left_out{};  ///< rows of the file that cannot be predicted
   std::vector<GroupConstants> constants;
@@ -156,7 +158,7 @@ struct RunsReport {
   std::optional<RunGroup> all_memory;  ///< memory errors; absent if no row has a measured memory
 };
 
-/// Returns whether two rows measure the same configuration, whatever release or time they have.
+/// Returns true if two rows measure the same configuration. Their releases and times may differ.
 bool is_repeat(const MeasuredRun& a, const MeasuredRun& b);
 
 /// The properties that all configurations of a job share: source, model, device, precision, layers, devices,
@@ -166,46 +168,48 @@ using MeasuredJob = std::tuple<std::string, std::string, std::string, std::strin
 /// Returns the job of a row.
 MeasuredJob job_of(const MeasuredRun& run);
 
-/// Returns the class of a run. Predictions of one class use the same terms.
+/// Returns the name of a run's class. The predictions of all runs in one class use the same terms.
 std::string class_of(const MeasuredRun& run);
 
-/// Measured runs with a compiled program for each.
+/// Measured runs, each with its compiled program.
 struct PricedRuns {
   const MeasuredRuns* runs = nullptr;  ///< must outlive this object
   std::vector<RunPrices> prices{};     ///< one for each run
 };
 
-/// Prepares and compiles every run. `one_done` is called after each run, from any thread. Error: a
-/// configuration cannot be prepared; the message names its id.
+/// Prepares and compiles every run. `one_done` is called after each run, from any thread. Returns an error
+/// that names the run's id if a configuration cannot be prepared.
 tl::expected<PricedRuns, std::string> price_runs(
     const MeasuredRuns& runs, const std::function<void()>& one_done = [] {});
 
-/// Predicts every run like the function below. If `scatter` is given, the fitted constants get intervals.
-/// `scatter` is the usual deviation of log(predicted / measured) after a fit. It counts like the residuals of
-/// four more rows.
+/// Predicts every run in the same way as the function with `progress` below. If `scatter` is given, the
+/// fitted constants get intervals. `scatter` is the usual deviation of log(predicted / measured) after a
+/// fit. In the computation of an interval, it has the weight of four rows.
 RunsReport predict_runs(const PricedRuns& runs, const PricedRuns* fitted_on,
                         std::optional<double> scatter = std::nullopt);
 
-/// The error of a run with constants that were fitted without it.
+/// The prediction error of a run, with constants that were fitted without this run.
 struct LeftOutError {
   double log_error = 0;  ///< log(predicted / measured)
   std::size_t rows = 0;  ///< number of rows of the fit; 0: the constants are the device's own
 };
-/// Predicts each run with constants that are fitted on the other runs. Repeats of a run are left out with it.
+/// Returns the error of each run, predicted with constants that were fitted on the other runs. The fit also
+/// leaves out repeats of the run.
 std::vector<LeftOutError> left_out_errors(const PricedRuns& runs);
 
-/// Predicts every run of `runs`. If `fitted_on` is given, the constants of each source, device and precision
-/// are fitted on the matching rows in `fitted_on`. Rows with experts use the rows of their own release. If
-/// there are none in their precision, they use those in other precisions, or else of all releases. Rows with
-/// experts determine `expert_factor`. If there are rows without experts, these determine the other constants,
-/// and otherwise only `collectives` is fitted. If no row matches, the device's own constants are used.
-/// `fitted_on` may be `&runs`. `progress` is called with the number of priced rows and of all rows. Error: a
-/// configuration cannot be prepared; the message names its id.
+/// Predicts every run of `runs`. If `fitted_on` is given, it first fits the constants of each source,
+/// device and precision on the matching rows in `fitted_on`. `fitted_on` may be `&runs`. For rows with
+/// experts, the matching rows are those of the same release. If there are none in their precision, those in
+/// other precisions are used, or else those of all releases. `expert_factor` is fitted on rows with
+/// experts. The other constants are fitted on rows without experts. If there are no such rows, only
+/// `collectives` is fitted in addition. If no row matches, the device's own constants are used. `progress`
+/// is called with the number of prepared rows and of all rows. Returns an error that names the run's id if
+/// a configuration cannot be prepared.
 tl::expected<RunsReport, std::string> predict_runs(
     const MeasuredRuns& runs, const MeasuredRuns* fitted_on,
     const std::function<void(std::size_t done, std::size_t all)>& progress);
 
-/// Adds up the prediction errors of one group.
+/// A sum of the prediction errors in one group.
 class GroupErrors {
  public:
   void add(double error) {
@@ -214,7 +218,8 @@ class GroupErrors {
     sum_ += error;
     if (std::abs(error) > std::abs(worst_)) worst_ = error;
   }
-  /// Returns the group's name, with the mean, the bias and the worst error. Requires at least one error.
+  /// Returns the errors as a group with this name: the number of rows, the mean of the absolute errors, the
+  /// mean error, and the worst error. Requires at least one error.
   RunGroup named(std::string name) const {
     const auto n = static_cast<double>(rows_);
     return {.name = std::move(name), .rows = rows_, .mape = absolute_ / n, .bias = sum_ / n, .worst = worst_};

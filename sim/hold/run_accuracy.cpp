@@ -1,6 +1,6 @@
-// Measures how far predictions can be trusted. Let e_j = log(predicted / measured) of the n other runs of a
-// run's class, with mean m and deviation s. If the run's own error is drawn from the same distribution, its
-// measured step lies with a probability of 90 % in
+// Measures how far predictions can be trusted. Let e_j = log(predicted / measured) be the errors of the n
+// other runs in the class of a run, with mean m and deviation s. Assume that the run's own error comes
+// from the same distribution. Then its measured step lies with a probability of 90 % in
 //
 //     predicted x exp(-m +- t s sqrt(1 + 1/n))        t: quantile of Student's distribution, n - 1 degrees
 //

@@ -1,6 +1,7 @@
 #pragma once
-// Says how far the predictions of measured runs can be trusted: an interval for each, the parts of each
-// error, and the pairs of configurations that are predicted in the right order.
+// Says how far predictions of measured runs can be trusted. It gives an interval for each prediction and
+// the parts of each error. It also finds the pairs of configurations that are predicted in the right
+// order.
 
 #include <cstddef>
 #include <optional>
@@ -21,13 +22,13 @@ struct StepInterval {
   std::size_t rows = 0;  ///< number of rows from whose errors the interval follows
 };
 
-/// Returns the interval of each run. It follows from the errors of the other runs of the same class. `errors`
-/// has log(predicted / measured) of each run, and the error of a run with fitted constants must be
-/// left_out_errors(). An interval is absent if there are fewer than three other runs.
+/// Returns the interval of each run. It is computed from the errors of the other runs in the same class.
+/// `errors` has log(predicted / measured) of each run. For runs with fitted constants, these must be the
+/// errors of left_out_errors(). An interval is absent if the class has fewer than three other runs.
 std::vector<std::optional<StepInterval>> step_intervals(const MeasuredRuns& runs, const RunsReport& report,
                                                         std::span<const double> errors);
 
-/// The parts of a prediction, and what would explain its error.
+/// The parts of a run's predicted step, and the factors on each part that would explain the error.
 struct ExplainedRun {
   StepSeconds parts{};
   StepFactors factors{};
@@ -37,22 +38,25 @@ struct ExplainedRun {
 /// on these runs, the intervals follow from left_out_errors().
 std::vector<ExplainedRun> explain_runs(const PricedRuns& runs, const RunsReport& report);
 
-/// Two configurations of one job: the same source, model, layers, device, devices, precision, sequence and
-/// batch. Their measured steps differ by more than kLeastPairDifference.
+/// Two measured configurations of one job. A job has one source, model, layers, device, devices, precision,
+/// sequence and batch. The measured steps of the two differ by more than kLeastPairDifference.
 struct RunPair {
   std::size_t faster = 0;  ///< index of the run with the shorter measured step
   std::size_t slower = 0;
   double measured = 0;   ///< measured seconds of the slower run over those of the faster one, minus 1
   double predicted = 0;  ///< the same ratio of the predictions
-  /// Returns true if the predictions have the measured order. Equal predictions do not.
+  /// Returns true if the predicted steps have the same order as the measured ones. Equal predictions count
+  /// as wrong.
   bool is_right() const { return predicted > 0; }
 };
 inline constexpr double kLeastPairDifference = 0.03;
 
-/// Returns all pairs in the order of their first runs. Repeats of one configuration are no pair.
+/// Returns all pairs of runs, in the order of their first runs. Two repeats of one configuration do not
+/// form a pair.
 std::vector<RunPair> run_pairs(const MeasuredRuns& runs, const RunsReport& report);
 
-/// The number of pairs of one class or source.
+/// The number of pairs of one class or source, and the number of pairs that are predicted in the right
+/// order.
 struct PairCount {
   std::string name;
   std::size_t pairs = 0;

@@ -1,6 +1,6 @@
-// Divides a step into parts. The terms of layers (layer_terms.hpp) give the parts of each stage. The rank
-// that computes longest has its stages once for each microbatch, and an update. The remaining time is
-// waiting:
+// Divides the time of a step into parts. The terms of layers (layer_terms.hpp) give the parts of each
+// stage. The rank that computes longest runs its stages once for each microbatch, and one update. The
+// remaining time is waiting:
 //
 //     F F B F B F B B  | reduction, optimizer        parts: microbatches x terms, once a step
 //         ^ waits: messages (rest), or another stage (bubble)
@@ -41,7 +41,7 @@ namespace {
 
 std::size_t number_of(StepPart part) { return static_cast<std::size_t>(part); }
 
-/// The seconds of each part in the passes of one stage for one microbatch.
+/// The seconds of each part in the forward and backward pass of one stage for one microbatch.
 struct StageParts {
   StepSeconds forward{};
   StepSeconds backward_input{};
@@ -98,14 +98,15 @@ class LayerTerms {
   std::vector<std::pair<LayerKind, std::vector<Term>>> known_;
 };
 
-/// Gives what no term explains to the rest, so that the parts of a pass add up to its time.
+/// Assigns the time that no term explains to the part `rest`, so that the parts of a pass add up to its
+/// time.
 void add_rest(StepSeconds& parts, double total) {
   double known = 0;
   for (const double part : parts) known += part;
   parts[number_of(StepPart::rest)] += total - known;
 }
 
-/// The prices of a run's stages, with their parts.
+/// The prices of a run's stages (their times and bytes), and how each time is divided into parts.
 struct PricedParts {
   std::vector<StagePrice> prices;
   std::vector<StageParts> parts;
@@ -140,7 +141,7 @@ PricedParts priced_parts(const DevicePrices& device, const Workload& work) {
 }
 
 /// Returns the parts of one rank's own work in a step. `passes` is the number of actions of a stage for one
-/// microbatch: F and B, or F, I and W.
+/// microbatch: 2 for F and B, or 3 for F, I and W.
 StepSeconds work_of_rank(const PricedParts& priced, const DevicePrices& device, std::int32_t rank,
                          double passes) {
   const auto microbatches = static_cast<double>(device.microbatches);
@@ -212,7 +213,7 @@ std::optional<double> factor_at(const SecondsAt& seconds_at, double measured_sec
   return (low + high) / 2;
 }
 
-/// Returns whether a part's factor only stretches its own seconds.
+/// Returns true if a factor on this part changes only the part's own seconds, and not those of other parts.
 bool is_additive(std::size_t part) {
   return part == number_of(StepPart::bubble) || part == number_of(StepPart::rest);
 }

@@ -1,5 +1,6 @@
 #pragma once
-// Divides a predicted step into parts, and finds the factor on each part that would explain an error.
+// Divides a predicted step into parts. For each part, it finds the factor on this part that would explain
+// the error of the prediction.
 
 #include <array>
 #include <cstddef>
@@ -11,7 +12,7 @@
 
 namespace penstock {
 
-/// The parts of a step on the rank that computes longest.
+/// The parts of a training step, as the rank that computes longest spends it.
 enum class StepPart : std::uint8_t {
   products,     // matrix products, also those that are computed again
   attention,    // fused attention
@@ -37,15 +38,16 @@ inline constexpr std::size_t kStepParts = kEnumWords<StepPart>.size();
 /// Seconds of each part of a step. They add up to the step.
 using StepSeconds = std::array<double, kStepParts>;
 
-/// Divides the step that RunPrices::step_seconds() predicts.
+/// Returns the parts of the step that RunPrices::step_seconds() predicts with these constants.
 StepSeconds step_parts(const RunPrices& prices, const DeviceConstants& constants);
 
-/// A factor for each part, with which the prediction would equal the measurement if only this part changed. A
-/// factor is absent if none from 0 to 8 does it. A part of no time has none.
+/// The factor for each part of a step with which the prediction would equal the measurement if only this
+/// part changed. It is absent if no factor from 0 to 8 does so, and for a part that takes no time.
 using StepFactors = std::array<std::optional<double>, kStepParts>;
 
-/// Finds the factors. All ranks change, so that a factor on products also changes waiting times. The factors
-/// of the bubble and of the rest apply to their seconds in `parts`, which step_parts() returned.
+/// Returns the factor on each part that would explain the error of a prediction. A factor applies to all
+/// ranks, so that a factor on products also changes waiting times. The factors of the bubble and of the
+/// rest apply to their seconds in `parts`. `parts` must be the result of step_parts().
 StepFactors explaining_factors(const RunPrices& prices, const DeviceConstants& constants,
                                const StepSeconds& parts, double measured_seconds);
 

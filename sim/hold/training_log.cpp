@@ -1,5 +1,5 @@
-// Reads logs of training runs line by line. Each format has one line for a step, or for the steps since the
-// previous such line (figures shortened):
+// Reads logs of training runs line by line. In each format, one line reports a step, or all steps since
+// the previous such line (figures shortened):
 //
 //   Megatron-LM  iteration  20/ 100 | consumed samples: 2560 | elapsed time per iteration (ms): 5361.6 | ..
 //   NeMo         .. global_step: 17 | reduced_train_loss: 11.03 | train_step_timing in s: 6.05 | ..
@@ -44,7 +44,7 @@ using LogRecord = nlohmann::json;
 
 bool is_letter(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
-/// Returns the position of a name in a line, or npos. Letters of a longer name may not surround it.
+/// Returns the position of a name in a line, or npos. A position inside a longer name does not count.
 std::size_t place_of_name(std::string_view line, std::string_view name) {
   for (std::size_t at = line.find(name); at != std::string_view::npos; at = line.find(name, at + 1)) {
     const std::size_t end = at + name.size();
@@ -55,8 +55,9 @@ std::size_t place_of_name(std::string_view line, std::string_view name) {
   return std::string_view::npos;
 }
 
-/// Returns what follows a name in a line: the value without the blanks, colons, equals signs, quotes and runs
-/// of dots before it. Returns nothing if the line does not have the name.
+/// Returns the rest of a line after a name. It begins with the value, because blanks, colons, equals signs,
+/// quotes and runs of dots before the value are removed. Returns nothing if the line does not have the
+/// name.
 std::optional<std::string_view> after_name(std::string_view line, std::string_view name) {
   const std::size_t at = place_of_name(line, name);
   if (at == std::string_view::npos) return std::nullopt;
@@ -88,15 +89,15 @@ std::int64_t whole_after(std::string_view line, std::string_view name) {
 
 // --- arguments --------------------------------------------------------------------------------------------
 
-/// A spelling of an argument. `name` is its name in Megatron-LM.
+/// A spelling of an argument in logs. `name` is the argument's name in Megatron-LM.
 struct Spelling {
   std::string_view spelling;
   std::string_view name;
-  /// True if the spelling is so common that it counts only at the start of a line.
+  /// True if the word of this spelling is so common that it counts only at the start of a line.
   bool starts_line = false;
 };
-/// The arguments that decide a step. NeMo and Megatron-LM share most names. The last ones are torchtitan's,
-/// and those of MLPerf's lines.
+/// The arguments on which the time of a step depends. NeMo and Megatron-LM share most names. The last ones
+/// are those of torchtitan and of MLPerf's lines.
 constexpr auto kSpellings = std::to_array<Spelling>({
     {"world_size", "world_size"},
     {"world size", "world_size"},
@@ -187,8 +188,8 @@ std::string with_underscores(std::string_view line) {
   return text;
 }
 
-/// Returns the value at the start of a text: a list in brackets, or everything up to a blank or a delimiter.
-/// An argument of a command line without a value is "True".
+/// Returns the value at the start of a text: a list in brackets, or all characters up to a blank or a
+/// delimiter. If a command-line argument has no value, it is "True".
 std::string value_of(std::string_view text) {
   if (text.starts_with('[')) return std::string(text.substr(0, text.find(']') + 1));
   const std::string_view value = text.substr(0, text.find_first_of(" \t,)}\"'|"));
@@ -196,8 +197,9 @@ std::string value_of(std::string_view text) {
   return std::string(value);
 }
 
-/// Stores the degrees of torchtitan's device mesh: "Building 2-D device mesh with ['dp', 'tp'], [4, 2]", or
-/// "device mesh with parallelism: pp=1, dp_replicate=1, dp_shard=4, cp=1, tp=2, ep=1".
+/// Reads and stores the degrees of torchtitan's device mesh. Two forms are known: "Building 2-D device mesh
+/// with ['dp', 'tp'], [4, 2]", and "device mesh with parallelism: pp=1, dp_replicate=1, dp_shard=4, cp=1,
+/// tp=2, ep=1".
 void add_mesh(std::string_view line, TrainingArguments& arguments) {
   const std::size_t at = line.find("device mesh with");
   if (at == std::string_view::npos) return;
@@ -275,7 +277,7 @@ std::optional<double> number_in(const LogRecord& object, const char* key) {
   return object[key].get<double>();
 }
 
-/// Reads an event of MLPerf: the rate since the previous one, or an argument.
+/// Reads an event of MLPerf. It is either the rate since the previous such event, or an argument.
 std::optional<LoggedSteps> mlperf_steps(const LogRecord& event, TrainingArguments& arguments) {
   const auto key = event["key"].get<std::string>();
   const LogRecord value = event.contains("value") ? event["value"] : LogRecord();
@@ -296,7 +298,8 @@ std::optional<LoggedSteps> mlperf_steps(const LogRecord& event, TrainingArgument
 
 constexpr double kMillisecondsPerSecond = 1e3;
 
-/// Returns the steps of a line in one of the formats that are no JSON, or nothing.
+/// Returns the steps that a line reports, in one of the formats that are not JSON. Returns nothing if the
+/// line reports none.
 std::optional<LoggedSteps> steps_of(LogFormat format, std::string_view line) {
   switch (format) {
     case LogFormat::megatron: {
@@ -322,7 +325,8 @@ std::optional<LoggedSteps> steps_of(LogFormat format, std::string_view line) {
   return std::nullopt;
 }
 
-/// Reads the allocator's peak of Megatron-LM: "memory (MB) | allocated: .. | max allocated: 62345.1 | ..".
+/// Reads the peak of Megatron-LM's memory allocator from a line: "memory (MB) | allocated: .. | max
+/// allocated: 62345.1 | ..".
 std::optional<double> peak_of(std::string_view line) {
   if (line.find("memory (MB)") == std::string_view::npos) return std::nullopt;
   constexpr double kMebibytesPerGibibyte = 1024;
@@ -347,7 +351,7 @@ std::string without_colours(std::string_view line) {
   return text;
 }
 
-/// Collects what the lines of a log say.
+/// A collector of the steps and arguments in the lines of a log.
 class LogReader {
  public:
   void read(std::string_view line) {
@@ -399,7 +403,7 @@ class LogReader {
   std::optional<double> peak_gib_;
 };
 
-/// Calls `body` with each line. A progress bar ends its lines with a carriage return.
+/// Calls `body` with each line. A line may also end with a carriage return, as a progress bar's lines do.
 template <typename Body>
 void for_each_line(std::istream& text, const Body& body) {
   std::string line;
@@ -440,8 +444,8 @@ TrainingArguments arguments_of(std::string_view text) {
 
 namespace {
 
-/// Returns the units that MLPerf counts in a step: samples, or tokens if all its counts are whole batches of
-/// tokens.
+/// Returns the number of units of a step in which MLPerf counts. The units are samples, or tokens if all
+/// counts are whole batches of tokens.
 double units_of_step(const TrainingLog& log, const StepSize& size) {
   const double tokens = size.samples * size.tokens_per_sample;
   const bool counts_tokens = std::ranges::all_of(log.lines, [&](const LoggedSteps& line) {
@@ -450,7 +454,8 @@ double units_of_step(const TrainingLog& log, const StepSize& size) {
   return counts_tokens ? tokens : size.samples;
 }
 
-/// Returns the seconds of a step. `units` is what units_of_step() returns for logs of MLPerf.
+/// Returns the seconds of a step. `figure` is the number in the log. For logs of MLPerf, `units` is the
+/// result of units_of_step().
 double seconds_of(LogFormat format, double figure, const StepSize& size, double units) {
   switch (format) {
     case LogFormat::megatron:
@@ -472,9 +477,9 @@ double quantile_of(const std::vector<double>& sorted, double part) {
   return std::lerp(sorted[below], sorted[above], at - static_cast<double>(below));
 }
 
-/// Returns the number of steps of each line. A line covers the steps since the previous one. The first line,
-/// and the first one after a restart, cover as many steps as the next line does, or all steps up to their
-/// own number if that is less.
+/// Returns the number of steps that each line covers, which are the steps since the previous line. The
+/// first line, and the first one after a restart, cover as many steps as the next line does. If their own
+/// number is smaller, they cover all steps up to this number.
 std::vector<std::int64_t> steps_of_lines(const std::vector<LoggedSteps>& lines, double units) {
   std::vector<std::int64_t> counts;
   const auto between = [&](std::size_t later) {

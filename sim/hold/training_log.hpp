@@ -15,7 +15,7 @@
 
 namespace penstock {
 
-/// The program whose lines give the times of steps.
+/// The program that wrote a training log.
 enum class LogFormat : std::uint8_t { megatron, nemo, torchtitan, mlperf };
 template <>
 inline constexpr auto kEnumWords<LogFormat> =
@@ -24,19 +24,21 @@ inline constexpr auto kEnumWords<LogFormat> =
                                         {LogFormat::torchtitan, "torchtitan"},
                                         {LogFormat::mlperf, "mlperf"}});
 
-/// One line about steps. It covers the steps after the previous line up to its own step.
+/// One line of a log that states step times. It covers the steps after the previous such line, up to its
+/// own step.
 struct LoggedSteps {
-  /// The number of the last step. MLPerf counts samples, or tokens for GPT-3, in place of steps.
+  /// The number of the last step that the line covers. MLPerf counts samples, or tokens for GPT-3, instead
+  /// of steps.
   std::int64_t last = 0;
-  /// The time of a step in seconds, or a rate (> 0). torchtitan has tokens a second and device. MLPerf has
-  /// samples or tokens a second, whichever it counts.
+  /// The time of a step in seconds, or a rate above 0. torchtitan states tokens per second and device.
+  /// MLPerf states samples or tokens per second, depending on what it counts.
   double figure = 0;
 };
 
-/// Arguments by their names in Megatron-LM, such as "tensor_model_parallel_size".
+/// The arguments of a training run, by their names in Megatron-LM, such as "tensor_model_parallel_size".
 using TrainingArguments = std::map<std::string, std::string, std::less<>>;
 
-/// A log as it was read.
+/// The content of a training log.
 struct TrainingLog {
   std::string file;
   LogFormat format = LogFormat::megatron;
@@ -47,16 +49,16 @@ struct TrainingLog {
   std::optional<double> peak_gib{};
 };
 
-/// Reads a log. `file` is its name in messages. If several formats occur, the first of LogFormat counts. A
-/// step that several ranks or a progress bar print again counts once. Error: the log has no line with the
-/// time of a step; the message lists what was looked for.
+/// Reads a training log. `file` is its name in messages. If the log has lines of several formats, the first
+/// format in LogFormat is used. A step counts once, even if several ranks or a progress bar print it again.
+/// If no line has the time of a step, returns an error that lists the forms that were looked for.
 tl::expected<TrainingLog, std::string> read_training_log(std::istream& text, const std::string& file);
-/// Opens and reads a log. Its size is not limited.
+/// Opens and reads a training log of any size.
 tl::expected<TrainingLog, std::string> read_training_log(const std::string& file);
 
-/// Reads arguments from any text that states them as Megatron-LM prints them ("seq_length .... 8192"), on a
-/// command line ("--seq-length 8192"), in YAML or in TOML. If a text states an argument twice, the first
-/// statement counts.
+/// Reads the arguments that a text states. They may be printed by Megatron-LM ("seq_length .... 8192"),
+/// stand on a command line ("--seq-length 8192"), or be YAML or TOML. If a text states an argument twice,
+/// the first statement counts.
 TrainingArguments arguments_of(std::string_view text);
 
 /// The steps of a log after its warm-up.
@@ -76,7 +78,7 @@ struct StepSize {
   double devices = 1;
 };
 
-/// Number of steps at the start of a log, and after each restart, that do not count.
+/// The number of steps that do not count at the start of a log and after each restart.
 inline constexpr std::int64_t kWarmupSteps = 10;
 
 /// Returns the median and the spread of the steps in seconds, without the first kWarmupSteps. If the log has

@@ -1,6 +1,7 @@
-// A rank runs one action after another. Each action charges bytes (adds them to the rank's memory) at its
-// start, and releases bytes at its end. The next action starts at this end or later, and at one instant
-// releases come first. So the peak is always at the start of an action, and it does not depend on the times.
+// Computes the peak memory of ranks from the order of their lists. A rank runs one action after another.
+// Each action charges bytes (adds them to the rank's memory) at its start, and releases bytes at its end.
+// The next action starts at this end or later, and releases come first at equal times. So the peak is
+// always at the start of an action, and it does not depend on the times.
 
 #include <algorithm>
 #include <cstddef>

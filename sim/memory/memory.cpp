@@ -1,8 +1,8 @@
-// Makes holdings from the spans of each rank. A holding is a number of bytes in one category, with a start
-// and an end. The class comment in memory.hpp lists the holdings of each category. The peak is the largest
-// sum of all holdings at one time, and it names the first action that reached this sum. list_peak.cpp and
-// tape_peak.cpp find only peaks, and do it faster, for programs without sharding or weight versions. Tests:
-// tests/sim/memory_test.cpp.
+// Computes memory over time from the spans of each rank. It makes holdings. A holding is a number of bytes
+// in one category, with a start and an end. The class comment in memory.hpp lists the holdings of each
+// category. The peak is the largest sum of all holdings at one time. It names the first action at which
+// this sum was reached. For programs without sharding or weight versions, list_peak.cpp and tape_peak.cpp
+// find only the peaks, but faster. Tests: tests/sim/memory_test.cpp.
 
 #include "sim/memory/memory.hpp"
 
@@ -32,7 +32,7 @@
 namespace penstock {
 namespace {
 
-/// The positions of the spans of one microbatch on one stage of this rank.
+/// The spans of one microbatch on one stage of this rank, by their positions in the list of spans.
 struct Passage {
   std::int32_t forward = kNoPosition;
   std::int32_t recompute = kNoPosition;
@@ -44,8 +44,8 @@ struct Passage {
 
 using Positions = std::span<const std::int32_t>;
 
-/// Makes all holdings of one rank from its spans. A position is an index into the spans, which include
-/// messages.
+/// A builder of all holdings of one rank from its spans. A position is an index into these spans, which
+/// include messages.
 class RankHoldings {
  public:
   RankHoldings(std::span<const Span> spans, const Experiment& experiment, const EdgeNumbers& edges,
@@ -172,13 +172,13 @@ class RankHoldings {
     }
   }
 
-  /// The positions of the actions that begin or end the holdings of one minibatch's gradients.
+  /// The positions of the actions at which the gradients of one minibatch begin or end to be held.
   struct GradientLife {
     // The first B or W; for a replica without microbatches, its REDUCE_GRAD.
     std::int32_t first = kNoPosition;
     std::int32_t step = kNoPosition;
     /// For each reduction, the first B or W after the previous reduction, and the REDUCE_GRAD or its WAIT.
-    /// The second one is kNoPosition if no REDUCE_GRAD follows.
+    /// The second position is kNoPosition if no REDUCE_GRAD follows.
     std::vector<std::pair<std::int32_t, std::int32_t>> sums;
   };
 
@@ -264,8 +264,9 @@ class RankHoldings {
     hold_between(MemoryCategory::activations, recomputed, passage.backward, passage.last);
   }
 
-  /// Holds the outputs of an F without a backward for stages on the same rank. A stage with backwards keeps
-  /// its output itself, and a message to another rank has buffers.
+  /// Adds a holding for each output of an F that goes to a stage on the same rank, if the stage has no
+  /// backward pass. A stage with a backward pass holds its output itself. A message to another rank has
+  /// buffers.
   void hold_local_outputs(std::int32_t position) {
     const Action& forward = span(position).action;
     for (const std::int32_t taker : takers_of(neighbours_, forward.stage, Flow::activation)) {
@@ -331,8 +332,8 @@ class RankHoldings {
   std::vector<Holding> holdings_;
 };
 
-/// Returns the peaks of the holdings and, if `options` requires it, the memory over time. The samples contain
-/// one entry for each instant, with the bytes after all changes of this instant.
+/// Returns the peaks of the holdings, and the memory over time if `options` asks for it. Memory over time
+/// has one sample for each instant, with the bytes after all changes of this instant.
 RankMemory run_through(std::span<const Holding> holdings, std::span<const Span> spans,
                        const MemoryOptions& options) {
   RankMemory memory;

@@ -1,8 +1,8 @@
 #pragma once
 // Finds the peak memory of each rank, for callers that do not need memory over time (memory.hpp).
-// list_peak.cpp uses only the order of each rank's list. tape_peak.cpp also counts message buffers, in one
-// pass over a tape, and highest_peak.cpp finds only the highest peak. All use ListHoldings, which computes
-// the bytes that actions charge and release.
+// list_peak.cpp needs only the order of each rank's list. tape_peak.cpp also counts message buffers, in
+// one pass over a tape. highest_peak.cpp finds only the highest peak of all ranks. All use ListHoldings,
+// which computes the bytes that actions charge and release.
 
 #include <array>
 #include <cstddef>
@@ -20,28 +20,29 @@
 
 namespace penstock {
 
-/// The bytes that one action charges (adds) at its start and releases at its end, without message buffers.
+/// The bytes that one action charges (adds to the rank's memory) and releases, without message buffers.
 struct ActionHolding {
   Bytes charged = 0;    ///< bytes that are charged at the start and remain after the action
   Bytes transient = 0;  ///< bytes that exist only while the action runs
   Bytes released = 0;   ///< bytes that are released at the end, in addition to `transient`
 };
 
-/// Returns true if ListHoldings counts all bytes of the ranks except message buffers. In such a program, each
-/// STEP releases the weight version that it replaces, all microbatches have equal costs, nothing is sharded,
-/// and no rank holds outputs of forwards for itself (holds_local_activations()). `program` must be a compute
-/// program, and `costs` the costs of its stages.
+/// Returns true if the actions alone determine the bytes that the ranks hold, except message buffers.
+/// ListHoldings then counts all of them. In such a program, each STEP releases the weight version that it
+/// replaces. All microbatches have equal costs, and nothing is sharded. No rank holds outputs of forward
+/// passes for itself (holds_local_activations()). `program` must be a compute program, and `costs` the
+/// costs of its stages.
 bool is_held_by_actions(const Program& program, const CostTable& costs);
 /// Returns true if is_held_by_actions() is true and all compute actions take time. Then the peaks without
 /// message buffers depend only on the order of the lists.
 bool follows_from_lists(const Program& program, const CostTable& costs);
 
-/// Returns for each rank the bytes that it holds from start to end: weights, cloned weights and optimizer
+/// Returns the bytes that each rank holds during the whole run: weights, cloned weights and optimizer
 /// state.
 std::vector<Bytes> held_at_start(const Program& program, const CostTable& costs);
 
-/// Computes the bytes that each action charges and releases. The caller passes the actions of each rank in
-/// the order of the rank's list. The ranks may alternate.
+/// A calculator of the bytes that each action charges and releases. The caller must pass the actions of
+/// each rank in the order of the rank's list. It may alternate between ranks.
 class ListHoldings {
  public:
   /// Keeps a reference to the costs, which must outlive this object.
@@ -77,20 +78,21 @@ class ListHoldings {
   std::vector<Bytes> gradients_;
 };
 
-/// Returns for each rank the largest number of bytes that it holds at once. The result equals that of
-/// MemoryOfRanks. Returns nothing if a message has a buffer, or if ListHoldings does not support some action.
-/// `program` must be a compute program, and `costs` the costs of its stages.
+/// Returns the peak memory of each rank in bytes, found from the order of the lists alone. It equals the
+/// peak that MemoryOfRanks finds. Returns nothing if a message has a buffer, or if ListHoldings does not
+/// support some action. `program` must be a compute program, and `costs` the costs of its stages.
 std::optional<std::vector<Bytes>> list_peaks(const Program& program, const CostTable& costs);
 
-/// Like list_peaks(), but also counts message buffers. Returns nothing if ListHoldings does not support some
-/// action, or if the order of changes at one instant is not known. `turns` is the tape of the compute program
-/// `program`, without collectives. `costs` are the costs of its stages, and `priced` the costs of the tape.
-/// Takes O(actions x ranks with which a rank exchanges messages).
+/// Returns the peak memory of each rank in bytes, including message buffers. Returns nothing if
+/// ListHoldings does not support some action, or if the order of changes at one instant is not known.
+/// `turns` must be the tape of the compute program `program`, without collectives. `costs` are the costs of
+/// its stages, and `priced` the costs of the tape. Takes O(actions x ranks with which a rank exchanges
+/// messages).
 std::optional<std::vector<Bytes>> tape_peaks(const Program& program, const CostTable& costs,
                                              const TurnTape& turns, const TapeCosts& priced);
 
-/// Like tape_peaks(), but several times as fast. Returns nothing also if an action or a message takes no
-/// time, or if a stage is on several ranks.
+/// Returns the same peaks as tape_peaks(), but is several times as fast. Also returns nothing if an action
+/// or a message takes no time, or if several ranks hold one stage.
 std::optional<std::vector<Bytes>> phase_peaks(const Program& program, const CostTable& costs,
                                               const TurnTape& turns, const TapeCosts& priced);
 

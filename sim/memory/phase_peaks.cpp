@@ -1,6 +1,7 @@
-// Finds the peaks of ranks with message buffers, without sorting all changes of a rank's bytes by time. A
-// rank's own actions divide the time into phases. At the start of a phase, the rank charges (+) or releases
-// (-) bytes of its own. During the phase, only transfers change what it holds:
+// Finds the peak memory of ranks with message buffers. Unlike tape_peak.cpp, it does not sort all changes
+// of a rank's bytes by time. A rank's own actions divide the time into phases. At the start of a phase,
+// the rank charges (+) or releases (-) bytes of its own. During the phase, only transfers change the bytes
+// that it holds:
 //
 //     own action      |-- runs ------------|  - gap  |-- runs --
 //     start of phase  + what it charges       - what it releases, + send buffer
@@ -38,10 +39,11 @@
 namespace penstock {
 namespace {
 
-/// A time later than all others. A message can be added to it without exceeding 64 bits.
+/// A time that is later than all others. The duration of a message can be added to it without exceeding 64
+/// bits.
 constexpr Ns kEndless = std::numeric_limits<Ns>::max() / 2;
 
-/// The messages from one rank to another that have equal bytes and travel equally long.
+/// The messages from one rank to another that have the same bytes and the same travel time.
 struct MessageSeries {
   Bytes bytes = 0;
   Ns travel_ns = 0;
@@ -143,7 +145,7 @@ class CollectedTimes {
   std::vector<std::size_t> stream_of_link_;  // kNoStream for a link class without bytes
 };
 
-/// The bytes of messages that each kind of action of a stage receives and sends.
+/// The bytes of the messages that each kind of action receives and sends, for each stage.
 class MessageBytes {
  public:
   MessageBytes(const Program& program, const CostTable& costs)
@@ -178,7 +180,7 @@ class MessageBytes {
   std::vector<OfKind> of_kinds_;
 };
 
-/// Follows the bytes of one rank from phase to phase.
+/// The memory of one rank, followed from phase to phase.
 class RankPhases {
  public:
   RankPhases(const ProgramMoments& moments, const RankTimes& times, Bytes held) : held_(held), peak_(held) {
@@ -218,7 +220,7 @@ class RankPhases {
   Bytes peak() const { return peak_; }
 
  private:
-  /// The next message of a stream. Its buffer changes `after_ns` after its start.
+  /// The position of the next message in a series. Its buffer changes `after_ns` after the message starts.
   struct Cursor {
     const Ns* next = nullptr;
     Ns after_ns = 0;
@@ -231,7 +233,7 @@ class RankPhases {
     return std::ranges::any_of(arrived_, [&](const Cursor& cursor) { return cursor.time_ns() < end; });
   }
 
-  /// Returns the highest number of bytes until `end`, by the times of all changes.
+  /// Returns the largest number of bytes that the rank holds until `end`. It uses the times of all changes.
   Bytes exact(Ns end) {
     changes_.clear();
     for (Cursor cursor : arrived_) {
@@ -260,8 +262,8 @@ class RankPhases {
   Bytes peak_;
 };
 
-/// Returns true if the phases of all ranks are known: all messages and all actions except STEP take time, and
-/// each stage is on one rank.
+/// Returns true if this file can handle the program. All messages and all actions except STEP must take
+/// time, and each stage must be on one rank.
 bool has_phases(const Program& program, const CostTable& costs, const TurnTape& turns,
                 const TapeCosts& priced) {
   if (!follows_from_lists(program, costs)) return false;

@@ -49,8 +49,8 @@ namespace {
 struct AmountChange {
   Ns time_ns = 0;
   std::int64_t place =
-      /// Order of changes at one instant: 0 for a release of an earlier charge, otherwise the position in the
-      /// list, from 1.
+      /// The order of changes at one instant. It is 0 for the release of an earlier charge, and otherwise
+      /// the position in the list, counted from 1.
       0;
   Bytes bytes = 0;
 
@@ -62,7 +62,7 @@ struct AmountChange {
 /// Changes that usually are sorted by time.
 using ChangeStream = std::vector<AmountChange>;
 
-/// The changes of one rank, and the position of the pass in the rank's list.
+/// The changes of one rank, and the position in the rank's list that the pass over the tape has reached.
 struct RankChanges {
   std::vector<ChangeStream> streams{1};  ///< the first stream has the changes by the rank's own actions
   std::size_t next = 0;                  ///< index of the next action in the rank's list
@@ -75,8 +75,8 @@ struct TransferStreams {
   std::size_t receives = 0;  ///< stream of the receiver
 };
 
-/// Collects the changes in one pass over the instructions. Each instruction adds changes to the streams of
-/// its rank, and of the sender and the receiver of its message.
+/// A collector of all changes in one pass over the tape. Each instruction adds changes to the streams of
+/// its rank, and to those of its message's sender and receiver.
 class TapeChanges {
  public:
   TapeChanges(const Program& program, const CostTable& costs, const TurnTape& turns,
@@ -196,7 +196,7 @@ class TapeChanges {
   std::vector<RankChanges> ranks_;
 };
 
-/// Merges streams of changes in the order of time.
+/// A merge of streams of changes, in the order of time.
 class MergedStreams {
  public:
   explicit MergedStreams(std::span<ChangeStream> streams) {
@@ -238,9 +238,9 @@ Bytes peak_of(std::span<ChangeStream> streams, Bytes held) {
   return peak;
 }
 
-/// Returns true if only the two amounts that the head of this file names may be charged and released at one
-/// instant. This is true if all actions take time. Otherwise, the last stage and all messages must take time.
-/// Any other stage may take no time, if its STEPs take time and it recomputes nothing.
+/// Returns true if only the two amounts that the opening of this file names can be charged and released at
+/// the same instant. This is true if all actions take time. Otherwise, the last stage and all messages must
+/// take time. Another stage may then take no time if its STEPs take time and it recomputes nothing.
 bool tells_instants(const Program& program, const CostTable& costs, const TurnTape& turns,
                     const TapeCosts& priced) {
   if (follows_from_lists(program, costs)) return true;

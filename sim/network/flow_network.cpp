@@ -1,8 +1,8 @@
-// Advances flows that share links, from one start or end to the next. All flows of one class have the same
-// rate r, so even if r changes, they end in the order of their remaining bytes. V(t) is the number of bytes
-// that a flow would have received by the time t if it had existed all the time. It is the virtual time of
-// fair queueing (Demers, Keshav and Shenker, SIGCOMM 1989). A flow of S bytes that starts when V has the
-// value V1 ends when V has the value V1 + S:
+// Advances flows that share links, from one start or end of a flow to the next. All flows of one class
+// have the same rate r at any time. So they end in the order of their remaining bytes, even if r changes.
+// V(t) is the number of bytes that a flow would have received by the time t if it had existed all the
+// time. It is the virtual time of fair queueing (Demers, Keshav and Shenker, SIGCOMM 1989). A flow of S
+// bytes that starts when V has the value V1 ends when V has the value V1 + S:
 //
 //     V(t) = V(t0) + r (t - t0)
 //     first end = t + (least V + S of its flows - V(t)) / r, rounded up to ns
@@ -178,7 +178,7 @@ std::int32_t FlowNetwork::class_of_route(const Route& route) {
   return entry->second;
 }
 
-/// Returns the numbers in share_ of the route's links of limited bandwidth.
+/// Returns the links of the route that have limited bandwidth, by their numbers in share_.
 std::vector<std::int32_t> FlowNetwork::limited_links(const Route& route) {
   std::vector<std::int32_t> limited;
   for (const LinkNumber link : route.links) {
@@ -337,9 +337,9 @@ void MaxMinShare::relax(std::int32_t link) {
   }
 }
 
-/// Returns the level L(l) that fills the link. It begins with equal shares of the capacity. If other links
-/// limit some flows to less than this share, the remaining flows share the rest equally. This is repeated
-/// until no further flow is limited.
+/// Returns the level L(l), which is the rate at which flows without another limit fill the link. It begins
+/// with equal shares of the capacity. If other links limit some flows to less than this share, the
+/// remaining flows share the rest equally. This is repeated until no further flow is limited.
 double MaxMinShare::fair_level(std::int32_t link) const {
   const SharedLink& shared = links_[index(link)];
   if (shared.flows == 0) return kInfinite;

@@ -1,7 +1,7 @@
 #pragma once
-// Shares the bandwidth of the cluster's links among the flows in progress, for the event engine. MaxMinShare
-// computes the rates of flows, and FlowNetwork finds when each flow ends. message_costs.hpp computes the
-// times of messages on links that are not shared. Used only inside sim/.
+// Divides the bandwidth of the cluster's links among the flows in progress, for the event engine.
+// MaxMinShare computes the rates of flows, and FlowNetwork finds when each flow ends. message_costs.hpp
+// computes the times of messages on links that are not shared. Used only inside sim/.
 
 #include <cstdint>
 #include <limits>
@@ -31,13 +31,13 @@ class MaxMinShare {
   /// flows cross, each at most once. If `links` is empty, the rate of the flows is infinite.
   std::int32_t add_class(const std::vector<std::int32_t>& links);
 
-  /// Adds or removes one flow of the class. The rates are correct again after solve().
+  /// Add one flow to the class, or remove one. rate() returns the new rates only after solve().
   void start(std::int32_t flow_class);
   void finish(std::int32_t flow_class);
 
-  /// Computes the rates. Returns the classes that may have a new rate, and the classes in which flows have
-  /// started or finished, since the last call. Each class appears once. The span is valid until the next call
-  /// of a non-const member function.
+  /// Computes the rates of all classes. Returns the classes whose rate may have changed since the last
+  /// call, and those in which flows have started or finished. Each class appears once. The span is valid
+  /// until the next call of a non-const member function.
   std::span<const std::int32_t> solve();
   /// Returns the rate of each flow of the class, in bytes per second. Requires that solve() was called after
   /// the last change.
@@ -56,7 +56,7 @@ class MaxMinShare {
     std::int32_t flows = 0;
     bool noted = false;  // true if the class is already in noted_
   };
-  /// A class with flows in progress, as a user of one link.
+  /// A class with flows in progress, from the view of one link that it crosses.
   struct User {
     double limit = 0;  // rate that the other links of the class allow for each flow
     std::int32_t flows = 0;
@@ -90,7 +90,8 @@ class MaxMinShare {
   std::vector<std::int32_t> changed_;
 };
 
-/// Finds the ends of the flows in progress. The times in successive calls must not decrease.
+/// A simulation of flows over shared links, which finds the end of each flow. The times in successive calls
+/// must not decrease.
 class FlowNetwork {
  public:
   explicit FlowNetwork(const Cluster& cluster);

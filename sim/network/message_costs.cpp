@@ -1,7 +1,7 @@
-// Computes the duration of each compute action and message. Messages often have the same route and size, so
-// the last result for each pair of ranks is cached. A message occupies its channel for its bytes divided by
-// the lowest bandwidth of its route. The latencies of the links are then added until it arrives, while the
-// channel is already free. Tests: tests/sim/engines_test.cpp.
+// Computes the duration of each compute action and each message. Many messages have the same route and
+// size, so the last result for each pair of ranks is cached. A message occupies its channel for its bytes
+// divided by the lowest bandwidth on its route. Then the channel is free. The message arrives later, after
+// the latencies of the route's links. Tests: tests/sim/engines_test.cpp.
 
 #include "sim/network/message_costs.hpp"
 
@@ -26,8 +26,8 @@
 namespace penstock {
 namespace {
 
-/// Returns the compute duration of each position. A group has its duration at its first action. All other
-/// positions have 0.
+/// Returns the duration of the compute action at each position. A group has its duration at its first
+/// action. All other positions have 0.
 std::vector<Ns> compute_durations(const Experiment& experiment, const FlatProgram& flat) {
   std::vector<Ns> durations(flat.ops.size(), 0);
   for (std::size_t p = 0; p < flat.ops.size(); ++p) {
@@ -38,7 +38,7 @@ std::vector<Ns> compute_durations(const Experiment& experiment, const FlatProgra
   return durations;
 }
 
-/// Returns the sums of the hops' bytes over all phases, for each sender and receiver.
+/// Returns the bytes that each sender sends to each receiver, as sums over all phases of a collective.
 std::vector<RingHop> sent_in_all(const std::vector<CollectivePhase>& phases) {
   std::map<std::pair<std::int32_t, std::int32_t>, Bytes> bytes;
   for (const CollectivePhase& phase : phases) {

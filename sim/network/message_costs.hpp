@@ -19,8 +19,8 @@
 
 namespace penstock {
 
-/// Computes the time of a transfer between two ranks. It caches the route and the last size of every pair of
-/// ranks.
+/// A calculator of the times of transfers between two ranks. It caches the route and the last size of every
+/// pair of ranks.
 class TransferPrices {
  public:
   /// Keeps a reference to the experiment, which must outlive this object.
@@ -45,12 +45,12 @@ class TransferPrices {
   std::vector<std::vector<Entry>> entries_;  // for each sender, an entry for each rank to which it sends
 };
 
-/// The rings of a collective, and their total cost.
+/// The rings that a collective uses, and their total cost.
 struct CollectiveRing {
   std::vector<CollectivePhase> phases;  ///< One after the other; empty for fewer than two ranks.
   RingCost cost;
-  /// The bytes that each rank sends to each of its neighbours in all phases, ordered by sender, then by
-  /// receiver.
+  /// The bytes that each rank sends to its neighbours in all phases together. The entries are ordered by
+  /// sender and then by receiver.
   std::vector<RingHop> sent;
 
   std::span<const RingHop> sent_by(std::int32_t rank) const;
@@ -80,8 +80,8 @@ class CollectiveRings {
 Ns host_copy_ns(const CostTable& costs, const Action& copy);
 
 /// Returns the durations of all compute actions, and of all messages as if no links were shared. A transfer
-/// occupies its channel while its bytes are serialized over its route, and arrives after the route's latency.
-/// The duration of a collective is the cost of its collective_route().
+/// occupies its channel while its bytes are serialized over the route. It arrives after the route's
+/// latency. A collective takes the time of its collective_route().
 WalkDurations walk_durations(const Experiment& experiment, const FlatProgram& flat);
 
 /// The collective operation that a REDUCE_GRAD or UNSHARD of a stage runs, and the bytes of its buffer.

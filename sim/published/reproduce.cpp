@@ -1,6 +1,7 @@
-// The table of reproductions: name, source with section, setting, function. The setting states every choice
-// that the paper leaves open, because a figure that agrees only with unstated choices is not reproduced. A
-// published number to which a constant was fitted has the class FigureClass::fitted.
+// The table of reproductions. A row has a name, the source with its section, the setting and the function.
+// The setting states every choice that the paper leaves open. A figure that agrees only with unstated
+// choices is not reproduced. A published number to which a constant was fitted has the category
+// FigureClass::fitted.
 
 #include "sim/published/reproduce.hpp"
 

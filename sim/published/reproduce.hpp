@@ -1,5 +1,5 @@
 #pragma once
-// Predicts figures that papers have published. A reproduction is one experiment of a paper. It is a list of
+// Predicts figures that papers have published. A reproduction is one experiment of a paper: a list of
 // figures, each with the published and the predicted value. A new reproduction needs a function in a file,
 // and a row in the table of reproduce.cpp.
 
@@ -15,7 +15,8 @@
 
 namespace penstock {
 
-/// The claim of a figure. The class does not depend on whether the prediction meets the claim (`holds()`).
+/// The kind of claim that a figure makes. It does not depend on whether the prediction meets the claim;
+/// holds() returns that.
 enum class FigureClass : std::uint8_t {
   equal,    ///< A printed figure that the prediction must meet within a tolerance.
   bound,    ///< A printed limit that the prediction must not cross, as a number or in words.
@@ -61,14 +62,14 @@ struct ReproducedFigure {
   Tolerance tolerance_kind = Tolerance::exact;
   int decimals = 0;  ///< Printed digits after the decimal point, for `Tolerance::rounding`.
   BoundSide side = BoundSide::at_most;  ///< For bounds only.
-  /// Limit that the paper states in words. For "faster", it is 1 for the ratio.
+  /// The limit that the paper states in words. For example, "faster" means a ratio of 1.
   std::optional<double> bound{};
   std::string note{};  ///< A remark, for example about a misprint in the paper.
 
   /// Returns true if the figure makes a claim that a prediction may miss.
   bool is_held() const;
-  /// Returns true if the class of the figure is `equal` or `missed`: the prediction is compared with a
-  /// printed number.
+  /// Returns true if the category of the figure is `equal` or `missed`. In both, a prediction is compared
+  /// with a printed number.
   bool is_printed() const;
   /// Returns the largest allowed distance from the published figure or bound, in the figure's unit.
   double tolerance() const;
@@ -80,23 +81,29 @@ struct ReproducedFigure {
 
 /// Returns a printed figure that the prediction must meet within this kind of tolerance.
 ReproducedFigure equal(Tolerance kind, std::string what, double published, double predicted);
-/// Returns a printed figure that the prediction must meet within half a unit of the last digit.
+/// Returns a figure of the category `equal` whose number is printed with `decimals` decimals. The
+/// prediction must meet it within half a unit of the last digit.
 ReproducedFigure rounded(int decimals, std::string what, double published, double predicted);
-/// Returns a figure of the class `formula`. `published` is a value from a formula, a drawing or an algorithm.
+/// Returns a figure of the category `formula`. `published` is a value from a formula, a drawing or an
+/// algorithm, not a printed number.
 ReproducedFigure formula(std::string what, double published, double predicted,
                          Tolerance kind = Tolerance::exact);
-/// Return a printed limit. The prediction must be at least, or at most, `published`.
+/// Return a figure of the category `bound` with a printed limit. The prediction must be at least, or at
+/// most, `published`.
 ReproducedFigure at_least(std::string what, double published, double predicted);
 ReproducedFigure at_most(std::string what, double published, double predicted);
-/// Return a limit that the paper states in words. The predicted ratio must be at least, or at most, `bound`.
+/// Return a figure of the category `bound` with a limit that the paper states in words. The predicted ratio
+/// must be at least, or at most, `bound`.
 ReproducedFigure no_less(std::string what, double predicted, double bound = 1);
 ReproducedFigure no_more(std::string what, double predicted, double bound = 1);
-/// Returns a printed figure of the class `missed`. `note` says why the prediction does not meet it.
+/// Returns a figure of the category `missed`: a printed number that the prediction does not meet. `note`
+/// gives the reason.
 ReproducedFigure missed(Tolerance kind, std::string what, double published, double predicted,
                         std::string note);
-/// Returns a printed figure of the class `fitted`. `note` names the constant that the figure determined.
+/// Returns a figure of the category `fitted`: a printed number that was used to fit a constant. `note`
+/// names this constant.
 ReproducedFigure fitted(std::string what, double published, double predicted, std::string note);
-/// Returns a predicted figure that the paper does not print.
+/// Returns a figure of the category `shown`: a predicted value that the paper does not print.
 ReproducedFigure shown(std::string what, double predicted);
 ReproducedFigure noted(ReproducedFigure figure, std::string note);
 /// Returns `figure` with the tolerance of a number that is printed with `decimals` decimals.
@@ -110,7 +117,7 @@ struct Reproduction {
   std::vector<ReproducedFigure> (*run)() = nullptr;
 };
 
-/// Returns all experiments.
+/// Returns all experiments that can be reproduced.
 std::span<const Reproduction> reproduction_table();
 
 // Each of these functions computes the figures of one experiment.

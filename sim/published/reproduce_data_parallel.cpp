@@ -32,10 +32,10 @@ Cluster links(std::int32_t devices) {
   return *std::move(cluster);
 }
 
-/// Returns a model with mixed-precision Adam. For each parameter, the weight and the gradient have 2 bytes
-/// each, and the copy of the weight and two moments have 4 bytes each. There are no activations. While a
-/// bucket is processed, a device holds it unsharded. The paper's formulas ignore this, so a bucket is only a
-/// thousandth of the model.
+/// Returns a model with `parameters` parameters that mixed-precision Adam trains. For each parameter, the
+/// weight and the gradient have 2 bytes each. The copy of the weight and the two moments have 4 bytes each.
+/// There are no activations. While a bucket is processed, a device holds it unsharded. The paper's formulas
+/// ignore this, so a bucket is only a thousandth of the model.
 ShardedModel zero(std::int64_t parameters, std::int32_t devices, std::int32_t sharding) {
   return {.state = {.weights = 2 * parameters,
                     .gradients = 2 * parameters,
@@ -131,21 +131,22 @@ Cluster torus(std::int32_t rows, std::int32_t columns, TorusCollectives collecti
   return *std::move(cluster);
 }
 
-/// Returns the samples per second of all cores together, if gradients are reduced dimension by dimension.
+/// Returns the samples per second of all cores together if gradients are reduced in one dimension of the
+/// torus after the other.
 double torus_rate(std::int32_t rows, std::int32_t columns, std::int32_t cores) {
   const ClusterSpec cluster{.shape = torus(rows, columns, TorusCollectives::dimensions), .name = "torus"};
   return data_parallel_run(training_scenario(kTraining, cluster), cores).samples_per_second;
 }
 
-/// Returns the time by the formula, in milliseconds. Each of the `steps` steps adds twice the latency of a
-/// link.
+/// Returns the time of an all-reduce by the published formula, in milliseconds. Each of the `steps` steps
+/// adds twice the latency of a link.
 double closed_form_ms(std::int32_t cores, Bytes bytes, std::int32_t steps) {
   const double n = cores;
   return (2 * (n - 1) / n * static_cast<double>(bytes) / kLinkBytesPerSecond * 1e3) +
          (2.0 * steps * static_cast<double>(kLinkLatencyNs) / 1e6);
 }
 
-/// Adds the times of both algorithms for the gradients of ResNet-50.
+/// Adds the times of both all-reduce algorithms for the gradients of ResNet-50.
 void add_reductions(std::vector<ReproducedFigure>& figures, std::int32_t rows, std::int32_t columns) {
   constexpr Bytes kGradients = 102'400'000;
   const std::int32_t cores = rows * columns;

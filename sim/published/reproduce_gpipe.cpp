@@ -1,6 +1,7 @@
-// GPipe (Huang et al., NeurIPS'19), section 2.3, and torchgpipe, which implements it.
-// reproduce_gpipe_tables.cpp predicts GPipe's tables. With K stages and M microbatches, F takes M + K - 1
-// slots, of which K - 1 are idle on each rank, and so does B. With recomputation R, the whole step takes
+// Reproduces GPipe (Huang et al., NeurIPS'19), section 2.3, and torchgpipe, which implements it.
+// reproduce_gpipe_tables.cpp predicts GPipe's tables. With K stages and M microbatches, all F together
+// take M + K - 1 slots, and each rank is idle in K - 1 of them. The same holds for B. With recomputation
+// R, the whole step takes
 //
 //   (M + K - 1) (F + B + R)                when R waits for the gradient
 //   (M + K - 1) (F + B) + M R              when it does not
@@ -76,12 +77,12 @@ double part_recomputed() {
 
 // --- whole grids of cases -------------------------------------------------------------------------------
 
-/// Returns true if two times differ only by rounding. Times are rounded to nanoseconds, which are millionths
-/// of a unit, and a sum contains at most some dozens of them.
+/// Returns true if two times differ only by rounding. Each time is rounded to nanoseconds, which are
+/// millionths of a unit. A sum contains at most some dozens of them.
 bool is_near(double a, double b) { return std::abs(a - b) < 1e-4; }
 
-/// Counts the cases in which the step takes the time of the formula, for K = 1 to 6, M = 1 to 8 and R from F
-/// / 4 to F.
+/// Counts the cases in which the step takes the time that the formula gives. The cases are K = 1 to 6, M =
+/// 1 to 8, and R (recomputation) from F / 4 to F.
 ReproducedFigure recomputation_cases(RecomputeTiming timing) {
   const bool is_late = timing == RecomputeTiming::late;
   int cases = 0;
@@ -104,8 +105,8 @@ ReproducedFigure recomputation_cases(RecomputeTiming timing) {
                  cases, met);
 }
 
-/// Counts the pipelines whose step takes sum f + (M-1) max f + sum b + (M-1) max b, among 300 pipelines with
-/// 2 to 6 uneven stages.
+/// Counts the pipelines in which the step takes sum f + (M-1) max f + sum b + (M-1) max b. There are 300
+/// pipelines with 2 to 6 uneven stages.
 ReproducedFigure uneven_cases() {
   constexpr int kCases = 300;
   // Multiples modulo a prime vary like random numbers, but are equal on all machines.

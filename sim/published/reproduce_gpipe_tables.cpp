@@ -1,5 +1,5 @@
-// GPipe (Huang et al., NeurIPS'19). Table 1 contains the largest models that fit in memory, and tables 2 and
-// 3 contain speed-ups.
+// Reproduces tables of GPipe (Huang et al., NeurIPS'19). Table 1 contains the largest models that fit in
+// memory, and tables 2 and 3 contain speed-ups.
 //
 // Table 2 divides by the speed for K = 2 and M = 1, which was measured with a smaller batch. Therefore each
 // line is compared with its own first column, or the prediction is only an upper bound:
@@ -79,8 +79,8 @@ void add_balanced(Figures& figures, const Line& line) {
   }
 }
 
-/// Adds bounds for a line. The prediction contains only the bubble, but the measured stages are uneven, or a
-/// step has more work than with M = 1.
+/// Adds the figures of a line as bounds. The prediction contains only the bubble. In the measurement,
+/// stages are uneven, or a step has more work than with M = 1.
 void add_bounds(Figures& figures, const Line& line) {
   for (std::size_t column = 0; column < kStages.size(); ++column)
     figures.push_back(at_least(what_of(line, column), line.speeds.at(column), over_the_least(line, column)));
@@ -93,8 +93,8 @@ void add_missed(Figures& figures, const Line& line, std::size_t first, const std
   }
 }
 
-/// Adds the speed-ups of AmoebaNet from 4 to 32 microbatches. The imbalance of its stages almost cancels in
-/// these ratios.
+/// Adds the speed-ups of AmoebaNet when the number of microbatches grows from 4 to 32. The imbalance of its
+/// stages almost cancels in these ratios.
 void add_gain_from_microbatches(Figures& figures) {
   for (std::size_t column = 0; column < kStages.size(); ++column) {
     const std::int32_t stages = kStages.at(column);
@@ -124,8 +124,8 @@ struct Fullness {
   double all = 0;
 };
 
-/// Returns the memory of each device if the layers are distributed evenly over `stages` devices. If they
-/// cannot be divided evenly, the first devices have one layer more. The optimizer is RMSProp.
+/// Returns the memory of each device if the layers are divided evenly among `stages` devices. If they do
+/// not divide, the first devices have one layer more. The optimizer is RMSProp.
 std::vector<Fullness> devices_of(std::int64_t layers, std::int32_t stages, double activations_gib) {
   std::vector<Fullness> devices;
   for (std::int32_t stage = 0; stage < stages; ++stage) {

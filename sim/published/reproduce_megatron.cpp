@@ -1,7 +1,7 @@
-// Predicts Megatron's transformers: parameters, operations and times for different numbers of devices
-// (Narayanan et al., SC'21; Smith et al., MT-NLG 530B), and the cost of recomputation (Korthikanti et al.,
-// MLSys'23). The papers do not publish how efficient single layers are. Therefore times are predicted for the
-// devices' peak rate, and only their ratios to the first row are compared.
+// Predicts figures of Megatron's transformers: parameters, operations and times for different numbers of
+// devices (Narayanan et al., SC'21; Smith et al., MT-NLG 530B), and the cost of recomputation (Korthikanti
+// et al., MLSys'23). The papers do not publish how efficient single layers are. Therefore times are
+// predicted for the devices' peak rate, and only their ratios to the first row are compared.
 
 #include <cstdint>
 #include <stdexcept>
@@ -44,8 +44,8 @@ TransformerShape gpt(std::int64_t layers, std::int64_t hidden, std::int64_t head
 const TransformerShape kGpt175 = gpt(96, 12288, 96, BlockRecompute::full);
 const TransformerShape kGpt530 = gpt(105, 20480, 128, BlockRecompute::full);
 
-/// Returns the layers with their times at the devices' peak rate. Collectives of tensor parallelism take no
-/// time. The ratio to the first row takes their cost into account.
+/// Returns the layers with their times at the devices' peak rate. The collectives of tensor parallelism
+/// take no time here. The comparison by ratios to the first row takes their cost into account.
 LayerGraph layers_at_peak(const TransformerShape& shape) {
   auto graph = transformer_layers(
       shape, {.flops_per_second = kA100Flops, .tensor_bytes_per_second = kUnlimitedBandwidth});
@@ -81,7 +81,7 @@ double tflops_per_device(double flops, double seconds, std::int32_t devices) {
 
 // --- SC'21 ----------------------------------------------------------------------------------------------
 
-/// Returns the numbers of parameters, rounded to one decimal as in the table.
+/// Returns the figures of table 1: the numbers of parameters, rounded to one decimal as in the paper.
 Figures table_1() {
   Figures figures;
   struct Row {
@@ -118,7 +118,8 @@ struct ScaledModel {
   std::vector<Row> rows;
 };
 
-/// Returns the rates and days of one model. The printed rate of its first row determines the scale.
+/// Returns the figures of one model in table 2: rates, and days of training. The printed rate of the
+/// model's first row determines the scale.
 Figures table_2(const ScaledModel& model) {
   Figures figures;
   const double flops = hardware_flops(model.shape);
@@ -142,8 +143,8 @@ Figures table_2(const ScaledModel& model) {
   return figures;
 }
 
-/// Returns the times of iterations with a fixed batch on 8, 10 and 12 pipelines. The printed time for 8
-/// pipelines determines the scale.
+/// Returns the times of MT-NLG's iterations with a fixed batch on 8, 10 and 12 pipelines. The printed time
+/// for 8 pipelines determines the scale.
 Figures mt_nlg() {
   Figures figures;
   struct Row {
@@ -173,8 +174,8 @@ Figures mt_nlg() {
 
 // --- recomputation --------------------------------------------------------------------------------------
 
-/// Returns the rates of operations that follow from the published times. Also returns the ratio of the time
-/// with full recomputation to the time with selective recomputation.
+/// Returns the figures of table 5: the rates of operations that follow from the published times. Also
+/// returns the ratio of the time with full recomputation to the time with selective recomputation.
 Figures table_5() {
   Figures figures;
   struct Row {
@@ -210,7 +211,8 @@ Figures table_5() {
   return figures;
 }
 
-/// Returns the times of one layer. The printed time without recomputation determines the scale.
+/// Returns the figures of table 4: the times of one layer. The printed time without recomputation
+/// determines the scale.
 Figures table_4() {
   Figures figures;
   const auto milliseconds = [](BlockRecompute recompute) {

@@ -1,8 +1,8 @@
-// PipeDream (Narayanan et al., SOSP'19): the effect of the pipeline depth with different latencies (figure
-// 18), and the gain over GPipe (section 5.4). The schedule is an endless stream of 1F1B. The depth is the
-// number of minibatches in flight. Stage s runs warmup[s] + 1 forwards before its first backward. With
-// latency L, a minibatch spends 2 L more for each cut on its way forward and back, which a longer warm-up
-// hides.
+// Reproduces figures of PipeDream (Narayanan et al., SOSP'19): the effect of the pipeline depth with
+// different latencies (figure 18), and the gain over GPipe (section 5.4). The schedule is an endless
+// stream of 1F1B. The depth is the number of minibatches in flight. Stage s runs warmup[s] + 1 forward
+// passes before its first backward pass. With latency L, a minibatch spends 2 L more for each cut on its
+// way forward and back. A longer warm-up hides this time.
 
 #include <cstddef>
 #include <cstdint>
@@ -162,7 +162,8 @@ double single_seconds(const LayerGraph& graph) {
   return compute;
 }
 
-/// Returns the seconds of data parallelism by the formula of the released code: (T + 4(m-1)W/(Bm)) / m.
+/// Returns the seconds of one minibatch under data parallelism, by the formula of the released code: (T +
+/// 4(m-1)W/(Bm)) / m.
 double data_parallel_seconds(const LayerGraph& graph, std::int32_t workers, double bytes_per_second) {
   double weights = 0;
   for (const Layer& layer : graph.layers) weights += static_cast<double>(layer.weights);
@@ -171,7 +172,7 @@ double data_parallel_seconds(const LayerGraph& graph, std::int32_t workers, doub
 }
 
 /// Adds the three times of a row: the period, the time of one worker, and the time of data parallelism. If
-/// the plan has another configuration that is equally fast, a note states this configuration.
+/// another configuration is as fast as that of the plan, a note names it.
 void add_plan(std::vector<ReproducedFigure>& figures, const PublishedPlan& row) {
   const LayerGraph graph = library_model(row.model).graph;
   const PipelinePlan plan =

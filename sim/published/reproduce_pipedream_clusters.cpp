@@ -1,6 +1,6 @@
-// PipeDream (SOSP'19), section 5.2: four models on 16 workers of its clusters A and B. Each model is trained
-// by data parallelism, by the planned pipeline with replicas, and by the straight pipeline, which has no
-// replicas.
+// Reproduces PipeDream (SOSP'19), section 5.2: four models on 16 workers of its clusters A and B. Each
+// model is trained by data parallelism, by the planned pipeline with replicas, and by the straight
+// pipeline, which has no replicas.
 
 #include <cmath>
 #include <cstddef>
@@ -39,7 +39,8 @@ void add_run(Figures& figures, const std::string& what, const ClusterRun& run) {
                           run.fullest_gib() > kWorkerGiB ? "more than the 16 that it has" : ""));
 }
 
-/// The results of three trainings of one model on 16 workers.
+/// The results of training one model on 16 workers by data parallelism, by the planned pipeline and by the
+/// straight pipeline.
 struct ThreeWays {
   Scenario scenario;
   ClusterRun data_parallel;
@@ -69,8 +70,8 @@ ThreeWays add_ways(Figures& figures, const Training& training, const ClusterSpec
   return ways;
 }
 
-/// Adds the claims that the pipeline is faster than data parallelism, sends fewer bytes, and needs about as
-/// much memory.
+/// Adds three claims of the paper. The pipeline is faster than data parallelism, sends fewer bytes, and
+/// needs about as much memory.
 void add_victory(Figures& figures, const std::string& what, const ClusterRun& pipeline,
                  const ClusterRun& data_parallel) {
   figures.push_back(no_less(what + " over data parallelism: samples/s",
@@ -82,9 +83,10 @@ void add_victory(Figures& figures, const std::string& what, const ClusterRun& pi
                           "no number is printed; the bound, 1.75, is ours"));
 }
 
-/// Adds figures that show why the plan of the recurrence is slower than the released plan. The replicas of a
-/// stage reduce their gradients together, so they also send at the same time. With NOAM minibatches in
-/// flight, they have to wait for these messages. One more minibatch in flight hides a part of the wait.
+/// Adds figures that show why the recurrence's plan is slower than the released plan. The replicas of a
+/// stage reduce their gradients together, so they also send their messages at the same time. With NOAM
+/// minibatches in flight (the number in the paper), the replicas wait for these messages. One more
+/// minibatch in flight hides a part of the wait.
 void add_lock_step(Figures& figures, const Training& training, const ThreeWays& ways) {
   const ClusterRun deeper = deeper_planned_run(ways.scenario, {}, 1);
   const std::string what = fmt::format("{}, planned {} over data parallelism: samples/s", training.title,
@@ -98,8 +100,8 @@ void add_lock_step(Figures& figures, const Training& training, const ThreeWays& 
                           fmt::format("{:.1f} GiB on the fullest worker", deeper.fullest_gib())));
 }
 
-/// Adds the repository's configuration for 16 workers: the convolutions on 15 workers, and the fully
-/// connected layers on one.
+/// Adds the configuration in PipeDream's repository for 16 workers: the convolutions on 15 workers, and the
+/// fully connected layers on one.
 void add_released(Figures& figures, const Training& training, const ClusterSpec& cluster,
                   std::int32_t convolutions) {
   const ThreeWays ways = add_ways(figures, training, cluster, {});
@@ -184,9 +186,9 @@ std::vector<ServerRow> released_rows() {
   return {{kVgg16, kVggOnFour}, {kAlexNet, kAlexNetOnFour}, {kGnmt8, kGnmtOnFour}};
 }
 
-/// Returns for each stage of a straight pipeline the number of warm-up forwards. It is depth - 1 for the
-/// first stage and 0 for the last one, and decreases evenly between them. With 4 stages, depth 4 gives 3 2 1
-/// 0, and depth 7 gives 6 4 2 0.
+/// Returns, for each stage of a straight pipeline, the number of warm-up forward passes. It is depth - 1
+/// for the first stage and 0 for the last one, and decreases evenly between them. With 4 stages, depth 4
+/// gives 3 2 1 0, and depth 7 gives 6 4 2 0.
 std::vector<std::int32_t> warmup_of_depth(std::int32_t depth, std::int32_t stages) {
   std::vector<std::int32_t> warmup;
   warmup.reserve(static_cast<std::size_t>(stages));

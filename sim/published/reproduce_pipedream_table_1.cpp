@@ -1,6 +1,6 @@
-// PipeDream (SOSP'19), table 1: the speed of pipelines relative to data parallelism. The pipelines used the
-// library Gloo, and data parallelism used NCCL. Each library may reach only a part of the links' bandwidth.
-// Three assumptions are tried:
+// Reproduces PipeDream (SOSP'19), table 1: the speed of pipelines relative to data parallelism. The
+// pipelines used the library Gloo, and data parallelism used NCCL. Each library may reach only a part of
+// the links' bandwidth. Three assumptions about these parts are tried:
 //
 //   1. both libraries reach the full bandwidth
 //   2. NCCL reaches the part that gives VGG-16 on A its printed ratio; Gloo reaches the full bandwidth
@@ -83,8 +83,8 @@ double pipeline_rate(const TableOneRow& row, double gloo) {
       .samples_per_second;
 }
 
-/// Returns the value between 0.02 and 1 at which the increasing function `rising` is 0. It bisects the
-/// logarithm of the value, so the relative error is at most ln 50 / 2^13 = 0.0005.
+/// Returns the value between 0.02 and 1 at which the increasing function `rising` is 0. It halves the
+/// interval of the value's logarithm, so the relative error is at most ln 50 / 2^13 = 0.0005.
 double root(const std::function<double(double)>& rising) {
   constexpr int kHalvings = 12;
   double low = std::log(0.02);
@@ -114,8 +114,8 @@ Parts both_fitted(const Parts& nccl) {
           .gloo = root([&](double gloo) { return pipeline_rate(kAlexNetOnB, gloo) - wanted; })};
 }
 
-/// Returns true if two rows are the same. The table contains some models on two clusters, or with two numbers
-/// of servers.
+/// Returns true if two rows are the same, that is, the same model on the same cluster and number of
+/// servers. The table contains some models several times.
 bool is_same(const TableOneRow& a, const TableOneRow& b) {
   return std::string(a.training.model) == b.training.model && std::string(a.preset) == b.preset &&
          a.servers == b.servers;
@@ -130,7 +130,7 @@ std::string what_of(const TableOneRow& row, const std::string& assumed) {
                      assumed);
 }
 
-/// One assumption about the bandwidths, with the rows to which it was fitted and the rows that test it.
+/// One assumption about the bandwidths. It has the rows to which it was fitted, and the rows that test it.
 struct Attempt {
   std::string title;
   Parts parts;

@@ -1,5 +1,6 @@
-// Functions that several reproductions use. Papers draw schedules in units of time. Here a unit is 1 ms, so
-// that fractions of a unit are whole nanoseconds. In the first functions, links have unlimited bandwidth.
+// Functions that several reproductions use. Papers draw schedules in units of time. Here a unit is 1 ms,
+// so that fractions of a unit are whole nanoseconds. In the first group of functions, links have unlimited
+// bandwidth.
 
 #include "sim/published/reproduce_runs.hpp"
 
@@ -138,7 +139,8 @@ Prediction prediction_of(const Scenario& scenario) {
   return *std::move(prediction);
 }
 
-/// Returns the steady rate of the stream. If the stream has none, returns the rate of the run.
+/// Returns the steady rate of the endless stream in samples per second. If the stream has no steady rate,
+/// returns the rate of the run.
 double steady_samples_per_second(const Prediction& prediction) {
   if (prediction.stream && prediction.stream->samples_per_second)
     return *prediction.stream->samples_per_second;
@@ -251,7 +253,7 @@ ClusterRun deeper_planned_run(const Scenario& training, const PlanOptions& optio
 namespace {
 
 /// Returns the program of one data-parallel step with one microbatch for each device. Its stages are the
-/// buckets.
+/// gradient buckets.
 Program program_of(const ShardedModel& model) {
   Shape shape{.stages = model.buckets, .microbatches = model.devices, .sharding = model.sharding};
   shape.replicas = {model.devices};

@@ -20,7 +20,7 @@
 
 namespace penstock {
 
-/// The times of one stage, in units. They are rounded to a millionth of a unit.
+/// The times of one stage for a microbatch, in units of time. They are rounded to a millionth of a unit.
 struct UnitTimes {
   double forward = 1;
   double backward = 2;
@@ -32,15 +32,15 @@ inline constexpr double kUnitNs = 1e6;
 
 std::vector<UnitTimes> equal_stages(std::size_t count, const UnitTimes& times = {});
 
-/// Generates a program and predicts it. Each message takes `latency` units.
+/// Generates the program of a schedule and predicts its run. Each message takes `latency` units of time.
 Result predicted_run(const std::string& schedule, const Shape& shape, const std::vector<UnitTimes>& stages,
                      double latency = 0);
 
-/// Returns the milliseconds that an all-reduce of the gradients takes over all devices of a cluster.
+/// Returns the milliseconds of an all-reduce of `gradients` bytes over all devices of a cluster.
 double reduction_ms(Cluster cluster, Bytes gradients);
 
 double makespan_units(const Result& result);
-/// Returns the steady time for each microbatch, in units. Returns 0 if the program has no period.
+/// Returns the steady time of one microbatch, in units of time. Returns 0 if the program has no period.
 double period_units(const Result& result);
 
 // A model of scenarios/library/models. Its text is part of the program, so published figures need no files.
@@ -71,8 +71,8 @@ Scenario training_scenario(const Training& training, const ClusterSpec& cluster)
 /// Returns the preset "pipedream-a" or "pipedream-b" with the given number of servers.
 ClusterSpec pipedream_cluster(const std::string& preset, std::int32_t servers);
 
-/// The paper says that the memory of a pipeline is "on a par" with that of data parallelism. It prints no
-/// number, so Penstock uses this limit for the ratio.
+/// The limit for a ratio of memories that the paper calls "on a par". The paper compares a pipeline with
+/// data parallelism there and prints no number, so this value is Penstock's.
 inline constexpr double kOnAPar = 1.75;
 
 /// The figures of a training in its steady state.
@@ -85,27 +85,28 @@ struct ClusterRun {
   double fullest_gib() const;
 };
 
-/// Predicts data parallelism. Each device has the whole model, and the gradients are reduced in eight
-/// buckets.
+/// Predicts a training with data parallelism on `devices` devices. Each device has the whole model, and the
+/// gradients are reduced in eight buckets.
 ClusterRun data_parallel_run(const Scenario& training, std::int32_t devices,
                              Reduction reduction = Reduction::overlapped);
 
-/// A pipeline with cuts that the caller chooses.
+/// A pipeline whose cuts and replicas the caller chooses.
 struct CutPipeline {
   std::vector<std::int32_t> cuts;      ///< number of layers before each cut; empty: balanced stages
   std::vector<std::int32_t> replicas;  ///< replicas of each stage
   std::vector<std::int32_t> warmup{};  ///< number of warm-up forwards of each stage; empty: those of NOAM
 };
-/// Predicts the pipeline with the schedule 1F1B-RR.
+/// Predicts a training with the given pipeline and the schedule 1F1B-RR.
 ClusterRun pipeline_run(const Scenario& training, const CutPipeline& pipeline);
 
-/// Plans a pipeline by PipeDream's recurrence as printed in the paper, and predicts it with 1F1B-RR.
+/// Predicts a training with the schedule 1F1B-RR. Its pipeline is the plan of PipeDream's recurrence as the
+/// paper prints it.
 ClusterRun planned_run(const Scenario& training, const PlanOptions& options);
-/// Like planned_run(), but every worker has `more` minibatches in flight beyond NOAM, even if they do not fit
-/// in memory.
+/// Predicts a training like planned_run(), with more minibatches in flight. Each worker has `more` of them
+/// beyond NOAM, even if they do not fit in memory.
 ClusterRun deeper_planned_run(const Scenario& training, const PlanOptions& options, std::int32_t more);
 
-/// The bytes of one stage. It has one microbatch at a time.
+/// The bytes that a stage stores while one microbatch is in flight.
 struct StageState {
   Bytes weights = 0;
   Bytes gradients = 0;
@@ -113,7 +114,7 @@ struct StageState {
   Bytes activations = 0;
 };
 
-/// Returns the peak of a device that holds the whole stage.
+/// Returns the peak memory in bytes of a device that holds the whole stage.
 Bytes peak_of_one_stage(const StageState& state);
 
 /// A model that is trained by data parallelism on `devices` devices. `sharding` is the stage of ZeRO, from 0

@@ -1,6 +1,6 @@
-// Compares predicted schedules with schedules that papers draw, operation by operation: PipeDream (SOSP'19),
-// figures 2, 3, 4 and 8; PipeDream-2BW (ICML'21), figure 3; and two schedules of Megatron-LM (SC'21), section
-// 2.2. Microbatches are counted from 0.
+// Compares predicted schedules with schedules that papers draw, operation by operation. The papers are
+// PipeDream (SOSP'19), figures 2, 3, 4 and 8; PipeDream-2BW (ICML'21), figure 3; and Megatron-LM (SC'21),
+// section 2.2, with two schedules. Microbatches are counted from 0.
 
 #include <algorithm>
 #include <cstddef>
@@ -123,7 +123,7 @@ std::vector<double> weight_versions(const Result& result) {
   return versions;
 }
 
-/// Returns for each worker the time between `from` and `to` in which it computes nothing, in units.
+/// Returns, for each worker, how long it computes nothing between the times `from` and `to`, in units.
 std::vector<double> idle_between(const Result& result, double from, double to) {
   std::vector<double> idle(result.ranks.size(), to - from);
   for (const Span& span : result.timeline.spans) {
@@ -136,7 +136,7 @@ std::vector<double> idle_between(const Result& result, double from, double to) {
   return idle;
 }
 
-/// Returns for each worker the weight version that the forward of the fifth minibatch uses.
+/// Returns, for each worker, the weight version that the forward pass of the fifth minibatch uses.
 std::vector<double> versions_of_the_fifth(const Result& result) {
   std::vector<double> versions(result.ranks.size(), 0);
   for (const Span& span : result.timeline.spans) {
@@ -202,8 +202,8 @@ void add_figure_3_of_2bw(Figures& figures) {
   add_by_worker(figures, "2BW's figure 3: microbatches in flight", {4, 4}, minibatches_in_flight(run));
 }
 
-/// Adds a schedule of Megatron. With v chunks for each device, the bubble is divided by v. The time 8 (F + B)
-/// + (p - 1) (F + B) / v is 33 units for v = 1 and 28.5 units for v = 2.
+/// Adds a schedule of Megatron-LM. With v chunks on each device, the bubble is divided by v. The time 8 (F
+/// + B) + (p - 1) (F + B) / v is 33 units for v = 1 and 28.5 units for v = 2.
 void add_megatron(Figures& figures, const std::string& schedule, std::int32_t chunks, double units,
                   const std::vector<double>& in_flight) {
   constexpr double kBusyUnits = 24;  // compute time of a device: 8 microbatches with F = 1 and B = 2
@@ -288,9 +288,9 @@ void add_one_f_one_b(Figures& figures, std::int32_t stages, std::int32_t microba
   }
 }
 
-/// Adds figures of 1F1B-RR. `warmup` is the number of warm-up forwards of each stage in the released runtime.
-/// It is (n - 1) / r, where n is the number of workers from this stage to the last, and r the number of
-/// replicas.
+/// Adds figures of 1F1B-RR. `warmup` is the number of warm-up forward passes of each stage in the released
+/// runtime. It is (n - 1) / r, where n is the number of workers from this stage to the last one, and r is
+/// the number of replicas.
 void add_round_robin(Figures& figures, const std::vector<std::int32_t>& replicas,
                      const std::vector<std::int32_t>& warmup) {
   constexpr std::int32_t kMinibatches = 120;  // divisible by the replicas of every stage

@@ -1,5 +1,5 @@
-// Predicts the bubble rates in table 5 of Qi et al., ICLR'24. The inputs are profiled times in microseconds
-// (table 9 of the arXiv version) and the models of table 4.
+// Reproduces the bubble rates in table 5 of Qi et al., ICLR'24. The inputs are profiled times in
+// microseconds (table 9 of the arXiv version) and the models of table 4.
 
 #include <algorithm>
 #include <array>
@@ -202,8 +202,8 @@ Shape shape_of(const MemorySetting& setting, std::int32_t chunks, double limit) 
   return shape;
 }
 
-/// Searches an order with the schedule "synthesized" and returns the bubble rate of the rank with the longest
-/// span. Throws std::logic_error if a rank holds more than the limit.
+/// Searches an order of actions with the schedule "synthesized". Returns the bubble rate of the rank that
+/// takes longest. Throws std::logic_error if a rank holds more memory than the limit.
 double bubble_rate(const Shape& shape) {
   const auto program = generate("synthesized", shape);
   if (!program) throw std::logic_error(program.error());

@@ -1,9 +1,9 @@
-// Predicts a program many times with random durations. In each trial, the duration of every compute action is
-// multiplied by 1 + jitter * u, with u uniform in [-1, 1]. Actions of stragglers take `slowdown` times as
-// long. If no link is shared, the program's tape runs eight trials at once. Otherwise the event engine runs
-// each trial. The result is the sorted list of makespans. A random number depends only on the seed, the
-// trial, and the position or rank, so the result does not depend on the number of threads. Tests:
-// tests/sim/risk_test.cpp.
+// Predicts a program many times with random durations. In each trial, the duration of every compute action
+// is multiplied by 1 + jitter * u, with u uniform in [-1, 1]. On slow ranks (stragglers), actions take
+// `slowdown` times as long. If no link is shared, the program's tape runs eight trials at once. Otherwise
+// the event engine runs each trial. The result is the sorted list of makespans. A random number depends
+// only on the seed, the trial, and the position or rank. So the result does not depend on the number of
+// threads. Tests: tests/sim/risk_test.cpp.
 
 #include "sim/risk/risk.hpp"
 
@@ -49,8 +49,8 @@ class TrialDraws {
   TrialDraws(const Noise& noise, std::uint64_t trial)
       : noise_(noise), key_(mixed(noise.seed ^ mixed(trial))) {}
 
-  /// Returns the factor of the rank's durations in this trial, without jitter. It is `slowdown` for a
-  /// straggler and otherwise 1.
+  /// Returns the factor on the durations of the rank in this trial, without jitter. It is `slowdown` for a
+  /// slow rank (straggler), and 1 for others.
   double slowness(std::int32_t rank) const {
     // Ranks and positions need different keys. With the same key, rank r would get the same random number as
     // the action at position r.
@@ -68,7 +68,7 @@ class TrialDraws {
   std::uint64_t key_;
 };
 
-/// Runs trials on a tape, kLanes of them at once.
+/// A runner of trials on a tape. It runs kLanes of them at once.
 class TapeTrials {
  public:
   /// Keeps references to all arguments, which must outlive this object. `tape` must be compiled from `flat`
@@ -131,7 +131,7 @@ class TapeTrials {
   std::vector<std::int32_t> rank_of_;
 };
 
-/// Counts the trials of all threads, and reports each change.
+/// A counter of finished trials that all threads share. It reports each change.
 class FinishedTrials {
  public:
   explicit FinishedTrials(const Trials& trials)

@@ -1,7 +1,7 @@
 #pragma once
-// Predicts the effects of noise and of failures, for `penstock risk`. For noise, it predicts a program many
-// times with random durations, which gives a distribution of makespans. For failures, it computes the part of
-// a cluster's time that becomes useful work.
+// Predicts the effects of noise and of failures, for `penstock risk`. For noise, it runs a program many
+// times with random durations, which gives a distribution of makespans. For failures, it computes the
+// fraction of a cluster's time that becomes useful work.
 
 #include <cstddef>
 #include <cstdint>
@@ -46,7 +46,8 @@ struct NoisyMakespans {
 struct Trials {
   std::int32_t count = 1000;  ///< number of trials, >= 1
   Engine engine = Engine::automatic;
-  /// A function that is called with the number of finished trials and of all trials, from any thread.
+  /// A function that is called to report progress, from any thread: `done` trials out of `total` are
+  /// finished.
   std::function<void(std::size_t done, std::size_t total)> progress{};
 };
 
@@ -59,8 +60,8 @@ WalkDurations disturbed(WalkDurations durations, const FlatProgram& flat, const 
 /// nothing.
 std::optional<std::string> noise_fault(const Experiment& experiment, const Noise& noise);
 
-/// Runs the trials on all cores. Equal inputs give equal results on any number of cores. Requires that
-/// noise_fault() returns nothing. Error: the program hangs.
+/// Runs the trials on all cores and returns their makespans. Equal inputs give equal results on any number
+/// of cores. Requires that noise_fault() returns nothing. Returns an error if the program hangs.
 tl::expected<NoisyMakespans, std::string> monte_carlo(const Experiment& experiment, const Noise& noise,
                                                       const Trials& trials);
 
@@ -80,8 +81,9 @@ struct Failures {
 /// the formula.
 double goodput(const Failures& failures, double interval);
 
-/// Returns the interval with the highest goodput, in seconds, with a relative precision of 1e-6. If C is much
-/// smaller than M, it is about sqrt(2 C M) (Young, CACM 17, 1974). It is 0 if a save takes no time.
+/// Returns the checkpoint interval with the highest goodput, in seconds, with a relative precision of 1e-6.
+/// If C is much smaller than M, it is about sqrt(2 C M) (Young, CACM 17, 1974). It is 0 if a save takes no
+/// time. C and M are those of goodput().
 double best_interval(const Failures& failures);
 
 }  // namespace penstock

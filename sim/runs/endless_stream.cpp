@@ -1,8 +1,9 @@
-// A stream is a long run of an asynchronous schedule. Once its pipeline is full, its times usually repeat
-// with a period. The period is visible if the stream has several times as many microbatches as depend on each
-// other, so the schedule determines the first length. If there is no period, because queues before slow
-// stages still fill, the search tries four times the length, and so on. If links are shared, there may be no
-// period at any length. The rate is then the mean over whole rounds of the replicas in the longest stream.
+// Finds the steady state of a stream, which is a long run of an asynchronous schedule. Once its pipeline
+// is full, its times usually repeat with a period. The period shows if the stream has several times as
+// many microbatches as depend on each other. So the schedule determines the first length that is tried.
+// There may be no period yet, because queues before slow stages still fill. Then the search tries four
+// times the length, and so on. If links are shared, there may be no period at any length. The rate is then
+// the mean over whole rounds of the replicas in the longest stream.
 
 #include "sim/runs/endless_stream.hpp"
 
@@ -36,12 +37,12 @@ namespace {
 /// period_of_stream() compares the others.
 std::int64_t length_for(std::int32_t depth) { return 4 * std::int64_t{depth} + 64; }
 
-/// A number of microbatches that is too large for any stream (most_microbatches()).
+/// A number of microbatches that no stream can have, because it is too large (most_microbatches()).
 constexpr std::int64_t kBeyondStreams = std::int64_t{1} << 32;
 
-/// Returns the least common multiple of the stages' numbers of replicas, such as 6 for 2, 3 and 1 replicas.
+/// Returns the least common multiple of the stages' replica numbers, such as 6 for 2, 3 and 1 replicas.
 /// With this number of microbatches, all replicas of a stage get equally many. The result is at most
-/// kBeyondStreams, because with 2, 3, 5, 7, 11 .. 53 replicas it would exceed 2^64.
+/// kBeyondStreams, because the multiple of 2, 3, 5, 7, 11 .. 53 replicas would exceed 2^64.
 std::int64_t common_multiple_of_replicas(const Program& program) {
   std::int64_t multiple = 1;
   for (const StagePlacement& stage : program.placement.stages) {
@@ -65,7 +66,8 @@ std::int64_t most_microbatches(const StreamQuestion& question, const Experiment&
   return kMostActions * experiment.program.microbatches / std::max<std::int64_t>(1, actions);
 }
 
-/// Returns the experiment with `least` to `most` microbatches, or nothing if no such number is possible.
+/// Returns the experiment with a number of microbatches from `least` to `most`. Returns nothing if the
+/// schedule allows no such number.
 std::optional<Stream> stream_of(const Experiment& experiment, std::int64_t least, std::int64_t most) {
   const std::int64_t microbatches = experiment.program.microbatches;
   // Some placements cannot distribute a common multiple evenly over the replicas, but they can distribute the
@@ -80,7 +82,8 @@ std::optional<Stream> stream_of(const Experiment& experiment, std::int64_t least
   return std::nullopt;
 }
 
-/// Returns the shortest stream that is long enough for its own depth.
+/// Returns the shortest stream that is long enough for the number of its microbatches that depend on each
+/// other.
 std::optional<Stream> shortest_stream(const Experiment& experiment, std::int64_t most) {
   std::int64_t least = length_for(1);
   while (true) {
@@ -125,8 +128,8 @@ RunOfStream read_stream(const Run& run, const Experiment& experiment, const Stre
   return found;
 }
 
-/// Runs the stream by placement rounds, which write a tape, and reads the spans. Returns nothing if the
-/// rounds stall.
+/// Runs the stream by placement rounds, which write a tape, and reads the spans of its actions. Returns
+/// nothing if the rounds stall.
 std::optional<RunOfStream> read_turns(const Experiment& experiment, const StreamQuestion& question) {
   auto turns = compile_turns(experiment.program, experiment.channels, microbatch_groups(experiment.costs));
   if (!turns) return std::nullopt;
@@ -138,7 +141,7 @@ std::optional<RunOfStream> read_turns(const Experiment& experiment, const Stream
 }
 
 /// Runs the stream with the engine that plan_run() chooses for a run with a timeline. If this engine needs
-/// lowered lists, the function stores them in `stream`. Returns nothing if the stream cannot run.
+/// lowered lists, they are stored in `stream`. Returns nothing if the stream cannot run.
 std::optional<RunOfStream> run_of_stream(Stream& stream, Engine engine, const StreamQuestion& question) {
   const auto plan = plan_run(stream.experiment, {.asked = engine, .timeline = true}, {});
   if (!plan) return std::nullopt;

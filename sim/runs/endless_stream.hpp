@@ -1,7 +1,7 @@
 #pragma once
-// Finds the steady state of an asynchronous schedule (UpdateRule::microbatch): the state of one endless
-// stream of microbatches after its pipeline has filled. The result does not depend on the number of
-// microbatches of the scenario. Used by simulate.cpp.
+// Finds the steady state of an asynchronous schedule (UpdateRule::microbatch). This is the state of an
+// endless stream of microbatches after its pipeline has filled. The result does not depend on the
+// scenario's number of microbatches. Used by simulate.cpp.
 
 #include <cstdint>
 #include <optional>
@@ -19,7 +19,7 @@ namespace penstock {
 /// The steady state of a stream.
 struct EndlessStream {
   std::optional<double> samples_per_second;  ///< absent if the stream takes no time
-  /// True: the rate is that of an exact period; false: it is a mean over rounds of the replicas.
+  /// True if the rate is that of an exact period. False if it is a mean over rounds of the replicas.
   bool is_exact = true;
   std::vector<RankMemory> memories;  ///< one element for each rank, with peaks but without curves
   bool is_of_any_length = true;      ///< true if the scenario's number of microbatches has no effect
@@ -31,7 +31,8 @@ struct StreamRate {
   bool is_exact = true;
 };
 
-/// Each attempt runs a stream that is four times as long as the one before.
+/// The largest number of attempts to find a period. Each attempt runs a stream that is four times as long
+/// as the one before.
 inline constexpr int kStreamAttempts = 4;
 
 /// The figures of a stream that the caller wants, and the facts that the caller already knows.
@@ -49,8 +50,8 @@ struct StreamQuestion {
 StreamRate rate_of_stream(const EngineRun& run, const Program& program);
 StreamRate rate_of_stream(const Timeline& run, const Program& program);
 
-/// Returns the number of actions that the experiment's program has after it is lowered. The program may be
-/// lowered already. Each message between ranks has a SEND and a RECV.
+/// Returns the number of actions in the experiment's program after lowering, with a SEND and a RECV for
+/// each message between ranks. The program may be lowered already.
 std::int64_t lowered_actions(const Experiment& experiment);
 
 /// Returns the steady state of the stream that begins with the experiment's microbatches. The experiment's

@@ -1,5 +1,5 @@
-// Lower bounds of the bytes that a compute action and a transfer need. They are rounded down from the
-// resident memory of runs with some million actions:
+// Estimates the memory of a run from lower bounds of the bytes that a compute action and a transfer need.
+// The bounds are rounded down from the resident memory of runs with some million actions:
 //
 //                              compute action   transfer
 //   the lists alone                        50         50
@@ -59,8 +59,9 @@ double stored_bytes(const ActionCounts& counts, const SimulateOptions& options) 
   return bytes;
 }
 
-/// Returns the reason why the actions do not fit in the budget, or nothing. Programs that prepare() refuses
-/// and runs that fit on every machine are not compared with the budget.
+/// Returns the reason why a run of so many actions does not fit in the memory budget, or nothing if it
+/// fits. Two kinds of programs are not compared with the budget: those that prepare() refuses anyway, and
+/// those that fit on every machine.
 std::optional<std::string> refusal_of(const ActionCounts& counts, double bytes, const MemoryBudget& budget,
                                       bool has_timeline = false) {
   if (!budget || bytes < kAnyMachinesBytes || counts.compute > kMostGenerated) return std::nullopt;

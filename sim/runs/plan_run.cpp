@@ -1,6 +1,6 @@
-// Each engine supports only some programs and outputs. The table of engines is ordered by memory, so the
-// first engine without a reason against it is chosen. A function for each engine returns the reason against
-// it, so the choice can be printed and tested without a run.
+// Chooses the engine of a run. Each engine supports only some programs and outputs. The table of engines
+// is ordered by memory, so the first engine without a reason against it is chosen. For each engine, one
+// function returns the reason against it. So the choice can be printed and tested without a run.
 //
 //   compute actions     2^24                     2^29                            2^40
 //            figures ----|---- without digest ----|---- streamed, or refused ----|
@@ -39,14 +39,15 @@ constexpr double kMostStored = 1 << 24;
 constexpr double kMostOnTimeline = 1 << 27;  // largest number of compute actions of a timeline
 constexpr double kMostNumbered = 1 << 29;    // largest number of compute actions that a stored run can number
 
-/// The facts on which the reasons depend.
+/// The facts about an experiment on which the reasons against engines depend.
 struct PlanFacts {
   const Experiment& experiment;
   const Wanted& wanted;
   std::optional<bool> stages_share;  ///< computed at the first use
 };
 
-/// Returns true if different stages may send over the same links. The placement decides this, not the lists.
+/// Returns true if different stages may send over the same links. This depends only on the placement and
+/// not on the lists.
 bool may_share_links(PlanFacts& facts) {
   if (!facts.stages_share) facts.stages_share = stages_share_links(facts.experiment);
   return *facts.stages_share;
@@ -70,7 +71,7 @@ bool has_kind(const Experiment& experiment, bool (*is_one)(ActionKind)) {
          std::ranges::any_of(experiment.loops, has_one);
 }
 
-/// Returns the reason against both engines that use placement rounds, or nothing.
+/// Returns the reason against the two engines that use placement rounds, or nothing if there is none.
 Reason against_following_turns(const Wanted& wanted) {
   if (wanted.stored) return "stored lists are asked for";
   if (wanted.asked == Engine::event) return "the event engine is asked for";
@@ -138,7 +139,7 @@ Reason against_tape(PlanFacts& facts) {
 
 Reason against_event(PlanFacts& facts) { return against_lists(facts); }
 
-/// An entry of the table of engines. The engine that stores least is the first entry.
+/// An entry of the table of engines. The first entry is the engine that needs least memory.
 struct EngineRow {
   RunEngine engine;
   Reason (*against)(PlanFacts&);

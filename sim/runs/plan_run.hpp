@@ -65,8 +65,8 @@ struct RunPlan {
   friend bool operator==(const RunPlan&, const RunPlan&) = default;
 };
 
-/// Says that the placement rounds have stalled, and why. Only a walk over the lowered lists can then decide
-/// whether the program hangs.
+/// The message that the placement rounds have stalled, with the reason. Only a walk over the lowered lists
+/// can then decide if the program hangs.
 struct StalledTurns {
   std::string message;
 };
@@ -74,8 +74,9 @@ struct StalledTurns {
 /// A function that returns the bytes of memory that a run may use, or nothing if they are not known.
 using MemoryBudget = std::function<std::optional<Bytes>()>;
 
-/// Returns the engine for the experiment, whose program may have lists or loops. Error: no engine can run the
-/// program, because it has too many actions or needs more memory than the budget.
+/// Returns the engine for an experiment and the reasons against earlier engines. The program may have lists
+/// or loops. Returns an error if no engine can run the program, because it has too many actions or needs
+/// more memory than the budget.
 tl::expected<RunPlan, std::string> plan_run(const Experiment& experiment, const Wanted& wanted,
                                             const MemoryBudget& budget);
 

@@ -1,5 +1,5 @@
-// Fills in the facts of a result. Some depend only on the experiment, so that every engine fills in the same
-// ones. Others are computed from the spans.
+// Fills in the fields of a result that do not depend on the engine. Some depend only on the experiment.
+// The others are computed from the spans. So every engine fills in the same fields.
 
 #include "sim/runs/run_facts.hpp"
 

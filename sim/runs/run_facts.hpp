@@ -30,8 +30,8 @@ RunFacts facts_of_experiment(const Experiment& experiment);
 /// have a stated number of tokens.
 bool is_prefill(const Experiment& experiment);
 
-/// Sets the time at which each SEND of the experiment's spans has left its channel: its end less the latency
-/// of its route.
+/// Sets, in each SEND of `spans`, the time at which the message has left its channel. It is the end of the
+/// SEND minus the latency of its route.
 void set_releases(std::span<Span> spans, const Experiment& experiment);
 
 /// Returns the number of copies of the pipeline, of which the experiment contains one. Returns 1 if its
@@ -45,8 +45,8 @@ class LinkBytes {
   /// Keeps a reference to the cluster, which must outlive this object.
   explicit LinkBytes(const Cluster& cluster) : cluster_(cluster) {}
 
-  /// Adds the bytes that one rank sends to another. Each call looks up the route, so callers should add up
-  /// all messages of a pair first.
+  /// Adds the bytes that one rank sends to another to the links between them. Each call looks up the route.
+  /// Callers should therefore add up all messages between two ranks first.
   void add(std::int32_t from_rank, std::int32_t to_rank, Bytes bytes) {
     for (const LinkNumber link : cluster_.route(from_rank, to_rank).links) bytes_of_link_[link] += bytes;
   }
@@ -65,7 +65,7 @@ class LinkBytes {
   std::map<LinkNumber, Bytes> bytes_of_link_;
 };
 
-/// Adds up the bytes that ranks send. The caller passes the spans of one rank after the other.
+/// A sum of the bytes that ranks send over links. The caller passes the spans of one rank after another.
 class SentBytes {
  public:
   /// Keeps a reference to the experiment, which must outlive this object.
@@ -85,14 +85,14 @@ class SentBytes {
   std::vector<std::pair<std::int32_t, Bytes>> bytes_to_;
 };
 
-/// Computes the figures, memory and traffic of a run from the spans of one rank after the other. `options`
-/// state which of them are wanted. simulate.cpp and runs_without_lists.cpp use it.
+/// The figures, memory and traffic of a run, computed from its spans, one rank after another. `options`
+/// state which of them are wanted. simulate.cpp and runs_without_lists.cpp use this class.
 class SpanReadings {
  public:
   /// Keeps references to both arguments, which must outlive this object. Does not read the program's lists.
   SpanReadings(const Experiment& experiment, const SimulateOptions& options);
 
-  /// Adds the spans of the next rank, from the lowest rank to the highest. Does not store the spans.
+  /// Adds the spans of the next rank. Ranks come in ascending order. The spans are not stored.
   void add(Spans of_rank);
 
   /// Returns the figures, one element for each rank. May be called only once.

@@ -1,5 +1,5 @@
-// Runs a program without its lowered lists. The first half of this file runs the stream engine, the second
-// half the turns engine, which writes a tape by placement rounds.
+// Runs a program without its lowered lists. The first half of this file runs the stream engine. The second
+// half runs the turns engine, which writes a tape by placement rounds.
 //
 // A streamed walk (streamed_walk.cpp) collects the figures of ranks that a stored run computes from spans.
 // This file adds the names of devices, the traffic over links and the headline figures. The result of a short
@@ -59,8 +59,9 @@ void name_devices(std::vector<RankFigures>& ranks, const Experiment& experiment)
   }
 }
 
-/// Returns the number of STEPs of the first replica of the first stage that has updates. Samples per update
-/// are computed from it, because a program of loops has no lists in which to count STEPs.
+/// Returns the number of STEPs (optimizer steps) on the first replica of the first stage that has updates.
+/// The number of samples per update is computed from it. A program of loops has no lists in which to count
+/// STEPs.
 std::int64_t steps_of_input_stage(const Experiment& experiment) {
   const std::int32_t stage = first_trained_stage(experiment.program).value_or(0);
   const std::int32_t rank = experiment.program.placement.stages[index(stage)].ranks.front();
@@ -76,8 +77,8 @@ std::int64_t steps_of_input_stage(const Experiment& experiment) {
   return steps;
 }
 
-/// Returns the steady rate of a stream. Returns nothing for a synchronous program, because one walk does not
-/// repeat the program.
+/// Returns the steady rate of a stream. Returns nothing for a synchronous program, because one streamed
+/// walk does not repeat the program.
 std::optional<double> stream_rate_of(const Experiment& experiment, const StreamedRun& run) {
   const bool repeats = run.period_ns && *run.period_ns > 0 && run.period_microbatches > 0;
   if (experiment.program.update != UpdateRule::microbatch || !repeats) return std::nullopt;
@@ -181,7 +182,8 @@ std::size_t lowered_actions(const Program& program, const TurnTape& turns) {
   return actions;
 }
 
-/// Returns the steady rate from repeated passes over the tape. Some passes may have run already.
+/// Returns the steady rate, which is found by repeated passes over the tape. Some passes may have run
+/// before the call.
 std::optional<double> rate_of_passes(const Experiment& experiment, const TurnTape& turns,
                                      RepeatedTape& passes) {
   const auto period =
@@ -190,8 +192,8 @@ std::optional<double> rate_of_passes(const Experiment& experiment, const TurnTap
   return samples_per_second(*period, experiment.samples_per_microbatch);
 }
 
-/// Returns true if the steady rate must come from repeated passes. For an asynchronous schedule, the rate of
-/// its stream is already known.
+/// Returns true if the steady rate must be found by repeated passes. This is not needed for an asynchronous
+/// schedule, because the rate of its stream is already known.
 bool asks_passes(const Experiment& experiment, const SimulateOptions& options) {
   return options.steady == SteadyState::find && experiment.program.update != UpdateRule::microbatch;
 }

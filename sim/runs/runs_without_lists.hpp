@@ -13,9 +13,9 @@
 
 namespace penstock {
 
-/// Runs an experiment by the stream engine, which `plan` has chosen. The result has the same figures as a
-/// stored run, but no timeline. The result of a long run has neither a digest nor a rate of repeated passes.
-/// `stream_rate` is the steady rate of the endless stream, if the schedule is asynchronous.
+/// Runs an experiment by the stream engine, which `plan` has chosen. The result has the figures of a run
+/// that stores all spans, but no timeline. For a long run, it also has no digest and no rate of repeated
+/// passes. `stream_rate` is the steady rate of the endless stream, if the schedule is asynchronous.
 tl::expected<Result, StalledTurns> streamed_run(const Experiment& experiment, const RunPlan& plan,
                                                 const SimulateOptions& options,
                                                 std::optional<double> stream_rate);

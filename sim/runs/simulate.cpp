@@ -1,4 +1,4 @@
-// A prediction is a list of steps:
+// Predicts a scenario in a list of steps:
 //
 //   Scenario -> begin_preparation(): its length -> prepare(): the program, costs, cluster
 //            -> the endless stream of an asynchronous schedule -> plan_run(): the engine -> its run -> Result
@@ -55,15 +55,16 @@ namespace penstock {
 
 namespace {
 
-/// Returns the samples per second of the program if it is repeated for ever. Returns nothing if the repeated
-/// program has no period, or a period of 0 ns.
+/// Returns the samples per second that the program reaches if it is repeated for ever. Returns nothing if
+/// the repeated program has no period, or a period of 0 ns.
 std::optional<double> steady_rate(const Experiment& experiment, Engine engine, const EngineRun& run) {
   const std::optional<Period> period = steady_period(experiment, engine, run);
   if (!period || period->period_ns == 0) return std::nullopt;
   return samples_per_second(*period, experiment.samples_per_microbatch);
 }
 
-/// Returns how the run treated shared links. `taken` is the engine that ran.
+/// Returns how the run treated shared links. `asked` is the engine that the user asked for, and `taken` is
+/// the engine that ran.
 LinkSharing link_sharing(const Experiment& experiment, Engine asked, Engine taken) {
   const bool is_event = taken == Engine::event;
   // The automatic choice has already looked for shared links in all lists.
@@ -72,8 +73,8 @@ LinkSharing link_sharing(const Experiment& experiment, Engine asked, Engine take
   return is_event ? LinkSharing::counted : LinkSharing::left_out;
 }
 
-/// Returns the experiment's notes. If the options require it, two more event runs may add a note on how
-/// certain the makespan is.
+/// Returns the experiment's notes. If the options require it, two more runs of the event engine may add a
+/// note on how certain the makespan is.
 std::vector<std::string> notes_of(const Experiment& experiment, const SimulateOptions& options,
                                   LinkSharing sharing, Ns makespan_ns) {
   std::vector<std::string> notes = experiment.notes;
@@ -108,8 +109,8 @@ std::vector<Span> read_spans(const EngineRun& run, const Placement& placement, T
 
 using RunOfStored = tl::expected<Result, Hang>;
 
-/// Runs a lowered program by the planned engine. `known_rate` is the steady rate of the endless stream, if it
-/// is known. The tape and the messages are freed before the spans are made, to limit the memory.
+/// Runs a lowered program with the engine `planned`. `known_rate` is the steady rate of the endless stream,
+/// if it is known. To limit the memory, the tape and the messages are freed before the spans are made.
 RunOfStored stored_run(const Experiment& experiment, RunEngine planned, const SimulateOptions& options,
                        std::optional<double> known_rate) {
   const Engine engine = planned == RunEngine::event ? Engine::event : Engine::critical_path;
@@ -166,8 +167,8 @@ constexpr const char* kMeanRate =
     "the stream shows no period: its steady rate is the mean over whole rounds of the replicas, once the "
     "pipeline is full";
 
-/// Returns a note if the run fits in memory but the stream's steady state does not. Otherwise returns
-/// nothing. If the run itself does not fit, the figures of the ranks say so.
+/// Returns a note if the run fits in memory but the steady state of its stream does not. Otherwise returns
+/// nothing. If the run itself does not fit, the figures of the ranks show it.
 std::optional<std::string> steady_memory_note(const Result& result, const EndlessStream& stream) {
   for (const RankReport& rank : result.ranks) {
     if (rank.memory.out_of_memory()) return std::nullopt;
@@ -192,8 +193,8 @@ std::optional<std::size_t> fullest_out_of_memory(const std::vector<RankMemory>& 
 
 namespace {
 
-/// An experiment, and the facts by which its run is planned: the wanted outputs, and the stream of an
-/// asynchronous schedule.
+/// An experiment, and the facts on which the plan of its run depends: the wanted outputs, and the stream of
+/// an asynchronous schedule.
 struct RunToPlan {
   Experiment experiment;
   Wanted wanted;
@@ -216,8 +217,9 @@ tl::expected<RunPlan, UserError> plan_of(const RunToPlan& run) {
   });
 }
 
-/// Plans the run. An asynchronous schedule may have too few microbatches to fill its pipeline, so the steady
-/// rate comes from its endless stream. If the stream has no rate, it comes from the run's own microbatches.
+/// Plans the run. An asynchronous schedule may have too few microbatches to fill its pipeline. So the
+/// steady rate comes from its endless stream. If the stream has no rate, the steady rate comes from the
+/// run's own microbatches.
 tl::expected<RunPlan, UserError> plan_with_stream(RunToPlan& run, const SimulateOptions& options) {
   auto plan = plan_of(run);
   const bool is_asynchronous = run.experiment.program.update == UpdateRule::microbatch;
@@ -312,8 +314,8 @@ tl::expected<Result, UserError> simulate_scenario(const Scenario& scenario, cons
 
 namespace {
 
-/// Returns the durations, each multiplied by 1 + part * u. For each position, u is another pseudo-random
-/// number from [-1, 1).
+/// Returns the durations, each multiplied by 1 + part * u. u is a pseudo-random number from [-1, 1),
+/// different for each position.
 WalkDurations disturbed(const WalkDurations& undisturbed, double part) {
   constexpr std::uint64_t kSeed = 1;
   WalkDurations durations = undisturbed;

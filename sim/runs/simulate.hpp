@@ -27,15 +27,15 @@ namespace penstock {
 
 enum class SteadyState : std::uint8_t { find, skip };
 
-/// Says whether the result has a digest of its program. The digest requires all actions of all lists.
+/// A switch for the digest of the program in the result. Finding the digest needs all actions of all lists.
 enum class ProgramDigest : std::uint8_t { find, skip };
 
-/// Says whether a note states how certain the makespan is if links are shared. The note requires two more
-/// runs (sharing_band()).
+/// A switch for the note that says how certain the makespan is if links are shared. Finding it needs two
+/// more runs (sharing_band()).
 enum class SharingBand : std::uint8_t { skip, find };
 
-/// Says whether the result has a timeline, which contains the span of every action. The figures do not depend
-/// on this choice.
+/// A switch for the timeline of the result, which has the span of every action. The figures do not depend
+/// on it.
 enum class TimelineKept : std::uint8_t { all, none };
 
 /// A function that finds the steady state of an asynchronous schedule: endless_stream(), or a function that
@@ -54,8 +54,8 @@ struct SimulateOptions {
   StreamOf stream_of = endless_stream;
 };
 
-/// Predicts time, memory and traffic from stored lists. Requires a lowered program. Error: the program hangs
-/// under experiment.channels.
+/// Predicts the time, memory and traffic of an experiment that has lists of actions. Requires a lowered
+/// program. Returns an error if the program hangs under experiment.channels.
 tl::expected<Result, Hang> simulate(const Experiment& experiment, const SimulateOptions& options);
 
 /// Lowers a compute program and predicts it with one device for each rank. Its links have the given latency
@@ -75,19 +75,20 @@ struct Prediction {
 /// rate is that of its endless stream, so it does not depend on the number of microbatches.
 tl::expected<Prediction, UserError> predict(const Scenario& scenario, const SimulateOptions& options);
 
-/// Like predict(), but stores all lists and times, which is possible for any scenario. Tests compare engines
-/// that store less with this function.
+/// Predicts a scenario in the same way as predict(), but stores all lists and times, which is possible for
+/// any scenario. Tests compare engines that store less with this function.
 tl::expected<Prediction, UserError> predict_stored(const Scenario& scenario, const SimulateOptions& options);
 
-/// Returns the outputs that the options require.
+/// Returns the outputs that a run must give, as `options` require.
 Wanted wanted_by(const SimulateOptions& options);
 
 /// Returns the plan that predict() makes before it runs. Error: one of those errors of predict() that are
 /// found before the run.
 tl::expected<RunPlan, UserError> planned(const Scenario& scenario, const SimulateOptions& options);
 
-/// Returns the result of predict(). If the run fits in memory but the steady state of its stream does not, a
-/// note says so. Another note says if the steady rate is a mean, because the stream has no period.
+/// Returns the result of predict(), with notes. A note says if the steady state of the stream does not fit
+/// in memory although the run does. Another note says if the steady rate is a mean, because the stream has
+/// no period.
 tl::expected<Result, UserError> simulate_scenario(const Scenario& scenario, const SimulateOptions& options);
 
 /// Returns the rank that exceeds its device's memory by the most bytes, or the first of several such ranks.
@@ -95,8 +96,9 @@ tl::expected<Result, UserError> simulate_scenario(const Scenario& scenario, cons
 std::optional<std::size_t> fullest_out_of_memory(const std::vector<RankMemory>& memories);
 
 /// Returns the largest relative change of the makespan if all compute actions take slightly more or less
-/// time. `makespan_ns` is the makespan of event_simulation(). Two more runs change each duration by up to
-/// 0.0001 % and up to 0.001 %. Equal inputs give equal results. Requires a program that does not hang.
+/// time. `makespan_ns` is the makespan that the event engine finds. Two more runs change each duration by
+/// up to 0.0001 % and up to 0.001 %. Equal inputs give equal results. Requires a program that does not
+/// hang.
 double sharing_band(const Experiment& experiment, Ns makespan_ns);
 
 /// Returns a note that states the result of sharing_band(), or nothing if the result is at most 0.01 %.

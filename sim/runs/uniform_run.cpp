@@ -30,7 +30,7 @@ namespace penstock {
 
 namespace {
 
-/// Returns costs with which each of F, I and W of 1/K of the model takes 1 ms. K is the number of ranks. The
+/// Returns costs in which F, I and W each take 1 ms for 1/K of the model. K is the number of ranks. The
 /// costs of chunks and slices are parts of 1 ms.
 CostTable equal_stages(const Program& program) {
   constexpr Ns kUnit = 1'000'000;

@@ -10,8 +10,8 @@
 
 namespace penstock {
 
-/// The figures of one schedule on equal stages. 1/K of the model takes 1 ms for each of F, I and W, and 2 ms
-/// for B. Transfers and updates take no time.
+/// The figures of one schedule on equal stages. In 1/K of the model, the actions F, I and W take 1 ms each,
+/// and B takes 2 ms. Transfers and updates take no time.
 struct ScheduleFigures {
   std::string_view schedule;
   double idle_over_total = 0;
@@ -26,8 +26,8 @@ struct ScheduleFigures {
 /// Predicts `schedule` for `shape`. Returns nothing if the schedule's rule refuses the shape.
 std::optional<ScheduleFigures> figures_of(const ScheduleInfo& schedule, const Shape& shape);
 
-/// Returns `shape` with only the options that the schedule supports. Other schedules get one chunk for each
-/// rank, or whole sequences instead of slices.
+/// Returns `shape` with only those options that the schedule supports. If it supports no chunks or no
+/// slices, the result has one chunk for each rank, or whole sequences.
 Shape shape_for(const ScheduleInfo& schedule, Shape shape);
 
 }  // namespace penstock

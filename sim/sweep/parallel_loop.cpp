@@ -1,7 +1,7 @@
-// Suppressions for the thread sanitizer. oneTBB's library is built without the sanitizer, so the sanitizer
-// does not see how tasks are passed between threads. The bodies of loops (parallel_loop.hpp) and Penstock's
-// own threads are still checked. The list is part of the program and not in a file, so that it also applies
-// to commands that tests start.
+// Suppresses false reports of the thread sanitizer about oneTBB. oneTBB's library is built without the
+// sanitizer, so the sanitizer does not see how tasks are passed between threads. The bodies of loops
+// (parallel_loop.hpp) and Penstock's own threads are still checked. The list is part of the program and
+// not a file, so that it also applies to commands that tests start.
 
 #include "sim/sweep/parallel_loop.hpp"
 

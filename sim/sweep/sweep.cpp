@@ -1,6 +1,6 @@
-// A sweep predicts many points. Each point is a copy of the scenario with other numbers. Points run in
-// parallel, and each writes its own row of the table, so the order does not depend on threads. Points of an
-// earlier sweep are used again if a few of them, predicted anew, have the same figures.
+// Predicts the many points of a sweep. Each point is a copy of the scenario with other numbers. Points run
+// in parallel. Each writes its own row of the table, so the order does not depend on threads. Points of an
+// earlier sweep are used again if a few of them, predicted anew, still have the same figures.
 
 #include "sim/sweep/sweep.hpp"
 
@@ -85,7 +85,8 @@ Numbers chunks_of_grid(const std::string& schedule, const Scenario& scenario, co
                           : Numbers{scenario.shape.virtual_stages};
 }
 
-/// Returns the scenarios of the sweep. Without varied keys there is only one.
+/// Returns the scenarios of the sweep, one for each combination of varied keys. Without varied keys there
+/// is only one.
 std::vector<SweepVariant> variants_of(const Scenario& scenario, const SweepGrid& grid) {
   if (!grid.variants.empty()) return grid.variants;
   return {{.values = {}, .scenario = scenario, .batch = grid.batch}};
@@ -122,8 +123,8 @@ std::vector<Point> points_of(const std::vector<SweepVariant>& variants, const Sw
   return points;
 }
 
-/// Returns the batch sizes of a point. M of the grid replaces the sizes that are stated for the sweep. These
-/// replace the scenario's own sizes.
+/// Returns the batch sizes of a point. The grid's M replaces the sizes that are stated for the sweep. These
+/// in turn replace the scenario's own sizes.
 Batch batch_at(const Batch& own, const Batch& stated, const Point& point) {
   Batch batch = stated;
   if (point.microbatches) batch.microbatches = *point.microbatches;
@@ -147,8 +148,8 @@ Scenario scenario_at(const SweepVariant& base, const Point& point) {
   return scenario;
 }
 
-/// Returns the bubble (idle_over_total) by the schedule's formula. Returns nothing if there is no formula, or
-/// if the formula holds only for some ratios of F and B.
+/// Returns the bubble (idle_over_total) that the schedule's formula gives. Returns nothing if there is no
+/// formula, or if the formula does not hold for this ratio of F and B.
 std::optional<double> formula_of(const Scenario& scenario, std::int32_t microbatches) {
   // The program of a file may have the name of a schedule but another order of actions.
   if (scenario.program) return std::nullopt;
@@ -160,8 +161,8 @@ std::optional<double> formula_of(const Scenario& scenario, std::int32_t microbat
   return closed_form_bubble(*schedule, shape);
 }
 
-/// Sets the peak and the status of the point. If there is a stream, both are computed from the stream,
-/// because a short run may not fill the pipeline.
+/// Sets the peak memory of the point, and the status that says whether it fits. If there is a stream, both
+/// come from the stream, because a short run may not fill the pipeline.
 void add_memory_verdict(SweepRow& row, const Prediction& prediction) {
   std::vector<RankMemory> memories;
   if (prediction.stream) {
@@ -185,8 +186,8 @@ void add_memory_verdict(SweepRow& row, const Prediction& prediction) {
                    : fmt::format("rank {} needs {}, its device has {}", *rank, needed, available);
 }
 
-/// Returns the number of microbatches of one iteration. An asynchronous program has one pass, which contains
-/// the microbatches of all iterations.
+/// Returns the number of microbatches in one iteration. An asynchronous program has one pass, which
+/// contains the microbatches of all iterations.
 std::int32_t microbatches_of_iteration(const ProgramReport& program, const Shape& shape) {
   const bool repeats = program.iterations > 1;
   return repeats ? program.microbatches : program.microbatches / std::max(1, shape.iterations);
@@ -235,8 +236,8 @@ std::int32_t chunks_at(const Scenario& scenario) {
 /// number of microbatches are cached.
 class SharedStreams {
  public:
-  /// Returns the result of endless_stream(). May be called from any thread. Two threads may compute the same
-  /// stream at once.
+  /// Returns the result of endless_stream(), from the cache if it is there. May be called from any thread.
+  /// Two threads may compute the same stream at once.
   std::optional<EndlessStream> of(const StreamQuestion& question, const Experiment& experiment,
                                   Engine engine) {
     const Key key{experiment.program.schedule, experiment.pipeline_size, experiment.program.stage_count(),
@@ -289,8 +290,8 @@ SweepPoint point_at(const SweepVariant& base, const Point& point, Engine engine,
   return {row, {}};
 }
 
-/// Returns a note if the work of the model grows with v, so that points with different v have different work.
-/// Otherwise returns an empty text.
+/// Returns a note if the model's work grows with v (chunks on each rank), so that points with different v
+/// have different work. Otherwise returns an empty text.
 std::string chunks_note(const Scenario& scenario) {
   const auto* figures = std::get_if<StageFigures>(&scenario.model);
   const auto* units = std::get_if<UnitCosts>(&scenario.model);
@@ -301,7 +302,7 @@ std::string chunks_note(const Scenario& scenario) {
                      by_stage ? "takes F = 1 ms a sample (--unit stage)" : "takes the times of model.stages");
 }
 
-/// Returns the bytes of a device that a plan may use, the least of all devices. Returns nothing if memory is
+/// Returns the bytes that a plan may use on the device with least memory. Returns nothing if memory is
 /// unlimited or is counted in activations.
 std::optional<Bytes> usable_memory_of(const Scenario& scenario) {
   if (const auto* devices = std::get_if<DeviceModel>(&scenario.model))

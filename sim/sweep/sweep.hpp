@@ -1,7 +1,7 @@
 #pragma once
-// Predicts one scenario for many schedules, numbers of stages K, chunks v, microbatches M and values of other
-// keys, in parallel.
-// The results do not depend on the number of threads.
+// Predicts one scenario for many points, in parallel. Points differ in the schedule, the number of stages
+// K, chunks v, microbatches M, and the values of other keys. The results do not depend on the number of
+// threads.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,7 +18,7 @@
 
 namespace penstock {
 
-/// A scenario of a sweep that varies keys of a scenario.
+/// One scenario of a sweep that varies keys of a scenario, with the values of these keys.
 struct SweepVariant {
   VariedValues values{};  ///< the varied keys and their values, which `scenario` already has
   Scenario scenario{};
@@ -27,8 +27,8 @@ struct SweepVariant {
 
 /// The grid of points. If a list is empty, the scenario's own value is used.
 struct SweepGrid {
-  /// The scenarios with the values of the varied keys. If there are none, all points have the same scenario.
-  /// Otherwise the other lists apply to each of them, and `batch` is not used.
+  /// The scenarios for the values of the varied keys. If the list is empty, all points have the same
+  /// scenario. Otherwise the other lists apply to each scenario, and `batch` is not used.
   std::vector<SweepVariant> variants{};
   std::vector<std::string> schedules{};
   std::vector<std::int32_t> stages{};
@@ -51,11 +51,11 @@ struct SweepGrid {
 /// Returns the number of points of the grid, at most 2^62.
 std::uint64_t point_count(const Scenario& scenario, const SweepGrid& grid);
 
-/// Returns the parts of the sweep other than its points, without a digest.
+/// Returns everything that the sweep has beside its points, without a digest.
 SweepHead sweep_head(const Scenario& scenario, const SweepGrid& grid);
 
-/// Checks that the points in `grid.known` belong to this sweep. It simulates a few of them again. Error: a
-/// number is beyond the last point, or the sizes or figures of a point differ.
+/// Checks that the points in `grid.known` belong to this sweep, and simulates a few of them again. Errors:
+/// a number beyond the last point; a point with other sizes or figures.
 tl::expected<void, std::string> check_known(const Scenario& scenario, const SweepGrid& grid);
 
 /// Returns the points of the grid, ordered by variant, schedule, K, v and M.

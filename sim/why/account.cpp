@@ -1,4 +1,5 @@
-// All costs of a run lie on a line from the ideal run (l = 0) to the real run (l = 1):
+// Divides the idle time of a run among its causes. All costs of the run change along a line, from the
+// ideal run (l = 0) to the real run (l = 1):
 //
 //   cost(l) = ideal + l * (sum of what the causes add)
 //
@@ -46,12 +47,12 @@ namespace {
 
 bool runs_on_rank(NodeKind kind) { return kind == NodeKind::compute || kind == NodeKind::step; }
 
-/// The causes that a run has, numbered from 0. Causes without any cost have no number, so that the vectors of
-/// derivatives are short.
+/// The causes that add a cost in this run, numbered from 0. All other causes have no number, so that the
+/// vectors of derivatives are short.
 struct ActiveCauses {
   std::vector<IdleCause> causes;
-  /// The numbers of the three added costs of each kind of node. A cause without costs has the number
-  /// causes.size(), whose column is never read.
+  /// The numbers of the three causes that can add a cost to each kind of node. A cause without costs has
+  /// the number causes.size(), whose column is never read.
   std::array<std::array<std::size_t, 3>, kNodeKinds> columns{};
   std::size_t queue = 0;
   std::size_t launch = 0;
@@ -85,7 +86,7 @@ ActiveCauses active_causes(const CauseGraph& graph, const GraphCosts& costs) {
   return active;
 }
 
-/// Follows the derivatives of all starts by l, split by cause, at one value of l.
+/// The derivatives of the starts of all nodes by l, divided by cause, at one value of l.
 class Derivatives {
  public:
   Derivatives(const CauseGraph& graph, const GraphCosts& costs, const ActiveCauses& active)
@@ -114,11 +115,11 @@ class Derivatives {
     }
   }
 
-  /// Returns the derivative of the start of a node, one entry for each cause.
+  /// Returns the derivative of the start of a node by l. It has one entry for each cause.
   std::span<const double> of(CauseNode node) const { return {&starts_[node * width_], width_ - 1}; }
 
  private:
-  /// Adds the derivative of a moment to `sums`.
+  /// Adds the derivative of a moment (the end or the release of a node) to `sums`.
   void add(Moment moment, double* sums) const {
     const CauseNode node = node_of(moment);
     const double* const start = &starts_[node * width_];
@@ -140,8 +141,8 @@ class Derivatives {
   std::vector<double> starts_;
 };
 
-/// Finds the derivative of the makespan by the costs that follow each moment. The end of the run has weight
-/// 1, and each node passes its weight on to its binding inputs in equal shares.
+/// Sets, for each moment, how much the makespan grows if the costs after this moment grow. The end of the
+/// run has weight 1. Each node passes its weight on to its binding inputs in equal shares.
 void find_weights(const CauseGraph& graph, const GraphTimes& times, std::vector<double>& weights) {
   std::ranges::fill(weights, 0.0);
   weights[end_of(graph.finish())] = 1;
@@ -159,8 +160,8 @@ void find_weights(const CauseGraph& graph, const GraphTimes& times, std::vector<
   }
 }
 
-/// Returns one part for each compute group and step and one for the end of the run, with nothing but its
-/// nodes and its phase.
+/// Returns an empty part for each compute group and STEP, and one for the end of the run. In these parts,
+/// only the nodes and the phase are set.
 std::vector<IdlePart> intervals_of(const CauseGraph& graph, const FlatProgram& flat) {
   std::vector<std::vector<CauseNode>> of_rank(index(flat.rank_count));
   for (CauseNode node = 0; node < graph.size(); ++node) {
@@ -204,19 +205,19 @@ Ns end_before(const IdlePart& part, const GraphTimes& times) {
   return part.previous == kNoCauseNode ? 0 : times.moments()[end_of(part.previous)];
 }
 
-/// The results of the passes at one value of l.
+/// The results of the passes over the graph at one value of l.
 struct Sample {
   std::vector<double> derivatives;  // for each start, one entry for each cause
   std::vector<Ns> starts;           // multiplied like all times of the sample
   std::vector<double> weights;      // of the makespan, by moment
 };
 
-/// The samples divide the time between the first and the last of them into equal steps of this length, and
-/// the first and the last sample are 1 away from the ideal and the real run. All times are multiplied
-/// accordingly.
+/// The distance between two samples of l in scaled time. The samples divide the range between the first and
+/// the last one equally. The first sample is 1 away from the ideal run, and the last one is 1 away from the
+/// real run. All times are multiplied to match.
 constexpr std::int64_t kStep = 64;
 
-/// Returns the part of the step between two samples that belongs to the first of them.
+/// Returns the fraction of the step between two samples in which the first sample's derivatives hold.
 double theta_of(std::span<const double> first, std::span<const double> second, Ns change) {
   const double a = std::accumulate(first.begin(), first.end(), 0.0);
   const double b = std::accumulate(second.begin(), second.end(), 0.0);
@@ -224,7 +225,7 @@ double theta_of(std::span<const double> first, std::span<const double> second, N
   return std::clamp((static_cast<double>(change) / kStep - b) / (a - b), 0.0, 1.0);
 }
 
-/// Integrates the derivatives of the starts of `nodes` over l, and returns one entry for each node and cause.
+/// Integrates the derivatives of the starts of `nodes` over l. Returns one entry for each node and cause.
 /// The last node is the end of the run. Also sets account.moment_weights.
 std::vector<double> integrals(const CauseGraph& graph, const GraphCosts& costs, const ActiveCauses& active,
                               std::span<const CauseNode> nodes, std::int32_t samples, Account& account) {
@@ -335,8 +336,8 @@ Account account_of(const CauseGraph& graph, const FlatProgram& flat, const Graph
 
 namespace {
 
-/// Finds the compute groups whose data a compute group needs. It reads the groups in the order of their
-/// nodes, and remembers which group has left what for each stage and microbatch.
+/// A reader that finds the compute groups whose data a compute group needs. It reads the groups in the
+/// order of their nodes. It remembers which group has produced which data for each stage and microbatch.
 class DataReader {
  public:
   DataReader(const CauseGraph& graph, const FlatProgram& flat, const Program& program, std::size_t units)
@@ -349,7 +350,7 @@ class DataReader {
         recompute_(forward_),
         backward_(forward_) {}
 
-  /// Adds the inputs of a compute group to `inputs`.
+  /// Adds the compute groups whose data this compute group needs to `inputs`.
   void read(CauseNode node, std::vector<CauseNode>& inputs) {
     const auto begin = static_cast<std::ptrdiff_t>(inputs.size());
     const std::int32_t position = graph_.subjects[node];
@@ -368,7 +369,7 @@ class DataReader {
     return index(stage) * units_ + index(unit);
   }
 
-  /// Adds what earlier actions of the rank have left for an action.
+  /// Adds the nodes of the rank's earlier actions whose data the action needs.
   void add_left(CauseNode node, const Action& action, std::vector<CauseNode>& inputs) const {
     const std::size_t own = place(action.stage, action.microbatch);
     if (action.kind != ActionKind::forward) inputs.push_back(forward_[own]);

@@ -1,4 +1,5 @@
-// Builds the graph of causes during one walk of the lists (walk.hpp), and splits the costs of its nodes.
+// Builds the graph of causes of a run during one walk of the lists (walk.hpp). It also divides the cost of
+// each node into an ideal part and the parts that causes add.
 //
 //   0F0 --end--> 0SEND_F0 --end-----> 1F0        a message starts after its producer, and after the message
 //    |              |                            before it has left the channel
@@ -36,7 +37,7 @@
 namespace penstock {
 namespace {
 
-/// Writes nodes and their inputs during a walk.
+/// A sink of the walk that writes the nodes of the graph and their inputs.
 class GraphWriter {
  public:
   GraphWriter(const FlatProgram& flat, bool in_launch_order)
@@ -136,7 +137,7 @@ class GraphWriter {
   }
 
  private:
-  /// An input of a message that has not started, or of a launch that is not resident.
+  /// An input of a message that has not started, or of a launch that is not yet resident.
   struct Waiting {
     Moment moment = 0;
     std::int32_t next = kNone;
@@ -153,7 +154,8 @@ class GraphWriter {
       add_input(waiting_[index(i)].moment);
   }
 
-  /// Adds the moments of a cause to the list that begins at `first`.
+  /// Adds the moments of a cause to the list of inputs that begins at `first`. A moment is the end or the
+  /// release of a node.
   void add_cause(std::int32_t& first, const Cause& cause) {
     switch (cause.kind) {
       case CauseKind::listed:
@@ -181,8 +183,8 @@ class GraphWriter {
     waiting_.push_back({moment, std::exchange(first, static_cast<std::int32_t>(waiting_.size()))});
   }
 
-  /// Makes a node of the inputs that were added since the last one. One moment is an input only once,
-  /// although a message may be the previous one in the queues at both ends.
+  /// Makes a node from the inputs that were added since the previous node. A moment is an input only once,
+  /// although a message may be the previous one in the queues at both of its ends.
   CauseNode close(NodeKind kind, std::int32_t subject, std::int32_t rank) {
     const auto begin = graph_.inputs.begin() + graph_.first_input.back();
     std::sort(begin, graph_.inputs.end());
@@ -213,7 +215,7 @@ Ns median_of(std::vector<Ns>& values) {
   return below + (*middle - below) / 2;
 }
 
-/// The actions of one kind of one group of stages, for example all F of stage 2.
+/// A class of actions: those of one kind on one group of stages, such as all F of stage 2.
 struct ActionClass {
   std::vector<ActionKind> kinds;
   std::vector<std::int32_t> stages;
@@ -225,7 +227,7 @@ struct ActionClass {
   Ns ideal = 0;
 };
 
-/// Finds the class of each compute group.
+/// A table with the class of each compute group.
 class ActionClasses {
  public:
   ActionClasses(const CauseGraph& graph, const FlatProgram& flat, const Placement& placement,
@@ -274,8 +276,8 @@ class ActionClasses {
     return entry->second;
   }
 
-  /// Returns for each stage the part of a rank's work that a balanced cut would give it: 1 for each rank that
-  /// holds only this stage, 1/2 for each rank that holds two.
+  /// Returns, for each stage, the part of a rank's work that it would have if the model were cut evenly.
+  /// Each rank that holds only this stage counts 1, and each rank that holds two stages counts 1/2.
   std::vector<double> stage_weights() const {
     std::vector<double> held(index(flat_.rank_count), 0);
     for (const StagePlacement& stage : placement_.stages) {
@@ -289,7 +291,9 @@ class ActionClasses {
     return weights;
   }
 
-  /// Sets d(s) = w(s) * sum(n m) / sum(n w), where the sums are over the classes of the same kinds.
+  /// Sets the ideal duration of each class, d(s) = w(s) * sum(n m) / sum(n w). n is the number of actions
+  /// in a class, m their median duration and w the weight of the stage. The sums are over all classes of
+  /// the same kinds.
   void share_work() {
     struct Sums {
       double work = 0;

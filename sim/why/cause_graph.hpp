@@ -1,7 +1,7 @@
 #pragma once
-// The graph of causes of a run: for each action, message and launch of a host, the things after which it can
-// start. A node starts at the latest of its inputs and then takes its costs, so that the graph gives the
-// run's times again, also with other costs.
+// The graph of causes of a run. For each action, message and launch by a host, it says what must end or
+// start before it can start. A node starts at the latest of its inputs and then takes its costs. So the
+// graph reproduces the run's times, and also gives the times with other costs.
 
 #include <array>
 #include <cstddef>
@@ -34,7 +34,7 @@ enum class NodeKind : std::uint8_t {
 };
 inline constexpr std::size_t kNodeKinds = 9;
 
-/// The number of a node. Inputs of a node have smaller numbers.
+/// The number of a node in the graph of causes. The inputs of a node have smaller numbers.
 using CauseNode = std::uint32_t;
 inline constexpr CauseNode kNoCauseNode = std::numeric_limits<CauseNode>::max();
 
@@ -48,15 +48,18 @@ constexpr bool is_release(Moment moment) { return moment % 2 == 1; }
 
 struct CauseGraph {
   std::vector<NodeKind> kinds;
-  /// The position of a compute group, step, launched action or resident launch, or the number of a message.
+  /// The subject of each node. For a compute group, step, launched action or resident launch, it is the
+  /// position in the flat program. For a message, collective or barrier, it is the number of the message.
   std::vector<std::int32_t> subjects;
   /// The rank that computes, sends, copies or launches; kNone for collectives, barriers and the end of the
   /// run.
   std::vector<std::int32_t> ranks;
-  /// The inputs of node n are inputs[first_input[n]] to inputs[first_input[n + 1] - 1], without repetitions.
+  /// The place of each node's inputs. The inputs of node n are inputs[first_input[n]] to
+  /// inputs[first_input[n + 1] - 1], without repetitions.
   std::vector<std::uint32_t> first_input;
   std::vector<Moment> inputs;
-  /// For each position of a compute group or step its node; kNoCauseNode for other positions.
+  /// The node of each position that holds a compute group or step, and kNoCauseNode for all other
+  /// positions.
   std::vector<CauseNode> of_position;
   std::vector<CauseNode> of_message;
 
@@ -64,22 +67,24 @@ struct CauseGraph {
   CauseNode finish() const { return static_cast<CauseNode>(size() - 1); }
 };
 
-/// Returns the graph of a flat program. If its walk stalls, returns the state in which it stalled.
+/// Returns the graph of causes of a flat program. If the walk over the program stalls, returns the state in
+/// which it stalled.
 tl::expected<CauseGraph, WalkState> cause_graph(const FlatProgram& flat, const ChannelOptions& channels);
 
-/// The costs of a node: what it takes in the ideal run, and what up to three causes add.
+/// The costs of a node: the time that it takes in the ideal run, and the time that each of up to three
+/// causes adds.
 struct NodeCost {
   Ns ideal_ns = 0;
   std::array<Ns, 3> added_ns{};
 };
-/// Returns the causes of the three added costs of a node. A kind with fewer causes repeats its last one, and
-/// the costs of the repetition are 0.
+/// Returns the causes of the three added costs of a node. If a kind of node has fewer causes, its last
+/// cause is repeated with costs of 0.
 std::array<IdleCause, 3> causes_of(NodeKind kind);
 
 struct GraphCosts {
   std::vector<NodeCost> nodes{};
-  /// The time from the latest input of each node to its start. Empty if every node starts at its latest
-  /// input, as in predictions. Its cause is IdleCause::launch.
+  /// The time from the latest input of each node to its start, which counts as IdleCause::launch. Empty if
+  /// every node starts at its latest input, as in predictions.
   std::vector<Ns> lag{};
 };
 
@@ -89,23 +94,24 @@ struct RealDurations {
   std::vector<Ns> compute;  ///< duration at the first position of each compute group
   std::vector<Ns> hold;     ///< time for which a message occupied its channel, or a collective its ranks
   std::vector<Ns> latency;
-  /// The time for which each message would have occupied its channel if it had its links to itself.
+  /// The time for which each message would have occupied its channel if no other message had used its
+  /// links.
   std::vector<Ns> hold_alone;
   Ns launch = 0;
 };
 
-/// Splits durations into ideal costs and causes. The ideal duration of a kind of action is the same share of
-/// the kind's work on each rank.
+/// Splits each duration into its ideal cost and the times that causes add. The ideal duration of a kind of
+/// action is the same fraction of the kind's total work on every rank.
 GraphCosts graph_costs(const CauseGraph& graph, const FlatProgram& flat, const Placement& placement,
                        const RealDurations& durations);
 
-/// A factor for each cause: the part of the added costs that is real. `whole` stands for 1, and the times
-/// that follow are multiplied by it.
+/// The fraction of its added costs that each cause really has in a computation of times. A fraction is
+/// `of[cause]` / `whole`. So that times stay whole numbers, they are multiplied by `whole`.
 struct RealParts {
   std::int64_t whole = 1;
   std::array<std::int64_t, kIdleCauses> of{};
 
-  /// Returns the same part for all causes.
+  /// Returns an object with the same fraction part / whole for all causes.
   static RealParts all(std::int64_t part, std::int64_t whole) {
     RealParts parts{.whole = whole};
     parts.of.fill(part);
@@ -113,14 +119,14 @@ struct RealParts {
   }
 };
 
-/// Computes the times of a graph. An object is used for many tables of costs, and its memory is allocated
-/// once.
+/// A calculator of the times in a graph of causes. It can be used for many tables of costs, and allocates
+/// its memory only once.
 class GraphTimes {
  public:
   /// Keeps references to both arguments, which must outlive the object.
   GraphTimes(const CauseGraph& graph, const GraphCosts& costs);
 
-  /// Computes all times. Every time is multiplied by parts.whole. Returns the end of the run.
+  /// Computes all times of the graph, multiplied by parts.whole. Returns the end of the run.
   Ns compute(const RealParts& parts);
 
   /// Returns the moments that compute() has found, two for each node.

@@ -1,4 +1,4 @@
-// Walks backwards from the end of an idle interval:
+// Finds the chain of waits behind an idle interval. It walks backwards from the end of the interval:
 //
 //   rank 0   .......................0B0     waits for the message, that waits for 1B0, that waits for ...
 //   0 > 1                    |-----|
@@ -31,7 +31,8 @@
 namespace penstock {
 namespace {
 
-/// Adds links from the latest to the earliest, without those that take no time.
+/// A writer of a chain. It adds links from the latest to the earliest, and leaves out those that take no
+/// time.
 class ChainWriter {
  public:
   ChainWriter(Ns from_ns, Ns until_ns) : from_ns_(from_ns), until_ns_(until_ns) {}
@@ -77,8 +78,8 @@ std::string node_name(const CauseGraph& graph, const FlatProgram& flat, CauseNod
   return "barrier";
 }
 
-/// Returns the input that ends at `latest`. Of several it returns an action of the node's own rank, or else
-/// the first. Returns nothing if the node has no such input.
+/// Returns the input of the node that ends at `latest`. If there are several, it prefers an action of the
+/// node's own rank, and otherwise takes the first. Returns nothing if there is none.
 std::optional<Moment> binding_input(const CauseGraph& graph, const std::vector<Ns>& moments, CauseNode node,
                                     Ns latest) {
   std::optional<Moment> found;

@@ -1,5 +1,5 @@
 #pragma once
-// Follows the binding inputs of a node backwards: what everything waited for, one thing after the other.
+// Follows a node backwards along its latest inputs. The result is the chain of what each one waited for.
 
 #include <cstdint>
 #include <optional>
@@ -18,25 +18,26 @@ namespace penstock {
 /// Returns the text of a compute group, such as "1F3" or "0F5;3B2".
 std::string group_text(const FlatProgram& flat, std::int32_t position);
 
-/// Returns what happened in [from_ns, start of `node`] along the node's binding inputs, in order of time. If
-/// several inputs bind, it follows an action of the same rank, or else the first. `times` are the real times.
+/// Returns the chain of events that `node` waited for, from `from_ns` to the start of `node`, in order of
+/// time. The chain follows the binding input of each node. If several inputs bind, it follows an action of
+/// the same rank, or else the first input. `times` are the times of the real run.
 std::vector<ChainLink> chain_of(const CauseGraph& graph, const FlatProgram& flat, const GraphTimes& times,
                                 CauseNode node, Ns from_ns);
 
-/// Finds actions of a rank that had all their inputs while the rank was idle.
+/// A finder of actions that a rank could have run while it was idle, because they had all their inputs.
 class ReadyActions {
  public:
   /// Keeps references to the arguments, which must outlive the object. `times` are the real times.
   ReadyActions(const CauseGraph& graph, const FlatProgram& flat, const Program& program,
                const GraphTimes& times);
 
-  /// Returns the first compute group after part.node in the list of the rank that had all its inputs when the
-  /// interval began. Optimizer steps do not count.
+  /// Returns the first compute group behind part.node in the rank's list that had all its inputs when the
+  /// idle interval began. Optimizer steps do not count. Returns nothing if there is none.
   std::optional<ReadyAction> behind(const IdlePart& part) const;
 
  private:
-  /// The compute groups of one rank in list order. `least` is a binary tree of the earliest times at which an
-  /// action of a range of the list is ready.
+  /// The compute groups of one rank in list order. `least` is a binary tree over ranges of the list. It
+  /// holds the earliest time at which an action of each range is ready.
   struct RankList {
     std::vector<CauseNode> nodes;
     std::vector<Ns> least;

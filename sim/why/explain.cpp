@@ -1,7 +1,8 @@
-// Explains a run in four steps: run it, build its graph of causes, divide its idle time (account.hpp), and
-// write down each interval, each rank and the bill. The bill takes the idle time of the ideal run apart in
-// another way than the ranks' lines do. Its fill and drain are what every order of the same actions needs;
-// its order is what the order of the lists adds. Tests: tests/sim/why_test.cpp.
+// Explains a run in four steps. It runs the program, builds the graph of causes, divides the idle time
+// among causes (account.hpp), and writes down each interval, each rank and the bill. The bill divides the
+// idle time of the ideal run in another way than the lines of the ranks. Fill and drain are the idle time
+// that every order of the same actions needs. Order is the idle time that the order of the lists adds.
+// Tests: tests/sim/why_test.cpp.
 
 #include "sim/why/explain.hpp"
 
@@ -43,7 +44,8 @@ namespace {
 // --- from an experiment
 // -------------------------------------------------------------------------------------
 
-/// Returns the durations of a run. Messages that shared links held their channels for longer than alone.
+/// Returns the durations of a run. If links were shared, messages held their channels for longer than
+/// alone, and this time is included.
 RealDurations real_durations(const Experiment& experiment, const EngineRun& run) {
   WalkDurations alone = walk_durations(experiment, run.flat);
   RealDurations real{.compute = std::move(alone.compute),
@@ -56,8 +58,8 @@ RealDurations real_durations(const Experiment& experiment, const EngineRun& run)
   return real;
 }
 
-/// Returns the makespan of the ideal run under other rules. `program` and `channels` have the other rules,
-/// and the order of the compute actions is that of `run`.
+/// Returns the makespan of the ideal run under other rules. `program` and `channels` state these rules. The
+/// order of the compute actions is that of `run`.
 Ns ideal_makespan(const CausedRun& run, const Program& program, const ChannelOptions& channels,
                   const CostTable& costs) {
   FlatProgram flat = flatten(program, costs, {.channels = channels, .iterations = program.iterations});
@@ -78,7 +80,8 @@ Ns ideal_makespan(const CausedRun& run, const Program& program, const ChannelOpt
   return times ? last_end(*times) : 0;
 }
 
-/// Returns a line for each rule that the run has, in the order in which rules are taken away.
+/// Returns a line of the bill for each rule that the run has. They are in the order in which the rules are
+/// taken away.
 std::vector<BillLine> rule_lines(const CausedRun& run, const CostTable& costs) {
   std::vector<BillLine> lines;
   Program program = run.program;
@@ -118,7 +121,7 @@ std::vector<BillLine> rule_lines(const CausedRun& run, const CostTable& costs) {
 
 std::size_t number_of(IdleCause cause) { return static_cast<std::size_t>(cause); }
 
-/// Returns the item to which the cost of a node belongs.
+/// Returns the name of the item to which the cost of a node belongs, such as "stage 2" or "rank 3".
 std::string item_of(const CausedRun& run, CauseNode node, IdleCause cause) {
   const std::int32_t subject = run.graph.subjects[node];
   switch (run.graph.kinds[node]) {
@@ -149,8 +152,8 @@ std::string item_of(const CausedRun& run, CauseNode node, IdleCause cause) {
   return "the end";
 }
 
-/// Returns numbers that are equal for nodes of one item. The text of an item is made once for each group of
-/// such nodes, since there are many nodes and few items.
+/// Returns numbers that are equal for all nodes of one item. There are many nodes and few items. With these
+/// numbers, the item's text is made once and not for every node.
 std::array<std::int32_t, 4> item_key(const CausedRun& run, CauseNode node, IdleCause cause) {
   const std::int32_t subject = run.graph.subjects[node];
   const std::int32_t rank = run.graph.ranks[node];
@@ -189,7 +192,7 @@ class ItemSums {
     entry->second.second += time;
   }
 
-  /// Returns the items of a cause, which add up to `sum`. The largest is first.
+  /// Returns the items of a cause, the largest first. Their times add up to `sum`.
   std::vector<CauseItem> items(IdleCause cause, Ns sum) const {
     std::map<std::string, double> by_name;
     for (const auto& [key, entry] : sums_[number_of(cause)])
@@ -215,8 +218,8 @@ class ItemSums {
   std::array<std::map<std::array<std::int32_t, 4>, std::pair<CauseNode, double>>, kIdleCauses> sums_;
 };
 
-/// Divides the part of each cause in the makespan among its items. `of_cause` is that part, which the items
-/// add up to.
+/// Divides each cause's part of the makespan among the items of the cause. `of_cause` has the part of each
+/// cause. The items add up to it.
 std::array<std::vector<CauseItem>, kIdleCauses> items_of(const CausedRun& run, const Account& account,
                                                          const CauseTimes& of_cause) {
   ItemSums sums(run);
@@ -237,7 +240,7 @@ std::array<std::vector<CauseItem>, kIdleCauses> items_of(const CausedRun& run, c
   return items;
 }
 
-/// Returns what each cause adds to the work of all ranks together.
+/// Returns the time that each cause adds to the work of all ranks together.
 CauseTimes added_work(const CausedRun& run) {
   CauseTimes sums{};
   for (CauseNode node = 0; node < run.graph.size(); ++node) {
@@ -250,7 +253,7 @@ CauseTimes added_work(const CausedRun& run) {
   return sums;
 }
 
-/// Returns the lines of the causes. A cause that the run does not have gets no line.
+/// Adds a line to the bill for each cause. A cause that the run does not have gets no line.
 void add_cause_lines(Explanation& explanation, const CausedRun& run, const Account& account,
                      const ExplainOptions& options) {
   CauseTimes idle{};
@@ -281,7 +284,8 @@ void add_cause_lines(Explanation& explanation, const CausedRun& run, const Accou
   explanation.bill.insert(explanation.bill.end(), lines.begin(), lines.end());
 }
 
-/// Adds the lines of the ideal run: fill and drain, then the rules, then the order of the lists.
+/// Adds the lines of the ideal run to the bill: fill and drain, then the rules, then the order of the
+/// lists.
 void add_ideal_lines(Explanation& explanation, const CausedRun& run, const Account& account) {
   const IdealBound bound = ideal_bound(run.graph, run.flat, run.program, run.costs);
   const Ns ranks = run.flat.rank_count;

@@ -1,5 +1,6 @@
 #pragma once
-// Explains a run: that of an experiment, or that of a result with the spans of its actions.
+// Explains a run, which is either the run of an experiment or a stored result with the spans of its
+// actions.
 
 #include <cstdint>
 #include <optional>
@@ -37,11 +38,13 @@ struct CausedRun {
   std::vector<BillLine> rules{};
 };
 
-/// Runs an experiment, and builds its graph. Requires a lowered program. Error: the program hangs.
+/// Runs an experiment and builds the graph of causes of the run. Requires a lowered program. Returns an
+/// error if the program hangs.
 tl::expected<CausedRun, Hang> caused_run(const Experiment& experiment, Engine engine = Engine::automatic);
 
-/// Builds the graph of a result from its spans. In a measurement, an action may start later than its latest
-/// input. Error: the result has no timeline, or an incomplete one.
+/// Builds the graph of causes between the actions of a result from its spans. In a measurement, an action
+/// may start later than its latest input. Returns an error if the result has no timeline, or an incomplete
+/// one.
 tl::expected<CausedRun, std::string> caused_run(const Result& result);
 
 struct ExplainOptions {
@@ -50,11 +53,11 @@ struct ExplainOptions {
   bool alone = true;          ///< false: bill lines have no `without_ns` and `alone_ns`
 };
 
-/// Explains a run. The caller adds the name, the peak and the levers.
+/// Returns the explanation of a run. The caller adds the name, the peak and the levers.
 Explanation explained(const CausedRun& run, const ExplainOptions& options = {});
 
-/// Explains a result for its page. Returns nothing if its timeline does not explain it, or if the run is
-/// longer than a page holds (kMostViewedActions).
+/// Returns the explanation of a result for its HTML page. Returns nothing if the timeline does not explain
+/// the result, or if the run is longer than a page holds (kMostViewedActions).
 std::optional<Explanation> explanation_for_page(const Result& result);
 
 }  // namespace penstock

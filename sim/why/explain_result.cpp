@@ -1,7 +1,7 @@
-// Explains a result from its spans. The spans are the lists of the program that ran, so that the walk finds
-// what waited for what. Their times are the costs. A prediction has no lags, unless it has rules that its
-// spans do not state. In a measurement, an action may start later than its latest input: that time is a
-// launch. Tests: tests/sim/why_test.cpp.
+// Explains a stored result from its spans. The spans are the lists of the program that ran. A walk over
+// these lists finds what each action waited for. The times of the spans are the costs. A prediction has no
+// lags, unless it has rules that its spans do not show. In a measurement, an action may start later than
+// its latest input. This lag counts as a launch. Tests: tests/sim/why_test.cpp.
 
 #include <algorithm>
 #include <cstddef>
@@ -35,8 +35,8 @@ namespace penstock {
 
 namespace {
 
-/// Returns late if each R starts after the gradient of its microbatch has arrived, as far as the spans show
-/// it.
+/// Returns `late` if each recorded R starts after the gradient of its microbatch has arrived. Returns
+/// `early` otherwise, and also if the spans do not show it.
 RecomputeTiming recompute_timing(const Timeline& timeline) {
   std::map<std::pair<std::int32_t, std::int32_t>, Ns> arrivals;
   for (const Span& span : timeline.spans) {
@@ -55,7 +55,7 @@ RecomputeTiming recompute_timing(const Timeline& timeline) {
 }
 
 /// Returns a program whose lists are the spans of a result, as one iteration. Rules that a result does not
-/// state, such as a barrier, are absent; what they delay counts as a late start.
+/// state, such as a barrier, are absent. The delay that they cause appears as a late start.
 Program listed_program(const Result& result) {
   Program program{.schedule = result.program.schedule, .microbatches = 0};
   program.ranks.resize(index(result.timeline.rank_count));
@@ -82,8 +82,8 @@ Program listed_program(const Result& result) {
   return program;
 }
 
-/// Returns why the spans cannot be those of one run, or nothing. It bounds all numbers before tables are made
-/// of them, because the file may come from anywhere.
+/// Returns the reason why the spans cannot be those of one run, or nothing. It checks that all numbers are
+/// in range before tables of that size are made, because the file may come from anywhere.
 std::optional<std::string> timeline_fault(const Timeline& timeline) {
   const auto spans = std::ssize(timeline.spans);
   std::int64_t stages = 0;
@@ -153,8 +153,8 @@ MeasuredTimes measured_times(const FlatProgram& flat, const Result& result) {
   return times;
 }
 
-/// Takes the durations from the spans. What remains from the latest input of a node to its start is its lag.
-/// It is negative if clocks differ, and the input seems to have come after the start.
+/// Sets the costs of the nodes from the spans. The time from a node's latest input to its start becomes its
+/// lag. The lag is negative if clocks differ, so that the input seems to have come after the start.
 void take_times(CausedRun& run, const Result& result) {
   const MeasuredTimes times = measured_times(run.flat, result);
   const std::size_t messages = run.flat.messages.size();

@@ -1,5 +1,6 @@
-// Times changed runs. A change of costs is one more pass over the graph of causes, or one more run of the
-// event engine if links are shared. A change of the shape or the schedule is one more prediction.
+// Predicts how much a run gains from changes (levers). A change of costs needs one more pass over the
+// graph of causes, or one more run of the event engine if links are shared. A change of the shape or the
+// schedule needs one more prediction.
 //
 // A large program has hundreds of stages and links, and most of their levers gain nothing. The makespan is a
 // convex function of the costs, so it cannot fall by more than the derivative at the real costs says:
@@ -55,7 +56,8 @@ double gain_of(Ns before, Ns after) {
   return before == 0 ? 0 : static_cast<double>(before - after) / static_cast<double>(before);
 }
 
-/// The times by which a lever shortens one node.
+/// The times by which a lever shortens one node: its compute time, the time that it holds its channel, and
+/// its latency.
 struct Saving {
   Ns compute = 0;
   Ns hold = 0;
@@ -63,7 +65,7 @@ struct Saving {
 };
 using SavingOf = std::function<Saving(CauseNode)>;
 
-/// Times a run again with lower costs.
+/// A run that can be timed again with lower costs.
 class ChangedCosts {
  public:
   ChangedCosts(const CausedRun& run, const Experiment* experiment) : run_(run), experiment_(experiment) {
@@ -76,7 +78,8 @@ class ChangedCosts {
   Ns makespan() const { return makespan_; }
   bool shares_links() const { return shares_links_; }
 
-  /// Returns the lever, or nothing if it cannot gain enough. `nodes` are the nodes that it changes.
+  /// Returns the lever with its predicted gain. Returns nothing if the gain is bound to be too small.
+  /// `nodes` are the nodes that the lever shortens.
   std::optional<Lever> lever(std::string name, const std::vector<CauseNode>& nodes,
                              const SavingOf& saving) const {
     double most = 0;
@@ -132,7 +135,7 @@ class ChangedCosts {
   std::vector<double> weights_;
 };
 
-/// Collects the levers of costs.
+/// A collector of the levers that change costs.
 class CostLevers {
  public:
   CostLevers(const CausedRun& run, const Experiment* experiment) : run_(run), changed_(run, experiment) {}
@@ -274,7 +277,7 @@ class CostLevers {
 // --- other scenarios
 // ------------------------------------------------------------------------------------------
 
-/// Predicts only what a lever shows.
+/// Predicts only those figures of a scenario that a lever shows.
 tl::expected<Result, UserError> figures_of_run(const Scenario& scenario) {
   SimulateOptions options;
   options.memory.samples = false;
@@ -291,7 +294,7 @@ double time_a_sample(const Result& result) {
                                        : 0;
 }
 
-/// Times changed scenarios.
+/// A collector of the levers that change the scenario, such as its shape or its schedule.
 class ScenarioLevers {
  public:
   ScenarioLevers(const Scenario& scenario, const Experiment& experiment, const Result& now)
@@ -351,8 +354,8 @@ class ScenarioLevers {
     }
   }
 
-  /// Adds each schedule that has the same stages on the same ranks. Schedules that search for their order may
-  /// take long and are left out.
+  /// Adds a lever for each schedule that puts the same stages on the same ranks. Schedules that search for
+  /// their order may take long and are left out.
   void add_schedules() {
     const ScheduleInfo* const now = find_schedule(scenario_.schedule);
     if (scenario_.program || now == nullptr) return;
@@ -381,8 +384,8 @@ class ScenarioLevers {
 
 // --- the memory limit ------------------------------------------------------------------------------------
 
-/// Returns the most activations of each rank, in the unit of schedule.memory_limit: bytes, or whole
-/// activations if the scenario has no model.
+/// The largest number of activations that each rank may hold. The unit is that of schedule.memory_limit:
+/// bytes, or whole activations if the scenario has no model.
 using RankLimits = std::vector<Bytes>;
 
 /// Returns the limit as a scenario states it.
@@ -403,8 +406,8 @@ RankLimits present_limits(const Result& now) {
   return limits;
 }
 
-/// Returns the activations for which each rank's device has room beside everything else that it holds. If the
-/// memory is unlimited, there is room for all activations at once.
+/// Returns the activations for which each rank's device has room in addition to everything else that it
+/// stores. If the memory is unlimited, there is room for all activations at once.
 RankLimits device_limits(const Result& now) {
   RankLimits limits;
   for (const RankReport& rank : now.ranks) {
@@ -417,8 +420,8 @@ RankLimits device_limits(const Result& now) {
   return limits;
 }
 
-/// Returns the scenario with the order that a search of `seconds` finds within the limits. Returns nothing if
-/// the search cannot place the stages as they are now.
+/// Returns the scenario with the order of actions that a search finds within the limits. The search may
+/// take `seconds`. Returns nothing if it cannot place the stages on the ranks that hold them now.
 std::optional<Scenario> searched_scenario(const Scenario& scenario, const Placement& now, RankLimits limits,
                                           double seconds) {
   Scenario changed = scenario;

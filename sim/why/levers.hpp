@@ -1,6 +1,7 @@
 #pragma once
-// Says what to mend first: changes of costs, of the shape and of the order, each with the run that it leads
-// to. Every lever is timed again, and nothing is extrapolated.
+// Finds the changes with which a run gains most. They are changes of costs, of the shape and of the order.
+// Each change (lever) comes with the run that it leads to. Every lever is predicted by a new run, and
+// nothing is extrapolated.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,10 +19,10 @@
 
 namespace penstock {
 
-/// The smallest gain of a lever that is worth a line.
+/// The smallest relative gain with which a lever is listed.
 inline constexpr double kLeastGain = 0.001;
 
-/// Levers, and the number of those that gain less than kLeastGain.
+/// A list of levers, and the number of those that were left out because they gain less than kLeastGain.
 struct LeverList {
   std::vector<Lever> levers;
   std::int32_t smaller = 0;
@@ -37,22 +38,24 @@ struct WhatIf {
   Scenario scenario;
 };
 
-/// Sets the levers of an explanation: those of costs, of the number of microbatches and chunks, and of the
-/// schedule, and the user's own. At most `most` levers are listed, and all of the user's own. Also sets the
-/// peak of memory. Requires the scenario and the experiment of the run. Error: the scenario of a `WhatIf`
-/// cannot be simulated.
+/// Sets the levers of an explanation, and the peak of memory. Levers change costs, the number of
+/// microbatches or chunks, or the schedule. At most `most` of them are listed, and in addition all of the
+/// user's `own` ones. `scenario` and `experiment` must be those of the run. Returns an error if the
+/// scenario of a `WhatIf` cannot be simulated.
 tl::expected<void, UserError> add_levers(Explanation& explanation, const CausedRun& run,
                                          const Scenario& scenario, const Experiment& experiment,
                                          const std::vector<WhatIf>& own, std::size_t most);
 
-/// Searches for the best order of the same stages on the same ranks, once with the activations that each rank
-/// holds now and once with all of its device's memory, and sets `explanation.memory_limit`. The two searches
-/// take `seconds` together. A note says so if the search cannot be made. Requires the scenario and the
-/// experiment of the run. Error: the scenario cannot be simulated.
+/// Sets `explanation.memory_limit`, which says what limited memory costs. It searches twice for the best
+/// order of the same stages on the same ranks. The first search allows the activations that each rank holds
+/// now, and the second all memory of its device. Both together take `seconds`. A note says so if the search
+/// cannot be made. `scenario` and `experiment` must be those of the run. Returns an error if the scenario
+/// cannot be simulated.
 tl::expected<void, UserError> add_memory_limit_cost(Explanation& explanation, const Scenario& scenario,
                                                     const Experiment& experiment, double seconds);
 
-/// Lists the levers with the largest gains first. Counts those beyond `most` and those below kLeastGain.
+/// Lists the levers of `found` in the explanation, the largest gain first, and all levers of `own`. Counts
+/// the levers beyond `most` and those below kLeastGain.
 void list_levers(Explanation& explanation, LeverList found, std::vector<Lever> own, std::size_t most);
 
 }  // namespace penstock

@@ -1,6 +1,6 @@
-// Packs tensors into one block of bytes by copies on the device. A text "type:size,size;..." describes their
-// shapes, and a transport sends it only once. Each tensor begins at a multiple of 256 bytes, so that tensors
-// of all types are aligned.
+// Packs the tensors of a payload into one block of bytes by copies on the device. A text
+// "type:size,size;..." describes their shapes, and a transport sends it only once. Each tensor begins at a
+// multiple of 256 bytes, so that tensors of all types are aligned.
 
 #include "backend/cuda/torch/device_tensor_codec.hpp"
 
@@ -76,7 +76,7 @@ std::int64_t number(std::string_view text) {
   throw std::runtime_error("a message's layout has \"" + std::string(text) + "\" where a number is wanted");
 }
 
-/// Returns the part of `text` before the first `mark`, and removes this part and the mark from `text`.
+/// Returns the part of `text` before the first `mark`. Removes this part and the mark from `text`.
 std::string_view next_piece(std::string_view& text, char mark) {
   const std::size_t end = std::min(text.find(mark), text.size());
   const std::string_view piece = text.substr(0, end);
@@ -124,7 +124,7 @@ at::Tensor view_of(void* data, const Shape& shape, std::int32_t device) {
   return at::from_blob(data, shape.sizes, at::TensorOptions(shape.type).device(where));
 }
 
-/// Returns the number of the device that owns the memory. A copy between devices needs it.
+/// Returns the number of the device that owns the memory at `data`. A copy between devices needs it.
 std::int32_t device_of(const void* data) {
   cudaPointerAttributes facts{};
   check_cuda(cudaPointerGetAttributes(&facts, data), "cudaPointerGetAttributes");

@@ -1,5 +1,5 @@
 #pragma once
-// Packs payloads of tensors into blocks of bytes for transports between GPUs.
+// Packs payloads, which are lists of tensors, into blocks of bytes for transports between GPUs.
 
 #include <string>
 
@@ -9,7 +9,7 @@
 
 namespace penstock::nn {
 
-/// A codec for TensorPayload with CUDA tensors. The layout's text has one part for each tensor,
+/// A codec for a TensorPayload with CUDA tensors. The text of a layout has one part for each tensor,
 /// "type:size,size;type:...". Example: "6:4,8;6:8".
 class DeviceTensorCodec : public DeviceCodec {
  public:
