@@ -14,6 +14,7 @@
 #include <string>
 
 #include "backend/cuda/kernel_bodies.hpp"
+#include "backend/cuda/launch_count.hpp"
 
 namespace penstock {
 namespace {
@@ -73,6 +74,7 @@ __global__ void copy(const uint4* from, uint4* to, std::int64_t words) {
 }
 
 void check_launch(const char* kernel) {
+  ++launches_of_this_thread;
   const cudaError_t result = cudaGetLastError();
   if (result == cudaSuccess) return;
   throw std::runtime_error(std::string("launch of ") + kernel + ": " + cudaGetErrorName(result) + ": " +

@@ -51,7 +51,8 @@ bool emulates_links(const LinkPace& pace) {
 /// Runs the program once. The local variables must be destroyed in this order, because the queues wait for
 /// events of the transport, and the transport copies tensors of the modules.
 tl::expected<ExecutedRun, ExecutionError> once(const PreparedRun& run, const CudaWorkers& workers,
-                                               CudaLinks& links, const DeviceCodec* codec) {
+                                               CudaLinks& links, const LaunchCountsOfRanks& counts,
+                                               const DeviceCodec* codec) {
   const SteadyClock clock(run.options.time_scale);
   StageModules modules = run.family.modules(std::nullopt, clock);
   CudaLocalTransport transport({.flat = run.flat,
@@ -61,11 +62,14 @@ tl::expected<ExecutedRun, ExecutionError> once(const PreparedRun& run, const Cud
                                 .workers = workers,
                                 .links = links,
                                 .codec = codec});
-  const auto queues = stream_queues(run.flat, workers, clock, run.options.time_scale);
+  const auto queues = stream_queues(run.flat, workers, clock, run.options.time_scale, counts);
   std::vector<ComputeQueue*> of_ranks;
   of_ranks.reserve(queues.size());
   for (const auto& queue : queues) of_ranks.push_back(queue.get());
-  return execute_on_threads(run, modules, transport, clock, of_ranks);
+  auto executed = execute_on_threads(run, modules, transport, clock, of_ranks);
+  // The queue of one rank would wait only for its own stream, but other ranks share the device.
+  transport.end_or_give_up_all();
+  return executed;
 }
 
 tl::expected<std::vector<ExecutedRun>, ExecutionError> all(const PreparedRun& run, const CudaWorkers& workers,
@@ -78,9 +82,10 @@ tl::expected<std::vector<ExecutedRun>, ExecutionError> all(const PreparedRun& ru
                    "take a cluster with free links, or fewer ranks"});
   }
   CudaLinks links(run.flat, workers, run.experiment.costs);
+  const LaunchCountsOfRanks counts = no_launch_counts(run.flat.rank_count);
   std::vector<ExecutedRun> runs;
   for (std::int32_t i = 0; i < run.runs(); ++i) {
-    auto executed = once(run, workers, links, codec);
+    auto executed = once(run, workers, links, counts, codec);
     if (!executed) return tl::unexpected(std::move(executed.error()));
     runs.push_back(*std::move(executed));
     run.report_finished(runs.size());

@@ -28,6 +28,7 @@
 
 #include "backend/cuda/device_memory.hpp"
 #include "backend/cuda/kernels.hpp"
+#include "backend/cuda/launch_count.hpp"
 #include "backend/cuda/link_slots.hpp"
 #include "backend/cuda/stream.hpp"
 #include "backend/cuda/stream_queue.hpp"
@@ -158,7 +159,10 @@ void CudaLocalTransport::prepare(std::int32_t message) {
   made.ended.emplace(parts_.links.stream(flat.from_rank, flat.to_rank).device);
 }
 
-CudaLocalTransport::~CudaLocalTransport() {
+CudaLocalTransport::~CudaLocalTransport() { end_or_give_up_all(); }
+
+void CudaLocalTransport::end_or_give_up_all() {
+  if (devices_are_given_up()) return;
   const auto until = std::chrono::steady_clock::now() + kUntilGivenUp;
   const auto limits = [&] {
     return WaitLimits{.stopped = {}, .deadline = until - std::chrono::steady_clock::now()};
@@ -236,6 +240,7 @@ void CudaLocalTransport::give_copy(std::int32_t message, const StreamView& strea
   if (transfer.payload != nullptr) {
     parts_.codec->pack(*transfer.payload, slot.landing.data(), stream);
   } else if (bytes > 0) {
+    ++launches_of_this_thread;
     check_cuda(cudaMemcpyAsync(slot.landing.data(), parts_.links.source_of(flat).data(), bytes,
                                cudaMemcpyDefault, stream.stream),
                "cudaMemcpyAsync");

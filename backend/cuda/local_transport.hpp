@@ -101,9 +101,11 @@ ChannelOptions local_channels();
 class CudaLocalTransport : public Transport {
  public:
   explicit CudaLocalTransport(const CudaLocalParts& parts);
-  /// Waits for all work on the streams, because this work uses the object's memory. It always ends after a
-  /// limited time.
   ~CudaLocalTransport() override;
+  /// Waits until all work on the streams of messages and ranks has ended, or gives the devices up after a
+  /// limited time. It must be called before any memory of a run is freed, because freeing waits for the whole
+  /// device without a limit.
+  void end_or_give_up_all();
 
   ChannelOptions channels() const override { return local_channels(); }
   void send(std::int32_t message, Payload payload) override;

@@ -188,6 +188,8 @@ DeviceCheck check_launches(const StreamView& stream) {
   constexpr int kMost = 8192;
   constexpr Ns kHold = 60'000'000;
   constexpr std::chrono::milliseconds kBlocked(2);
+  // If an earlier check's work never ends, a launch that blocks would block for ever.
+  wait_for(stream, kCheckLimits);
   const PinnedMoments moments(1);
   launch_hold(kHold, stream.stream);
   const auto begin = std::chrono::steady_clock::now();

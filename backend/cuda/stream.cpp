@@ -18,6 +18,7 @@
 
 #include <fmt/format.h>
 
+#include "backend/cuda/launch_count.hpp"
 #include "backend/executor/transport.hpp"
 
 namespace penstock {
@@ -91,10 +92,12 @@ CudaEvent::~CudaEvent() {
 }
 
 void CudaEvent::record(const StreamView& stream) {
+  ++launches_of_this_thread;
   check_cuda(cudaEventRecord(event_, stream.stream), "cudaEventRecord");
 }
 
 void CudaEvent::hold_back(const StreamView& stream) const {
+  ++launches_of_this_thread;
   check_cuda(cudaStreamWaitEvent(stream.stream, event_, 0), "cudaStreamWaitEvent");
 }
 

@@ -33,8 +33,8 @@ namespace penstock {
 
 namespace {
 
-// The largest number of unfinished actions. It also limits the memory that they use.
-constexpr std::size_t kMostAhead = 256;
+// The largest number of unfinished actions. Each makes at least four launches: two events and two stamps.
+constexpr std::size_t kMostAhead = kMostLaunches / 4;
 
 /// Returns how many groups of compute actions and WAITs the rank enqueues in one run.
 std::size_t actions_of(const FlatProgram& flat, std::int32_t rank) {
@@ -54,8 +54,10 @@ std::vector<CudaEvent> new_events(std::int32_t device, std::size_t count) {
 }  // namespace
 
 StreamQueue::StreamQueue(const FlatProgram& flat, std::int32_t rank, const Clock& clock, double scale,
-                         const StreamView& stream, const std::function<bool()>& stopped)
+                         const StreamView& stream, std::shared_ptr<LaunchCounts> counts,
+                         const std::function<bool()>& stopped)
     : stream_(stream),
+      counts_(std::move(counts)),
       device_time_(clock, scale, stream, stopped),
       moments_(2 * actions_of(flat, rank)),
       begun_(new_events(stream.device, std::clamp<std::size_t>(actions_of(flat, rank), 1, kMostAhead))),
@@ -82,13 +84,21 @@ MessageTime StreamQueue::time_of(std::int32_t number) const {
 }
 
 std::vector<std::unique_ptr<StreamQueue>> stream_queues(const FlatProgram& flat, const CudaWorkers& workers,
-                                                        const Clock& clock, double scale) {
+                                                        const Clock& clock, double scale,
+                                                        const LaunchCountsOfRanks& counts) {
   std::vector<std::unique_ptr<StreamQueue>> queues;
   queues.reserve(index(flat.rank_count));
   for (std::int32_t rank = 0; rank < flat.rank_count; ++rank) {
-    queues.push_back(std::make_unique<StreamQueue>(flat, rank, clock, scale, workers.place(rank).stream));
+    queues.push_back(std::make_unique<StreamQueue>(flat, rank, clock, scale, workers.place(rank).stream,
+                                                   counts[index(rank)]));
   }
   return queues;
+}
+
+LaunchCountsOfRanks no_launch_counts(std::int32_t ranks) {
+  LaunchCountsOfRanks counts;
+  for (std::int32_t rank = 0; rank < ranks; ++rank) counts.push_back(std::make_shared<LaunchCounts>());
+  return counts;
 }
 
 // Compares the device's timer with the host's clock. A kernel records the device's time between two readings

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backend/cuda/device_memory.hpp"
+#include "backend/cuda/launch_count.hpp"
 #include "backend/cuda/stream.hpp"
 #include "backend/cuda/workers.hpp"
 #include "backend/executor/clock.hpp"
@@ -45,15 +46,18 @@ class StreamQueue : public ComputeQueue {
  public:
   /// Makes the queue for the rank's list in `flat`. `scale` is the scale of the run's clock. The constructor
   /// compares the device's timer with the clock. If `stopped` returns true, the comparison ends early.
-  /// `stopped` may be empty.
+  /// `stopped` may be empty. `counts` has the launches of the rank's earlier runs.
   StreamQueue(const FlatProgram& flat, std::int32_t rank, const Clock& clock, double scale,
-              const StreamView& stream, const std::function<bool()>& stopped = {});
+              const StreamView& stream, std::shared_ptr<LaunchCounts> counts,
+              const std::function<bool()>& stopped = {});
 
   ~StreamQueue() override { end_or_give_up(stream_); }  // kernels may still write times into moments_
   StreamQueue(const StreamQueue&) = delete;
   StreamQueue& operator=(const StreamQueue&) = delete;
 
-  std::int32_t most_ahead() const override { return static_cast<std::int32_t>(begun_.size()); }
+  std::int64_t most_launches() const override { return kMostLaunches; }
+  std::int64_t launches() const override { return launches_of_this_thread; }
+  LaunchCounts& counts() override { return *counts_; }
   void begin(std::int32_t number) override;
   void end(std::int32_t number) override;
   bool has_begun(std::int32_t number) const override { return event(begun_, number).has_passed(); }
@@ -69,14 +73,20 @@ class StreamQueue : public ComputeQueue {
   }
 
   StreamView stream_;
+  std::shared_ptr<LaunchCounts> counts_;
   DeviceTime device_time_;
   PinnedMoments moments_;         // start and end of each action, written by kernels
   std::vector<CudaEvent> begun_;  // events of the last actions, used cyclically
   std::vector<CudaEvent> ended_;
 };
 
+/// The launches that the ranks' actions make, by rank. All runs of a program share them.
+using LaunchCountsOfRanks = std::vector<std::shared_ptr<LaunchCounts>>;
+LaunchCountsOfRanks no_launch_counts(std::int32_t ranks);
+
 /// Returns one queue for each rank, on the stream of the rank's worker.
 std::vector<std::unique_ptr<StreamQueue>> stream_queues(const FlatProgram& flat, const CudaWorkers& workers,
-                                                        const Clock& clock, double scale);
+                                                        const Clock& clock, double scale,
+                                                        const LaunchCountsOfRanks& counts);
 
 }  // namespace penstock

@@ -1,8 +1,13 @@
 // Lets a rank's thread run ahead of its queue. The thread submits actions without waiting for their end. It
-// waits only while the queue is full:
+// waits only while the queue has no room for the launches of the next action:
 //
 //     thread   F0 F1 F2 F3 B0 ...                 drain
 //     queue       |F0   |F1   |  RECV  |B0   |          events show what has begun and ended
+//
+// How many launches an action makes is learned: it is the largest number that an action of its stage and kind
+// has made. While this number is not known, or if it is larger than the queue, the thread waits until all
+// earlier actions have ended and the messages of the new one have arrived. The queue then never stands still
+// while the thread launches, so that no launch can block for ever.
 //
 // While the thread waits, it publishes the action that the hardware runs. The watchdog then does not take the
 // last submitted action for the running one. Tests: tests/backend/standin.
@@ -36,6 +41,14 @@ constexpr std::chrono::microseconds kBetweenLooks(50);
 /// %globaltimer nor how well a device's processors agree.
 constexpr Ns kTick = 2'000;
 
+/// Returns the stages and kinds of the actions of the compute group at `position`.
+LaunchCounts::key_type kinds_of(const FlatProgram& flat, std::int32_t position) {
+  LaunchCounts::key_type kinds;
+  for (std::int32_t leaf = position; leaf < flat.group_end(position); ++leaf)
+    kinds.emplace_back(flat.actions[index(leaf)].stage, flat.actions[index(leaf)].kind);
+  return kinds;
+}
+
 /// Returns `earlier` if `moment` is before it by at most one tick, and otherwise `moment`. A stream runs one
 /// action after the other. Such a small overlap therefore only shows that two timers differ.
 Ns not_before(Ns earlier, Ns moment) {
@@ -46,20 +59,48 @@ Ns not_before(Ns earlier, Ns moment) {
 
 LaunchAhead::LaunchAhead(const FlatProgram& flat, std::int32_t rank, ComputeQueue& queue, Progress& progress,
                          std::function<void()> check)
-    : flat_(flat), queue_(queue), progress_(progress), check_(std::move(check)) {
-  positions_.reserve(index(flat.rank_begin[index(rank) + 1] - flat.rank_begin[index(rank)]));
+    : flat_(flat),
+      queue_(queue),
+      progress_(progress),
+      check_(std::move(check)),
+      first_(flat.rank_begin[index(rank)]) {
+  const std::int32_t end = flat.rank_begin[index(rank) + 1];
+  positions_.reserve(index(end - first_));
+  launches_.reserve(index(end - first_));
+  known_.resize(index(end - first_));
+  for (std::int32_t p = first_; p < end; ++p) {
+    if (flat.ops[index(p)] == FlatOp::compute) known_[index(p - first_)] = &queue.counts()[kinds_of(flat, p)];
+  }
+}
+
+void LaunchAhead::count_last() {
+  const std::int64_t launched = queue_.launches() - std::exchange(counted_, queue_.launches());
+  if (positions_.empty()) return;
+  launches_.back() = launched;
+  unfinished_ += launched;
+  std::int64_t& most = *known_[index(positions_.back() - first_)];
+  most = std::max(most, launched);
 }
 
 void LaunchAhead::begin(std::int32_t position, const std::stop_token& stop) {
-  // The queue has CUDA events for only this many unfinished actions.
-  wait_while([this] { return given() - ended_ >= queue_.most_ahead(); }, stop);
+  count_last();
+  const std::int64_t known = *known_[index(position - first_)];
+  const std::int64_t wanted = known == 0 ? queue_.most_launches() : known;
+  wait_while([&] { return unfinished_ > 0 && unfinished_ + wanted > queue_.most_launches(); }, stop);
   queue_.begin(given());
   positions_.push_back(position);
+  launches_.push_back(0);
+  if (wanted < queue_.most_launches()) return;
+  wait_while([this] { return ended_ < given() - 1 || !has_begun_; }, stop);
 }
 
-void LaunchAhead::end() { queue_.end(given() - 1); }
+void LaunchAhead::end() {
+  queue_.end(given() - 1);
+  submitted_ = given();
+}
 
 void LaunchAhead::drain(const std::stop_token& stop) {
+  count_last();
   follow();
   wait_while([this] { return ended_ < given(); }, stop);
 }
@@ -85,8 +126,10 @@ void LaunchAhead::follow() {
       has_begun_ = true;
     }
     show(position, kNone);
-    if (!queue_.has_ended(ended_)) return;
+    // While the thread still submits the action, the queue has no end to look for.
+    if (ended_ == submitted_ || !queue_.has_ended(ended_)) return;
     has_begun_ = false;
+    unfinished_ -= launches_[index(ended_)];
     ++ended_;
   }
 }

@@ -24,10 +24,12 @@ class LaunchAhead {
   LaunchAhead(const FlatProgram& flat, std::int32_t rank, ComputeQueue& queue, Progress& progress,
               std::function<void()> check);
 
-  /// Surround the device calls of the compute group or WAIT at `position`. begin() waits while the queue is
-  /// full, and throws Stopped if the run has failed.
+  /// Surround the device calls of the compute group or WAIT at `position`. begin() waits while the queue has no
+  /// room for the launches of the group, and throws Stopped if the run has failed.
   void begin(std::int32_t position, const std::stop_token& stop);
   void end();
+  /// Waits while the condition holds, and publishes the queue's progress. Throws Stopped.
+  void wait_while(const std::function<bool()>& condition, const std::stop_token& stop);
   /// Waits until the queue has finished all submitted actions, and publishes its progress. Throws Stopped.
   void drain(const std::stop_token& stop);
   /// Writes the times of the rank's compute actions, WAITs and RESHARDs into `times`. Requires that drain()
@@ -37,8 +39,8 @@ class LaunchAhead {
  private:
   /// Reads the queue's progress and publishes it. Never waits.
   void follow();
-  /// Waits while the condition holds, and publishes the queue's progress.
-  void wait_while(const std::function<bool()>& condition, const std::stop_token& stop);
+  /// Notes how many launches the last submitted group has made, with the transport's launches behind it.
+  void count_last();
   /// Publishes the position and the awaited message, like RankWorker::stand_at(). If neither has changed,
   /// does not update the time of the last progress.
   void show(std::int32_t position, std::int32_t message);
@@ -48,7 +50,15 @@ class LaunchAhead {
   ComputeQueue& queue_;
   Progress& progress_;
   std::function<void()> check_;
+  std::int32_t first_ = 0;  // position of the rank's list
+  // The largest number of launches of each compute group's kinds so far, by position in the list; 0 if it is
+  // not known.
+  std::vector<std::int64_t*> known_;
   std::vector<std::int32_t> positions_;  // positions of the submitted groups, by number
+  std::vector<std::int64_t> launches_;   // launches of the submitted groups, by number
+  std::int64_t unfinished_ = 0;          // launches of all groups that have not ended
+  std::int64_t counted_ = 0;             // launches of the thread when the last group began
+  std::int32_t submitted_ = 0;           // number of groups for which end() was called
   std::int32_t ended_ = 0;               // number of groups that have ended
   bool has_begun_ = false;               // true if the first group that has not ended has begun
 };

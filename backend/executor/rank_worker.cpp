@@ -53,6 +53,7 @@ RankWorker::RankWorker(const Execution& execution, std::int32_t rank, ProgramTim
 }
 
 void RankWorker::run(const std::stop_token& stop) {
+  stop_ = stop;
   const std::int32_t end = flat_.rank_begin[index(rank_) + 1];
   for (std::int32_t position = flat_.rank_begin[index(rank_)]; position < end;) {
     if (stop.stop_requested()) throw Stopped{};
@@ -100,6 +101,7 @@ void RankWorker::pass(std::int32_t position) {
       if (flat_.is_grouped(position)) post_send(message);
       break;
     case FlatOp::recv:
+      if (!flat_.is_grouped(position)) make_room(message);
       execution_.transport.expect(message);
       break;
     case FlatOp::collective:
@@ -115,6 +117,7 @@ void RankWorker::pass(std::int32_t position) {
       break;
     }
     case FlatOp::barrier:
+      make_room(message);
       execution_.transport.join(message, rank_, nullptr);
       wait_for(message);
       break;
@@ -141,6 +144,9 @@ void RankWorker::pass_wait(std::int32_t position, const std::stop_token& stop) {
 /// Returns the position after the group.
 std::int32_t RankWorker::pass_group(std::int32_t first) {
   const std::int32_t end = flat_.transfer_group_end(first);
+  for (std::int32_t position = first; position < end; ++position) {
+    if (flat_.message[index(position)] != kNone) make_room(flat_.message[index(position)]);
+  }
   execution_.transport.begin_group(rank_);
   for (std::int32_t position = first; position < end; ++position) pass(position);
   execution_.transport.end_group(rank_);
@@ -170,6 +176,7 @@ void RankWorker::pass_collective(std::int32_t position) {
   // The first STEP or F that needs the result accepts it. If no action needs the result of an UNSHARD,
   // finish_gathers() accepts it.
   if (action.kind == ActionKind::unshard) gathering_[action.stage] = position;
+  if (!flat_.is_grouped(position)) make_room(flat_.message[index(position)]);
   execution_.transport.join(flat_.message[index(position)], rank_,
                             module_of(action.stage).contribution(action.kind));
 }
@@ -274,6 +281,11 @@ void RankWorker::wait_for(std::int32_t message) {
   execution_.transport.wait(message, rank_);
 }
 
+void RankWorker::make_room(std::int32_t message) {
+  if (!ahead_) return;
+  ahead_->wait_while([&] { return !execution_.transport.has_room(message, rank_); }, stop_);
+}
+
 // --- payloads -------------------------------------------------------------------------------------
 
 std::vector<Payload> RankWorker::inputs_of(const Action& action, Flow flow) {
@@ -312,6 +324,7 @@ void RankWorker::send_outputs() {
   for (auto entry = outbox_.begin(); entry != outbox_.end();) {
     const auto here = entry++;
     if (flat_.is_grouped(here->first)) continue;
+    make_room(flat_.message[index(here->first)]);
     execution_.transport.send(flat_.message[index(here->first)], std::move(here->second));
     outbox_.erase(here);
   }

@@ -63,6 +63,8 @@ class RankWorker {
   /// Waits for the messages that the group at `position` needs and no earlier action has waited for.
   void wait_for_inputs(std::int32_t position);
   void wait_for(std::int32_t message);
+  /// Waits until the transport has room for the message that this rank posts next.
+  void make_room(std::int32_t message);
   /// Passes the result of the UNSHARD or REDUCE_GRAD at `position` to the module of its stage. Requires that
   /// the collective has ended.
   void accept_collective(std::int32_t position);
@@ -91,6 +93,7 @@ class RankWorker {
   Progress& progress_;
   StageNeighbours neighbours_;
   RankPlan plan_;
+  std::stop_token stop_;
   std::optional<LaunchAhead> ahead_;        // absent if this thread runs the compute actions itself
   std::map<StageMessage, Payload> inbox_;   // inputs of this rank's later compute actions
   std::map<std::int32_t, Payload> outbox_;  // outputs that are not sent yet, by the position of their SEND

@@ -3,8 +3,10 @@
 // that runs the compute actions of a rank asynchronously, such as a CUDA stream.
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "schedules/ir/action.hpp"
@@ -78,6 +80,12 @@ class Transport {
   /// Marks the compute action at `position` as ended. Transfers that waited for the buffers of its inputs may
   /// start.
   virtual void release(std::int32_t position) = 0;
+  /// Returns false if `rank` must not post the message now, because device queues are full. The worker then
+  /// asks again later. Never waits.
+  virtual bool has_room(std::int32_t message, std::int32_t rank) {
+    static_cast<void>(message), static_cast<void>(rank);
+    return true;
+  }
   /// Marks a collective or barrier as reached by `rank`. Never waits.
   virtual void join(std::int32_t message, std::int32_t rank, SharedPayload contribution) = 0;
 
@@ -105,6 +113,10 @@ class Transport {
 // The interface between the executor and a device queue that runs a rank's compute actions asynchronously,
 // such as a CUDA stream.
 
+/// The largest number of launches that groups of compute actions have made, by the stages and kinds of the
+/// group's actions.
+using LaunchCounts = std::map<std::vector<std::pair<std::int32_t, ActionKind>>, std::int64_t>;
+
 /// A queue that runs the compute actions of one rank one after the other, while the rank's thread continues.
 /// Actions are numbered from 0 in the order of their submission. Only the rank's thread calls it, except for
 /// time_of(). A function that fails throws an exception.
@@ -115,13 +127,18 @@ class ComputeQueue {
   ComputeQueue& operator=(const ComputeQueue&) = delete;
   virtual ~ComputeQueue() = default;
 
-  /// Returns the largest number of submitted actions that may be unfinished at one time.
-  virtual std::int32_t most_ahead() const = 0;
+  /// Returns the largest number of launches that all unfinished actions may have made together. A device
+  /// queue takes only so many. The next launch blocks the thread, which then sees neither a stop nor a
+  /// deadline.
+  virtual std::int64_t most_launches() const = 0;
+  /// Returns the number of launches that the calling thread has made so far on all queues.
+  virtual std::int64_t launches() const = 0;
+  /// Returns the counts that earlier runs of the rank have learned, which this run extends.
+  virtual LaunchCounts& counts() = 0;
   /// Surround the device calls that belong to action `number`. They never wait.
   virtual void begin(std::int32_t number) = 0;
   virtual void end(std::int32_t number) = 0;
-  /// Return the state of an action, which must be one of the last most_ahead() submitted actions. They never
-  /// wait.
+  /// Return the state of an action. All actions after it are unfinished, too. They never wait.
   virtual bool has_begun(std::int32_t number) const = 0;
   virtual bool has_ended(std::int32_t number) const = 0;
   /// Returns the start and end of the action on the run's clock. Requires that has_ended() has returned true

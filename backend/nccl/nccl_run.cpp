@@ -186,8 +186,9 @@ class NcclRun {
                                                        .deadline = kStepOfStart});
     agree_on_layouts(rank, *session);
     session->make_ready();
-    return
-        [this, rank, session, compute](const RankRun& run) { return over_nccl(run, rank, session, compute); };
+    return [this, rank, session, compute, counts = std::make_shared<LaunchCounts>()](const RankRun& run) {
+      return over_nccl(run, rank, session, compute, counts);
+    };
   }
 
   /// Runs the list once without tensors, so that the ranks learn the layouts of payloads. Null payloads have
@@ -209,7 +210,7 @@ class NcclRun {
   }
 
   RankTransport over_nccl(const RankRun& run, std::int32_t rank, const std::shared_ptr<NcclSession>& session,
-                          const StreamView& compute) {
+                          const StreamView& compute, const std::shared_ptr<LaunchCounts>& counts) {
     auto owned = std::make_unique<NcclTransport>(NcclTransportParts{.flat = run_.flat,
                                                                     .rank = rank,
                                                                     .clock = run.clock,
@@ -219,7 +220,7 @@ class NcclRun {
                                                                     .codec = hardware(rank).codec()});
     NcclTransport& transport = *owned;
     return {.queue = std::make_unique<StreamQueue>(run_.flat, rank, run.clock, run_.options.time_scale,
-                                                   compute, session->limits().stopped),
+                                                   compute, counts, session->limits().stopped),
             .transport = std::move(owned),
             .own_times = [&transport] { return transport.own_times(); }};
   }

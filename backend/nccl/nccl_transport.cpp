@@ -29,6 +29,7 @@
 
 #include "backend/cuda/device_memory.hpp"
 #include "backend/cuda/kernels.hpp"
+#include "backend/cuda/launch_count.hpp"
 #include "backend/cuda/stream.hpp"
 #include "backend/executor/rank_worker.hpp"
 #include "backend/executor/transport.hpp"
@@ -133,6 +134,30 @@ void NcclTransport::stamp_end(std::int32_t message) {
   const StreamView& stream = line_of(message).stream.view();
   launch_stamp(moments_.slot(end_slot(message)), stream.stream);
   state(message).ended->record(stream);
+  Launched& line = launched_[communicator_of(parts_.flat, flat_of(message))];
+  line.messages.push_back(message);
+  line.launches += launches_of(message);
+}
+
+std::int64_t NcclTransport::launches_of(std::int32_t message) {
+  constexpr std::int64_t kBeside = 8;  // waits for events, stamps, NCCL's kernel and the last event
+  const State& of = state(message);
+  const auto tensors = of.layout ? std::ssize(of.layout->runs) : 0;
+  // A sum has a kernel for each tensor that it packs and one for each sequence of equal numbers.
+  return kBeside + 2 * tensors + std::ssize(of.parts);
+}
+
+/// A rank whose peer is slow gets ahead of it on one stream, which takes only so many launches.
+bool NcclTransport::has_room(std::int32_t message, std::int32_t) {
+  Launched& line = launched_[communicator_of(parts_.flat, flat_of(message))];
+  const std::int64_t wanted = launches_of(message);
+  while (!line.messages.empty() && line.launches + wanted > kMostLaunches) {
+    const std::int32_t oldest = line.messages.front();
+    if (!state(oldest).ended->has_passed()) return false;
+    line.launches -= launches_of(oldest);
+    line.messages.pop_front();
+  }
+  return true;
 }
 
 /// Assigns the communicator's next slots to the message. Slots are used cyclically, in the order in which
@@ -461,7 +486,8 @@ class SilentTransport : public Transport {
     parts_.layouts.tell(message, payload.get(), parts_.limits);
   }
   void expect(std::int32_t) override {}
-  void release(std::int32_t) override {}
+  /// Waits until the action has ended, because a stream takes only so many launches.
+  void release(std::int32_t) override { wait_for(parts_.compute, parts_.limits); }
   void join(std::int32_t message, std::int32_t, SharedPayload contribution) override {
     if (!is_barrier(message)) parts_.layouts.tell(message, contribution.get(), parts_.limits);
   }

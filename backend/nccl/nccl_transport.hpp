@@ -75,6 +75,7 @@ class NcclTransport : public Transport {
   void end_group(std::int32_t) override;
   void release(std::int32_t) override {}
   void join(std::int32_t message, std::int32_t rank, SharedPayload contribution) override;
+  bool has_room(std::int32_t message, std::int32_t rank) override;
   void wait(std::int32_t message, std::int32_t rank) override;
   void check() override { parts_.session.check(); }
   Payload take(std::int32_t message) override;
@@ -100,6 +101,11 @@ class NcclTransport : public Transport {
     std::optional<CudaEvent> ended;  // event on the message's stream after the operation
   };
   using Queue = std::deque<std::int32_t>;
+  /// The messages of a communicator whose end no look has seen, and their launches.
+  struct Launched {
+    Queue messages;
+    std::int64_t launches = 0;
+  };
 
   State& state(std::int32_t message) { return states_[static_cast<std::size_t>(message)]; }
   const FlatMessage& flat_of(std::int32_t message) const {
@@ -128,6 +134,8 @@ class NcclTransport : public Transport {
   void check_layout(std::int32_t message, const PayloadContent* content);
   void between_stamps(std::int32_t message, const std::function<void()>& operations);
   void stamp_end(std::int32_t message);
+  /// Returns how many launches the message needs on its stream, at most.
+  std::int64_t launches_of(std::int32_t message);
   void record_made(std::int32_t message);
   void take_turn(std::int32_t message);
   void forget_ended();
@@ -142,6 +150,7 @@ class NcclTransport : public Transport {
   Queue in_flight_;  // messages with payloads or contributions that are still stored
   // The number of receives or collectives so far, by communicator.
   std::map<CommunicatorPlan, std::size_t> turns_;
+  std::map<CommunicatorPlan, Launched> launched_;
   bool has_ended_ = false;
   std::atomic<bool> stopped_ = false;
 };

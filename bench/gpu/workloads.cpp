@@ -35,6 +35,7 @@
 #include "backend/calibration/calibration.hpp"
 #include "backend/calibration/calibration_samples.hpp"
 #include "backend/cuda/kernels.hpp"
+#include "backend/cuda/launch_count.hpp"
 #include "backend/cuda/stream.hpp"
 #include "backend/executor/clock.hpp"
 #include "backend/executor/module_family.hpp"
@@ -111,6 +112,7 @@ void WorkClock::launch_unit() const {
   const float one = 1;
   const float zero = 0;
   if (multiplies(workload_)) {
+    ++launches_of_this_thread;
     check_blas(cublasSgemm(blas_->handle, CUBLAS_OP_N, CUBLAS_OP_N, kWidth, kWidth, kWidth, &one,
                            static_cast<const float*>(a_.data()), kWidth, static_cast<const float*>(b_.data()),
                            kWidth, &zero, static_cast<float*>(c_.data()), kWidth),

@@ -162,7 +162,9 @@ class LyingQueue : public ComputeQueue {
  public:
   LyingQueue(const Clock& clock, Lie lie) : clock_(clock), lie_(std::move(lie)) {}
 
-  std::int32_t most_ahead() const override { return 1'000; }
+  std::int64_t most_launches() const override { return 1'000; }
+  std::int64_t launches() const override { return 0; }
+  LaunchCounts& counts() override { return counts_; }
   void begin(std::int32_t) override { times_.push_back({.start_ns = clock_.now_ns()}); }
   void end(std::int32_t number) override { times_[index(number)].end_ns = clock_.now_ns(); }
   bool has_begun(std::int32_t) const override { return true; }
@@ -171,6 +173,7 @@ class LyingQueue : public ComputeQueue {
 
  private:
   const Clock& clock_;
+  LaunchCounts counts_;
   Lie lie_;
   std::vector<MessageTime> times_;
 };

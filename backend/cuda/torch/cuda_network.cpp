@@ -25,6 +25,7 @@
 #include <ATen/Context.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/cuda/CUDAContextLight.h>
+#include <ATen/record_function.h>
 #include <c10/core/Device.h>
 #include <c10/core/ScalarType.h>
 #include <c10/cuda/CUDACachingAllocator.h>
@@ -32,6 +33,7 @@
 #include <c10/cuda/CUDAStream.h>
 #include <tl/expected.hpp>
 
+#include "backend/cuda/launch_count.hpp"
 #include "backend/cuda/local_run.hpp"
 #include "backend/cuda/stream.hpp"
 #include "backend/cuda/stream_modules.hpp"
@@ -249,6 +251,17 @@ void count_on(std::int32_t sms) {
   throw std::runtime_error(std::string("cublasSetSmCountTarget: ") + cublasGetStatusString(status));
 }
 
+/// Counts the launches of LibTorch's operations on this thread. An operation launches one kernel or two, or
+/// none if it only makes a view or consists of other operations, which are counted as well.
+void count_launches() {
+  thread_local const at::CallbackHandle counted = at::addThreadLocalCallback(
+      at::RecordFunctionCallback([](const at::RecordFunction&) -> std::unique_ptr<at::ObserverContext> {
+        launches_of_this_thread += 2;
+        return nullptr;
+      }).scopes({at::RecordScope::FUNCTION}));
+  static_cast<void>(counted);
+}
+
 }  // namespace
 
 struct StreamScope::Guard {
@@ -260,6 +273,7 @@ struct StreamScope::Guard {
 
 StreamScope::StreamScope(const CudaPlace& place) : guard_(std::make_unique<Guard>(place)) {
   if (!place.whole) count_on(place.sms);
+  count_launches();
 }
 
 StreamScope::~StreamScope() = default;

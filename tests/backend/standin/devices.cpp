@@ -66,6 +66,12 @@ Event* Devices::new_event(int device) {
 }
 
 void Devices::give(Stream& stream, std::unique_ptr<Operation> operation) {
+  const std::size_t most = world().setting.launch_queue;
+  if (stream.queue.size() >= most) {
+    ++world().blocked_launches;
+    if (this_thread->timed) ++world().timed_waits;
+    world().scheduler.wait_until("launches into a full queue", [&] { return stream.queue.size() < most; });
+  }
   operation->number = ++numbers_;
   operation->given_by = this_thread->slot;
   operation->given = this_thread->clock;

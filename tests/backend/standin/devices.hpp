@@ -71,6 +71,7 @@ class Devices {
   Stream* default_stream(int device);
   Event* new_event(int device);
 
+  /// Enqueues the operation. If the stream's launch queue is full, first waits, which nothing can interrupt.
   void give(Stream& stream, std::unique_ptr<Operation> operation);
   /// Starts and runs all operations that can start or run. It is called whenever no host thread runs.
   void start_what_can();

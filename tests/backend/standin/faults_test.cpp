@@ -139,7 +139,9 @@ void hold_operations(bool over_nccl, std::uint64_t step) {
   const Experiment experiment = small_experiment();
   const std::uint64_t operations = held_run(experiment, over_nccl, {}).operations;
   ASSERT_GT(operations, 100U);
-  for (std::uint64_t n = 1; n < operations; n += step) {
+  // The last operations are those of the waits before memory is freed. The measurement is then complete.
+  constexpr std::uint64_t kLastWaits = 8;
+  for (std::uint64_t n = 1; n < operations - kLastWaits; n += step) {
     const Verdict verdict = held_run(experiment, over_nccl, {.kind = Fault::Kind::never_ends, .n = n});
     SCOPED_TRACE(fmt::format("operation {}: {}", n, to_text(verdict)));
     EXPECT_EQ(verdict.death, "");
@@ -155,6 +157,48 @@ TEST(StandInWaits, ARunOverCopiesEndsWhateverDoesNot) {
   hold_operations(false, 7);
 }
 TEST(StandInWaits, ARunOverNcclEndsWhateverDoesNot) { hold_operations(true, 7); }
+
+// A stream takes 1024 launches, and a thread that launches more is blocked: it sees neither a stop nor a
+// deadline. Three actions of 300 kernels fit. Rank 0 of GPipe would launch six of them ahead of rank 1.
+constexpr std::int32_t kKernels = 300;
+
+Verdict run_with_many_kernels(bool over_nccl, const Fault& fault) {
+  Experiment experiment = uniform_experiment("gpipe", {.stages = 2, .microbatches = 6},
+                                             {.forward_ns = 1'000'000, .backward_ns = 2'000'000});
+  for (StageCost& stage : experiment.costs.stages) stage.gradients = stage.weights = 64;
+  for (EdgeCost& edge : experiment.costs.edges) edge = {.activation = 64, .gradient = 64};
+  return controlled({.seed = 5, .devices = over_nccl ? 2 : 1, .fault = fault}, [&] {
+    const GpuRun done = over_nccl ? run_over_nccl(experiment, traced(experiment, kKernels), 1)
+                                  : run_over_copies(experiment, traced(experiment, kKernels), 1);
+    return done.error.empty() ? std::string("good") : done.error;
+  });
+}
+
+TEST(StandInWaits, ActionsOfManyKernelsNeverFillTheLaunchQueue) {
+  for (const bool over_nccl : {false, true}) {
+    const Verdict verdict = run_with_many_kernels(over_nccl, {});
+    EXPECT_EQ(verdict.answer, "good") << to_text(verdict);
+    EXPECT_EQ(verdict.blocked_launches, 0U) << to_text(verdict);
+    EXPECT_TRUE(verdict.defects.empty()) << to_text(verdict);
+  }
+}
+
+TEST(StandInWaits, ARunOfActionsOfManyKernelsEndsWhateverDoesNot) {
+  PENSTOCK_NEEDS_HOOKS();
+  for (const bool over_nccl : {false, true}) {
+    const std::uint64_t operations = run_with_many_kernels(over_nccl, {}).operations;
+    ASSERT_GT(operations, 6000U);
+    for (std::uint64_t n = operations / 12; n < operations; n += operations / 12) {
+      const Verdict verdict = run_with_many_kernels(over_nccl, {.kind = Fault::Kind::never_ends, .n = n});
+      SCOPED_TRACE(fmt::format("operation {}: {}", n, to_text(verdict)));
+      EXPECT_EQ(verdict.death, "");
+      EXPECT_NE(verdict.answer, "hang");
+      EXPECT_NE(verdict.answer, "good");
+      EXPECT_EQ(verdict.blocked_launches, 0U);
+      EXPECT_LT(verdict.seconds, kMostSeconds);
+    }
+  }
+}
 
 /// Returns the result of a run over NCCL with this mutant. The run ends at its deadlines.
 std::string end_over_nccl(const char* mutant) {

@@ -58,6 +58,7 @@ class RankedTransport : public Transport {
     at(flat_.messages[index(message)].from_rank).send(message, std::move(payload));
   }
   void expect(std::int32_t message) override { at(flat_.messages[index(message)].to_rank).expect(message); }
+  bool has_room(std::int32_t message, std::int32_t rank) override { return at(rank).has_room(message, rank); }
   void begin_group(std::int32_t rank) override { at(rank).begin_group(rank); }
   void end_group(std::int32_t rank) override { at(rank).end_group(rank); }
   void release(std::int32_t) override {}
@@ -298,6 +299,19 @@ Answer wrapped_execute(const penstock::Execution& execution) {
   Answer answer = real_execute(execution);
   standin::world().is_timed = false;
   return answer;
+}
+
+void real_begin(penstock::LaunchAhead* ahead, std::int32_t position,
+                const std::stop_token& stop) asm("__real__ZN8penstock11LaunchAhead5beginEiRKSt10stop_token");
+void wrapped_begin(penstock::LaunchAhead* ahead, std::int32_t position, const std::stop_token& stop) asm(
+    "__wrap__ZN8penstock11LaunchAhead5beginEiRKSt10stop_token");
+
+/// Does not count the waits for room in the launch queue, which the product makes on purpose.
+void wrapped_begin(penstock::LaunchAhead* ahead, std::int32_t position, const std::stop_token& stop) {
+  if (standin::this_thread == nullptr) return real_begin(ahead, position, stop);
+  const bool was_timed = std::exchange(standin::this_thread->timed, false);
+  real_begin(ahead, position, stop);
+  standin::this_thread->timed = was_timed;
 }
 
 void real_drain(penstock::LaunchAhead* ahead,

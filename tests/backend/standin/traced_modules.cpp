@@ -31,6 +31,7 @@
 
 #include "backend/cuda/device_memory.hpp"
 #include "backend/cuda/kernels.hpp"
+#include "backend/cuda/launch_count.hpp"
 #include "backend/cuda/stream.hpp"
 #include "backend/executor/module_family.hpp"
 #include "backend/executor/stage_module.hpp"
@@ -105,6 +106,7 @@ class NumbersCodec : public DeviceCodec {
 
  private:
   static void copy(const void* from, void* to, const StreamView& stream) {
+    ++launches_of_this_thread;
     check_cuda(cudaMemcpyAsync(to, from, kBytes, cudaMemcpyDefault, stream.stream), "cudaMemcpyAsync");
   }
   Pools& pools_;
@@ -127,14 +129,15 @@ struct Facts {
 class TracedModule : public StageModule {
  public:
   TracedModule(const Facts& facts, const Experiment& experiment, std::int32_t stage, std::int32_t rank,
-               const CudaPlace& place, StreamPool& pool)
+               const CudaPlace& place, StreamPool& pool, std::int32_t kernels)
       : facts_(facts),
         costs_(experiment.costs),
         stage_(stage),
         rank_(rank),
         is_sharded_(experiment.program.sharding > 0),
         place_(place),
-        pool_(pool) {
+        pool_(pool),
+        kernels_(kernels) {
     const std::int32_t units = experiment.program.unit_count() * experiment.program.iterations;
     seen_ = DeviceBuffer(place.stream.device, kBytes * static_cast<std::size_t>(8 * units + 64));
   }
@@ -254,6 +257,7 @@ class TracedModule : public StageModule {
   void hold(const ComputeCall& call) const {
     if (!call.first_of_group) return;
     use_device(place_.stream.device);
+    for (std::int32_t kernel = 1; kernel < kernels_; ++kernel) launch_hold(0, place_.stream.stream);
     launch_hold(static_cast<std::uint64_t>(group_duration_ns(costs_, call.group)), place_.stream.stream);
   }
 
@@ -275,6 +279,7 @@ class TracedModule : public StageModule {
   bool is_sharded_;
   CudaPlace place_;
   StreamPool& pool_;
+  std::int32_t kernels_;
   DeviceBuffer seen_;
   std::vector<Expected> expected_;
   std::int32_t reductions_ = 0;
@@ -283,8 +288,8 @@ class TracedModule : public StageModule {
 class TracedFamily : public ModuleFamily {
  public:
   TracedFamily(const Experiment& experiment, std::vector<std::optional<CudaPlace>> places,
-               std::shared_ptr<Pools> pools)
-      : experiment_(experiment), places_(std::move(places)), pools_(std::move(pools)) {
+               std::shared_ptr<Pools> pools, std::int32_t kernels)
+      : experiment_(experiment), places_(std::move(places)), pools_(std::move(pools)), kernels_(kernels) {
     const Program& program = experiment.program;
     facts_ = {.program = facts_of(program), .neighbours = stage_neighbours(program), .ranks_of_stage = {}};
     for (std::int32_t stage = 0; stage < program.stage_count(); ++stage) {
@@ -303,7 +308,7 @@ class TracedFamily : public ModuleFamily {
         const auto& place = places_[index(rank)];
         if (!place) continue;
         modules[index(rank)][index(stage)] = std::make_unique<TracedModule>(
-            facts_, experiment_, stage, rank, *place, *pools_->at(place->stream.stream));
+            facts_, experiment_, stage, rank, *place, *pools_->at(place->stream.stream), kernels_);
       }
     }
     return modules;
@@ -319,6 +324,7 @@ class TracedFamily : public ModuleFamily {
   const Experiment& experiment_;
   std::vector<std::optional<CudaPlace>> places_;
   std::shared_ptr<Pools> pools_;
+  std::int32_t kernels_;
   Facts facts_;
 };
 
@@ -341,13 +347,13 @@ Experiment traced_experiment(const std::string& schedule, const Shape& shape, Ns
   return made;
 }
 
-MakeCudaModules traced(const Experiment& experiment) {
-  return [&experiment](const std::vector<std::optional<CudaPlace>>& places) {
+MakeCudaModules traced(const Experiment& experiment, std::int32_t kernels) {
+  return [&experiment, kernels](const std::vector<std::optional<CudaPlace>>& places) {
     auto pools = std::make_shared<Pools>();
     for (const auto& place : places) {
       if (place) pools->emplace(place->stream.stream, std::make_unique<StreamPool>(place->stream.device));
     }
-    return CudaModules{.family = std::make_unique<TracedFamily>(experiment, places, pools),
+    return CudaModules{.family = std::make_unique<TracedFamily>(experiment, places, pools, kernels),
                        .codec = std::make_unique<OwningCodec>(pools)};
   };
 }

@@ -3,6 +3,7 @@
 // mark, which depends on all values that determine the message. At the receiver, a kernel on the compute
 // stream copies the numbers. They are compared after the run.
 
+#include <cstdint>
 #include <string>
 
 #include "backend/cuda/local_run.hpp"
@@ -19,7 +20,8 @@ inline constexpr Bytes kTracedMessage = 64;  // eight numbers
 Experiment traced_experiment(const std::string& schedule, const Shape& shape, Ns forward_ns);
 
 /// Returns a function that makes these modules. The family's account() throws at the first message or sum
-/// with wrong numbers.
-MakeCudaModules traced(const Experiment& experiment);
+/// with wrong numbers. An action launches `kernels` kernels: one that holds its worker, and short ones before
+/// it.
+MakeCudaModules traced(const Experiment& experiment, std::int32_t kernels = 1);
 
 }  // namespace penstock

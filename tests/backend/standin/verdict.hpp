@@ -30,11 +30,12 @@ struct Setting {
   int capability = 9;  ///< the compute capability
   int nccl_error = 2;  ///< the error that a failing NCCL call returns: ncclSystemError
   Fault fault{};
-  bool past_the_checker = false;  ///< NCCL starts kernels in launch order, whatever its environment says
-  int ranks_per_device = 1;       ///< consecutive ranks that share a device
-  int nccl_version = 23007;       ///< version that NCCL reports
-  std::string mutant{};           ///< what is broken on purpose, by its name in mutants_test.cpp
-  double most_seconds = 600;      ///< virtual; a run beyond it hangs
+  bool past_the_checker = false;    ///< NCCL starts kernels in launch order, whatever its environment says
+  int ranks_per_device = 1;         ///< consecutive ranks that share a device
+  std::size_t launch_queue = 1024;  ///< operations that a stream takes; the next one blocks its thread
+  int nccl_version = 23007;         ///< version that NCCL reports
+  std::string mutant{};             ///< what is broken on purpose, by its name in mutants_test.cpp
+  double most_seconds = 600;        ///< virtual; a run beyond it hangs
 };
 
 struct Verdict {
@@ -47,12 +48,13 @@ struct Verdict {
   std::uint64_t operations = 0;        ///< the number of ended operations of streams
   std::uint64_t switches = 0;          ///< the number of switches between host threads
   double seconds = 0;                  ///< virtual
+  std::uint64_t blocked_launches = 0;  ///< launches that waited because a launch queue was full
   std::uint64_t copied_bytes = 0;      ///< the bytes that cudaMemcpyAsync() copied
   std::map<std::string, std::uint64_t>
       timed_bytes{};  ///< the bytes of each NCCL function inside execute(), summed over ranks
   bool fault_met = false;
   // The counts inside the last execute(), for threads that it started:
-  std::uint64_t timed_waits = 0;        ///< polls of the device that had to be repeated
+  std::uint64_t timed_waits = 0;        ///< polls of the device that had to be repeated, and blocked calls
   std::uint64_t timed_allocations = 0;  ///< memory, streams and events that were created or destroyed
 };
 

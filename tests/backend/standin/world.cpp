@@ -102,6 +102,7 @@ Verdict verdict_of(const std::string& said, int status) {
   verdict.timed_bytes = json.at("timed_bytes").get<std::map<std::string, std::uint64_t>>();
   verdict.copied_bytes = json.at("copied_bytes");
   verdict.fault_met = json.at("fault_met");
+  verdict.blocked_launches = json.at("blocked_launches");
   verdict.timed_waits = json.at("timed_waits");
   verdict.timed_allocations = json.at("timed_allocations");
   return verdict;
@@ -147,6 +148,7 @@ void World::finish(std::string answer) {
                                {"copied_bytes", copied_bytes},
                                {"timed_bytes", timed_bytes},
                                {"fault_met", fault_met_},
+                               {"blocked_launches", blocked_launches},
                                {"timed_waits", timed_waits},
                                {"timed_allocations", timed_allocations}};
   write_all(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));

@@ -44,6 +44,7 @@ struct World {
   bool is_started = false;                           ///< true after the first CUDA call
   bool is_forked = false;                            ///< true if a parent process had called CUDA
   std::uint64_t timed_waits = 0;
+  std::uint64_t blocked_launches = 0;
   std::uint64_t timed_allocations = 0;
 
  private:

@@ -90,7 +90,7 @@ TorchRun run_on_gpu(const Program& program) {
                                 .workers = *workers,
                                 .links = links,
                                 .codec = &codec});
-  const auto queues = stream_queues(flat, *workers, clock, 1);
+  const auto queues = stream_queues(flat, *workers, clock, 1, no_launch_counts(flat.rank_count));
   std::vector<ComputeQueue*> of_ranks;
   for (const auto& queue : queues) of_ranks.push_back(queue.get());
   const auto timeline = execute({.program = program,
