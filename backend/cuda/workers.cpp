@@ -233,6 +233,17 @@ tl::expected<std::vector<CudaDevice>, std::string> cuda_devices() {
   return devices;
 }
 
+std::string uuid_of(std::int32_t device) {
+  cudaDeviceProp facts{};
+  check_cuda(cudaGetDeviceProperties(&facts, device), "cudaGetDeviceProperties");
+  std::string text = "GPU-";
+  for (std::size_t i = 0; i < sizeof(facts.uuid.bytes); ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    text += fmt::format("{:02x}", static_cast<unsigned char>(facts.uuid.bytes[i]));
+  }
+  return text;
+}
+
 tl::expected<CudaDeviceCount, std::string> cuda_device_count_by_child() {
   std::array<int, 2> ends{};
   if (pipe(ends.data()) != 0) return tl::unexpected(std::string("cannot make a pipe"));

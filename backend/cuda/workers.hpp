@@ -73,6 +73,10 @@ struct CudaDevice {
 /// no driver or an old driver. Starts CUDA in this process, so the process must not fork afterwards.
 tl::expected<std::vector<CudaDevice>, std::string> cuda_devices();
 
+/// Returns the UUID of a device, which no other GPU of any host has, as nvidia-smi shows it: "GPU-5a...".
+/// Starts CUDA in this process.
+std::string uuid_of(std::int32_t device);
+
 struct CudaDeviceCount {
   std::int32_t devices = 0;    ///< number of devices, at least 1
   std::int32_t least_sms = 0;  ///< smallest number of SMs of a device

@@ -33,6 +33,7 @@ namespace penstock {
 namespace {
 
 constexpr std::chrono::microseconds kBetweenLooks(20);
+constexpr std::chrono::microseconds kBetweenLooksAtOpening(1000);  // opening takes tenths of a second
 
 /// Returns the name of a result code. NCCL has no function for this. Users search for the names, and not for
 /// the descriptions that NCCL provides.
@@ -93,12 +94,13 @@ Communicator::Communicator(CommunicatorPlan plan, std::int32_t rank, const std::
   config.maxCTAs = max_ctas;
   const ncclResult_t result =
       ncclCommInitRankConfig(&handle_, static_cast<int>(plan_.ranks.size()), id, own_number_, &config);
-  try {
-    complete(result, "ncclCommInitRankConfig", limits);
-  } catch (...) {
-    if (handle_ != nullptr) static_cast<void>(ncclCommAbort(handle_));
-    throw;
-  }
+  if (result != ncclSuccess && result != ncclInProgress) fail(result, "ncclCommInitRankConfig");
+}
+
+/// Asks for the state even if the call in the constructor returned success, because a group begins its calls
+/// only at its end.
+void Communicator::wait_until_open() const {
+  wait_for_result(ncclInProgress, "ncclCommInitRankConfig", limits_, kBetweenLooksAtOpening);
 }
 
 Communicator::~Communicator() { abort(); }
@@ -107,14 +109,20 @@ void Communicator::abort() {
   if (handle_ != nullptr) static_cast<void>(ncclCommAbort(std::exchange(handle_, nullptr)));
 }
 
-AbortTogether::AbortTogether() { static_cast<void>(ncclGroupStart()); }
-AbortTogether::~AbortTogether() { static_cast<void>(ncclGroupEnd()); }
+GroupOfCalls::GroupOfCalls() { static_cast<void>(ncclGroupStart()); }
+// Each communicator has its own state, which says more than the result of the group.
+GroupOfCalls::~GroupOfCalls() { static_cast<void>(ncclGroupEnd()); }
 
 int Communicator::number_of(std::int32_t rank) const {
   return static_cast<int>(std::ranges::find(plan_.ranks, rank) - plan_.ranks.begin());
 }
 
 void Communicator::complete(ncclResult_t result, std::string_view call, const WaitLimits& limits) const {
+  wait_for_result(result, call, limits, kBetweenLooks);
+}
+
+void Communicator::wait_for_result(ncclResult_t result, std::string_view call, const WaitLimits& limits,
+                                   std::chrono::microseconds pause) const {
   const auto begin = std::chrono::steady_clock::now();
   // The loop checks for a stop and a deadline, because a peer that has ended never answers.
   while (result == ncclInProgress) {
@@ -123,7 +131,7 @@ void Communicator::complete(ncclResult_t result, std::string_view call, const Wa
       throw std::runtime_error(fmt::format("{}: {} did not end within {:g} s", name(), call,
                                            std::chrono::duration<double>(limits.deadline).count()));
     }
-    std::this_thread::sleep_for(kBetweenLooks);
+    std::this_thread::sleep_for(pause);
     const ncclResult_t asked = ncclCommGetAsyncError(handle_, &result);
     if (asked != ncclSuccess) fail(asked, "ncclCommGetAsyncError");
   }

@@ -4,6 +4,7 @@
 
 #include <nccl.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <stdexcept>
@@ -75,14 +76,19 @@ std::int32_t most_resident_ctas(const FlatProgram& flat, std::int32_t ranks_per_
 /// One communicator of this rank. Only one thread may call its functions.
 class Communicator {
  public:
-  /// Opens the communicator on the current device. All ranks of the plan must do this, with the same
-  /// `unique_id` and `max_ctas`. Throws NcclError, Stopped, or std::runtime_error after the deadline.
+  /// Begins to open the communicator on the current device. All ranks of the plan must do this, with the same
+  /// `unique_id` and `max_ctas`. Inside a GroupOfCalls, communicators open at the same time, beginning at the
+  /// end of the group. Throws NcclError.
   Communicator(CommunicatorPlan plan, std::int32_t rank, const std::string& unique_id,
                const WaitLimits& limits, std::int32_t max_ctas = kMostCtas);
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
   /// Aborts the communicator unless close() was called.
   ~Communicator();
+
+  /// Waits until the communicator is open. Must be called before its first use. Throws NcclError, Stopped, or
+  /// std::runtime_error after the deadline of the constructor.
+  void wait_until_open() const;
 
   ncclComm_t handle() const { return handle_; }
   const CommunicatorPlan& plan() const { return plan_; }
@@ -92,7 +98,7 @@ class Communicator {
   int number_of(std::int32_t rank) const;
 
   /// Waits until NCCL has accepted a call. `result` is the result of the call, which may be "in progress".
-  /// Throws the exceptions of the constructor.
+  /// Throws the exceptions of wait_until_open().
   void complete(ncclResult_t result, std::string_view call, const WaitLimits& limits) const;
   /// Throws NcclError if an accepted operation has failed. If the cause is a lost peer, first waits some
   /// seconds. If another rank reports its failure in this time, throws Stopped instead.
@@ -101,11 +107,14 @@ class Communicator {
   /// cannot be used afterwards.
   void abort();
   /// Closes the communicator. Requires that all operations have ended on all its ranks. Throws the exceptions
-  /// of the constructor.
+  /// of wait_until_open().
   void close(const WaitLimits& limits);
 
  private:
   [[noreturn]] void fail(ncclResult_t result, std::string_view call) const;
+  /// Asks NCCL for the state of a call in progress, with a pause between two looks.
+  void wait_for_result(ncclResult_t result, std::string_view call, const WaitLimits& limits,
+                       std::chrono::microseconds pause) const;
   std::string name() const;
 
   CommunicatorPlan plan_;
@@ -115,15 +124,19 @@ class Communicator {
   ncclComm_t handle_ = nullptr;
 };
 
-/// A group of aborts. While this object exists, an abort on this thread only marks its communicator. The
-/// destructor waits for all marked communicators. A single abort could wait forever for a kernel that another
-/// communicator delays.
-class AbortTogether {
+/// A group of NCCL's calls on this thread, from the constructor to the destructor.
+///
+/// Communicators whose constructors run in a group open at the same time. One after the other, they would
+/// need the sum of their times, and ranks would wait for each other in chains.
+///
+/// An abort in a group only marks its communicator, and the destructor waits for all marked communicators. A
+/// single abort could wait forever for a kernel that another communicator delays.
+class GroupOfCalls {
  public:
-  AbortTogether();
-  AbortTogether(const AbortTogether&) = delete;
-  AbortTogether& operator=(const AbortTogether&) = delete;
-  ~AbortTogether();
+  GroupOfCalls();
+  GroupOfCalls(const GroupOfCalls&) = delete;
+  GroupOfCalls& operator=(const GroupOfCalls&) = delete;
+  ~GroupOfCalls();
 };
 
 /// The smallest size in bytes of a message or a sum, so that NCCL really transfers data.

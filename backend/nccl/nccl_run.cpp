@@ -61,9 +61,27 @@ namespace penstock {
 namespace {
 
 constexpr std::string_view kTransport = "nccl";
-// NCCL needs seconds to open one communicator, and a run has many communicators
-constexpr std::chrono::seconds kPatience(90);
+// The time limits of the start, if the user sets no deadline. NCCL opens the communicators of a rank at the
+// same time, but each of them needs processors and connections of the host.
 constexpr std::chrono::seconds kStepOfStart(30);
+constexpr std::chrono::seconds kForEachCommunicator(1);
+// The shortest limit, because NCCL needs seconds to open a communicator.
+constexpr std::chrono::seconds kLeastStepOfStart(5);
+constexpr std::chrono::seconds kLeastPatience(90);
+
+/// Returns the time limit of each step of the start: the user's deadline, or one that grows with the number
+/// of communicators.
+std::chrono::nanoseconds step_of_start(const RunOptions& options, const FlatProgram& flat) {
+  if (options.deadline.count() > 0)
+    return std::max<std::chrono::nanoseconds>(options.deadline, kLeastStepOfStart);
+  return kStepOfStart + kForEachCommunicator * std::ssize(communicators_of(flat));
+}
+
+/// Returns the time for which the coordinator waits until all ranks are ready. They exchange unique ids, open
+/// communicators and send the first messages.
+std::chrono::nanoseconds patience_with(std::chrono::nanoseconds step) {
+  return std::max<std::chrono::nanoseconds>(kLeastPatience, 3 * step);
+}
 
 tl::unexpected<UserError> unavailable(std::string_view why) {
   return user_error(ErrorKind::not_available, fmt::format("nccl: {}", why));
@@ -71,6 +89,12 @@ tl::unexpected<UserError> unavailable(std::string_view why) {
 
 tl::unexpected<ExecutionError> failed(std::string message) {
   return tl::unexpected(ExecutionError{.rank = -1, .action = "the start", .message = std::move(message)});
+}
+
+/// Returns the number of the process's GPU among those that it sees. A process that sees only one has been
+/// given this one by its launcher, as with `srun --gpus-per-task=1`.
+std::int32_t device_of(const NcclPlace& place, std::int32_t devices, std::int32_t ranks_per_gpu) {
+  return devices == 1 ? 0 : place.device / ranks_per_gpu;
 }
 
 /// The GPU resources of a rank's process. They are created at first use, after the fork. `workers_` is
@@ -98,8 +122,15 @@ class RankHardware {
 /// One call of run_on_nccl().
 class NcclRun {
  public:
-  NcclRun(const PreparedRun& run, const MakeCudaModules& make, const std::optional<NcclPlace>& place)
-      : run_(run), make_(make), place_(place), hardware_(static_cast<std::size_t>(run.flat.rank_count)) {}
+  /// `devices` is the number of GPUs that this process sees.
+  NcclRun(const PreparedRun& run, const MakeCudaModules& make, const std::optional<NcclPlace>& place,
+          std::int32_t devices)
+      : run_(run),
+        make_(make),
+        place_(place),
+        devices_(devices),
+        step_(step_of_start(run.options, run.flat)),
+        hardware_(static_cast<std::size_t>(run.flat.rank_count)) {}
 
   /// Opens the store's socket in this process, and then starts the ranks. Each rank's process makes its
   /// modules and transport with the functions in process_execution().
@@ -143,7 +174,7 @@ class NcclRun {
             .time_scale = run_.options.time_scale,
             .runs = run_.runs(),
             .deadline = run_.deadline,
-            .patience = kPatience,
+            .patience = patience_with(step_),
             .patience_to_join = patience_to_join(run_.options),
             .finished =
                 [this](std::int32_t rank, const StageModules& modules) {
@@ -156,7 +187,8 @@ class NcclRun {
   }
 
   RankHardware& hardware(std::int32_t rank) {
-    const std::int32_t device = (place_ ? place_->device : rank) / run_.options.ranks_per_gpu;
+    const std::int32_t device =
+        place_ ? device_of(*place_, devices_, run_.options.ranks_per_gpu) : rank / run_.options.ranks_per_gpu;
     auto& of_rank = hardware_[static_cast<std::size_t>(rank)];
     if (of_rank == nullptr) {
       of_rank = std::make_unique<RankHardware>(device, rank, run_.flat.rank_count, make_);
@@ -183,7 +215,9 @@ class NcclRun {
                                                        .store = store,
                                                        .stopped = stopped,
                                                        .max_ctas = most_ctas(run_.options.ranks_per_gpu),
-                                                       .deadline = kStepOfStart});
+                                                       .checks_gpus = place_.has_value(),
+                                                       .ranks_per_gpu = run_.options.ranks_per_gpu,
+                                                       .deadline = step_});
     agree_on_layouts(rank, *session);
     session->make_ready();
     return [this, rank, session, compute, counts = std::make_shared<LaunchCounts>()](const RankRun& run) {
@@ -228,19 +262,32 @@ class NcclRun {
   const PreparedRun& run_;
   const MakeCudaModules& make_;
   const std::optional<NcclPlace>& place_;
+  std::int32_t devices_;
+  std::chrono::nanoseconds step_;  // time limit of each step of the start
   RendezvousPlace store_;
   std::optional<ListeningSocket> socket_;
   std::vector<std::unique_ptr<RankHardware>> hardware_;  // by rank; null for ranks of other processes
 };
 
+/// Returns why this host has too few GPUs for its processes, or nothing if it has enough.
+std::optional<std::string> lack_on_host(std::int32_t devices, std::int32_t ranks_per_gpu,
+                                        const NcclPlace& place) {
+  const std::int32_t processes = place.on_host.value_or(place.device + 1);
+  if (processes <= devices * ranks_per_gpu) return std::nullopt;
+  return fmt::format(
+      "this host has {} for {} of the job; start as many as there are GPUs, or place several on "
+      "each with --ranks-per-gpu {}",
+      format_count(devices, "GPU"),
+      place.on_host ? fmt::format("{} processes", processes) : fmt::format("process number {}", place.device),
+      (processes + devices - 1) / devices);
+}
+
 /// Returns why the machine has too few GPUs, or nothing if it has enough.
 std::optional<std::string> lack_of_devices(std::int32_t devices, std::int32_t ranks,
                                            std::int32_t ranks_per_gpu,
                                            const std::optional<NcclPlace>& place) {
-  if (place && place->device / ranks_per_gpu >= devices) {
-    return fmt::format("this process is number {} on its host, which has {}; start as many as there are GPUs",
-                       place->device, format_count(devices, "GPU"));
-  }
+  // Of processes that see one GPU each, the session finds those that see the same one.
+  if (place && devices > 1) return lack_on_host(devices, ranks_per_gpu, *place);
   const std::int32_t needed = (ranks + ranks_per_gpu - 1) / ranks_per_gpu;
   if (!place && needed > devices) {
     if (ranks_per_gpu > 1) {
@@ -338,6 +385,20 @@ tl::expected<std::int32_t, std::string> local_rank(const Environment& environmen
   return rank;
 }
 
+/// Returns the number of processes that the launcher has started on this host, or nothing if it does not
+/// state the number. Slurm writes "8", or "8(x2)" for two hosts; other texts state different numbers for its
+/// hosts.
+std::optional<std::int32_t> processes_on_host(const Environment& environment) {
+  for (const char* name : {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_STEP_TASKS_PER_NODE"}) {
+    const char* value = environment(name);
+    if (value == nullptr) continue;
+    const std::string_view text(value);
+    if (text.find(',') != std::string_view::npos) return std::nullopt;
+    return number_of_text<std::int32_t>(text.substr(0, text.find('(')));
+  }
+  return std::nullopt;
+}
+
 /// Uses the store of torchrun's agent. The store survives restarts of the job, so the prefix contains the
 /// number of restarts.
 void use_agent_store(NcclPlace& place, const Environment& environment) {
@@ -356,7 +417,11 @@ tl::expected<std::optional<NcclPlace>, std::string> nccl_place(const Environment
   if (!*launched) return std::nullopt;
   const auto device = local_rank(environment, (*launched)->rank);
   if (!device) return tl::unexpected(device.error());
-  NcclPlace place{.process = **launched, .device = *device, .agent_store = std::nullopt, .store_prefix = ""};
+  NcclPlace place{.process = **launched,
+                  .device = *device,
+                  .on_host = processes_on_host(environment),
+                  .agent_store = std::nullopt,
+                  .store_prefix = ""};
   use_agent_store(place, environment);
   return place;
 }
@@ -395,7 +460,8 @@ tl::expected<std::optional<Result>, UserError> run_on_nccl(const Experiment& exp
       {.engine = "nccl",
        .transport = kTransport,
        .channels = *channels,
-       .execute = [&](const PreparedRun& run) { return NcclRun(run, make, place).execute(); },
+       .execute =
+           [&](const PreparedRun& run) { return NcclRun(run, make, place, machine->devices).execute(); },
        .refusal = [&](const FlatProgram& flat) { return lack_of_sms(flat, options, machine->least_sms); }});
   if (!result) return tl::unexpected(with_launch_order(std::move(result.error()), experiment, *channels));
   if (*result) {

@@ -21,22 +21,26 @@ namespace penstock {
 /// The position of this process in the job, as the launcher states it.
 struct NcclPlace {
   ProcessPlace process;
-  std::int32_t device = 0;                   ///< number of this process's GPU on its host
+  std::int32_t device = 0;  ///< number of this process on its host, which determines its GPU
+  /// The number of the job's processes on this host; absent if the launcher does not state it.
+  std::optional<std::int32_t> on_host{};
   std::optional<std::uint16_t> agent_store;  ///< port of the launcher's own TCPStore; absent if it has none
   std::string store_prefix;                  ///< prefix of all keys that Penstock writes to that store
 };
 
 /// Reads the variables that launched_place() reads, and the device number. The device number is LOCAL_RANK
-/// (torchrun), OMPI_COMM_WORLD_LOCAL_RANK or SLURM_LOCALID. If none of these is set, it is the rank. Returns
-/// nothing if no launcher started this process. Errors: a variable is missing or wrong, or the launcher did
-/// not start `ranks` processes.
+/// (torchrun), OMPI_COMM_WORLD_LOCAL_RANK or SLURM_LOCALID. If none of these is set, it is the rank. The
+/// number of processes on the host is LOCAL_WORLD_SIZE, OMPI_COMM_WORLD_LOCAL_SIZE or
+/// SLURM_STEP_TASKS_PER_NODE. Returns nothing if no launcher started this process. Errors: a variable is
+/// missing or wrong, or the launcher did not start `ranks` processes.
 tl::expected<std::optional<NcclPlace>, std::string> nccl_place(const Environment& environment,
                                                                std::int32_t ranks);
 
 /// Measures the experiment with one process for each rank. Without a `place`, the ranks are forked from this
 /// process, which must have no other threads and must not have started CUDA. With a `place`, a launcher has
 /// started the ranks, and only rank 0 gets a Result. Each rank's process calls `make`. This process also
-/// calls it once without a device. Error ErrorKind::not_available: there are fewer GPUs than ranks.
+/// calls it once without a device. If a launched process sees only one GPU, the launcher has chosen it for
+/// this process. Error ErrorKind::not_available: there are fewer GPUs than ranks.
 tl::expected<std::optional<Result>, UserError> run_on_nccl(const Experiment& experiment,
                                                            const PaceOfLinks& pace, const RunOptions& options,
                                                            const MakeCudaModules& make,

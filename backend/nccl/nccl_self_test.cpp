@@ -96,6 +96,7 @@ struct Alone {
         sent(device, kNumbers * sizeof(double)),
         received(device, kNumbers * sizeof(double)),
         communicator({.kind = CommunicatorKind::group, .ranks = {0}}, 0, new_unique_id(), kAloneLimits) {
+    communicator.wait_until_open();
     launch_count_up(static_cast<double*>(sent.data()), kNumbers, 1, stream.view().stream);
     wait_for(stream.view(), kAloneLimits);
   }

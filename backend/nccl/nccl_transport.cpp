@@ -160,13 +160,11 @@ bool NcclTransport::has_room(std::int32_t message, std::int32_t) {
   return true;
 }
 
-/// Assigns the communicator's next slots to the message. Slots are used cyclically, in the order in which
+/// Assigns the communicator's next slot to the message. Slots are used cyclically, in the order in which
 /// operations are enqueued.
 void NcclTransport::take_turn(std::int32_t message) {
   const NcclSession::Line& line = line_of(message);
-  const CommunicatorPlan& plan = line.communicator->plan();
-  const std::size_t each = line.slots.size() / line.turns;
-  state(message).slot = turns_[plan]++ % line.turns * each;
+  state(message).slot = turns_[line.communicator->plan()]++ % line.slots.size();
 }
 
 /// Records the event `made` on the compute stream. When it has passed, the data to send are complete.
@@ -373,17 +371,28 @@ void NcclTransport::give_sum(std::int32_t message) {
 }
 
 /// Enqueues an all-reduce for each sequence of numbers of one type, because an NCCL call can add only numbers
-/// of one type. Without a layout, the numbers are zeros.
+/// of one type. All are one group of calls, and so one kernel. Without a layout, the numbers are zeros.
 void NcclTransport::reduce(std::int32_t message, std::uint8_t* data) {
   const State& collective = state(message);
   const NcclSession::Line& line = line_of(message);
-  const DeviceRun numbers{.type = DeviceNumber::float32, .bytes = collective.bytes};
-  for (const DeviceRun& run : collective.layout ? collective.layout->runs : std::vector{numbers}) {
+  const std::vector<DeviceRun> zeros = {{.type = DeviceNumber::float32, .bytes = collective.bytes}};
+  const std::vector<DeviceRun>& runs = collective.layout ? collective.layout->runs : zeros;
+  for (const DeviceRun& run : runs) static_cast<void>(type_of(run.type));  // throws before the group begins
+  std::vector<ncclResult_t> results;
+  results.reserve(runs.size());
+  if (runs.size() > 1) check_group(ncclGroupStart(), "ncclGroupStart");
+  for (const DeviceRun& run : runs) {
     const NumberType number = type_of(run.type);
-    line.communicator->complete(ncclAllReduce(data, data, run.bytes / number.bytes, number.type, ncclSum,
-                                              line.communicator->handle(), line.stream.view().stream),
-                                "ncclAllReduce", limits_on(message));
+    results.push_back(ncclAllReduce(data, data, run.bytes / number.bytes, number.type, ncclSum,
+                                    line.communicator->handle(), line.stream.view().stream));
     data += run.bytes;
+  }
+  // As in give_transfers(), the error of a call says more than that of the end.
+  const ncclResult_t end = runs.size() > 1 ? ncclGroupEnd() : ncclSuccess;
+  for (const ncclResult_t result : results) {
+    const bool has_failed = result != ncclSuccess && result != ncclInProgress;
+    line.communicator->complete(runs.size() == 1 || has_failed ? result : end, "ncclAllReduce",
+                                limits_on(message));
   }
 }
 
@@ -403,25 +412,20 @@ void NcclTransport::scatter(std::int32_t message, std::uint8_t* data) {
       "ncclReduceScatter", limits_on(message));
 }
 
-/// Enqueues an UNSHARD, as one broadcast of each member's part to all members.
+/// Enqueues an UNSHARD, as one all-gather in place. The parts of all members have the size of the largest.
 void NcclTransport::give_gather(std::int32_t message) {
   const State& collective = state(message);
   NcclSession::Line& line = line_of(message);
-  NcclSession::Slot* slots = &line.slots[collective.slot];
+  NcclSession::Slot& slot = line.slots[collective.slot];
   collective.made->hold_back(line.stream.view());
-  for (std::size_t member = 0; member < collective.parts.size(); ++member)
-    slots[member].consumed.hold_back(line.stream.view());
+  slot.consumed.hold_back(line.stream.view());
   between_stamps(message, [&] {
-    void* own = slots[index(line.communicator->own_number())].memory.data();
+    auto* data = static_cast<std::uint8_t*>(slot.memory.data());
+    std::uint8_t* own = data + collective.bytes * index(line.communicator->own_number());
     if (collective.brings) parts_.codec->pack(*collective.contribution, own, line.stream.view());
-    for (std::size_t member = 0; member < collective.parts.size(); ++member) {
-      const AgreedLayout& part = collective.parts[member];
-      const std::size_t bytes = part ? std::max(part->bytes, kLeastBytes) : collective.bytes;
-      void* data = slots[member].memory.data();
-      line.communicator->complete(ncclBroadcast(data, data, bytes, ncclInt8, static_cast<int>(member),
-                                                line.communicator->handle(), line.stream.view().stream),
-                                  "ncclBroadcast", limits_on(message));
-    }
+    line.communicator->complete(ncclAllGather(own, data, collective.bytes, ncclInt8,
+                                              line.communicator->handle(), line.stream.view().stream),
+                                "ncclAllGather", limits_on(message));
   });
 }
 
@@ -429,14 +433,15 @@ void NcclTransport::give_gather(std::int32_t message) {
 /// part.
 std::vector<SharedPayload> NcclTransport::collect(std::int32_t message, std::int32_t) {
   const State& collective = state(message);
-  NcclSession::Slot* slots = &line_of(message).slots[collective.slot];
+  NcclSession::Slot& slot = line_of(message).slots[collective.slot];
+  const auto* data = static_cast<const std::uint8_t*>(slot.memory.data());
   const std::vector<AgreedLayout> sum = {collective.layout};
   std::vector<SharedPayload> brought;
   for (const AgreedLayout& layout : collective.parts.empty() ? sum : collective.parts) {
-    NcclSession::Slot& slot = slots[brought.size()];
-    brought.push_back(layout ? parts_.codec->unpack(*layout, slot.memory.data(), parts_.compute) : nullptr);
-    if (layout) slot.consumed.record(parts_.compute);
+    const std::uint8_t* part = data + collective.bytes * brought.size();
+    brought.push_back(layout ? parts_.codec->unpack(*layout, part, parts_.compute) : nullptr);
   }
+  slot.consumed.record(parts_.compute);
   return brought;
 }
 

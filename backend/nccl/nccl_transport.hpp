@@ -95,7 +95,7 @@ class NcclTransport : public Transport {
     AgreedLayout layout;                // layout of the payload; for an UNSHARD, layout of this rank's part
     std::vector<AgreedLayout> parts{};  // layout of each member's part; only for an UNSHARD
     bool brings = false;                // true if the contribution to a collective is not null
-    std::size_t slot = 0;               // first slot that a receive or a collective uses
+    std::size_t slot = 0;               // slot that a receive or a collective uses
     // event on the compute stream after the sent data were made, or when the rank has reached the group
     std::optional<CudaEvent> made;
     std::optional<CudaEvent> ended;  // event on the message's stream after the operation

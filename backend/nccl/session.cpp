@@ -1,6 +1,6 @@
-// Does all slow work before the clock starts. It opens the communicators and sends messages of every size
-// over each communicator, because NCCL connects two ranks only at the first message of a size. All ranks do
-// this in the same order. Otherwise two ranks could wait for each other forever. Tests:
+// Does all slow work before the clock starts. It opens the communicators together and sends messages of every
+// size over each communicator, because NCCL connects two ranks only at the first message of a size. All ranks
+// send them in the same order. Otherwise two ranks could wait for each other forever. Tests:
 // tests/backend/standin.
 
 #include "backend/nccl/session.hpp"
@@ -28,9 +28,11 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "backend/cuda/device_memory.hpp"
 #include "backend/cuda/stream.hpp"
+#include "backend/cuda/workers.hpp"
 #include "backend/executor/transport.hpp"
 #include "backend/nccl/communicator.hpp"
 #include "backend/nccl/rendezvous.hpp"
@@ -59,6 +61,9 @@ std::size_t bytes_by_costs(const FlatProgram& flat, const CostTable& costs, cons
   if (action.kind != ActionKind::unshard) return static_cast<std::size_t>(stage.gradients);
   return (static_cast<std::size_t>(stage.weights) + members - 1) / members;
 }
+
+/// Returns the key of a communicator's unique id in the store. `number` is its index in communicators_of().
+std::string key_of(std::size_t number) { return fmt::format("id/{}", number); }
 
 std::size_t rounded_up(std::size_t bytes, std::size_t to) { return (bytes + to - 1) / to * to; }
 
@@ -129,12 +134,55 @@ NcclSession::NcclSession(const NcclSessionParts& parts)
   }
 }
 
+/// First publishes all unique ids that this rank makes, so that no rank waits for another one's openings.
+/// Then opens all communicators at the same time.
 void NcclSession::open_all() {
   const std::vector<CommunicatorPlan> plans = communicators_of(parts_.flat);
+  std::vector<std::string> ids(plans.size());
   for (std::size_t number = 0; number < plans.size(); ++number) {
-    if (std::ranges::find(plans[number].ranks, parts_.rank) != plans[number].ranks.end()) {
-      open(plans[number], number);
+    if (plans[number].ranks.front() != parts_.rank) continue;
+    ids[number] = new_unique_id();
+    store_.set(key_of(number), ids[number], limits());
+  }
+  check_gpus();
+  std::vector<std::size_t> mine;
+  for (std::size_t number = 0; number < plans.size(); ++number) {
+    const CommunicatorPlan& plan = plans[number];
+    if (std::ranges::find(plan.ranks, parts_.rank) == plan.ranks.end()) continue;
+    mine.push_back(number);
+    lines_.emplace(plan, Line{.stream = CudaStream(parts_.device, CudaStream::Priority::high),
+                              .slots = {},
+                              .outgoing = {},
+                              .communicator = nullptr});
+    if (!ids[number].empty()) continue;
+    ids[number] = store_.get(key_of(number), limits(),
+                             fmt::format("rank {} for communicator {}", plan.ranks.front(), to_text(plan)));
+  }
+  {
+    const GroupOfCalls together;
+    for (const std::size_t number : mine) {
+      lines_.at(plans[number]).communicator =
+          std::make_unique<Communicator>(plans[number], parts_.rank, ids[number], limits(), parts_.max_ctas);
     }
+  }
+  for (const std::size_t number : mine) lines_.at(plans[number]).communicator->wait_until_open();
+}
+
+/// Publishes this rank's GPU, and checks that no GPU has more ranks than it may have. NCCL refuses only two
+/// ranks of one communicator, and with an error that does not say how to mend it.
+void NcclSession::check_gpus() {
+  if (!parts_.checks_gpus) return;
+  store_.set(fmt::format("gpu/{}", parts_.rank), uuid_of(parts_.device), limits());
+  std::map<std::string, std::vector<std::int32_t>> ranks;  // by GPU
+  for (std::int32_t rank = 0; rank < parts_.flat.rank_count; ++rank)
+    ranks[store_.get(fmt::format("gpu/{}", rank), limits(), fmt::format("rank {}: its GPU", rank))].push_back(
+        rank);
+  for (const auto& [gpu, on_it] : ranks) {
+    if (std::cmp_less_equal(on_it.size(), parts_.ranks_per_gpu)) continue;
+    throw std::runtime_error(
+        fmt::format("ranks {} have the same GPU, {}: give each process a GPU of its own, for example with "
+                    "srun --gpus-per-task=1, or place several ranks on a GPU with --ranks-per-gpu {}",
+                    fmt::join(on_it, ", "), gpu, on_it.size()));
   }
 }
 
@@ -191,8 +239,8 @@ bool NcclSession::scatters(std::int32_t message) const {
   });
 }
 
-/// Allocates the buffers of all communicators. The number of slots is the result of SlotCount. A collective
-/// has one buffer for each member.
+/// Allocates the buffers of all communicators. The number of slots is the result of SlotCount. The buffer of
+/// a collective has room for the parts of all members.
 void NcclSession::make_buffers(const Sizes& sizes) {
   const SlotCount count(parts_.flat, parts_.rank);
   for (auto& [plan, line] : lines_) {
@@ -202,35 +250,16 @@ void NcclSession::make_buffers(const Sizes& sizes) {
       line.outgoing = DeviceBuffer(parts_.device, bytes, parts_.stopped);
       continue;
     }
-    line.turns = count.most(plan);
     const std::size_t members = plan.kind == CommunicatorKind::group ? plan.ranks.size() : 1;
-    for (std::size_t i = 0; i < line.turns * members; ++i) {
-      line.slots.push_back({.memory = DeviceBuffer(parts_.device, bytes, parts_.stopped),
+    for (std::size_t i = 0; i < count.most(plan); ++i) {
+      line.slots.push_back({.memory = DeviceBuffer(parts_.device, bytes * members, parts_.stopped),
                             .consumed = CudaEvent(parts_.device)});
     }
   }
 }
 
-void NcclSession::open(const CommunicatorPlan& plan, std::size_t number) {
-  const std::string key = fmt::format("id/{}", number);
-  std::string id;
-  if (plan.ranks.front() == parts_.rank) {
-    id = new_unique_id();
-    store_.set(key, id, limits());
-  } else {
-    id = store_.get(key, limits(),
-                    fmt::format("rank {} for communicator {}", plan.ranks.front(), to_text(plan)));
-  }
-  auto communicator = std::make_unique<Communicator>(plan, parts_.rank, id, limits(), parts_.max_ctas);
-  lines_.emplace(plan, Line{.stream = CudaStream(parts_.device, CudaStream::Priority::high),
-                            .turns = 0,
-                            .slots = {},
-                            .outgoing = {},
-                            .communicator = std::move(communicator)});
-}
-
-/// For an edge, sends one message of each size. For a group, runs a sum and a broadcast by each member for
-/// each size.
+/// For an edge, sends one message of each size. For a group, runs a sum of each size, and also a gather and a
+/// scattered sum if stages are sharded.
 void NcclSession::greet(Line& line, const std::set<std::size_t>& sizes) {
   const Communicator& communicator = *line.communicator;
   for (const std::size_t bytes : sizes) greet_once(line, bytes);
@@ -259,12 +288,14 @@ void NcclSession::greet_once(Line& line, std::size_t bytes) {
   communicator.complete(
       ncclAllReduce(memory, memory, bytes / sizeof(float), ncclFloat, ncclSum, communicator.handle(), stream),
       "ncclAllReduce", limits());
-  communicator.complete(ncclBroadcast(memory, memory, bytes, ncclInt8, 0, communicator.handle(), stream),
-                        "ncclBroadcast", limits());
+  if (!parts_.scatters) return;
+  auto* own_part = static_cast<std::uint8_t*>(memory) + bytes * index(communicator.own_number());
+  communicator.complete(ncclAllGather(own_part, memory, bytes, ncclInt8, communicator.handle(), stream),
+                        "ncclAllGather", limits());
   // Each rank's part must be a whole number of floats, so that no part begins inside a number. If a message
   // is so small that it has less than one float for each rank, it is skipped.
   const std::size_t each = bytes / communicator.plan().ranks.size() / sizeof(float);
-  if (!parts_.scatters || each == 0) return;
+  if (each == 0) return;
   auto* numbers = static_cast<float*>(memory);
   communicator.complete(ncclReduceScatter(numbers, numbers + each * index(communicator.own_number()), each,
                                           ncclFloat, ncclSum, communicator.handle(), stream),
@@ -296,8 +327,10 @@ void NcclSession::abort() {
   std::thread([aborting = aborting_, device = parts_.device] {
     use_device(device);
     {
-      const AbortTogether together;
-      for (auto& [plan, line] : aborting->lines) line.communicator->abort();
+      const GroupOfCalls together;
+      for (auto& [plan, line] : aborting->lines) {
+        if (line.communicator != nullptr) line.communicator->abort();
+      }
     }
     const std::scoped_lock lock(aborting->mutex);
     aborting->done = true;

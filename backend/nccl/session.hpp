@@ -80,6 +80,8 @@ struct NcclSessionParts {
   RendezvousPlace store;
   std::function<bool()> stopped;      ///< returns true if another rank has failed
   std::int32_t max_ctas = kMostCtas;  ///< largest number of CTAs of each communicator
+  bool checks_gpus = false;           ///< true if a launcher has chosen the GPUs of the processes
+  std::int32_t ranks_per_gpu = 1;
   /// The time limit of each step of the start, such as opening a communicator or sending the first message.
   std::chrono::nanoseconds deadline = std::chrono::seconds(30);
 };
@@ -96,16 +98,15 @@ class NcclSession {
   };
   struct Line {
     CudaStream stream;
-    std::size_t turns = 0;  ///< number of messages or collectives that may be in progress at the same time
-    /// Buffers of receives and collectives: `turns` slots for receives, `turns` times the number of members
-    /// for collectives.
+    /// Buffers of receives and collectives: one for each that may be in progress at the same time. The buffer
+    /// of a collective has room for the parts of all members.
     std::vector<Slot> slots;
     DeviceBuffer outgoing;                       ///< buffer of all sends, which run one after another
     std::unique_ptr<Communicator> communicator;  // declared last, so that it is destroyed first
   };
 
-  /// Opens all communicators of the rank, in the order of communicators_of(). Throws the exceptions of
-  /// Communicator's constructor.
+  /// Opens all communicators of the rank at the same time. Throws the exceptions of
+  /// Communicator::wait_until_open(), or std::runtime_error if a GPU has too many ranks.
   explicit NcclSession(const NcclSessionParts& parts);
   NcclSession(const NcclSession&) = delete;
   NcclSession& operator=(const NcclSession&) = delete;
@@ -139,9 +140,7 @@ class NcclSession {
 
  private:
   void open_all();
-  /// Opens a communicator. `number` is its index in communicators_of(). The members use it as the key of the
-  /// unique id in the store.
-  void open(const CommunicatorPlan& plan, std::size_t number);
+  void check_gpus();
   using Sizes = std::map<CommunicatorPlan, std::set<std::size_t>>;
   Sizes message_sizes() const;
   void make_buffers(const Sizes& sizes);

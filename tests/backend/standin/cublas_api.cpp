@@ -17,6 +17,7 @@ namespace {
 using standin::world;
 
 constexpr double kFlopsPerNsAndSm = 50;
+constexpr double kSlowerBeside = 1.08;  // a product beside those of other partitions, which share the memory
 
 struct Handle {
   standin::Stream* stream = nullptr;
@@ -72,7 +73,7 @@ cublasStatus_t cublasSetStream_v2(cublasHandle_t handle, cudaStream_t stream) {
 }
 
 cublasStatus_t cublasSetSmCountTarget(cublasHandle_t handle, int sms) {
-  of(handle).sms = sms;
+  if (!world().has_mutant("cuBLAS is not told its SMs")) of(handle).sms = sms;
   return in_blas(standin::enter("cublasSetSmCountTarget"));
 }
 
@@ -84,10 +85,17 @@ cublasStatus_t cublasSgemm_v2(cublasHandle_t handle, cublasOperation_t, cublasOp
   const auto bytes = [](int leading, int columns) {
     return static_cast<std::size_t>(leading) * static_cast<std::size_t>(columns) * sizeof(float);
   };
+  if (m <= 0 || n <= 0 || k <= 0 || lda < m || ldb < k || ldc < m) return CUBLAS_STATUS_INVALID_VALUE;
+  const auto sms = static_cast<int>(of(handle).stream->sms.size());
+  if (sms < world().setting.sms && of(handle).sms != sms)
+    world().defect("cuBLAS chooses kernels for more SMs than its stream has");
   auto operation = std::make_unique<standin::Operation>();
   operation->name = "cublasSgemm";
   operation->accesses = {{a, bytes(lda, k), false}, {b, bytes(ldb, n), false}, {c, bytes(ldc, n), true}};
-  operation->run = [=, takes = time_of_product(of(handle), 2.0 * m * n * k), alpha = *alpha, beta = *beta] {
+  operation->run = [=, stream = of(handle).stream, alone = time_of_product(of(handle), 2.0 * m * n * k),
+                    alpha = *alpha, beta = *beta] {
+    const double slower = world().devices.runs_beside(*stream, "cublasSgemm") ? kSlowerBeside : 1;
+    const auto takes = static_cast<standin::Ns>(slower * static_cast<double>(alone));
     float sum = 0;
     for (int i = 0; i < k; ++i) sum += a[static_cast<std::ptrdiff_t>(i) * lda] * b[i];
     c[0] = alpha * sum + (beta == 0 ? 0 : beta * c[0]);

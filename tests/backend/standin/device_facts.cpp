@@ -4,6 +4,7 @@
 #include "tests/backend/standin/device_facts.hpp"
 
 #include <cstring>
+#include <fstream>
 
 namespace standin {
 namespace {
@@ -19,12 +20,16 @@ void add(std::byte* sum, const std::byte* addend, std::size_t count) {
 
 }  // namespace
 
-cudaDeviceProp properties_of(int sms, int capability) {
+cudaDeviceProp properties_of(int sms, int capability, int device) {
   cudaDeviceProp facts{};
   std::strcpy(facts.name, "stand-in");
   facts.multiProcessorCount = sms;
   facts.major = capability;
   facts.totalGlobalMem = kMemory;
+  // Devices of two hosts differ. A host differs from others by the number of its boot.
+  std::ifstream boot("/proc/sys/kernel/random/boot_id");
+  boot.read(facts.uuid.bytes, 8);
+  facts.uuid.bytes[15] = static_cast<char>(device);
   return facts;
 }
 

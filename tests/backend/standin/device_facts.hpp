@@ -12,7 +12,8 @@ namespace standin {
 inline constexpr const char* kFirstLine =
     "stand-in: a model of CUDA and NCCL for tests; its times are no GPU's";
 
-cudaDeviceProp properties_of(int sms, int capability);
+/// Returns the properties of a device. `device` is its number on the host, and becomes part of its UUID.
+cudaDeviceProp properties_of(int sms, int capability, int device);
 
 /// Returns the bytes of one number of this type.
 std::size_t bytes_of(ncclDataType_t type);

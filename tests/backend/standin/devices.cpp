@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -122,10 +123,25 @@ bool Devices::start(Stream& stream) {
   return true;
 }
 
+/// A kernel may use the memory of another device only after cudaDeviceEnablePeerAccess(). A copy between such
+/// devices goes through the host if they are not connected, which costs its speed.
+void Devices::check_reach(const Stream& stream, const Operation& operation) const {
+  const bool is_copy = std::string_view(operation.name).starts_with("cudaMemcpy");
+  if (is_copy && !world().setting.peers_reach) return;
+  for (const Access& access : operation.accesses) {
+    if (!world().memory.is_device_memory(access.begin)) continue;
+    const int device = world().memory.device_of(access.begin);
+    if (device == stream.device || peers.contains({stream.device, device})) continue;
+    world().defect(fmt::format("{} of device {} uses memory of device {} without access to it as a peer",
+                               operation.name, stream.device, device));
+  }
+}
+
 bool Devices::run(Stream& stream) {
   Operation& operation = *stream.queue.front();
   if (operation.may_run && !operation.may_run()) return false;
   operation.is_running = true;
+  check_reach(stream, operation);
   const Toucher self{.what = operation.name, .slot = stream.slot};
   for (const Access& access : operation.accesses) world().memory.touch(access, self, stream.clock);
   const Ns takes = operation.run ? operation.run() : 0;
@@ -179,6 +195,13 @@ bool Devices::waits_for_peer(int device, int process) const {
     if (stream->queue.empty()) return false;
     const Operation& head = *stream->queue.front();
     return head.has_started && !head.is_running;
+  });
+}
+
+bool Devices::runs_beside(const Stream& stream, std::string_view name) const {
+  return std::ranges::any_of(streams_, [&](const auto& other) {
+    return other.get() != &stream && other->device == stream.device && !other->queue.empty() &&
+           other->queue.front()->is_running && name == other->queue.front()->name;
   });
 }
 

@@ -7,7 +7,9 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -61,6 +63,8 @@ struct Stream {
   std::uint64_t given = 0;  ///< the number of operations enqueued so far
   std::uint64_t ended = 0;
   bool destroyed = false;
+  bool has_high_priority = false;
+  std::unique_ptr<Operation> behind_next_stamp{};  ///< operation that a mutant moves behind the next stamp
   bool is_default = false;  ///< true for the default stream of a thread, which is never destroyed
 };
 
@@ -81,6 +85,8 @@ class Devices {
   void wait_for_device(int device, const char* why);
   /// Some started operation of the device waits for a peer.
   bool waits_for_peer(int device, int process) const;
+  /// Returns true if another stream of the device runs an operation of this name.
+  bool runs_beside(const Stream& stream, std::string_view name) const;
   std::vector<Stream*> streams_of(int device, int process) const;
   std::uint64_t ended() const { return ended_; }
 
@@ -88,12 +94,14 @@ class Devices {
   std::string heads() const;
   void report_leaks() const;
 
-  std::map<int, int> errors;  ///< the errors of failed devices; every later call returns the error
+  std::set<std::pair<int, int>> peers;  ///< the devices that may access another one's memory, and that one
+  std::map<int, int> errors;            ///< the errors of failed devices; every later call returns the error
 
  private:
   bool may_start(const Stream& stream, const Operation& operation) const;
   bool start(Stream& stream);
   bool run(Stream& stream);
+  void check_reach(const Stream& stream, const Operation& operation) const;
   void end(Stream& stream);
 
   std::vector<std::unique_ptr<Stream>> streams_;

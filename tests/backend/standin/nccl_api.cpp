@@ -39,6 +39,7 @@ struct Group {
   };
   std::vector<Given> given;
   std::vector<Communicator*> aborted;
+  std::vector<Communicator*> opened;
 };
 thread_local Group group;
 
@@ -85,7 +86,40 @@ void launch_group() {
   }
 }
 
+/// Begins to open the communicators of a group. Returns true if one of them is in progress.
+bool open_group() {
+  bool is_in_progress = false;
+  for (Communicator* opened : group.opened) standin::NcclModel::begin_to_open(*opened);
+  for (Communicator* opened : std::exchange(group.opened, {}))
+    is_in_progress |= world().nccl.state(*opened) == ncclInProgress;
+  return is_in_progress;
+}
+
+/// Checks that NCCL_CONFIG_INITIALIZER has filled the configuration. NCCL refuses any other.
+void check_config(const ncclConfig_t* config) {
+  const ncclConfig_t initial = NCCL_CONFIG_INITIALIZER;
+  if (config == nullptr || config->size != initial.size || config->magic != initial.magic ||
+      config->version != initial.version)
+    world().defect("a configuration of a communicator that was not initialised");
+}
+
+/// Checks the stream of an operation. It must be on the communicator's device. The product's transfers have
+/// high priority, so that they do not wait behind the kernels of a stage.
+void check_stream(const Part& part, const standin::Stream& stream) {
+  if (stream.device != part.communicator->device)
+    world().defect(fmt::format("{} on a stream of another device than its communicator's", part.name));
+  if (!stream.has_high_priority)
+    world().defect(fmt::format("{} on a stream without high priority", part.name));
+}
+
+/// Checks the numbers of an operation.
+ncclResult_t check_numbers(std::size_t count, ncclDataType_t type) {
+  if (count == 0) world().defect("an operation of NCCL without numbers");
+  return type < 0 || type >= ncclNumTypes ? ncclInvalidArgument : ncclSuccess;
+}
+
 ncclResult_t give(std::shared_ptr<Part> part, Meeting& meeting, cudaStream_t stream) {
+  check_stream(*part, *reinterpret_cast<standin::Stream*>(stream));
   group.given.push_back({reinterpret_cast<standin::Stream*>(stream), part, &meeting});
   if (group.depth > 0) return ncclSuccess;
   launch_group();
@@ -114,6 +148,7 @@ ncclResult_t transfer(const char* name, const void* from, void* to, std::size_t 
   Communicator& communicator = of(handle);
   if (const ncclResult_t result = check_use(communicator, name); result != ncclSuccess) return result;
   if (peer < 0 || peer >= communicator.clique->size) return ncclInvalidArgument;
+  if (const ncclResult_t result = check_numbers(count, type); result != ncclSuccess) return result;
   maybe_fail_afterwards(communicator);
   const bool sends = from != nullptr;
   if (world().has_mutant("a receive is left out") && !sends && count > 4) return ncclSuccess;
@@ -133,14 +168,15 @@ ncclResult_t transfer(const char* name, const void* from, void* to, std::size_t 
 }
 
 ncclResult_t collective(const char* name, int kind, const void* from, void* to, std::size_t count,
-                        ncclDataType_t type, int root, ncclComm_t handle, cudaStream_t stream) {
+                        ncclDataType_t type, ncclComm_t handle, cudaStream_t stream) {
   if (const ncclResult_t result = enter(name); result != ncclSuccess) return result;
   Communicator& communicator = of(handle);
   if (const ncclResult_t result = check_use(communicator, name); result != ncclSuccess) return result;
+  if (const ncclResult_t result = check_numbers(count, type); result != ncclSuccess) return result;
   maybe_fail_afterwards(communicator);
   Meeting& meeting = communicator.clique->collectives[communicator.collectives++];
   meeting.parts.resize(static_cast<std::size_t>(communicator.clique->size));
-  auto part = std::make_shared<Part>(Part{&communicator, name, from, to, count, type, root});
+  auto part = std::make_shared<Part>(Part{&communicator, name, from, to, count, type});
   check_places(*part);
   meeting.parts[static_cast<std::size_t>(communicator.rank)] = part;
   world().nccl.connect(communicator, kind, -1, -1, count * standin::bytes_of(type));
@@ -167,12 +203,19 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* handle, int size, ncclUniqueId id, int rank,
                                     ncclConfig_t* config) {
   if (const ncclResult_t result = enter("ncclCommInitRankConfig"); result != ncclSuccess) return result;
+  if (size < 1 || rank < 0 || rank >= size) return ncclInvalidArgument;
+  check_config(config);
+  if (size > 1 && std::getenv("NCCL_LAUNCH_ORDER_IMPLICIT") == nullptr)
+    world().defect("NCCL starts without a stated launch order");
   if (config == nullptr || config->blocking != 0) world().defect("a communicator that blocks its thread");
   if (config == nullptr || config->maxCTAs < 1 || config->maxCTAs > 4)
     world().defect("a communicator whose kernels may take more than 4 SMs");
   Communicator* made = world().nccl.join(id.internal, size, rank, standin::this_thread->device);
   *handle = reinterpret_cast<ncclComm_t>(made);
   if (world().has_mutant("communicators never open")) made->settled = [] { return false; };
+  group.opened.push_back(made);
+  if (group.depth > 0) return ncclSuccess;
+  open_group();
   return world().nccl.state(*made);
 }
 
@@ -223,7 +266,8 @@ ncclResult_t ncclGroupStart() {
 ncclResult_t ncclGroupEnd() {
   const ncclResult_t result = enter("ncclGroupEnd");
   if (group.depth > 0 && --group.depth > 0) return result;
-  const bool is_in_progress = std::ranges::any_of(group.given, [](const Group::Given& given) {
+  bool is_in_progress = open_group();
+  is_in_progress |= std::ranges::any_of(group.given, [](const Group::Given& given) {
     return world().nccl.state(*given.part->communicator) == ncclInProgress;
   });
   launch_group();
@@ -244,25 +288,25 @@ ncclResult_t ncclRecv(void* to, std::size_t count, ncclDataType_t type, int peer
   return transfer("ncclRecv", nullptr, to, count, type, peer, handle, stream);
 }
 
-ncclResult_t ncclAllReduce(const void* from, void* to, std::size_t count, ncclDataType_t type, ncclRedOp_t,
-                           ncclComm_t handle, cudaStream_t stream) {
-  return collective("ncclAllReduce", 1, from, to, count, type, -1, handle, stream);
-}
-
-ncclResult_t ncclBroadcast(const void* from, void* to, std::size_t count, ncclDataType_t type, int root,
-                           ncclComm_t handle, cudaStream_t stream) {
-  return collective("ncclBroadcast", 2, of(handle).rank == root ? from : nullptr, to, count, type, root,
-                    handle, stream);
+ncclResult_t ncclAllReduce(const void* from, void* to, std::size_t count, ncclDataType_t type,
+                           ncclRedOp_t sum, ncclComm_t handle, cudaStream_t stream) {
+  if (sum != ncclSum) world().defect("an all-reduce that does not add");
+  // Each call on gradients adds one tensor. The first one has three numbers (traced_modules.cpp).
+  if (world().is_timed && count != 3 && world().has_mutant("only the first tensor is added"))
+    return ncclSuccess;
+  return collective("ncclAllReduce", 1, from, to, count, type, handle, stream);
 }
 
 ncclResult_t ncclReduceScatter(const void* from, void* to, std::size_t count, ncclDataType_t type,
-                               ncclRedOp_t, ncclComm_t handle, cudaStream_t stream) {
-  return collective("ncclReduceScatter", 3, from, to, count, type, -1, handle, stream);
+                               ncclRedOp_t sum, ncclComm_t handle, cudaStream_t stream) {
+  if (sum != ncclSum) world().defect("a reduce-scatter that does not add");
+  if (!world().is_timed && world().has_mutant("no greeting by reduce-scatter")) return ncclSuccess;
+  return collective("ncclReduceScatter", 3, from, to, count, type, handle, stream);
 }
 
 ncclResult_t ncclAllGather(const void* from, void* to, std::size_t count, ncclDataType_t type,
                            ncclComm_t handle, cudaStream_t stream) {
-  return collective("ncclAllGather", 4, from, to, count, type, -1, handle, stream);
+  return collective("ncclAllGather", 4, from, to, count, type, handle, stream);
 }
 
 }  // extern "C"

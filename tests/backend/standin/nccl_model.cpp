@@ -51,7 +51,7 @@ void judge(Meeting& meeting) {
   if (std::exchange(meeting.judged, true)) return;
   const Part& first = *meeting.parts.front();
   for (const auto& part : meeting.parts) {
-    const bool matches = part->count == first.count && part->type == first.type && part->root == first.root;
+    const bool matches = part->count == first.count && part->type == first.type;
     if (matches) continue;
     world().defect(fmt::format("{} of {} numbers of type {} meets {} of {} of type {}", first.name,
                                first.count, static_cast<int>(first.type), part->name, part->count,
@@ -66,8 +66,6 @@ void carry_out(const Part& part, const Meeting& meeting) {
   if (name == "ncclRecv") {
     std::memmove(part.to, meeting.parts.front()->from,
                  std::min(bytes, meeting.parts.front()->count * bytes_of(meeting.parts.front()->type)));
-  } else if (name == "ncclBroadcast") {
-    std::memmove(part.to, meeting.parts[static_cast<std::size_t>(part.root)]->from, bytes);
   }
 }
 
@@ -95,6 +93,18 @@ void carry_out_gather(const Part& part, const Meeting& meeting) {
   }
 }
 
+/// Opens the communicators of the clique at this moment. Until then, the threads that poll them look at their
+/// deadlines from time to time.
+void go_on_opening(Clique& clique, Ns moment) {
+  constexpr Ns kBetweenLooks = 100'000'000;
+  const Ns now = world().scheduler.now();
+  clique.is_open = now >= moment;
+  world().scheduler.news();
+  if (clique.is_open) return;
+  world().scheduler.at(std::min(moment, now + kBetweenLooks),
+                       [&clique, moment] { go_on_opening(clique, moment); });
+}
+
 bool is_on(const char* variable) {
   const char* value = std::getenv(variable);
   return value != nullptr && std::string_view(value) == "1";
@@ -102,7 +112,8 @@ bool is_on(const char* variable) {
 
 /// NCCL reads its environment when the first communicator opens.
 bool launch_order_is_on() {
-  static const bool is_ordered = is_on("NCCL_LAUNCH_ORDER_IMPLICIT");
+  static const bool is_ordered =
+      is_on("NCCL_LAUNCH_ORDER_IMPLICIT") && !world().has_mutant("the launch order is never set");
   return is_ordered || world().setting.past_the_checker;
 }
 
@@ -139,10 +150,16 @@ Communicator* NcclModel::join(const std::string& id, int size, int rank, int dev
   made.number = static_cast<std::uint64_t>(
       std::ranges::count(communicators_, device, [](const auto& one) { return one->device; }));
   clique->members[static_cast<std::size_t>(rank)] = &made;
-  made.settled = [members = &clique->members] {
-    return std::ranges::none_of(*members, [](const Communicator* member) { return member == nullptr; });
-  };
+  made.settled = [clique = clique.get()] { return clique->is_open; };
   return &made;
+}
+
+void NcclModel::begin_to_open(Communicator& communicator) {
+  communicator.is_opening = true;
+  const auto is_missing = [](const Communicator* member) { return member == nullptr || !member->is_opening; };
+  if (std::ranges::any_of(communicator.clique->members, is_missing)) return;
+  const Ns takes = static_cast<Ns>(world().setting.opening_seconds * 1e9);
+  go_on_opening(*communicator.clique, world().scheduler.now() + takes);
 }
 
 ncclResult_t NcclModel::state(Communicator& communicator) {
@@ -229,11 +246,16 @@ void NcclModel::launch(Stream& stream, const std::vector<std::pair<std::shared_p
       judge(*meeting);
       carry_out(*part, *meeting);
       if (std::string_view(part->name) == "ncclAllGather") carry_out_gather(*part, *meeting);
-      bytes += part->count * bytes_of(part->type);
+      const bool gathers = std::string_view(part->name) == "ncclAllGather";
+      bytes += part->count * bytes_of(part->type) * (gathers ? meeting->parts.size() : 1);
     }
     return kTransferStarts + static_cast<Ns>(static_cast<double>(bytes) * kNsPerByte);
   };
   operation->ended = [&communicator] { --communicator.pending; };
+  if (world().is_timed && world().has_mutant("the end stamp stands before the operation")) {
+    stream.behind_next_stamp = std::move(operation);
+    return;
+  }
   world().devices.give(stream, std::move(operation));
 }
 

@@ -28,6 +28,7 @@ struct Communicator {
   std::uint64_t number = 0;  ///< the communicator's number on its device
   ncclResult_t failure = ncclSuccess;
   std::function<bool()> settled{};  ///< the communicator is in progress until this returns true
+  bool is_opening = false;          ///< true from the call to open it, or from the end of that call's group
   bool aborted = false;
   bool gone = false;          ///< true if the communicator was aborted or destroyed
   std::uint64_t pending = 0;  ///< the number of operations that have not left their streams
@@ -44,7 +45,6 @@ struct Part {
   void* to = nullptr;
   std::size_t count = 0;
   ncclDataType_t type = ncclInt8;
-  int root = -1;
   bool started = false;
   VectorClock clock{};  ///< the clock of its stream when the part started
 };
@@ -60,6 +60,7 @@ struct Meeting {
 struct Clique {
   int size = 0;
   std::vector<Communicator*> members;
+  bool is_open = false;
   std::map<std::tuple<int, int, std::uint64_t>, Meeting> transfers;
   std::map<std::uint64_t, Meeting> collectives;
   /// For each kind, pair and size class, the ranks that have used it so far.
@@ -70,6 +71,8 @@ class NcclModel {
  public:
   std::string new_id();
   Communicator* join(const std::string& id, int size, int rank, int device);
+  /// Begins to open the communicator. It is open some time after its last member has begun.
+  static void begin_to_open(Communicator& communicator);
   /// Returns the state for ncclCommGetAsyncError().
   ncclResult_t state(Communicator& communicator);
   /// Enqueues an operation of these parts on the stream. Each part belongs to a meeting.

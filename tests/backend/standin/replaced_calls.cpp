@@ -20,6 +20,7 @@
 
 #include <tl/expected.hpp>
 
+#include "backend/calibration/calibration.hpp"
 #include "backend/cuda/link_slots.hpp"
 #include "backend/cuda/stream.hpp"
 #include "backend/executor/clock.hpp"
@@ -32,6 +33,7 @@
 #include "backend/process/socket_transport.hpp"
 #include "schedules/check/flat_program.hpp"
 #include "schedules/ir/index.hpp"
+#include "schedules/ir/program.hpp"
 #include "tests/backend/standin/scheduler.hpp"
 #include "tests/backend/standin/world.hpp"
 
@@ -279,6 +281,31 @@ void wrapped_watch(const CudaEvent& event, const WaitLimits& limits) {
   const bool breaks = standin::this_thread != nullptr &&
                       standin::world().has_mutant("a stamp is read before its event has passed");
   if (!breaks) real_watch(event, limits);
+}
+
+void real_wait_for(const penstock::StreamView& stream, const WaitLimits& limits) asm(
+    "__real__ZN8penstock8wait_forERKNS_10StreamViewERKNS_10WaitLimitsE");
+void wrapped_wait_for(const penstock::StreamView& stream, const WaitLimits& limits) asm(
+    "__wrap__ZN8penstock8wait_forERKNS_10StreamViewERKNS_10WaitLimitsE");
+
+void wrapped_wait_for(const penstock::StreamView& stream, const WaitLimits& limits) {
+  const bool breaks =
+      standin::this_thread != nullptr && standin::world().has_mutant("a copy is not waited for");
+  if (!breaks) real_wait_for(stream, limits);
+}
+
+using Calibration = tl::expected<penstock::Program, std::string>;
+Calibration real_calibration(const penstock::Program& like, const penstock::CalibrationShape& shape) asm(
+    "__real__ZN8penstock19calibration_programB5cxx11ERKNS_7ProgramERKNS_16CalibrationShapeE");
+Calibration wrapped_calibration(const penstock::Program& like, const penstock::CalibrationShape& shape) asm(
+    "__wrap__ZN8penstock19calibration_programB5cxx11ERKNS_7ProgramERKNS_16CalibrationShapeE");
+
+/// With the mutant, all costs are those of actions that run alone.
+Calibration wrapped_calibration(const penstock::Program& like, const penstock::CalibrationShape& shape) {
+  penstock::CalibrationShape asked = shape;
+  if (standin::this_thread != nullptr && standin::world().has_mutant("costs are those of an idle GPU"))
+    asked.load = penstock::CalibrationLoad::alone;
+  return real_calibration(like, asked);
 }
 
 // Counts waits and allocations in the timed section. The section is execute(), up to the moment when a rank's

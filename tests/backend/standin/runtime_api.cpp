@@ -140,6 +140,12 @@ using standin::stream_of;
 using standin::this_thread;
 using standin::world;
 
+namespace {
+
+constexpr int kGreatestPriority = -5;  // in CUDA, smaller numbers are higher priorities
+
+}  // namespace
+
 extern "C" {
 
 // --- devices
@@ -153,12 +159,14 @@ cudaError_t cudaGetDeviceCount(int* count) {
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* facts, int device) {
   if (const cudaError_t error = enter("cudaGetDeviceProperties"); error != cudaSuccess) return error;
   if (device < 0 || device >= standin::device_count()) return failed(cudaErrorInvalidDevice);
-  *facts = standin::properties_of(world().setting.sms, world().setting.capability);
+  *facts = standin::properties_of(world().setting.sms, world().setting.capability, device);
   return cudaSuccess;
 }
 
-cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) {
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
   if (const cudaError_t error = enter("cudaDeviceGetAttribute"); error != cudaSuccess) return error;
+  if (device < 0 || device >= standin::device_count()) return failed(cudaErrorInvalidDevice);
+  if (attribute != cudaDevAttrMultiProcessorCount) return failed(cudaErrorInvalidValue);
   *value = static_cast<int>(world().all_sms().size());
   return cudaSuccess;
 }
@@ -180,16 +188,25 @@ cudaError_t cudaGetDevice(int* device) {
 
 cudaError_t cudaDeviceCanAccessPeer(int* reaches, int, int) {
   if (const cudaError_t error = enter("cudaDeviceCanAccessPeer"); error != cudaSuccess) return error;
-  *reaches = 1;
+  *reaches = world().setting.peers_reach ? 1 : 0;
   return cudaSuccess;
 }
 
-cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) { return enter("cudaDeviceEnablePeerAccess"); }
+cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags) {
+  if (const cudaError_t error = enter("cudaDeviceEnablePeerAccess"); error != cudaSuccess) return error;
+  if (flags != 0) return failed(cudaErrorInvalidValue);
+  if (peer < 0 || peer >= standin::device_count() || peer == this_thread->device)
+    return failed(cudaErrorInvalidDevice);
+  if (!world().setting.peers_reach) return failed(cudaErrorPeerAccessUnsupported);
+  if (world().has_mutant("peers are never connected")) return cudaSuccess;
+  const bool is_new = world().devices.peers.emplace(this_thread->device, peer).second;
+  return is_new ? cudaSuccess : failed(cudaErrorPeerAccessAlreadyEnabled);
+}
 
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
   if (const cudaError_t error = enter("cudaDeviceGetStreamPriorityRange"); error != cudaSuccess) return error;
   *least = 0;
-  *greatest = -5;
+  *greatest = kGreatestPriority;
   return cudaSuccess;
 }
 
@@ -201,12 +218,14 @@ cudaError_t cudaDeviceSynchronize() {
 
 // --- streams and events
 
-cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int) {
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority) {
   if (const cudaError_t error = enter("cudaStreamCreateWithPriority"); error != cudaSuccess) return error;
   if (flags != cudaStreamNonBlocking) world().defect("a stream that waits for the default stream");
   world().note_allocation();
-  *stream =
-      reinterpret_cast<cudaStream_t>(world().devices.new_stream(this_thread->device, world().all_sms()));
+  standin::Stream* made = world().devices.new_stream(this_thread->device, world().all_sms());
+  if (world().has_mutant("priorities are swapped")) priority = kGreatestPriority - priority;
+  made->has_high_priority = priority == kGreatestPriority;
+  *stream = reinterpret_cast<cudaStream_t>(made);
   return cudaSuccess;
 }
 
@@ -217,8 +236,9 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   return error;
 }
 
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
   if (const cudaError_t error = enter("cudaEventCreateWithFlags"); error != cudaSuccess) return error;
+  if (flags != cudaEventDisableTiming) world().defect("an event that measures a time, which makes it slower");
   world().note_allocation();
   *event = reinterpret_cast<cudaEvent_t>(world().devices.new_event(this_thread->device));
   return cudaSuccess;
@@ -275,8 +295,9 @@ cudaError_t cudaEventQuery(cudaEvent_t handle) {
   return cudaSuccess;
 }
 
-cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t handle, unsigned) {
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t handle, unsigned flags) {
   if (const cudaError_t error = enter("cudaStreamWaitEvent"); error != cudaSuccess) return error;
+  if (flags != cudaEventWaitDefault) return failed(cudaErrorInvalidValue);
   const standin::Event& event = standin::event_of(handle, "cudaStreamWaitEvent");
   if (event.last == nullptr || world().has_mutant("events hold nothing back")) return cudaSuccess;
   auto operation = std::make_unique<standin::Operation>();
@@ -306,9 +327,10 @@ cudaError_t cudaFree(void* memory) {
 }
 cudaError_t cudaFreeHost(void* memory) { return standin::release("cudaFreeHost", memory); }
 
-cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind,
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream) {
   if (const cudaError_t error = enter("cudaMemcpyAsync"); error != cudaSuccess) return error;
+  if (kind != cudaMemcpyDefault) world().defect("cudaMemcpyAsync with a stated direction");
   if (standin::is_pageable(to) || standin::is_pageable(from)) {
     world().defect("cudaMemcpyAsync with pageable memory, which waits");
   }
@@ -333,8 +355,15 @@ cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t
 
 /// Runs on the default stream. Non-blocking streams do not wait for it, so their work on the memory must have
 /// ended.
-cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind) {
+cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
   if (const cudaError_t error = enter("cudaMemcpy"); error != cudaSuccess) return error;
+  const auto wanted = standin::is_pageable(to)     ? cudaMemcpyDeviceToHost
+                      : standin::is_pageable(from) ? cudaMemcpyHostToDevice
+                                                   : cudaMemcpyDeviceToDevice;
+  if (kind != wanted && kind != cudaMemcpyDefault) {
+    world().defect("cudaMemcpy in another direction than its memory's");
+    return failed(cudaErrorInvalidMemcpyDirection);
+  }
   if (this_thread->timed) ++world().timed_waits;
   for (const auto& [memory, writes] : {std::pair<const void*, bool>(from, false), {to, true}}) {
     if (standin::is_pageable(memory)) continue;
@@ -368,11 +397,18 @@ constexpr std::uint64_t kReading = 400;  // the time in ns to read the clock
 constexpr Ns kShortest = 1'000;          // the time of a kernel that does nothing
 constexpr double kKernelNsPerByte = 0.004;
 
+/// Returns the device whose timer a kernel of the stream reads. The timers of two devices differ.
+int clock_of(const Stream& stream) {
+  const bool is_wrong = world().is_timed && stream.has_high_priority &&
+                        world().has_mutant("message times are read by the receiver's clock");
+  return is_wrong ? (stream.device + 1) % world().setting.devices : stream.device;
+}
+
 class VirtualHere : public Here {
  public:
   VirtualHere(const Stream& stream, unsigned block, unsigned blocks)
       : Here(static_cast<std::uint32_t>(stream.sms[block % stream.sms.size()]), block, blocks),
-        begin_(device_moment(stream.device, static_cast<std::uint64_t>(world().scheduler.now()))),
+        begin_(device_moment(clock_of(stream), static_cast<std::uint64_t>(world().scheduler.now()))),
         time_(begin_) {}
   std::uint64_t now() override { return time_ += kReading; }
   void nap(unsigned ns) override { time_ += ns; }
@@ -405,6 +441,9 @@ Ns run(const Launch& launch, const std::vector<Access>& touched, const Stream& s
     launch.kernel->run(here, launch);
     longest = std::max(longest, here.taken());
   }
+  // The product divides the differences of stamps by the time scale. The tests of scales have a scale of 2.
+  if (is(launch, "stamp(") && world().has_mutant("stamps are not scaled"))
+    *launch.argument<std::uint64_t*>(0) *= 2;
   return longest;
 }
 
@@ -421,11 +460,18 @@ cudaError_t launch(const Launch& asked, cudaStream_t handle) {
   Launch given = asked;
   if (is(given, "hold_since(") && world().has_mutant("links take no time")) given.arguments[1] = 0;
   if (is(given, "hold(") && world().has_mutant("holds end at once")) given.arguments[0] = 0;
+  if (is(given, "hold_since(") && world().has_mutant("links are not scaled")) given.arguments[1] /= 2;
+  if (is(given, "hold(") && world().has_mutant("holds are not scaled")) given.arguments[0] /= 2;
+  // A link's hold begins at the stamp before its end. The latency begins at the end of the message.
+  const bool is_latency = is(given, "hold_since(") && given.arguments[2] != given.arguments[0] + sizeof(Ns);
+  if (is_latency && world().has_mutant("the latency counts from the copy's start"))
+    given.arguments[0] -= sizeof(Ns);
   auto operation = std::make_unique<Operation>();
   operation->name = given.kernel->name;
   operation->accesses = given.kernel->accesses(given);
   operation->run = [given, touched = operation->accesses, &stream] { return run(given, touched, stream); };
   world().devices.give(stream, std::move(operation));
+  if (stream.behind_next_stamp != nullptr) world().devices.give(stream, std::move(stream.behind_next_stamp));
   return cudaSuccess;
 }
 

@@ -21,8 +21,10 @@
 #include "bench/gpu/validation.hpp"
 #include "bench/gpu/validation_rows.hpp"
 #include "schedules/check/flat_program.hpp"
+#include "schedules/ir/shape.hpp"
 #include "tests/backend/standin/gpu_runs.hpp"
 #include "tests/backend/standin/verdict.hpp"
+#include "tests/sim/experiments.hpp"
 
 namespace penstock {
 namespace {
@@ -147,7 +149,45 @@ TEST(StandInNcclRun, AsManyDevicesAsRanksAreNeeded) {
   const NcclPlace third{
       .process = {.rank = 1, .coordinator = {}}, .device = 2, .agent_store = {}, .store_prefix = ""};
   EXPECT_THAT(controlled({.devices = 2}, [&] { return said_of(experiment, third); }).answer,
-              testing::HasSubstr("this process is number 2 on its host, which has 2 GPUs"));
+              testing::HasSubstr("this host has 2 GPUs for process number 2 of the job"));
+}
+
+TEST(StandInNcclRun, AHostWithMoreProcessesThanGpusIsRefusedByEachOfThem) {
+  const Experiment experiment = gpu_experiment("1f1b", 8, 8);
+  for (const std::int32_t rank : {0, 7}) {
+    const NcclPlace place{.process = {.rank = rank, .coordinator = {}},
+                          .device = rank,
+                          .on_host = 8,
+                          .agent_store = {},
+                          .store_prefix = ""};
+    EXPECT_EQ(controlled({.devices = 4}, [&] { return said_of(experiment, place); }).answer,
+              "nccl: this host has 4 GPUs for 8 processes of the job; start as many as there are GPUs, or "
+              "place several on each with --ranks-per-gpu 2");
+  }
+}
+
+/// Returns the verdict of a start of `ranks` ranks over NCCL, which opens a communicator in a stated time.
+Verdict started(std::int32_t ranks, double opening_seconds, std::chrono::seconds deadline) {
+  return controlled({.devices = ranks, .opening_seconds = opening_seconds}, [&] {
+    const Experiment experiment = uniform_experiment("1f1b", {.stages = ranks, .microbatches = 2},
+                                                     {.forward_ns = 20'000, .backward_ns = 40'000});
+    return run_over_nccl(experiment, occupying(experiment), 1, {.deadline = deadline}).error;
+  });
+}
+
+TEST(StandInStart, CommunicatorsOpenAtTheSameTime) {
+  const Verdict verdict = started(64, 1, std::chrono::seconds(10));
+  EXPECT_EQ(verdict.answer, "");
+  EXPECT_TRUE(verdict.defects.empty()) << to_text(verdict);
+  EXPECT_LT(verdict.seconds, 5) << to_text(verdict);
+}
+
+// Two ranks have two communicators, and so 32 s.
+TEST(StandInStart, TheDeadlineIsTheUsersOrGrowsWithTheCommunicators) {
+  EXPECT_EQ(started(2, 31, std::chrono::seconds(0)).answer, "");
+  EXPECT_THAT(started(2, 33, std::chrono::seconds(0)).answer, testing::HasSubstr("did not end within 32 s"));
+  EXPECT_THAT(started(2, 31, std::chrono::seconds(12)).answer, testing::HasSubstr("did not end within 12 s"));
+  EXPECT_EQ(started(2, 50, std::chrono::seconds(60)).answer, "");
 }
 
 TEST(StandInNcclRun, RanksThatShareAGpuNeedANewNcclAndEnoughGpus) {
@@ -271,6 +311,24 @@ TEST(StandInValidation, LinksThatAreNotHeldBackAreFound) {
   const Verdict verdict = validated({.seed = 1, .mutant = "links take no time"}, {2}, {GpuWorkload::occupy});
   EXPECT_THAT(verdict.answer, testing::StartsWith(kFailed + "control failed: occupy, ")) << to_text(verdict);
   EXPECT_THAT(verdict.answer, testing::HasSubstr("is measured to take"));
+}
+
+// Partitions slow each other's products down, so costs must be measured while all workers are busy.
+TEST(StandInValidation, CostsOfAnIdleGpuAreFound) {
+  PENSTOCK_STARTS_MANY_THREADS();
+  const Verdict busy = validated({.seed = 4}, {2}, {GpuWorkload::gemm});
+  EXPECT_THAT(busy.answer, testing::StartsWith(kGood)) << to_text(busy);
+  const Verdict idle =
+      validated({.seed = 4, .mutant = "costs are those of an idle GPU"}, {2}, {GpuWorkload::gemm});
+  EXPECT_THAT(idle.answer, testing::StartsWith(kFailed)) << to_text(idle);
+}
+
+TEST(StandInValidation, ACublasThatIsNotToldItsSmsIsFound) {
+  PENSTOCK_STARTS_MANY_THREADS();
+  const Verdict verdict =
+      validated({.seed = 1, .mutant = "cuBLAS is not told its SMs"}, {2}, {GpuWorkload::gemm});
+  EXPECT_THAT(to_text(verdict),
+              testing::HasSubstr("cuBLAS chooses kernels for more SMs than its stream has"));
 }
 
 TEST(StandInValidation, FourWorkersAreValidatedAsWell) {

@@ -32,6 +32,8 @@ struct Setting {
   Fault fault{};
   bool past_the_checker = false;    ///< NCCL starts kernels in launch order, whatever its environment says
   int ranks_per_device = 1;         ///< consecutive ranks that share a device
+  double opening_seconds = 0;       ///< virtual; the time in which NCCL opens a communicator
+  bool peers_reach = true;          ///< devices can access each other's memory
   std::size_t launch_queue = 1024;  ///< operations that a stream takes; the next one blocks its thread
   int nccl_version = 23007;         ///< version that NCCL reports
   std::string mutant{};             ///< what is broken on purpose, by its name in mutants_test.cpp

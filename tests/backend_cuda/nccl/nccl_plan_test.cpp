@@ -147,6 +147,20 @@ TEST(NcclPlace, OpenMpiAndSlurmNameTheDeviceToo) {
       {{"SLURM_PROCID", "2"}, {"SLURM_NTASKS", "4"}, {"SLURM_LOCALID", "2"}, {"MASTER_PORT", "4000"}}, 4);
   ASSERT_TRUE(slurm && *slurm);
   EXPECT_EQ((*slurm)->device, 2);
+  EXPECT_EQ((*slurm)->on_host, std::nullopt);
+}
+
+TEST(NcclPlace, TheLauncherSaysHowManyProcessesTheHostHas) {
+  const auto on_host = [](const std::string& variable, const std::string& value) {
+    return place_in({{"RANK", "0"}, {"WORLD_SIZE", "8"}, {"MASTER_PORT", "4000"}, {variable, value}}, 8)
+        .value()
+        ->on_host;
+  };
+  EXPECT_EQ(on_host("LOCAL_WORLD_SIZE", "4"), 4);
+  EXPECT_EQ(on_host("OMPI_COMM_WORLD_LOCAL_SIZE", "2"), 2);
+  EXPECT_EQ(on_host("SLURM_STEP_TASKS_PER_NODE", "8"), 8);
+  EXPECT_EQ(on_host("SLURM_STEP_TASKS_PER_NODE", "4(x2)"), 4);
+  EXPECT_EQ(on_host("SLURM_STEP_TASKS_PER_NODE", "5,3"), std::nullopt) << "hosts differ";
 }
 
 TEST(NcclPlace, WrongVariablesAreRefused) {

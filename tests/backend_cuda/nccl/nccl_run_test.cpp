@@ -56,6 +56,7 @@ TEST(NcclFailure, ACommunicatorThatCannotOpenNamesRankPeerCallAndCode) {
   try {
     const Communicator communicator({CommunicatorKind::edge, {2, 5}}, 5, new_unique_id(),
                                     {.stopped = {}, .deadline = seconds(20)});
+    communicator.wait_until_open();
     FAIL() << "opened without a GPU";
   } catch (const NcclError& error) {
     EXPECT_THAT(error.what(), testing::StartsWith(
@@ -148,6 +149,7 @@ TEST(NcclGpu, ARankSendsToItself) {
   PENSTOCK_NEEDS_GPU();
   use_device(0);
   Communicator self({CommunicatorKind::group, {0}}, 0, new_unique_id(), kLimits);
+  self.wait_until_open();
   const CudaStream stream(0, CudaStream::Priority::high);
   constexpr std::int64_t kCount = 1000;
   const DeviceBuffer from(0, kCount * sizeof(double));
@@ -170,9 +172,9 @@ TEST(NcclGpu, ARankSendsToItself) {
 TEST(NcclGpu, AnAbortEndsACommunicatorWhosePeerNeverComes) {
   PENSTOCK_NEEDS_GPU();
   use_device(0);
-  EXPECT_THROW(Communicator({CommunicatorKind::edge, {0, 1}}, 0, new_unique_id(),
-                            {.stopped = {}, .deadline = std::chrono::milliseconds(500)}),
-               std::runtime_error);
+  const Communicator alone({CommunicatorKind::edge, {0, 1}}, 0, new_unique_id(),
+                           {.stopped = {}, .deadline = std::chrono::milliseconds(500)});
+  EXPECT_THROW(alone.wait_until_open(), std::runtime_error);
 }
 
 }  // namespace

@@ -7,8 +7,13 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <vector>
 
 #include "tests/backend/standin/device_facts.hpp"
 
@@ -43,7 +48,27 @@ bool begin_call(const char* name) {
 int current_device() { return device_of_thread; }
 void make_current(int device) { device_of_thread = device; }
 
+namespace {
+
+/// Returns the numbers in CUDA_VISIBLE_DEVICES, or nothing if it is not set.
+std::optional<std::vector<int>> visible_devices() {
+  const char* said = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (said == nullptr) return std::nullopt;
+  std::vector<int> numbers;
+  std::istringstream text(said);
+  for (std::string number; std::getline(text, number, ',');) numbers.push_back(std::atoi(number.c_str()));
+  return numbers;
+}
+
+}  // namespace
+
+int number_on_host(int device) {
+  const auto visible = visible_devices();
+  return visible ? visible->at(static_cast<std::size_t>(device)) : device;
+}
+
 int device_count() {
+  if (const auto visible = visible_devices()) return static_cast<int>(visible->size());
   const char* asked = std::getenv("PENSTOCK_STANDIN_DEVICES");
   return asked == nullptr ? kUsualDevices : std::atoi(asked);
 }

@@ -25,7 +25,10 @@ bool begin_call(const char* name);
 int current_device();
 void make_current(int device);
 
-/// Returns the number of devices: PENSTOCK_STANDIN_DEVICES, or 8 if this variable is not set.
+/// Returns the number that a visible device has on its host.
+int number_on_host(int device);
+/// Returns the number of devices that CUDA_VISIBLE_DEVICES lists. If this variable is not set, returns
+/// PENSTOCK_STANDIN_DEVICES, or 8 if that is not set either.
 int device_count();
 
 }  // namespace standin

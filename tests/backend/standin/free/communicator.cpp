@@ -33,14 +33,13 @@ struct Mismatch {};
 struct Header {
   std::uint64_t count;
   ncclDataType_t type;
-  int root;
   Deed deed;
 
   friend bool operator==(const Header&, const Header&) = default;
 };
 
 Header header_of(const Part& part, Deed deed) {
-  return {.count = part.count, .type = part.type, .root = part.root, .deed = deed};
+  return {.count = part.count, .type = part.type, .deed = deed};
 }
 
 std::size_t bytes_of(const Part& part) { return part.count * standin::bytes_of(part.type); }
@@ -235,32 +234,33 @@ void Communicator::receive(const Part& part) {
 /// Runs a collective at rank 0: receives the parts of all ranks and sends the results.
 void Communicator::lead(const Part& part) {
   const std::size_t bytes = bytes_of(part);
-  const std::size_t parts = part.deed == Deed::scatter ? static_cast<std::size_t>(size_) : 1;
-  std::vector<std::byte> result(parts * bytes);
-  std::vector<std::byte> brought(result.size());
-  std::memcpy(result.data(), part.from, result.size());
+  const std::size_t brings = part.deed == Deed::scatter ? static_cast<std::size_t>(size_) : 1;
+  const std::size_t gets = part.deed == Deed::gather ? static_cast<std::size_t>(size_) : 1;
+  std::vector<std::byte> result(std::max(brings, gets) * bytes);
+  std::vector<std::byte> brought(brings * bytes);
+  std::memcpy(result.data(), part.from, brought.size());
   for (std::size_t i = 0; i < data_.size(); ++i) {
     expect(header_of(part, part.deed), data_[i], interrupt_);
     data_[i].receive(brought.data(), brought.size(), interrupt_);
-    const bool is_root = part.root == static_cast<int>(i) + 1;
-    if (part.deed == Deed::broadcast) {
-      if (is_root) result = brought;
-    } else if (!add_to(result.data(), brought.data(), parts * part.count, part.type)) {
+    if (part.deed == Deed::gather) {
+      std::memcpy(result.data() + (i + 1) * bytes, brought.data(), bytes);
+    } else if (!add_to(result.data(), brought.data(), brings * part.count, part.type)) {
       throw Mismatch{};
     }
   }
   for (std::size_t i = 0; i < data_.size(); ++i) {
-    data_[i].send(result.data() + (parts > 1 ? (i + 1) * bytes : 0), bytes, interrupt_);
+    data_[i].send(result.data() + (brings > 1 ? (i + 1) * bytes : 0), gets * bytes, interrupt_);
   }
-  std::memcpy(part.to, result.data(), bytes);
+  std::memcpy(part.to, result.data(), gets * bytes);
 }
 
 void Communicator::follow(const Part& part) {
   const Wire& wire = data_.front();
-  const std::size_t parts = part.deed == Deed::scatter ? static_cast<std::size_t>(size_) : 1;
+  const std::size_t brings = part.deed == Deed::scatter ? static_cast<std::size_t>(size_) : 1;
+  const std::size_t gets = part.deed == Deed::gather ? static_cast<std::size_t>(size_) : 1;
   wire.send(header_of(part, part.deed), interrupt_);
-  wire.send(part.from, parts * bytes_of(part), interrupt_);
-  wire.receive(part.to, bytes_of(part), interrupt_);
+  wire.send(part.from, brings * bytes_of(part), interrupt_);
+  wire.receive(part.to, gets * bytes_of(part), interrupt_);
 }
 
 }  // namespace standin

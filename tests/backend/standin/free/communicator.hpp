@@ -28,7 +28,7 @@ struct Meeting {
 /// takes over.
 Meeting new_meeting();
 
-enum class Deed : std::uint8_t { send, receive, sum, scatter, broadcast };
+enum class Deed : std::uint8_t { send, receive, sum, scatter, gather };
 
 /// The part of one rank in an operation.
 struct Part {
@@ -37,7 +37,6 @@ struct Part {
   void* to = nullptr;
   std::size_t count = 0;
   ncclDataType_t type = ncclInt8;
-  int root = 0;
 };
 
 class Communicator : public std::enable_shared_from_this<Communicator> {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <deque>
+#include <functional>
 #include <random>
 #include <string>
 #include <utility>
@@ -91,6 +92,62 @@ std::vector<std::string> words_with(const Mishap& mishap, std::uint16_t port = f
 
 TEST(StandInLaunchedRanks, TrainAsTheyMust) {
   EXPECT_THAT(words_with({}), ElementsAre("has the result", "ended well", "ended well"));
+}
+
+/// Runs one task of Slurm, which sees the GPUs that `visible` lists, and returns its error text.
+std::string take_part_as_task(std::int32_t rank, std::int32_t ranks, std::uint16_t port,
+                              const std::string& visible, std::int32_t ranks_per_gpu) {
+  setenv("SLURM_PROCID", std::to_string(rank).c_str(), 1);
+  setenv("SLURM_LOCALID", std::to_string(rank).c_str(), 1);
+  setenv("SLURM_NTASKS", std::to_string(ranks).c_str(), 1);
+  setenv("SLURM_STEP_TASKS_PER_NODE", std::to_string(ranks).c_str(), 1);
+  setenv("CUDA_VISIBLE_DEVICES", visible.c_str(), 1);
+  setenv("MASTER_PORT", std::to_string(port).c_str(), 1);
+  const auto place = nccl_place([](const char* name) { return std::getenv(name); }, ranks);
+  if (!place) return place.error();
+  const Experiment experiment = traced_experiment("1f1b", {.stages = ranks, .microbatches = 4}, 2'000'000);
+  const auto result = run_on_nccl(
+      experiment, [](const FlatProgram&) { return LinkPace{}; },
+      {.warmup = 0, .repeats = 1, .deadline = seconds(20), .ranks_per_gpu = ranks_per_gpu},
+      traced(experiment), *place);
+  if (!result) return result.error().message;
+  return *result ? "has the result" : "ended well";
+}
+
+/// Returns the error text of each task of Slurm. `visible` says which GPUs a task sees.
+std::vector<std::string> words_of_tasks(std::int32_t ranks,
+                                        const std::function<std::string(std::int32_t rank)>& visible,
+                                        std::int32_t ranks_per_gpu = 1) {
+  const std::uint16_t port = free_port();
+  std::deque<RankProcess> tasks;
+  for (std::int32_t rank = 0; rank < ranks; ++rank) {
+    tasks.emplace_back(
+        [&, rank] { return take_part_as_task(rank, ranks, port, visible(rank), ranks_per_gpu); });
+  }
+  std::vector<std::string> words;
+  for (RankProcess& task : tasks)
+    words.push_back(task.has_ended_within(kMost) ? task.words() : "is still there");
+  return words;
+}
+
+TEST(StandInTasksOfSlurm, TrainWithTheOneGpuThatEachSees) {
+  EXPECT_THAT(words_of_tasks(3, [](std::int32_t rank) { return std::to_string(rank); }),
+              ElementsAre("has the result", "ended well", "ended well"));
+}
+
+TEST(StandInTasksOfSlurm, AreRefusedIfAllSeeTheSameGpu) {
+  const auto sentence =
+      AllOf(HasSubstr("ranks 0, 1, 2 have the same GPU, GPU-"),
+            HasSubstr("srun --gpus-per-task=1, or place several ranks on a GPU with --ranks-per-gpu 3"));
+  EXPECT_THAT(words_of_tasks(3, [](std::int32_t) { return "0"; }), ElementsAre(sentence, sentence, sentence));
+}
+
+TEST(StandInTasksOfSlurm, ShareTheGpusOfTheirHostWhereAskedTo) {
+  const auto two = [](std::int32_t) { return "0,1"; };
+  const auto sentence = HasSubstr("this host has 2 GPUs for 4 processes of the job");
+  EXPECT_THAT(words_of_tasks(4, two), ElementsAre(sentence, sentence, sentence, sentence));
+  EXPECT_THAT(words_of_tasks(4, two, 2),
+              ElementsAre("has the result", "ended well", "ended well", "ended well"));
 }
 
 TEST(StandInLaunchedRanks, WhoIsKilledIsNamedToAll) {

@@ -152,10 +152,9 @@ ncclResult_t ncclReduceScatter(const void* from, void* to, std::size_t count, nc
               {.deed = Deed::scatter, .from = from, .to = to, .count = count, .type = type}, handle, stream);
 }
 
-ncclResult_t ncclBroadcast(const void* from, void* to, std::size_t count, ncclDataType_t type, int root,
+ncclResult_t ncclAllGather(const void* from, void* to, std::size_t count, ncclDataType_t type,
                            ncclComm_t handle, cudaStream_t stream) {
-  return give("ncclBroadcast",
-              {.deed = Deed::broadcast, .from = from, .to = to, .count = count, .type = type, .root = root},
+  return give("ncclAllGather", {.deed = Deed::gather, .from = from, .to = to, .count = count, .type = type},
               handle, stream);
 }
 

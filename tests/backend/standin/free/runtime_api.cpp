@@ -136,7 +136,7 @@ cudaError_t cudaGetDeviceCount(int* count) {
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* facts, int device) {
   if (const cudaError_t error = begin("cudaGetDeviceProperties"); error != cudaSuccess) return error;
   if (device < 0 || device >= standin::device_count()) return failed(cudaErrorInvalidDevice);
-  *facts = standin::properties_of(standin::kSms, standin::kCapability);
+  *facts = standin::properties_of(standin::kSms, standin::kCapability, standin::number_on_host(device));
   return cudaSuccess;
 }
 
