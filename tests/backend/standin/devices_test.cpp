@@ -88,26 +88,66 @@ TEST(StandInDevices, JitterIsSaidInTheNotes) {
   EXPECT_THAT(family.description(), testing::HasSubstr("which varies by 10.00 % either way (seed 4)"));
 }
 
+/// Runs a program with a device for each rank. Its messages have contents, which are checked.
+Verdict between_devices(const Shape& shape, Setting setting) {
+  const Experiment experiment = traced_experiment("1f1b", shape, 1'000'000);
+  setting.devices = experiment.program.rank_count();
+  return controlled(setting, [&] {
+    const GpuRun done = run_over_copies(experiment, traced(experiment), 2);
+    return done.error.empty() ? std::string("good") : done.error;
+  });
+}
+
 // Each rank has a device. Devices are connected as peers, and the contributions of replicas are copied
 // between devices.
 TEST(StandInDevices, CopiesGoBetweenDevicesAsWell) {
   for (const Shape& shape :
        {Shape{.stages = 3, .microbatches = 4}, Shape{.stages = 2, .microbatches = 4, .data_parallel = 2},
         Shape{.stages = 2, .microbatches = 4, .data_parallel = 2, .sharding = 3}}) {
-    Experiment experiment =
-        uniform_experiment("1f1b", shape, {.forward_ns = 1'000'000, .backward_ns = 2'000'000});
-    for (StageCost& stage : experiment.costs.stages) stage.gradients = stage.weights = 64;
-    for (EdgeCost& edge : experiment.costs.edges) edge = {.activation = 64, .gradient = 64};
     for (std::uint64_t seed = 1; seed <= 3; ++seed) {
-      const Verdict verdict = controlled({.seed = seed, .devices = experiment.program.rank_count()}, [&] {
-        const GpuRun done = run_over_copies(experiment, traced(experiment), 2);
-        return done.error.empty() ? std::string("good") : done.error;
-      });
+      const Verdict verdict = between_devices(shape, {.seed = seed});
       EXPECT_EQ(verdict.answer, "good") << to_text(verdict);
       EXPECT_TRUE(verdict.defects.empty()) << to_text(verdict);
       EXPECT_EQ(verdict.timed_allocations, 0U) << to_text(verdict);
     }
   }
+}
+
+// A kernel cannot read the memory of a device that is no peer. Copies then go through the host.
+TEST(StandInDevices, DevicesThatAreNoPeersExchangeByCopiesAlone) {
+  const Shape replicas{.stages = 2, .microbatches = 4, .data_parallel = 2};
+  const Verdict good = between_devices(replicas, {.peers_reach = false});
+  EXPECT_EQ(good.answer, "good") << to_text(good);
+  EXPECT_TRUE(good.defects.empty()) << to_text(good);
+  const Verdict in_place =
+      between_devices(replicas, {.peers_reach = false, .mutant = "contributions are read in place"});
+  EXPECT_THAT(to_text(in_place), testing::HasSubstr("without access to it as a peer"));
+}
+
+TEST(StandInDevices, PeersThatAreNotConnectedAreFound) {
+  const Verdict verdict =
+      between_devices({.stages = 2, .microbatches = 4}, {.mutant = "peers are never connected"});
+  EXPECT_THAT(to_text(verdict),
+              testing::ContainsRegex("cudaMemcpyAsync of device . uses memory of device . without access"));
+}
+
+std::string sm_of_a_link_and_a_worker(const std::string& mutant) {
+  return controlled({.mutant = mutant},
+                    [] {
+                      const auto workers = CudaWorkers::create(4);
+                      if (!workers) return workers.error();
+                      const CudaStream link = workers->link_stream(0);
+                      std::vector<std::vector<std::uint32_t>> sms = {sms_of_stream(link.view())};
+                      for (std::int32_t worker = 0; worker < 4; ++worker)
+                        sms.push_back(sms_of_stream(workers->place(worker).stream));
+                      return shared_sm(sms);
+                    })
+      .answer;
+}
+
+TEST(StandInDevices, LinksRunOnSmsOfTheirOwn) {
+  EXPECT_EQ(sm_of_a_link_and_a_worker(""), "");
+  EXPECT_THAT(sm_of_a_link_and_a_worker("links share SMs"), testing::HasSubstr("both ran on SM"));
 }
 
 // Tests that each call of a bound module happens while its worker's stream is the current one.

@@ -64,9 +64,11 @@ CUresult get_resource(CUdevice, CUdevResource* resource, CUdevResourceType) {
 }
 
 CUresult split(CUdevResource* groups, unsigned* count, const CUdevResource* input, CUdevResource* rest,
-               unsigned, unsigned least) {
+               unsigned flags, unsigned least) {
   const CUresult result = in_driver(standin::enter("cuDevSmResourceSplitByCount"));
   if (result != CUDA_SUCCESS) return result;
+  if (flags != 0 || input == nullptr || input->type != CU_DEV_RESOURCE_TYPE_SM)
+    return CUDA_ERROR_INVALID_VALUE;
   const int each = static_cast<int>((std::max(least, kLeastSms) + kLeastSms - 1) / kLeastSms * kLeastSms);
   const Range all = range_of(*input);
   *count = std::min(*count, static_cast<unsigned>(all.count / each));
@@ -77,27 +79,35 @@ CUresult split(CUdevResource* groups, unsigned* count, const CUdevResource* inpu
   return CUDA_SUCCESS;
 }
 
-CUresult describe(CUdevResourceDesc* description, CUdevResource* resource, unsigned) {
+CUresult describe(CUdevResourceDesc* description, CUdevResource* resource, unsigned count) {
   const CUresult result = in_driver(standin::enter("cuDevResourceGenerateDesc"));
+  if (count != 1) return CUDA_ERROR_INVALID_VALUE;
   descriptions.push_back(std::make_unique<Range>(range_of(*resource)));
   *description = reinterpret_cast<CUdevResourceDesc>(descriptions.back().get());
   return result;
 }
 
-CUresult create_context(CUgreenCtx* context, CUdevResourceDesc description, CUdevice device, unsigned) {
+CUresult create_context(CUgreenCtx* context, CUdevResourceDesc description, CUdevice device, unsigned flags) {
   const CUresult result = in_driver(standin::enter("cuGreenCtxCreate"));
   if (result != CUDA_SUCCESS) return result;
+  if (world().has_mutant("green contexts have no flag")) flags = 0;
+  if (flags != CU_GREEN_CTX_DEFAULT_STREAM) return CUDA_ERROR_INVALID_VALUE;
   const auto& range = *reinterpret_cast<Range*>(description);
   std::vector<int> sms(static_cast<std::size_t>(range.count));
-  std::iota(sms.begin(), sms.end(), world().has_mutant("partitions share SMs") ? 0 : range.first);
+  const bool is_spare = range.count < static_cast<int>(kLeastSms);
+  const bool is_shared =
+      world().has_mutant("partitions share SMs") || (is_spare && world().has_mutant("links share SMs"));
+  std::iota(sms.begin(), sms.end(), is_shared ? 0 : range.first);
   contexts.push_back(std::make_unique<GreenContext>(GreenContext{device, std::move(sms)}));
   *context = reinterpret_cast<CUgreenCtx>(contexts.back().get());
   return CUDA_SUCCESS;
 }
 
-CUresult create_stream(CUstream* stream, CUgreenCtx context, unsigned, int) {
+CUresult create_stream(CUstream* stream, CUgreenCtx context, unsigned flags, int) {
   const CUresult result = in_driver(standin::enter("cuGreenCtxStreamCreate"));
   if (result != CUDA_SUCCESS) return result;
+  if (world().has_mutant("green streams have no flag")) flags = 0;
+  if (flags != CU_STREAM_NON_BLOCKING) return CUDA_ERROR_INVALID_VALUE;
   world().note_allocation();
   const auto& green = *reinterpret_cast<GreenContext*>(context);
   if (green.destroyed) world().defect("a stream of a green context that was destroyed");
@@ -128,9 +138,11 @@ void* address_of(Function* function) {
 
 }  // namespace
 
-extern "C" cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** function, unsigned,
-                                                        unsigned long long,
+extern "C" cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** function, unsigned version,
+                                                        unsigned long long flags,
                                                         cudaDriverEntryPointQueryResult* found) {
+  constexpr unsigned kFirstWithStreams = 12'050;  // older versions lack cuGreenCtxStreamCreate
+  constexpr unsigned kOfThisDriver = 13'000;
   static const std::map<std::string, void*> functions = {
       {"cuDeviceGetDevResource", address_of(get_resource)},
       {"cuDevSmResourceSplitByCount", address_of(split)},
@@ -143,7 +155,11 @@ extern "C" cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void**
   };
   if (const cudaError_t error = standin::enter("cudaGetDriverEntryPointByVersion"); error != cudaSuccess)
     return error;
-  const auto known = world().has_mutant("the driver is too old") ? functions.end() : functions.find(name);
+  if (flags != cudaEnableDefault) return standin::failed(cudaErrorInvalidValue);
+  if (world().has_mutant("driver functions are those of 11.0")) version = 11'000;
+  if (version > kOfThisDriver) return standin::failed(cudaErrorInvalidValue);
+  const bool is_old = world().has_mutant("the driver is too old") || version < kFirstWithStreams;
+  const auto known = is_old ? functions.end() : functions.find(name);
   *function = known == functions.end() ? nullptr : known->second;
   *found = *function == nullptr ? cudaDriverEntryPointSymbolNotFound : cudaDriverEntryPointSuccess;
   return cudaSuccess;

@@ -57,6 +57,10 @@ const std::vector<Mutant> kMutants = {
 /// The mutants that are found with the transport by copies.
 const std::vector<Mutant> kMutantsOfCopies = {
     {"a slot is used again at once", "race"},
+    {"green streams have no flag", "cuGreenCtxStreamCreate"},
+    {"green contexts have no flag", "cuGreenCtxCreate"},
+    {"driver functions are those of 11.0", "the driver has no"},
+    {"a copy is not waited for", "race"},
 };
 
 /// The mutants that are found with the transport over NCCL.
@@ -67,6 +71,8 @@ const std::vector<Mutant> kMutantsOfNccl = {
     {"communicators stay in progress", ""},
     {"communicators are never closed", "leak"},
     {"the wrong device is current", "device"},
+    {"priorities are swapped", "without high priority"},
+    {"only the first tensor is added", "of stage"},
 };
 
 Experiment small(const Shape& shape) {
@@ -128,6 +134,18 @@ TEST(StandInMutants, EachIsFoundOverNccl) {
     EXPECT_NE(said, "") << mutant.name;
     EXPECT_THAT(said, testing::HasSubstr(mutant.found)) << mutant.name;
   }
+}
+
+// NCCL connects ranks at their first operation of a kind, and a scattered sum is a kind of its own.
+TEST(StandInMutants, ASumThatIsFirstScatteredInTheTimedPartIsFound) {
+  const Experiment experiment = small({.stages = 2, .microbatches = 6, .data_parallel = 2, .sharding = 2});
+  const auto allocations = [&](const std::string& mutant) {
+    return controlled({.seed = 1, .devices = experiment.program.rank_count(), .mutant = mutant},
+                      [&] { return run_over_nccl(experiment, occupying(experiment), 1).error; })
+        .timed_allocations;
+  };
+  EXPECT_EQ(allocations(""), 0U);
+  EXPECT_GT(allocations("no greeting by reduce-scatter"), 0U);
 }
 
 // There is only one run, because the first of two runs would make the connections for the second.
