@@ -275,10 +275,11 @@ class FigurePainter {
     const double height = kCapital * points * kMmPerPoint;
     const FigurePoint middle = {at.x + at.width / 2, at.y + at.height / 2};
     const Hatch hatch = hatch_of(action.kind);
-    if (options_.hatches && (hatch.rising || hatch.falling || hatch.level))
+    if (options_.hatches && (hatch.rising || hatch.falling || hatch.level)) {
       add_area({middle.x - width / 2 - kNumberMargin, middle.y - height / 2 - kNumberMargin,
                 width + 2 * kNumberMargin, height + 2 * kNumberMargin},
                fill);
+    }
     add_text({middle.x, middle.y + height / 2}, number, FigureAnchor::middle, points, text_colour_on(fill));
   }
 
