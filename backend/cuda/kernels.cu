@@ -21,7 +21,7 @@ namespace {
 
 constexpr int kThreads = 256;
 
-/// The present thread of a kernel, as the kernel bodies use it.
+/// The thread that runs a kernel, in the form that the kernel bodies need.
 struct Here {
   __device__ std::uint64_t now() const {
     std::uint64_t time;

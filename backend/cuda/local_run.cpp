@@ -40,7 +40,8 @@ namespace {
 constexpr std::string_view kTransport = "cuda-streams";
 constexpr std::int32_t kQueuesOfGpu = 32;  // the most that CUDA gives a process
 
-/// Returns true if any message must take longer than its copy, because the scenario states times of links.
+/// Returns true if any message must take longer than its copy, because the scenario states latencies or
+/// bandwidths of links.
 bool emulates_links(const LinkPace& pace) {
   const auto takes_time = [](const std::vector<Ns>& times) {
     return std::ranges::any_of(times, [](Ns time) { return time > 0; });
@@ -48,8 +49,8 @@ bool emulates_links(const LinkPace& pace) {
   return takes_time(pace.hold) || takes_time(pace.latency);
 }
 
-/// Runs the program once. The local variables must be destroyed in this order, because the queues wait for
-/// events of the transport, and the transport copies tensors of the modules.
+/// Runs the program once. Its local variables must be destroyed in this order: the queues wait for events
+/// of the transport, and the transport copies tensors of the modules.
 tl::expected<ExecutedRun, ExecutionError> once(const PreparedRun& run, const CudaWorkers& workers,
                                                CudaLinks& links, const LaunchCountsOfRanks& counts,
                                                const DeviceCodec* codec) {
@@ -105,8 +106,8 @@ std::vector<std::optional<CudaPlace>> places_of(const CudaWorkers& workers) {
   return places;
 }
 
-/// Calls `work` and returns its result. If a device throws an exception, the function returns an error
-/// instead.
+/// Calls `work` and returns its result. If a CUDA call in it throws an exception, the function returns an
+/// error instead.
 tl::expected<std::optional<Result>, UserError> without_exceptions(
     const std::function<tl::expected<std::optional<Result>, UserError>()>& work) {
   try {

@@ -43,7 +43,8 @@
 namespace penstock {
 namespace {
 
-/// Converts a duration on the run's clock to a duration on the device, which is `scale` times as long.
+/// Converts a duration on the run's clock to a duration on the device's clock, which is `scale` times as
+/// long.
 std::uint64_t on_device(Ns time, double scale) {
   return static_cast<std::uint64_t>(std::llround(static_cast<double>(time) * scale));
 }
@@ -83,7 +84,7 @@ CudaLinks::CudaLinks(const FlatProgram& flat, const CudaWorkers& workers, const 
   }
 }
 
-/// Allocates buffers for the members that must read contributions from other devices.
+/// Allocates a buffer for each member of the collective that must read contributions from other devices.
 void CudaLinks::make_bounces(const FlatProgram& flat, const FlatMessage& collective,
                              const CudaWorkers& workers, const CostTable& costs) {
   std::map<std::int32_t, std::int32_t> devices;  // device of each member
@@ -132,7 +133,7 @@ CudaLocalTransport::CudaLocalTransport(const CudaLocalParts& parts)
   for (std::int32_t id = 0; id < static_cast<std::int32_t>(states_.size()); ++id) prepare(id);
 }
 
-/// Creates the events of the message, and counts the conditions for which the message waits.
+/// Creates the CUDA events of the message, and counts the conditions that must hold before it is enqueued.
 void CudaLocalTransport::prepare(std::int32_t message) {
   const FlatMessage& flat = flat_of(message);
   State& made = state(message);
@@ -203,7 +204,7 @@ void CudaLocalTransport::expect(std::int32_t message) {
   use_device(stream.device);  // the transfers above may be on another device
 }
 
-/// Records that one of the transfer's conditions holds. If it was the last one, enqueues the transfer.
+/// Records that one more condition of the transfer holds. If it was the last one, enqueues the transfer.
 void CudaLocalTransport::satisfy_transfer(std::int32_t message) {
   for (std::int32_t head = message; head != kNone && --state(head).pending == 0;
        head = flat_of(head).next_at_sender) {
@@ -247,7 +248,8 @@ void CudaLocalTransport::give_copy(std::int32_t message, const StreamView& strea
   }
 }
 
-/// Enqueues the emulated time of the link, if there is one, and the event of the message's end.
+/// Enqueues on the stream the emulated time of the link, if there is one. Then enqueues the event that
+/// marks the message's end.
 void CudaLocalTransport::give_end(std::int32_t message, const StreamView& stream) {
   const Ns hold = pace_at(parts_.pace.hold, message);
   if (hold > 0) {
@@ -261,7 +263,7 @@ void CudaLocalTransport::give_end(std::int32_t message, const StreamView& stream
   changed_.notify_all();
 }
 
-/// Frees payloads of the rank that have been copied.
+/// Frees the payloads of this rank's messages that have been copied.
 void CudaLocalTransport::forget_ended_sends(std::int32_t rank) {
   std::erase_if(sent_[index(rank)], [this](std::int32_t message) {
     if (!state(message).ended->has_passed()) return false;
@@ -301,7 +303,8 @@ void CudaLocalTransport::join(std::int32_t message, std::int32_t rank, SharedPay
   satisfy_collective(message);
 }
 
-/// Records that one of the collective's conditions holds. If it was the last one, enqueues the collective.
+/// Records that one more condition of the collective holds. If it was the last one, enqueues the
+/// collective.
 void CudaLocalTransport::satisfy_collective(std::int32_t message) {
   std::vector<std::int32_t> satisfied = {message};
   while (!satisfied.empty()) {
@@ -317,8 +320,8 @@ void CudaLocalTransport::satisfy_collective(std::int32_t message) {
   }
 }
 
-/// Enqueues the collective on its stream. The stream waits until all members have joined and their earlier
-/// collectives have ended.
+/// Enqueues the collective on its stream. The stream waits until all members have joined and until their
+/// earlier collectives have ended.
 void CudaLocalTransport::give_collective(std::int32_t message) {
   const StreamView& stream = parts_.links.collective_stream(parts_.flat.rank_of(flat_of(message).first));
   use_device(stream.device);
@@ -332,8 +335,8 @@ void CudaLocalTransport::give_collective(std::int32_t message) {
   give_end(message, stream);
 }
 
-/// Returns the contributions of all members. They are stored until the end of the run, so that no stream
-/// reuses their memory earlier.
+/// Returns the contributions of all members to the collective. They are stored until the end of the run, so
+/// that no stream reuses their memory earlier.
 std::vector<SharedPayload> CudaLocalTransport::collect(std::int32_t message, std::int32_t rank) {
   const std::scoped_lock lock(mutex_);
   std::vector<SharedPayload> contributions;
@@ -343,8 +346,8 @@ std::vector<SharedPayload> CudaLocalTransport::collect(std::int32_t message, std
   return contributions;
 }
 
-/// Returns the contribution. If it is on another device than rank `to`, it is first copied to the device of
-/// `to`. The stream of `to` runs one copy after another, so all copies can use one buffer.
+/// Returns a member's contribution on the device of rank `to`. If it is on another device, the function
+/// first copies it there. The stream of `to` runs one copy after another, so all copies can use one buffer.
 SharedPayload CudaLocalTransport::brought_here(const SharedPayload& contribution, std::int32_t from,
                                                std::int32_t to) {
   const StreamView& stream = compute(to);

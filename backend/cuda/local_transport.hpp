@@ -1,6 +1,6 @@
 #pragma once
-// The transport between workers of one process that compute on GPUs. Each ordered pair of ranks has a stream,
-// on which its messages are copied.
+// Moves messages between workers of one process that compute on GPUs. Each ordered pair of ranks has a
+// stream, on which its messages are copied. backend/nccl is used instead if each GPU has its own process.
 
 #include <atomic>
 #include <condition_variable>
@@ -26,32 +26,33 @@
 
 namespace penstock {
 
-/// The streams and message buffers. They are created before the first run, and all runs use them. Buffers of
-/// tensors get their size from the first messages.
+/// The streams and message buffers of CudaLocalTransport. They are created before the first run, and all
+/// runs use them. The size of a buffer for tensors is determined by the first messages.
 class CudaLinks {
  public:
-  /// A receive buffer of one ordered pair of ranks. The messages of the pair use its slots cyclically.
+  /// A receive buffer for the messages from one rank to another. These messages use their slots in turn.
   struct Slot {
     DeviceBuffer landing;
     CudaEvent consumed;  ///< event after the receiver's last use of the buffer
   };
 
-  /// Makes the streams and buffers. `workers` must outlive this object. `costs` has the sizes of messages and
-  /// of contributions to collectives.
+  /// Makes the streams and buffers. `workers` must outlive this object. `costs` states the sizes of
+  /// messages and of contributions to collectives.
   CudaLinks(const FlatProgram& flat, const CudaWorkers& workers, const CostTable& costs);
 
   const StreamView& stream(std::int32_t from_rank, std::int32_t to_rank) const {
     return links_.at({from_rank, to_rank}).stream.view();
   }
-  /// Returns the stream for collectives that have `rank` as their first member.
+  /// Returns the stream on which collectives with `rank` as their first member run.
   const StreamView& collective_stream(std::int32_t rank) const { return collectives_.at(rank).view(); }
   const LinkSlots& slots() const { return slots_; }
-  /// Returns the slot of message `id`. Enlarges its buffer if it has fewer than `bytes` bytes.
+  /// Returns the slot of the message with number `id`. Enlarges the slot's buffer if it has fewer than
+  /// `bytes` bytes.
   Slot& slot_of(const FlatMessage& message, std::int32_t id, std::size_t bytes);
-  /// Returns a buffer of zeros. It is sent if the payload is null.
+  /// Returns a buffer of zeros, which is sent in place of a null payload.
   DeviceBuffer& source_of(const FlatMessage& message);
-  /// Returns a buffer of at least `bytes` bytes on the rank's device. The rank's compute stream copies
-  /// contributions of members on other devices into it, one after the other.
+  /// Returns a buffer of at least `bytes` bytes on the rank's device. In a collective, the rank's compute
+  /// stream copies contributions from other devices into it, one after the other.
   DeviceBuffer& bounce_of(std::int32_t rank, std::size_t bytes);
 
  private:
@@ -83,21 +84,20 @@ struct CudaLocalParts {
   const DeviceCodec* codec;  ///< codec of the payloads; null if all payloads are null
 };
 
-/// Returns the channel options of CudaLocalTransport.
+/// Returns the channel options that CudaLocalTransport supports.
 ChannelOptions local_channels();
 
 /// A transport on CUDA streams. No thread waits for a GPU. Instead, streams wait for events.
-///
-/// A transfer is enqueued on the stream of its pair when its slot is free. The stream waits for the action
-/// that makes the payload, or for both ranks to reach it if they post it in groups, and copies the payload
-/// into a slot on the receiver's device. The receiver's stream copies it from the slot into its own memory.
-/// So no memory of one stream is freed into the pool of another stream. If the payload is null, the transport
-/// copies as many bytes as the program states.
-///
-/// If links are emulated, a kernel on the pair's stream occupies the link for the stated time from the start
-/// of the copy. Another kernel on the receiver's stream adds the latency. Times are measured by the device.
-/// In a collective, each member reads the contributions of all members, and the emulated links determine the
-/// collective's duration. Ranks compute on their workers' streams (stream_queue.hpp).
+/// A transfer is enqueued on the stream of its pair of ranks when its slot (receive buffer) is free. The
+/// stream first waits for the action that makes the payload. If the ranks post the transfer in groups, it
+/// waits until both have reached their group. It then copies the payload into the slot on the receiver's
+/// device. The receiver's stream copies it from the slot into its own memory. So no memory of one stream is
+/// freed into the pool of another stream. If the payload is null, the transport copies as many bytes as the
+/// program states.
+/// If links are emulated, a kernel on the pair's stream occupies the link for the stated time from the
+/// start of the copy. Another kernel on the receiver's stream adds the latency. Times are measured by the
+/// device. In a collective, each member reads the contributions of all members, and the emulated links
+/// determine the collective's duration. Ranks compute on their workers' streams (stream_queue.hpp).
 class CudaLocalTransport : public Transport {
  public:
   explicit CudaLocalTransport(const CudaLocalParts& parts);
@@ -147,11 +147,12 @@ class CudaLocalTransport : public Transport {
   const StreamView& compute(std::int32_t rank) const { return parts_.workers.place(rank).stream; }
   bool is_transfer(std::int32_t message) const { return flat_of(message).recv != kNone; }
   void prepare(std::int32_t message);
-  /// Waits until another thread has enqueued the message, because a stream cannot wait for an event that is
-  /// not recorded yet. Does not wait for the GPU.
+  /// Waits until another thread has enqueued the message. This is necessary because a stream cannot wait
+  /// for an event that is not recorded yet. Does not wait for the GPU.
   void await_given(std::int32_t message);
   void satisfy_transfer(std::int32_t message);
-  /// Enqueues a transfer on the pair's stream: the wait for its payload, the copy and the event of its end.
+  /// Enqueues a transfer on the stream of its pair of ranks. This consists of the wait for its payload, the
+  /// copy, and the event of its end.
   void give_transfer(std::int32_t message);
   void give_copy(std::int32_t message, const StreamView& stream);
   void give_end(std::int32_t message, const StreamView& stream);

@@ -1,6 +1,6 @@
-// CUDA streams, and waits that can be stopped. The host polls an event every 2 us, because a call of
-// cudaStreamSynchronize could not be stopped. Streams are created as non-blocking. Otherwise CUDA's default
-// stream would make them wait for each other.
+// CUDA streams, and waits for them that can be stopped. The host polls an event every 2 us, because a call
+// of cudaStreamSynchronize could not be stopped. Streams are created as non-blocking. Otherwise CUDA's
+// default stream would make them wait for each other.
 
 #include "backend/cuda/stream.hpp"
 
@@ -37,8 +37,8 @@ int priority_of(CudaStream::Priority priority) {
   return priority == CudaStream::Priority::high ? greatest : least;
 }
 
-/// Polls the event until it has passed. If the wait ends early, the GPU may still use this process's memory,
-/// so no device memory may be freed from then on.
+/// Polls the event until it has passed or a limit ends the wait. If the wait ends early, the GPU may still
+/// use this process's memory. No device memory may be freed from then on.
 template <typename Pause>
 void wait_with(const CudaEvent& event, const WaitLimits& limits, const Pause& pause) {
   const auto begin = std::chrono::steady_clock::now();

@@ -36,7 +36,7 @@ namespace {
 // The largest number of unfinished actions. Each makes at least four launches: two events and two stamps.
 constexpr std::size_t kMostAhead = kMostLaunches / 4;
 
-/// Returns how many groups of compute actions and WAITs the rank enqueues in one run.
+/// Returns how many groups of compute actions and WAITs the rank enqueues on its stream in one run.
 std::size_t actions_of(const FlatProgram& flat, std::int32_t rank) {
   const auto begin = flat.ops.begin() + flat.rank_begin[index(rank)];
   const auto end = flat.ops.begin() + flat.rank_begin[index(rank) + 1];

@@ -19,17 +19,18 @@
 
 namespace penstock {
 
-/// A conversion from the device's timer to the run's clock. The constructor measures their difference with an
-/// error of a few microseconds. The difference changes by a few parts in a million, so each run makes a new
-/// object.
+/// A conversion of times from the device's timer to the clock of the run. The constructor measures the
+/// offset between the two clocks, with an error of a few microseconds. The offset drifts by a few parts in
+/// a million, so each run makes a new object.
 class DeviceTime {
  public:
-  /// Measures the difference with a few kernels on `stream` and waits for them. `scale` is the scale of the
-  /// run's clock. Throws CudaError.
+  /// Measures the offset between the device's timer and `clock`. It runs a few kernels on `stream` and
+  /// waits for them, or until `stopped` returns true. `scale` is the scale of the run's clock. Throws
+  /// CudaError.
   DeviceTime(const Clock& clock, double scale, const StreamView& stream,
              const std::function<bool()>& stopped = {});
 
-  /// Converts a time of the device's timer to the run's clock.
+  /// Returns the time of the run's clock that belongs to a time of the device's timer.
   Ns of(std::uint64_t moment) const;
 
  private:
@@ -40,8 +41,8 @@ class DeviceTime {
 
 // Runs the compute actions of a rank on its worker's CUDA stream.
 
-/// A ComputeQueue on a CUDA stream. The device measures its times. The constructor allocates all memory and
-/// events that it needs.
+/// A ComputeQueue that runs actions on a CUDA stream. The device measures the times of the actions. The
+/// constructor allocates all memory and events that the queue needs.
 class StreamQueue : public ComputeQueue {
  public:
   /// Makes the queue for the rank's list in `flat`. `scale` is the scale of the run's clock. The constructor

@@ -1,7 +1,7 @@
-// Assigns hardware to workers. If there are enough GPUs, each worker gets one. Otherwise the first GPU is
-// divided into partitions of SMs (green contexts), and some SMs remain for links. Test kernels report the SMs
-// on which they run. If two partitions share an SM, create() returns an error, because the workers would slow
-// each other down.
+// Assigns hardware to workers and checks that they do not slow each other down. If there are enough GPUs,
+// each worker gets one. Otherwise the first GPU is divided into partitions of SMs (green contexts), and
+// some SMs remain for links. Test kernels report the SMs on which they run. If two partitions share an SM,
+// create() returns an error.
 
 #include "backend/cuda/workers.hpp"
 
@@ -36,8 +36,8 @@ namespace penstock {
 
 namespace {
 
-/// The number of blocks that report their SMs. It is several times the number of SMs of a GPU, so that every
-/// SM of a partition gets a block.
+/// The number of thread blocks that report the SMs on which they run. It is several times the number of SMs
+/// of a GPU, so that every SM of a partition gets a block.
 constexpr std::int32_t kBlocksToFindSms = 1024;
 constexpr std::chrono::seconds kUntilSeen(10);  // the blocks take only a few times 200 us
 constexpr std::int32_t kLeastCapability = 9;  // lowest compute capability for which the kernels are compiled
@@ -198,7 +198,8 @@ tl::expected<std::int32_t, std::string> least_sms_of(std::int32_t devices) {
   return least;
 }
 
-/// Writes the number of GPUs and of SMs, such as "8 132", or the error text to the pipe. Runs in the child.
+/// Writes the number of GPUs and the number of SMs to the pipe, such as "8 132", or an error text. Runs in
+/// the child process.
 void answer(int pipe_end) {
   const auto count = device_count();
   const auto sms = count.and_then(least_sms_of);

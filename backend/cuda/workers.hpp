@@ -22,19 +22,20 @@ struct CudaPlace {
   bool whole = true;     ///< true if the worker has a whole device, false if it has a partition
 };
 
-/// The workers of a process. This object must outlive all streams that it returns. All threads may use it.
+/// The GPU workers of a process. This object must outlive all streams that it returns. All threads may use
+/// it.
 class CudaWorkers {
  public:
-  /// Creates `count` workers. Error: there is no GPU, too few SMs or an old driver, or test kernels have
-  /// found that partitions share SMs.
+  /// Creates `count` workers. Fails if there is no GPU, if there are too few SMs, or if the driver is too
+  /// old. Also fails if test kernels find that partitions share SMs.
   static tl::expected<CudaWorkers, std::string> create(std::int32_t count);
   /// Returns a single worker, which has the whole device.
   static CudaWorkers whole_device(std::int32_t device);
 
   std::int32_t count() const { return static_cast<std::int32_t>(streams_.size()); }
   const CudaPlace& place(std::int32_t worker) const { return places_[static_cast<std::size_t>(worker)]; }
-  /// Returns a new stream for messages of the worker. It uses the SMs that belong to no worker. If there are
-  /// none, it uses the worker's SMs.
+  /// Returns a new stream for the messages of the worker. The stream uses the SMs that belong to no worker,
+  /// or the worker's SMs if there are no others.
   CudaStream link_stream(std::int32_t worker) const;
   /// Returns true if links can be emulated without disturbing the workers. This is possible if each worker
   /// has a whole device, or if some SMs belong to no worker.
@@ -51,7 +52,7 @@ class CudaWorkers {
   std::string description_;
 };
 
-/// Runs blocks on the stream, and returns the numbers of the SMs that they used, in ascending order.
+/// Runs test blocks on the stream. Returns the numbers of the SMs on which they ran, in ascending order.
 std::vector<std::uint32_t> sms_of_stream(const StreamView& stream);
 
 /// Returns a text such as "partitions 0 and 1 both ran on SM 17". Returns an empty text if no SM is in two
@@ -69,8 +70,9 @@ struct CudaDevice {
   std::size_t memory_bytes = 0;
 };
 
-/// Returns the devices of this machine, at least one. Error: the reason why there is no device, for example
-/// no driver or an old driver. Starts CUDA in this process, so the process must not fork afterwards.
+/// Returns the GPUs of this machine, at least one. If there is none, the error says why, for example
+/// because there is no driver or an old driver. Starts CUDA in this process, so the process must not fork
+/// afterwards.
 tl::expected<std::vector<CudaDevice>, std::string> cuda_devices();
 
 /// Returns the UUID of a device, which no other GPU of any host has, as nvidia-smi shows it: "GPU-5a...".
@@ -82,8 +84,8 @@ struct CudaDeviceCount {
   std::int32_t least_sms = 0;  ///< smallest number of SMs of a device
 };
 
-/// Counts the devices and their SMs. A child process counts them, so this process may still fork. Error: like
-/// cuda_devices(). Requires that this process has no other threads.
+/// Returns the number of GPUs and of their SMs. A child process counts them, so this process may still
+/// fork. The errors are the same as for cuda_devices(). Requires that this process has no other threads.
 tl::expected<CudaDeviceCount, std::string> cuda_device_count_by_child();
 
 }  // namespace penstock

@@ -32,12 +32,12 @@
 namespace penstock {
 namespace {
 
-/// The interval between two looks at the queue. It is shorter than the actions of a GPU, so that the queue
-/// does not become empty. It is much longer than the time that a look takes. Threads that wait therefore
-/// leave the processor to threads that submit work.
+/// The interval between two looks at the compute queue. It is shorter than the actions of a GPU, so that
+/// the queue does not become empty. It is much longer than the time that a look takes. Threads that wait
+/// therefore leave the processor to threads that submit work.
 constexpr std::chrono::microseconds kBetweenLooks(50);
 
-/// The assumed difference between two timers of a device, in ns. PTX specifies neither the resolution of
+/// The assumed difference between two timers of one device, in ns. PTX specifies neither the resolution of
 /// %globaltimer nor how well a device's processors agree.
 constexpr Ns kTick = 2'000;
 
@@ -49,8 +49,9 @@ LaunchCounts::key_type kinds_of(const FlatProgram& flat, std::int32_t position) 
   return kinds;
 }
 
-/// Returns `earlier` if `moment` is before it by at most one tick, and otherwise `moment`. A stream runs one
-/// action after the other. Such a small overlap therefore only shows that two timers differ.
+/// Returns the start of an action: `moment`, or `earlier` if `moment` is before it by at most one tick. A
+/// stream runs one action after the other. Such a small overlap therefore only shows that two timers
+/// differ.
 Ns not_before(Ns earlier, Ns moment) {
   return earlier - moment <= kTick ? std::max(earlier, moment) : moment;
 }
@@ -141,8 +142,9 @@ void LaunchAhead::show(std::int32_t position, std::int32_t message) {
   progress_.waits_for = message;
 }
 
-/// A WAIT takes no time, so its start is its end. A RESHARD runs on the host and not in the queue. Its time
-/// is the end of the compute action or WAIT before it.
+/// Writes the times of all actions of a rank that its thread runs. A WAIT takes no time, so its start is
+/// its end. A RESHARD runs on the host and not in the queue. Its time is the end of the compute action or
+/// WAIT before it.
 void LaunchAhead::write_times(std::int32_t rank, ProgramTimes& times) const {
   Ns before = 0;
   std::int32_t number = 0;

@@ -14,9 +14,9 @@
 
 namespace penstock {
 
-/// The helper of a RankWorker that runs its compute actions on a queue. The worker calls begin() and end()
-/// around the calls of each compute group. After the run, write_times() replaces the worker's times by the
-/// times that the queue measured.
+/// The helper of a RankWorker that runs its compute actions on a queue. The worker calls begin() before and
+/// end() after the device calls of each compute group. After the run, write_times() replaces the worker's
+/// times by the times that the queue measured.
 class LaunchAhead {
  public:
   /// Makes the helper of `rank`. While the thread waits, it calls `check`, which throws if another part of
@@ -30,19 +30,20 @@ class LaunchAhead {
   void end();
   /// Waits while the condition holds, and publishes the queue's progress. Throws Stopped.
   void wait_while(const std::function<bool()>& condition, const std::stop_token& stop);
-  /// Waits until the queue has finished all submitted actions, and publishes its progress. Throws Stopped.
+  /// Waits until the queue has finished all submitted actions, and publishes the rank's progress meanwhile.
+  /// Throws Stopped.
   void drain(const std::stop_token& stop);
   /// Writes the times of the rank's compute actions, WAITs and RESHARDs into `times`. Requires that drain()
   /// has returned.
   void write_times(std::int32_t rank, ProgramTimes& times) const;
 
  private:
-  /// Reads the queue's progress and publishes it. Never waits.
+  /// Reads how far the queue is, and publishes it as the progress of the rank. Never waits.
   void follow();
   /// Notes how many launches the last submitted group has made, with the transport's launches behind it.
   void count_last();
-  /// Publishes the position and the awaited message, like RankWorker::stand_at(). If neither has changed,
-  /// does not update the time of the last progress.
+  /// Publishes the position of the rank and the message for which it waits, like RankWorker::stand_at(). If
+  /// neither has changed, the time of the last progress stays the same.
   void show(std::int32_t position, std::int32_t message);
   std::int32_t given() const { return static_cast<std::int32_t>(positions_.size()); }
 

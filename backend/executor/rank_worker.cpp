@@ -78,8 +78,8 @@ void RankWorker::run(const std::stop_token& stop) {
   stand_at(end, kNone);
 }
 
-/// Waits for UNSHARDs after the last STEP. No later action of the list needs these weights, so no action
-/// waits for them.
+/// Waits for the UNSHARDs after the last STEP. No later action of the list needs these weights, so no
+/// action has waited for them.
 void RankWorker::finish_gathers() {
   while (!gathering_.empty()) {
     const std::int32_t position = gathering_.begin()->second;
@@ -124,8 +124,9 @@ void RankWorker::pass(std::int32_t position) {
   }
 }
 
-/// Waits for the SENDs or the REDUCE_GRAD of a WAIT. A compute queue measures its time, as an action without
-/// work, because this thread runs ahead of the queue.
+/// Waits for the SENDs or the REDUCE_GRAD that the WAIT at `position` names. If the rank has a compute
+/// queue, the queue measures the WAIT's time as an action without work. This thread runs ahead of the
+/// queue, so it cannot measure the time.
 void RankWorker::pass_wait(std::int32_t position, const std::stop_token& stop) {
   for (std::int32_t w = flat_.next_wait[index(position)]; w != kNone; w = flat_.next_wait[index(w)]) {
     wait_for(flat_.message[index(w)]);
@@ -140,8 +141,8 @@ void RankWorker::pass_wait(std::int32_t position, const std::stop_token& stop) {
   stamp(position, now, now);
 }
 
-/// Posts all messages of a group of transfers, then waits for all of them unless the group says otherwise.
-/// Returns the position after the group.
+/// Posts all messages of a group of transfers. Then waits for all of them, unless the group says that the
+/// rank does not wait. Returns the position after the group.
 std::int32_t RankWorker::pass_group(std::int32_t first) {
   const std::int32_t end = flat_.transfer_group_end(first);
   for (std::int32_t position = first; position < end; ++position) {
@@ -318,8 +319,9 @@ void RankWorker::hand_on(const Action& action, Flow flow, std::vector<Payload> o
   }
 }
 
-/// Sends all outputs of a group together, because its actions end together. They leave in list order, which
-/// is the order of launches in the semantics. The SENDs in groups of transfers are sent by pass_group().
+/// Sends all outputs of a group of actions together, because the actions end together. The outputs leave in
+/// list order, as the semantics require for launches. pass_group() sends the SENDs that are in groups of
+/// transfers.
 void RankWorker::send_outputs() {
   for (auto entry = outbox_.begin(); entry != outbox_.end();) {
     const auto here = entry++;
@@ -366,7 +368,7 @@ void RankWorker::stand_at(std::int32_t position, std::int32_t message) {
 
 namespace {
 
-/// Returns the weight versions to drop after each position of the list [begin, end) of one rank. The newest
+/// Returns the weight versions that the rank drops after each position of its list [begin, end). The newest
 /// version of each stage is never dropped. VersionLife (ir/needs.hpp) has the rule. The checker and the
 /// prediction of memory use the same rule.
 std::map<std::int32_t, std::vector<StageVersion>> dropped_versions(const FlatProgram& flat,

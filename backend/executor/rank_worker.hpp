@@ -1,6 +1,6 @@
 #pragma once
-// Interprets the list of one rank. A RankPlan is computed before the clock starts, so that the worker
-// searches for nothing while it runs.
+// Runs the list of one rank, action by action. A RankPlan is computed before the clock starts, so that the
+// worker searches for nothing while it runs.
 
 #include <cstddef>
 #include <cstdint>
@@ -32,12 +32,12 @@ struct StageVersion {
 };
 
 struct RankPlan {
-  /// The number of each message that this rank sends to another rank. An output without an entry is for a
-  /// stage on this rank.
+  /// The number of each message that this rank sends to another rank. An output that is not in the map goes
+  /// to a stage on this rank.
   std::map<StageMessage, std::int32_t> messages;
   std::set<std::pair<std::int32_t, std::int32_t>> recomputed;  ///< (stage, microbatch) of each R action
-  /// The weight versions that the worker drops after the action at a position. No later action uses them, and
-  /// a STEP has replaced them.
+  /// The weight versions that the worker drops after the action at each position. No later action uses such
+  /// a version, and a STEP has replaced it.
   std::map<std::int32_t, std::vector<StageVersion>> dropped_after;
 };
 RankPlan plan_of(const FlatProgram& flat, std::int32_t rank);
@@ -49,15 +49,15 @@ class RankWorker {
   /// Makes the worker of `rank`. It writes into `times` only at the positions of this rank's list.
   RankWorker(const Execution& execution, std::int32_t rank, ProgramTimes& times, Progress& progress);
 
-  /// Runs the whole list on the calling thread. Returns when the rank's ComputeQueue, if there is one, has
-  /// also finished all actions. Throws what a module or the transport throws.
+  /// Runs the whole list of the rank on the calling thread. If the rank has a ComputeQueue, returns when
+  /// the queue has also finished all actions. Throws the exceptions of the modules and the transport.
   void run(const std::stop_token& stop);
 
  private:
   /// Handles a SEND, a RECV, a collective, a RESHARD or a barrier.
   void pass(std::int32_t position);
-  /// Runs the compute actions that form one group at `position`: waits for inputs, computes, sends, and
-  /// releases the inputs.
+  /// Runs the compute actions that form one group at `position`. It waits for their inputs, computes, sends
+  /// the outputs, and releases the inputs.
   void run_group(std::int32_t position, const std::stop_token& stop);
   void run_leaf(std::int32_t position, const ComputeCall& call);
   /// Waits for the messages that the group at `position` needs and no earlier action has waited for.
@@ -68,10 +68,12 @@ class RankWorker {
   /// Passes the result of the UNSHARD or REDUCE_GRAD at `position` to the module of its stage. Requires that
   /// the collective has ended.
   void accept_collective(std::int32_t position);
-  /// Takes the inputs of `action` out of the inbox: activations or gradients, as `flow` says, one from each
-  /// stage that sends them to the action's stage. Requires that all are in the inbox.
+  /// Takes the inputs of `action` out of the inbox and returns them. `flow` says whether they are
+  /// activations or gradients. There is one input from each stage that sends to the action's stage.
+  /// Requires that all are in the inbox.
   std::vector<Payload> inputs_of(const Action& action, Flow flow);
-  /// Puts each output of `action` into the outbox, or into the inbox if the receiving stage is on this rank.
+  /// Puts each output of `action` into the outbox. If the receiving stage is on this rank, puts it into the
+  /// inbox instead.
   void hand_on(const Action& action, Flow flow, std::vector<Payload> outputs);
   void send_outputs();
   std::int32_t pass_group(std::int32_t first);
@@ -82,8 +84,8 @@ class RankWorker {
   void drop_versions(std::int32_t position);
   void stamp(std::int32_t position, Ns start_ns, Ns end_ns);
   StageModule& module_of(std::int32_t stage);
-  /// Publishes the rank's position and the message for which it waits (kNone if it does not wait), for the
-  /// watchdog.
+  /// Publishes the rank's position and the message for which it waits, so that the watchdog can read them.
+  /// `message` is kNone if the rank does not wait.
   void stand_at(std::int32_t position, std::int32_t message);
 
   const Execution& execution_;

@@ -15,7 +15,7 @@
 
 namespace penstock {
 
-/// The base class of everything that stage modules send between stages.
+/// The base class for the content of the messages that stage modules send between stages.
 class PayloadContent {
  public:
   PayloadContent() = default;
@@ -24,14 +24,14 @@ class PayloadContent {
   virtual ~PayloadContent() = default;
 };
 
-/// The content of one message. It has a single owner. It is null if the message carries no data.
+/// The content of one message, which has a single owner. It is null if the message carries no data.
 using Payload = std::unique_ptr<PayloadContent>;
 /// The content that one rank contributes to a collective. All members of the collective read it.
 using SharedPayload = std::shared_ptr<const PayloadContent>;
 
-/// Converts payloads to bytes and back, so that a transport can send them to another process. Each family of
-/// stage modules has its own codec. The transport passes it no null payloads and calls it only from the
-/// rank's worker thread. A codec that fails throws an exception.
+/// An interface that converts payloads to bytes and back, so that a transport can send them to another
+/// process. Each family of stage modules has its own codec. The codec never gets a null payload, and only
+/// the rank's worker thread calls it. A function that fails throws an exception.
 class PayloadCodec {
  public:
   PayloadCodec() = default;
@@ -52,11 +52,13 @@ struct MessageTime {
   Ns end_ns = 0;
 };
 
-/// The exception that a waiting function throws after stop(), because the run has failed in another place.
+/// The exception that a waiting function throws after stop() was called, because another part of the run
+/// has failed.
 struct Stopped {};
 
-/// Moves the messages of one run. It follows the rules of schedules/check/rendezvous_walk.hpp for the channel
-/// options that channels() returns. Any worker's thread may call it.
+/// An interface that moves the messages of one run. It follows the rules of
+/// schedules/check/rendezvous_walk.hpp for the channel options that channels() returns. The threads of all
+/// workers may call it.
 class Transport {
  public:
   Transport() = default;
@@ -66,19 +68,20 @@ class Transport {
 
   virtual ChannelOptions channels() const = 0;
 
-  /// Marks the sender's side of a transfer as ready. The worker calls it when the action that produced the
-  /// payload has ended. With blocking channels, the worker calls it at the SEND. Never waits.
+  /// Records that the sender's side of a transfer is ready. The worker calls it when the action that
+  /// produced the payload has ended, or at the SEND if channels are blocking. Never waits.
   virtual void send(std::int32_t message, Payload payload) = 0;
-  /// Marks the RECV of a message as reached by its rank. This is necessary with blocking channels, for groups
-  /// of transfers, and in transports in which the receiver requests each message. With all others, every RECV
-  /// is ready from the start. Never waits.
+  /// Records that the receiving rank has reached the RECV of a message. This is necessary with blocking
+  /// channels, for groups of transfers, and in transports in which the receiver requests each message. In
+  /// all other cases, every RECV is ready from the start. Never waits.
   virtual void expect(std::int32_t message) = 0;
-  /// Surround the calls of send() and expect() for one group of transfers of `rank`. The transport may start
-  /// the group at its end. Between them the worker waits for nothing. They never wait.
+  /// Must be called before the calls of send() and expect() for one group of transfers of `rank`, and
+  /// end_group() after them. The transport may start the group when end_group() is called. Between the two
+  /// calls, the worker waits for nothing. Neither function waits.
   virtual void begin_group(std::int32_t rank) { static_cast<void>(rank); }
   virtual void end_group(std::int32_t rank) { static_cast<void>(rank); }
-  /// Marks the compute action at `position` as ended. Transfers that waited for the buffers of its inputs may
-  /// start.
+  /// Records that the compute action at `position` has ended. Transfers that waited for the buffers of its
+  /// inputs may then start.
   virtual void release(std::int32_t position) = 0;
   /// Returns false if `rank` must not post the message now, because device queues are full. The worker then
   /// asks again later. Never waits.
@@ -86,25 +89,26 @@ class Transport {
     static_cast<void>(message), static_cast<void>(rank);
     return true;
   }
-  /// Marks a collective or barrier as reached by `rank`. Never waits.
+  /// Records that `rank` has reached a collective or barrier. Never waits.
   virtual void join(std::int32_t message, std::int32_t rank, SharedPayload contribution) = 0;
 
   /// Waits until the message has arrived or the collective has ended. If the rank submits actions to a
-  /// compute queue, returns earlier: as soon as the queue itself will wait for the message before the next
-  /// action. Throws Stopped.
+  /// compute queue, it returns earlier. In this case, it returns when it is certain that the queue will
+  /// wait for the message before the next action. Throws Stopped.
   virtual void wait(std::int32_t message, std::int32_t rank) = 0;
-  /// Returns the content of a transfer for which wait() has returned. May be called once for each transfer.
+  /// Returns the content of a transfer. wait() must have returned for this transfer. May be called once for
+  /// each transfer.
   virtual Payload take(std::int32_t message) = 0;
-  /// Returns the result for `rank` of a collective for which wait() has returned. May be called once for each
-  /// rank.
+  /// Returns the result of a collective for `rank`. wait() must have returned for this collective. May be
+  /// called once for each rank.
   virtual std::vector<SharedPayload> collect(std::int32_t message, std::int32_t rank) = 0;
 
-  /// Throws if a failure has happened since the last call that no wait() has reported.
+  /// Throws if a failure has happened since the last call and no wait() has reported it.
   virtual void check() {}
   /// Waits until the messages that the rank started have ended. The worker calls it after the rank's last
   /// action. Throws Stopped.
   virtual void finish(std::int32_t rank) { static_cast<void>(rank); }
-  /// Makes all present and later waits throw Stopped. May be called more than once.
+  /// Makes all waits in progress and all later waits throw Stopped. May be called more than once.
   virtual void stop() = 0;
   /// Returns the times of a message that has started. Requires that all workers and their queues have ended.
   virtual MessageTime time_of(std::int32_t message) const = 0;
@@ -135,7 +139,8 @@ class ComputeQueue {
   virtual std::int64_t launches() const = 0;
   /// Returns the counts that earlier runs of the rank have learned, which this run extends.
   virtual LaunchCounts& counts() = 0;
-  /// Surround the device calls that belong to action `number`. They never wait.
+  /// Must be called before the device calls of action `number`, and end() after them. Neither function
+  /// waits.
   virtual void begin(std::int32_t number) = 0;
   virtual void end(std::int32_t number) = 0;
   /// Return the state of an action. All actions after it are unfinished, too. They never wait.
@@ -149,15 +154,15 @@ class ComputeQueue {
 // The times of emulated links. The caller of a run computes them from the cluster's routes. They are used by
 // each transport that can emulate links.
 
-/// The times that each message of a FlatProgram takes on emulated links, by message number. An empty vector
+/// The times that the messages of a FlatProgram take on emulated links, by message number. An empty vector
 /// means 0 for all messages.
 struct LinkPace {
-  /// Time for which the message occupies its channel; for a collective, its whole duration.
+  /// The time for which the message occupies its channel. For a collective, it is the whole duration.
   std::vector<Ns> hold;
   std::vector<Ns> latency;  ///< time from the end of `hold` to the arrival, in which the channel is free
 };
 
-/// Returns the time of `message` in `times`, or 0 if `times` is empty.
+/// Returns the element of `times` for message number `message`, or 0 if `times` is empty.
 inline Ns pace_at(const std::vector<Ns>& times, std::int32_t message) {
   return times.empty() ? 0 : times[index(message)];
 }

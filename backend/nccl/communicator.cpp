@@ -1,7 +1,8 @@
-// Wraps NCCL's calls. They may block forever if a peer has ended, so communicators are opened with `blocking
-// = 0`. A call may then return "in progress". The code asks NCCL for the state every 20 us until a stop or a
-// deadline. If a communicator fails, it is aborted, which also ends the wait of its peers. NCCL's last error
-// text becomes part of the message. Tests: tests/backend/standin.
+// Wraps NCCL's calls so that they never block forever. A call may block if a peer has ended, so
+// communicators are opened with `blocking = 0`. A call may then return "in progress". The code asks NCCL
+// for the state every 20 us until a stop or a deadline. If a communicator fails, it is aborted, which also
+// ends the wait of its peers. NCCL's last error text becomes part of the message. Tests:
+// tests/backend/standin.
 
 #include "backend/nccl/communicator.hpp"
 
@@ -35,8 +36,8 @@ namespace {
 constexpr std::chrono::microseconds kBetweenLooks(20);
 constexpr std::chrono::microseconds kBetweenLooksAtOpening(1000);  // opening takes tenths of a second
 
-/// Returns the name of a result code. NCCL has no function for this. Users search for the names, and not for
-/// the descriptions that NCCL provides.
+/// Returns the name of an NCCL result code, such as users search for. NCCL has no function for this. It
+/// provides only descriptions of the codes.
 std::string_view name_of(ncclResult_t result) {
   switch (result) {
     case ncclSuccess:
@@ -61,7 +62,8 @@ std::string_view name_of(ncclResult_t result) {
   return "an unknown result";
 }
 
-/// Returns NCCL's description of `result`, followed by the last error of the communicator if there is one.
+/// Returns an error text for the call `call`: NCCL's description of `result`, followed by the last error of
+/// the communicator if there is one.
 std::string in_words(ncclResult_t result, std::string_view call, ncclComm_t communicator) {
   std::string text = fmt::format("{}: {} ({}): {}", call, name_of(result), static_cast<int>(result),
                                  ncclGetErrorString(result));
@@ -152,8 +154,8 @@ void Communicator::close(const WaitLimits& limits) {
   if (result != ncclSuccess) fail(result, "ncclCommDestroy");
 }
 
-/// Throws the error of `call`. If this rank has only lost a peer, it first waits, so that the failed rank can
-/// report the cause.
+/// Throws the error with which the NCCL call `call` ended. If this rank has only lost a peer, it first
+/// waits, so that the failed rank can report the cause.
 void Communicator::fail(ncclResult_t result, std::string_view call) const {
   if (result == ncclRemoteError) wait_for_failure_report(limits_);
   throw NcclError(fmt::format("{}: {}", name(), in_words(result, call, handle_)), result);

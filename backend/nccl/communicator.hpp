@@ -30,10 +30,11 @@ struct CommunicatorPlan {
   friend auto operator<=>(const CommunicatorPlan&, const CommunicatorPlan&) = default;
 };
 
-/// Returns one communicator for each ordered pair of ranks with messages, and one for each set of ranks with
-/// collectives or barriers. They are sorted by first use, which is a position in the list of the sender or of
-/// the first member. Communicators with equal positions are sorted by this rank. All ranks open their
-/// communicators in this order, so that they cannot wait for each other in a cycle.
+/// Returns the communicators that the program needs. There is one for each ordered pair of ranks with
+/// messages, and one for each set of ranks with collectives or barriers. They are sorted by first use,
+/// which is a position in the list of the sender or of the first member. Communicators with equal positions
+/// are sorted by this rank. All ranks open their communicators in this order, so that they cannot wait for
+/// each other in a cycle.
 std::vector<CommunicatorPlan> communicators_of(const FlatProgram& flat);
 
 /// Returns the communicator that `message` uses.
@@ -59,18 +60,19 @@ class NcclError : public std::runtime_error {
 /// Returns the bytes of a new ncclUniqueId. Needs no GPU. Throws NcclError.
 std::string new_unique_id();
 
-/// The largest number of CTAs of one NCCL kernel, if a GPU has one rank. Each CTA takes an SM while the
-/// kernel runs, also while it waits for a peer.
+/// The largest number of CTAs (thread blocks) of one NCCL kernel if each GPU has one rank. Each CTA
+/// occupies an SM while the kernel runs, also while it waits for a peer.
 inline constexpr std::int32_t kMostCtas = 4;
 
-/// Returns the largest number of CTAs of each communicator if several ranks share a GPU. All ranks of the GPU
-/// together then use about as many as one rank alone.
+/// Returns the largest number of CTAs (thread blocks) of each communicator if several ranks share a GPU.
+/// The ranks of a GPU then use together about as many as one rank alone would use.
 constexpr std::int32_t most_ctas(std::int32_t ranks_per_gpu) {
   return ranks_per_gpu < kMostCtas ? kMostCtas / ranks_per_gpu : 1;
 }
 
-/// Returns the largest number of CTAs that NCCL's kernels can hold at once on one GPU: for the ranks of that
-/// GPU, one kernel for each of their communicators. Returns the largest number over all GPUs.
+/// Returns the largest number of CTAs (thread blocks) that NCCL's kernels can occupy at once on one GPU. It
+/// assumes that each rank of the GPU runs one kernel for each of its communicators. The result is the
+/// maximum over all GPUs.
 std::int32_t most_resident_ctas(const FlatProgram& flat, std::int32_t ranks_per_gpu);
 
 /// One communicator of this rank. Only one thread may call its functions.
@@ -100,10 +102,10 @@ class Communicator {
   /// Waits until NCCL has accepted a call. `result` is the result of the call, which may be "in progress".
   /// Throws the exceptions of wait_until_open().
   void complete(ncclResult_t result, std::string_view call, const WaitLimits& limits) const;
-  /// Throws NcclError if an accepted operation has failed. If the cause is a lost peer, first waits some
-  /// seconds. If another rank reports its failure in this time, throws Stopped instead.
+  /// Throws NcclError if an accepted operation has failed. If the cause is a lost peer, it first waits some
+  /// seconds. It throws Stopped instead if another rank reports its failure in this time.
   void check() const;
-  /// Ends all operations in progress on this rank. Each peer must call abort() as well. The communicator
+  /// Aborts all operations in progress on this rank. Each peer must call abort() as well. The communicator
   /// cannot be used afterwards.
   void abort();
   /// Closes the communicator. Requires that all operations have ended on all its ranks. Throws the exceptions
@@ -139,7 +141,7 @@ class GroupOfCalls {
   ~GroupOfCalls();
 };
 
-/// The smallest size in bytes of a message or a sum, so that NCCL really transfers data.
+/// The smallest size in bytes of a message or a sum. With this size, NCCL really transfers data.
 inline constexpr std::size_t kLeastBytes = 4;
 
 }  // namespace penstock

@@ -97,8 +97,8 @@ std::int32_t device_of(const NcclPlace& place, std::int32_t devices, std::int32_
   return devices == 1 ? 0 : place.device / ranks_per_gpu;
 }
 
-/// The GPU resources of a rank's process. They are created at first use, after the fork. `workers_` is
-/// declared first so that it is destroyed last, because the modules' tensors use memory of its streams.
+/// The GPU resources of one rank's process. They are created at first use, after the fork. `workers_` is
+/// declared first so that it is destroyed last: the modules' tensors use memory of its streams.
 class RankHardware {
  public:
   RankHardware(std::int32_t device, std::int32_t rank, std::int32_t ranks, const MakeCudaModules& make)
@@ -119,7 +119,7 @@ class RankHardware {
   CudaModules modules_;
 };
 
-/// One call of run_on_nccl().
+/// The state of one call of run_on_nccl().
 class NcclRun {
  public:
   /// `devices` is the number of GPUs that this process sees.
@@ -225,8 +225,8 @@ class NcclRun {
     };
   }
 
-  /// Runs the list once without tensors, so that the ranks learn the layouts of payloads. Null payloads have
-  /// no layout, so this run is not needed for them.
+  /// Runs the rank's list once without tensors, so that the ranks learn the layouts (types and sizes) of
+  /// payloads. Null payloads have no layout, so this run is not needed for them.
   void agree_on_layouts(std::int32_t rank, NcclSession& session) {
     const DeviceCodec* codec = hardware(rank).codec();
     if (codec == nullptr) return;
@@ -282,7 +282,7 @@ std::optional<std::string> lack_on_host(std::int32_t devices, std::int32_t ranks
       (processes + devices - 1) / devices);
 }
 
-/// Returns why the machine has too few GPUs, or nothing if it has enough.
+/// Returns the reason why the machine has too few GPUs for the ranks, or nothing if it has enough.
 std::optional<std::string> lack_of_devices(std::int32_t devices, std::int32_t ranks,
                                            std::int32_t ranks_per_gpu,
                                            const std::optional<NcclPlace>& place) {
@@ -314,7 +314,8 @@ std::string version_in_words(int version) {
   return fmt::format("NCCL {}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
 
-/// Returns why NCCL cannot place several ranks on a GPU, or nothing if it can or need not.
+/// Returns the reason why NCCL cannot place several ranks on a GPU. Returns nothing if it can or if each
+/// rank has its own GPU.
 std::optional<std::string> lack_of_sharing(std::int32_t ranks_per_gpu) {
   const int version = nccl_version();
   if (ranks_per_gpu == 1 || version >= kLeastVersionForSharing) return std::nullopt;
@@ -322,9 +323,9 @@ std::optional<std::string> lack_of_sharing(std::int32_t ranks_per_gpu) {
                      version_in_words(version));
 }
 
-/// Returns why kernels that wait for their peers could fill a GPU, or nothing if they cannot. Without launch
-/// order, each communicator may have a kernel on the GPU that waits, and each of its CTAs holds an SM. If all
-/// together hold at most half of the SMs, then every other kernel can start.
+/// Returns the reason why kernels that wait for their peers could fill a GPU, or nothing if they cannot.
+/// Without launch order, each communicator may have a waiting kernel on the GPU, and each CTA of this
+/// kernel holds an SM. If all together hold at most half of the SMs, then every other kernel can start.
 std::optional<std::string> lack_of_sms(const FlatProgram& flat, const RunOptions& options, std::int32_t sms) {
   const std::int32_t ctas = most_resident_ctas(flat, options.ranks_per_gpu);
   if (options.launch_order || 2 * ctas <= sms) return std::nullopt;
@@ -337,7 +338,7 @@ std::optional<std::string> lack_of_sms(const FlatProgram& flat, const RunOptions
       ctas / each, each, ctas, sms);
 }
 
-/// Returns the notes on the settings of NCCL, on which the times depend.
+/// Returns the notes that state the settings of NCCL, on which the measured times depend.
 std::vector<std::string> nccl_notes(const RunOptions& options) {
   std::vector<std::string> notes;
   notes.push_back(fmt::format(
@@ -360,8 +361,8 @@ bool states_groups(const Program& program) {
   });
 }
 
-/// Adds the cause to the error if the ranks launched operations in an order that hangs. A waiting rank does
-/// not see which rank blocks the others, but the checker can find it.
+/// Adds the cause to the error if the ranks launched NCCL operations in an order that hangs. A waiting rank
+/// does not see which rank blocks the others, but the checker can find it.
 UserError with_launch_order(UserError error, const Experiment& experiment, ChannelOptions channels) {
   if (error.kind != ErrorKind::run_failed) return error;
   channels.launch_order = true;
@@ -399,8 +400,8 @@ std::optional<std::int32_t> processes_on_host(const Environment& environment) {
   return std::nullopt;
 }
 
-/// Uses the store of torchrun's agent. The store survives restarts of the job, so the prefix contains the
-/// number of restarts.
+/// Changes `place` to the store of torchrun's agent. This store survives restarts of the job, so the prefix
+/// of the keys contains the number of restarts.
 void use_agent_store(NcclPlace& place, const Environment& environment) {
   place.agent_store = agent_store_port(environment);
   if (!place.agent_store) return;
@@ -483,8 +484,8 @@ tl::unexpected<std::string> failed(const std::string& address, std::uint16_t por
   return tl::unexpected("cannot listen on " + address + ":" + std::to_string(port) + ": " + why);
 }
 
-/// Returns the first IPv4 address of a host name, with the port. Returns nothing if the host has no such
-/// address.
+/// Returns the first IPv4 address of a host name, combined with the port. Returns nothing if the host has
+/// no such address.
 std::optional<sockaddr_in> numbers_of(const std::string& address, std::uint16_t port) {
   addrinfo wanted{};
   wanted.ai_family = AF_INET;

@@ -1,5 +1,6 @@
 #pragma once
-// The `nccl` backend: one process for each rank, each with its own GPU.
+// The `nccl` backend: one process for each rank, each with its own GPU. cuda/local_run.hpp is the backend
+// for GPUs in one process.
 
 #include <cstdint>
 #include <functional>
@@ -50,8 +51,8 @@ tl::expected<std::optional<Result>, UserError> run_on_nccl(const Experiment& exp
 /// release() was called.
 class ListeningSocket {
  public:
-  /// Opens the socket. If `port` is 0, the system chooses a free port. Error: the host does not have this
-  /// address, or the port is in use.
+  /// Opens the socket. If `port` is 0, the system chooses a free port. Fails if the host does not have this
+  /// address, or if the port is in use.
   static tl::expected<ListeningSocket, std::string> open(const std::string& address, std::uint16_t port);
 
   ListeningSocket(ListeningSocket&& other) noexcept;
@@ -61,7 +62,7 @@ class ListeningSocket {
   ~ListeningSocket();
 
   std::uint16_t port() const { return port_; }
-  /// Returns the socket and gives up its ownership. The caller must close it.
+  /// Returns the socket's descriptor and gives up its ownership. The caller must close it.
   int release();
 
  private:

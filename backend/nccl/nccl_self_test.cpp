@@ -53,7 +53,7 @@ namespace {
 constexpr Ns kForward = 2'000'000;
 constexpr Bytes kMessage = Bytes{1} << 20;
 
-/// Returns the number of bytes that the ranks must send in one run. It adds up the messages in the program's
+/// Returns the number of bytes that all ranks together must send in one run, according to the program's
 /// lists.
 Bytes asked_bytes(const Program& program) {
   Bytes bytes = 0;
@@ -106,8 +106,8 @@ struct Alone {
   Communicator communicator;
 };
 
-/// Measures the time of the operations that `give` enqueues on the stream. Then compares the received data
-/// with the sent data.
+/// Measures the time of the NCCL operations that `give` enqueues on the stream. Then compares the received
+/// data with the sent data.
 DeviceCheck transferred(const Alone& alone, const std::function<void(const Alone&)>& give) {
   const PinnedMoments moments(2);
   const StreamView& stream = alone.stream.view();
@@ -151,7 +151,7 @@ void sum_alone(const Alone& alone) {
                               "ncclAllReduce", kAloneLimits);
 }
 
-/// Tests that an abort returns although an operation of the communicator still waits for its stream.
+/// Tests that an abort of a communicator returns although one of its operations still waits for its stream.
 DeviceCheck aborted(std::int32_t device) {
   constexpr Ns kHold = 200'000'000;
   Alone alone(device);

@@ -47,7 +47,7 @@ namespace penstock {
 
 namespace {
 
-/// The NCCL type of a number and its size in bytes.
+/// The NCCL type that an element of a tensor has, and its size in bytes.
 struct NumberType {
   ncclDataType_t type = ncclInt8;
   std::size_t bytes = 1;
@@ -107,7 +107,7 @@ NcclSession::Line& NcclTransport::line_of(std::int32_t message) {
   return parts_.session.line(communicator_of(parts_.flat, flat_of(message)));
 }
 
-/// Returns the limits of a wait for the message. The wait must end early if this rank, another rank or the
+/// Returns the limits of a wait for the message. The wait ends early if this rank, another rank or the
 /// message's communicator has failed.
 WaitLimits NcclTransport::limits_on(std::int32_t message) {
   const Communicator& communicator = *line_of(message).communicator;
@@ -167,7 +167,8 @@ void NcclTransport::take_turn(std::int32_t message) {
   state(message).slot = turns_[line.communicator->plan()]++ % line.slots.size();
 }
 
-/// Records the event `made` on the compute stream. When it has passed, the data to send are complete.
+/// Records the event `made` of the message on the compute stream. When the event has passed, the data to
+/// send are complete.
 void NcclTransport::record_made(std::int32_t message) { state(message).made->record(parts_.compute); }
 
 // --- layouts ----------------------------------------------------------------------------------------------
@@ -215,7 +216,7 @@ void NcclTransport::send(std::int32_t message, Payload payload) {
   }
 }
 
-/// Enqueues the transfers in one group of NCCL calls. No two of them are on one edge.
+/// Enqueues these transfers in one group of NCCL calls. Requires that no two of them are on one edge.
 void NcclTransport::give_transfers(const std::vector<std::int32_t>& messages) {
   for (const std::int32_t message : messages) sends(message) ? begin_send(message) : begin_receive(message);
   std::vector<ncclResult_t> results;
@@ -258,7 +259,7 @@ void NcclTransport::begin_receive(std::int32_t message) {
   launch_stamp(moments_.slot(start_slot(message)), line.stream.view().stream);
 }
 
-/// Calls NCCL for one end of a transfer, and returns its answer.
+/// Calls NCCL for this rank's end of a transfer, and returns NCCL's result code.
 ncclResult_t NcclTransport::call_of(std::int32_t message) {
   NcclSession::Line& line = line_of(message);
   const std::size_t bytes = state(message).bytes;
@@ -300,7 +301,7 @@ void NcclTransport::end_group(std::int32_t) {
   for (const std::int32_t message : behind) give_transfers({message});
 }
 
-/// Frees the payloads and contributions of messages that have ended.
+/// Frees the payloads and collective contributions of messages that have ended.
 void NcclTransport::forget_ended() {
   std::erase_if(in_flight_, [this](std::int32_t message) {
     if (!state(message).ended->has_passed()) return false;
@@ -342,8 +343,8 @@ void NcclTransport::join(std::int32_t message, std::int32_t, SharedPayload contr
   in_flight_.push_back(message);
 }
 
-/// Packs the gradient of this rank into `data` and fills the rest with zeros. A member without a microbatch,
-/// a null payload, and a barrier have only zeros. A barrier is a sum of one number.
+/// Packs this rank's contribution to a sum into `data` and fills the rest with zeros. A member without a
+/// microbatch, a null payload, and a barrier have only zeros. A barrier is a sum of one number.
 void NcclTransport::pack_sum(std::int32_t message, std::uint8_t* data) {
   const State& collective = state(message);
   const StreamView& stream = line_of(message).stream.view();
@@ -356,7 +357,7 @@ void NcclTransport::pack_sum(std::int32_t message, std::uint8_t* data) {
   check_cuda(cudaMemsetAsync(data + packed, 0, collective.bytes - packed, stream.stream), "cudaMemsetAsync");
 }
 
-/// Enqueues a REDUCE_GRAD or a barrier. Both run as an all-reduce.
+/// Enqueues a REDUCE_GRAD or a barrier. NCCL runs both as an all-reduce.
 void NcclTransport::give_sum(std::int32_t message) {
   const State& collective = state(message);
   NcclSession::Line& line = line_of(message);
@@ -396,8 +397,8 @@ void NcclTransport::reduce(std::int32_t message, std::uint8_t* data) {
   }
 }
 
-/// Enqueues a reduce-scatter in place. The rank's part of the sum is written to its position in the whole
-/// buffer.
+/// Enqueues a reduce-scatter in place: the rank's part of the sum is written to its position in the buffer
+/// of the whole.
 void NcclTransport::scatter(std::int32_t message, std::uint8_t* data) {
   const State& collective = state(message);
   const NcclSession::Line& line = line_of(message);
@@ -429,8 +430,8 @@ void NcclTransport::give_gather(std::int32_t message) {
   });
 }
 
-/// Returns one payload with the sum. For an UNSHARD, returns one payload for each member, with this member's
-/// part.
+/// Returns the result of a collective. For a sum, it is one payload. For an UNSHARD, it is one payload for
+/// each member, which holds this member's part.
 std::vector<SharedPayload> NcclTransport::collect(std::int32_t message, std::int32_t) {
   const State& collective = state(message);
   NcclSession::Slot& slot = line_of(message).slots[collective.slot];
@@ -480,8 +481,9 @@ MessageTime NcclTransport::time_of(std::int32_t message) const { return time_by_
 
 namespace {
 
-/// A transport that publishes the layouts of sent payloads. For a received message it returns zeros in the
-/// layout that the sender has published. wait() waits only for that layout.
+/// A transport that only exchanges the layouts of payloads before the run. It publishes the layouts of sent
+/// payloads. For a received message it returns zeros in the layout that the sender has published. wait()
+/// waits only for that layout.
 class SilentTransport : public Transport {
  public:
   explicit SilentTransport(const RehearsalParts& parts) : parts_(parts) {}

@@ -1,5 +1,6 @@
 #pragma once
-// One rank's part of the transport over NCCL.
+// Moves the messages of one rank with NCCL. cuda/local_transport.hpp moves messages inside one process
+// instead.
 
 #include <nccl.h>
 
@@ -39,29 +40,26 @@ struct NcclTransportParts {
   const DeviceCodec* codec = nullptr;  ///< codec of the payloads; null if all payloads are null
 };
 
-/// Returns the channel options of NcclTransport.
+/// Returns the channel options that NcclTransport supports.
 ChannelOptions nccl_channels();
 
 /// A transport over NCCL. NCCL's messages have no names: the n-th ncclRecv of a communicator receives the
 /// data of its n-th ncclSend.
-///
 /// The sender enqueues a transfer when it has reached the transfer's SEND and all earlier SENDs of the same
 /// edge. The stream then waits for the action that computes the payload. The receiver enqueues the ncclRecv
-/// when it reaches the RECV in its list. The order in which a rank launches operations therefore depends only
-/// on its program (channel_check.hpp). If the payload is null, as many bytes are sent as the program and the
-/// costs state.
-///
-/// A group of transfers is one group of NCCL calls (ncclGroupStart, ncclGroupEnd), which waits until the rank
-/// has reached the group. If several of its messages are on one edge, the second ones form a second group of
-/// calls, and so on.
-///
+/// when it reaches the RECV in its list. The order in which a rank launches operations therefore depends
+/// only on its program (channel_check.hpp). If the payload is null, as many bytes are sent as the program
+/// and the costs state.
+/// A group of transfers becomes one group of NCCL calls (ncclGroupStart, ncclGroupEnd). These calls are
+/// enqueued when the rank has reached the whole group. If several messages of the group are on one edge, a
+/// group of calls has only one of them. The second message then goes into a second group of calls, and so
+/// on.
 /// REDUCE_GRAD is an all-reduce, or a reduce-scatter if the stage is sharded. After a reduce-scatter,
 /// collect() returns the whole buffer, but only the rank's own part has the sum. An UNSHARD consists of one
 /// broadcast by each member. In a sum, a member without a gradient adds zeros.
-///
 /// Requires that session.make_ready() has returned, so that all layouts are known. The rank computes on the
-/// stream `compute` (stream_queue.hpp). Only own_times() waits for the GPU. Only the rank's thread calls the
-/// functions, except stop().
+/// stream `compute` (stream_queue.hpp). Only own_times() waits for the GPU. Only the rank's thread calls
+/// the functions, except stop().
 class NcclTransport : public Transport {
  public:
   explicit NcclTransport(const NcclTransportParts& parts);
@@ -83,7 +81,8 @@ class NcclTransport : public Transport {
   void stop() override { stopped_ = true; }
   MessageTime time_of(std::int32_t message) const override;
 
-  /// Waits until all messages that this rank reports have ended, and returns their times. Throws Stopped.
+  /// Waits until all messages that this rank reports have ended. Returns the times of these messages.
+  /// Throws Stopped.
   std::vector<MessageTime> own_times();
 
  private:
@@ -120,15 +119,15 @@ class NcclTransport : public Transport {
   void begin_receive(std::int32_t message);
   ncclResult_t call_of(std::int32_t message);
   bool sends(std::int32_t message) const { return flat_of(message).from_rank == parts_.rank; }
-  /// Marks a SEND as reached, which must come after all SENDs before it on its edge. Returns the SENDs behind
-  /// it on the edge that have waited only for it.
+  /// Records that the rank has reached a SEND. All earlier SENDs on the edge must have been reached.
+  /// Returns the next SENDs on the edge that have waited only for this one.
   std::vector<std::int32_t> ready_behind(std::int32_t message);
   void give_sum(std::int32_t message);
   void give_gather(std::int32_t message);
   void pack_sum(std::int32_t message, std::uint8_t* data);
   void reduce(std::int32_t message, std::uint8_t* data);
   void scatter(std::int32_t message, std::uint8_t* data);
-  /// Copies the layout and the size of the message into its State. This happens before the run, so that the
+  /// Copies the layout and the size of the message into its State. It is called before the run, so that the
   /// timed run needs no look-up in maps.
   void learn_layout(std::int32_t message);
   void check_layout(std::int32_t message, const PayloadContent* content);
@@ -171,9 +170,10 @@ struct RehearsalParts {
   WaitLimits limits;  ///< limits of the wait for each layout of a peer
 };
 
-/// Runs the rank's modules and publishes the layouts of their outputs. The inputs are zeros in the layouts
-/// that the peers publish. After the call, `layouts` contains the layouts of all messages of this rank.
-/// Throws the exceptions of modules; Stopped; or std::runtime_error after a deadline.
+/// Runs the rank's modules once before the timed runs, to find the layouts of their outputs, and publishes
+/// these layouts. The inputs are zeros in the layouts that the peers publish. After the call, `layouts`
+/// contains the layouts of all messages of this rank. Throws the exceptions of modules; Stopped; or
+/// std::runtime_error after a deadline.
 void rehearse(const RehearsalParts& parts);
 
 }  // namespace penstock

@@ -52,8 +52,8 @@ constexpr std::chrono::seconds kUntilClosed(5);
 constexpr std::size_t kMostBytesOfNumber = 8;  // bytes of a float64, the largest number type
 constexpr std::chrono::seconds kUntilAborted(30);
 
-/// Returns the bytes of a collective according to the cost table: the stage's gradients, or one member's part
-/// of the weights for an UNSHARD.
+/// Returns the bytes of a collective according to the cost table. They are the stage's gradients, or for an
+/// UNSHARD one member's part of the weights.
 std::size_t bytes_by_costs(const FlatProgram& flat, const CostTable& costs, const FlatMessage& message,
                            std::size_t members) {
   const Action& action = flat.actions[index(message.first)];
@@ -67,9 +67,9 @@ std::string key_of(std::size_t number) { return fmt::format("id/{}", number); }
 
 std::size_t rounded_up(std::size_t bytes, std::size_t to) { return (bytes + to - 1) / to * to; }
 
-/// Counts the slots that the rank needs for each communicator. Slots are used cyclically. The rank needs a
-/// slot for each message from the oldest message that is not yet used to the newest message that is
-/// requested.
+/// A counter of the buffer slots that the rank needs for each communicator. Slots are used cyclically. The
+/// rank needs a slot for each message from the oldest message that is not yet used to the newest message
+/// that is requested.
 class SlotCount {
  public:
   SlotCount(const FlatProgram& flat, std::int32_t rank) : flat_(flat) {
@@ -115,8 +115,8 @@ class SlotCount {
 
 }  // namespace
 
-/// The state of an abort. The session and the thread that aborts share it, because the thread may outlive the
-/// session.
+/// The state of an abort of all communicators. The session and the thread that aborts share it, because the
+/// thread may outlive the session.
 struct NcclSession::Aborting {
   std::map<CommunicatorPlan, Line> lines;
   std::mutex mutex;
@@ -199,7 +199,7 @@ void NcclSession::make_ready() {
   }
 }
 
-/// Returns the set of message sizes of this rank for each communicator.
+/// Returns the sizes of this rank's messages as one set for each communicator.
 NcclSession::Sizes NcclSession::message_sizes() const {
   Sizes sizes;
   for (std::size_t id = 0; id < parts_.flat.messages.size(); ++id) {

@@ -23,12 +23,13 @@
 
 namespace penstock {
 
-/// The layout of a payload, or nothing if the payload is null.
+/// The layout of a payload. It is absent if the payload is null.
 using AgreedLayout = std::optional<DeviceLayout>;
 
-/// The layouts that this rank knows. A flow consists of all messages between two stages on two ranks, or of
-/// all contributions of one rank to a stage's sums or gathers. All payloads of a flow have the same layout.
-/// The sender of the flow publishes this layout in the store of the run.
+/// The tensor layouts of the payloads that this rank knows, one for each flow. A flow is all messages
+/// between two stages on two ranks. It can also be all contributions of one rank to a stage's reductions or
+/// gathers. All payloads of a flow have the same layout, which the flow's sender publishes in the store of
+/// the run.
 class Layouts {
  public:
   /// Stores references to all arguments, which must outlive this object. `codec` is null if all payloads are
@@ -36,22 +37,22 @@ class Layouts {
   Layouts(const FlatProgram& flat, std::int32_t rank, Rendezvous& store, const DeviceCodec* codec)
       : flat_(flat), rank_(rank), store_(store), codec_(codec) {}
 
-  /// Publishes the layout of `content`, which this rank sends or contributes. Throws std::runtime_error if
-  /// the flow already has a different layout.
+  /// Publishes the layout of `content`, which this rank sends or contributes, for the flow of the message.
+  /// Throws std::runtime_error if the flow already has a different layout.
   void tell(std::int32_t message, const PayloadContent* content, const WaitLimits& limits);
-  /// Waits until the sender of a transfer has published the layout, and returns the layout. Throws the
-  /// exceptions of Rendezvous::get().
+  /// Waits until the sender of the transfer `message` has published the layout of its payload, and returns
+  /// this layout. Throws the exceptions of Rendezvous::get().
   const AgreedLayout& hear(std::int32_t message, const WaitLimits& limits);
-  /// Waits for the layouts of a collective's members, and returns them in ascending order of ranks. Throws
-  /// the exceptions of hear().
+  /// Waits until all members of a collective have published their layouts. Returns the layouts in ascending
+  /// order of ranks. Throws the exceptions of hear().
   std::vector<AgreedLayout> hear_members(std::int32_t message, const WaitLimits& limits);
 
-  /// of() and of_members() return layouts that are already known. They throw std::logic_error if a layout is
-  /// not known.
+  /// Returns the layout of a transfer, which must be known already. The next function, of_members(), does
+  /// the same for a collective. Both throw std::logic_error if a layout is not known.
   const AgreedLayout& of(std::int32_t message) const;
   std::vector<AgreedLayout> of_members(std::int32_t message) const;
-  /// Returns the layout of a REDUCE_GRAD. It is the layout of any member that contributes a gradient. A
-  /// member that ran no microbatch contributes none.
+  /// Returns the layout of the sum of a REDUCE_GRAD. It is the layout of any member that contributes a
+  /// gradient; a member that ran no microbatch contributes none.
   AgreedLayout of_sum(std::int32_t message) const;
 
  private:
@@ -72,7 +73,7 @@ struct NcclSessionParts {
   const FlatProgram& flat;
   /// The cost table. If payloads are null, its bytes of gradients and weights are the sizes of collectives.
   const CostTable& costs;
-  /// True if stages are sharded. After REDUCE_GRAD, each member then has only its part of the sum.
+  /// True if stages are sharded. In this case, each member has only its part of the sum after REDUCE_GRAD.
   bool scatters = false;
   std::int32_t rank = 0;
   std::int32_t device = 0;
@@ -86,8 +87,8 @@ struct NcclSessionParts {
   std::chrono::nanoseconds deadline = std::chrono::seconds(30);
 };
 
-/// The NCCL resources of one rank. Only the rank's thread may call its functions. The current device of that
-/// thread must be the session's device.
+/// The NCCL communicators, streams and buffers of one rank. Only the rank's thread may call its functions.
+/// The current device of that thread must be the session's device.
 class NcclSession {
  public:
   /// A buffer that a communicator reads or writes, and an event after the compute stream's last use of this
@@ -113,28 +114,29 @@ class NcclSession {
   /// Closes all communicators of the rank.
   ~NcclSession();
 
-  /// Returns the layouts of messages. They are empty until rehearse() has run (nccl_transport.hpp).
+  /// Returns the layouts of the rank's messages. None is known until rehearse() has run
+  /// (nccl_transport.hpp).
   Layouts& layouts() { return layouts_; }
-  /// Allocates all buffers, and sends messages of all sizes over each communicator. When a size is first
-  /// used, NCCL may make connections and allocate memory, and this must not happen in a timed run. Requires
-  /// that all layouts are known. Throws the exceptions of the constructor.
+  /// Allocates all buffers, and sends messages of all sizes over each communicator. When a message size is
+  /// first used, NCCL may make connections and allocate memory. This must not happen in a timed run.
+  /// Requires that all layouts are known. Throws the exceptions of the constructor.
   void make_ready();
 
   bool has(const CommunicatorPlan& plan) const { return lines_.contains(plan); }
   Line& line(const CommunicatorPlan& plan) { return lines_.at(plan); }
-  /// Returns the bytes of the message, or the bytes of one member's part for an UNSHARD. If payloads are
-  /// null, the sizes come from the program and the costs. The size of a reduce-scatter is rounded up to equal
-  /// parts.
+  /// Returns the bytes of the message. For an UNSHARD, returns the bytes of one member's part. If payloads
+  /// are null, the sizes come from the program and the costs. The size of a reduce-scatter is rounded up to
+  /// equal parts.
   std::size_t bytes_of(std::int32_t message) const;
-  /// Returns true if the message is a REDUCE_GRAD of a sharded stage that can run as a reduce-scatter. Its
-  /// numbers must have one type and no gaps. Otherwise equal parts of the buffer would not be the parts of
-  /// the weights.
+  /// Returns true if the message is a REDUCE_GRAD of a sharded stage that can run as a reduce-scatter. This
+  /// requires that all its numbers have one type and that there are no gaps. Otherwise equal parts of the
+  /// buffer would not be the parts of the weights.
   bool scatters(std::int32_t message) const;
-  /// Calls Communicator::check() for all communicators, which throws if one of them has failed.
+  /// Throws if one of the rank's communicators has failed (see Communicator::check()).
   void check() const;
-  /// Ends the operations of this rank on all communicators at the same time, because one communicator may
-  /// wait for another. Must be called before their memory is freed, because freeing memory waits for the
-  /// device. The session cannot be used afterwards.
+  /// Aborts the operations of this rank on all communicators at the same time, because one communicator may
+  /// wait for another. Must be called before the memory of the operations is freed, because freeing memory
+  /// waits for the device. The session cannot be used afterwards.
   void abort();
   WaitLimits limits() const { return {.stopped = parts_.stopped, .deadline = parts_.deadline}; }
 
@@ -144,7 +146,8 @@ class NcclSession {
   using Sizes = std::map<CommunicatorPlan, std::set<std::size_t>>;
   Sizes message_sizes() const;
   void make_buffers(const Sizes& sizes);
-  /// Sends messages of each size over the communicator, and waits until they have ended.
+  /// Sends a message of each size over the communicator, and waits until all have ended. NCCL then makes
+  /// its connections before the timed run.
   void greet(Line& line, const std::set<std::size_t>& sizes);
   void greet_once(Line& line, std::size_t bytes);
 
@@ -164,7 +167,7 @@ struct NcclEnvironment {
   bool shares_gpus = false;   ///< true if several ranks share a GPU
 };
 
-/// Sets environment variables of NCCL. Must be called before NCCL starts.
+/// Sets environment variables that NCCL reads. Must be called before NCCL starts.
 void prepare_nccl_environment(const NcclEnvironment& wanted);
 
 }  // namespace penstock

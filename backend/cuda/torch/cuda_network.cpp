@@ -67,9 +67,9 @@ struct WeightsKey {
   friend bool operator==(const WeightsKey&, const WeightsKey&) = default;
 };
 
-/// Returns the stages with their initial weights on the device. Drawing takes some 10 ns of a core for each
-/// weight, and a calibration needs the weights for each run. So they are cached until another network is
-/// requested. No run changes them, because a STEP makes new tensors.
+/// Returns the stages with their initial weights on the device. Drawing random weights takes some 10 ns of
+/// a core for each weight, and a calibration needs the weights for each run. So they are cached until
+/// another network is requested. No run changes them, because a STEP makes new tensors.
 const std::vector<StageDefinition>& stages_with_weights(const WeightsKey& key, const Network& network) {
   // The cached stages and their key, by device.
   static std::map<std::int32_t, std::pair<WeightsKey, std::vector<StageDefinition>>> cached;
@@ -100,8 +100,8 @@ class CudaNetworkFamily : public ModuleFamily {
     }
   }
 
-  /// Returns the description for the result. It includes the allocator's peak, so it must be called after the
-  /// runs.
+  /// Returns the description of the network for the result. It includes the allocator's peak, so it must be
+  /// called after the runs.
   std::string description() const override {
     std::string text = "the network " + experiment_.network->spec.name + " on LibTorch on GPUs, in " +
                        (cut_.network.type == at::kDouble ? "double" : "single") + " precision";
@@ -150,7 +150,7 @@ class CudaNetworkFamily : public ModuleFamily {
     return all;
   }
 
-  /// Returns, for each stage, true if a rank of this process has it on the device.
+  /// Returns one mark for each stage: true if a rank of this process holds the stage on this device.
   std::vector<bool> stages_on(std::int32_t device) const {
     std::vector<bool> here(network_stages(), false);
     for (std::size_t stage = 0; stage < here.size(); ++stage) {
@@ -183,8 +183,8 @@ class CudaNetworkFamily : public ModuleFamily {
         .first->second;
   }
 
-  /// Makes the rank's modules on its stream. Waits until their weights and data are copied, because the
-  /// copies must not be part of a timed run.
+  /// Makes the stage modules of a rank on its stream. Waits until their weights and data are copied,
+  /// because the copies must not be part of a timed run.
   std::vector<std::unique_ptr<StageModule>> of_rank(std::int32_t rank, const CudaPlace& place) const {
     use_device(place.stream.device);
     const StreamScope scope(place);
@@ -243,8 +243,8 @@ tl::expected<CudaModules, std::string> cuda_network(const Experiment& experiment
 
 namespace {
 
-/// Sets the number of SMs for which cuBLAS chooses kernels. LibTorch has one cuBLAS handle for each thread
-/// and stream. Setting the number again takes no measurable time.
+/// Sets the number of SMs on which cuBLAS assumes that its kernels run. LibTorch has one cuBLAS handle for
+/// each thread and stream. Setting the number again takes no measurable time.
 void count_on(std::int32_t sms) {
   const cublasStatus_t status = cublasSetSmCountTarget(at::cuda::getCurrentCUDABlasHandle(), sms);
   if (status == CUBLAS_STATUS_SUCCESS) return;
