@@ -24,8 +24,8 @@ class LaunchAhead {
   LaunchAhead(const FlatProgram& flat, std::int32_t rank, ComputeQueue& queue, Progress& progress,
               std::function<void()> check);
 
-  /// Surround the device calls of the compute group or WAIT at `position`. begin() waits while the queue has no
-  /// room for the launches of the group, and throws Stopped if the run has failed.
+  /// Surround the device calls of the compute group or WAIT at `position`. begin() waits while the queue has
+  /// no room for the launches of the group, and throws Stopped if the run has failed.
   void begin(std::int32_t position, const std::stop_token& stop);
   void end();
   /// Waits while the condition holds, and publishes the queue's progress. Throws Stopped.
