@@ -301,6 +301,7 @@ namespace {
 /// the first stage also has the embedding.
 std::vector<std::int64_t> nearly_even(std::int64_t layers, std::int32_t stages) {
   std::vector<std::int64_t> parts;
+  parts.reserve(static_cast<std::size_t>(stages));
   for (std::int64_t stage = 0; stage < stages; ++stage)
     parts.push_back(layers / stages + (stage >= stages - layers % stages ? 1 : 0));
   return parts;

@@ -149,6 +149,7 @@ struct StagesOf {
     const std::int64_t parts = divides_output(extra) ? layer_stages(extra, cut.stages) + 1 : cut.stages;
     const std::int64_t all = units.unit == CostUnit::stage ? parts : ranks;
     std::vector<UnscaledStage> stages;
+    stages.reserve(static_cast<std::size_t>(cut.stages));
     for (std::int32_t stage = 0; stage < cut.stages; ++stage)
       stages.push_back({.cost = part_of_units(all, stage_share(extra, cut.stages, stage))});
     return stages;

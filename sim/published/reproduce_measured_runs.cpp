@@ -175,6 +175,7 @@ double predicted_ms(const CsvTable& table, std::size_t row) {
   const Shape shape{.stages = static_cast<std::int32_t>(times.forward.size()),
                     .microbatches = std::stoi(table.cell(row, "M"))};
   std::vector<UnitTimes> stages;
+  stages.reserve(2 * times.forward.size() + 1);
   for (std::size_t stage = 0; stage < times.forward.size(); ++stage)
     stages.push_back({.forward = times.forward[stage], .backward = times.backward.at(stage)});
   const ExtraStages extra = extra_stages_of(schedule);
