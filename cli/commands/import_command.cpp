@@ -127,8 +127,10 @@ Command import_command(CLI::App& root) {
   app.add_option(
          "INPUT", flags->inputs,
          "a script or YAML with Megatron-LM's arguments, torchtitan's TOML, DeepSpeed's JSON, nanotron's or "
-         "Primus' YAML, files of SimuMax or calculon, the name of a Megatron Bridge recipe, - for standard "
-         "input, or -- and pasted flags")
+         "Primus' YAML, files of SimuMax or calculon, the name of a Megatron Bridge recipe, the file of a "
+         "machine (NCCL's topology XML, nvidia-smi topo -m, a network of ASTRA-sim), - for standard input, "
+         "or "
+         "-- and pasted flags")
       .required()
       .type_name("FILE");
   add_import_flags(app, flags->model);

@@ -5,6 +5,7 @@
 //     shell, flags       --parallelism. among the flags          torchtitan, otherwise Megatron-LM
 //     TOML               a section                               torchtitan
 //     YAML, JSON         keys that only one program has          row of kShapes
+//     XML, a matrix      as machine_format() says                machine_files.cpp
 //     no text            the name of a recipe                    Megatron Bridge
 //
 // tests/scenarios/import_test.cpp has an example of each.
@@ -38,6 +39,7 @@
 #include "scenarios/read/document_edits.hpp"
 #include "scenarios/read/input_hints.hpp"
 #include "scenarios/read/load_architecture.hpp"
+#include "scenarios/read/machine.hpp"
 #include "text/numbers.hpp"
 #include "topology/device_types.hpp"
 
@@ -222,9 +224,9 @@ tl::expected<void, std::string> collect_document(const ImportInput& input, Colle
   if (origin == Origin::none) {
     return tl::unexpected(fmt::format(
         "{}: no importer knows these keys; expected arguments of Megatron-LM, settings of torchtitan, a "
-        "configuration of DeepSpeed, nanotron, SimuMax, calculon or Primus, or the name of a recipe of "
-        "Megatron "
-        "Bridge",
+        "configuration of DeepSpeed, nanotron, SimuMax, calculon or Primus, a file of a machine (NCCL's "
+        "topology, "
+        "nvidia-smi topo -m, a network of ASTRA-sim), or the name of a recipe of Megatron Bridge",
         input.name));
   }
   if (collected.origin != Origin::none && collected.origin != origin) {
@@ -364,6 +366,10 @@ std::string recognised_importer(std::string_view name, std::string_view text) {
 }
 
 tl::expected<Imported, std::string> import_configuration(const ImportRequest& request) {
+  for (const ImportInput& input : request.inputs) {
+    const MachineFormat machine = machine_format(input.text);
+    if (machine != MachineFormat::none) return import_machine(request, input, machine);
+  }
   Collected collected;
   std::vector<std::string> names;
   for (const ImportInput& input : request.inputs) {

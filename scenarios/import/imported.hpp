@@ -1,6 +1,7 @@
 #pragma once
 // Reads configurations of other programs as scenarios: arguments of Megatron-LM, torchtitan's TOML and flags,
-// DeepSpeed's JSON, nanotron's and Primus' YAML, recipes of Megatron Bridge, SimuMax and calculon.
+// DeepSpeed's JSON, nanotron's and Primus' YAML, recipes of Megatron Bridge, SimuMax and calculon. Files of
+// machines become the part `cluster`.
 
 #include <cstdint>
 #include <optional>

@@ -8,8 +8,12 @@
 #include <string_view>
 #include <vector>
 
+#include <tl/expected.hpp>
+
+#include "scenarios/import/imported.hpp"
 #include "scenarios/import/plan.hpp"
 #include "scenarios/import/settings.hpp"
+#include "scenarios/read/machine.hpp"
 
 namespace penstock {
 
@@ -38,6 +42,11 @@ void import_nanotron(Importing& importing);
 void import_simumax(Importing& importing);
 /// Reads an execution and an application of calculon.
 void import_calculon(Importing& importing);
+
+/// Reads the file of a server or network as the part `cluster` alone. Errors: flags or keys that are not of
+/// such a cluster; a file that cannot be read.
+tl::expected<Imported, std::string> import_machine(const ImportRequest& request, const ImportInput& input,
+                                                   MachineFormat format);
 
 /// Sets the number of devices from the arguments of a launcher, such as torchrun's.
 void take_launcher(Importing& importing);

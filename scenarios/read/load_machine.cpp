@@ -316,14 +316,13 @@ tl::expected<Cluster, std::string> cluster_of(const std::vector<Dimension>& dime
 }
 
 /// Returns the cluster of a network file, and adds a note. Error: a message with the file's name.
-tl::expected<Cluster, std::string> astra_cluster(const NamedFile& file, const std::string& text,
+tl::expected<Cluster, std::string> astra_cluster(const std::string& file, const std::string& text,
                                                  const Device& device, std::vector<std::string>& notes) {
-  const auto document =
-      parse_document(text, std::make_shared<const Source>(Source{
-                               .name = file.name, .directory = file.path.parent_path(), .override_key = ""}));
+  const auto document = parse_document(
+      text, std::make_shared<const Source>(Source{.name = file, .directory = {}, .override_key = ""}));
   if (!document) return tl::unexpected(document.error());
   const auto dimensions = dimensions_of(*document);
-  if (!dimensions) return tl::unexpected(fmt::format("{}: {}", file.name, dimensions.error()));
+  if (!dimensions) return tl::unexpected(fmt::format("{}: {}", file, dimensions.error()));
   std::vector<std::string> shapes;
   for (const Dimension& one : *dimensions) {
     shapes.push_back(
@@ -332,7 +331,7 @@ tl::expected<Cluster, std::string> astra_cluster(const NamedFile& file, const st
   notes.push_back(
       fmt::format("cluster of {} ({}): {}; each link has this bandwidth in each direction, and a GB "
                   "is 2^30 bytes there",
-                  file.name, kAstraSim, fmt::join(shapes, " x ")));
+                  file, kAstraSim, fmt::join(shapes, " x ")));
   return cluster_of(*dimensions, device);
 }
 
@@ -359,11 +358,17 @@ ClusterSpec read_machine_cluster(const Node& node, Problem& problem) {
     reader.complain("machine", text.error());
     return {};
   }
-  ClusterSpec spec{.name = file.name, .price_per_device_hour = read_price(reader)};
-  const MachineFormat format = machine_format(*text);
+  return machine_cluster(node, file.name, *text, problem);
+}
+
+ClusterSpec machine_cluster(const Node& node, const std::string& file, const std::string& text,
+                            Problem& problem) {
+  const MappingReader reader(node, "cluster", kMachineKeys, problem);
+  ClusterSpec spec{.name = file, .price_per_device_hour = read_price(reader)};
+  const MachineFormat format = machine_format(text);
   if (format == MachineFormat::astra_sim) {
     refuse_keys_of_servers(reader);
-    auto cluster = astra_cluster(file, *text, device_of(reader), spec.notes);
+    auto cluster = astra_cluster(file, text, device_of(reader), spec.notes);
     if (!cluster) {
       reader.complain("machine", cluster.error());
       return {};
@@ -375,7 +380,7 @@ ClusterSpec read_machine_cluster(const Node& node, Problem& problem) {
     reader.complain("machine",
                     fmt::format("{}: expected NCCL's topology XML, the matrix of `nvidia-smi topo -m` "
                                 "or a network of ASTRA-sim",
-                                file.name));
+                                file));
     return {};
   }
   MachineAssumptions assumed;
@@ -383,17 +388,17 @@ ClusterSpec read_machine_cluster(const Node& node, Problem& problem) {
   assumed.sockets = reader.bandwidth("sockets");
   assumed.nvlink = reader.bandwidth("nvlink");
   const bool is_xml = format == MachineFormat::nccl_xml;
-  const auto machine = is_xml ? machine_of_xml(*text, assumed) : machine_of_matrix(*text, assumed);
+  const auto machine = is_xml ? machine_of_xml(text, assumed) : machine_of_matrix(text, assumed);
   if (!machine) {
-    reader.complain("machine", fmt::format("{}:{}", file.name, machine.error()));
+    reader.complain("machine", fmt::format("{}:{}", file, machine.error()));
     return {};
   }
-  ServerBuilder servers(*machine, reader, file.name);
+  ServerBuilder servers(*machine, reader, file);
   if (servers.nodes() > 1) {
     for (std::size_t gpu = 0; gpu < machine->gpus.size(); ++gpu) {
       if (!machine->nics_of[gpu].nics.empty()) continue;
       reader.complain("nodes", fmt::format("expected 1, because {} has no network card for gpu{}, got {}",
-                                           file.name, gpu, servers.nodes()));
+                                           file, gpu, servers.nodes()));
       return {};
     }
   }
@@ -403,7 +408,7 @@ ClusterSpec read_machine_cluster(const Node& node, Problem& problem) {
     return {};
   }
   spec.shape = *std::move(cluster);
-  spec.notes.push_back(note_of(*machine, file.name, is_xml ? "NCCL's topology" : "nvidia-smi topo -m"));
+  spec.notes.push_back(note_of(*machine, file, is_xml ? "NCCL's topology" : "nvidia-smi topo -m"));
   return spec;
 }
 

@@ -74,6 +74,12 @@ tl::expected<Machine, std::string> machine_of_xml(std::string_view text, const M
 tl::expected<Machine, std::string> machine_of_matrix(std::string_view text,
                                                      const MachineAssumptions& assumed);
 
+/// Returns the words of a line of the matrix, without the codes "ESC[4m" of a terminal. Some pastes lose the
+/// ESC.
+std::vector<std::string> matrix_words(std::string_view line);
+/// Returns the devices that the words of the header name. They end where the columns about processors begin.
+std::vector<std::string> matrix_names(const std::vector<std::string>& words);
+
 /// Returns the groups of the numbers below `count` that are joined, directly or over others of the group.
 std::vector<std::vector<std::size_t>> joined_groups(
     std::size_t count, const std::function<bool(std::size_t, std::size_t)>& are_joined);

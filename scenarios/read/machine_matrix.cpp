@@ -52,25 +52,6 @@ struct Matrix {
 
 bool is_gpu(std::string_view name) { return name.starts_with("GPU"); }
 
-/// Returns the words of a line without the codes "ESC[4m" of a terminal, from which some pastes lose the ESC.
-std::vector<std::string> words_of(std::string_view line) {
-  std::string plain;
-  for (std::size_t i = 0; i < line.size(); ++i) {
-    if (line[i] == '\x1b') continue;
-    const std::size_t end =
-        line[i] == '[' ? line.find_first_not_of("0123456789;", i + 1) : std::string_view::npos;
-    if (end != std::string_view::npos && line[end] == 'm') {
-      i = end;
-    } else {
-      plain += line[i];
-    }
-  }
-  std::istringstream stream(plain);
-  std::vector<std::string> words;
-  for (std::string word; stream >> word;) words.push_back(std::move(word));
-  return words;
-}
-
 std::optional<MatrixCell> cell_of(const std::string& word) {
   if (word == "X") return MatrixCell{};
   // Old drivers write SOC for what is now SYS.
@@ -80,16 +61,6 @@ std::optional<MatrixCell> cell_of(const std::string& word) {
   if (!word.starts_with("NV")) return std::nullopt;
   const auto links = number_of_text<std::int32_t>(std::string_view(word).substr(2));
   return links && *links > 0 ? std::optional(MatrixCell{.distance = {}, .nvlinks = *links}) : std::nullopt;
-}
-
-/// Returns the devices of the header line. They end where the columns about processors begin.
-std::vector<std::string> names_of_header(const std::vector<std::string>& words) {
-  std::vector<std::string> names;
-  for (const std::string& word : words) {
-    if (word == "CPU" || word == "NUMA") break;
-    names.push_back(word);
-  }
-  return names;
 }
 
 tl::expected<std::vector<MatrixCell>, std::string> row_of(const std::vector<std::string>& words,
@@ -116,12 +87,12 @@ tl::expected<Matrix, std::string> matrix_of(std::string_view text) {
   std::size_t line = 0;
   for (std::size_t begin = 0; begin < text.size(); ++line) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
-    const std::vector<std::string> words = words_of(text.substr(begin, end - begin));
+    const std::vector<std::string> words = matrix_words(text.substr(begin, end - begin));
     begin = end + 1;
     if (words.empty()) continue;
     if (matrix.names.empty()) {
       if (words.size() > 1 && words[0] == "GPU0" && words[1] != "X") {
-        matrix.names = names_of_header(words);
+        matrix.names = matrix_names(words);
         matrix.rows.resize(matrix.names.size());
       } else if (words[0] == "GPU0") {  // the header of a single GPU without a card
         matrix.names = {"GPU0"};
@@ -204,6 +175,33 @@ NearestNics nearest_nics(const Matrix& matrix, std::size_t gpu,
 }
 
 }  // namespace
+
+std::vector<std::string> matrix_words(std::string_view line) {
+  std::string plain;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    if (line[i] == '\x1b') continue;
+    const std::size_t end =
+        line[i] == '[' ? line.find_first_not_of("0123456789;", i + 1) : std::string_view::npos;
+    if (end != std::string_view::npos && line[end] == 'm') {
+      i = end;
+    } else {
+      plain += line[i];
+    }
+  }
+  std::istringstream stream(plain);
+  std::vector<std::string> words;
+  for (std::string word; stream >> word;) words.push_back(std::move(word));
+  return words;
+}
+
+std::vector<std::string> matrix_names(const std::vector<std::string>& words) {
+  std::vector<std::string> names;
+  for (const std::string& word : words) {
+    if (word == "CPU" || word == "NUMA") break;
+    names.push_back(word);
+  }
+  return names;
+}
 
 tl::expected<Machine, std::string> machine_of_matrix(std::string_view text,
                                                      const MachineAssumptions& assumed) {

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -151,12 +152,80 @@ struct ClusterText {
   }
   Text operator()(const Cluster& cluster) const {
     if (cluster.torus() && cluster.device_count() > 1) return torus_text(cluster);
-    return tl::unexpected(
-        std::string("a cluster given link by link cannot be written into a scenario: take the table or JSON, "
-                    "or a preset"));
+    return explicit_text(cluster);
   }
 
  private:
+  /// Returns devices, switches and links. A link whose other direction follows it with the same figures is
+  /// written once. Error: devices reserve different bytes, for which a scenario has one key.
+  Text explicit_text(const Cluster& cluster) const {
+    const std::vector<Device>& devices = cluster.devices();
+    const Bytes reserved = devices.front().reserved_bytes;
+    if (std::ranges::any_of(devices, [&](const Device& one) { return one.reserved_bytes != reserved; })) {
+      return tl::unexpected(std::string(
+          "a cluster whose devices reserve different bytes cannot be written into a scenario: take the table "
+          "or JSON"));
+    }
+    const std::vector<Link> links = cluster.links();
+    const std::vector<std::string> names = node_names(cluster, links);
+    // Such names cannot be told apart in the names of links.
+    const bool has_marks =
+        std::ranges::any_of(links, [](const Link& link) { return std::ranges::count(link.name, '>') != 1; });
+    if (has_marks || std::set<std::string>(names.begin(), names.end()).size() != names.size()) {
+      return tl::unexpected(
+          std::string("a cluster with '>' or '#' in the names of its switches cannot be written into a "
+                      "scenario: take the "
+                      "table or JSON"));
+    }
+    std::string text = fmt::format("cluster:\n  name: {}\n  devices:\n", scalar_to_yaml(cluster.name()));
+    for (const Device& device : devices) {
+      text += fmt::format("    - {{name: {}, memory: {}{}}}\n", scalar_to_yaml(device.name),
+                          memory(device.memory_bytes), flops(device.flops_per_second));
+    }
+    text += reserve(reserved, "  ", "\n") + price(price_per_device_hour, "  ", "\n");
+    if (names.size() > devices.size()) {
+      text += "  switches:\n";
+      for (std::size_t i = devices.size(); i < names.size(); ++i)
+        text += fmt::format("    - {}\n", scalar_to_yaml(names[i]));
+    }
+    text += links.empty() ? "" : "  links:\n";
+    for (std::size_t i = 0; i < links.size(); ++i) {
+      const Link& link = links[i];
+      const bool is_duplex = i + 1 < links.size() && is_other_direction(link, links[i + 1]);
+      text += fmt::format("    - {{between: [{}, {}], bandwidth: {}, latency: {}{}}}\n",
+                          scalar_to_yaml(names[static_cast<std::size_t>(link.from)]),
+                          scalar_to_yaml(names[static_cast<std::size_t>(link.to)]),
+                          bandwidth(link.bytes_per_second), duration_text(link.latency_ns),
+                          is_duplex ? "" : ", duplex: false");
+      if (is_duplex) ++i;
+    }
+    return text;
+  }
+
+  static bool is_other_direction(const Link& link, const Link& next) {
+    return next.from == link.to && next.to == link.from && next.bytes_per_second == link.bytes_per_second &&
+           next.latency_ns == link.latency_ns;
+  }
+
+  /// Returns the names of devices and switches by number. The names of switches are those in the names of
+  /// links, which are "a>b" or "a>b#2".
+  static std::vector<std::string> node_names(const Cluster& cluster, const std::vector<Link>& links) {
+    std::vector<std::string> names;
+    for (const Device& device : cluster.devices()) names.push_back(device.name);
+    const std::size_t devices = names.size();
+    for (const Link& link : links) {
+      const auto most = static_cast<std::size_t>(std::max(link.from, link.to)) + 1;
+      if (names.size() < most) names.resize(most);
+      const std::size_t middle = link.name.find('>');
+      if (static_cast<std::size_t>(link.from) >= devices)
+        names[static_cast<std::size_t>(link.from)] = link.name.substr(0, middle);
+      if (static_cast<std::size_t>(link.to) < devices) continue;
+      names[static_cast<std::size_t>(link.to)] =
+          link.name.substr(middle + 1, link.name.rfind('#') - middle - 1);
+    }
+    return names;
+  }
+
   /// All links and devices of a torus have equal figures, so the text contains the figures of the first link
   /// and device.
   std::string torus_text(const Cluster& cluster) const {

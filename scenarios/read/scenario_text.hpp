@@ -14,15 +14,15 @@ namespace penstock {
 
 /// Returns the text of a scenario file that describes the same experiment. Requires a model of layers, a
 /// partition by cuts, and a named schedule with stages, replicas, routing and microbatches. `comment` becomes
-/// comment lines at the top. Errors: another form of model; a cluster that states single links, because the
-/// file cannot express it.
+/// comment lines at the top. Errors: another form of model; a cluster that the file cannot express.
 tl::expected<std::string, std::string> scenario_to_yaml(const Scenario& scenario, std::string_view comment);
 
 /// Returns "model:" with its stages, for microbatches of `batch` samples. A list that contains only zeros is
 /// omitted if zero is the default.
 std::string stages_to_yaml(const StageFigures& figures, std::int64_t batch);
 
-/// Returns "cluster:" with its preset. Error: a cluster that states single links.
+/// Returns "cluster:" with its preset, or with its devices and links. Errors: devices
+/// reserve different bytes; a name of a switch that the names of links do not tell.
 tl::expected<std::string, std::string> cluster_to_yaml(const ClusterSpec& cluster);
 
 /// Returns `text` as a YAML scalar. The scalar is in quotes unless YAML can only read it as a name

@@ -61,6 +61,9 @@ ClusterSpec read_device_cluster(const Node& node, Problem& problem);
 ClusterSpec read_grouped_cluster(const Node& node, Problem& problem);
 /// Reads `cluster: {machine: FILE, ..}`. Defined in load_machine.cpp.
 ClusterSpec read_machine_cluster(const Node& node, Problem& problem);
+/// Like read_machine_cluster(), for a file whose name and text the caller has.
+ClusterSpec machine_cluster(const Node& node, const std::string& file, const std::string& text,
+                            Problem& problem);
 /// Reads the price of a device for an hour, such as `price: 2.5`. Defined in load_cluster.cpp.
 std::optional<double> read_price(const MappingReader& reader);
 /// Reads `reserve`, the bytes of each device that plans must not use. Returns nothing if the key is absent.

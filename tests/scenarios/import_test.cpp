@@ -22,9 +22,13 @@
 #include "scenarios/model/model.hpp"
 #include "scenarios/pricing/layer_split.hpp"
 #include "scenarios/pricing/workload.hpp"
+#include "scenarios/read/document.hpp"
 #include "scenarios/read/load.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/shape.hpp"
+#include "tests/test_files.hpp"
+#include "text/enum_words.hpp"
+#include "topology/cluster.hpp"
 
 namespace penstock {
 namespace {
@@ -61,6 +65,14 @@ Scenario scenario_of(const ImportRequest& request) {
         return error;
       })
       .value_or(Scenario{});
+}
+
+/// Returns the keys as lines.
+std::vector<std::string> lines_of(const Imported& made) {
+  std::vector<std::string> lines;
+  for (const ImportedKey& key : made.keys)
+    lines.push_back(fmt::format("{} {} -> {}: {}", key.key, key.value, to_text(key.fate), key.text));
+  return lines;
 }
 
 /// Returns the scenario on H100s.
@@ -532,6 +544,83 @@ TEST(RecognisedImporter, KnowsConfigurationsByTheirShapeAndNoScenario) {
   EXPECT_EQ(recognised_importer("a", R"({"architectures": ["Llama"], "num_layers": 3, "hidden_size": 1,
                                          "num_attention_heads": 1})"),
             "");
+}
+
+// Files of machines.
+
+ImportRequest machine_request(const std::string& name) {
+  const std::string file = source_path("tests/scenarios/machines/" + name);
+  return request_of(read_text_file(file, file).value_or(""), file);
+}
+
+TEST(MachineImport, WritesTheClusterThatTheFileDescribes) {
+  for (const char* name : {"dump.xml", "bare.xml", "classes.xml", "matrix.txt", "mesh.txt", "network.yml"}) {
+    SCOPED_TRACE(name);
+    const ImportRequest request = machine_request(name);
+    const auto stated =
+        parse_scenario(fmt::format("cluster: {{machine: \"{}\"}}\n", request.inputs[0].name), "stated", "");
+    ASSERT_TRUE(stated) << stated.error();
+    const Imported made = imported(request);
+    const Scenario written = scenario_of(request);
+    EXPECT_EQ(std::get<Cluster>(written.cluster.shape), std::get<Cluster>(stated->cluster.shape));
+    EXPECT_EQ(made.notes, stated->cluster.notes);
+    EXPECT_TRUE(
+        std::ranges::none_of(made.keys, [](const ImportedKey& key) { return key.text == "unknown"; }));
+  }
+}
+
+TEST(MachineImport, ListsWhatItTookFromTheFile) {
+  EXPECT_THAT(
+      lines_of(imported(machine_request("matrix.txt"))),
+      ElementsAre(
+          "GPU 4 -> taken: cluster.devices",
+          "network cards NIC0, NIC1 -> taken: cluster.switches, between servers",
+          "NODE in 2 cells -> taken: cluster.links", "NV12 in 6 cells -> taken: cluster.links",
+          "PXB in 6 cells -> taken: cluster.links", "SYS in 16 cells -> taken: cluster.links",
+          "CPU Affinity a column -> ignored: says which processor is near, which the cells say as well",
+          "NUMA Affinity a column -> ignored: says which processor is near, which the cells say as well",
+          "GPU NUMA ID a column -> ignored: says which processor is near, which the cells say as well"));
+  const auto of_xml = lines_of(imported(machine_request("dump.xml")));
+  EXPECT_THAT(of_xml, testing::Contains(HasSubstr("pci.link_width 16")));
+  EXPECT_THAT(of_xml, testing::Contains(HasSubstr("net.latency 0.000000 -> ignored: ")));
+  EXPECT_THAT(of_xml, testing::Contains(testing::EndsWith(
+                          "ignored: concerns how NCCL uses the card, not how fast its link is")));
+  EXPECT_THAT(lines_of(imported(machine_request("network.yml"))),
+              ElementsAre("topology Ring Switch -> taken: cluster.links.between",
+                          "npus_count 3 2 -> taken: cluster.devices",
+                          "bandwidth 200.0 50.0 -> taken: cluster.links.bandwidth",
+                          "latency 500.0 1500.0 -> taken: cluster.links.latency"));
+}
+
+TEST(MachineImport, TakesKeysOfTheClusterBesideTheFile) {
+  ImportRequest request = machine_request("matrix.txt");
+  request.nodes = 2;
+  request.stated = {{.key = "cluster.memory", .value = "80 GB"},
+                    {.key = "cluster.network", .value = "25 GB/s"}};
+  const Cluster cluster = std::get<Cluster>(scenario_of(request).cluster.shape);
+  EXPECT_EQ(cluster.device_count(), 8);
+  EXPECT_EQ(cluster.devices()[0].memory_bytes, 80'000'000'000);
+  EXPECT_EQ(cluster.route(0, 4).bytes_per_second, 25e9);
+}
+
+TEST(MachineImport, RefusesWhatItCannotUse) {
+  ImportRequest request = machine_request("matrix.txt");
+  request.device = "h100-sxm";
+  EXPECT_THAT(import_error(request), HasSubstr("--device does not go with the file of a machine"));
+  request = machine_request("matrix.txt");
+  request.stated = {{.key = "schedule.stages", .value = "4"}};
+  EXPECT_THAT(import_error(request),
+              HasSubstr("--set schedule.stages: expected a key of `cluster: {machine: FILE}`"));
+  request.stated = {{.key = "cluster.nvlnk", .value = "4 GB/s"}};
+  EXPECT_THAT(import_error(request), HasSubstr("did you mean nvlink?"));
+  request = machine_request("network.yml");
+  request.nodes = 2;
+  EXPECT_THAT(import_error(request),
+              HasSubstr("nodes: is of servers, and the file of ASTRA-sim has the whole network"));
+  request = machine_request("matrix.txt");
+  request.inputs.push_back(machine_request("network.yml").inputs[0]);
+  EXPECT_THAT(import_error(request),
+              HasSubstr("this is the matrix of nvidia-smi topo -m, which is imported alone"));
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "scenarios/model/model.hpp"
@@ -283,13 +284,26 @@ TEST(ScenarioText, AControlCharacterEndsNoComment) {
   EXPECT_EQ(comment_to_yaml("a\rmodel: 1\x1b\n\nb"), "# a?model: 1?\n#\n# b\n");
 }
 
-TEST(ScenarioText, NeedsLayersWithCutsOnAPreset) {
+TEST(ScenarioText, NeedsLayersWithCuts) {
   EXPECT_FALSE(scenario_to_yaml(read_scenario("schedule: {name: gpipe, stages: 2, microbatches: 4}"), ""));
-  const Scenario explicit_cluster = read_scenario(
-      kLightThenHeavy + "cluster: {devices: [x, y], links: [{between: [x, y], bandwidth: 1 GB/s}]}\n");
-  EXPECT_EQ(scenario_to_yaml(planned(explicit_cluster).scenario, "").error(),
-            "a cluster given link by link cannot be written into a scenario: take the table or JSON, or a "
-            "preset");
+}
+
+TEST(ScenarioText, AClusterGivenLinkByLinkReadsBack) {
+  for (const char* cluster :
+       {"{devices: [x, y], links: [{between: [x, y], bandwidth: 1 GB/s}]}",
+        "{name: mine, reserve: 1 GB, price: 2, devices: [{name: x, memory: 8 GB, flops: 1 TFLOP/s}, {name: "
+        "y, "
+        "memory: 4 GB}], switches: [s], links: [{between: [x, s], latency: 1 us}, {between: [s, y], latency: "
+        "1 us}, {between: [y, x], bandwidth: 2 GB/s, duplex: false}, {between: [x, y], bandwidth: 3 GB/s, "
+        "duplex: false}]}"}) {
+    expect_reads_back(planned(read_scenario(kLightThenHeavy + "cluster: " + cluster + "\n")).scenario);
+  }
+  const Scenario unlike = read_scenario(
+      kLightThenHeavy +
+      "cluster: {devices: [x, y], switches: [a>b], links: [{between: [x, a>b]}, {between: [a>b, "
+      "y]}]}\n");
+  EXPECT_THAT(scenario_to_yaml(planned(unlike).scenario, "").error(),
+              testing::HasSubstr("a cluster with '>' or '#' in the names of its switches cannot be written"));
 }
 
 TEST(BandwidthLevels, AreThoseOfTheCluster) {
