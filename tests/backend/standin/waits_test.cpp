@@ -8,10 +8,8 @@
 #include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include <fmt/format.h>
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "backend/cuda/local_run.hpp"
@@ -19,19 +17,18 @@
 #include "backend/executor/transport.hpp"
 #include "backend/nccl/nccl_run.hpp"
 #include "report/timeline/timeline.hpp"
+#include "scenarios/prepare/experiment.hpp"
 #include "schedules/check/channel_check.hpp"
 #include "schedules/check/flat_program.hpp"
 #include "schedules/check/rendezvous_walk.hpp"
 #include "schedules/check/validate.hpp"
 #include "schedules/ir/action.hpp"
-#include "schedules/ir/channel.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
 #include "schedules/text/program_text.hpp"
 #include "sim/engines/engines.hpp"
 #include "sim/network/message_costs.hpp"
-#include "tests/backend/standin/gpu_runs.hpp"
 #include "tests/backend/standin/traced_modules.hpp"
 #include "tests/backend/standin/verdict.hpp"
 #include "tests/schedules/shapes.hpp"
