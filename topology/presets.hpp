@@ -2,6 +2,7 @@
 // Ready-made clusters: clusters of papers, common servers, and general shapes with parameters.
 // ClusterBuilder (cluster.hpp) makes clusters with any links.
 // ClusterBuilder (cluster.hpp) makes clusters with any links.
+// ClusterBuilder (cluster.hpp) makes clusters with any links.
 
 #include <cstdint>
 #include <optional>

@@ -1,6 +1,7 @@
 // penstock import: reads the configuration of another program, and prints the scenario that it describes.
-// Every key of the configuration is listed below the scenario as taken or ignored, with the scenario's key or
-// the reason. A key without which the prediction would be wrong ends the command with exit code 2.
+// Below the scenario, it lists every key of the configuration. A key is either taken, and the scenario's
+// key is shown, or ignored, and the reason is shown. A key without which the prediction would be wrong
+// ends the command with exit code 2.
 
 #include <algorithm>
 #include <cctype>
@@ -35,7 +36,8 @@ struct ImportFlags {
   OutputFlags output;
 };
 
-/// Returns pasted flags as the text of a script. A word with characters that a shell reads is put in quotes.
+/// Returns flags that the user pasted as the text of a script. Words that contain special characters of the
+/// shell are put in quotes.
 std::string pasted_text(const std::vector<std::string>& words) {
   std::string text = "#!/bin/sh\n";
   for (const std::string& word : words) {
@@ -62,7 +64,7 @@ tl::expected<std::vector<ImportInput>, UserError> inputs_of(const std::vector<st
   return inputs;
 }
 
-/// Returns the lines of one decision, as comments of YAML.
+/// Returns the keys with one fate (taken, ignored or refused), one for each line, as comments of YAML.
 std::string listed(const Imported& imported, Fate fate, std::string_view heading, std::string_view sign) {
   std::string text;
   for (const ImportedKey& key : imported.keys) {

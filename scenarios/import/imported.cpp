@@ -47,7 +47,7 @@ namespace penstock {
 
 namespace {
 
-/// The program that a configuration belongs to.
+/// The tool for which a configuration is written, such as Megatron-LM or DeepSpeed.
 enum class Origin : std::uint8_t {
   none,
   megatron,
@@ -60,7 +60,8 @@ enum class Origin : std::uint8_t {
   bridge
 };
 
-/// Keys that identify the program of a document. All keys of `needed` must exist, at any depth up to two.
+/// The keys by which a document's tool is recognised. A document has this shape if it contains all keys of
+/// `needed`, at depth one or two.
 struct OriginShape {
   Origin origin = Origin::none;
   std::array<std::string_view, 3> needed{};
@@ -87,7 +88,8 @@ constexpr auto kShapes = std::to_array<OriginShape>({
     {Origin::calculon, {"matrix", "vector", "networks"}},
 });
 
-/// How messages call an importer.
+/// Returns the name of a tool's configuration as error messages print it, such as "Megatron-LM's
+/// arguments".
 std::string_view title_of(Origin origin) {
   switch (origin) {
     case Origin::megatron:
@@ -112,7 +114,7 @@ std::string_view title_of(Origin origin) {
   return "";
 }
 
-/// Returns true if the mapping has the key. Parts of a nested key are separated by points.
+/// Returns true if the document contains the key. The parts of a nested key are separated by points.
 bool states_key(const Node& document, std::string_view key) {
   if (key.empty() || document.find(key) != nullptr) return true;
   const std::size_t point = key.find('.');
@@ -139,15 +141,15 @@ tl::expected<Node, std::string> document_of(const ImportInput& input) {
                                         Source{.name = input.name, .directory = {}, .override_key = ""}));
 }
 
-/// The settings of all inputs and the program that they belong to.
+/// The settings from all input files, and the tool to which they belong.
 struct Collected {
   Origin origin = Origin::none;
   Settings settings;
   Plan plan;
 };
 
-/// Reads the lines that the emitter writes above its flags: the number of devices, and keys of the scenario
-/// that no flag can express.
+/// Reads the comment lines that `sim/choose/launchers.cpp` writes above the flags that it generates. They
+/// state the number of devices, and scenario keys that no flag can express.
 void read_emitted_comments(std::string_view text, Plan& plan) {
   while (!text.empty()) {
     const std::string_view line = text.substr(0, text.find('\n'));
@@ -176,7 +178,8 @@ void collect_shell(const ImportInput& input, Collected& collected) {
   collected.origin = std::ranges::any_of(command.words, is_torch) ? Origin::torchtitan : Origin::megatron;
 }
 
-/// Returns the value of Primus' "${NAME:default}", which a run takes from the environment if it is set there.
+/// Returns a text of Primus in which "${NAME:default}" is replaced by its default. A real run would first
+/// look for NAME in the environment.
 std::string primus_value(std::string text) {
   const std::size_t begin = text.find("${");
   if (begin == std::string::npos) return text;
@@ -192,7 +195,8 @@ void resolve_primus_values(Node& node) {
   for (Node::Entry& entry : node.entries) resolve_primus_values(entry.value);
 }
 
-/// Reads an experiment of Primus. It names a model and a framework, whose names its overrides have.
+/// Reads an experiment file of Primus. It names a model and a framework, and its overrides use the setting
+/// names of this framework.
 void collect_primus(Node document, Collected& collected) {
   resolve_primus_values(document);
   collected.settings.add_document(document);
@@ -274,8 +278,9 @@ tl::expected<void, std::string> collect(const ImportInput& input, Collected& col
   return {};
 }
 
-/// Reads the model that the user states, or else the one that a recipe means: a file, or the name of a known
-/// model. Returns the value of model.huggingface, which is empty if the plan has the model's sizes.
+/// Determines the model: the one that the user states, or else the one that a recipe names. A model is
+/// given as a file or as the name of a known model. Returns the value for `model.huggingface`. This value
+/// is empty if the plan states the model's sizes instead.
 tl::expected<std::string, std::string> take_stated_model(const ImportRequest& request, Importing& importing) {
   const std::string& model = request.model.empty() ? importing.plan.library_model : request.model;
   if (model.empty()) {
@@ -321,7 +326,8 @@ void run_importer(Origin origin, Importing& importing) {
   }
 }
 
-/// Returns the devices that the user states by --devices or --nodes.
+/// Returns the number of devices that the user states with --devices or --nodes, or nothing if neither is
+/// given.
 std::optional<std::int64_t> stated_devices(const ImportRequest& request, const Plan& plan) {
   if (request.devices || !request.nodes) return request.devices;
   const DeviceType* type = request.device.empty() ? nullptr : find_device_type(request.device);

@@ -22,7 +22,7 @@ struct ImportInput {
   std::string text;
 };
 
-/// A configuration, and what the user states beside it.
+/// A configuration of another program, and the settings that the user gives in addition.
 struct ImportRequest {
   /// The parts of one configuration. SimuMax and calculon have a file for the model and one for the run.
   std::vector<ImportInput> inputs{};
@@ -32,7 +32,8 @@ struct ImportRequest {
   std::string model{};                    ///< a config.json, or the name of a known model
   std::optional<std::int64_t> layers{};   ///< the first layers of the model; all if it is not stated
   std::vector<std::string> ignore{};      ///< refused keys that the user wants to leave out
-  /// Keys that the configuration does not state. Those of model.transformer count as sizes of the model.
+  /// Scenario keys that the user sets because the configuration does not state them. Keys of
+  /// model.transformer count as sizes of the model.
   std::vector<Override> stated{};
 };
 
@@ -44,15 +45,17 @@ struct Imported {
   std::vector<std::string> notes;  ///< assumptions, and flags that state what the configuration does not
 };
 
-/// Returns the importer that reads the text, such as "torchtitan's TOML", or an empty text if it is not the
-/// configuration of another program. `name` is the text's file; the name of a recipe has no text.
+/// Returns the name of the importer that reads the text, such as "torchtitan's TOML". Returns an empty text
+/// if no importer recognises it. `name` is the name of the text's file. If `text` is empty, `name` is taken
+/// as the name of a recipe.
 std::string recognised_importer(std::string_view name, std::string_view text);
 
-/// Reads a configuration. Errors: a text that cannot be parsed or recognised; a refused key, with all refused
-/// keys and their reasons; numbers that do not divide.
+/// Reads a configuration of another program and writes it as a scenario. Returns an error if the text
+/// cannot be parsed or its format is unknown. Also fails on refused keys, and lists all of them with
+/// reasons. Also fails if one number must be divisible by another and is not.
 tl::expected<Imported, std::string> import_configuration(const ImportRequest& request);
 
-/// Returns how many keys were taken and ignored, in one sentence.
+/// Returns one sentence with the numbers of keys that were taken and ignored.
 std::string import_summary(const Imported& imported);
 
 }  // namespace penstock

@@ -1,5 +1,6 @@
 #pragma once
-// The importers, one for each kind of configuration. imported.cpp chooses one by the shape of the input.
+// The importers, one for each tool whose configurations can be read. imported.cpp chooses one by the shape
+// of the input.
 
 #include <cstdint>
 #include <optional>
@@ -21,12 +22,13 @@ namespace penstock {
 struct Importing {
   Settings& settings;
   Plan& plan;
-  /// The layers of the model that --model or --layers states.
+  /// The number of layers that --model or --layers states; absent if neither states it.
   std::optional<std::int64_t> stated_layers{};
   /// True if --model states the sizes of the model.
   bool has_model = false;
 
-  /// Returns the number of layers, if anything states it.
+  /// Returns the number of layers that the user or the configuration states. Returns nothing if neither
+  /// states it.
   std::optional<std::int64_t> layers() const {
     return stated_layers ? stated_layers : plan.number("model.layers");
   }
@@ -38,9 +40,9 @@ void import_megatron(Importing& importing);
 void import_torchtitan(Importing& importing);
 void import_deepspeed(Importing& importing);
 void import_nanotron(Importing& importing);
-/// Reads a strategy and a model of SimuMax.
+/// Reads the two files of a SimuMax configuration, a strategy and a model.
 void import_simumax(Importing& importing);
-/// Reads an execution and an application of calculon.
+/// Reads the two files of a calculon configuration, an execution and an application.
 void import_calculon(Importing& importing);
 
 /// Reads the file of a server or network as the part `cluster` alone. Errors: flags or keys that are not of
@@ -51,18 +53,19 @@ tl::expected<Imported, std::string> import_machine(const ImportRequest& request,
 /// Sets the number of devices from the arguments of a launcher, such as torchrun's.
 void take_launcher(Importing& importing);
 
-/// A row that copies a key of a configuration into a key of the scenario.
+/// A row of a table of keys. It says which key of the configuration becomes which key of the scenario.
 struct CopiedRow {
   enum class Kind : std::uint8_t { number, word, on };
   std::string_view name;
   std::string_view target;  ///< a key of Plan::keys
   Kind kind = Kind::number;
 };
-/// Copies the keys of a table that the configuration has. `on` writes true for a switch that is on.
+/// Copies the keys that stand in both the table `rows` and the configuration. A row of kind `on` sets the
+/// scenario's key to true if the switch is on.
 void copy_rows(Importing& importing, std::span<const CopiedRow> rows);
 
-/// Returns the layers of each of `stages` stages if each stage has equally many. Returns an empty list if the
-/// layers do not divide.
+/// Returns the number of layers of each stage if `stages` stages get equally many. Returns an empty list if
+/// `layers` is not divisible by `stages`.
 std::vector<std::int64_t> even_layers(std::int64_t layers, std::int64_t stages);
 /// Returns numbers as a YAML list.
 std::string list_yaml(const std::vector<std::int64_t>& numbers);

@@ -1,6 +1,6 @@
-// Computes the costs of a model's stages if the scenario does not state them. The placed program determines
-// the number of stages and their ranks. The costs become figures of stages, as if a user had written them.
-// All other models are not changed.
+// Computes the costs of a model's stages if the scenario does not state them. The placed program
+// determines the number of stages and their ranks. The costs are written into the scenario as if a user
+// had stated them. Models with stated costs are not changed.
 
 #include "scenarios/prepare/priced_scenario.hpp"
 
@@ -170,14 +170,15 @@ std::string device_names(const Workload& work) {
   return text;
 }
 
-/// Returns the rule by which the layers are divided. On unlike devices an unstated rule goes by prices.
+/// Returns the rule by which the layers are divided. If the user states none and the devices are unlike,
+/// the rule is `balanced`.
 LayerSplit::Rule rule_of(const LayerSplit& split, const Workload& work, std::int32_t stages) {
   if (split.rule == LayerSplit::Rule::unstated && !work.later_devices.empty())
     return LayerSplit::Rule::balanced;
   return rule_in_force(split, std::ssize(work.model.layers), stages);
 }
 
-/// Returns a note on the degrees of parallelism and on the kind of link inside each group.
+/// Returns a note on the degrees of parallelism, and on the kind of link that each group of devices uses.
 std::string devices_note(const Workload& work) {
   const Parallel& parallel = work.parallel;
   const auto place = [&](DeviceGroup group) {
@@ -191,7 +192,8 @@ std::string devices_note(const Workload& work) {
       place(DeviceGroup::pipeline), place(DeviceGroup::data), parallel.devices_per_rank());
 }
 
-/// Returns a note on all optional settings of forward passes alone, with the values that were used.
+/// Returns a note for programs without backward passes. It lists the value of each optional setting that
+/// was used.
 std::string forward_prices_note(const LayerSplit& split, const Workload& work) {
   const Parallel& parallel = work.parallel;
   return fmt::format(
@@ -207,7 +209,7 @@ std::string forward_prices_note(const LayerSplit& split, const Workload& work) {
                                         : "no activation is kept");
 }
 
-/// Returns a note on all optional settings, with the values that were used.
+/// Returns a note that lists the value of each optional setting that was used.
 std::string prices_note(const LayerSplit& split, const Workload& work) {
   const Parallel& parallel = work.parallel;
   const DeviceType& device = work.device;
@@ -227,8 +229,10 @@ std::string prices_note(const LayerSplit& split, const Workload& work) {
       work.step_seconds * 1e3);
 }
 
-/// Returns a note on the experts of a model: their exchange, the software that it speaks of, and the source
-/// of their products' rates. `has_pairs` is true if an exchange runs beside another microbatch.
+/// Returns a note on the experts of a model. It states how tokens are exchanged, and the factor on the
+/// computation, compared with the factors of Megatron Bridge's releases. It also states the source of the
+/// rates of grouped products. `has_pairs` is true if an exchange runs beside the computation of another
+/// microbatch.
 std::string experts_note(const Workload& work, bool has_pairs) {
   const Parallel& parallel = work.parallel;
   const bool is_measured = work.device.kernels == "B200" && work.precision == GemmPrecision::bf16;
@@ -471,7 +475,8 @@ std::string slices_note(const std::vector<Slice>& slices, std::int32_t of_microb
                      fmt::join(tokens, ", "));
 }
 
-/// Returns the figures of the model for the mean of these sequences.
+/// Returns the operations and the tokens of a sample, as means over `most` microbatches. A shorter list of
+/// sequences is repeated. If the list is empty, all samples have the workload's own sequence.
 TrainedModel trained_on(const Workload& work, const std::vector<std::int64_t>& sequences, std::size_t most) {
   TrainedModel trained = trained_by(work);
   const std::size_t count = std::min(sequences.size(), most);

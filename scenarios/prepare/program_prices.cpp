@@ -1,5 +1,6 @@
-// Computes one UnscaledStage for each stage of a model of any form. Its figures hold for the model's own
-// microbatch size. The buckets of a stage share its figures. Then one rule scales all figures:
+// Computes one UnscaledStage for each stage, for all forms of a model. Its figures hold for the model's
+// own microbatch size. The gradient buckets of a stage divide its figures among them. Then one rule scales
+// all figures:
 //
 //   duration = overhead + figure * wanted / own        bytes = figure * wanted / own
 //
@@ -59,8 +60,8 @@ std::vector<UnscaledStage> in_equal_buckets(std::vector<UnscaledStage> stages,
   return result;
 }
 
-/// Removes the overhead from all buckets except the first bucket of each stage, because a stage has overhead
-/// only once.
+/// Removes the overhead from all buckets except the first one of each stage. A stage has its overhead only
+/// once.
 void clear_overhead_of_later_buckets(std::vector<UnscaledStage>& stages,
                                      const std::vector<std::int32_t>& buckets) {
   std::size_t first = 0;
@@ -115,8 +116,9 @@ tl::expected<CostTable, std::string> scaled_table(const std::vector<UnscaledStag
 
 // --- the forms of a model -------------------------------------------------------------------------------
 
-/// Returns the K of a program file, which is the number of ranks through which a microbatch passes. If this
-/// is a single rank (data parallelism), each rank holds the whole model, and K is the number of ranks.
+/// Returns the pipeline length K for a program file: the number of ranks through which a microbatch passes.
+/// If a microbatch stays on a single rank (data parallelism), each rank holds the whole model. K is then
+/// the number of all ranks.
 std::int64_t pipeline_size_of(const Program& program) {
   std::set<std::int32_t> passed;
   for (std::int32_t stage = 0; stage < program.stage_count(); ++stage)
@@ -136,8 +138,8 @@ StageCost part_of_units(std::int64_t all, const StageShare& part) {
   return cost;
 }
 
-/// A visitor that returns the figures of the model's stages. For layers it returns the figures of the
-/// program's stages, because each bucket has its own layers.
+/// A visitor that returns the figures of the model's stages. For a model that states layers, it returns one
+/// entry for each bucket, because each bucket has its own layers.
 struct StagesOf {
   const StageCut& cut;
   const BytesPerWeightByte& beside;
@@ -168,8 +170,8 @@ struct StagesOf {
   }
 };
 
-/// Returns the scaling for one slice of a microbatch. With unit costs, a slice takes as long as a microbatch,
-/// because one cost unit belongs to each unit that the schedule processes.
+/// Returns the scaling of figures for one slice of a microbatch. With unit costs, a slice takes as long as
+/// a microbatch, because each unit that the schedule processes costs one.
 Scaling of_a_slice(const Model& model, const Program& program, Scaling samples) {
   // A slice has 1/q of a microbatch's costs. This is the same as if the figures held for q times as many
   // samples.

@@ -219,8 +219,8 @@ std::string layout_of(const LayerSplit& split, std::int64_t on_last) {
     const bool is_last = i + 1 == split.counts.size();
     const std::int64_t of_last = is_last ? on_last : 0;
     const std::int64_t predictions = split.predictions.empty() ? of_last : split.predictions[i];
-    stages.push_back((i == 0 ? "E" : "") + repeated('t', split.counts[i]) + repeated('m', predictions) +
-                     (is_last ? "L" : ""));
+    stages.push_back(fmt::format("{}{}{}{}", i == 0 ? "E" : "", repeated('t', split.counts[i]),
+                                 repeated('m', predictions), is_last ? "L" : ""));
   }
   return fmt::format("{}", fmt::join(stages, "|"));
 }

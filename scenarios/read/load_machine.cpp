@@ -1,6 +1,6 @@
-// Reads `cluster: {machine: FILE, nodes: 4}`: servers as a file of another tool describes them. A topology
-// file of NCCL and a matrix of `nvidia-smi topo -m` describe one server, which is repeated. The network cards
-// of its GPUs lead to one switch:
+// Reads `cluster: {machine: FILE, nodes: 4}`, in which a file of another tool describes the servers.
+// NCCL's topology file or the matrix of `nvidia-smi topo -m` describes one server, and all servers are
+// equal. The network cards of the GPUs lead to one switch:
 //
 //   node0: gpu0 gpu1 on pcie0 .. nvswitch0        node1: the same
 //            \   /                                  \   /
@@ -86,7 +86,7 @@ constexpr std::array kMachineKeys = {
 
 constexpr Ns kNetworkLatencyNs = 5'000;
 
-/// The figures of the devices, which no file states.
+/// Returns a device with the figures in the scenario. The files state no figures of devices.
 Device device_of(const MappingReader& reader) {
   Device device;
   if (reader.has("memory")) device.memory_bytes = reader.limit("memory");
@@ -97,7 +97,7 @@ Device device_of(const MappingReader& reader) {
 
 // --- servers ---------------------------------------------------------------------------------------------
 
-/// Builds the cluster of `nodes` equal servers.
+/// A builder of a cluster of `nodes` equal servers.
 class ServerBuilder {
  public:
   ServerBuilder(const Machine& machine, const MappingReader& reader, std::string name)
@@ -147,8 +147,9 @@ class ServerBuilder {
     }
   }
 
-  /// Joins the network cards of all servers. The cards that no GPU uses are left out. The latency is that of
-  /// the links between GPUs and cards, so that no route inside a server leads over a card.
+  /// Connects the network cards of all servers to one switch. Cards that no GPU uses are left out. The
+  /// network's latency belongs to the links between GPUs and cards. So no route between two GPUs of a
+  /// server leads over a card.
   void add_network() {
     const Ns latency = reader_.duration("latency").value_or(kNetworkLatencyNs);
     const std::int32_t network = builder_.add_switch("network");
@@ -176,7 +177,7 @@ class ServerBuilder {
   std::vector<std::int32_t> numbers_;  ///< the node of the builder, by server and node of the machine
 };
 
-/// Returns the note on what was read: links, cards and assumptions.
+/// Returns a note on the description that was read: its links, its cards and what was assumed.
 std::string note_of(const Machine& machine, std::string_view file, std::string_view format) {
   std::vector<std::string> cards;
   for (std::size_t gpu = 0; gpu < machine.gpus.size(); ++gpu) {
@@ -272,7 +273,8 @@ tl::expected<std::vector<Dimension>, std::string> dimensions_of(const Node& docu
   return dimensions;
 }
 
-/// Joins the devices that differ only in this dimension. Their numbers are `first`, `first` + `step`, ...
+/// Connects the devices whose positions differ only in this dimension. Their numbers are `first`, `first` +
+/// `step`, ...
 void join_dimension(ClusterBuilder& builder, const Dimension& dimension, std::int64_t first,
                     std::int64_t step, std::int32_t& switches) {
   const auto device = [&](std::int64_t i) { return static_cast<std::int32_t>(first + i * step); };
@@ -315,7 +317,8 @@ tl::expected<Cluster, std::string> cluster_of(const std::vector<Dimension>& dime
   return builder.build();
 }
 
-/// Returns the cluster of a network file, and adds a note. Error: a message with the file's name.
+/// Returns the cluster that a network file of ASTRA-sim describes, and adds a note. The error message
+/// contains the file's name.
 tl::expected<Cluster, std::string> astra_cluster(const std::string& file, const std::string& text,
                                                  const Device& device, std::vector<std::string>& notes) {
   const auto document = parse_document(
@@ -335,7 +338,8 @@ tl::expected<Cluster, std::string> astra_cluster(const std::string& file, const 
   return cluster_of(*dimensions, device);
 }
 
-/// Reports keys that a network file of ASTRA-sim leaves no place for.
+/// Notes a problem for each key about servers. They are not allowed with a network file of ASTRA-sim, which
+/// describes the whole network.
 void refuse_keys_of_servers(const MappingReader& reader) {
   for (const std::string_view key : {"nodes", "nvlink", "pcie", "sockets", "network", "latency"}) {
     if (reader.has(key))

@@ -1,6 +1,6 @@
 #pragma once
-// A server as a file of another tool describes it: NCCL's topology XML, or the matrix of `nvidia-smi topo
-// -m`. load_machine.cpp makes a cluster of it, and also reads ASTRA-sim's network files.
+// A server that a file of another tool describes: NCCL's topology XML, or the matrix of `nvidia-smi topo
+// -m`. load_machine.cpp turns it into a cluster. It also reads ASTRA-sim's network files.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,9 +14,11 @@
 
 namespace penstock {
 
-/// The bandwidth in one direction, in bytes a second, that a file does not state.
+/// The bandwidths to assume if a machine's file does not state them, in one direction and in bytes a
+/// second.
 struct MachineAssumptions {
-  /// The bandwidth of a PCIe link without a stated speed. The default is 16 lanes of 16 GT/s.
+  /// The bandwidth of a PCIe link whose speed the file does not state. The default is that of 16 lanes of
+  /// 16 GT/s.
   double pcie = 16 * 16e9 / 8 * 128 / 130;
   /// The bandwidth between the processors of a server. If it is absent, it follows from the processors.
   std::optional<double> sockets{};
@@ -24,7 +26,7 @@ struct MachineAssumptions {
   std::optional<double> nvlink{};
 };
 
-/// A part of a server that links join.
+/// A part of a server to which links lead: a GPU, a network card, or anything between them.
 struct MachineNode {
   enum class Kind : std::uint8_t { gpu, nic, inner };
   Kind kind = Kind::inner;
@@ -40,13 +42,15 @@ struct MachineLink {
   double bytes_per_second = 0;
 };
 
-/// The network cards that a GPU uses, as indices of nodes, and how it reaches them, such as "PXB".
+/// The network cards that a GPU uses, as indices of nodes. `relation` is the kind of the path to them, such
+/// as "PXB".
 struct NearestNics {
   std::vector<std::int32_t> nics{};
   std::string relation{};
 };
 
-/// One server. `gpus` has the indices of its GPUs, and `nics_of` has an entry for each of them.
+/// One server with its parts and links. `gpus` has the node indices of its GPUs, and `nics_of` has the
+/// network cards of each GPU.
 struct Machine {
   std::vector<MachineNode> nodes{};
   std::vector<MachineLink> links{};
@@ -61,16 +65,16 @@ struct Machine {
   std::int32_t add(MachineNode node);
 };
 
-/// The files that a cluster can be read from.
+/// The formats of files that describe a machine or network, from which a cluster can be made.
 enum class MachineFormat : std::uint8_t { none, nccl_xml, topo_matrix, astra_sim };
-/// Returns the format of a text, or none if it is something else.
+/// Returns the format of a text, or `none` if it is not recognised.
 MachineFormat machine_format(std::string_view text);
 
-/// Reads a topology file of NCCL. Error: "LINE: message" for text that is not XML, or a message about a file
-/// without a GPU.
+/// Reads a server from a topology file of NCCL. Error: "LINE: message" if the text is not XML, or a message
+/// if the file has no GPU.
 tl::expected<Machine, std::string> machine_of_xml(std::string_view text, const MachineAssumptions& assumed);
-/// Reads the output of `nvidia-smi topo -m`. Other lines, such as a prompt or a legend, may surround it.
-/// Error: "LINE: message".
+/// Reads a server from the output of `nvidia-smi topo -m`. Other lines, such as a prompt or a legend, may
+/// surround the matrix. Errors have the form "LINE: message".
 tl::expected<Machine, std::string> machine_of_matrix(std::string_view text,
                                                      const MachineAssumptions& assumed);
 
@@ -80,22 +84,24 @@ std::vector<std::string> matrix_words(std::string_view line);
 /// Returns the devices that the words of the header name. They end where the columns about processors begin.
 std::vector<std::string> matrix_names(const std::vector<std::string>& words);
 
-/// Returns the groups of the numbers below `count` that are joined, directly or over others of the group.
+/// Returns the numbers from 0 to `count` - 1 in groups. Two numbers are in one group if they are joined
+/// directly, or through other numbers of the group. `are_joined` tells if two numbers are joined directly.
 std::vector<std::vector<std::size_t>> joined_groups(
     std::size_t count, const std::function<bool(std::size_t, std::size_t)>& are_joined);
 
-/// The number of NVLinks between each two GPUs, and to NVSwitches. GPUs are indices of Machine::gpus.
+/// The number of NVLinks between each pair of GPUs, and from each GPU to NVSwitches. A GPU is named by its
+/// index in Machine::gpus.
 struct NvlinkCounts {
   std::vector<std::vector<std::int32_t>> between{};  ///< by GPU and GPU
   std::vector<std::int32_t> to_switches{};           ///< by GPU
   double link_bytes_per_second = 25e9;               ///< the bandwidth of one NVLink, in one direction
 };
-/// Adds the NVLinks to the machine. GPUs that have more links in sum than a GPU has are joined by an
-/// NVSwitch.
+/// Adds the NVLinks to the machine. If the links of a GPU to all others are more than a GPU has, an
+/// NVSwitch must join these GPUs.
 void add_nvlinks(Machine& machine, const NvlinkCounts& counts, const MachineAssumptions& assumed);
 
-/// Sets the network cards of each GPU. `nearest` has all cards that are nearest to it. GPUs with the same
-/// cards share them evenly.
+/// Sets the network cards of each GPU. `nearest` has, for each GPU, all cards that are nearest to it. GPUs
+/// with the same nearest cards share them evenly.
 void share_nics(Machine& machine, const std::vector<NearestNics>& nearest);
 
 }  // namespace penstock

@@ -1,5 +1,6 @@
-// Reads the matrix of `nvidia-smi topo -m`. A cell says how far two devices are from each other over PCIe, or
-// how many NVLinks join two GPUs. PCIe becomes a tree. Its inner nodes join what is near before what is far:
+// Reads the matrix of `nvidia-smi topo -m`. A cell states the distance of two devices over PCIe, or the
+// number of NVLinks between two GPUs. PCIe is converted to a tree, in which each inner node joins devices
+// at a certain distance. Near devices are joined first:
 //
 //   PIX   one bridge           GPU0 GPU1 NIC0   GPU2 NIC1   GPU3
 //   PXB   several bridges        \   |   /        |   /       |
@@ -34,17 +35,18 @@ namespace {
 
 constexpr std::array<std::string_view, 5> kDistances = {"PIX", "PXB", "PHB", "NODE", "SYS"};
 constexpr std::size_t kFarthest = kDistances.size() - 1;
-/// The bandwidth between the processors of a server that nothing is known of: a figure of NCCL for AMD.
+/// The bandwidth between the processors of a server if nothing about them is known. It is NCCL's figure for
+/// AMD.
 constexpr double kSocketBytesPerSecond = 16e9;
 
-/// A cell: a distance, a number of NVLinks, or neither for a device and itself.
+/// A cell of the matrix: a distance, a number of NVLinks, or neither if the cell is on the diagonal.
 struct MatrixCell {
   std::optional<std::size_t> distance;
   std::int32_t nvlinks = 0;
 };
 
-/// The matrix with the names of its columns. `rows` has an entry for each column, which is empty if the text
-/// has no row for it.
+/// The matrix and the names of its columns. `rows` has an entry for each column. The entry is empty if the
+/// text has no row for this device.
 struct Matrix {
   std::vector<std::string> names;
   std::vector<std::vector<MatrixCell>> rows;
@@ -117,7 +119,7 @@ tl::expected<Matrix, std::string> matrix_of(std::string_view text) {
   return matrix;
 }
 
-/// Returns the distance between two devices. Devices with NVLinks between them may be far apart over PCIe.
+/// Returns the distance between two devices over PCIe. NVLinks between them do not shorten it.
 std::size_t distance_between(const Matrix& matrix, std::size_t a, std::size_t b) {
   for (const auto& [row, column] : {std::pair{a, b}, std::pair{b, a}}) {
     if (!matrix.rows[row].empty() && matrix.rows[row][column].distance)
@@ -126,7 +128,8 @@ std::size_t distance_between(const Matrix& matrix, std::size_t a, std::size_t b)
   return kFarthest;
 }
 
-/// Joins the nodes above a group of devices by a new node, if there are several.
+/// Connects the topmost nodes of a group of devices to a new node. Does nothing if there is only one
+/// topmost node.
 void join_tops(Machine& machine, const std::vector<std::size_t>& group, std::vector<std::int32_t>& tops,
                std::string name, double bytes_per_second) {
   std::vector<std::int32_t> below;
@@ -139,7 +142,7 @@ void join_tops(Machine& machine, const std::vector<std::size_t>& group, std::vec
   for (const std::size_t device : group) tops[device] = hub;
 }
 
-/// Adds the inner nodes and links of PCIe. `tops` has the machine's node of each device.
+/// Adds the inner nodes and the links of the PCIe tree. `tops` has the machine's node of each device.
 void add_tree(Machine& machine, const Matrix& matrix, std::vector<std::int32_t> tops,
               const MachineAssumptions& assumed) {
   static constexpr std::array<std::string_view, 5> kInner = {"pcie", "pcie", "host", "numa", "system"};
@@ -161,7 +164,8 @@ void add_tree(Machine& machine, const Matrix& matrix, std::vector<std::int32_t> 
   }
 }
 
-/// Returns the cards that are nearest to the GPU. `nics` has pairs of a column and a node.
+/// Returns the network cards that are nearest to the GPU. A pair in `nics` consists of a card's column and
+/// its node.
 NearestNics nearest_nics(const Matrix& matrix, std::size_t gpu,
                          const std::vector<std::pair<std::size_t, std::int32_t>>& nics) {
   NearestNics nearest;

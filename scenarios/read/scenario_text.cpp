@@ -1,6 +1,6 @@
-// Writes a scenario as text. If the text is read again, all figures are exactly equal. Numbers have their
-// exact value and a unit (B, ns, B/s). Most texts are in quotes, because YAML would read words such as "no"
-// and "1e3" as other values.
+// Writes a scenario as text. If the text is read again, all figures are exactly the same. Numbers are
+// written with their exact value and a unit (B, ns, B/s). Most texts are in quotes, because YAML would
+// read words such as "no" and "1e3" as other values.
 
 #include "scenarios/read/scenario_text.hpp"
 
@@ -123,8 +123,8 @@ std::string torus_collectives(const Torus& torus) {
   return torus.collectives == TorusCollectives::ring ? "  collectives: ring\n" : "";
 }
 
-/// A visitor that returns "cluster: .." for each shape. All numbers of a preset are written, so that the text
-/// does not depend on the preset's defaults.
+/// A visitor that returns the text "cluster: .." for each shape of a cluster. All numbers of a preset are
+/// written, so that the text does not depend on the preset's defaults.
 struct ClusterText {
   std::string preset;
   std::optional<double> price_per_device_hour;
@@ -226,8 +226,8 @@ struct ClusterText {
     return names;
   }
 
-  /// All links and devices of a torus have equal figures, so the text contains the figures of the first link
-  /// and device.
+  /// Returns the text of a torus. All its links and all its devices have equal figures, so the text states
+  /// those of the first link and the first device.
   std::string torus_text(const Cluster& cluster) const {
     const Link link = cluster.link(0);
     const Device& device = cluster.devices().front();
@@ -323,7 +323,7 @@ std::string byte_line_unless_0(std::string_view key, const PerStage<Bytes>& figu
   return is_nothing(figure) ? "" : byte_line(key, figure);
 }
 
-/// Returns the line of a figure in bytes whose default value is computed from the figure `others`.
+/// Returns the line of a figure in bytes whose default is computed from the figure `others`.
 std::string byte_line_beside(std::string_view key, const PerStage<Bytes>& figure,
                              const PerStage<Bytes>& others) {
   return is_nothing(others) ? byte_line_unless_0(key, figure) : byte_line(key, figure);

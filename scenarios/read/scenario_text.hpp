@@ -17,8 +17,8 @@ namespace penstock {
 /// comment lines at the top. Errors: another form of model; a cluster that the file cannot express.
 tl::expected<std::string, std::string> scenario_to_yaml(const Scenario& scenario, std::string_view comment);
 
-/// Returns "model:" with its stages, for microbatches of `batch` samples. A list that contains only zeros is
-/// omitted if zero is the default.
+/// Returns the YAML part "model:" with its stages, for microbatches of `batch` samples. Omits a list that
+/// contains only zeros if zero is the default.
 std::string stages_to_yaml(const StageFigures& figures, std::int64_t batch);
 
 /// Returns "cluster:" with its preset, or with its devices and links. Errors: devices

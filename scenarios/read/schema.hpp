@@ -25,7 +25,7 @@
 
 namespace penstock {
 
-/// The part `model:`, read by load_model.cpp.
+/// The content of the part `model:`. load_model.cpp reads it.
 struct ModelPart {
   Model model;
   std::optional<NetworkSpec> network{};
@@ -41,10 +41,10 @@ ChunkModel read_chunks(const Node& node, Problem& problem);
 /// Returns the keys of `model.chunks`.
 KeyGroup chunk_keys();
 
-/// Reads `model:`. The peak rate of a transformer's devices comes from the cluster.
+/// Reads the part `model:`. The peak rate of a transformer's devices comes from `cluster`.
 ModelPart read_model(const Node& node, const ClusterSpec& cluster, Problem& problem);
 
-/// Each of these functions returns the keys of one part. It is defined in the file that reads the part.
+/// Return the keys of one part each. Each function is defined in the file that reads its part.
 std::vector<KeyGroup> model_keys();
 std::vector<KeyGroup> cluster_keys();
 std::vector<KeyGroup> device_cluster_keys();
@@ -66,8 +66,8 @@ ClusterSpec machine_cluster(const Node& node, const std::string& file, const std
                             Problem& problem);
 /// Reads the price of a device for an hour, such as `price: 2.5`. Defined in load_cluster.cpp.
 std::optional<double> read_price(const MappingReader& reader);
-/// Reads `reserve`, the bytes of each device that plans must not use. Returns nothing if the key is absent.
-/// Notes a problem if the value exceeds the device's memory.
+/// Reads the key `reserve`: the bytes of each device that plans must leave free. Returns nothing if the key
+/// is absent. Records a problem if the value exceeds the device's memory.
 std::optional<std::int64_t> read_reserve(const MappingReader& reader,
                                          std::optional<std::int64_t> memory_bytes);
 
@@ -110,7 +110,7 @@ struct SchedulePart {
 };
 SchedulePart read_schedule(const Node& node, Problem& problem);
 
-/// Reads `partition:`. Its cuts may be names of the model's layers. Defined in load_training.cpp.
+/// Reads the part `partition:`. Its cuts may be names of layers of `model`. Defined in load_training.cpp.
 Partition read_partition(const Node& node, const Model& model, Problem& problem);
 
 /// The part `training:`, read by load_training.cpp.
@@ -124,7 +124,8 @@ struct TrainingPart {
   std::optional<GemmPrecision> device_precision{};  ///< one of bf16, fp8 and fp4
   std::optional<LayerRecompute> recompute{};
   RecomputedLayers recomputed_layers{};  ///< the layers of LayerRecompute::full
-  /// The tokens of a sample of each microbatch; empty if they are not stated by microbatch.
+  /// The number of tokens of a sample for each microbatch. Empty if the scenario does not state it for each
+  /// microbatch.
   std::vector<std::int64_t> sequences{};
   std::optional<std::int32_t> gradient_bytes{};  ///< bytes of a parameter's gradient, 2 or 4
   std::optional<bool> deferred_head{};  ///< true to compute the head's weight gradient at the end of the step

@@ -270,7 +270,10 @@ std::optional<MeantProgram> recognised_schedule(const Recording& recording) {
 
 tl::expected<Autopsy, std::string> autopsy_of(Recording recording, std::string name,
                                               const AutopsyOptions& options) {
-  Autopsy autopsy{.name = std::move(name), .was_meant = options.meant.has_value(), .notes = recording.notes};
+  Autopsy autopsy;
+  autopsy.name = std::move(name);
+  autopsy.was_meant = options.meant.has_value();
+  autopsy.notes = recording.notes;
   std::optional<MeantProgram> schedule = options.meant;
   if (schedule && schedule->program.rank_count() != recording.ranks_of_copy()) {
     return tl::unexpected(fmt::format("expected {} ranks, as {} has them, got {} in each copy",

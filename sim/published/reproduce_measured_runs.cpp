@@ -1,8 +1,8 @@
-// Predicts training steps that others have measured. The constants for the steps of one model are fitted on
-// the other models of the same source, device and precision. For example, constants that were fitted on GPT-3
-// predict the steps of Llama. If there is only one model, the device's own constants are used. They were
-// fitted on these very steps, so such steps test nothing. The exceptions are A100 and B200, whose constants
-// were measured on kernels.
+// Predicts training steps that others have measured. To predict the steps of one model, constants are
+// fitted to other models of the same source, device and precision. For example, constants that were fitted
+// to GPT-3 predict the steps of Llama. If there is only one model, the device's own constants are used.
+// They were fitted to these very steps, so such steps test nothing. The exceptions are A100 and B200,
+// whose constants were measured on kernels.
 
 #include <algorithm>
 #include <array>
@@ -47,7 +47,7 @@ bool has_site(const MeasuredRuns& runs, const MeasuredRun& of) {
   });
 }
 
-/// Returns the reason why the prediction of a step tests nothing. Returns an empty text if it is a test.
+/// Returns the reason why the prediction of a step is no test. Returns an empty text if it is a test.
 std::string taken_from_rows(const MeasuredRun& run, bool is_fitted_elsewhere) {
   // The factors of A100 and B200 were fitted on kernels and not on steps.
   const bool is_own_factor = run.device == "a100-sxm" || run.device == "b200-sxm";
@@ -105,8 +105,8 @@ namespace {
 constexpr std::array<std::string_view, 7> kStageTimeColumns = {
     "case", "method", "M", "vocab", "forward_us", "backward_us", "iteration_ms"};
 
-/// Returns the contents of the file. Throws std::logic_error if the file has a fault, because it is part of
-/// the library.
+/// Returns the table of measured stages. Throws std::logic_error if the file has a fault, because the file
+/// is part of the library.
 CsvTable measured_stages() {
   const auto text = std::ranges::find(library_texts(), "stage_times", &LibraryText::name);
   if (text == library_texts().end()) throw std::logic_error("the library has no stage_times");
