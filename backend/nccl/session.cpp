@@ -174,9 +174,11 @@ void NcclSession::check_gpus() {
   if (!parts_.checks_gpus) return;
   store_.set(fmt::format("gpu/{}", parts_.rank), uuid_of(parts_.device), limits());
   std::map<std::string, std::vector<std::int32_t>> ranks;  // by GPU
-  for (std::int32_t rank = 0; rank < parts_.flat.rank_count; ++rank)
-    ranks[store_.get(fmt::format("gpu/{}", rank), limits(), fmt::format("rank {}: its GPU", rank))].push_back(
-        rank);
+  for (std::int32_t rank = 0; rank < parts_.flat.rank_count; ++rank) {
+    const std::string gpu =
+        store_.get(fmt::format("gpu/{}", rank), limits(), fmt::format("rank {}: its GPU", rank));
+    ranks[gpu].push_back(rank);
+  }
   for (const auto& [gpu, on_it] : ranks) {
     if (std::cmp_less_equal(on_it.size(), parts_.ranks_per_gpu)) continue;
     throw std::runtime_error(
