@@ -17,6 +17,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "backend/cuda/device_memory.hpp"
@@ -54,12 +55,11 @@ std::vector<CudaEvent> new_events(std::int32_t device, std::size_t count) {
 
 }  // namespace
 
-StreamQueue::StreamQueue(const FlatProgram& flat, std::int32_t rank, const Clock& clock, double scale,
-                         const StreamView& stream, std::shared_ptr<LaunchCounts> counts,
-                         const std::function<bool()>& stopped)
+StreamQueue::StreamQueue(const FlatProgram& flat, std::int32_t rank, const StreamView& stream,
+                         std::shared_ptr<LaunchCounts> counts, const DeviceTime& device_time)
     : stream_(stream),
       counts_(std::move(counts)),
-      device_time_(clock, scale, stream, stopped),
+      device_time_(device_time),
       moments_(2 * actions_of(flat, rank)),
       begun_(new_events(stream.device, std::clamp<std::size_t>(actions_of(flat, rank), 1, kMostAhead))),
       ended_(new_events(stream.device, begun_.size())) {}
@@ -90,8 +90,9 @@ std::vector<std::unique_ptr<StreamQueue>> stream_queues(const FlatProgram& flat,
   std::vector<std::unique_ptr<StreamQueue>> queues;
   queues.reserve(index(flat.rank_count));
   for (std::int32_t rank = 0; rank < flat.rank_count; ++rank) {
-    queues.push_back(std::make_unique<StreamQueue>(flat, rank, clock, scale, workers.place(rank).stream,
-                                                   counts[index(rank)]));
+    const StreamView& stream = workers.place(rank).stream;
+    queues.push_back(std::make_unique<StreamQueue>(flat, rank, stream, counts[index(rank)],
+                                                   DeviceTime(clock, scale, stream)));
   }
   return queues;
 }

@@ -45,12 +45,10 @@ class DeviceTime {
 /// constructor allocates all memory and events that the queue needs.
 class StreamQueue : public ComputeQueue {
  public:
-  /// Makes the queue for the rank's list in `flat`. `scale` is the scale of the run's clock. The constructor
-  /// compares the device's timer with the clock. If `stopped` returns true, the comparison ends early.
-  /// `stopped` may be empty. `counts` has the launches of the rank's earlier runs.
-  StreamQueue(const FlatProgram& flat, std::int32_t rank, const Clock& clock, double scale,
-              const StreamView& stream, std::shared_ptr<LaunchCounts> counts,
-              const std::function<bool()>& stopped = {});
+  /// Makes the queue for the rank's list in `flat`, on `stream`. `device_time` converts the device's times to
+  /// the clock of the run. `counts` has the launches of the rank's earlier runs.
+  StreamQueue(const FlatProgram& flat, std::int32_t rank, const StreamView& stream,
+              std::shared_ptr<LaunchCounts> counts, const DeviceTime& device_time);
 
   ~StreamQueue() override { end_or_give_up(stream_); }  // kernels may still write times into moments_
   StreamQueue(const StreamQueue&) = delete;

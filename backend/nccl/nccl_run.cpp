@@ -254,8 +254,8 @@ class NcclRun {
                                                                     .session = *session,
                                                                     .codec = hardware(rank).codec()});
     NcclTransport& transport = *owned;
-    return {.queue = std::make_unique<StreamQueue>(run_.flat, rank, run.clock, run_.options.time_scale,
-                                                   compute, counts, session->limits().stopped),
+    const DeviceTime device_time(run.clock, run_.options.time_scale, compute, session->limits().stopped);
+    return {.queue = std::make_unique<StreamQueue>(run_.flat, rank, compute, counts, device_time),
             .transport = std::move(owned),
             .own_times = [&transport] { return transport.own_times(); }};
   }
