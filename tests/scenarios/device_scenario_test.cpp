@@ -405,7 +405,7 @@ TEST(SequencesByMicrobatch, MustEachDivideAndBeGivenInAList) {
   const auto fault = [](const std::string& value) {
     return fault_of(kLlama, {{.key = "training.sequence", .value = value}});
   };
-  EXPECT_THAT(fault("{microbatches: [8192, 2049]}"), HasSubstr("got 8 (microbatches of sequence 2049)"));
+  EXPECT_THAT(fault("{microbatches: [8192, 2049]}"), HasSubstr("got 8 (tokens 0 to 2049)"));
   EXPECT_THAT(fault("{microbatches: 8192}"), HasSubstr("expected {microbatches: [..]}"));
   EXPECT_THAT(fault("{microbatches: [8192, 0]}"), HasSubstr("expected a whole number from 1 to"));
 }

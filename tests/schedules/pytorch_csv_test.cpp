@@ -130,9 +130,10 @@ TEST(CsvRows, AreThoseOfPythonsReader) {
 TEST(PyTorchCsv, LinesAreCountedThroughQuotedLineEnds) {
   const auto program = parse_pytorch_csv("0F0,\"\n\n\",0B0\n1F0,1Q0\n", "test.csv");
   ASSERT_FALSE(program);
-  EXPECT_EQ(program.error(),
-            "test.csv:4: rank 1: `1Q0`: unknown action `Q`. Known: F, B, I, W, SEND_F, RECV_F, SEND_B, "
-            "RECV_B, UNSHARD, RESHARD, REDUCE_GRAD, WAIT_SEND_F, WAIT_SEND_B, WAIT_REDUCE_GRAD");
+  EXPECT_EQ(
+      program.error(),
+      "test.csv:4: rank 1: `1Q0`: unknown action `Q`. Known: F, B, I, W, SEND_F, RECV_F, SEND_B, "
+      "RECV_B, UNSHARD, RESHARD, REDUCE_GRAD, WAIT_SEND_F, WAIT_SEND_B, WAIT_REDUCE_GRAD, OFFLOAD, RELOAD");
 }
 
 // The cells are those of Schedule1F1B(...)._get_pipeline_order() of torch 2.11 on 2 ranks with 4

@@ -39,16 +39,16 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-Scenario scenario_of(const std::string& text) { return parse_scenario(text, "s.yaml", ".").value(); }
+Scenario sliced_scenario_of(const std::string& text) { return parse_scenario(text, "s.yaml", ".").value(); }
 
 Experiment experiment_in(const std::string& text) {
-  auto experiment = prepare(scenario_of(text));
+  auto experiment = prepare(sliced_scenario_of(text));
   if (!experiment) throw std::runtime_error(experiment.error().message);
   return *std::move(experiment);
 }
 
 Result result_of(const std::string& text, const SimulateOptions& options = {}) {
-  auto result = predict(scenario_of(text), options);
+  auto result = predict(sliced_scenario_of(text), options);
   if (!result) throw std::runtime_error(result.error().message);
   return result->result;
 }
@@ -128,7 +128,7 @@ TEST(SliceCosts, ScaleWithTheMicrobatch) {
 }
 
 TEST(SliceCosts, AreWrittenAsTheyAreRead) {
-  const Scenario scenario = scenario_of(
+  const Scenario scenario = sliced_scenario_of(
       sliced("forward: [{slices: [1 ns, 2 ns]}, {slices: [4 ns, 8 ns]}], backward: {slices: [3 ns, 5 ns]}",
              "stages: 2, microbatches: 2, slices: 2"));
   const std::string written = stages_to_yaml(std::get<StageFigures>(scenario.model), 1);
@@ -407,7 +407,7 @@ TEST(MessageSizes, ThatDifferAreAnErrorThatNamesBothEnds) {
             "0SEND_F0 on rank 0 sends 4000000 B, and 1RECV_F0 on rank 1 expects 2000000 B; make both equal");
   EXPECT_THAT(error_of(with_sizes("activation: 4 MB, expected_gradient: {microbatches: [4 MB, 5 MB]}")),
               HasSubstr("1SEND_B1 on rank 1 sends 4000000 B, and 0RECV_B1 on rank 0 expects 5000000 B"));
-  const auto refused = prepare(scenario_of(with_sizes("activation: 4 MB, expected_activation: 2 MB")));
+  const auto refused = prepare(sliced_scenario_of(with_sizes("activation: 4 MB, expected_activation: 2 MB")));
   EXPECT_EQ(refused.error().kind, ErrorKind::check_failed);
 }
 
