@@ -302,8 +302,9 @@ std::optional<std::string> before_a_file(const Listed& flag) {
 /// than -o.
 std::vector<Words> commands_with(const ListedCommand& command, const std::string& file) {
   std::vector<Words> all;
-  // The arguments of reproduce are names of experiments.
-  const std::size_t files = command.name == "reproduce" ? 0 : command.positionals.size();
+  // The arguments of reproduce and schedules are names.
+  const bool are_names = command.name == "reproduce" || command.name == "schedules";
+  const std::size_t files = are_names ? 0 : command.positionals.size();
   for (std::size_t i = 0; i < files; ++i) {
     Words words = {command.name};
     for (std::size_t k = 0; k < command.positionals.size(); ++k) {
