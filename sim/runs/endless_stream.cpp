@@ -172,11 +172,12 @@ std::int64_t lowered_actions(const Experiment& experiment) {
   for (const ActionLoops& list : experiment.loops) actions += list.size();
   if (has_transfers(program)) return actions;
   for (const StageEdge& edge : stage_edges(program)) {
-    // Each microbatch sends an activation along the edge and a gradient back. Each message has a SEND and a
-    // RECV.
+    // Each microbatch sends an activation along the edge and a gradient back, or one of them. Each message
+    // has a SEND and a RECV.
+    const std::int64_t of_unit = edge.flows == EdgeFlows::both ? 4 : 2;
     for (std::int32_t unit = 0; unit < program.unit_count(); ++unit) {
       const Placement& placement = program.placement;
-      if (placement.rank_of(edge.from, unit) != placement.rank_of(edge.to, unit)) actions += 4;
+      if (placement.rank_of(edge.from, unit) != placement.rank_of(edge.to, unit)) actions += of_unit;
     }
   }
   return actions;

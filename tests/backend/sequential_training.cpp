@@ -147,17 +147,20 @@ class OnDemand {
 
   Number output_gradient(std::int32_t stage, std::int32_t m) {
     if (const auto known = gradients_.find({stage, m}); known != gradients_.end()) return known->second;
-    Number g = neighbours_.successors[index(stage)].empty() ? output(stage, m) - target(m) : 0;
-    for (const std::int32_t taker : neighbours_.successors[index(stage)]) {
-      const Weights w = weights(taker, facts_.rank.at({taker, m}), facts_.backward_version.at({taker, m}));
-      g += factor_of(stage, taker) * w.a * output_gradient(taker, m);
+    const auto& givers = neighbours_.gradient_givers[index(stage)];
+    Number g = givers.empty() ? output(stage, m) - target(m) : 0;
+    for (const std::int32_t giver : givers) {
+      const Weights w = weights(giver, facts_.rank.at({giver, m}), facts_.backward_version.at({giver, m}));
+      g += factor_of(giver, stage) * w.a * output_gradient(giver, m);
     }
     return gradients_[{stage, m}] = g;
   }
 
+  /// Returns the factor of the gradient that `giver` sends to `taker`: that of the taker's place among all
+  /// stages to which `giver` sends gradients. An edge may carry gradients alone.
   Number factor_of(std::int32_t giver, std::int32_t taker) const {
     std::size_t i = 0;
-    while (neighbours_.predecessors[index(taker)][i] != giver) ++i;
+    while (neighbours_.gradient_takers[index(giver)][i] != taker) ++i;
     return factor(i);
   }
 
