@@ -24,6 +24,7 @@
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/read/load.hpp"
 #include "schedules/check/user_error.hpp"
+#include "schedules/rules/extra_stages.hpp"
 #include "schedules/rules/generators.hpp"
 #include "sim/memory/memory.hpp"
 
@@ -86,6 +87,7 @@ void expect_predicted_memory(Experiment experiment, const std::string& what) {
 TEST(MeasuredMemory, IsThePredictedOneForEverySchedule) {
   int ran = 0;
   for (const ScheduleInfo& schedule : schedule_table()) {
+    if (divides_output(extra_stages_of(schedule.name))) continue;  // a network runs on stages in a chain
     for (const auto& [stages, microbatches] : {std::pair{1, 2}, {2, 2}, {2, 4}, {4, 2}, {4, 8}}) {
       const std::string shape = "name: " + std::string(schedule.name) +
                                 ", stages: " + std::to_string(stages) +
