@@ -41,8 +41,11 @@ constexpr std::chrono::microseconds kBetweenLooks(50);
 /// %globaltimer nor how well a device's processors agree.
 constexpr Ns kTick = 2'000;
 
-/// Returns the stages and kinds of the actions of the compute group at `position`.
+/// Returns the stages and kinds of the actions of the compute group at `position`, or those of the WAIT
+/// there.
 LaunchCounts::key_type kinds_of(const FlatProgram& flat, std::int32_t position) {
+  const Action& first = flat.actions[index(position)];
+  if (flat.ops[index(position)] == FlatOp::wait) return {{first.stage, first.kind}};
   LaunchCounts::key_type kinds;
   for (std::int32_t leaf = position; leaf < flat.group_end(position); ++leaf)
     kinds.emplace_back(flat.actions[index(leaf)].stage, flat.actions[index(leaf)].kind);
@@ -70,7 +73,9 @@ LaunchAhead::LaunchAhead(const FlatProgram& flat, std::int32_t rank, ComputeQueu
   launches_.reserve(index(end - first_));
   known_.resize(index(end - first_));
   for (std::int32_t p = first_; p < end; ++p) {
-    if (flat.ops[index(p)] == FlatOp::compute) known_[index(p - first_)] = &queue.counts()[kinds_of(flat, p)];
+    const FlatOp op = flat.ops[index(p)];
+    if (op == FlatOp::compute || op == FlatOp::wait)
+      known_[index(p - first_)] = &queue.counts()[kinds_of(flat, p)];
   }
 }
 
