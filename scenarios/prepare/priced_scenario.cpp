@@ -475,6 +475,24 @@ std::string slices_note(const std::vector<Slice>& slices, std::int32_t of_microb
                      fmt::join(tokens, ", "));
 }
 
+/// Prices slices at their own places in the sequence, and microbatches at their own lengths, and sets their
+/// figures in `priced`. Returns a note on the lengths of the slices, or an empty text if microbatches have
+/// none.
+tl::expected<std::string, std::string> set_slice_figures(Model& priced, const DevicePrices& prices,
+                                                         const DeviceModel& model,
+                                                         std::int32_t of_microbatch) {
+  // Parts of a sequence on several devices (context) already have equal shares of attention, so slices of
+  // them remain equal shares of a microbatch.
+  const bool by_slice = of_microbatch > 1 && prices.work.parallel.context == 1;
+  if (!by_slice && model.sequences.empty()) return std::string();
+  PENSTOCK_ASSIGN_OR_RETURN(const std::vector<Slice> slices,
+                            all_slices(prices, model.slices, sequences_of(model, prices.microbatches),
+                                       by_slice ? of_microbatch : 1));
+  const StageFigures whole = std::get<StageFigures>(priced);
+  PENSTOCK_ASSIGN_OR_RETURN(priced, figures_by_slice(prices, slices, by_slice ? &whole : nullptr));
+  return by_slice ? slices_note(slices, of_microbatch) : std::string();
+}
+
 /// Returns the operations and the tokens of a sample, as means over `most` microbatches. A shorter list of
 /// sequences is repeated. If the list is empty, all samples have the workload's own sequence.
 TrainedModel trained_on(const Workload& work, const std::vector<std::int64_t>& sequences, std::size_t most) {
@@ -524,18 +542,8 @@ tl::expected<DevicePrices, std::string> device_prices(OneCopy copy, const Schedu
                       .rank_of_stage = ranks,
                       .microbatches = microbatches,
                       .extra = extra};
-  // Parts of a sequence on several devices (context) already have equal shares of attention, so slices of
-  // them remain equal shares of a microbatch.
-  std::string of_slices;
-  const bool by_slice = placed.slices > 1 && work.parallel.context == 1;
-  if (by_slice || !model.sequences.empty()) {
-    PENSTOCK_ASSIGN_OR_RETURN(
-        const std::vector<Slice> slices,
-        all_slices(prices, model.slices, sequences_of(model, microbatches), by_slice ? placed.slices : 1));
-    const StageFigures whole = std::get<StageFigures>(priced.model);
-    PENSTOCK_ASSIGN_OR_RETURN(priced.model, figures_by_slice(prices, slices, by_slice ? &whole : nullptr));
-    if (by_slice) of_slices = slices_note(slices, placed.slices);
-  }
+  PENSTOCK_ASSIGN_OR_RETURN(const std::string of_slices,
+                            set_slice_figures(priced.model, prices, model, placed.slices));
   priced.batch = in_force.stated;
   // The costs hold for exactly this microbatch size, so no figure is scaled later.
   priced.batch.own_micro_batch_size = work.micro_batch_size;
@@ -553,7 +561,7 @@ tl::expected<DevicePrices, std::string> device_prices(OneCopy copy, const Schedu
     priced.notes.push_back(
         fmt::format("each microbatch is priced at its own sequence: [{}]", fmt::join(model.sequences, ", ")));
   }
-  if (by_slice) priced.notes.push_back(std::move(of_slices));
+  if (!of_slices.empty()) priced.notes.push_back(of_slices);
   prices.settled = {.scenario = std::move(priced),
                     .copies = work.parallel.data,
                     .trained = trained_on(work, model.sequences, static_cast<std::size_t>(microbatches))};
