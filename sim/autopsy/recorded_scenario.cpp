@@ -199,6 +199,7 @@ std::string cluster_part(const Recording& recording, const std::vector<RecordedR
                        duration_text(latency));
   }
   std::vector<std::string> ranks;
+  ranks.reserve(static_cast<std::size_t>(recording.rank_count()));
   for (std::int32_t rank = 0; rank < recording.rank_count(); ++rank)
     ranks.push_back(fmt::format("rank{}", rank));
   std::string text = fmt::format("cluster:\n  devices: [{}]\n  links:\n", fmt::join(ranks, ", "));
