@@ -82,7 +82,7 @@ using ActionKey = std::tuple<ActionKind, std::int32_t, std::int32_t>;
 ActionKey key_of(const Action& action) { return {action.kind, action.stage, action.microbatch}; }
 
 /// The start of each action.
-using Starts = std::map<ActionKey, Ns>;
+using ActionStarts = std::map<ActionKey, Ns>;
 
 /// Walks through the queues of all ranks in time. Each rank merges its queues.
 class MergeWalk {
@@ -90,7 +90,7 @@ class MergeWalk {
   /// `queues` has the queues of each rank: its own and the moved ones. `earlier` has the starts before the
   /// failure, or is empty.
   MergeWalk(const Experiment& experiment, const Program& program, std::vector<std::vector<Queue>> queues,
-            const Starts& earlier)
+            const ActionStarts& earlier)
       : experiment_(experiment),
         program_(program),
         neighbours_(stage_neighbours(program)),
@@ -114,7 +114,7 @@ class MergeWalk {
     if (!std::ranges::all_of(queues_, is_done)) return std::nullopt;
     return std::move(lists_);
   }
-  const Starts& starts() const { return starts_; }
+  const ActionStarts& starts() const { return starts_; }
 
  private:
   struct Choice {
@@ -245,12 +245,12 @@ class MergeWalk {
   EdgeNumbers edges_;
   TransferPrices transfers_;
   std::vector<std::vector<Queue>> queues_;
-  const Starts& earlier_;
+  const ActionStarts& earlier_;
   std::vector<std::optional<Choice>> choice_of_rank_;
   std::set<Choice> choices_;  // of all ranks, the earliest first
   std::vector<Ns> free_ns_;
   std::vector<std::vector<Action>> lists_;
-  Starts starts_;
+  ActionStarts starts_;
   std::map<ActionKey, Ns> ends_;
   std::map<std::pair<std::size_t, std::int32_t>, std::int32_t> open_;  // by rank and stage
 };
@@ -331,7 +331,7 @@ std::vector<std::vector<Queue>> own_queues(const Program& program) {
 tl::expected<Program, std::string> rerouted(const Experiment& experiment, std::int32_t failed) {
   const Program& before = experiment.program;
   if (auto fault = fault_of_program(before, failed)) return tl::unexpected(*std::move(fault));
-  const Starts nothing;
+  const ActionStarts nothing;
   MergeWalk undisturbed(experiment, before, own_queues(before), nothing);
   if (!undisturbed.lists())
     return tl::unexpected(std::string("ranks wait for each other before the failure; see `penstock check`"));
