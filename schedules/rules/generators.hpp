@@ -15,6 +15,8 @@
 
 namespace penstock {
 
+enum class ExtraStages : std::uint8_t;
+
 /// The result of a generator that writes the list of each rank as loops: the program, or an error message.
 using GeneratedLoops = tl::expected<RolledProgram, std::string>;
 
@@ -54,6 +56,8 @@ struct ScheduleInfo {
   bool weighs_costs = false;
   /// True if some F and B of the rule are overlapped pairs.
   bool has_pairs = false;
+  /// The stages that the rule adds to the K stages of the layers (extra_stages.hpp).
+  ExtraStages extra_stages{};
   /// True if a pipeline without backward passes can run the forward passes of the rule in their order.
   bool has_forward_half = false;
   /// Checks the conditions of this rule on K, v and M. Null if the rule has no conditions.
