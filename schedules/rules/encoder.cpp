@@ -36,6 +36,7 @@
 #include "schedules/ir/program_parts.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/extra_stages.hpp"
+#include "schedules/rules/generators.hpp"
 
 namespace penstock {
 
@@ -64,19 +65,22 @@ struct RankParts {
   std::vector<std::int32_t> encoded;
 };
 
-RankParts parts_of(const Shape& shape, std::int32_t rank) {
-  const std::int32_t microbatches = shape.microbatches;
-  const std::int32_t stage = rank + 1;
-  const std::int32_t ahead = std::min(microbatches, shape.stages - rank);
-  RankParts parts;
-  for (std::int32_t m = 0; m < ahead; ++m) parts.warmup.push_back(forward(stage, m));
-  for (std::int32_t m = ahead; m < microbatches; ++m) {
-    parts.steady.push_back(backward(stage, m - ahead));
-    parts.steady.push_back(forward(stage, m));
+/// Returns the parts of a rank whose list under 1F1B is `one_f_one_b_list`.
+RankParts parts_of(const Shape& shape, const std::vector<Action>& one_f_one_b_list, std::int32_t rank) {
+  std::vector<Action> layers;
+  for (Action action : one_f_one_b_list) {
+    if (action.kind == ActionKind::step) continue;
+    ++action.stage;  // stage 0 is the encoder
+    layers.push_back(action);
   }
-  for (std::int32_t m = microbatches - ahead; m < microbatches; ++m)
-    parts.cooldown.push_back(backward(stage, m));
-  for (std::int32_t m = rank; m < microbatches; m += shape.stages) parts.encoded.push_back(m);
+  const auto is_forward = [](const Action& action) { return action.kind == ActionKind::forward; };
+  const auto first_backward = std::ranges::find_if_not(layers, is_forward);
+  const auto cooldown = std::find_if(layers.rbegin(), layers.rend(), is_forward).base();
+  RankParts parts{.warmup = {layers.begin(), first_backward},
+                  .steady = {first_backward, cooldown},
+                  .cooldown = {cooldown, layers.end()},
+                  .encoded = {}};
+  for (std::int32_t m = rank; m < shape.microbatches; m += shape.stages) parts.encoded.push_back(m);
   return parts;
 }
 
@@ -139,24 +143,33 @@ void fill_bubbles(std::vector<Action>& actions, const RankParts& parts, std::int
   list.add_encoder(ActionKind::backward, parts.encoded, returned, all);
 }
 
+/// Returns the program whose lists `fill` makes of the parts of each rank.
+template <class Fill>
+Generated encoder_program(std::string schedule, const Shape& shape, const Fill& fill) {
+  return one_f_one_b({.stages = shape.stages, .microbatches = shape.microbatches})
+      .map([&](const Program& layers) {
+        Program program = placed_encoder(std::move(schedule), shape);
+        for (std::int32_t rank = 0; rank < shape.stages; ++rank)
+          fill(program.ranks[index(rank)], parts_of(shape, layers.ranks[index(rank)], rank), rank);
+        append_reductions(program);
+        append_steps(program);
+        return program;
+      });
+}
+
 }  // namespace
 
 Generated one_f_one_b_encoder_first(const Shape& shape) {
-  Program program = placed_encoder("1f1b-encoder-first", shape);
-  for (std::int32_t rank = 0; rank < shape.stages; ++rank)
-    fill_first(program.ranks[index(rank)], parts_of(shape, rank));
-  append_reductions(program);
-  append_steps(program);
-  return program;
+  return encoder_program(
+      "1f1b-encoder-first", shape,
+      [](std::vector<Action>& actions, const RankParts& parts, std::int32_t) { fill_first(actions, parts); });
 }
 
 Generated one_f_one_b_encoder_bubbles(const Shape& shape) {
-  Program program = placed_encoder("1f1b-encoder-bubbles", shape);
-  for (std::int32_t rank = 0; rank < shape.stages; ++rank)
-    fill_bubbles(program.ranks[index(rank)], parts_of(shape, rank), shape.stages, rank);
-  append_reductions(program);
-  append_steps(program);
-  return program;
+  return encoder_program("1f1b-encoder-bubbles", shape,
+                         [&shape](std::vector<Action>& actions, const RankParts& parts, std::int32_t rank) {
+                           fill_bubbles(actions, parts, shape.stages, rank);
+                         });
 }
 
 std::int64_t encoder_peak(const Shape& shape, std::int32_t rank) {
