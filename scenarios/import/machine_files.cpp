@@ -154,8 +154,8 @@ tl::expected<Settings, std::string> settings_of_xml(const std::string& text) {
 
 // --- the matrix of nvidia-smi topo -m ---------------------------------------------------------------------
 
-/// What a matrix states: the devices of its header, its columns about processors, and how often each word
-/// stands in a cell.
+/// The statements of a matrix: the devices of its header, its columns about processors, and the number of
+/// cells that have each word.
 struct MatrixParts {
   std::vector<std::string> names;
   std::vector<std::string> columns;
@@ -213,9 +213,11 @@ constexpr auto kTakenOfAstraSim = std::to_array<TakenRow>({{"topology", "cluster
                                                            {"bandwidth", "cluster.links.bandwidth"},
                                                            {"latency", "cluster.links.latency"}});
 
-tl::expected<Node, std::string> document_of(const std::string& name, const std::string& text) {
-  return parse_document(
-      text, std::make_shared<const Source>(Source{.name = name, .directory = {}, .override_key = ""}));
+/// Reads YAML. `override_key` is the key that the text states, or empty if the text is a whole file.
+tl::expected<Node, std::string> document_of(const std::string& name, const std::string& text,
+                                            const std::string& override_key = "") {
+  return parse_document(text, std::make_shared<const Source>(
+                                  Source{.name = name, .directory = {}, .override_key = override_key}));
 }
 
 tl::expected<Settings, std::string> settings_of(MachineFormat format, const ImportInput& input) {
@@ -270,9 +272,7 @@ tl::expected<Imported, std::string> import_machine(const ImportRequest& request,
   if (!settings) return tl::unexpected(fmt::format("{}:{}", input.name, settings.error()));
   const auto stated = stated_cluster(request);
   if (!stated) return tl::unexpected(fmt::format("{}: {}", input.name, stated.error()));
-  const auto node = parse_document(
-      *stated,
-      std::make_shared<const Source>(Source{.name = input.name, .directory = {}, .override_key = "cluster"}));
+  const auto node = document_of(input.name, *stated, "cluster");
   if (!node) return tl::unexpected(node.error());
   Problem problem;
   const ClusterSpec spec = machine_cluster(*node, input.name, input.text, problem);

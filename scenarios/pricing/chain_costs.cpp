@@ -41,9 +41,9 @@ Ns nanoseconds(double seconds) { return static_cast<Ns>(std::llround(seconds * k
 /// layers cost more for each layer than large stages. Two fits give 0.06 and 0.19 ms: to MLPerf's rows on
 /// H100 in fp8, and to the DGX Cloud recipes in fp8.
 constexpr double kActionSeconds = 0.1e-3;
-/// The same seconds for old Megatron-LM, which synchronizes with the device after each exchange of
-/// messages. The value is fitted to the 24 steps of the zero-bubble paper (Qi et al., ICLR'24, table 4),
-/// and to no other measurement.
+/// The seconds that an action takes in addition under old Megatron-LM, which synchronizes with the device
+/// after each exchange of messages. The value is fitted to the 24 steps of the zero-bubble paper (Qi et al.,
+/// ICLR'24, table 4), and to no other measurement.
 constexpr double kOldActionSeconds = 1.2e-3;
 
 Bytes whole_bytes(double bytes) { return static_cast<Bytes>(std::llround(bytes)); }

@@ -145,8 +145,7 @@ tl::expected<RankTrace, std::string> read_nsys(std::string_view bytes, std::stri
   if (!tables->has("NVTX_EVENTS") && !tables->has("CUPTI_ACTIVITY_KIND_KERNEL")) {
     return failed(
         "expected a report of Nsight Systems with the table NVTX_EVENTS or CUPTI_ACTIVITY_KIND_KERNEL, got "
-        "neither: "
-        "record with nsys profile --trace=cuda,nvtx and export with nsys export --type sqlite");
+        "neither: record with nsys profile --trace=cuda,nvtx and export with nsys export --type sqlite");
   }
   const auto rank = rank_in_name(file);
   if (!rank) return failed("expected the rank in the name of the file, such as rank_3.sqlite, got none");

@@ -275,9 +275,8 @@ std::optional<std::string> fault_of_program(const Program& program, std::int32_t
   for (const std::int32_t stage : stages_of(program, failed)) {
     if (is_shared(program, stage)) continue;
     return fmt::format(
-        "no other rank holds stage {} of rank {}: expected copies of the pipeline (schedule.data_parallel, "
-        "or "
-        "parallel.data of a model on named devices)",
+        "no other rank holds stage {} of rank {}: expected copies of the pipeline "
+        "(schedule.data_parallel, or parallel.data of a model on named devices)",
         stage, failed);
   }
   return std::nullopt;
