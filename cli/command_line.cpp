@@ -60,8 +60,8 @@ std::string wrapped(const std::string& text, std::size_t width) {
   return lines;
 }
 
-/// Returns the text, in which paragraphs with a line of more than `width` characters are wrapped. Lines that
-/// begin with a blank, such as examples, stay as they are.
+/// Returns the text with line breaks in every paragraph that has a line of more than `width` characters.
+/// Lines that begin with a blank, such as examples, stay as they are.
 std::string with_paragraphs_wrapped(const std::string& text, std::size_t width) {
   std::string result;
   std::string paragraph;

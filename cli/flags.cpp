@@ -260,7 +260,8 @@ void add_output_flags(Subcommand app, OutputFlags& flags, const std::string& suf
 tl::expected<ChannelOptions, UserError> with_flags(ChannelOptions channels, const ChannelFlags& flags) {
   // --transport is applied first, so that the other flags can change single settings of the transport.
   if (const TransportInfo* transport = find_transport(flags.transport); transport != nullptr) {
-    // Launch order is a setting of NCCL that a scenario asks for, so it holds for a stated transport as well.
+    // A scenario may ask for NCCL's launch order. This setting remains if --transport replaces the other
+    // settings.
     const bool launch_order = channels.launch_order;
     channels = transport->channels;
     channels.launch_order |= launch_order;

@@ -190,8 +190,8 @@ tl::expected<std::vector<Override>, UserError> scenario_overrides(const InputFla
 }
 
 tl::expected<ImportInput, UserError> import_input(const std::string& name) {
-  // A name without a suffix or a folder that is no file is taken for a recipe, so that the error lists
-  // recipes.
+  // A name without '.' and '/' is taken for the name of a recipe if no file or folder has it. An unknown name
+  // then gives an error that lists the recipes.
   std::error_code ignored;
   const bool is_recipe = name != kStandardInput && name.find_first_of("./") == std::string::npos &&
                          !std::filesystem::exists(name, ignored);

@@ -49,7 +49,7 @@ tl::expected<void, UserError> check_output_files(const std::vector<std::string>&
 tl::expected<void, UserError> check_output_place(const FileArgument& output,
                                                  const std::vector<FileArgument>& others);
 
-/// Writes `content` to `file`. It first writes a temporary file beside it and then renames this file. The
+/// Writes `content` to a temporary file beside `file`, and then renames the temporary file to `file`. The
 /// mode and the symbolic links of `file` are preserved. If a signal ends the program, the temporary file is
 /// removed. The error is "FILE: cannot be written: ...".
 tl::expected<void, UserError> write_file(const std::filesystem::path& file, std::string_view content);
@@ -71,11 +71,12 @@ tl::expected<void, UserError> write_stdout(std::string_view text);
 /// Writes a line to stderr, and ignores errors.
 void write_stderr(std::string_view line);
 
-/// Writes a line to stderr that GitHub's runner executes ("::error ..."). All other output may contain
-/// names from other people. It is therefore escaped, so that it cannot contain such a line.
+/// Writes a line to stderr that GitHub's runner executes, such as "::error ...". Only this function can write
+/// such a line. All other output is escaped, because it may contain names that other people chose.
 void write_command(std::string_view line);
 
-/// Returns true if stderr is a terminal. The next function does the same for standard output.
+/// stderr_is_terminal() returns true if stderr is a terminal. stdout_is_terminal() returns true if standard
+/// output is a terminal.
 bool stderr_is_terminal();
 bool stdout_is_terminal();
 

@@ -83,8 +83,8 @@ class Temporary {
  public:
   explicit Temporary(const fs::path& target)
       : name_(fmt::format("{}.{}.tmp", target.string(), ::getpid())), left_(name_) {
-    // A killed run may have left a file with this name. In a container, the next run may have the same
-    // process number and thus use the same name.
+    // A killed run may have left a file with this name. The name contains the process number, and in a
+    // container the next run may have the same number.
     ::unlink(name_.c_str());
     left_.is_there();  // called before the file exists, because a signal may come at any time
     // With O_EXCL, open() does not follow a link that another user has created in a shared folder.
@@ -183,14 +183,15 @@ std::string unwritable(const fs::path& file) {
     return "it is a link to a file that is not there; name that file";
   struct stat status{};
   if (::stat(target.c_str(), &status) == 0) {
-    // A mode without any write permission is respected even for root, because a user has chosen this mode.
+    // Root could write to such a file. The file is refused nevertheless, because a user has chosen a mode
+    // without any write permission.
     const bool is_read_only = (status.st_mode & (S_IWUSR | S_IWGRP | S_IWOTH)) == 0;
     if (is_read_only) return "it is read-only; make it writable or name another";
     if (::access(target.c_str(), W_OK) != 0) return std::strerror(errno);
     if (is_special(target)) return {};
   }
-  // A file is created and removed again. Permissions alone do not show whether a name is too long or a file
-  // can be created.
+  // Permissions alone do not show whether a name is too long or whether a file can be created. A temporary
+  // file is therefore created and removed again.
   const Temporary probe(target);
   const Descriptor opened(probe.number());
   if (probe.error() == 0) return {};

@@ -1,6 +1,6 @@
-// Writes a Result to files in the formats that the user requests. All subcommands use the same table of
-// suffixes and writers, so -o has the same meaning everywhere. The table contains functions, so that only
-// the requested formats are made.
+// Writes a Result to files in the formats that the user requests. All subcommands use one table of suffixes
+// and writers, so -o has the same meaning everywhere. The table contains functions, so that a format is made
+// only if it is requested.
 
 #include "cli/result_output.hpp"
 

@@ -7,7 +7,7 @@
 
 namespace penstock {
 
-/// A commented example file with which a user begins.
+/// An example file with comments, from which a user starts.
 struct Starter {
   std::string_view word;  ///< the word for the command line
   std::string_view file;  ///< the name of the file, relative to the working folder

@@ -78,7 +78,8 @@ Flag& Flag::check(const std::function<std::string(const std::string&)>& fault) {
   return *this;
 }
 
-// A check that refuses nothing carries the words in its name, because help texts do not show names of checks.
+// CLI11 cannot store the words of a flag. Therefore the name of a check that accepts every value contains
+// them. Help texts do not show names of checks.
 Flag& Flag::words(const std::vector<std::string_view>& words) {
   const auto accept = [](const std::string&) { return std::string(); };
   option_->check(CLI::Validator(accept, "", fmt::format("{}{}", kWordsPrefix, fmt::join(words, " "))));
@@ -97,7 +98,7 @@ Flag& Flag::replaces(const std::string& from, const std::string& to) {
 
 template <typename Number>
 Flag& Flag::range(Number least, Number most) {
-  // This refuses nan, because comparisons with nan are false.
+  // Comparisons with nan are false, so nan is refused.
   return check([least, most](const std::string& text) {
     const auto value = number_of_text<Number>(text);
     if (value && *value >= least && *value <= most) return std::string();
@@ -112,7 +113,7 @@ template <typename Value>
 Flag Subcommand::add_option(const std::string& names, Value& value, const std::string& help) {
   using Number = typename NumberOf<Value>::Type;
   if constexpr (std::is_arithmetic_v<Number>) {
-    // CLI11 runs the checks, such as range(), before this function.
+    // CLI11 calls this function only after the checks, such as range(), have accepted the text.
     const auto take = [&value, names](const CLI::results_t& texts) {
       const auto number = number_of_text<Number>(texts.front());
       if (!number) {

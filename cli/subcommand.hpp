@@ -15,7 +15,7 @@ class Option;
 
 namespace penstock {
 
-/// The beginning of the name of a check that states the words of a flag (see Flag::words()).
+/// The prefix in the name of a check. The rest of the name lists the words of a flag (see Flag::words()).
 inline constexpr std::string_view kWordsPrefix = "words: ";
 
 /// A flag or a positional argument that is being declared. Each function changes the flag and returns it.

@@ -121,8 +121,8 @@ std::size_t whole_lines(int descriptor) {
   return 0;
 }
 
-/// Returns true if the first line of a progress file is incomplete. The file is then new, or the run
-/// crashed early, and the file has no points.
+/// Returns true if the first line of a progress file is incomplete. In this case the file has no points,
+/// because it is new or because the run crashed early.
 bool is_not_begun(std::istream& file, const std::string& head) {
   std::string beginning(head.size(), '\0');
   file.read(beginning.data(), static_cast<std::streamsize>(beginning.size()));
@@ -235,8 +235,8 @@ tl::expected<void, std::string> check_read_again(const std::string& file) {
       file));
 }
 
-/// Returns the text of the scenario with the overrides applied, for the digest of the sweep. Hashes of the
-/// files' contents replace the names of the files.
+/// Returns the text of the scenario, after all overrides, from which the digest of the sweep is computed. In
+/// this text, hashes of the files' contents replace the names of the files.
 Text scenario_text(const InputFlags& input) {
   const auto overrides = scenario_overrides(input);
   if (!overrides) return tl::unexpected(overrides.error().message);
@@ -314,8 +314,8 @@ Json grid_json(const SweepGrid& grid) {
                progress, finished, stopped] = grid;
   Json varied = Json::array();
   for (const auto& [values, scenario, held] : variants) {
-    // The microbatch size of the file, for which the file's costs hold, counts separately from the size that
-    // --set gives.
+    // The costs in the file hold for the microbatch size that the file states (`held`). --set may give
+    // another size, so the digest contains both sizes.
     varied.push_back({values, batch_json(scenario.batch), batch_json(held)});
   }
   return {varied, schedules, stages, virtual_stages, microbatches, batch_json(batch), to_text(engine)};

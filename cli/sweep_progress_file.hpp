@@ -1,7 +1,8 @@
 #pragma once
-// Stores the finished points of a sweep in a file: in that of `penstock sweep --resume FILE`, or in the -o
-// file of `--shard`. A digest in the file identifies the sweep. report/result/sweep_progress.hpp defines
-// its lines. commands/sweep_command.cpp uses it.
+// Stores the finished points of a sweep in a file. It is FILE of `penstock sweep --resume FILE`, or the -o
+// file of
+// `--shard`. A digest in the file identifies the sweep. report/result/sweep_progress.hpp defines the lines of
+// the file. commands/sweep_command.cpp uses it.
 
 #include <cstddef>
 #include <cstdio>
@@ -34,7 +35,7 @@ class SweepProgressFile {
   static tl::expected<std::unique_ptr<SweepProgressFile>, std::string> open(const std::string& name,
                                                                             const SweepHead& sweep);
 
-  /// Returns the points that were in the file when it was opened, by their number.
+  /// Returns the points that were in the file when it was opened. The key is the number of the point.
   const std::map<std::size_t, SweepPoint>& known() const { return known_; }
   /// Appends a point to the file and flushes it. It may be called from any thread.
   void add(std::size_t number, const SweepPoint& point);

@@ -80,8 +80,8 @@ tl::expected<SweepShard, UserError> task_of_array(const Environment& environment
       *id, *count, *least, apart));
 }
 
-/// Returns the environment variable that gives the size of a Slurm step, if `name` is the one that gives
-/// the size of the job (SLURM_NTASKS). Returns any other name unchanged.
+/// Returns the name of an environment variable for a Slurm step. For SLURM_NTASKS, the size of the job, it
+/// returns SLURM_STEP_NUM_TASKS, the size of the step. All other names are returned unchanged.
 const char* of_a_step(const char* name) {
   return std::string_view(name) == "SLURM_NTASKS" ? "SLURM_STEP_NUM_TASKS" : name;
 }
@@ -162,7 +162,8 @@ tl::expected<void, UserError> check_same_sweep(const PartFile& first, const Part
                                to_text(one.shard), other.name, to_text(two.shard)));
 }
 
-/// Returns an error if the file has a point of another shard, or if a point of its own shard is missing.
+/// Returns an error if the file has a point that belongs to another shard, or if it lacks a point of its own
+/// shard.
 tl::expected<void, UserError> check_complete(const PartFile& file) {
   const SweepHead& head = file.part.head;
   const std::size_t expected = head.shard.size(head.points);

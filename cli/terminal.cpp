@@ -65,8 +65,9 @@ TerminalColours wanted_colours(std::string_view when) {
   return wanted ? shown : TerminalColours::none;
 }
 
-// Draws one line on stderr. Several threads report their progress in any order. A number that is smaller than
-// the last one is ignored. The line is erased at the end, so that only the answer remains on the terminal.
+// Draws a progress line on stderr. Several threads report how many points are done, and their reports may
+// arrive in any order. A number that is smaller than the last one is therefore ignored. The line is erased at
+// the end, so that only the answer remains on the terminal.
 
 namespace {
 

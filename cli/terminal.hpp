@@ -1,5 +1,5 @@
 #pragma once
-// The terminal on which answers are shown: its width, its colours, and a progress bar on stderr.
+// Finds the width and the colours of the terminal that shows the answers, and draws a progress bar on stderr.
 
 #include <chrono>
 #include <condition_variable>
@@ -47,7 +47,7 @@ TerminalColours wanted_colours(std::string_view when);
 
 enum class ProgressDisplay : std::uint8_t { off, on };
 
-/// Returns `on` if stderr is a terminal and the user has not asked for silence.
+/// Returns `on` if stderr is a terminal and the user has not given --quiet.
 ProgressDisplay display_for(const OutputFlags& flags);
 
 /// The line on stderr by which long commands show their progress. If the number of points is known, show()
@@ -78,7 +78,8 @@ class ProgressBar {
   std::size_t shown_ = 0;
   std::size_t width_ = 0;  ///< the number of characters of the longest line so far
   std::chrono::steady_clock::time_point last_{};
-  /// The number of points that were done at the first call of show(). They do not count for the rate.
+  /// The number of points that were done at the first call of show(). The rate does not count them, because
+  /// an earlier run may have computed them.
   std::size_t first_ = 0;
   std::chrono::steady_clock::time_point began_{};
   std::condition_variable_any step_changed_;

@@ -224,9 +224,9 @@ std::string_view advice_on_flag(std::string_view flag) {
   return found == nullptr ? std::string_view{} : found->text;
 }
 
-// Escapes the names that a user typed. Messages about files come from many parts of the program, and they
-// contain such a name fully or in part. Therefore the finished message is searched for the names. An argument
-// is split at slashes and equal signs, because messages often contain only a part of it.
+// Escapes the names that a user typed, such as names of files. Messages come from many parts of the program,
+// and each may contain such a name fully or in part. Therefore the finished message is searched for the
+// names. An argument is split at slashes and equal signs, because messages often contain only a part of it.
 
 namespace {
 

@@ -1,6 +1,6 @@
-// Returns the version, and the parts that were built. The version and the parts are determined when the
-// build is configured. The commit changes more often, so every build writes it into a separate source
-// file.
+// Makes the text of --version: the version, the commit, and the parts of the program that were built. The
+// version and the parts are determined when the build is configured. The commit changes more often, so every
+// build writes it into a separate source file.
 
 #include "cli/version.hpp"
 

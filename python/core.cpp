@@ -1,9 +1,10 @@
-// The part of penstock_sim that is C++: one prediction, the checks of a program, and the command line. All
-// other functions of the package are Python around these. Arguments are those of `penstock simulate`, so a
-// name, its range and its error message are the same in both. Texts of scenarios and programs stand for
-// standard input.
+// The C++ part of the Python package penstock_sim. It has one prediction, the checks of a program, and the
+// command line. All other functions of the package are written in Python and call these functions.
 //
-// Errors are values here: the package raises them as exceptions of its own.
+// The arguments are those of `penstock simulate`, so a flag has the same name, range and error message in
+// both. If a caller passes the text of a scenario or a program, the text replaces standard input.
+//
+// The functions here return errors as values. The package then raises its own exceptions.
 
 #include <cstdint>
 #include <memory>
@@ -55,7 +56,7 @@ namespace nb = nanobind;
 namespace penstock {
 namespace {
 
-/// An error that the package raises.
+/// An error that the package raises as a Python exception.
 struct Failure {
   ErrorKind kind = ErrorKind::bad_input;
   std::string message;
@@ -115,7 +116,8 @@ struct Call {
   }
 };
 
-/// Calls `work` without Python's lock, and with `text` as standard input.
+/// Calls `work` without Python's global lock, so that other Python threads can run, and returns its result.
+/// `work` reads `text` in place of standard input.
 template <class Work>
 auto outside_python(const std::string& text, const Work& work) {
   const nb::gil_scoped_release released;
@@ -138,7 +140,8 @@ std::variant<Result, Failure> simulate_call(const std::vector<std::string>& argu
   });
 }
 
-/// Returns the program of a schedule or a file, without messages.
+/// Returns the program of a schedule or of a program file. The program of a schedule has no SENDs and RECVs;
+/// a program file may have them.
 std::variant<Program, Failure> generate_call(const std::vector<std::string>& arguments,
                                              const std::string& text) {
   return outside_python(text, [&]() -> std::variant<Program, Failure> {
@@ -154,7 +157,7 @@ std::variant<Program, Failure> generate_call(const std::vector<std::string>& arg
   });
 }
 
-/// Returns the verdict of `penstock check --json`.
+/// Returns the JSON text that `penstock check --json` prints.
 std::variant<std::string, Failure> check_call(const std::vector<std::string>& arguments,
                                               const std::string& text) {
   return outside_python(text, [&]() -> std::variant<std::string, Failure> {
@@ -211,7 +214,8 @@ std::vector<std::vector<std::string>> lists_of(const Program& program) {
   return lists;
 }
 
-/// Returns `values` as an array of numpy that owns them.
+/// Moves `values` into a numpy array and returns the array. Python deletes the values together with the
+/// array.
 template <class Value>
 nb::object numpy_array(std::vector<Value> values) {
   auto* const owned = new std::vector<Value>(std::move(values));  // NOLINT: the capsule deletes it
@@ -219,7 +223,8 @@ nb::object numpy_array(std::vector<Value> values) {
   return nb::cast(nb::ndarray<nb::numpy, Value, nb::ndim<1>>(owned->data(), {owned->size()}, owner));
 }
 
-/// Returns the spans as columns. `kind` has codes, and `kinds` has the word of each code.
+/// Returns the spans as a dict with one array for each field. `kind` has a number for each action kind;
+/// kind_words() has the word for each number.
 nb::dict timeline_columns(const Result& result) {
   const std::vector<Span>& spans = result.timeline.spans;
   const auto column = [&]<class Value>(Value (*value)(const Span&)) {
@@ -240,7 +245,8 @@ nb::dict timeline_columns(const Result& result) {
   return columns;
 }
 
-/// Returns the words of all kinds of actions, in the order of their codes.
+/// Returns the words of all action kinds. The index of a word is the number that timeline_columns() uses for
+/// the kind.
 std::vector<std::string> kind_words() {
   std::vector<std::string> words;
   for (std::size_t kind = 0; kind < kActionKindCount; ++kind)

@@ -82,7 +82,8 @@ Route Cluster::route(std::int32_t from, std::int32_t to) const {
   return route;
 }
 
-// If links are not stored, computes both ends from the number, the inverse of the formula in route().
+// Returns the link with this number. If links are not stored, both ends are computed from the number by the
+// inverse of the formula in route().
 Link Cluster::link(LinkNumber number) const {
   if (!data_->direct) return data_->links[static_cast<std::size_t>(number)];
   Link link = *data_->direct;

@@ -103,7 +103,7 @@ std::vector<std::int32_t> place_of(std::int32_t device, const std::vector<std::i
 std::vector<DimensionRings> grid_rings(std::span<const std::int32_t> devices,
                                        const std::vector<std::int32_t>& dimensions) {
   std::vector<std::set<std::int32_t>> sides(dimensions.size());
-  // Place and device, in the order of the grid.
+  // The coordinates and the number of each device, in the order of the grid.
   std::vector<std::pair<std::vector<std::int32_t>, std::int32_t>> places;
   for (const std::int32_t device : devices) {
     places.emplace_back(place_of(device, dimensions), device);
@@ -191,8 +191,8 @@ CollectiveRoute collective_route(const Cluster& cluster, std::span<const std::in
     add_phase(route, cluster, {{ring.begin(), ring.end()}}, collective, bytes);
     return route;
   }
-  // For each dimension, the bytes that each of its rings processes. In each further dimension, they are
-  // divided by the length of the rings before.
+  // `held` has, for each dimension, the bytes that each of its rings processes. From one dimension to the
+  // next, the bytes are divided by the length of the rings.
   std::vector<std::int64_t> held = {bytes};
   for (const DimensionRings& rings : dimensions) {
     const auto devices = std::ssize(rings.front());

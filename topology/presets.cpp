@@ -385,7 +385,8 @@ const Preset* find_preset(std::string_view name) {
   const bool has_cluster = wanted.starts_with(cluster);
   if (has_cluster) wanted.erase(0, cluster.size());
   const auto* const found = std::ranges::find_if(kPresets, [&](const Preset& preset) {
-    // "Cluster-A" is the paper's name for PipeDream's cluster, but "a" alone names no cluster.
+    // The PipeDream paper calls one of its clusters "Cluster-A". The letter "a" alone is not the name of a
+    // cluster.
     return key(preset.name) == wanted || (has_cluster && key(preset.name) == "pipedream" + wanted);
   });
   return found == kPresets.end() ? nullptr : found;

@@ -1,8 +1,6 @@
 #pragma once
-// Ready-made clusters: clusters of papers, common servers, and general shapes with parameters.
-// ClusterBuilder (cluster.hpp) makes clusters with any links.
-// ClusterBuilder (cluster.hpp) makes clusters with any links.
-// ClusterBuilder (cluster.hpp) makes clusters with any links.
+// Ready-made clusters: clusters of papers, common servers, and general shapes with parameters. ClusterBuilder
+// (cluster.hpp) makes clusters with any links.
 
 #include <cstdint>
 #include <optional>

@@ -142,8 +142,8 @@ StageTimes times_of(const StageFormula& formula, const NeededKinds& needed) {
   times.backward = times.backward_input + times.backward_weight;
   if (needed.split_backward || !formula.has(ActionKind::backward)) return times;
   times.backward = std::llround(whole);
-  // The time of B is exact. It is divided in the ratio of the measured I and W, or equally if they were not
-  // measured.
+  // The measured time of B is kept exactly. I and W divide it in the ratio of their own measured times, or
+  // equally if I and W were not measured.
   const double share = input + weight > 0 ? input / (input + weight) : 0.5;
   times.backward_input = std::llround(whole * share);
   times.backward_weight = times.backward - times.backward_input;
@@ -176,8 +176,8 @@ EdgeCost edge_out_of(const Experiment& own, std::size_t stage) {
                               : own.costs.edges.at(static_cast<std::size_t>(first - edges.begin()));
 }
 
-/// Returns true if some stage stores more bytes after I (gradient of the input) than after F. W (gradient
-/// of the weights) then needs more additional bytes than I frees.
+/// Returns true if some stage stores more bytes after I (gradient of the input) than after F. In such a
+/// stage, W (gradient of the weights) needs more additional bytes than I frees.
 bool release_is_clamped(const CostTable& costs) {
   return std::ranges::any_of(costs.stages, [](const StageCost& cost) { return cost.released_by_input < 0; });
 }

@@ -14,8 +14,8 @@
 
 namespace penstock {
 
-/// The kinds of backward actions in the program of the scenario. The calibrated model states the measured
-/// times of these kinds exactly.
+/// The kinds of backward actions in the scenario's program. For these kinds, the calibrated model has exactly
+/// the measured times.
 struct NeededKinds {
   bool whole_backward = false;
   bool split_backward = false;

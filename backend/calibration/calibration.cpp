@@ -54,9 +54,10 @@ tl::unexpected<UserError> refused(std::string message) {
   return user_error(ErrorKind::bad_input, std::move(message));
 }
 
-/// Returns the forms of backward passes (B, or I and W) that are measured, each in a program of its own.
-/// The first is the form of the scenario's program. The kinds of another form need another program. On a
-/// device whose ranks share bandwidth or power, an I beside a B takes another time than an I beside a W.
+/// Returns the forms of backward passes (B, or I and W) that are measured. The first is the form of the
+/// scenario's program. Each form has its own program, because the ranks of one device may share bandwidth or
+/// power. The time of an I then depends on its neighbour: it differs between an I beside a B and an I beside
+/// a W.
 std::vector<BackwardForm> forms_of(const NeededKinds& needed, CalibrationKinds kinds) {
   if (needed.whole_backward && needed.split_backward) return {BackwardForm::both};
   const BackwardForm own = needed.split_backward ? BackwardForm::split : BackwardForm::whole;
@@ -139,7 +140,8 @@ OrRunError<Measurement> measurement_of(const Scenario& scenario, const Program& 
                                             .recomputes = plan.recomputes},
                                            plan.micro_batch_size);
   if (!experiment) return tl::unexpected(std::move(experiment.error()));
-  // The bytes of a hop are those that the modules send, and not those that the scenario states.
+  // The stage modules report how many bytes they send. These bytes replace the sizes in the scenario, so that
+  // each measured message has its true size.
   if (const auto bytes = bytes_of ? bytes_of(*experiment) : std::vector<StageBytes>{}; !bytes.empty())
     experiment->costs = with_stage_bytes(std::move(experiment->costs), experiment->program, bytes);
   std::optional<Measurement> steadiest;
@@ -174,8 +176,8 @@ struct Gathered {
   double spread = 0;
 };
 
-/// Adds a measurement to `all`. `is_own_form` is true if its backward passes have the form of the
-/// scenario's program. If not, adds only its durations.
+/// Adds a measurement to `all`. `is_own_form` is true if its backward passes (B, or I and W) have the form of
+/// the scenario's program. If it is false, only the durations are added.
 void gather(Gathered& all, const MeasurementPlan& plan, bool is_own_form, Measurement measured) {
   const bool alone = plan.load == CalibrationLoad::alone;
   for (const auto& [key, durations] : measured.samples.durations) {
@@ -184,7 +186,8 @@ void gather(Gathered& all, const MeasurementPlan& plan, bool is_own_form, Measur
     if (sizes.empty() || sizes.back().micro_batch_size != plan.micro_batch_size)
       sizes.push_back({.micro_batch_size = plan.micro_batch_size});
     Spread& spread = alone ? sizes.back().alone : sizes.back().busy;
-    // F and STEP keep the times of the scenario's own form, which is measured first.
+    // F and STEP occur in the programs of both backward forms. They keep the times of the scenario's own
+    // form, which is measured first.
     if (spread.samples == 0) spread = spread_of(durations);
   }
   all.engine = std::move(measured.engine);
@@ -234,7 +237,8 @@ OrRunError<Gathered> gathered_of(const Program& like, const std::vector<std::int
 constexpr std::int64_t kEnoughHops = 5;
 
 /// Returns true if the busy runs have enough hops (message times) between the same ranks and of the same
-/// sizes as the alone runs. A busy run shows no hop to a rank that always has other work.
+/// sizes as the alone runs. The time of a hop can be measured only if the receiving rank was idle. A rank
+/// that always has other work therefore gives no hops.
 bool measures_all_hops(const Gathered& all) {
   std::map<std::tuple<std::int32_t, std::int32_t, Bytes>, std::int64_t> counts;
   for (const Hop& hop : all.busy_hops) ++counts[{hop.from_rank, hop.to_rank, hop.bytes}];
@@ -311,7 +315,8 @@ tl::expected<Calibration, UserError> calibrate(const Scenario& scenario, const C
   const auto sizes = sizes_of(options, own_size);
   if (!sizes) return refused(sizes.error());
   const Program& like = reference->program;
-  // The scenario with the calibration's own program and placement gives the bytes of the measured model.
+  // This experiment has the scenario's costs and placement, and the calibration's own program. The stage
+  // modules report the bytes of its stages for the measured model.
   auto own = calibration_experiment(*planned, like, {}, own_size);
   if (!own) return tl::unexpected(own.error());
   const std::vector<StageBytes> bytes = bytes_of ? bytes_of(*own) : std::vector<StageBytes>{};

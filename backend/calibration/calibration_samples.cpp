@@ -102,7 +102,8 @@ CalibrationSamples samples_of(const Timeline& timeline, const Experiment& experi
     std::size_t added = 0;
     bool first = true;
     for (const IdleBefore& before : idle_before_actions(spans)) {
-      // The action may have waited for every message that comes before it in the list.
+      // The action may have waited for any message that comes before it in the rank's list. So these messages
+      // are added first.
       for (; added < before.position; ++added) arrivals.add(spans[added]);
       const Span& span = spans[before.position];
       const std::int32_t stage = span.action.stage;
@@ -153,7 +154,8 @@ Line fit_line(const std::vector<LinePoint>& points) {
     of_x += (point.x - mean_x) * (point.x - mean_x);
     of_xy += (point.x - mean_x) * (point.y - mean_y);
   }
-  // If all points have the same x, there is no slope. The negated comparison is also true for NaN.
+  // If all points have the same x, there is no slope. The condition is written as !(of_x > 0), so that it is
+  // also true for NaN.
   if (!(of_x > 0)) return {.constant = mean_y};
   Line line{.slope = of_xy / of_x};
   line.constant = mean_y - line.slope * mean_x;

@@ -191,7 +191,8 @@ MeanCosts mean_costs(const CalibrationSamples& samples, const Experiment& experi
   MeanCosts costs;
   for (const auto& [key, durations] : samples.durations) costs.durations[key] = mean_of(durations);
   for (const auto& [stage, launches] : samples.launches) costs.launches[stage] = mean_of(launches);
-  // A hop ends with the launch of its consumer, which the consumer's duration will contain.
+  // The time of a hop includes the launch of the receiving action. The duration of that action will also
+  // contain the launch, so it is subtracted here.
   Ns launch = 0;
   for (const auto& [stage, mean] : costs.launches) launch += mean / static_cast<Ns>(costs.launches.size());
   std::map<std::pair<std::int32_t, std::int32_t>, std::vector<Ns>> latencies;
@@ -205,7 +206,7 @@ MeanCosts mean_costs(const CalibrationSamples& samples, const Experiment& experi
 }
 
 tl::expected<Experiment, std::string> with_mean_costs(Experiment experiment, const MeanCosts& costs) {
-  // Means are the same for all microbatches.
+  // The mean times apply to all microbatches, so costs of single microbatches are removed.
   experiment.costs.microbatches.clear();
   for (const auto& [key, mean] : costs.durations) {
     const auto launch = costs.launches.find(key.stage);

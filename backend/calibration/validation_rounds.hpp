@@ -2,10 +2,11 @@
 // Tests whether costs that one program has measured predict other programs on this machine. `penstock
 // validate` prints the answer.
 //
-//     round 1   source  1f1b  gpipe  zb-h1        the order of each round is drawn
+//     round 1   source  1f1b  gpipe  zb-h1        the order of each round is random
 //     round 2   gpipe   source  zb-h1  1f1b       error of a round = predicted from its source / measured - 1
 //
-// The source and the configurations of a round run soon after each other, so that they meet the same machine.
+// The programs of a round run soon after each other. The state of the machine (such as its clock rate) is
+// therefore nearly the same for all of them.
 
 #include <array>
 #include <cstddef>

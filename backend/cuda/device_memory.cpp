@@ -29,8 +29,8 @@ DeviceBuffer::DeviceBuffer(std::int32_t device, std::size_t bytes, const std::fu
   use_device(device);
   check_cuda(cudaMalloc(&data_, bytes), "cudaMalloc");
   try {
-    // This waits only for its own stream. Kernels on other streams may wait for a later action of this
-    // thread, so waiting for the whole device could hang.
+    // This call waits only for its own stream. Waiting for the whole device could hang, because kernels on
+    // other streams may wait for a later action of this thread.
     check_cuda(cudaMemsetAsync(data_, 0, bytes, cudaStreamPerThread), "cudaMemsetAsync");
     wait_for(StreamView{.device = device, .stream = cudaStreamPerThread},
              {.stopped = stopped, .deadline = kUntilZero});

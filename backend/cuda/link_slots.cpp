@@ -40,8 +40,8 @@ Fifos fifos_of(const FlatProgram& flat) {
   }
   Fifos fifos;
   for (std::int32_t head = 0; head < static_cast<std::int32_t>(flat.messages.size()); ++head) {
-    // This loop skips collectives, and messages that are not the first of their queue. The inner loop visits
-    // all messages of a queue.
+    // Skips collectives, and transfers that are not the first of their queue. From each first transfer, the
+    // inner loop visits all transfers of the queue.
     if (flat.messages[index(head)].recv == kNone || is_behind[index(head)]) continue;
     for (std::int32_t id = head; id != kNone; id = flat.messages[index(id)].next_at_sender) {
       const FlatMessage& message = flat.messages[index(id)];
@@ -98,7 +98,8 @@ class ThreadWalk {
       for (std::size_t rank = 0; rank < at.size(); ++rank) {
         if (at[rank] == flat_.rank_begin[rank + 1]) continue;
         const bool is_passed = passes(at[rank]);
-        // A thread that only posts a group lets other threads move.
+        // Posting a group also counts as progress, even if this thread then waits, because other threads may
+        // now continue.
         moved |= is_passed || std::exchange(has_posted_, false);
         if (is_passed) ++at[rank];
       }
@@ -112,8 +113,8 @@ class ThreadWalk {
   bool passes(std::int32_t position) {
     if (flat_.is_grouped(position)) return passes_group(position);
     const FlatOp op = flat_.ops[index(position)];
-    // A thread never waits at the collective itself, so this line runs once for each member. An action that
-    // needs the result of the collective waits in has_inputs().
+    // A thread does not wait when it reaches a collective, so this line runs once for each member. The action
+    // that needs the result waits in has_inputs().
     if (op == FlatOp::collective || op == FlatOp::barrier) --missing_[index(flat_.message[index(position)])];
     if (op == FlatOp::wait) return has_inputs(position);
     if (op != FlatOp::compute) return true;
@@ -153,7 +154,7 @@ class ThreadWalk {
     return flat_.ops[index(position)] == FlatOp::send || flat_.ops[index(position)] == FlatOp::recv;
   }
 
-  /// Records that a rank has reached its end of the transfer `id`. The RECV counts only if it is in a
+  /// Records that one rank has reached the transfer `id`: the sender, or the receiver if its RECV is in a
   /// group.
   void reach(std::int32_t id) {
     if (--missing_[index(id)] > 0) return;
@@ -177,8 +178,8 @@ class ThreadWalk {
 
   const FlatProgram& flat_;
   std::vector<bool> given_;
-  // By message: the number of members that have not reached a collective, or of ends that a transfer waits
-  // for.
+  // The number of ranks that have not yet reached each message, by message. For a collective, all members
+  // count. For a transfer, the sender counts, and the receiver only if its RECV is in a group.
   std::vector<std::int32_t> missing_;
   std::vector<bool> posted_;        // by first position of a group of transfers
   bool has_posted_ = false;         // true if a group has been posted since the flag was cleared

@@ -68,7 +68,8 @@ tl::expected<ExecutedRun, ExecutionError> once(const PreparedRun& run, const Cud
   of_ranks.reserve(queues.size());
   for (const auto& queue : queues) of_ranks.push_back(queue.get());
   auto executed = execute_on_threads(run, modules, transport, clock, of_ranks);
-  // The queue of one rank would wait only for its own stream, but other ranks share the device.
+  // The queue of a rank would wait only for the rank's own stream. The ranks share the device, so this call
+  // waits for the streams of all ranks.
   transport.end_or_give_up_all();
   return executed;
 }
@@ -123,7 +124,7 @@ tl::expected<std::optional<Result>, UserError> run_on_cuda_local(const Experimen
                                                                  const PaceOfLinks& pace,
                                                                  const RunOptions& options,
                                                                  const MakeCudaModules& make) {
-  // A program that copies cannot run is refused before a GPU is looked for.
+  // A program with channel options that this transport lacks is refused before a GPU is searched.
   if (const auto channels = declared_channels(experiment.channels, kTransport); !channels)
     return user_error(ErrorKind::check_failed, channels.error());
   ask_for_hardware_queues();

@@ -248,8 +248,8 @@ void CudaLocalTransport::give_copy(std::int32_t message, const StreamView& strea
   }
 }
 
-/// Enqueues on the stream the emulated time of the link, if there is one. Then enqueues the event that
-/// marks the message's end.
+/// If the link is emulated, enqueues a kernel that lasts until the emulated time has passed. Then enqueues
+/// the event that marks the end of the message.
 void CudaLocalTransport::give_end(std::int32_t message, const StreamView& stream) {
   const Ns hold = pace_at(parts_.pace.hold, message);
   if (hold > 0) {
@@ -374,8 +374,8 @@ void CudaLocalTransport::wait(std::int32_t message, std::int32_t rank) {
   state(message).ended->hold_back(stream);
   const Ns latency = pace_at(parts_.pace.latency, message);
   if (latency == 0) return;
-  // The stream of each member waits for the latency of the collective. The kernel writes its end into
-  // scratch_, because this time is not used.
+  // The stream of each member waits for the latency of the collective. The kernel must write the time of its
+  // end somewhere. No one reads this time, so it goes to scratch_.
   launch_hold_since(moments_.slot(end_slot(message)), on_device(latency, parts_.time_scale),
                     scratch_.slot(index(rank)), stream.stream);
 }

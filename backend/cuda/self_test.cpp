@@ -96,7 +96,8 @@ DeviceCheck check_partitions(std::int32_t count) {
   constexpr Ns kHold = 3'000'000;
   const auto workers = CudaWorkers::create(count);
   if (!workers) return {.name = {}, .found = workers.error(), .verdict = DeviceCheck::Verdict::missing};
-  // The test compares time stamps, and timers of different devices have no common start.
+  // If each worker has a whole GPU, this test is skipped. It compares time stamps, and the timers of
+  // different GPUs do not start at a common time.
   if (workers->place(0).whole)
     return {.name = {}, .found = workers->description() + "; no partitions are needed"};
   const PinnedMoments moments(2 * static_cast<std::size_t>(count));
@@ -188,7 +189,8 @@ DeviceCheck check_launches(const StreamView& stream) {
   constexpr int kMost = 8192;
   constexpr Ns kHold = 60'000'000;
   constexpr std::chrono::milliseconds kBlocked(2);
-  // If an earlier check's work never ends, a launch that blocks would block for ever.
+  // Work of an earlier check may never end. The launches below would then block forever, so the thread first
+  // waits here with a time limit.
   wait_for(stream, kCheckLimits);
   const PinnedMoments moments(1);
   launch_hold(kHold, stream.stream);
@@ -323,7 +325,8 @@ bool connect(std::int32_t from, std::int32_t to) {
   if (reaches == 0) return false;
   use_device(from);
   const cudaError_t result = cudaDeviceEnablePeerAccess(to, 0);
-  // CUDA stores "already enabled" as an error. It is cleared here. Otherwise the next launch would report it.
+  // If the access is already enabled, CUDA stores this as an error, which the next launch would report. So
+  // the error is cleared here.
   static_cast<void>(cudaGetLastError());
   return result == cudaSuccess || result == cudaErrorPeerAccessAlreadyEnabled;
 }

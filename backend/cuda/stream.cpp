@@ -104,7 +104,7 @@ void CudaEvent::hold_back(const StreamView& stream) const {
 bool CudaEvent::has_passed() const {
   const cudaError_t result = cudaEventQuery(event_);
   if (result == cudaErrorNotReady) {
-    // This clears the error "not ready". Otherwise a later launch would report it.
+    // Clears the error "not ready". Otherwise a later launch would report this error.
     static_cast<void>(cudaGetLastError());
     return false;
   }
@@ -146,7 +146,7 @@ std::string in_words(cudaError_t result, std::string_view call) {
 
 void check_cuda(cudaError_t result, std::string_view call) {
   if (result == cudaSuccess) return;
-  // This clears the error. Otherwise the next launch would report it again.
+  // Clears the error that CUDA has stored. Otherwise the next launch would report this error again.
   static_cast<void>(cudaGetLastError());
   throw CudaError(call, result, cudaGetErrorName(result), cudaGetErrorString(result));
 }

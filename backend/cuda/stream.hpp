@@ -99,10 +99,10 @@ struct WaitLimits {
   std::chrono::nanoseconds deadline = std::chrono::hours(24 * 365);
 };
 
-/// Waits until the event has passed, by polling. Between two polls, the thread sleeps for a few
-/// microseconds, so that other threads can take the driver's lock. Throws CudaError if the work failed,
-/// Stopped if `limits.stopped` returns true, and std::runtime_error after the deadline. In the last two
-/// cases, it has called give_up_devices().
+/// Polls until the event has passed. Between two polls, the thread sleeps for a few microseconds, so that
+/// other threads can take the driver's lock. Throws CudaError if the work failed, Stopped if `limits.stopped`
+/// returns true, and std::runtime_error after the deadline. Before it throws Stopped or std::runtime_error,
+/// it calls give_up_devices().
 void wait_for(const CudaEvent& event, const WaitLimits& limits);
 
 /// Like wait_for(), but does not sleep between two polls. It is for measurements, because a sleep would
@@ -119,9 +119,9 @@ inline constexpr std::chrono::seconds kUntilGivenUp(30);
 /// so destructors can use it.
 void end_or_give_up(const StreamView& stream);
 
-/// Returns true if give_up_devices() was called, because a wait ended too early and kernels may still run.
-/// The process then frees no device memory, because freeing would wait for the kernels without a deadline.
-/// The end of the process frees the memory.
+/// Returns true if give_up_devices() was called. The program calls it when a wait ended too early and kernels
+/// may still run. The process then frees no device memory, because freeing would wait for the kernels without
+/// a deadline. The end of the process frees the memory.
 bool devices_are_given_up();
 void give_up_devices();
 

@@ -79,7 +79,8 @@ class StreamQueue : public ComputeQueue {
   std::vector<CudaEvent> ended_;
 };
 
-/// The launches that the ranks' actions make, by rank. All runs of a program share them.
+/// The numbers of launches that the actions of each rank make, by rank. All runs of a program use and extend
+/// these counts.
 using LaunchCountsOfRanks = std::vector<std::shared_ptr<LaunchCounts>>;
 LaunchCountsOfRanks no_launch_counts(std::int32_t ranks);
 

@@ -157,8 +157,8 @@ std::string shared_sm(const std::vector<std::vector<std::uint32_t>>& of_partitio
 
 }  // namespace penstock
 
-// Counts the GPUs. A process must start CUDA to count them, and after that its forked children cannot use
-// CUDA. A forked child therefore counts the GPUs, writes the number to a pipe, and ends.
+// Counts the GPUs. A process must start CUDA to count them, and children that it forks later cannot use CUDA.
+// Therefore a forked child counts the GPUs, writes the number to a pipe, and ends.
 //
 // misc-include-cleaner expects some declarations from <cstdlib>, but here they come from <sys/wait.h>.
 // NOLINTBEGIN(misc-include-cleaner)

@@ -19,11 +19,11 @@ class Clock {
 
   /// Returns the nanoseconds since a fixed moment before the run.
   virtual Ns now_ns() const = 0;
-  /// Blocks the calling thread for `duration_ns` without using the processor. If a stop is requested, returns
-  /// within 50 ms.
+  /// Blocks the calling thread for `duration_ns` on this clock, without using the processor. If a stop is
+  /// requested, returns within 50 ms.
   virtual void hold_for(Ns duration_ns, const std::stop_token& stop) const = 0;
-  /// Returns the time of the host's steady clock that belongs to a time of this clock. It is needed for
-  /// timed waits on condition variables.
+  /// Converts a time of this clock to a time of the host's steady clock. Timed waits on condition variables
+  /// need the host's time.
   virtual std::chrono::steady_clock::time_point moment_of(Ns time_ns) const = 0;
 };
 

@@ -67,10 +67,11 @@ class Run {
             .message = fmt::format("rank {}: no thread for its worker: {}; take fewer ranks, or allow more "
                                    "threads (ulimit -u, pids.max)",
                                    threads.size(), error.what())});
-      // Only the threads that were really started will decrement this count.
+      // working_ counts only the threads that were really started, because no other thread decrements it.
       working_ = static_cast<std::int32_t>(threads.size());
     }
-    // The latch opens even after a failure. Otherwise the threads that wait at it would never end.
+    // The latch is opened even if a thread could not be started. Otherwise the other threads would wait at
+    // the latch forever.
     start_line_.count_down();
     supervise();
     // Joins the threads, because their times and errors are read below.
@@ -128,10 +129,11 @@ class Run {
     }
   }
 
-  /// Looks for late ranks until all workers have ended. It continues after a failure, too.
+  /// Checks for late ranks until all workers have ended. The function continues after a failure, because
+  /// workers may still be running.
   void supervise() {
-    // The supervisor looks ten times per deadline, and at least every 100 ms. It finds a late rank at most
-    // one such interval after the deadline.
+    // The supervisor checks ten times per deadline, and at least every 100 ms. It therefore finds a late rank
+    // at most one such interval after the deadline.
     const nanoseconds pause = std::clamp<nanoseconds>(execution_.deadline / 10, std::chrono::milliseconds(1),
                                                       std::chrono::milliseconds(100));
     std::unique_lock lock(mutex_);
@@ -186,7 +188,7 @@ Timeline recorded_timeline(const FlatProgram& flat, const Placement& placement, 
     span.start_ns -= first;
     span.end_ns -= first;
   }
-  // If there are no spans, `first` is not a time.
+  // If there are no spans, `first` is not the time of any span, so it is not subtracted.
   timeline.makespan_ns -= timeline.spans.empty() ? 0 : first;
   return timeline;
 }

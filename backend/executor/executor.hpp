@@ -45,8 +45,8 @@ struct Execution {
 struct ExecutionError {
   std::int32_t rank = 0;  ///< rank that failed, or -1 if no rank is at fault
   std::string action;     ///< action that the rank was at, such as "1F2"
-  /// The rank for which the failed rank waited. If there is none, it is a rank that waits for the failed
-  /// rank or needs its next message. It is -1 if there is no such rank either.
+  /// The rank for which the failed rank waited. If it waited for none, `peer` is a rank that waits for the
+  /// failed rank or needs its next message. If there is no such rank either, `peer` is -1.
   std::int32_t peer = -1;
   std::string message;  ///< whole error message for the user
 };

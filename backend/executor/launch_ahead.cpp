@@ -41,8 +41,8 @@ constexpr std::chrono::microseconds kBetweenLooks(50);
 /// %globaltimer nor how well a device's processors agree.
 constexpr Ns kTick = 2'000;
 
-/// Returns the stages and kinds of the actions of the compute group at `position`, or those of the WAIT
-/// there.
+/// Returns the stage and kind of each action in the compute group at `position`. If a WAIT is at `position`,
+/// returns the stage and kind of the WAIT.
 LaunchCounts::key_type kinds_of(const FlatProgram& flat, std::int32_t position) {
   const Action& first = flat.actions[index(position)];
   if (flat.ops[index(position)] == FlatOp::wait) return {{first.stage, first.kind}};
@@ -52,9 +52,9 @@ LaunchCounts::key_type kinds_of(const FlatProgram& flat, std::int32_t position) 
   return kinds;
 }
 
-/// Returns the start of an action: `moment`, or `earlier` if `moment` is before it by at most one tick. A
-/// stream runs one action after the other. Such a small overlap therefore only shows that two timers
-/// differ.
+/// Returns the start of an action that follows an action with the end `earlier`. A stream runs one action
+/// after the other, so a small overlap shows only that two timers differ. If `moment` is before `earlier` by
+/// at most one tick, returns `earlier`. Otherwise returns `moment`.
 Ns not_before(Ns earlier, Ns moment) {
   return earlier - moment <= kTick ? std::max(earlier, moment) : moment;
 }
@@ -132,7 +132,8 @@ void LaunchAhead::follow() {
       has_begun_ = true;
     }
     show(position, kNone);
-    // While the thread still submits the action, the queue has no end to look for.
+    // If the thread still submits the action, no end of it has been enqueued, so the queue cannot be asked
+    // for one.
     if (ended_ == submitted_ || !queue_.has_ended(ended_)) return;
     has_begun_ = false;
     unfinished_ -= launches_[index(ended_)];

@@ -24,8 +24,9 @@ class LaunchAhead {
   LaunchAhead(const FlatProgram& flat, std::int32_t rank, ComputeQueue& queue, Progress& progress,
               std::function<void()> check);
 
-  /// Surround the device calls of the compute group or WAIT at `position`. begin() waits while the queue has
-  /// no room for the launches of the group, and throws Stopped if the run has failed.
+  /// The worker calls begin() before and end() after the device calls of the compute group or WAIT at
+  /// `position`. begin() waits while the queue has no room for the launches of the group. It throws Stopped
+  /// if the run has failed.
   void begin(std::int32_t position, const std::stop_token& stop);
   void end();
   /// Waits while the condition holds, and publishes the queue's progress. Throws Stopped.
@@ -38,9 +39,11 @@ class LaunchAhead {
   void write_times(std::int32_t rank, ProgramTimes& times) const;
 
  private:
-  /// Reads how far the queue is, and publishes it as the progress of the rank. Never waits.
+  /// Finds which submitted actions have begun and ended, and publishes the result as the rank's progress.
+  /// Never waits.
   void follow();
-  /// Notes how many launches the last submitted group has made, with the transport's launches behind it.
+  /// Records how many launches the last submitted group has made. The launches that the transport made after
+  /// the group are included.
   void count_last();
   /// Publishes the position of the rank and the message for which it waits, like RankWorker::stand_at(). If
   /// neither has changed, the time of the last progress stays the same.
@@ -52,8 +55,8 @@ class LaunchAhead {
   Progress& progress_;
   std::function<void()> check_;
   std::int32_t first_ = 0;  // position of the rank's list
-  // The largest number of launches of each compute group's kinds so far, by position in the list; 0 if it is
-  // not known.
+  // For each compute group, the largest number of launches that a group with the same stages and kinds has
+  // made. The index is the position in the list, and 0 means that the number is not known.
   std::vector<std::int64_t*> known_;
   std::vector<std::int32_t> positions_;  // positions of the submitted groups, by number
   std::vector<std::int64_t> launches_;   // launches of the submitted groups, by number

@@ -52,9 +52,9 @@ Ns longest_action_ns(const std::vector<StageCost>& stages) {
   return longest;
 }
 
-/// The shortest deadline for an action or message. The supervisor checks only every millisecond or less
-/// often. It ignores a check after a pause that is longer than the deadline. Messages between processes
-/// also take time that the costs do not include.
+/// The shortest deadline for an action or message. A shorter one is not useful, because the supervisor checks
+/// only every millisecond or less often. It also ignores a check after a pause that is longer than the
+/// deadline. In addition, messages between processes take time that the costs do not include.
 constexpr std::chrono::milliseconds kShortestDeadline(10);
 
 /// The shortest time to wait until all processes have joined. A launcher starts the processes one after the
@@ -191,8 +191,8 @@ tl::expected<std::optional<Result>, UserError> measure(const Experiment& experim
   }
   if (auto refusal = runner.refusal ? runner.refusal(flat) : std::nullopt)
     return user_error(ErrorKind::bad_input, *std::move(refusal));
-  // The link times are computed here, because each transport numbers the messages of a flat program in its
-  // own order.
+  // The link times are computed for the flat program that runs. Their index is a message number, and
+  // transports number the messages of a program in different orders.
   const LinkPace links = pace(flat);
   auto runs = runner.execute({.experiment = experiment,
                               .options = options,
@@ -237,8 +237,8 @@ tl::expected<ChannelOptions, std::string> declared_channels(const ChannelOptions
     return tl::unexpected(
         fmt::format("the {} transport has no {}; leave that out, or take cpu-thread", transport, what));
   };
-  // A prediction uses the channel options of the scenario. A run without these options would not be
-  // comparable, so it is rejected.
+  // A prediction uses the channel options of the scenario. If the transport ignored an option, the run could
+  // not be compared with the prediction. So the run is rejected.
   if (asked.blocking == Blocking::each) return refused("blocking channels");
   if (asked.capacity != declared.capacity) return refused("bounded channels (capacity)");
   if (asked.eager_bytes != declared.eager_bytes) return refused("eager messages");

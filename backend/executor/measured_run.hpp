@@ -39,9 +39,10 @@ struct RunOptions {
   /// The memory of this machine, in bytes, that all processes of a run may use together. If it is absent,
   /// memory is not checked.
   std::optional<Bytes> memory{};
-  /// True if NCCL's kernels of a rank start in the order of their launches. Only for the backend `nccl`.
+  /// True if the NCCL kernels of a rank start in the order in which the rank launches them. Used only by the
+  /// backend `nccl`.
   bool launch_order = false;
-  /// The number of consecutive ranks that share one GPU, >= 1. Only for the backend `nccl`.
+  /// The number of consecutive ranks that share one GPU, >= 1. Used only by the backend `nccl`.
   std::int32_t ranks_per_gpu = 1;
   /// A function that is called after each run of the whole program. It receives the number of finished runs
   /// and the number of all runs. The thread that measures calls it. May be empty.

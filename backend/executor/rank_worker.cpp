@@ -110,7 +110,8 @@ void RankWorker::pass(std::int32_t position) {
     case FlatOp::reshard: {
       const Ns now = execution_.clock.now_ns();
       const std::int32_t stage = flat_.actions[index(position)].stage;
-      // If an UNSHARD of this stage is still pending, no action needs its weights any more.
+      // An UNSHARD of this stage may not have ended yet. No action needs its weights any more, so the worker
+      // does not wait for it.
       gathering_.erase(stage);
       module_of(stage).reshard();
       stamp(position, now, now);
@@ -174,8 +175,8 @@ void RankWorker::pass_collective(std::int32_t position) {
     execution_.transport.join(flat_.message[index(position)], rank_, nullptr);
     return;
   }
-  // The first STEP or F that needs the result accepts it. If no action needs the result of an UNSHARD,
-  // finish_gathers() accepts it.
+  // The first STEP or F that needs the result of the collective passes it to the module. If no action needs
+  // the result of an UNSHARD, finish_gathers() does so.
   if (action.kind == ActionKind::unshard) gathering_[action.stage] = position;
   if (!flat_.is_grouped(position)) make_room(flat_.message[index(position)]);
   execution_.transport.join(flat_.message[index(position)], rank_,
@@ -398,7 +399,7 @@ RankPlan plan_of(const FlatProgram& flat, std::int32_t rank) {
   RankPlan plan{.messages = {}, .recomputed = {}, .dropped_after = dropped_versions(flat, begin, end)};
   for (std::int32_t p = begin; p < end; ++p) {
     const Action& action = flat.actions[index(p)];
-    // Microbatch numbers count on from one iteration to the next, so each message has its own key.
+    // Microbatch numbers continue from one iteration to the next, so no two messages have the same key.
     if (flat.ops[index(p)] == FlatOp::send) {
       plan.messages[message_of(action)] = flat.message[index(p)];
     }

@@ -83,8 +83,8 @@ class Transport {
   /// Records that the compute action at `position` has ended. Transfers that waited for the buffers of its
   /// inputs may then start.
   virtual void release(std::int32_t position) = 0;
-  /// Returns false if `rank` must not post the message now, because device queues are full. The worker then
-  /// asks again later. Never waits.
+  /// Returns false if `rank` must not post the message now, because device queues are full. In that case the
+  /// worker calls has_room() again later. Never waits.
   virtual bool has_room(std::int32_t message, std::int32_t rank) {
     static_cast<void>(message), static_cast<void>(rank);
     return true;
@@ -92,9 +92,9 @@ class Transport {
   /// Records that `rank` has reached a collective or barrier. Never waits.
   virtual void join(std::int32_t message, std::int32_t rank, SharedPayload contribution) = 0;
 
-  /// Waits until the message has arrived or the collective has ended. If the rank submits actions to a
-  /// compute queue, it returns earlier. In this case, it returns when it is certain that the queue will
-  /// wait for the message before the next action. Throws Stopped.
+  /// Waits until the message has arrived or the collective has ended. If the rank submits its actions to a
+  /// compute queue, the function returns earlier: as soon as the queue will certainly wait for the message
+  /// before the next action. Throws Stopped.
   virtual void wait(std::int32_t message, std::int32_t rank) = 0;
   /// Returns the content of a transfer. wait() must have returned for this transfer. May be called once for
   /// each transfer.
@@ -137,13 +137,15 @@ class ComputeQueue {
   virtual std::int64_t most_launches() const = 0;
   /// Returns the number of launches that the calling thread has made so far on all queues.
   virtual std::int64_t launches() const = 0;
-  /// Returns the counts that earlier runs of the rank have learned, which this run extends.
+  /// Returns the numbers of launches that were counted in earlier runs of the rank. This run adds its own
+  /// counts to them.
   virtual LaunchCounts& counts() = 0;
   /// Must be called before the device calls of action `number`, and end() after them. Neither function
   /// waits.
   virtual void begin(std::int32_t number) = 0;
   virtual void end(std::int32_t number) = 0;
-  /// Return the state of an action. All actions after it are unfinished, too. They never wait.
+  /// Return true if the action has begun, or has ended. If they return false for an action, they return false
+  /// for all later actions, too. They never wait.
   virtual bool has_begun(std::int32_t number) const = 0;
   virtual bool has_ended(std::int32_t number) const = 0;
   /// Returns the start and end of the action on the run's clock. Requires that has_ended() has returned true
@@ -151,8 +153,8 @@ class ComputeQueue {
   virtual MessageTime time_of(std::int32_t number) const = 0;
 };
 
-// The times of emulated links. The caller of a run computes them from the cluster's routes. They are used by
-// each transport that can emulate links.
+// The times of emulated links. The caller of a run computes them from the cluster's routes. Every transport
+// that can emulate links uses these times.
 
 /// The times that the messages of a FlatProgram take on emulated links, by message number. An empty vector
 /// means 0 for all messages.

@@ -51,12 +51,13 @@ std::optional<ExecutionError> Watchdog::overdue(Ns now_ns) const {
   bool all_are_late = true;
   std::vector<std::int32_t> waiting;
   for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) {
-    // The time is read last. Otherwise, if a rank has just ended a long wait, it could look as if it had
-    // computed during the whole wait.
+    // The start time of the state is read last. Otherwise a rank that has just ended a long wait could look
+    // as if it had computed during the whole wait.
     const bool computes = progress_of(rank).waits_for == kNone;
     const bool done = is_done(rank);
     const bool late = now_ns - progress_of(rank).since_ns > deadline_.count();
-    // A rank that has just reached its end also made progress: its last message may not have arrived yet.
+    // A rank that has just finished its list has also made progress, because its last message may still be on
+    // the way. It therefore counts in `all_are_late`.
     all_are_late &= late;
     if (done) continue;
     if (late && computes) return overdue_at(rank);
@@ -118,8 +119,8 @@ ExecutionError Watchdog::overdue_at(std::int32_t rank) const {
 ExecutionError Watchdog::failure_of(std::int32_t rank, const std::string& what) const {
   ExecutionError error{.rank = rank, .action = standing_text(rank), .message = {}};
   error.message = fmt::format("rank {}: {}: {}", rank, error.action, what);
-  // The peer is a rank that waits for this one now. If there is none, it is the rank that receives this
-  // rank's next message. Otherwise it is a rank that sends to this one.
+  // The peer is a rank that waits for this rank now. If there is none, the peer is the receiver of this
+  // rank's next message. If this rank sends no more messages, the peer is a rank that sends messages to it.
   for (std::int32_t other = 0; other < flat_.rank_count; ++other) {
     const std::int32_t message = progress_of(other).waits_for;
     if (message == kNone || other == rank || peer_of(message, other) != rank) continue;

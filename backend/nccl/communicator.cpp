@@ -91,8 +91,8 @@ Communicator::Communicator(CommunicatorPlan plan, std::int32_t rank, const std::
   std::memcpy(id.internal, unique_id.data(), unique_id.size());
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
-  // Without launch order, receives that wait for their peers hold SMs. The limit leaves SMs for the rank's
-  // own work (most_resident_ctas()).
+  // This setting limits the number of SMs that NCCL's kernels hold. Without launch order, receives hold SMs
+  // while they wait for their peers, and the rank's own work needs SMs too (most_resident_ctas()).
   config.maxCTAs = max_ctas;
   const ncclResult_t result =
       ncclCommInitRankConfig(&handle_, static_cast<int>(plan_.ranks.size()), id, own_number_, &config);

@@ -66,7 +66,7 @@ constexpr std::string_view kTransport = "nccl";
 // same time, but each of them needs processors and connections of the host.
 constexpr std::chrono::seconds kStepOfStart(30);
 constexpr std::chrono::seconds kForEachCommunicator(1);
-// The shortest limit, because NCCL needs seconds to open a communicator.
+// No limit is shorter than this, because NCCL needs seconds to open a communicator.
 constexpr std::chrono::seconds kLeastStepOfStart(5);
 constexpr std::chrono::seconds kLeastPatience(90);
 
@@ -92,8 +92,8 @@ tl::unexpected<ExecutionError> failed(std::string message) {
   return tl::unexpected(ExecutionError{.rank = -1, .action = "the start", .message = std::move(message)});
 }
 
-/// Returns the number of the process's GPU among those that it sees. A process that sees only one has been
-/// given this one by its launcher, as with `srun --gpus-per-task=1`.
+/// Returns the index of this process's GPU among the GPUs that the process sees. If the process sees only one
+/// GPU, the launcher has chosen it, as with `srun --gpus-per-task=1`.
 std::int32_t device_of(const NcclPlace& place, std::int32_t devices, std::int32_t ranks_per_gpu) {
   return devices == 1 ? 0 : place.device / ranks_per_gpu;
 }
@@ -146,7 +146,8 @@ class NcclRun {
     if (hosts) {
       auto socket = ListeningSocket::open(store_.address, store_.port);
       if (!socket) return failed(socket.error() + " (the store of unique ids); give all ranks another port");
-      // Port 0 means any free port, so the other ranks must learn which port the system chose.
+      // Port 0 lets the system choose a free port. The ranks must connect to the port that the system has
+      // chosen, so it is stored here.
       store_.port = socket->port();
       socket_ = *std::move(socket);
     }
@@ -287,7 +288,8 @@ std::optional<std::string> lack_on_host(std::int32_t devices, std::int32_t ranks
 std::optional<std::string> lack_of_devices(std::int32_t devices, std::int32_t ranks,
                                            std::int32_t ranks_per_gpu,
                                            const std::optional<NcclPlace>& place) {
-  // Of processes that see one GPU each, the session finds those that see the same one.
+  // If each process sees only one GPU, this function cannot compare the GPUs of different processes. The
+  // session later finds processes that see the same GPU.
   if (place && devices > 1) return lack_on_host(devices, ranks_per_gpu, *place);
   const std::int32_t needed = (ranks + ranks_per_gpu - 1) / ranks_per_gpu;
   if (!place && needed > devices) {
@@ -387,9 +389,9 @@ tl::expected<std::int32_t, std::string> local_rank(const Environment& environmen
   return rank;
 }
 
-/// Returns the number of processes that the launcher has started on this host, or nothing if it does not
-/// state the number. Slurm writes "8", or "8(x2)" for two hosts; other texts state different numbers for its
-/// hosts.
+/// Returns the number of processes that the launcher has started on this host, or nothing if the launcher
+/// does not state it. Slurm writes "8", or "8(x2)" for two hosts with 8 processes each. A text with a comma
+/// states different numbers for its hosts, so the function returns nothing.
 std::optional<std::int32_t> processes_on_host(const Environment& environment) {
   for (const char* name : {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_STEP_TASKS_PER_NODE"}) {
     const char* value = environment(name);
@@ -450,8 +452,8 @@ tl::expected<std::optional<Result>, UserError> run_on_nccl(const Experiment& exp
   // These modules have no GPU. They are made only to read the family's description.
   const auto description = make(std::vector<std::optional<CudaPlace>>(static_cast<std::size_t>(ranks)));
   if (!description) return unavailable(description.error());
-  // The GPUs are counted after `make`. If it has started CUDA in this process, this child fails as the ranks
-  // would, and the run ends here with that reason.
+  // The GPUs are counted after the call of `make`. If `make` has started CUDA in this process, the counting
+  // child fails as the ranks would. The run then ends here with that reason.
   const auto machine = cuda_device_count_by_child();
   if (!machine) return unavailable(machine.error());
   if (const auto lack = lack_of_devices(machine->devices, ranks, options.ranks_per_gpu, place))

@@ -147,7 +147,8 @@ std::int64_t NcclTransport::launches_of(std::int32_t message) {
   return kBeside + 2 * tensors + std::ssize(of.parts);
 }
 
-/// A rank whose peer is slow gets ahead of it on one stream, which takes only so many launches.
+/// A rank with a slow peer can enqueue many operations for it on one stream. The stream takes only a limited
+/// number of launches, so this function limits them.
 bool NcclTransport::has_room(std::int32_t message, std::int32_t) {
   Launched& line = launched_[communicator_of(parts_.flat, flat_of(message))];
   const std::int64_t wanted = launches_of(message);
@@ -196,7 +197,7 @@ void NcclTransport::check_layout(std::int32_t message, const PayloadContent* con
   const bool is_alike =
       parts_.codec != nullptr && content != nullptr && agreed && parts_.codec->layout_of(*content) == *agreed;
   if (is_alike) return;
-  // tell() throws if the layout differs
+  // tell() compares the layouts again and throws if they differ.
   parts_.session.layouts().tell(message, content, parts_.session.limits());
 }
 
@@ -223,7 +224,8 @@ void NcclTransport::give_transfers(const std::vector<std::int32_t>& messages) {
   results.reserve(messages.size());
   if (messages.size() > 1) check_group(ncclGroupStart(), "ncclGroupStart");
   for (const std::int32_t message : messages) results.push_back(call_of(message));
-  // A group must end also after a call that failed. The failed call's error says more than that of the end.
+  // The group must be ended even if a call in it has failed. The error of the failed call says more than the
+  // error of ncclGroupEnd().
   const ncclResult_t end = messages.size() > 1 ? ncclGroupEnd() : ncclSuccess;
   for (std::size_t i = 0; i < messages.size(); ++i) {
     const bool has_failed = results[i] != ncclSuccess && results[i] != ncclInProgress;
@@ -297,7 +299,8 @@ void NcclTransport::end_group(std::int32_t) {
     }
     left = std::move(later);
   }
-  // SENDs outside of the group that have waited for one of its SENDs on their edge.
+  // Some SENDs outside of the group had to wait for a SEND of the group on the same edge. They can be
+  // enqueued now.
   for (const std::int32_t message : behind) give_transfers({message});
 }
 
@@ -371,8 +374,9 @@ void NcclTransport::give_sum(std::int32_t message) {
   });
 }
 
-/// Enqueues an all-reduce for each sequence of numbers of one type, because an NCCL call can add only numbers
-/// of one type. All are one group of calls, and so one kernel. Without a layout, the numbers are zeros.
+/// Enqueues an all-reduce for each sequence of numbers of one type, because one NCCL call adds only numbers
+/// of one type. All calls form one group, so NCCL runs them as one kernel. Without a layout, the numbers are
+/// zeros.
 void NcclTransport::reduce(std::int32_t message, std::uint8_t* data) {
   const State& collective = state(message);
   const NcclSession::Line& line = line_of(message);
@@ -388,7 +392,7 @@ void NcclTransport::reduce(std::int32_t message, std::uint8_t* data) {
                                     line.communicator->handle(), line.stream.view().stream));
     data += run.bytes;
   }
-  // As in give_transfers(), the error of a call says more than that of the end.
+  // As in give_transfers(), the error of a failed call says more than the error of ncclGroupEnd().
   const ncclResult_t end = runs.size() > 1 ? ncclGroupEnd() : ncclSuccess;
   for (const ncclResult_t result : results) {
     const bool has_failed = result != ncclSuccess && result != ncclInProgress;
@@ -397,8 +401,8 @@ void NcclTransport::reduce(std::int32_t message, std::uint8_t* data) {
   }
 }
 
-/// Enqueues a reduce-scatter in place: the rank's part of the sum is written to its position in the buffer
-/// of the whole.
+/// Enqueues a reduce-scatter in place: this rank's part of the sum is written to its position in the buffer
+/// of the whole sum.
 void NcclTransport::scatter(std::int32_t message, std::uint8_t* data) {
   const State& collective = state(message);
   const NcclSession::Line& line = line_of(message);
@@ -430,8 +434,8 @@ void NcclTransport::give_gather(std::int32_t message) {
   });
 }
 
-/// Returns the result of a collective. For a sum, it is one payload. For an UNSHARD, it is one payload for
-/// each member, which holds this member's part.
+/// Returns the result of a collective. For a sum, the list has one payload. For an UNSHARD, it has one
+/// payload for each member, which holds the member's part of the weights.
 std::vector<SharedPayload> NcclTransport::collect(std::int32_t message, std::int32_t) {
   const State& collective = state(message);
   NcclSession::Slot& slot = line_of(message).slots[collective.slot];
@@ -476,8 +480,8 @@ MessageTime NcclTransport::time_of(std::int32_t message) const { return time_by_
 //     rank 0   F0 -> publishes the layout of its activations   wait for B0: reads that of gradients
 //     rank 1   wait for F0: reads it, takes zeros   F0 B0 -> publishes the layout of its gradients
 //
-// After that, no rank must wait for a layout between two NCCL operations, so each rank launches them in the
-// order of its program.
+// In the timed run, no rank then waits for a layout between two NCCL operations. Each rank can therefore
+// launch its operations in the order of its program.
 
 namespace {
 

@@ -44,22 +44,19 @@ struct NcclTransportParts {
 ChannelOptions nccl_channels();
 
 /// A transport over NCCL. NCCL's messages have no names: the n-th ncclRecv of a communicator receives the
-/// data of its n-th ncclSend.
-/// The sender enqueues a transfer when it has reached the transfer's SEND and all earlier SENDs of the same
-/// edge. The stream then waits for the action that computes the payload. The receiver enqueues the ncclRecv
-/// when it reaches the RECV in its list. The order in which a rank launches operations therefore depends
-/// only on its program (channel_check.hpp). If the payload is null, as many bytes are sent as the program
-/// and the costs state.
-/// A group of transfers becomes one group of NCCL calls (ncclGroupStart, ncclGroupEnd). These calls are
-/// enqueued when the rank has reached the whole group. If several messages of the group are on one edge, a
-/// group of calls has only one of them. The second message then goes into a second group of calls, and so
-/// on.
-/// REDUCE_GRAD is an all-reduce, or a reduce-scatter if the stage is sharded. After a reduce-scatter,
-/// collect() returns the whole buffer, but only the rank's own part has the sum. An UNSHARD consists of one
-/// broadcast by each member. In a sum, a member without a gradient adds zeros.
-/// Requires that session.make_ready() has returned, so that all layouts are known. The rank computes on the
-/// stream `compute` (stream_queue.hpp). Only own_times() waits for the GPU. Only the rank's thread calls
-/// the functions, except stop().
+/// data of its n-th ncclSend. The sender enqueues a transfer when it has reached the transfer's SEND and all
+/// earlier SENDs of the same edge. The stream then waits for the action that computes the payload. The
+/// receiver enqueues the ncclRecv when it reaches the RECV in its list. The order in which a rank launches
+/// operations therefore depends only on its program (channel_check.hpp). If the payload is null, as many
+/// bytes are sent as the program and the costs state. A group of transfers becomes one group of NCCL calls
+/// (ncclGroupStart, ncclGroupEnd). These calls are enqueued when the rank has reached the whole group. If
+/// several messages of the group are on one edge, a group of calls has only one of them. The second message
+/// then goes into a second group of calls, and so on. REDUCE_GRAD is an all-reduce, or a reduce-scatter if
+/// the stage is sharded. After a reduce-scatter, collect() returns the whole buffer, but only the rank's own
+/// part has the sum. An UNSHARD is one all-gather. In a sum, a member without a gradient adds zeros. Requires
+/// that session.make_ready() has returned, so that all layouts are known. The rank computes on the stream
+/// `compute` (stream_queue.hpp). Only own_times() waits for the GPU. Only the rank's thread calls the
+/// functions, except stop().
 class NcclTransport : public Transport {
  public:
   explicit NcclTransport(const NcclTransportParts& parts);
@@ -95,12 +92,14 @@ class NcclTransport : public Transport {
     std::vector<AgreedLayout> parts{};  // layout of each member's part; only for an UNSHARD
     bool brings = false;                // true if the contribution to a collective is not null
     std::size_t slot = 0;               // slot that a receive or a collective uses
-    // event on the compute stream after the sent data were made, or when the rank has reached the group
+    // For a sender, the event on the compute stream after the data to send were made. In a group, the event
+    // when the rank has reached the group.
     std::optional<CudaEvent> made;
     std::optional<CudaEvent> ended;  // event on the message's stream after the operation
   };
   using Queue = std::deque<std::int32_t>;
-  /// The messages of a communicator whose end no look has seen, and their launches.
+  /// The messages of a communicator that may still be running, and the number of their launches. A message is
+  /// removed when has_room() finds that it has ended.
   struct Launched {
     Queue messages;
     std::int64_t launches = 0;
@@ -119,8 +118,8 @@ class NcclTransport : public Transport {
   void begin_receive(std::int32_t message);
   ncclResult_t call_of(std::int32_t message);
   bool sends(std::int32_t message) const { return flat_of(message).from_rank == parts_.rank; }
-  /// Records that the rank has reached a SEND. All earlier SENDs on the edge must have been reached.
-  /// Returns the next SENDs on the edge that have waited only for this one.
+  /// Records that the rank has reached a SEND. All earlier SENDs on the edge must have been reached before.
+  /// Returns the later SENDs on the edge that can now be enqueued, because only this SEND has delayed them.
   std::vector<std::int32_t> ready_behind(std::int32_t message);
   void give_sum(std::int32_t message);
   void give_gather(std::int32_t message);

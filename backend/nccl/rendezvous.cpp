@@ -48,7 +48,8 @@ std::string name_of(const RendezvousPlace& place) {
 
 }  // namespace
 
-/// The connection to the store. A call that does not return shares the ownership of the connection.
+/// The connection to the store. If a call does not return, its thread still uses the connection, so the call
+/// shares the ownership.
 struct Rendezvous::Store {
   using Opened = std::unique_ptr<c10d::TCPStore>;
 
@@ -144,7 +145,8 @@ void BlockingCalls::carry_out(const std::shared_ptr<Shared>& shared) {
   std::unique_lock lock(shared->mutex);
   for (;;) {
     shared->changed.wait(lock, [&] { return shared->ends || shared->call; });
-    // A call that was requested before `ends` was set must still run.
+    // If a call was requested before `ends` was set, it must still run. So the loop ends only if there is no
+    // call.
     if (!shared->call) return;
     lock.unlock();
     std::exception_ptr failure;

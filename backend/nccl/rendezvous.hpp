@@ -62,9 +62,9 @@ class BlockingCalls {
   BlockingCalls& operator=(const BlockingCalls&) = delete;
   ~BlockingCalls();
 
-  /// Runs `call` on the helper thread and waits for it. Throws the exceptions of `call`; Stopped; or
-  /// std::runtime_error after the deadline. In the last two cases, `call` may still be running, so it must
-  /// own all data that it uses. As long as it runs, a later make() throws as well.
+  /// Runs `call` on the helper thread and waits for it. Throws the exceptions of `call`. Throws Stopped after
+  /// a stop, or std::runtime_error after the deadline. In these two cases, `call` may still be running, so it
+  /// must own all data that it uses. As long as it runs, a later make() throws as well.
   void make(std::function<void()> call, const WaitLimits& limits);
 
  private:

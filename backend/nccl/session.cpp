@@ -168,8 +168,8 @@ void NcclSession::open_all() {
   for (const std::size_t number : mine) lines_.at(plans[number]).communicator->wait_until_open();
 }
 
-/// Publishes this rank's GPU, and checks that no GPU has more ranks than it may have. NCCL refuses only two
-/// ranks of one communicator, and with an error that does not say how to mend it.
+/// Publishes this rank's GPU, and checks that no GPU has more ranks than it may have. NCCL detects this
+/// mistake only between two ranks of one communicator. Its error does not say how to correct the mistake.
 void NcclSession::check_gpus() {
   if (!parts_.checks_gpus) return;
   store_.set(fmt::format("gpu/{}", parts_.rank), uuid_of(parts_.device), limits());
@@ -233,8 +233,8 @@ bool NcclSession::scatters(std::int32_t message) const {
                       parts_.flat.actions[index(flat.first)].kind != ActionKind::unshard;
   if (!parts_.scatters || !is_sum) return false;
   const AgreedLayout layout = layouts_.of_sum(message);
-  // A reduce-scatter needs numbers of one type without gaps, so that all parts have the same number of
-  // numbers.
+  // A reduce-scatter divides the buffer into equal parts. The parts have equally many numbers only if all
+  // numbers have one type and there are no gaps.
   if (layout && layout->has_gaps) return false;
   return !layout || std::ranges::all_of(layout->runs, [&](const DeviceRun& run) {
     return run.type == layout->runs.front().type;

@@ -51,7 +51,7 @@
 namespace penstock {
 namespace {
 
-// The time in which children that were asked to end may exit by themselves.
+// The time in which children may exit by themselves after the coordinator has told them to end.
 constexpr std::chrono::milliseconds kGrace(100);
 
 /// Makes the kernel kill this process when its parent dies, even if a signal has suspended this process.
@@ -139,7 +139,7 @@ tl::expected<void, std::string> ChildProcesses::start(const std::function<int()>
   return {};
 }
 
-/// Asks the kernel whether the child has ended, and stores its state. Never waits.
+/// Reads from the kernel whether the child has ended, and stores its state. Never waits.
 void ChildProcesses::look_at(Child& child) {
   int status = 0;
   // The child may have been suspended and continued several times since the last call. The last state counts.
@@ -196,10 +196,10 @@ void ChildProcesses::end_all() {
 
 namespace penstock {
 
-// Makes socket pairs while ranks are forked one after the other, so that the parent never has all pairs open
-// at once. The pair of ranks a < b is made before a is forked. The parent closes a's end after a is forked,
-// and b's end after b is forked. For a chain of ranks, only one such pair is open at a time, in addition to
-// the ends of the coordinator. Tests: tests/backend/process_run_test.cpp.
+// Makes socket pairs while the parent forks the ranks one after the other, so that it never has all pairs
+// open at once. For two ranks a < b, the pair is made before a is forked. The parent closes a's end after it
+// has forked a, and b's end after it has forked b. For a chain of ranks, only one such pair is open at a
+// time, in addition to the ends of the coordinator. Tests: tests/backend/process_run_test.cpp.
 
 namespace {
 

@@ -42,7 +42,7 @@ Ns HostClock::shown_at(Ns steady_ns) const { return offset_ns + stretched(steady
 Ns HostClock::steady_at(Ns shown_ns) const { return stretched(shown_ns - offset_ns, 1 / rate); }
 
 ClockReading reading_of(const RoundTrip& trip) {
-  // The half is rounded up, so that the error in the result is never too small.
+  // The half is rounded up, so that the stated error is never smaller than the true one.
   const Ns half = (trip.back_ns - trip.sent_ns + 1) / 2;
   return {.here_ns = trip.sent_ns + half, .there_ns = trip.there_ns, .error_ns = half};
 }
@@ -62,7 +62,7 @@ bool RankClocks::some_elsewhere() const { return std::ranges::any_of(clocks_, &O
 
 void RankClocks::begin_series() {
   for (OfRank& rank : clocks_) {
-    // The series after a run is also the series before the next run.
+    // The last series of the previous run also serves as the first series of the next run.
     rank.clock.before = rank.clock.after;
     rank.trips = 0;
     rank.asked_ns.reset();
@@ -71,7 +71,7 @@ void RankClocks::begin_series() {
 
 bool RankClocks::answered(std::int32_t rank, const RoundTrip& trip) {
   OfRank& asked = of(rank);
-  // The answer is ignored if it does not belong to the last question.
+  // An answer is ignored if it does not belong to the last clock question of this rank.
   if (!asked.elsewhere || asked.asked_ns != trip.sent_ns) return false;
   asked.asked_ns.reset();
   const ClockReading reading = reading_of(trip);

@@ -23,8 +23,8 @@ struct HostClock {
   Ns offset_ns = 0;       ///< reading of this clock when this machine's steady clock shows 0
   double rate = 1;        ///< speed relative to this machine's steady clock; greater than 0
 
-  /// Returns the time that this clock shows at a time of the machine's steady clock. The next function,
-  /// steady_at(), is the reverse.
+  /// Converts a time of the machine's steady clock to the time that this clock shows. The next function,
+  /// steady_at(), does the reverse.
   Ns shown_at(Ns steady_ns) const;
   Ns steady_at(Ns shown_ns) const;
 };

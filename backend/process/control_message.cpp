@@ -75,7 +75,7 @@ void write(ByteWriter& to, const MemoryByCategory& memory) {
   for (const Bytes bytes : memory) to.number(bytes);
 }
 
-// Of the account's memory, only the peak is sent, not the samples over time.
+// Writes the account. The memory over time is not sent; only its peak is sent.
 void write(ByteWriter& to, const RankAccount& account) {
   to.number(static_cast<std::uint32_t>(account.losses.size()));
   for (const auto& [microbatch, loss] : account.losses) {
@@ -208,7 +208,8 @@ class MessageReader {
     const std::size_t losses = from_.count(sizes_.positions_of_rank, sizeof(std::int32_t) + sizeof(double));
     for (std::size_t i = 0; i < losses; ++i) {
       const std::int32_t microbatch = index_below(sizes_.microbatches);
-      // Microbatches must ascend, because write() takes them from a std::map. This also excludes duplicates.
+      // write() takes the microbatches from a std::map, so their numbers must ascend in the message. This
+      // check also excludes duplicates.
       if (!account.losses.empty() && microbatch <= account.losses.rbegin()->first) from_.fail();
       account.losses[microbatch] = from_.number<double>();
     }
@@ -319,8 +320,8 @@ bool has_beyond_last(const std::vector<Ns>& times) {
   return std::ranges::any_of(times, [](Ns time) { return time > kLastNs; });
 }
 
-/// Returns true if the rank itself measures times for a position with this operation. Transfers and
-/// collectives use the times of their messages instead.
+/// Returns true if the rank itself measures times for a position with this operation. The times of transfers
+/// and collectives are reported as times of their messages instead.
 bool has_own_times(FlatOp op) { return op == FlatOp::compute || op == FlatOp::reshard || op == FlatOp::wait; }
 
 /// Returns an error if two actions of the rank overlap in time. A rank runs one action after another, so such

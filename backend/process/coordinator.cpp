@@ -1,12 +1,13 @@
-// Coordinates a run in phases. In each phase the coordinator waits for one message from every rank:
+// Coordinates a run in phases. In each phase the coordinator waits for one message from every rank, and then
+// sends its answer:
 //
 //     Hello   ->  Welcome   when all ranks have joined
 //     Ready   ->  Go        for each run
 //     Done    ->            its times; then Prepare for the next run, or End
 //
 // If ranks run on other hosts, the coordinator compares their clocks with its own before it sends each of
-// these messages. It uses ClockQuestion and ClockAnswer. It converts the times of these ranks to its own
-// clock.
+// these messages. The comparison uses ClockQuestion and ClockAnswer. The coordinator then converts the times
+// of these ranks to its own clock.
 //
 // Workers report their positions at regular intervals. If a rank closes its connection or stops sending, the
 // run fails (fault_judge.cpp). worker.cpp has the other side of this protocol. Tests:
@@ -130,7 +131,8 @@ class Coordinator::Session {
     if (error_) return;
     phase_ = phase;
     attendance_.await_all();
-    // Ranks on this host share its clock, so they need no comparison.
+    // Ranks on this host share the coordinator's clock. They are not asked for the time, so they count as
+    // arrived.
     for (std::int32_t rank = 0; phase == Phase::comparing && rank < flat_.rank_count; ++rank)
       if (!clocks_.is_elsewhere(rank)) attendance_.arrive(rank);
     const auto until = steady_clock::now() + judge_.patience_of(phase);
@@ -207,7 +209,8 @@ class Coordinator::Session {
   }
 
   void start() {
-    // A message to another host takes about half a round trip. This is also the error of that host's clock.
+    // Go takes about half a round trip to another host. The clock error of that host is also half a round
+    // trip, so it is added twice: once for the way and once for the error.
     start_ns_ = host_now_ns() + nanoseconds(kUntilStart).count() + 2 * clocks_.error_ns().value_or(0);
     for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) {
       Progress& progress = progress_[index(rank)];
@@ -321,8 +324,8 @@ class Coordinator::Session {
     // The message is too late: it belongs to a run that has already ended, for example by a failure.
     if (phase_ != Phase::running || done.run != run_) return;
     if (const auto fault = fault_of(flat_, rank, done)) {
-      // A rank sends Done at the end of its list. The error must name that position and not the position that
-      // was reported last.
+      // A rank sends Done at the end of its list. The error must name this end, so it replaces the position
+      // that the rank reported last.
       progress_[index(rank)].position = flat_.rank_begin[index(rank) + 1];
       progress_[index(rank)].waits_for = kNone;
       fail_at(rank, *fault);
@@ -332,7 +335,7 @@ class Coordinator::Session {
     arrive(rank);
   }
 
-  /// Returns the timeline and the accounts of all ranks, with all times converted to the clock of this
+  /// Returns the timeline and the accounts of all ranks. All times are converted to the clock of this
   /// process.
   ExecutedRun executed() {
     ExecutedRun run;
@@ -353,8 +356,8 @@ class Coordinator::Session {
     fail_at(rank, failed.what);
   }
 
-  /// Handles all messages without a handler of their own by ignoring them. They are a second Hello, and
-  /// messages that only a coordinator may send.
+  /// Ignores all messages that have no handler of their own: a second Hello, and messages that only a
+  /// coordinator may send.
   template <typename Other>
   void hear(std::int32_t, const Other&) {}
 

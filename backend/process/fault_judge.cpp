@@ -89,8 +89,8 @@ std::optional<ExecutionError> FaultJudge::judge(const Wait& wait) const {
 
 std::optional<ExecutionError> FaultJudge::fault_in(const Wait& wait) const {
   if (lost_) {
-    // First the judge waits for one more report of each rank. The error can then name a rank that waits for
-    // the lost one.
+    // First the judge waits until each rank has sent one more report. The error can then name a rank that
+    // waits for the lost rank.
     if (steady_clock::now() - lost_at_ <= report_period(execution_) * 3 / 2) return std::nullopt;
     return failure_of(*lost_, end_of(*lost_), wait.phase);
   }
@@ -99,7 +99,7 @@ std::optional<ExecutionError> FaultJudge::fault_in(const Wait& wait) const {
   if (wait.phase == Phase::joining) return missing_in(wait);
   if (wait.phase == Phase::running) return watchdog_.overdue(attendance_.oldest_report_ns());
   const std::vector<std::int32_t> missing = attendance_.missing();
-  // If no rank is missing, the last one arrived just before this call. Then the phase is complete.
+  // If no rank is missing, the last rank has arrived just before this call, so there is no failure.
   if (missing.empty() || steady_clock::now() <= wait.until) return std::nullopt;
   const std::string what = wait.phase == Phase::comparing ? "say what the clock shows there"
                                                           : fmt::format("make ready for run {}", wait.run);

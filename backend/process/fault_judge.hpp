@@ -58,8 +58,8 @@ class Attendance {
   /// there is none.
   std::optional<std::int32_t> silent_since(Ns host_ns) const;
   bool any_heard_since(Ns host_ns) const;
-  /// Returns the host time of a report: of the last reports of all ranks, the oldest one. Whether an action
-  /// is late is judged by this time, because a worker may have made progress after its report.
+  /// Returns the host time of the oldest of the last reports of all ranks. A worker may have made progress
+  /// after its report. Lateness is therefore judged at the time of the report, not at the present time.
   Ns oldest_report_ns() const;
 
  private:
@@ -106,7 +106,7 @@ class FaultJudge {
 
  private:
   std::optional<ExecutionError> fault_in(const Wait& wait) const;
-  /// Returns the failure if a rank is missing in the phase `joining`, or nothing.
+  /// Returns the failure if a rank is missing in the phase `joining`, or nothing if there is none.
   std::optional<ExecutionError> missing_in(const Wait& wait) const;
   ExecutionError waited_for(const std::vector<std::int32_t>& missing, const Wait& wait) const;
   bool is_there(std::int32_t rank) const;

@@ -142,7 +142,7 @@ bool may_be_abandoned(const std::filesystem::path& path) {
 void remove_abandoned_in(const std::filesystem::path& folder) {
   std::error_code error;
   std::filesystem::directory_iterator next(folder, error);
-  // A range-based loop would throw if reading the folder fails later.
+  // A range-based loop would throw if a later step of reading the folder fails. This loop stops instead.
   for (; !error && next != std::filesystem::directory_iterator(); next.increment(error)) {
     if (may_be_abandoned(next->path())) remove_if_abandoned(next->path());
   }
@@ -227,7 +227,8 @@ tl::expected<std::string, std::string> left_secret(std::uint16_t port) {
 }
 
 void remove_abandoned_secret(std::uint16_t port) {
-  // A process that is being killed closes its connections first, and its lock may end a moment later.
+  // A process that is being killed closes its connections first and may lose its lock a moment later. So
+  // several attempts are made.
   constexpr int kTries = 10;
   for (int tried = 0; tried < kTries && !remove_if_abandoned(secret_path(port)); ++tried)
     std::this_thread::sleep_for(std::chrono::milliseconds(2));

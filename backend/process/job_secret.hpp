@@ -1,6 +1,6 @@
 #pragma once
-// A secret that only the processes of one job know. The environment variable PENSTOCK_SECRET may contain it.
-// Otherwise rank 0 makes a secret and writes it to a file that only its user can read.
+// The secret of a job, which only the job's processes have. The environment variable PENSTOCK_SECRET may
+// contain it. Otherwise rank 0 makes a secret and writes it to a file that only its user can read.
 
 #include <array>
 #include <cstdint>
@@ -51,8 +51,8 @@ class SecretFile {
 /// or if other users could have written it.
 tl::expected<std::string, std::string> left_secret(std::uint16_t port);
 
-/// Removes the secret file if the rank 0 that wrote it has ended without removing it. Waits a moment in
-/// case it is about to end in this way.
+/// Removes the secret file of a rank 0 that has ended without removing it. If rank 0 still holds the lock,
+/// waits a moment, because rank 0 may be about to end.
 void remove_abandoned_secret(std::uint16_t port);
 
 // Proves with HMAC-SHA256 (RFC 2104, FIPS 198-1) that the sender of a message knows the job's secret. The

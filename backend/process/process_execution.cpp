@@ -57,8 +57,8 @@ tl::expected<std::vector<ExecutedRun>, ExecutionError> execute_in_processes(
     if (auto opened = sockets.open_for(rank); !opened) return failed(opened.error());
     const auto started = children.start([&] {
       const auto ended = run_worker(execution, rank, sockets.take(rank));
-      // If the child could not send its error to the coordinator, the parent reads the text of this
-      // exception.
+      // The child may not have been able to send its error to the coordinator. The exception therefore
+      // carries the error text to the parent, which can read it.
       if (!ended) throw std::runtime_error(ended.error().message);
       return 0;
     });
@@ -118,8 +118,8 @@ constexpr std::array kLaunchers = {
 };
 
 const Launcher* launcher_of(const Environment& environment) {
-  // The order of the table matters. If torchrun runs in a Slurm allocation, its ranks have the variables of
-  // both launchers, and torchrun must come first.
+  // The table is searched in its order, and torchrun is the first entry. If torchrun runs in a Slurm
+  // allocation, its ranks have the variables of both launchers.
   for (const Launcher& launcher : kLaunchers) {
     if (environment(launcher.rank) != nullptr) return &launcher;
   }
@@ -208,7 +208,7 @@ tl::expected<std::optional<LaunchedProcess>, std::string> launched_process(const
   if (!*launched) return std::nullopt;
   const auto [rank, size, size_variable] = **launched;
   const bool has_port = environment("MASTER_PORT") != nullptr || environment("PENSTOCK_PORT") != nullptr;
-  // This is one process in a Slurm allocation, and no launcher has started it.
+  // A single process in a Slurm allocation, without a port, was not started by a launcher.
   if (size == 1 && !has_port) return std::nullopt;
   const Launcher* launcher = launcher_of(environment);
   const auto port = port_of(environment, *launcher);

@@ -60,7 +60,8 @@ SocketConnection::SocketConnection(ConnectionId id, Socket socket, std::optional
 void SocketConnection::begin() { must_prove() ? open() : read_header(); }
 
 void SocketConnection::refuse() {
-  // If a frame is only partly written, the other end would read the text as part of that frame.
+  // If frames are still being sent, the text is not sent, because the other end would read it as a part of a
+  // frame.
   if (side_ != Side::listener || !outgoing_.empty()) return;
   const int socket = socket_.native_handle();
   // Only 40 bytes were sent before these 8, so the socket's buffer normally has room for them.
@@ -208,8 +209,8 @@ void SocketConnection::write_next() {
       asio::buffer(&sent_header_, sizeof(ChunkHeader)), asio::buffer(body.data(), body.size()),
       asio::buffer(sent_chunk_proof_.data(), must_prove() ? sizeof(Proof) : 0)};
   asio::async_write(socket_, buffers, unless_closed([this](const Error& error) {
-                      // After an error, the reading operation finds that the connection is closed and reports
-                      // it.
+                      // Write errors are not handled here. After an error, the read operation also finds that
+                      // the connection is closed, and reports it.
                       if (!error) has_written();
                     }));
 }

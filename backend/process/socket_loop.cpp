@@ -90,7 +90,8 @@ struct SocketLoop::Parts {
 
   void accept_next() {
     acceptor.async_accept([this](const error_code& error, tcp::socket socket) {
-      // Any other error concerns only the connecting process, so the loop continues to listen.
+      // operation_aborted means that the loop has ended. Any other error concerns only the connecting
+      // process, so the loop continues to listen.
       if (error == asio::error::operation_aborted) return;
       if (!error) begin(made(SocketConnection::Socket(std::move(socket)), Side::listener));
       waits_for_room = is_crowded();
@@ -130,7 +131,8 @@ struct SocketLoop::Parts {
     const auto connection = find(id);
     if (!connection->is_proven() && why != Closing::by_peer) connection->refuse();
     drop(id);
-    // The owner does not know a connection that has never proved the secret, so the loop only counts it.
+    // For a connection that has never proved the secret, `events` has received nothing. The loop therefore
+    // only counts it.
     connection->is_proven() ? events.closed(id, why) : static_cast<void>(++turned_away);
   }
 
@@ -185,8 +187,8 @@ std::string cannot_listen(const Endpoint& where, const error_code& error) {
 }
 
 /// Returns true if TCP has connected a socket to itself. This can happen if no process listens on the port
-/// and the kernel assigns that port to the connecting socket. A process that listens later would then find
-/// the port in use.
+/// and the kernel gives the same port to the connecting socket. The connection must then be closed, because a
+/// process that listens later would find the port in use.
 bool is_connected_to_itself(const tcp::socket& socket) {
   error_code error;
   const tcp::endpoint here = socket.local_endpoint(error);

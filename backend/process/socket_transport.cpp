@@ -102,9 +102,9 @@ void SocketTransport::make_states() {
 }
 
 /// Counts the events for which each message waits on this rank. A transfer that this rank sends waits for its
-/// SEND, for the previous transfer in the queue, and for its receiver if the RECV is in a group. A collective
-/// waits until this rank reaches it, and until the rank's previous collective has ended. A RELOAD also waits
-/// for its OFFLOAD.
+/// SEND and for the previous transfer in the queue. If its RECV is in a group, it also waits for the
+/// receiver. A collective waits until this rank reaches it, and until the rank's previous collective has
+/// ended. A RELOAD also waits for its OFFLOAD.
 void SocketTransport::count_pending() {
   const FlatProgram& flat = parts_.flat;
   for (const FlatMessage& message : flat.messages) {
@@ -154,7 +154,7 @@ void SocketTransport::send(std::int32_t message, Payload payload) {
 }
 
 void SocketTransport::expect(std::int32_t message) {
-  // Outside of groups, a RECV is ready from the start.
+  // Outside of groups, a RECV is ready from the start, so the sender needs no frame about it.
   if (!parts_.flat.is_grouped(flat_of(message).recv)) return;
   parts_.send(flat_of(message).from_rank, packed({.run = parts_.run,
                                                   .message = message,
@@ -227,7 +227,7 @@ void SocketTransport::receive(std::int32_t peer, const Frame& frame) {
   if (header.start_ns < 0 || header.end_ns < 0) return;
   if (is_post_by(parts_.flat, flat_of(header.message), peer, parts_.rank)) {
     const std::scoped_lock lock(mutex_);
-    // The first frame counts, even if the receiver sends several.
+    // Only the first frame of the receiver counts, even if the receiver sends several.
     if (!std::exchange(state(header.message).posted, true)) satisfy_transfer(header.message, header.start_ns);
     return;
   }
@@ -288,7 +288,7 @@ void SocketTransport::tell_members(std::int32_t message) {
 void SocketTransport::member_joined(std::int32_t message, std::int32_t rank, Ns time, Member member) {
   State& joined = state(message);
   joined.time.start_ns = std::max(joined.time.start_ns, time);
-  // Each member counts once, even if it sends several frames.
+  // Each member is counted only once, even if it sends several frames.
   if (!joined.members.emplace(rank, std::move(member)).second) return;
   if (--joined.missing == 0) start_collective(message);
 }
@@ -352,7 +352,8 @@ std::vector<MessageTime> SocketTransport::own_times() {
   std::vector<MessageTime> times;
   times.reserve(own_.size());
   std::unique_lock lock(mutex_);
-  // The rank's list has ended, but its last messages may not have started yet.
+  // The rank's list has ended, but its last messages may not have started yet. So the function waits for
+  // them.
   for (const std::int32_t message : own_) {
     changed_.wait(lock, [&] { return stopped_ || state(message).started; });
     if (stopped_) throw Stopped{};

@@ -114,8 +114,9 @@ class SocketTransport : public Transport {
   void count_pending();
   Frame bytes_of(const PayloadContent& content) const;
   Payload payload_of(const Frame& bytes) const;
-  /// Records that one of the events for which a transfer of this rank waits happened at `time`. If it was
-  /// the last of these events, sends the transfer and the ready ones behind it in its queue.
+  /// Records that one of the events for which a transfer of this rank waits happened at `time`. After the
+  /// last of these events, sends the transfer. Also sends the transfers behind it in its queue that are then
+  /// ready.
   void satisfy_transfer(std::int32_t message, Ns time);
   /// Sends a transfer. Requires that it is the first in its queue and that its times are known.
   void depart(std::int32_t message);

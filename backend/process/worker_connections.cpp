@@ -89,7 +89,8 @@ tl::expected<Endpoint, ExecutionError> WorkerConnections::reach(const ProcessPla
   // Rank 0 writes the secret file before it listens. If a connection exists, the file therefore exists, too.
   const auto secret = place.secret.empty() ? left_secret(place.coordinator.port) : place.secret;
   if (!secret) {
-    // If a signal ends rank 0, it first removes the secret and then closes its connections.
+    // If a signal ends rank 0, rank 0 first removes the secret and then closes its connections. A missing
+    // secret can therefore mean that rank 0 is ending.
     constexpr std::chrono::milliseconds kToEnd(500);
     if (loop_.ends_within(coordinator_, kToEnd)) return tl::unexpected(error_at_start(kWentAway));
     return tl::unexpected(without_secret(secret.error()));
@@ -145,7 +146,7 @@ ExecutionError WorkerConnections::without_secret(const std::string& why) const {
                   to_text(meeting_), why));
 }
 
-// --- messages of the coordinator --------------------------------------------------------------------
+// --- messages from the coordinator ------------------------------------------------------------------
 
 template <typename Word>
 Word WorkerConnections::awaited(std::optional<Word>& word) {
@@ -169,8 +170,8 @@ std::optional<Prepare> WorkerConnections::next_run() {
 void WorkerConnections::give_up(const std::string& what) {
   say(Failed{report(), what});
   std::unique_lock lock(mutex_);
-  // The coordinator receives all failures and knows which was the first. If it sends no verdict in time, this
-  // rank reports its own failure.
+  // The coordinator receives all failures and determines which was the first. If it sends no verdict in time,
+  // this rank reports its own failure.
   const bool judged = changed_.wait_for(lock, execution_.deadline, [this] { return verdict_.has_value(); });
   if (!judged) verdict_ = watchdog_.failure_of(rank_, what);
 }
@@ -227,7 +228,8 @@ void WorkerConnections::move_frames_until(const std::stop_token& stopped) {
   auto next = steady_clock::now();
   while (!stopped.stop_requested()) {
     const auto now = steady_clock::now();
-    // This process was suspended and received no messages. The coordinator decides whether that is a failure.
+    // This process was suspended, so it could receive no messages. The silence of the coordinator must not
+    // count as a failure. The coordinator decides whether the suspension is one.
     if (now - next > execution_.deadline) heard_ns_ = host_now_ns();
     if (now >= next) {
       next = now + period;
@@ -241,8 +243,8 @@ void WorkerConnections::tick() {
   // The parent reads nothing until all ranks are forked. Reports before that time would fill the socket's
   // buffer.
   if (has_heard_ || !is_forked_) say(report());
-  // A rank that was forked early must wait until the last one is forked. It takes long to fork a large
-  // process.
+  // A rank that was forked early hears nothing until the last rank is forked. It takes long to fork a large
+  // process, so the limit is longer during this time.
   constexpr std::chrono::milliseconds kToForkOne(25);
   const bool may_be_forking = is_forked_ && !has_heard_;
   const nanoseconds most =
@@ -250,8 +252,8 @@ void WorkerConnections::tick() {
   if (nanoseconds(host_now_ns() - heard_ns_) <= most) return;
   const std::string what = fmt::format("the coordinator gave no sign of life for {:g} s",
                                        std::chrono::duration<double>(most).count());
-  // The coordinator may have been suspended until all ranks had ended. It would then think that a closed
-  // connection is a normal end, so it needs this message.
+  // The coordinator may have been suspended until all ranks had ended. Without this message, it would take
+  // the closed connection for a normal end.
   say(Failed{report(), what});
   loop_.run_until(steady_clock::now());  // writes queued frames, which would be lost when this process ends
   stop(watchdog_.failure_of(rank_, what));

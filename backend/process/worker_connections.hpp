@@ -83,8 +83,8 @@ class WorkerConnections {
  private:
   void attach(RankTransport* transport);
   bool has_met(std::int32_t peer) const;
-  /// Waits until the coordinator has sent a message of type `Word`, which is then in `word`. Returns the
-  /// message and clears `word`. Throws Stopped.
+  /// Waits until the coordinator has sent a message of type `Word`. store() writes this message into `word`.
+  /// Returns the message and clears `word`. Throws Stopped.
   template <typename Word>
   Word awaited(std::optional<Word>& word);
   ExecutionError error_at_start(const std::string& what) const;

@@ -81,7 +81,8 @@ void InProcessTransport::wait(std::int32_t message, std::int32_t rank) {
   auto& changed = changed_[index(rank)];
   const State& waited = state(message);
   changed.wait(lock, [&] { return stopped_ || waited.pending == 0; });
-  // The message now has a start and an end, and both may be in the future.
+  // The start and the end of the message are known now, but they may be in the future. So the thread waits
+  // until the end.
   changed.wait_until(lock, clock_.moment_of(waited.time.end_ns), [&] { return stopped_; });
   if (stopped_) throw Stopped{};
 }

@@ -61,7 +61,7 @@ tl::expected<std::vector<ExecutedRun>, ExecutionError> all(const PreparedRun& ru
 ChannelOptions thread_channels(const ChannelOptions& asked) {
   ChannelOptions channels = asked;
   channels.model = find_transport(kThreadTransport)->channels.model;
-  // Messages between threads start when they can, and not in the order of launches.
+  // Messages between threads start as soon as they can. The order in which ranks launch them does not matter.
   channels.launch_order = false;
   return channels;
 }

@@ -36,8 +36,8 @@ tl::expected<Result, UserError> run_on_threads(const Experiment& experiment, con
 struct ThreadRoom {
   Bytes stack = 0;              ///< address space, in bytes, for the stack of one thread
   std::optional<Bytes> left{};  ///< address space, in bytes, that the process may still use (ulimit -v)
-  /// The number of address ranges (mappings) that this process may still create. A thread needs two: its
-  /// stack and a guard page.
+  /// The number of address ranges (mappings) that this process may still create. Each thread needs two: one
+  /// for its stack and one for a guard page.
   std::optional<std::int64_t> mappings{};
   std::optional<TaskRoom> tasks{};
 };

@@ -70,15 +70,15 @@ class Graph {
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
   ~Graph() {
-    // The graph refers to the replica's parameters. It is destroyed first, because another microbatch will
-    // change these parameters.
+    // The graph refers to the parameters of the replica. Another microbatch will change these parameters, so
+    // the graph is destroyed before the replica goes back to the pool.
     output_.reset();
     input_.reset();
     pool_->put(std::move(replica_));
   }
 
-  /// Returns the output without its autograd graph. If the output kept the graph, the stage that receives
-  /// the output would prevent the destruction of the graph.
+  /// Returns the output without its autograd graph. Otherwise the stage that receives the output would keep
+  /// the graph in memory.
   at::Tensor output() const { return output_.detach(); }
 
   at::Tensor of_input(const at::Tensor& gradient) const {
@@ -104,8 +104,8 @@ class Graph {
   }
 
  private:
-  /// Returns the gradients of the arguments, computed from the gradient of the output, and frees the
-  /// graph's data. A gradient is undefined if its argument does not affect the output.
+  /// Returns the gradients of `arguments`, computed from the gradient of the output, and frees the graph's
+  /// data. If an argument does not affect the output, its gradient is an undefined tensor.
   Tensors differentiated(const Tensors& arguments, const at::Tensor& gradient) const {
     return torch::autograd::grad({output_}, arguments, {gradient}, /*retain_graph=*/false,
                                  /*create_graph=*/false, /*allow_unused=*/true);
@@ -154,7 +154,7 @@ class AutogradLayer : public Layer {
   }
 
   Tensors backward_weight(Weights, const Record& record) const override {
-    // autograd reports an error if the list of weights is empty.
+    // Without weights there is nothing to compute, and autograd reports an error for an empty list.
     if (initial_.empty()) return {};
     return std::static_pointer_cast<Graph>(record.graph)->of_weights(record.tensors[0]);
   }

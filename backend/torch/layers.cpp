@@ -231,9 +231,10 @@ LayerPointer embedding(std::int64_t tokens, std::int64_t positions, std::int64_t
 
 LayerPointer convolution(const ConvolutionShape& shape) { return std::make_shared<Convolution>(shape); }
 
-// Layers without weights (GELU, dropout, causal attention, mean). I is their whole backward pass, and W does
-// nothing. The comment of each class states its derivative. F stores its random mask, so that the backward
-// pass uses the same one. Tests: tests/backend_torch/layers_test.cpp.
+// Layers without weights (GELU, dropout, causal attention, mean). Their whole backward pass is I (gradient of
+// the input), and W (gradient of the weights) does nothing. The comment of each class states its derivative.
+// F stores its random mask, so that the backward pass uses the same mask. Tests:
+// tests/backend_torch/layers_test.cpp.
 
 namespace {
 

@@ -1,10 +1,10 @@
 #pragma once
-// The layers of which models consist, and the losses. A layer has three functions: forward and the two
-// halves of backward (gradients of the inputs and of the weights). Their arguments are weights, inputs and
-// a record. A layer has no weights and no state, so workers share it, and each call gets a weight version
-// as an argument. The backward is written by hand. If autograd is called for the two halves separately, it
-// computes the gradients of the inputs twice. autograd also uses its own threads. autograd_layer.hpp makes
-// other layers with autograd.
+// The layers of which models consist, and the losses. A layer has three functions: forward and the two halves
+// of backward (gradients of the inputs and of the weights). Their arguments are weights, inputs and a record.
+// A layer object stores no weights and no state. Workers can therefore share it, and each call gets a weight
+// version as an argument. The backward is written by hand. If autograd were called for the two halves
+// separately, it would compute the gradients of the inputs twice. autograd also uses its own threads.
+// autograd_layer.hpp makes other layers with autograd.
 
 #include <cstddef>
 #include <cstdint>

@@ -290,8 +290,8 @@ class StageGraph : public Layer {
   /// Adds the gradient of a piece's input to the gradient of each value that the piece reads. The input is a
   /// sum, so each value has the same gradient as the sum.
   void hand_back(std::size_t i, const at::Tensor& of_input, Values& gradients) const {
-    // The gradient of the piece's own output is erased. Later pieces have already added to it, and only this
-    // piece needed it.
+    // Later pieces have added to the gradient of the piece's own output, and this piece has now used it. No
+    // other piece needs it, so it is erased.
     gradients.erase(numbers_[i]);
     for (const std::int32_t value : values_read(pieces_[i])) add(gradients, value, of_input);
   }
@@ -299,8 +299,8 @@ class StageGraph : public Layer {
   /// Returns the gradient of the stage's input. It is undefined if the stage reads the model's input and
   /// the model's input has no gradient.
   at::Tensor of_entry(const Values& gradients) const {
-    // The remaining gradients belong to values from earlier stages. Some of these values only pass through
-    // this stage.
+    // The remaining gradients belong to values from earlier stages. They include values that this stage does
+    // not read, but only passes on to later stages.
     return gradients.empty() ? at::Tensor() : entry_.pack(gradients);
   }
 
@@ -358,8 +358,8 @@ std::map<std::int32_t, std::size_t> last_readers(const Model& model, const Cut& 
 
 std::vector<LayerPointer> stage_graphs(const Model& model, const Cut& cut, const at::Tensor& input) {
   const std::map<std::int32_t, std::size_t> last = last_readers(model, cut);
-  // A chain needs no shapes. The shapes of one sample are sufficient, because a batch differs only in the
-  // first dimension.
+  // The shapes of the values are needed only if several tensors may cross a cut, so a chain does not need
+  // them. One sample is sufficient to find them, because a batch differs only in the first dimension.
   const bool needs_shapes = input.defined() && !is_chain(model);
   const SampleShapes shapes = needs_shapes ? sample_shapes(model, input.narrow(0, 0, 1)) : SampleShapes();
   std::vector<LayerPointer> layers;

@@ -53,7 +53,7 @@ Bytes bytes_of(const StageModule& module, MemoryCategory category) {
   return dynamic_cast<const TorchStage&>(module).held_bytes()[static_cast<std::size_t>(category)];
 }
 
-/// Returns an action of this kind and stage. It is on microbatch 0 and uses weight version 0.
+/// Returns the action of this kind and stage for microbatch 0, with weight version 0.
 Action first_of(ActionKind kind, std::size_t stage) {
   return {.kind = kind, .stage = static_cast<std::int32_t>(stage), .microbatch = 0};
 }
@@ -66,7 +66,8 @@ class NetworkFamily : public ModuleFamily {
         // `cut`.
         input_(cut.network.inputs.of(0)),
         type_(cut.network.type),
-        // A chain needs no shapes. Exported stages could not find them, because they take no single sample.
+        // Exported stages form a chain, so no shapes of values are needed. They could not be found either,
+        // because exported stages do not accept a single sample.
         definitions_(
             split(cut.network.model, cut.cut, {.type = type_}, cut.network.exported ? at::Tensor() : input_)),
         training_(std::make_shared<Training>(Training{
@@ -187,9 +188,9 @@ class NetworkFamily : public ModuleFamily {
   TensorCodec codec_;
 };
 
-/// Returns the first stage whose backward lacks a gradient that the network needs, or nothing if there is
-/// none. A stage computes the loss only if it feeds no other stage. Its gradients go to all stages that
-/// feed it or to none.
+/// Returns the first stage that lacks a gradient which the backward pass of the network needs, or nothing if
+/// there is none. A stage computes the loss only if it feeds no other stage. A stage sends its gradients to
+/// all stages that feed it, or to none.
 std::optional<std::int32_t> stage_without_gradient(const Program& program) {
   const StageNeighbours neighbours = stage_neighbours(program);
   for (std::int32_t stage = 0; stage < program.stage_count(); ++stage) {

@@ -121,7 +121,8 @@ Network transformer_network(const Sizes& sizes, std::int64_t samples) {
           .targets = numbers(tokens, {samples, positions}, 2)};
 }
 
-/// An entry of the table: the description of a network and the function that builds it from its sizes.
+/// An entry of the table of networks. It has the description of a network and the function that builds the
+/// network from its sizes.
 struct Builder {
   NetworkInfo info;
   Network (*build)(const Sizes&, std::int64_t samples);
@@ -199,7 +200,7 @@ tl::unexpected<std::string> at_place(const NetworkSpec& spec, const std::string&
 }  // namespace
 
 at::Tensor RandomData::of(std::int32_t microbatch) const {
-  // Because of `use`, the inputs and the targets of one microbatch differ.
+  // `use` is different for inputs and targets, so the two have different data in the same microbatch.
   const at::Generator generator =
       at::make_generator<at::CPUGeneratorImpl>(mixed(mixed(static_cast<std::uint64_t>(microbatch)) ^ use));
   return below > 0 ? at::randint(below, shape, generator, at::kLong) : at::randn(shape, generator, noise);

@@ -66,8 +66,8 @@ tl::expected<Network, std::string> make_network(const NetworkSpec& spec, std::in
 /// Returns the name of a piece in profiles and scenarios, such as "Linear-3".
 std::string piece_name(const Model& model, std::int32_t piece);
 
-// Converts exceptions that LibTorch throws while a network is built to errors. For example, a user may choose
-// sizes that exceed the memory.
+// Converts exceptions of LibTorch to errors while a network is built. For example, LibTorch throws if the
+// user has chosen sizes that exceed the memory.
 
 /// Calls `make` and returns its result, which must be a tl::expected with a text as its error. If LibTorch
 /// throws, returns an error. Its text has the network's name, its position in the file, and LibTorch's text

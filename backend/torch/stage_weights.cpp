@@ -40,7 +40,8 @@ at::Tensor laid_end_to_end(const Tensors& tensors) {
   return at::cat(flat);
 }
 
-/// Returns tensors with the shapes of `tensors` on LibTorch's meta device, on which tensors have no memory.
+/// Returns tensors with the shapes of `tensors` on LibTorch's meta device. Tensors on this device use no
+/// memory.
 Tensors without_storage(const Tensors& tensors) {
   Tensors shapes;
   for (const at::Tensor& tensor : tensors) {

@@ -61,7 +61,8 @@ enum class Sharded : std::uint8_t {
   // updated.
   optimizer,
   gradients,  // optimizer's state and reduced gradients
-  // optimizer's state, gradients and weights; the weights are whole only between gather() and release()
+  // the optimizer's state, gradients and weights; a rank has the whole weights only between gather() and
+  // release()
   weights,
 };
 
@@ -121,7 +122,7 @@ class StageWeights {
   /// Returns the whole weights as views into the flat tensor `flat`, without its padding.
   Tensors whole_of(const at::Tensor& flat) const;
   Tensors with_own_part(const Tensors& whole, const at::Tensor& part) const;
-  /// Computes `held_` anew after a change of the stored weights.
+  /// Computes `held_` again after the stored weights have changed.
   void count();
 
   Optimizer optimizer_;

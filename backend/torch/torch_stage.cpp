@@ -134,7 +134,7 @@ void TorchStage::join(Held& held, const std::vector<Payload>& inputs) const {
 }
 
 at::Tensor TorchStage::activate(const ComputeCall& call, Held& held) {
-  // The seed depends only on the microbatch, so that R drops the same values as F.
+  // The seed depends only on the microbatch. So when R repeats F, dropout sets the same values to 0.
   const std::uint64_t seed =
       mixed(training_->seed ^ mixed(static_cast<std::uint64_t>(call.action.microbatch)));
   auto [value, record] =
@@ -157,7 +157,8 @@ std::vector<Payload> TorchStage::forward(const ComputeCall& call, std::vector<Pa
     const at::Tensor output = activate(call, held);
     if (call.outputs == 0) {
       auto [value, gradient] = loss_of(definition_.loss, output, training_->targets(microbatch));
-      // The loss is not read here, because the host would then have to wait for the device.
+      // The value of the loss stays on the device. If the host read it here, the host would have to wait for
+      // the device.
       losses_[microbatch] = value;
       held.loss_gradient = gradient.mul(training_->loss_scale);
     }
@@ -307,7 +308,8 @@ void TorchStage::accept(ActionKind collective, std::span<const SharedPayload> co
       report("UNSHARD");
       return;
     }
-    // Every member adds in ascending order of ranks, so that all get exactly the same sum.
+    // Every member adds the contributions in ascending order of ranks, so that all members get exactly the
+    // same sum.
     Tensors sums = added_up(contributions);
     if (place_.shard) {
       if (training_->observer) observed_ = added(std::move(observed_), copied(sums));
@@ -340,8 +342,8 @@ MemoryByCategory TorchStage::held_bytes() const {
     return bytes[static_cast<std::size_t>(category)];
   };
   of(MemoryCategory::weights) = weights.newest;
-  // Directly after a STEP, an older version may still exist that will be dropped at once, so it counts as
-  // transient. At other times, later actions need the older versions.
+  // Directly after a STEP, an older weight version may exist that will be freed at once. It therefore counts
+  // as transient. At other times, older versions are stored because later actions need them.
   of(stepped_ ? MemoryCategory::transient : MemoryCategory::weight_versions) = weights.older;
   of(MemoryCategory::optimizer_state) = weights.optimizer_state;
   of(MemoryCategory::gradients) = storage_bytes({.tensors = gradient_}, reduced_.value_or(Tensors()));

@@ -116,7 +116,7 @@ class TorchStage : public StageModule {
   /// Returns the stored data of the call's microbatch. Throws std::logic_error if F has not run, or if R has
   /// not run although F stored only the input.
   Held& ready_for_backward(const ComputeCall& call);
-  /// Computes held.bytes anew. Also updates activation_bytes_, the sum over all microbatches.
+  /// Computes held.bytes again. Also updates activation_bytes_, which is the sum over all microbatches.
   void count(Held& held);
   /// Frees the stored data of a microbatch. Its backward pass must be complete.
   void forget(std::int32_t microbatch);

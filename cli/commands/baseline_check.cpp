@@ -403,7 +403,8 @@ std::string accepted_text(const std::vector<BaselineVerdict>& accepted) {
 tl::expected<void, UserError> check_github_summary() {
   const std::string summary = environment(kSummary);
   std::error_code error;
-  // New text is appended to an existing file. This is possible even if its folder is not writable.
+  // An existing file only gets more text, so it suffices that the file itself is writable. A new file also
+  // needs a writable folder.
   if (summary.empty() ||
       (std::filesystem::is_regular_file(summary, error) && std::ofstream(summary, std::ios::app)))
     return {};

@@ -52,8 +52,8 @@ std::vector<std::string_view> suffixes(const CheckFlags& flags) {
 
 using Text = tl::expected<std::string, std::string>;
 
-/// Returns the smallest failing program as the text that `write` makes of it. Returns an error if there is
-/// no such program; in this case no file is written.
+/// Returns the text of the smallest failing program, which `write` makes. Returns an error if there is no
+/// such program; in this case no file is written.
 Text smallest_program(const ChannelVerdict& verdict, Text (*write)(const Program&)) {
   if (verdict.smallest) return write(verdict.smallest->program);
   return tl::unexpected(std::string("there is no failure that could be shrunk to a program"));

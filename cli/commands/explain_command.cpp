@@ -147,7 +147,8 @@ tl::expected<RunAndWhy, UserError> explained_experiment(const ExplainFlags& flag
   why.notes = experiment->notes;
   const auto own = what_ifs(flags);
   if (!own) return tl::unexpected(own.error());
-  // Single waits are shown without levers, which take longer than the rest.
+  // Levers are changes that could shorten the run. They take longer to compute than the rest, so they are
+  // left out with single waits.
   const bool wants_levers = shown.shows_all() || flags.output.json || !flags.output.files.empty();
   if (wants_levers && (flags.levers > 0 || !own->empty())) {
     if (auto added = add_levers(why, *run, *scenario, *experiment, *own, index(flags.levers)); !added)
@@ -165,8 +166,8 @@ tl::expected<RunAndWhy, UserError> explained_experiment(const ExplainFlags& flag
   return RunAndWhy{.why = std::move(why), .run = *std::move(result)};
 }
 
-/// Explains a result that was read from a file. Only its spans are known. So no levers are computed that
-/// would change the shape or the order.
+/// Explains a result that was read from a file. The file has only the spans of the run. So no levers
+/// (possible improvements) are computed that would change the shape or the order.
 tl::expected<RunAndWhy, UserError> explained_result(const std::string& text, const ExplainFlags& flags,
                                                     const ShownIntervals& shown) {
   const std::string& file = flags.prediction.input.file;

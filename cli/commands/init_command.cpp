@@ -38,7 +38,7 @@ std::vector<std::string_view> kinds() {
 /// Returns an error if a file of this name exists. A user may have worked on it.
 tl::expected<void, UserError> check_is_new(const std::filesystem::path& file) {
   std::error_code error;
-  // A link whose file does not exist would be followed, so it counts as a file.
+  // A link to a missing file counts as a file. Otherwise the file to which the link points would be written.
   const auto status = std::filesystem::symlink_status(file, error);
   if (!std::filesystem::exists(status)) return {};
   return bad_input(

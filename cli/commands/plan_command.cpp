@@ -192,8 +192,8 @@ tl::expected<PlanReport, std::string> report_on(const Scenario& scenario, const 
     bar.say("searching plans for fewer devices");
     report.front = plan_front(scenario, options, ranking, report.evaluation);
   }
-  // The line "they differ by" also needs the factors. An error in their computation is reported only if
-  // --factors is given.
+  // The line "they differ by" also needs the factors, which are effects that the partitioner's recurrence
+  // ignores. An error in their computation is reported only if --factors is given.
   if (options.update == PlanUpdate::asynchronous) {
     bar.say("simulating the plan with one factor at a time");
     auto factors = plan_factors(report.evaluation);

@@ -281,8 +281,8 @@ tl::expected<std::unique_ptr<SweepProgressFile>, UserError> opened_progress(
   auto progress = SweepProgressFile::open(file, head);
   if (!progress) return bad_input(progress.error());
   grid.known = (*progress)->known();
-  // The digest contains the commit, but no changes that are not committed. Therefore some points are computed
-  // again and compared with the file.
+  // The digest in the file contains the commit of the code, but it does not show changes that are not
+  // committed. Therefore check_known() computes some points again and compares them with the file.
   if (auto same = check_known(scenario, grid); !same)
     return bad_input(fmt::format("{}: {}; name another file", file, same.error()));
   return *std::move(progress);

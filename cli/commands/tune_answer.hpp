@@ -25,8 +25,8 @@ struct TuneAnswer {
   /// The accuracy of the predictions. It is absent if the search was interrupted.
   std::optional<AccuracyGroups> accuracy{};
   std::vector<SensitivityRow> sensitivity{};
-  /// The gain from the overlap of the tensor collectives of the best configuration with computation. It is
-  /// present only if a launcher was chosen and the best configuration overlaps these collectives.
+  /// The configurations that show the gain from overlapping tensor collectives with computation. Present only
+  /// if a launcher was chosen and the best configuration has this overlap.
   std::optional<TensorOverlapWorth> overlap{};
   std::string launch{};  ///< the launcher's name and its arguments for the best configuration
 };

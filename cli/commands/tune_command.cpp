@@ -101,8 +101,8 @@ Outcome list_space(const TuneFlags& flags, const TuneRequest& request) {
   return ExitCode::ok;
 }
 
-/// Returns a note that compares the best configuration with the scenario as it stands. It is empty if the
-/// scenario does not state a whole configuration, as a model and a device alone do not.
+/// Returns a note that compares the best configuration with the unchanged scenario of the user. It is empty
+/// if this scenario cannot be simulated, for example because it states only a model and a device.
 std::string present_note(const TuneFlags& flags, const TunedConfiguration& best) {
   if (flags.input.file.empty()) return {};
   const auto scenario = scenario_of(flags.input, {});

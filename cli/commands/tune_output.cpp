@@ -108,7 +108,7 @@ std::string front_text(const TuneAnswer& answer) {
 /// configurations that no other beats in both.
 Chart front_chart(const TuneAnswer& answer) {
   const TuneReport& report = answer.report;
-  // Dots have the numbers of the table's rows.
+  // Each dot has the number of its row in the table.
   const auto point = [&](std::size_t number) {
     const TunedConfiguration& tuned = report.candidates[number];
     return ChartPoint{.x = static_cast<double>(tuned.peak_bytes) / kBytesPerGibibyte,

@@ -1,7 +1,7 @@
-// penstock autopsy: finds out what went wrong in a recorded run. It reads what ran on all ranks and
-// compares the lists with the program that was meant. Then it replays the run, explains its idle time and
-// names what is to blame. It writes the recorded costs as a scenario. Exit status 1: the lists are not
-// those that were meant. Tests: tests/cli/transcripts/autopsy.txt.
+// penstock autopsy: finds out what went wrong in a recorded run. It reads the actions that ran on all ranks,
+// and compares the lists with the program that the run was meant to execute. Then it replays the run,
+// explains its idle time and names the causes. It writes the recorded costs as a scenario. The exit code is 1
+// if the recorded lists are not those of the meant program. Tests: tests/cli/transcripts/autopsy.txt.
 
 #include <algorithm>
 #include <cstdint>
@@ -60,7 +60,7 @@ struct AutopsyFlags {
 /// The contents of all files of a recorded run, by the form of the file.
 struct Record {
   RecordedRows actions;
-  /// The use of each rank's GPU, from traces of a profiler. The number is the rank.
+  /// The number of each rank and the use of its GPU, from traces of a profiler.
   std::vector<std::pair<std::int64_t, GpuWindow>> windows;
   std::vector<RankDump> posts;  ///< from the flight recorder
   std::vector<RankTrace> traces;
@@ -112,7 +112,7 @@ tl::expected<void, std::string> join_traces(Record& record) {
     if (trace.gpu) record.windows.emplace_back(trace.rank, *trace.gpu);
   }
   auto joined = joined_traces(std::move(record.traces));
-  // A trace of one rank may show nothing but how its GPU was used.
+  // It is no error if no actions can be joined, as long as the traces show the use of a GPU.
   if (!joined && record.windows.empty()) return tl::unexpected(joined.error());
   if (joined) append(record.actions, *std::move(joined));
   for (const auto& [rank, window] : record.windows) record.actions.notes.push_back(gpu_text(rank, window));

@@ -93,7 +93,7 @@ bool is_scenario(std::string_view text, const std::string& file) {
 /// Returns the values (cells of a row of measured runs) that the flags state. If the flags name a scenario,
 /// it gives the values, too.
 tl::expected<RunCells, UserError> cells_of_flags(const InputFlags& input) {
-  // Without a model no scenario can be priced, so only the device is taken.
+  // Without a model there is no scenario with costs, so only the device is read from the flags.
   if (input.file.empty() && input.model.model.empty()) {
     RunCells cells;
     if (!input.model.device.empty()) cells["device"] = input.model.device;
@@ -128,7 +128,7 @@ tl::expected<RunCells, UserError> stated_cells(const TrainingLog& log, const std
   }
   auto cells = cells_of_flags(input);
   if (!cells) return cells;
-  // Flags count before the arguments of a file.
+  // Flags have priority: merge() keeps the values that `cells` already has.
   const TrainingArguments arguments = arguments_of(*text);
   if (arguments.empty()) {
     return bad_input(fmt::format(

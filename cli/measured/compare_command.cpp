@@ -72,8 +72,8 @@ tl::expected<FilePair, UserError> read_pair(const std::string& predicted_file,
 }
 
 /// Returns the bill of a result (its makespan divided into causes), or nothing if its timeline does not
-/// explain it. A measurement does not say when a message left its channel. These times of the prediction
-/// are therefore not used either.
+/// explain it. A measurement does not record when a message left its channel. For a fair comparison, these
+/// times are removed from predictions, too.
 std::optional<MeanBill> bill_of(Result result) {
   for (Span& span : result.timeline.spans) span.released_ns = kNotReleased;
   const auto run = caused_run(result);

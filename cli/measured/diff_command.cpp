@@ -205,7 +205,7 @@ tl::expected<Sides, UserError> both_sides(const DiffFlags& flags) {
     auto made = side_of_schedule(flags.before, flags, after);
     if (!made) return tl::unexpected(made.error());
     before = *std::move(made);
-    // If this is true, both sides are schedules.
+    // If the second side is also missing, both sides are schedules.
     if (!after) {
       made = side_of_schedule(flags.after, flags, std::nullopt);
       if (!made) return tl::unexpected(made.error());

@@ -97,7 +97,7 @@ Outcome run_profile(ProfileFlags flags, const Invocation& invocation) {
   if (auto known = check_output_files(flags.output.files, kProfileFiles, {{"the input", flags.model}});
       !known)
     return tl::unexpected(known.error());
-  // This check comes before any file is read. If another executable is started, it begins from the start.
+  // This check comes before any file is read, because another executable would read the files again.
   if (!invocation.extensions.profile)
     return tl::unexpected(become("penstock-torch", invocation.arguments, "profile"));
   const auto network = network_of(flags, flags.options.samples);

@@ -80,7 +80,7 @@ tl::expected<std::optional<Result>, UserError> measured(const Experiment& experi
   auto result = measure_by_backend(experiment, flags.measuring, options, *place, extensions);
   if (!result) return tl::unexpected(std::move(result.error()));
   if (!*result) return std::nullopt;
-  // NCCL uses real links. These share their bandwidth without any emulation.
+  // With NCCL, messages use real links, which share their bandwidth. Only emulated links need the note below.
   const bool emulates_links = flags.measuring.backend != "nccl";
   if (emulates_links && links_are_shared(experiment)) {
     (*result)->link_sharing = LinkSharing::left_out;

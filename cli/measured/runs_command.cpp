@@ -207,7 +207,7 @@ Chart scatter(const MeasuredRuns& runs, const RunsReport& report) {
     longest = std::max({longest, row.measured_seconds, row.predicted_seconds});
   }
   if (report.rows.empty()) return chart;
-  // Some space around the dots, so that none lies on an axis.
+  // The axes leave some space around the dots, so that no dot lies on an axis.
   constexpr double kMargin = 1.15;
   shortest /= kMargin;
   longest *= kMargin;

@@ -98,7 +98,7 @@ Table factors_table(const MeasuredRuns& runs, std::span<const ExplainedRun> expl
       for (const std::size_t i : rows) {
         if (const auto& factor = explained[i].factors[part]) factors.push_back(*factor);
       }
-      // A part that explains less than half of the rows explains no class.
+      // The cell stays empty if at most half of the rows have a factor. The part then explains no class.
       if (2 * factors.size() <= rows.size()) {
         cells.push_back({"", std::nullopt});
         continue;

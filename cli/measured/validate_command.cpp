@@ -45,7 +45,8 @@ struct ValidateFlags {
   std::vector<std::string> schedules;
   std::string microbatches;  ///< A list of numbers; empty for the scenario's own.
   OutputFlags output;
-  // A young process takes new pages from the system. The source has none of that, because it runs far longer.
+  // The first runs of a new process are slower, because it must get memory pages from the system. The program
+  // that measures the costs runs far longer and has no such runs. So the warm-up runs are not counted.
   MeasuringFlags measuring{.warmup = 5, .counted = 20};
   std::int32_t rounds = 5;
   double tolerance = 0.05;

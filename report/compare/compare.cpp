@@ -59,7 +59,7 @@ std::string text_of(const TransferReport& transfers) {
 /// Returns the difference of the two values, divided by the measured value. It is infinite if the predicted
 /// value is above 0 and the measured value is 0, so that it exceeds any tolerance.
 double relative(double predicted, double measured) {
-  // This condition also covers the case that both values are 0.
+  // For two values of 0, the division below would give NaN.
   if (predicted == measured) return 0;
   return (predicted - measured) / measured;
 }
@@ -108,7 +108,7 @@ ErrorParts parts_of_rank(const Result& result, std::size_t rank, const std::vect
                    .compute_ns = report.busy_ns,
                    .transfer_ns = report.exposed_communication_ns};
   // Without spans, launch time cannot be separated from waiting. With spans, all parts are computed from the
-  // spans, so that predictions and measurements follow the same rules.
+  // spans, so that one rule applies to predictions and measurements.
   if (!spans.empty()) {
     parts.launch_ns = parts.compute_ns = parts.transfer_ns = 0;
     for (const IdleBefore& before : idle_before_actions(spans[rank])) {
@@ -234,8 +234,8 @@ void add_action_figures(std::vector<ComparedFigure>& figures, const Timeline& pr
   add("action_duration", duration > 0 ? duration_error / duration : 0, tolerances.duration);
 }
 
-/// Returns an error if a timeline has another number of ranks than its result. This can happen if a timeline
-/// from a file lacks ranks. Returns nothing if the numbers agree or the timeline is empty.
+/// Returns an error if the timeline of a result does not have as many ranks as the result. This can happen if
+/// a timeline from a file lacks ranks. Returns nothing if the numbers agree or the timeline is empty.
 std::optional<CompareError> fault_of_timeline(const Result& result) {
   const auto ranks = std::ssize(result.ranks);
   if (result.timeline.spans.empty() || result.timeline.rank_count == ranks) return std::nullopt;
@@ -299,8 +299,8 @@ std::optional<CompareError> why_not_comparable(const Result& predicted, const Re
   return std::nullopt;
 }
 
-/// Returns notes on the limits of the measurement. They concern its memory figures, and that it ignores the
-/// sharing of links.
+/// Returns notes on the limits of the measurement: about its memory figures, and about the sharing of links,
+/// which it ignores.
 std::vector<std::string> notes_of(const Result& measured) {
   std::vector<std::string> notes;
   if (measured.link_sharing == LinkSharing::left_out) {
@@ -362,7 +362,7 @@ Ranking ranking_of(const std::vector<ResultPair>& pairs, double threshold) {
                             .predicted_ns_per_sample = ns_per_sample(pair.predicted),
                             .measured_ns_per_sample = ns_per_sample(pair.measured)});
   }
-  // After sorting, run `a` was never slower than run `b` in the measurement.
+  // The runs are sorted by measured time, so run `a` was at least as fast as run `b` in the measurement.
   std::ranges::stable_sort(ranking.runs, {}, &RankedRun::measured_ns_per_sample);
   for (std::size_t a = 0; a < ranking.runs.size(); ++a) {
     for (std::size_t b = a + 1; b < ranking.runs.size(); ++b) {

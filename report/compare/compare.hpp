@@ -111,9 +111,10 @@ struct Comparison {
   std::vector<ComparedFigure> figures;
   /// The mean over the ranks of each part of the makespan error.
   ErrorParts parts;
-  /// The lines of the two bills that differ; a bill divides the makespan by causes (report/why). In each
-  /// line, the measured time comes first. The differences add up to the error of the makespan. The list is
-  /// empty if a result has no timeline. The caller fills it in.
+  /// The causes of time that differ between the two results, as changed lines of their bills. A bill divides
+  /// a makespan by causes (report/why). In each line, the measured time comes first. The differences add up
+  /// to the error of the makespan. The list is empty if a result has no timeline. compare_results() leaves
+  /// the list empty, and its caller fills it.
   std::vector<BillChange> causes{};
   std::vector<RankComparison> ranks;
   /// The errors for each kind of action. The list is empty if a result has no timeline.

@@ -141,8 +141,8 @@ std::string parts_sentence(const Comparison& comparison) {
                          : fmt::format("waiting and launch {}", signed_duration(parts.waiting_ns)));
 }
 
-/// Returns a table with one row for each cause of time, such as computing or waiting. It shows a rank's
-/// mean time for the cause, and the part of the error that comes from it.
+/// Returns a table with one row for each cause of time, such as computing or waiting. A row shows the mean
+/// time of a rank for the cause in both results, and its error.
 Table cause_errors(const Comparison& comparison) {
   Table table{.columns = {"cause", "predicted", "measured", "error"}, .rows = {}};
   for (const BillChange& cause : comparison.causes) {
@@ -187,7 +187,7 @@ Table ranking_rows(const Ranking& ranking) {
               .rows = {}};
   for (std::size_t i = 0; i < ranking.runs.size(); ++i) {
     const RankedRun& run = ranking.runs[i];
-    // Runs with equal predictions all get the best of their places.
+    // If several runs have equal predictions, each of them gets the first of their places.
     const auto place = std::ranges::find(predicted, run.predicted_ns_per_sample) - predicted.begin() + 1;
     const auto duration = [](double ns) { return Cell{format_duration(std::llround(ns)), ns}; };
     table.rows.push_back({{std::to_string(i + 1), static_cast<double>(i + 1)},

@@ -26,7 +26,7 @@ std::string parts_sentence(const Comparison& comparison);
 Table comparison_overview(const std::vector<Comparison>& comparisons);
 /// Returns a table with one row per run. The run with the fastest measurement comes first.
 Table ranking_rows(const Ranking& ranking);
-/// Returns a sentence such as "ranked right: 3 of 3 pairs ...".
+/// Returns a sentence that counts the pairs in the right order, such as "ranked right: 3 of 3 pairs ...".
 std::string ranking_sentence(const Ranking& ranking);
 /// Returns one sentence for each wrong pair, such as "gpipe, K = 4, M = 8 was measured to be faster than ...
 /// by ..., and predicted to be slower by ...".

@@ -57,7 +57,7 @@ class FigureRows {
   Table& table_;
 };
 
-/// Returns a time as text. It uses period_cell(), because the longest time would overflow 64 bits after a
+/// Returns a time as text. It uses period_cell(), because the longest Ns does not fit into 64 bits after a
 /// conversion to double and back.
 std::string time_text(double ns) { return period_cell(ns).text; }
 
@@ -107,7 +107,7 @@ void add_actions(ResultDiff& diff, const Timeline& before, const Timeline& after
     diff.only_after += static_cast<std::int64_t>(others - std::min(spans.size(), others));
   }
   for (const auto& [key, spans] : second) {
-    // Names that both timelines have were already counted in the loop above.
+    // The loop above has already counted the names that both timelines have.
     if (!first.contains(key)) diff.only_after += std::ssize(spans);
   }
   // The earliest change comes first, because later changes may follow from it.
@@ -124,8 +124,8 @@ ResultDiff diff_results(const Result& before, const Result& after) {
   rows.add("bubble", before.bubble.idle_over_total, after.bubble.idle_over_total, format_percent);
   rows.add("samples/s", before.throughput.samples_per_second, after.throughput.samples_per_second,
            format_rate);
-  // The steady rate may be absent: a run without a period has none, and it may not have been requested. An
-  // absent rate is not compared, because it is not 0.
+  // The steady rate is absent if the run has no period or if the rate was not requested. An absent rate is
+  // not compared, because it does not mean 0.
   const auto& steady = before.throughput.steady_samples_per_second;
   const auto& steady_after = after.throughput.steady_samples_per_second;
   if (steady && steady_after) rows.add("steady samples/s", *steady, *steady_after, format_rate);

@@ -1,5 +1,5 @@
 #pragma once
-// Finds the differences between two results: figures that differ, and actions that start or end at other
+// Finds the differences between two results: figures that differ, and actions with different start or end
 // times. The results may have different programs. compare.hpp instead compares a prediction with a
 // measurement of the same program.
 
@@ -32,8 +32,8 @@ struct ResultDiff {
   Table figures;
   /// The actions that have moved, in the order of their start in the first result.
   std::vector<MovedAction> moved;
-  /// The number of compute actions that only the first result has (`only_after`: only the second result),
-  /// over all ranks.
+  /// The number of compute actions, over all ranks, that only the first result has. `only_after` is the
+  /// number of those that only the second result has.
   std::int64_t only_before = 0;
   std::int64_t only_after = 0;
 

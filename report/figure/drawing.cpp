@@ -43,7 +43,7 @@ constexpr std::array<int, kPrinted> kTimes = {
     556, 722, 722, 333, 389, 722, 611, 889, 722, 722, 556, 722, 667, 556, 611, 722, 722, 944, 722,
     722, 611, 333, 278, 333, 469, 500, 333, 444, 500, 444, 500, 444, 333, 500, 500, 278, 278, 500,
     278, 778, 500, 500, 500, 500, 333, 389, 278, 500, 500, 722, 500, 500, 444, 480, 200, 480, 541};
-/// The width of characters that the font tables lack, in thousandths of the font's size.
+/// The width of a character that is not in the font tables, in thousandths of the font's size.
 constexpr int kOtherWidth = 556;
 
 /// Returns the text in Latin-1, the encoding of PDF's standard fonts. Other characters become '?'.
@@ -64,7 +64,7 @@ std::string latin1_of(std::string_view text) {
   return latin1;
 }
 
-/// Returns the x coordinate at which a text begins, for any anchor (begin, middle or end).
+/// Returns the x coordinate of the left end of a text, for each anchor (start, middle or end).
 double start_of(const FigureText& text, FigureFont font) {
   if (text.anchor == FigureAnchor::start) return text.at.x;
   const double width = text_width_mm(text.text, font, text.points);
@@ -205,7 +205,7 @@ std::string latex_escaped(std::string_view text) {
       case '\\':
         escaped += "\\textbackslash{}";
         break;
-      // LaTeX's default encoding prints other characters for these three.
+      // In LaTeX's default font encoding, <, > and | print other characters.
       case '<':
         escaped += "\\textless{}";
         break;
@@ -215,7 +215,7 @@ std::string latex_escaped(std::string_view text) {
       case '|':
         escaped += "\\textbar{}";
         break;
-      // Two in a row would become a dash.
+      // LaTeX prints two hyphens in a row as one dash. Empty braces separate them.
       case '-':
         escaped += escaped.ends_with('-') ? "{}-" : "-";
         break;
@@ -287,7 +287,7 @@ std::string drawing_to_tikz(const FigureDrawing& drawing) {
   std::string tikz = "% \\usepackage{tikz}\n\\begin{tikzpicture}[x=1mm,y=-1mm]\n";
   for (const std::string& colour : colours)
     tikz += fmt::format("\\definecolor{{penstock{0}}}{{HTML}}{{{0}}}\n", colour);
-  // The whole width belongs to the picture, also where nothing is drawn.
+  // Without this line, TikZ would cut the picture to the area in which something is drawn.
   tikz += fmt::format("\\useasboundingbox (0,0) rectangle ({:.2f},{:.2f});\n", drawing.width_mm,
                       drawing.height_mm);
   for (const auto& shape : drawing.shapes)

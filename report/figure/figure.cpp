@@ -45,15 +45,16 @@ constexpr Colour kWhite = {0xff, 0xff, 0xff};
 constexpr Colour kIdle = {0xec, 0xec, 0xec};
 constexpr Colour kMemory = {0xc9, 0x9a, 0xc0};
 constexpr Colour kGreyMemory = {0x80, 0x80, 0x80};
-// Boxes that are narrower are merged with their neighbours. A printer's dot is about 0.04 mm.
+// The smallest width of a box in mm. Narrower boxes are merged with their neighbours. A printer's dot is
+// about 0.04 mm.
 constexpr double kLeastBox = 0.12;
 constexpr double kLeastOutlined = 0.6;
 constexpr double kHatchDistance = 0.8;
 constexpr double kHatchWidth = 0.12;
-// The plain space around a number in a hatched box.
+// The width in mm of the area around a number in a hatched box that has no hatching.
 constexpr double kNumberMargin = 0.3;
 constexpr double kGap = 1;
-// The part of the font's size that capital letters and digits are high.
+// The height of capital letters and digits, as a fraction of the font's size.
 constexpr double kCapital = 0.7;
 constexpr double kLeastPoints = 3.5;
 
@@ -98,7 +99,8 @@ Colour grey_of(ActionKind kind) {
   }
 }
 
-/// Returns the colour between two colours. Hatchings have it, so that numbers stand out from them.
+/// Returns the colour in the middle between two colours. The lines of a hatching have such a colour, so that
+/// the numbers stand out from them.
 Colour between(Colour one, Colour other) {
   const auto middle = [](std::uint8_t a, std::uint8_t b) { return static_cast<std::uint8_t>((a + b) / 2); };
   return {middle(one.red, other.red), middle(one.green, other.green), middle(one.blue, other.blue)};
@@ -243,12 +245,12 @@ class FigurePainter {
     const Colour colour = between(fill, text_colour_on(fill));
     const double right = at.x + at.width;
     const double bottom = at.y + at.height;
-    // Calls `draw` with each multiple of the distance of two lines from `from` up to `to`.
+    // Calls `draw` with each multiple of kHatchDistance in [from, to).
     const auto for_each_line = [](double from, double to, const auto& draw) {
       const int begin = static_cast<int>(std::ceil(from / kHatchDistance));
       for (int i = begin; i * kHatchDistance < to; ++i) draw(i * kHatchDistance);
     };
-    // On a rising line x + y is the same everywhere, and on a falling line x - y.
+    // The sum x + y is constant on a rising line, and the difference x - y is constant on a falling line.
     const auto rising = [&](double sum) {
       const double from = std::max(at.x, sum - bottom);
       const double to = std::min(right, sum - at.y);
@@ -310,13 +312,14 @@ class FigurePainter {
 
   Colour memory_colour() const { return options_.grey ? kGreyMemory : kMemory; }
 
-  /// Adds a strip that shows the memory of a rank over time. The largest peak of all panels is as high as
-  /// the strip.
+  /// Adds a strip that shows the memory of a rank over time. All strips have one scale, in which the largest
+  /// peak of all panels fills the height of a strip.
   void add_memory(const RankMemory& memory, Ns makespan_ns) {
     constexpr double kNarrow = 0.1;
     const double height = strip_height();
     const double bottom = top_ + height;
-    // The beginning of each step and its height. Steps that are too narrow join their neighbour's higher one.
+    // The start (x) and the relative height of each step. A step that starts less than kNarrow after the
+    // previous one is merged with it, and the larger height counts.
     std::vector<std::pair<double, double>> steps;
     for (const MemorySample& sample : memory.samples) {
       const double part = static_cast<double>(total_bytes(sample.bytes)) / static_cast<double>(peak_);

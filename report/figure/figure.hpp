@@ -44,8 +44,8 @@ struct FigureOptions {
   std::optional<double> row_mm{};
   double points = 7;  ///< the size of the font
   FigureFont font = FigureFont::sans;
-  /// The space that a text gets, in widths of the text in `font`. TikZ takes the font of the document, which
-  /// is often wider.
+  /// The space that is reserved for a text, divided by the width of the text in `font`. TikZ pictures need a
+  /// value above 1, because the font of the document is often wider.
   double text_space = 1;
   FigureAxis axis = FigureAxis::ideal;
   bool grey = false;     ///< True to draw in shades of grey.
@@ -54,7 +54,8 @@ struct FigureOptions {
   std::set<FigurePart> without{};
 };
 
-/// The space of texts in TikZ: Computer Modern at 7 points is up to 1.17 times as wide as Helvetica.
+/// The value of FigureOptions::text_space for TikZ. Computer Modern at 7 points is up to 1.17 times as wide
+/// as Helvetica.
 inline constexpr double kTikzTextSpace = 1.2;
 
 /// A part of the picture that shows one schedule.

@@ -22,7 +22,7 @@
 namespace penstock {
 namespace {
 
-/// Returns the number of messages that all ranks of a run send.
+/// Returns the number of messages that all ranks of a run send together.
 std::int64_t sends_of(const Result& result) {
   return std::ranges::count_if(result.timeline.spans, [](const Span& span) {
     return span.action.kind == ActionKind::send_forward || span.action.kind == ActionKind::send_backward;

@@ -45,9 +45,11 @@ namespace {
 
 using PackedJson = nlohmann::ordered_json;
 
-// A chain of causes is at most this long in the page. The links before it are left out.
+// The largest number of links in a chain of causes that the page stores. If a chain is longer, its earliest
+// links are left out.
 constexpr std::size_t kMostChainLinks = 64;
-// The memory of all ranks takes at most this many bytes. If it takes more, samples are left out.
+// The largest size in bytes of the compressed memory samples of all ranks. If they would be larger, some
+// samples are left out.
 constexpr std::size_t kMostMemoryBytes = std::size_t{256} * 1024;
 constexpr std::size_t kMemorySlots = 300;
 constexpr std::int32_t kNoSpan = -1;
@@ -142,8 +144,8 @@ Code code_of(const Span& span) {
   return {span.action.kind, span.action.stage, span.action.peer, span.replica, span.action.overlaps_next};
 }
 
-/// The values of the last span with one code on a rank. The next span with this code is stored as
-/// differences to them.
+/// The values of the last span on a rank that has a given code. The next span with this code is stored as the
+/// differences to these values.
 struct LastOfCode {
   std::int32_t number = 0;
   std::int32_t microbatch = -1;
@@ -299,7 +301,8 @@ class RunPacker {
       pack_times(span, last, group);
       return;
     }
-    // 0 means that there is no SEND, so the numbers 0, -1, 1 are 1, 2, 3.
+    // The value 0 means that there is no SEND. The differences 0, -1 and 1 are therefore stored as 1, 2
+    // and 3.
     const std::int32_t difference = sent->second.number - last.link;
     columns_.put(Column::link,
                  difference < 0 ? -2 * std::int64_t{difference} : 2 * std::int64_t{difference} + 1);
@@ -427,12 +430,12 @@ class RunPacker {
     }
   }
 
-  /// Returns the number of the rank's span that has this name and overlaps the given time, or kNoSpan if
-  /// there is none.
+  /// Returns the number of the rank's span that has this name and overlaps the given time. If no span with
+  /// this name overlaps the time, returns the last one. Returns kNoSpan if no span has the name.
   std::int32_t span_named(std::int32_t rank, const std::string& name, Ns from_ns, Ns to_ns) const {
     const auto found = named_.find(fmt::format("{} {}", rank, name));
     if (found == named_.end()) return kNoSpan;
-    // An optimizer step has the same name in each iteration.
+    // Several spans may have one name. For example, the name of an optimizer step is equal in all iterations.
     for (const std::int32_t span : found->second) {
       if (held_.spans[index(span)].end_ns >= from_ns && held_.spans[index(span)].start_ns <= to_ns)
         return span;

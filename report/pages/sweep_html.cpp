@@ -41,8 +41,8 @@ Rows rows_of(const Sweep& sweep, const std::string& schedule) {
   return rows;
 }
 
-/// The x axis of the charts, which is also the order of the map's columns. Usually it is M. It is a varied
-/// key if all points have the same M and the key's values are numbers of one unit.
+/// The x axis of the charts, which also gives the order of the map's columns. It is usually M. If all points
+/// have one M, it is a varied key with numbers of one unit.
 class PointAxis {
  public:
   explicit PointAxis(const Sweep& sweep) {
@@ -59,7 +59,7 @@ class PointAxis {
       if (!std::ranges::all_of(sweep.rows, fits) || std::ranges::none_of(sweep.rows, differs)) continue;
       key_ = i;
       label_ = unit.empty() ? key : fmt::format("{} [{}]", key, unit);
-      // A log2 axis has no place for 0.
+      // A log2 axis cannot show 0, so the axis is then linear.
       const auto above_0 = [&](const SweepRow& row) { return position(row) > 0; };
       is_linear_ = !std::ranges::all_of(sweep.rows, above_0);
     }
@@ -92,8 +92,8 @@ class PointAxis {
   bool is_linear_ = false;
 };
 
-/// The fields that distinguish the curves of one schedule. The microbatch size is 0 unless several points
-/// have the same other fields and the same position on the x axis.
+/// The fields that distinguish the curves of one schedule. The microbatch size is normally 0. It is set only
+/// if several points agree in all other fields and in their position on the x axis.
 struct CurveKey {
   std::string varied{};  ///< the varied values that are not on the x axis, as text
   std::int32_t stages = 0;
@@ -146,8 +146,8 @@ Chart throughput_chart(const std::map<CurveKey, Rows>& curves, const PointAxis& 
       return !was_simulated(*row) || row->throughput.steady_samples_per_second.has_value();
     });
   });
-  // All points of the chart show the same kind of rate. A steady rate describes full pipelines, but the rate
-  // of a short run includes the filling of the pipeline.
+  // The chart shows steady rates if all points have one, and otherwise the rates of the runs. A chart must
+  // not mix them, because the rate of a short run includes the filling of the pipeline.
   Chart chart = chart_against(
       axis, "Throughput",
       fmt::format("samples/s {}; hollow: does not fit into memory", steady ? "steady" : "over the run"),
@@ -270,8 +270,8 @@ std::string shapes_text(const Rows& rows) {
 /// The key by which omitted points are grouped. One reason usually explains many points.
 struct LeftOut {
   std::string schedule;
-  // The peak comes before the reason in the sort order. The reason begins with this number, but as text the
-  // numbers would be in the wrong order.
+  // The groups are sorted by peak before reason. The reason begins with the peak as text, and a sort by text
+  // would put the peaks into the wrong order.
   Bytes peak_bytes = 0;
   std::string reason;
 
@@ -312,7 +312,8 @@ std::string point_text(const SweepRow& row) {
       row.microbatches);
 }
 
-/// Returns a text on the memory of `row` compared with that of `other`, such as "and needs as much memory".
+/// Returns a text that compares the memory of `row` with the memory of `other`, such as "and needs as much
+/// memory".
 std::string memory_difference(const SweepRow& row, const SweepRow& other) {
   const Bytes more = row.peak_bytes - other.peak_bytes;
   if (more == 0) return "needs as much memory";
@@ -333,7 +334,8 @@ std::string answer_html(const std::vector<SweepRow>& best) {
       format_memory(first.peak_bytes, first.memory_unit));
   for (const SweepRow& other : best) {
     const double ratio = ranking_rate(first) / ranking_rate(other);
-    // A point with a steady rate ranks above one that has only the rate of its run, which may be higher.
+    // A point with only the rate of its run ranks below a point with a steady rate, although its rate may be
+    // higher. Such a point is not compared.
     if (&other == &first || !(ratio >= 1) || !std::isfinite(ratio)) continue;
     const std::string faster =
         ratio > 1 ? fmt::format("{} faster than", format_percent(ratio - 1)) : "as fast as";

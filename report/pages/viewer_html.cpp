@@ -18,7 +18,8 @@
 namespace penstock {
 namespace {
 
-// A box has at least two of the elements that timeline_to_svg() counts.
+// The largest number of XML elements in the picture. timeline_to_svg() counts at least two elements for each
+// box.
 constexpr std::size_t kMostElements = 8'000;
 
 /// Returns the number of the time slice that contains a time, from 0 to `slots` - 1. The run from 0 to

@@ -25,8 +25,8 @@ std::string html_page(const HtmlPage& page) {
     body += fmt::format("<script type=\"text/plain\" id=\"viewer-script\">{}</script>\n",
                         base64(deflated(web_text("viewer.js"))));
   }
-  // The scripts contain < and &. CDATA sections inside JavaScript comments make the page valid XML in spite
-  // of that.
+  // The scripts contain < and &, which are not allowed in XML. CDATA sections inside JavaScript comments make
+  // the page valid XML nevertheless.
   return fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n"

@@ -18,7 +18,8 @@ std::string deflated(std::string_view bytes) {
   if (deflateInit2(&stream, Z_BEST_COMPRESSION, Z_DEFLATED, kRaw, MAX_MEM_LEVEL, Z_DEFAULT_STRATEGY) != Z_OK)
     throw std::bad_alloc();
   std::string out(deflateBound(&stream, bytes.size()), '\0');
-  // zlib does not write to its input, and its counters are 32 bits wide on some machines.
+  // zlib's interface requires both casts. zlib does not write to its input, and its counters are 32 bits wide
+  // on some machines.
   stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
   stream.avail_in = static_cast<uInt>(bytes.size());
   stream.next_out = reinterpret_cast<Bytef*>(out.data());

@@ -194,8 +194,8 @@ Colour curve_colour(std::size_t index, std::size_t count) {
   if (count <= kCurveColours.size()) return kCurveColours[index];
   // The position on the ramp: 0 is its first colour, 1 its second colour, and so on.
   const double at = static_cast<double>(index * (kRamp.size() - 1)) / static_cast<double>(count - 1);
-  // The last curve has the last colour of the ramp. For this curve the position is the end of the last step
-  // and not the start of a step.
+  // The last curve has the last colour of the ramp. Its position is the end of the last step, because no step
+  // starts there.
   const std::size_t step = std::min(static_cast<std::size_t>(at), kRamp.size() - 2);
   const double share = at - static_cast<double>(step);
   const Colour& from = kRamp[step];

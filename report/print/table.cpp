@@ -77,9 +77,9 @@ bool tells_rows_apart(const Table& table, std::size_t count) {
   });
 }
 
-/// Returns the number of columns that each block of a wide table repeats. Usually all key columns are
-/// repeated. If they need more than two thirds of the width, fewer are repeated: only the first ones that
-/// are enough to distinguish the rows.
+/// Returns the number of leading columns that each block of a wide table repeats. Usually these are all key
+/// columns. If the key columns need more than two thirds of the width, only the first ones are repeated. They
+/// are as many as are needed to distinguish the rows.
 std::size_t repeated_columns(const Table& table, const std::vector<ColumnLayout>& layout, std::size_t width) {
   const std::size_t keys = std::min(table.keys, layout.size());
   const auto has_room = [&](std::size_t count) { return 3 * width_of_first(layout, count) <= 2 * width; };

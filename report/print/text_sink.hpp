@@ -8,7 +8,7 @@
 
 namespace penstock {
 
-/// A function that receives a text in pieces of whole lines, in order. It returns false if it needs no more
+/// A function that receives a text in order, in pieces of whole lines. It returns false if it needs no more
 /// text, and then the writer may stop.
 using TextSink = std::function<bool(std::string_view lines)>;
 /// A function that generates a text and writes it to the sink in pieces.

@@ -60,7 +60,8 @@ std::string format_duration(Ns duration_ns) {
     // One thousandth of the unit, in ns.
     const std::uint64_t thousandth = unit.unit_ns / 1'000;
     const std::uint64_t thousandths = (ns + thousandth / 2) / thousandth;
-    // The rounded number is compared, because after rounding the next unit may be needed.
+    // The test uses the rounded number, because rounding can lead to the next unit. For example, 999 999 600
+    // ns is "1.000 s".
     if (thousandths < 1'000'000 || unit.name == kTimeUnits.back().name) {
       return fmt::format("{}{}.{:03} {}", sign, thousandths / 1'000, thousandths % 1'000, unit.name);
     }
@@ -89,7 +90,7 @@ std::string format_bytes(Bytes bytes) {
   if (value < 1024) return fmt::format("{}{:.0f} B", sign, value);
   std::size_t unit = 0;
   value /= 1024;
-  // A value of 1023.995 or more would be printed as 1024.00.
+  // A value of 1023.995 or more would be printed as 1024.00, so it is converted to the next unit.
   while (value >= 1023.995 && unit + 1 < kByteUnits.size()) {
     value /= 1024;
     ++unit;

@@ -24,9 +24,9 @@ std::string format_tick(Ns tick_ns, Ns last_ns);
 std::string format_bytes(Bytes bytes);
 /// Returns bytes without trailing zeros: "2 GiB", "1.5 GiB", "0".
 std::string format_bytes_short(Bytes bytes);
-/// The unit of amounts of memory: bytes, or activations if the sizes are unknown. One activation is the
-/// data that the F of one microbatch stores for a rank's part of the model. An amount counts one activation
-/// as kActivationParts parts.
+/// The unit of amounts of memory: bytes, or activations if the sizes are unknown. One activation is the data
+/// that the forward pass F of one microbatch stores for a rank's part of the model. Amounts in activations
+/// are stored as whole parts, of which kActivationParts make one activation.
 enum class MemoryUnit : std::uint8_t { bytes, activations };
 /// Returns an amount with its unit: "1.50 GiB", "8 activations", "5.5 activations".
 std::string format_memory(std::int64_t amount, MemoryUnit unit);

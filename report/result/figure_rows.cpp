@@ -139,7 +139,8 @@ consteval RunFigure model_rate(RunFigure row) {
   return row;
 }
 
-/// Returns the row of a figure of prefill.
+/// Returns the row of a figure that only a prefill run has. Prefill means forward passes that store keys and
+/// values.
 template <auto member>
 consteval RunFigure prefill_rate(RunFigure row) {
   row.section = "throughput";

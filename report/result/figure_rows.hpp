@@ -78,8 +78,8 @@ struct RunFigure {
   std::string_view meaning;
   std::optional<double> (*get)(const RunFigures& run) = nullptr;
   void (*set)(RunFigures& run, double value) = nullptr;
-  /// The name of the headline that shows the figure, such as "bubble". The next field is the text of the
-  /// figure in this headline, in which the value replaces {}.
+  /// The name of the headline that shows the figure, such as "bubble". The next field, `text`, is the
+  /// figure's part of this headline; the value of the figure replaces {}.
   std::string_view headline{};
   std::string_view text{};
   AbsentFigure absent = AbsentFigure::never;

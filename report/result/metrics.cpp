@@ -30,7 +30,8 @@
 namespace penstock {
 namespace {
 
-/// Returns a position in a list as 32 bits. A list has fewer than 2^31 actions.
+/// Returns a position in a list as a number of 32 bits. This is safe, because a list has fewer than 2^31
+/// actions.
 std::int32_t position_of(std::size_t i) { return static_cast<std::int32_t>(i); }
 
 /// Returns the largest number of weight versions that exist at the same time. A version that no STEP made
@@ -72,7 +73,7 @@ std::int32_t peak_weight_versions(Spans spans) {
 }
 
 /// Returns the largest number of activations that are on the device at the same time, if the rank offloads
-/// some of them. `stays` says when those are on the host.
+/// some of them. `stays` lists the times that the offloaded activations spend on the host.
 std::int64_t peak_on_device(Spans spans, const HostStays& stays) {
   std::vector<Holding> held;
   std::map<std::pair<std::int32_t, std::int32_t>, std::size_t>

@@ -25,18 +25,19 @@ struct ModelFacts {
   double peak_flops_per_second = 0;
 };
 
-/// Returns true if a run of the program is prefill: all stages hold keys and values, and prompts are cut into
-/// slices or have a stated number of tokens, which is above 0.
+/// Returns true if a run of the program is prefill. In prefill, all stages hold keys and values. In addition,
+/// prompts are cut into slices, or `prompt_tokens` is above 0.
 bool is_prefill(const Program& program, double prompt_tokens);
 
-/// The time at which each microbatch of a program without backwards has left the last stage. The spans of all
-/// ranks are passed to it.
+/// A collector of the times at which the microbatches leave the last stage, for a program without backward
+/// passes. The caller passes the spans of all ranks to add().
 class FirstTokens {
  public:
   explicit FirstTokens(const Program& program);
 
   void add(Spans spans);
-  /// Returns the time of the first microbatch and the mean of all, without a rate.
+  /// Returns the time of the first microbatch and the mean over all microbatches. The rate
+  /// `tokens_per_second` is absent.
   PrefillRates rates() const;
 
  private:
@@ -71,7 +72,7 @@ struct RunFacts {
   /// placement of the program.
   std::int32_t pipeline_size = 0;
   std::optional<ModelFacts> model{};
-  /// The times of prefill, if the run is prefill. Its rate follows from the tokens of a sample.
+  /// The times of prefill, if the run is prefill. Its rate is computed from `tokens_per_sample`.
   std::optional<PrefillRates> prefill{};
   /// The tokens of a sample, or 0 if they are unknown.
   double tokens_per_sample = 0;

@@ -115,7 +115,7 @@ void check_run_figures(Invariants& all, const Result& result) {
     const std::optional<double> value = figure.get(result);
     if (!value) continue;
     if (figure.bound == FigureBound::part) {
-      // This check is false for NaN, as intended.
+      // A comparison with NaN is false, so a NaN is reported as a fault.
       all.expect(*value >= -slack && *value <= 1 + slack, "{}.{}: expected a part in [0, 1], got {}",
                  figure.section, figure.key, *value);
       continue;

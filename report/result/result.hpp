@@ -48,10 +48,10 @@ struct MeteredFigures {
   friend bool operator==(const MeteredFigures&, const MeteredFigures&) = default;
 };
 
-/// The number of microbatches that are open over time, and its peak. A microbatch is open if it has begun
-/// and not ended. Compute actions begin and end microbatches in list order. At one moment, the ends of
-/// microbatches that began earlier are counted first. All other changes are counted in list order, as in
-/// report/timeline/spans.hpp.
+/// The number of microbatches that are open over time, and its peak. A microbatch is open if it has begun and
+/// not ended. Compute actions begin and end microbatches in list order. If several changes have one time, the
+/// ends of microbatches that began earlier are counted first. All other changes are counted in list order, as
+/// in report/timeline/spans.hpp.
 class OpenMicrobatches {
  public:
   void begin(const Action& action, Ns now_ns) {
@@ -133,7 +133,8 @@ class RankMeter {
     // has other causes.
     if (start_ns > last_ns_) figures_.exposed_communication_ns += covered_ns(last_ns_, start_ns);
     time(start_ns, end_ns);
-    // Actions of a group start together. If they take no time, each one ends before the next one starts.
+    // The actions of a group start together. If they take no time, each one ends before the next one starts,
+    // so they do not count as open at once.
     const bool at_once = start_ns == end_ns;
     for (const Action& action : group) {
       begin(action, start_ns);
@@ -262,7 +263,7 @@ struct LinkTraffic {
 
 /// The three figures that papers call "bubble".
 struct BubbleReport {
-  /// The sum of the ranks' idle times, divided by (ranks * makespan).
+  /// The sum of the ranks' idle times, divided by (number of ranks * makespan).
   double idle_over_total = 0;
   /// The sum of the ranks' idle times, divided by the sum of their busy times. It is 0 if no rank is busy.
   double idle_over_ideal = 0;
@@ -303,9 +304,11 @@ struct ModelRates {
 struct PrefillRates {
   /// The time in ns at which the first prompt has left the last stage.
   double first_token_ns = 0;
-  /// The mean over all prompts, all of which are there at 0.
+  /// The mean over all prompts of the time at which a prompt has left the last stage, in ns. All prompts are
+  /// available at time 0.
   double mean_first_token_ns = 0;
-  /// The tokens of all prompts over the makespan. It is absent if the tokens of a prompt are unknown.
+  /// The number of tokens of all prompts, divided by the makespan. It is absent if the number of tokens of a
+  /// prompt is unknown.
   std::optional<double> tokens_per_second{};
 
   friend bool operator==(const PrefillRates&, const PrefillRates&) = default;
@@ -346,8 +349,8 @@ struct ProgramReport {
   std::string schedule;
   std::int32_t ranks = 0;
   std::int32_t stages = 0;
-  /// The number K of the schedule; 0 means unknown. For a program file, K is the number of ranks that hold
-  /// the first replica of at least one stage. In data parallelism, K is the number of stages.
+  /// The pipeline size K; 0 means unknown. For a program file, K is the number of ranks that hold the first
+  /// replica of at least one stage. In data parallelism, K is the number of stages.
   std::int32_t pipeline_size = 0;
   std::int32_t microbatches = 0;
   std::int32_t iterations = 1;
@@ -384,7 +387,8 @@ struct TransferReport {
   bool launch_order = false;
   /// The number of messages that may wait in a channel. 0 means unlimited.
   std::int64_t capacity = 0;
-  /// The eager size in bytes. Smaller messages start without the receiver.
+  /// The eager size in bytes. The transfer of a smaller message may start before the receiver has posted its
+  /// RECV.
   std::int64_t eager_bytes = 0;
 
   friend bool operator==(const TransferReport&, const TransferReport&) = default;

@@ -184,7 +184,7 @@ void add_span(TraceText& trace, const Span& span, std::size_t tid) {
       microseconds(span.end_ns - span.start_ns), span_arguments(span.action)));
 }
 
-/// The arrows of a trace, from each SEND to its RECV.
+/// The data from which the arrows of a trace are drawn. An arrow leads from each SEND to its RECV.
 struct Arrows {
   std::int64_t stages = 1;  ///< larger than the number of every stage
   std::vector<ArrowEnd> ends{};

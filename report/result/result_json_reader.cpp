@@ -42,8 +42,8 @@ struct FirstFault {
   }
 };
 
-/// A reader of one JSON object, which knows the object's path in the document. The value and the fault must
-/// outlive the reader.
+/// A reader of one JSON object. It stores the object's path in the document for its error messages. The value
+/// and the fault must outlive the reader.
 class ObjectReader {
  public:
   ObjectReader(const SortedJson& value, std::string path, FirstFault& fault)
@@ -276,7 +276,7 @@ void read_section(const ObjectReader& document, const char* section, Result& res
 Span read_span(const ObjectReader& object, std::int32_t ranks) {
   Span span;
   const std::string text = object.text("action");
-  // This function reads program lists. It accepts every action name that Penstock writes.
+  // read_actions() reads program lists, and accepts every action name that Penstock writes.
   const auto actions = read_actions(text, {});
   if (!actions || actions->size() != 1) {
     object.expected("action", "one action such as \"0F3\"");

@@ -75,7 +75,8 @@ std::set<std::string_view> joint_figures(std::span<const SweepRow> rows) {
   return keys;
 }
 
-/// Returns the fields of a point. Of the figures that occur only together, it has those in `joint`.
+/// Returns the fields of a point. A figure that occurs only together with others is a field only if `joint`
+/// has its key.
 std::vector<Field> fields_of(const SweepRow& row, const std::set<std::string_view>& joint) {
   const bool simulated = was_simulated(row);
   // A point that was not simulated contains zeros, which must not be printed as figures.
@@ -127,7 +128,7 @@ std::string csv_line(const std::vector<Field>& fields, Text text) {
   return line + '\n';
 }
 
-/// Returns a point as JSON. It contains figures that occur only together only if this point has them.
+/// Returns a point as JSON. Some figures occur only together; the object has them only if the point has them.
 Json row_json(const SweepRow& row) {
   Json object = Json::object();
   for (const auto& [key, value] : fields_of(row, joint_figures({&row, 1}))) object[std::string(key)] = value;
@@ -203,7 +204,7 @@ void read_figures(SweepRow& row, const Json& object) {
   row.peak_rank = count_at<std::int32_t>(object, "peak_rank");
   for (const RunFigure& figure : figures_of_runs()) {
     const std::string key(figure.key);
-    // Some figures occur only together: a point has all of them or none.
+    // Some figures occur only together: a point has all of them or none of them.
     const bool is_alone = figure.comes_with.empty();
     if (!figure.in_sweep || (!is_alone && !object.contains(figure.comes_with))) continue;
     const bool may_be_null = is_alone && figure.absent != AbsentFigure::never;
@@ -220,7 +221,8 @@ SweepRow row_of(const Json& object, MemoryUnit unit) {
   row.schedule = object.at("schedule").get<std::string>();
   row.status = status_of(object.at("status").get<std::string>());
   row.reason = object.at("reason").get<std::string>();
-  // If a point was not simulated, one of its sizes may be invalid, because this may be the reason.
+  // The sizes of a point that was not simulated may be invalid, and this may be the reason why it was not
+  // simulated.
   const std::int32_t least = was_simulated(row) ? 1 : 0;
   row.stages = count_at(object, "stages", least);
   row.virtual_stages = count_at(object, "virtual_stages", least);
@@ -392,7 +394,7 @@ std::string sweep_table(const Sweep& sweep, std::size_t width) {
 }
 
 std::string sweep_csv(const Sweep& sweep) {
-  // The names of the columns are the same for every point.
+  // All points of a sweep have the same columns, so the first point gives the header.
   const SweepRow first = sweep.rows.empty() ? SweepRow{} : sweep.rows.front();
   const std::set<std::string_view> joint = joint_figures(sweep.rows);
   std::string csv =
@@ -406,10 +408,11 @@ std::string sweep_csv(const Sweep& sweep) {
 std::string sweep_point_json(std::size_t number, const SweepPoint& point) {
   Json line = {{"point", number},
                {"row", row_json(point.row)},
-               // The memory unit is stored beside the row, because it is not a column of the sweep.
+               // The memory unit is not a column of the sweep, so it is stored beside the row.
                {"counts_activations", point.row.memory_unit == MemoryUnit::activations},
                {"notes", point.notes}};
-  // The row has the values under their keys. This list says which of its keys are varied ones.
+  // The row has each varied value under its key. The list `varied` names these keys, so that a reader can
+  // distinguish them from the row's other keys.
   if (!point.row.varied.empty()) {
     line["varied"] = Json::array();
     for (const auto& [key, value] : point.row.varied) line["varied"].push_back(key);

@@ -18,13 +18,13 @@
 
 namespace penstock {
 
-/// The time for which one activation is not on its device, as positions in the rank's spans.
+/// The stay of one activation on the host, between two positions in the rank's spans.
 struct HostStay {
   std::int32_t released_by = -1;  ///< the OFFLOAD, or a SEND_F of the activation if one ends later
   std::int32_t reload = -1;       ///< -1 if no RELOAD follows
 };
 
-/// The stays of a rank's activations, by stage and unit.
+/// The stays of a rank's activations on the host, by stage and unit (a microbatch, or a slice of one).
 using HostStays = std::map<std::pair<std::int32_t, std::int32_t>, HostStay>;
 
 /// Returns the stays of all activations that the rank offloads.

@@ -34,10 +34,10 @@ namespace {
 
 constexpr std::size_t index_of(Flow flow) { return static_cast<std::size_t>(flow); }
 
-/// Returns the messages in `waited` without those that arrived after the start of `action`, if `action` is
-/// a recomputation. In some programs a recomputation waits for its gradient, and in others it does not.
-/// Spans do not show this. But if a message arrived later than the start, the recomputation did not wait
-/// for it.
+/// Returns the messages for which `action` may have waited. If `action` is a recomputation, leaves out the
+/// messages that arrived after its start. In some programs a recomputation waits for its gradient, and in
+/// others it does not. The spans do not show which case applies, but the recomputation cannot have waited for
+/// a later message.
 std::span<const Span*> without_later(std::span<const Span*> waited, const Span& action) {
   if (action.action.kind != ActionKind::recompute) return waited;
   const auto later =
@@ -82,8 +82,9 @@ void Arrivals::add(const Span& span) {
   if (has_waits_) add_wait(span);
   const bool reloads = action.kind == ActionKind::reload;
   if (is_recv(action.kind) || reloads) {
-    // A RECV of another edge into the same stage may come before this one. The new RECV becomes the head of a
-    // list of these RECVs. The B or I that receives a gradient also waits for the RELOAD of its microbatch.
+    // A stage may receive data for one microbatch over several edges. Therefore all RECVs of one stage,
+    // microbatch and direction form a linked list, and the new RECV becomes its head. A RELOAD is in the list
+    // of the gradients, because the B or I that receives the gradient also waits for the RELOAD.
     const Flow flow = reloads ? Flow::gradient : flow_of(action.kind);
     auto& newest = newest_.at(action.stage, action.microbatch)[index_of(flow)];
     received_.push_back({.span = &span, .before = newest});
@@ -109,8 +110,9 @@ void Arrivals::add_wait(const Span& span) {
 
 void Arrivals::gather(const Action& leaf) {
   if (!collectives_.empty()) {
-    // With sharding 3, a B waits for the reduction before it. With smaller values, kSharding gives the same
-    // result, because a STEP between the two has waited for that reduction.
+    // The degree of sharding is not known here, so 3 is assumed. With sharding 3, a B waits for the reduction
+    // before it. With smaller degrees the result does not change, because a STEP between the reduction and
+    // the B has already waited for the reduction.
     constexpr std::int32_t kSharding = 3;
     for (const ActionKind awaited : collectives_before(leaf.kind, kSharding)) {
       const auto group = collectives_.find({awaited, leaf.stage});
@@ -186,8 +188,8 @@ struct Keyed {
   friend auto operator<=>(const Keyed&, const Keyed&) = default;
 };
 
-// The order at one position: 0 is the release of an amount that an earlier action charged, 1 is a charge, and
-// 2 is the release of an amount that the same action charged.
+// The order of changes at one position. The value 0 is the release of an amount that an earlier action
+// charged, and 1 is a charge. The value 2 is the release of an amount that the action itself charged.
 constexpr std::uint64_t kCharge = 1;
 
 /// Returns a number that orders the changes at the same time. The number consists of the phase (bit 40),

@@ -1,7 +1,7 @@
 #pragma once
-// Computes facts from the spans of one rank. They are the messages for which each compute action waited,
-// the reasons for idle time, and the amounts that the rank holds over time. metrics.hpp, compare.hpp and
-// sim/memory use them. The file begins with a table by stage and unit.
+// Computes facts from the spans of one rank. They are the messages for which each compute action waited, the
+// reasons for idle time, and the amounts that the rank holds over time. metrics.hpp, compare.hpp and
+// sim/memory use them. The file begins with a table by stage and unit (a microbatch, or a slice of one).
 
 #include <array>
 #include <cstddef>
@@ -21,10 +21,10 @@
 
 namespace penstock {
 
-/// A table with a value for each stage and unit. Only stages that were used take memory, because a rank has
-/// few stages with many units each. The values of consecutive units are in a vector. Units with far larger
-/// numbers are in a hash table, for example if one of many replicas runs only some units. Memory: O(largest
-/// stage + used units).
+/// A table with a value for each stage and unit (a microbatch, or a slice of one). Only stages that were used
+/// take memory, because a rank has few stages with many units each. The values of consecutive units are in a
+/// vector. Units with far larger numbers are in a hash table, for example if one of many replicas runs only
+/// some units. Memory: O(largest stage + used units).
 template <class Value>
 class StageUnitTable {
  public:
@@ -99,12 +99,12 @@ inline bool opens_compute(Spans spans, std::size_t i) {
 /// Returns the time in [from, to) during which at least one span is active. Sorts the spans by start.
 Ns covered_ns(std::span<const Span*> spans, Ns from, Ns to);
 
-/// The search for the messages for which each compute action waits. They include the messages of the WAITs
-/// before the action. The caller adds the spans of one rank in program order.
+/// A finder of the messages for which each compute action waits, including the messages of the WAITs before
+/// the action. The caller adds the spans of one rank in program order.
 class Arrivals {
  public:
-  /// Prepares the search for one rank. `spans` are all spans of the rank; the constructor only looks
-  /// whether they contain WAITs.
+  /// Prepares the search for one rank. `spans` are all spans of the rank. The constructor only checks if they
+  /// contain WAITs.
   Arrivals(RecomputeTiming recompute, Spans spans);
 
   /// Adds the next span of the rank.

@@ -16,8 +16,8 @@ namespace penstock {
 
 namespace {
 
-// The replica of this stage has not been looked up yet. This value must not be -1, which means that the rank
-// holds no replica of the stage.
+// Marks a stage for which the replica has not been looked up yet. The value must not be -1, which means that
+// the rank holds no replica of the stage.
 constexpr std::int32_t kUnknown = -2;
 
 }  // namespace
@@ -38,7 +38,8 @@ std::span<const Span> RankSpans::of(std::int32_t rank) {
   for (std::size_t p = index(flat_.rank_begin[index(rank)]); p < end; ++p) {
     if (flat_.ops[p] == FlatOp::barrier) continue;
     const Action& action = flat_.actions[p];
-    // A SEND, RECV or collective has the times of its message, which are the same on all its ranks.
+    // A SEND, RECV or collective gets the times of its message. These times are equal on all ranks that take
+    // part.
     const bool moves = flat_.message[p] != kNone;
     const std::size_t at = moves ? index(flat_.message[p]) : p;
     spans_.push_back({.rank = rank,

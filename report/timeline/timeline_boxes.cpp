@@ -234,7 +234,7 @@ std::vector<DrawnRow> drawn_rows(const std::vector<std::vector<ComputeBox>>& ran
       rows.push_back({merge_narrow(row.boxes, least), merge_narrow(row.steps, least)});
       elements += elements_of(rows.back(), budget.wide_ns);
     }
-    // The loop ends at the latest when each row is one rectangle, or before least_ns would overflow 64 bits.
+    // The loop ends at the latest when each row is one rectangle, or before `least` would overflow 64 bits.
     const bool one_a_row = least > latest || least > std::numeric_limits<Ns>::max() / 2;
     if (elements <= budget.most_elements || one_a_row) return rows;
   }
@@ -251,8 +251,8 @@ std::string tooltip_of(const Span& span) {
 }
 
 // Writes the elements of a timeline, with positions in pixels. A box has a fill, a tooltip, and its number if
-// it is wide enough. A merged box is hatched and has the mean colour of its actions, weighted by time.
-// Numbers are in a separate group behind the boxes, so that no box covers them.
+// it is wide enough. A merged box is hatched and has the mean colour of its actions, weighted by time. The
+// group of the numbers comes after the boxes. SVG draws later elements on top, so no box covers a number.
 
 namespace {
 
@@ -284,8 +284,8 @@ std::string path_of(const Rectangle& at) {
   return fmt::format("M{} {}h{}v{}h{}z", x, rounded(at.y), width, rounded(at.height), -width);
 }
 
-/// Returns true if a merged box at `at` can be drawn together with the one before it. It must be directly
-/// behind it in the same row and have nearly its colour.
+/// Returns true if a merged box at `at` can be drawn as one shape with the merged box `before`. Both boxes
+/// must touch in one row and have nearly the same colour.
 bool can_join(const std::pair<Colour, Rectangle>& before, Colour fill, const Rectangle& at) {
   constexpr int kNearly = 24;
   constexpr double kMostGap = 0.5;
@@ -397,7 +397,7 @@ void BoxText::add_rectangle(Colour fill, const Rectangle& at, std::string_view a
   }
   fmt::format_to(std::back_inserter(boxes_), "<rect {} fill=\"{}\"{}", place_text(at), to_hex(fill),
                  attributes);
-  // By default all boxes inherit a white outline from their group.
+  // The group of the boxes gives each box a white outline, which would hide the colour of a narrow box.
   if (at.width < kLeastOutlinedWidth && attributes != kNoOutline) boxes_ += kNoOutline;
   if (tooltip.empty()) {
     boxes_ += "/>";

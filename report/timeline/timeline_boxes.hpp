@@ -87,7 +87,8 @@ struct DrawnRow {
 };
 
 /// Returns the rectangles of a row. A box shorter than `least_ns` begins a merged rectangle. The next boxes
-/// join it if they are also shorter than `least_ns` and start less than `least_ns` after the box before.
+/// join the rectangle if they are also shorter than `least_ns` and start less than `least_ns` after the start
+/// of the rectangle.
 std::vector<DrawnBox> merge_narrow(const std::vector<ComputeBox>& boxes, Ns least_ns);
 
 /// The limits that decide how many details of a timeline are drawn.
@@ -137,8 +138,8 @@ inline constexpr double kPalest = 0.5;
 /// rank. If there are several, the colours of later stages are paler.
 double paleness_of(const Action& action, const std::vector<std::int32_t>& stages);
 
-/// The names of the two hatching patterns. This one is drawn over recomputations, and the next one over
-/// merged rectangles.
+/// The names of the two hatching patterns. kRecomputePattern is drawn over recomputations, and
+/// kSeveralPattern over merged rectangles.
 inline constexpr std::string_view kRecomputePattern = "penstock-hatch";
 inline constexpr std::string_view kSeveralPattern = "penstock-several";
 /// Returns the SVG definitions of both patterns, for the <defs> of the picture.

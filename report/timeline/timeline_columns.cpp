@@ -143,7 +143,8 @@ bool shows_every_box(const std::vector<ComputeBox>& boxes, const std::vector<Col
   const auto shown = std::ranges::count_if(runs, [](const ColumnRun& run) { return run.owner >= 0; });
   const auto timed =
       std::ranges::count_if(boxes, [](const ComputeBox& box) { return box.duration_ns() > 0; });
-  // A box is one interval, so it owns at most one run.
+  // A box is one interval, so it owns at most one run. If there are fewer runs than boxes that take time,
+  // some box owns no column.
   return shown >= timed;
 }
 

@@ -134,7 +134,8 @@ double names_width(const Timeline& timeline, const TimelineWindow& window) {
   return 30 + 7 * static_cast<double>(std::to_string(last).size());
 }
 
-/// Returns the horizontal part of the layout. The number of boxes that fit depends on it.
+/// Returns the horizontal part of the layout. It is needed first, because the number of boxes that fit
+/// depends on it.
 SvgLayout columns_of(const Timeline& timeline, const TimelineSvgOptions& options) {
   SvgLayout layout;
   layout.from_ns = options.window.from_ns;
@@ -205,8 +206,8 @@ std::vector<Span> bar_spans(const Timeline& timeline, const std::vector<Timeline
 }
 
 /// Adds transfers and collectives as thin bars below the row of their rank. If `least_distance` (in pixels)
-/// is given, some bars are left out. These are the bars whose end is closer than this to the end of the bar
-/// drawn before.
+/// is given, some bars are left out. A bar is left out if its end is less than `least_distance` beyond the
+/// end of the bars already drawn in its row.
 void add_bars(BoxText& text, const std::vector<Span>& spans, const std::vector<TimelineRow>& bars,
               const SvgLayout& layout, std::optional<double> least_distance) {
   // The last end of the bars of each rank and row, in pixels.

@@ -298,8 +298,8 @@ struct TextLayout {
   bool stacked = false;
 };
 
-/// Returns the collectives and RELOADs of each rank that take time, with the times of boxes. No action waits
-/// for an OFFLOAD alone.
+/// Returns the collectives and RELOADs of each rank that take time. Their times count from `from_ns`, like
+/// the times of the boxes. OFFLOADs are left out, because no action waits for an OFFLOAD alone.
 std::vector<std::vector<Span>> collectives_of(const Timeline& timeline, Ns from_ns) {
   std::vector<std::vector<Span>> ranks(static_cast<std::size_t>(timeline.rank_count));
   for (const Span& span : timeline.spans) {
@@ -397,8 +397,8 @@ std::optional<std::int64_t> columns_for_every_action(const Timeline& whole, std:
   for (std::size_t rank = 0; rank < ranks.size(); ++rank)
     all_shown &= shows_every_box(ranks[rank], layout.runs[rank]);
   if (all_shown) return std::nullopt;
-  // A box that is as long as one column covers at least half of some column. The earliest such box owns this
-  // column.
+  // With this number of columns, the shortest box is as long as one column and covers at least half of some
+  // column. If several boxes cover half of one column, the earliest one owns it.
   const Ns shortest_ns = layout.labels.shortest_ns;
   const Ns length_ns = timeline.makespan_ns - window.from_ns;
   const Ns needed = length_ns / shortest_ns + (length_ns % shortest_ns > 0 ? 1 : 0);

@@ -33,7 +33,7 @@ Timeline part_of(const Timeline& timeline, const TimelineWindow& window) {
   }
   for (const Span& span : timeline.spans) {
     const std::int32_t row = rows.at(static_cast<std::size_t>(span.rank));
-    // An action that takes no time is shown also at either end of the window.
+    // An action that takes no time is also shown if it lies at the start or the end of the window.
     const bool instant = span.start_ns == span.end_ns;
     const bool inside = instant ? window.from_ns <= span.start_ns && span.start_ns <= window.to_ns
                                 : window.from_ns < span.end_ns && span.start_ns < window.to_ns;

@@ -27,8 +27,8 @@ struct TimelineWindow {
   friend bool operator==(const TimelineWindow&, const TimelineWindow&) = default;
 };
 
-/// Returns the timeline of the window with all spans that the window shows, even in part. Spans are not
-/// cut. Rank i of the result is row i of the window. The result ends where the window ends.
+/// Returns the timeline of the window. It has all spans that are at least partly inside the window, and does
+/// not cut them. Rank i of the result is row i of the window. The result ends where the window ends.
 Timeline part_of(const Timeline& timeline, const TimelineWindow& window);
 
 /// Moves the times of the boxes so that the window begins at 0. Cuts the boxes that reach over one of the

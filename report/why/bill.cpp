@@ -34,7 +34,8 @@ std::vector<Ns> rounded_parts(std::vector<double> parts, Ns sum) {
   std::iota(by_fraction.begin(), by_fraction.end(), 0);
   std::ranges::stable_sort(by_fraction, std::greater<>(),
                            [&](std::size_t i) { return parts[i] - std::floor(parts[i]); });
-  // A sum of rounded doubles may miss by one more than there are parts, so the parts may take several turns.
+  // Normally, each part changes by at most 1. Because of rounding errors in doubles, `missing` may exceed the
+  // number of parts by 1, so the loops can start again at the first part.
   for (std::size_t i = 0; missing > 0; i = (i + 1) % parts.size(), --missing) ++whole[by_fraction[i]];
   for (std::size_t i = parts.size() - 1; missing < 0; i = i == 0 ? parts.size() - 1 : i - 1, ++missing)
     --whole[by_fraction[i]];

@@ -81,7 +81,8 @@ inline constexpr auto kEnumWords<ChainKind> =
                                         {ChainKind::launch, "launch"},
                                         {ChainKind::offload, "offload"}});
 
-/// One link of a chain of causes: an event whose end everything after it in the chain waited for.
+/// One link of a chain of causes: an event in the run. Everything later in the chain waited for the end of
+/// this event.
 struct ChainLink {
   Ns from_ns = 0;
   Ns to_ns = 0;
@@ -134,9 +135,11 @@ struct CauseItem {
 struct BillLine {
   std::string cause;  ///< "fill", "drain", "order", a rule of the transfers, or a word of IdleCause
   Ns idle_ns = 0;     ///< sum over all ranks
-  /// The makespan of the run without this cause. Absent for the lines of the ideal run.
+  /// The makespan of the run without this cause. It is absent for fill, drain, order and the rules of
+  /// transfers, which also exist in the ideal run.
   std::optional<Ns> without_ns{};
-  /// The makespan if only this cause is added to the ideal run. Absent for the lines of the ideal run.
+  /// The makespan if only this cause is added to the ideal run. It is absent for fill, drain, order and the
+  /// rules of transfers, which also exist in the ideal run.
   std::optional<Ns> alone_ns{};
   /// The items of the cause, the largest first. They add up to the time that the cause adds to the
   /// makespan.
@@ -155,7 +158,7 @@ struct RankIdle {
   friend bool operator==(const RankIdle&, const RankIdle&) = default;
 };
 
-/// A change of the experiment that may shorten the run, and the run that it leads to.
+/// A lever: a change of the experiment that may shorten the run, with the figures of the changed run.
 struct Lever {
   std::string lever;           ///< for example "stage 2 10 % faster"
   Ns makespan_ns = 0;          ///< the makespan with the change
@@ -212,8 +215,8 @@ struct MeanLine {
   friend bool operator==(const MeanLine&, const MeanLine&) = default;
 };
 
-/// The bill of the mean rank. Its lines include the time in which a rank computes, so they add up to the
-/// makespan.
+/// A bill with the mean of each line over the ranks. Its lines include the time in which a rank computes, so
+/// they add up to the makespan.
 struct MeanBill {
   Ns makespan_ns = 0;
   std::vector<MeanLine> lines{};

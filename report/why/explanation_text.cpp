@@ -295,7 +295,8 @@ Ns sum_of(const CauseTimes& causes) { return std::accumulate(causes.begin(), cau
 bool ShownIntervals::shows(const IdleInterval& interval) const {
   if (rank && interval.rank != *rank) return false;
   if (!action.empty()) {
-    // A group is found by each of its actions.
+    // `before` joins the names of an overlapped group by ";". The name of each action in the group selects
+    // the interval.
     const std::string names = fmt::format(";{};", interval.before);
     if (interval.before != action && names.find(fmt::format(";{};", action)) == std::string::npos)
       return false;

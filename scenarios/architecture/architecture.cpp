@@ -27,7 +27,8 @@
 namespace penstock {
 namespace {
 
-/// The parameters of one part of a layer, as matrices and vectors.
+/// The parameters of one part of a layer. The weights of matrices are counted apart from vectors, because
+/// only matrices need matrix products.
 struct Weights {
   Wide matrices = 0;
   Wide vectors = 0;
@@ -136,8 +137,8 @@ Weights expert(const Architecture& model) {
   return feed_forward(model, model.expert_width(), experts.inner, experts.biases);
 }
 
-/// Returns the weights that a layer with experts has beside its routed experts: the router and the shared
-/// experts.
+/// Returns the weights that a layer with experts has in addition to its routed experts: the router, the
+/// shared experts, and projections around the experts.
 Weights beside_experts(const Architecture& model) {
   const Experts& experts = *model.experts;
   const Weights router{.matrices = static_cast<Wide>(model.hidden) * experts.count,
@@ -148,7 +149,8 @@ Weights beside_experts(const Architecture& model) {
   return router + gate + narrowing + feed_forward(model, model.hidden, experts.shared_inner, false);
 }
 
-/// Returns the weights of a layer of this kind. Of its routed experts, only `expert_count` count.
+/// Returns the weights of a layer of this kind. If the layer has experts, exactly `expert_count` routed
+/// experts are counted.
 Weights layer(const Architecture& all, const LayerKind& kind, Wide expert_count) {
   // Most kinds have the model's sizes, so the model is copied only for the others.
   const std::optional<Architecture> own =
@@ -183,8 +185,8 @@ Wide head_weights(const Architecture& model) {
   return norm(model) + only_if(!model.tied, head_matrix(model)) + only_if(model.head_bias, model.vocabulary);
 }
 
-/// Returns the number of weights of the projection in a multi-token-prediction layer. It forms the layer's
-/// input from a hidden state and the embedding of the next token.
+/// Returns the number of weights of the projection in a multi-token-prediction layer. This projection
+/// computes the layer's input from a hidden state and the embedding of the next token.
 Wide multi_token_projection(const Architecture& model) {
   return 2 * static_cast<Wide>(model.hidden) * model.hidden;
 }
@@ -210,7 +212,7 @@ double layer_flops(const Architecture& model, const LayerKind& kind, std::int64_
   if (kind.has_recurrence)
     operations += recurrence_operations(*model.recurrence) * static_cast<double>(sequence);
   if (kind.has_indexer) {
-    // Before it selects keys, the indexer scores all pairs.
+    // The indexer selects keys by their scores, so it computes a score for every pair of query and key.
     const double width = static_cast<double>(model.indexer->heads) * as_double(model.indexer->head_dim);
     operations += 2 * width * attention_scores({}, sequence);
   }
@@ -234,7 +236,8 @@ Architecture sized_for(Architecture model, const LayerKind& kind) {
     model.shares_values = kind.heads->shares_values;
   }
   if (kind.feed_forward > 0) model.feed_forward = kind.feed_forward;
-  // A layer of one part has half of the norms, rounded up.
+  // The model's `norms_per_layer` holds for layers of two parts. A layer of one part has half as many norms,
+  // rounded up.
   model.norms_per_layer = (model.norms_per_layer * kind.parts() + 1) / 2;
   return model;
 }

@@ -152,11 +152,11 @@ struct LayerKind {
   bool has_recurrence = false;
   /// True if the layer has a feed-forward part, dense or with experts.
   bool has_feed_forward = true;
-  /// True if the layer has an indexer of its own.
+  /// True if the layer computes a selection of keys with its own indexer.
   bool has_indexer = false;
   /// The number of keys that the indexer selects for each query; 0 means that a query attends to all keys.
   std::int64_t selected = 0;
-  /// The number of parts that are only one matrix of hidden x hidden values.
+  /// The number of parts of this layer that consist of only one matrix of hidden x hidden values.
   std::int64_t linear_parts = 0;
   /// The heads of this layer; absent if it has those of the model.
   std::optional<OwnHeads> heads{};
@@ -206,7 +206,7 @@ struct Architecture {
   bool query_key_norm = false;
   /// True if the norm of queries and keys has separate weights for every head.
   bool wide_query_key_norm = false;
-  /// True if each head has one additional learned score.
+  /// True if each head has one additional learned score that belongs to no key (an attention sink).
   bool attention_sinks = false;
   bool head_bias = false;
   /// True if a norm follows the embedding.
@@ -246,7 +246,7 @@ Architecture sized_for(Architecture model, const LayerKind& kind);
 /// experts if the model has experts.
 LayerKind prediction_kind(const Architecture& model);
 
-/// The limit of the parameter counts that the functions below return is 2^63 - 1.
+/// The functions below return at most 2^63 - 1. They return this limit if a parameter count is larger.
 
 /// Returns the number of parameters of one layer of this kind, including its norms.
 std::int64_t layer_parameters(const Architecture& model, const LayerKind& kind);
@@ -266,11 +266,11 @@ std::int64_t multi_token_parameters(const Architecture& model);
 /// Returns the number of parameters of the model as it is usually published: all layers, the embedding and
 /// the output head. Multi-token-prediction layers do not count.
 std::int64_t parameters(const Architecture& model);
-/// Returns the number of parameters that process one token. Of the routed experts, only those to which the
-/// token is routed count.
+/// Returns the number of parameters that process one token. Routed experts that do not receive the token are
+/// not counted.
 std::int64_t active_parameters(const Architecture& model);
 
-/// The largest number of kinds of layers in a model that is priced.
+/// The largest number of different kinds of layers that the model of a scenario may have.
 inline constexpr std::size_t kMostLayerKinds = 256;
 
 /// The layers of one kind. They need not be adjacent.

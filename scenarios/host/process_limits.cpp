@@ -1,10 +1,10 @@
-// Computes how much memory this process can still use. Two kinds of limits apply, each with a current use:
+// Computes how much memory this process can still use. Two kinds of limits apply, and each has a current use:
 //
 //   the machine          MemAvailable                  /proc/meminfo
 //   each control group   memory.max (version 1:        memory.current (memory.usage_in_bytes), minus the
 //                        memory.limit_in_bytes)        cache of files that memory.stat counts
 //
-// The address space has one limit, setrlimit(RLIMIT_AS), and its use is in /proc/self/statm. Tested by
+// The address space has one limit, setrlimit(RLIMIT_AS), and /proc/self/statm states its use. Tested by
 // memory_room_test.cpp.
 
 #include "scenarios/host/process_limits.hpp"
@@ -50,7 +50,8 @@ Bytes cached_bytes(const fs::path& statistics, std::string_view prefix) {
 struct MemoryFiles {
   const char* bound;
   const char* taken;
-  /// The prefix in memory.stat of all counters that include subgroups.
+  /// The prefix of those counters in memory.stat that include subgroups: "total_" in version 1, and none in
+  /// version 2.
   std::string_view prefix;
 };
 

@@ -114,7 +114,8 @@ std::string_view title_of(Origin origin) {
   return "";
 }
 
-/// Returns true if the document contains the key. The parts of a nested key are separated by points.
+/// Returns true if the document contains the key. Points separate the parts of a nested key, as in
+/// "model.layers".
 bool states_key(const Node& document, std::string_view key) {
   if (key.empty() || document.find(key) != nullptr) return true;
   const std::size_t point = key.find('.');
@@ -125,7 +126,7 @@ bool states_key(const Node& document, std::string_view key) {
 
 Origin origin_of(const Node& document) {
   if (document.kind != Node::Kind::mapping) return Origin::none;
-  // A config.json of Hugging Face has some of these keys, too. It is a model and not a run.
+  // A Hugging Face config.json also has some of these keys, but it describes only a model and not a run.
   if (states_key(document, "architectures") || states_key(document, "transformers_version"))
     return Origin::none;
   for (const OriginShape& shape : kShapes) {
@@ -195,8 +196,8 @@ void resolve_primus_values(Node& node) {
   for (Node::Entry& entry : node.entries) resolve_primus_values(entry.value);
 }
 
-/// Reads an experiment file of Primus. It names a model and a framework, and its overrides use the setting
-/// names of this framework.
+/// Reads an experiment file of Primus. The file names a model and a framework, and changes settings of this
+/// framework under the framework's own names.
 void collect_primus(Node document, Collected& collected) {
   resolve_primus_values(document);
   collected.settings.add_document(document);
@@ -389,7 +390,8 @@ tl::expected<Imported, std::string> import_configuration(const ImportRequest& re
   if (!model_file) return tl::unexpected(model_file.error());
   run_importer(collected.origin, importing);
   Plan& plan = collected.plan;
-  // Lines that the emitter wrote count more than what an importer concludes from flags.
+  // Penstock wrote the comment lines of `stated_keys` itself. They are exact, so they replace the keys that
+  // an importer derives from flags.
   for (const auto& [key, value] : stated_keys) {
     if (!key.starts_with("model.")) plan.set(key, value);
   }

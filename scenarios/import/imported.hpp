@@ -50,9 +50,10 @@ struct Imported {
 /// as the name of a recipe.
 std::string recognised_importer(std::string_view name, std::string_view text);
 
-/// Reads a configuration of another program and writes it as a scenario. Returns an error if the text
-/// cannot be parsed or its format is unknown. Also fails on refused keys, and lists all of them with
-/// reasons. Also fails if one number must be divisible by another and is not.
+/// Reads a configuration of another program and writes it as a scenario. Returns an error if the text cannot
+/// be parsed or its format is unknown. Also fails on refused keys, and lists all of them with reasons. Also
+/// fails if numbers contradict each other, for example if the global batch is not a multiple of the
+/// microbatch size.
 tl::expected<Imported, std::string> import_configuration(const ImportRequest& request);
 
 /// Returns one sentence with the numbers of keys that were taken and ignored.

@@ -18,7 +18,7 @@
 
 namespace penstock {
 
-/// A configuration while it is imported.
+/// The state of one import: the settings that the importer reads, and the plan that it fills.
 struct Importing {
   Settings& settings;
   Plan& plan;
@@ -45,8 +45,8 @@ void import_simumax(Importing& importing);
 /// Reads the two files of a calculon configuration, an execution and an application.
 void import_calculon(Importing& importing);
 
-/// Reads the file of a server or network as the part `cluster` alone. Errors: flags or keys that are not of
-/// such a cluster; a file that cannot be read.
+/// Reads the file of a server or network, and writes only the `cluster` part of a scenario. Errors: flags or
+/// keys that do not belong to a cluster; a file that cannot be read.
 tl::expected<Imported, std::string> import_machine(const ImportRequest& request, const ImportInput& input,
                                                    MachineFormat format);
 
@@ -60,12 +60,12 @@ struct CopiedRow {
   std::string_view target;  ///< a key of Plan::keys
   Kind kind = Kind::number;
 };
-/// Copies the keys that stand in both the table `rows` and the configuration. A row of kind `on` sets the
+/// Copies each key that is both in the table `rows` and in the configuration. A row of kind `on` sets the
 /// scenario's key to true if the switch is on.
 void copy_rows(Importing& importing, std::span<const CopiedRow> rows);
 
-/// Returns the number of layers of each stage if `stages` stages get equally many. Returns an empty list if
-/// `layers` is not divisible by `stages`.
+/// Returns the number of layers of each stage if `layers` are divided into `stages` equal stages. Returns an
+/// empty list if `layers` is not divisible by `stages`.
 std::vector<std::int64_t> even_layers(std::int64_t layers, std::int64_t stages);
 /// Returns numbers as a YAML list.
 std::string list_yaml(const std::vector<std::int64_t>& numbers);

@@ -160,7 +160,7 @@ bool add_bridge_recipe(Settings& settings, Plan& plan, std::string_view name) {
   if (!set_known_model(plan, model)) plan.library_model = model;
   plan.devices = parts.devices;
   if (!plan.devices) plan.devices = number_of_text<std::int64_t>(recipes.cell(*row, "devices"));
-  // Recipes have these settings where their row does not state others.
+  // These settings are the defaults of all recipes. The row of a recipe may state other values.
   settings.add("mixed_precision", "bf16_mixed");
   for (const std::string_view common :
        {"ddp.use_distributed_optimizer", "ddp.overlap_grad_reduce", "ddp.overlap_param_gather"}) {

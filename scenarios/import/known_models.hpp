@@ -1,5 +1,5 @@
 #pragma once
-// Finds models and recipes that a configuration only names, and whose sizes it does not state.
+// Finds the sizes of models and the settings of recipes that a configuration states only by name.
 
 #include <string>
 #include <string_view>

@@ -1,6 +1,7 @@
-// Reads files that describe a server or a network as the part `cluster` of a scenario, and lists what the
-// file has: elements and attributes of NCCL's XML, cells and columns of a matrix, keys of ASTRA-sim.
-// scenarios/read/load_machine.cpp reads the cluster itself. Tests: tests/scenarios/import_test.cpp.
+// Reads files that describe a server or a network as the part `cluster` of a scenario. Also lists the
+// contents of the file: elements and attributes of NCCL's XML, cells and columns of a matrix, keys of
+// ASTRA-sim. scenarios/read/load_machine.cpp reads the cluster itself. Tests:
+// tests/scenarios/import_test.cpp.
 
 #include <algorithm>
 #include <array>
@@ -49,7 +50,7 @@ std::string_view title_of(MachineFormat format) {
   return "";
 }
 
-/// A key that becomes a part of the cluster.
+/// A key of the file (`name`), and the part of the scenario's cluster that is set from this key (`target`).
 struct TakenRow {
   std::string_view name;
   std::string_view target;
@@ -68,7 +69,8 @@ class ValuesByKey {
     values_[found->second].second.push_back(std::move(value));
   }
 
-  /// Adds a setting for each key: the value if there is one, or the different values and their number.
+  /// Returns one setting for each key. Its text has up to three different values, and the number of all
+  /// values if there are several, for example "1, 2 (4 times)".
   Settings settings() const {
     Settings settings;
     for (const auto& [key, all] : values_) {
@@ -94,8 +96,8 @@ class ValuesByKey {
 
 using Tree = boost::property_tree::ptree;
 
-/// Adds the attributes of all elements, such as "pci.link_speed". An element without attributes is a key
-/// itself.
+/// Adds the attributes of all elements under names such as "pci.link_speed". An element without attributes is
+/// added under its own name.
 void add_elements(const Tree& tree, ValuesByKey& values) {
   for (const auto& [name, element] : tree) {
     if (name == "<xmlattr>") continue;
@@ -154,8 +156,8 @@ tl::expected<Settings, std::string> settings_of_xml(const std::string& text) {
 
 // --- the matrix of nvidia-smi topo -m ---------------------------------------------------------------------
 
-/// The statements of a matrix: the devices of its header, its columns about processors, and the number of
-/// cells that have each word.
+/// The contents of a matrix: the devices in its header, its columns about processors, and the number of cells
+/// for each word (such as "NV18").
 struct MatrixParts {
   std::vector<std::string> names;
   std::vector<std::string> columns;
@@ -231,8 +233,8 @@ tl::expected<Settings, std::string> settings_of(MachineFormat format, const Impo
   return settings;
 }
 
-/// Returns the keys that the user states beside the file, as the mapping of `cluster: {machine: FILE, ..}`.
-/// Error: a flag or key that is not of a cluster.
+/// Returns the keys that the user states in addition to the file, as the YAML text of `cluster: {machine:
+/// FILE, ..}`. Error: a flag or key that does not belong to a cluster.
 tl::expected<std::string, std::string> stated_cluster(const ImportRequest& request) {
   std::string text = fmt::format("machine: {}\n", scalar_to_yaml(request.inputs.front().name));
   for (const auto& [is_stated, flag] :

@@ -1,10 +1,10 @@
 // Reads arguments of Megatron-LM, and configurations that use its names: Megatron Bridge and Primus.
 //
-// Most arguments are one key of the scenario (kCopied). The functions below compute what depends on several
-// arguments: the cut of the layers, the schedule, the exchange of experts, recomputation and precision. The
-// rules are those of megatron/training/arguments.py and transformer_config.py of core_v0.15.0. The emitter of
-// the same arguments is sim/choose/launchers.cpp, and tests/sim/import_emitted_test.cpp holds that both are
-// inverse.
+// Most arguments become one key of the scenario (kCopied). The functions below compute the settings that
+// depend on several arguments: the cut of the layers, the schedule, the exchange of experts, recomputation
+// and precision. They follow the rules of megatron/training/arguments.py and transformer_config.py of
+// core_v0.15.0. sim/choose/launchers.cpp writes the same arguments from a scenario.
+// tests/sim/import_emitted_test.cpp checks that reading these arguments gives the scenario back.
 
 #include <algorithm>
 #include <array>
@@ -224,7 +224,7 @@ void guess_vocabulary(Importing& importing) {
   };
   constexpr auto kTokenizers = std::to_array<Tokenizer>(
       {{"GPT2BPETokenizer", 50257}, {"Llama2Tokenizer", 32000}, {"Llama3Tokenizer", 128256}});
-  // Before Megatron-LM had other tokenizers, a file of merges meant that of GPT-2.
+  // Old scripts may state a merge file but no type of tokenizer. They mean the tokenizer of GPT-2.
   const std::string* stated = importing.settings.find("tokenizer_type");
   const bool merges = importing.settings.has("merge_file");
   const std::string_view type = stated != nullptr ? std::string_view(*stated)
@@ -288,7 +288,7 @@ void take_architecture(Importing& importing) {
   const bool gated = settings.is_on("swiglu", "model.transformer.gated");
   plan.set("model.gated", gated ? "true" : "false");
   if (gated && plan.find("model.feed_forward") == nullptr) {
-    // arguments.py: int((4 * hidden_size * 2 / 3) / 64) * 64
+    // This is the size that Megatron-LM computes in arguments.py: int((4 * hidden_size * 2 / 3) / 64) * 64
     plan.set("model.feed_forward", *plan.number("model.hidden") * 8 / 3 / 64 * 64);
   }
   const std::string norm = settings.word("normalization", "model.transformer.norm").value_or("LayerNorm");
@@ -427,7 +427,8 @@ void take_uneven_ends(Importing& importing, std::optional<std::int64_t> first,
   plan.layer_split = list_yaml(plan.layers);
 }
 
-/// Cuts the layers evenly, with the embedding or the loss in the place of a layer.
+/// Cuts the layers evenly. If the arguments ask for it, the embedding counts as one layer, and the loss
+/// counts as another.
 void take_even_cut(Importing& importing) {
   Plan& plan = importing.plan;
   const bool embedding =
@@ -543,8 +544,8 @@ void take_sharding(Importing& importing) {
                     settings.is_on("use_custom_fsdp", "schedule.sharding");
   const bool torch_fsdp = settings.is_on("use_torch_fsdp2", "schedule.sharding");
   const auto strategy = settings.word("data_parallel_sharding_strategy", "schedule.sharding");
-  // This optimizer shards its states by itself, a matrix on one device, and asks for no distributed
-  // optimizer.
+  // The optimizer dist_muon divides its states itself, and stores each matrix on one device. It therefore
+  // does not need the distributed optimizer.
   const std::string* optimizer = settings.find("optimizer");
   const bool shards_matrices = optimizer != nullptr && *optimizer == "dist_muon";
   std::int64_t sharding = distributed || shards_matrices ? 1 : 0;
@@ -582,7 +583,8 @@ void take_recomputation(Importing& importing) {
   const auto method = settings.word("recompute_method", "training.recompute");
   const auto count = settings.number("recompute_num_layers", "training.recompute");
   const auto modules = settings.word("recompute_modules", "training.recompute");
-  // Older releases have --checkpoint-activations and --activations-checkpoint-method.
+  // Older releases have two other flags for full recomputation: --checkpoint-activations and
+  // --activations-checkpoint-method.
   const bool old_full = settings.is_on("checkpoint_activations", "training.recompute") ||
                         settings.is_on("activations_checkpoint_method", "training.recompute");
   const bool old_selective = settings.is_on("recompute_activations", "training.recompute");

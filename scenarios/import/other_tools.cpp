@@ -25,7 +25,8 @@ namespace penstock {
 
 void copy_rows(Importing& importing, std::span<const CopiedRow> rows) {
   for (const CopiedRow& row : rows) {
-    // Sizes of the model that --model states are not those of the configuration, except for the sequence.
+    // If --model states the sizes of the model, the sizes in the configuration are ignored. Only the sequence
+    // length and the number of multi-token-prediction layers are still read.
     const bool is_size = row.target.starts_with("model.");
     const bool is_sequence = row.target == "model.sequence" || row.target == "model.multi_token";
     if (importing.has_model && is_size && !is_sequence) {
@@ -109,7 +110,8 @@ namespace {
 
 using RowKind = CopiedRow::Kind;
 
-/// Cuts the layers evenly among the stages. If they do not divide, the first stages have one layer more.
+/// Cuts the layers evenly among the stages. If the number of layers is not divisible by the number of stages,
+/// each of the first stages has one layer more.
 void cut_nearly_evenly(Plan& plan, std::int64_t layers) {
   const std::int64_t stages = plan.stages * plan.chunks;
   if (stages == 1) return;
@@ -161,7 +163,8 @@ void take_deepspeed_batch(Importing& importing) {
   plan.global_batch_size = size("train_batch_size", "training.global_batch_size");
   plan.micro_batch_size = size("train_micro_batch_size_per_gpu", "training.micro_batch_size");
   plan.microbatches = size("gradient_accumulation_steps", "schedule.microbatches");
-  // With the whole batch alone DeepSpeed accumulates nothing.
+  // If only train_batch_size is stated, DeepSpeed does not accumulate gradients, so a step has one
+  // microbatch.
   if (plan.global_batch_size && !plan.micro_batch_size && !plan.microbatches) plan.microbatches = 1;
 }
 
@@ -205,9 +208,9 @@ constexpr auto kNanotronSettled = std::to_array<SettledRow>({
      Fate::ignored, "does not change the time or the memory of a step here"},
 });
 
-/// Returns the number of layers of each stage, as nanotron's build_model() computes it. A stage gets blocks
-/// until the weights so far exceed the share of the stages so far. A block counts with its matrix weights,
-/// the head with its vocabulary matrix, and the embedding with nothing.
+/// Returns the number of layers of each stage, as nanotron's build_model() computes it. A stage of K gets
+/// layers until all layers so far have more than their share of the weights, (stage + 1) / K. A layer counts
+/// with its matrix weights, the head with its vocabulary matrix, and the embedding with nothing.
 std::vector<std::int64_t> nanotron_layers(const Plan& plan) {
   const auto layers = plan.number("model.layers");
   const auto hidden = plan.number("model.hidden");

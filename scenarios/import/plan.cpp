@@ -3,9 +3,9 @@
 //     copies       = devices / (tensor x context x stages)
 //     microbatches = global batch / (microbatch x copies)
 //
-// A scenario on a named device has all keys of the plan. Without a device there are no prices. Then a layer
-// takes F = 1 ms and B = 2 ms, and the copies are those of the schedule (schedule.data_parallel).
-// tests/scenarios/import_test.cpp and tests/sim/import_emitted_test.cpp hold both forms.
+// A scenario on a named device has all keys of the plan. If no device is named, no costs can be computed.
+// Each layer then takes F = 1 ms and B = 2 ms, and schedule.data_parallel states the copies.
+// tests/scenarios/import_test.cpp and tests/sim/import_emitted_test.cpp check both forms.
 
 #include "scenarios/import/plan.hpp"
 
@@ -129,7 +129,8 @@ Check complete_batch(Plan& plan) {
   return {};
 }
 
-/// The sizes without which a transformer has no price, and the flags that state them.
+/// The sizes that are needed to compute the costs of a transformer, and the names of the flags that state
+/// them.
 constexpr auto kNeededSizes =
     std::to_array<std::pair<std::string_view, std::string_view>>({{"model.layers", "layers"},
                                                                   {"model.hidden", "hidden"},
@@ -202,7 +203,7 @@ std::string priced_text(Plan& plan, const DeviceType& type, const std::string& f
          part_text(plan, "schedule") + part_text(plan, "training");
 }
 
-/// Returns the times of each stage as a list: `each` milliseconds for a layer.
+/// Returns the times of the stages as a YAML list. Each layer of a stage takes `each` milliseconds.
 std::string times_text(const std::vector<std::int64_t>& layers, std::int64_t each) {
   std::vector<std::string> times;
   times.reserve(layers.size());
@@ -211,7 +212,8 @@ std::string times_text(const std::vector<std::int64_t>& layers, std::int64_t eac
 }
 
 std::string unpriced_text(Plan& plan) {
-  // These keys have no meaning without prices, and the note about the device says so.
+  // Without a device, no costs are computed, so these keys have no effect. The note about the device names
+  // the keys that are left out.
   std::vector<std::string> left_out;
   std::vector<std::pair<std::string, std::string>> kept;
   for (const auto& [key, value] : plan.keys) {

@@ -1,6 +1,6 @@
 #pragma once
-// The meaning of an imported configuration: keys of a scenario, and figures that several of them depend on.
-// An importer fills a Plan. scenario_of_plan() completes it and writes the scenario.
+// The content of an imported configuration: keys of a scenario, and numbers on which several keys depend. An
+// importer fills a Plan. scenario_of_plan() completes it and writes the scenario.
 
 #include <cstdint>
 #include <optional>

@@ -68,7 +68,8 @@ std::string number_fault(std::string_view value, std::int64_t least) {
 }  // namespace
 
 bool is_null_value(std::string_view value) {
-  // The word none is a value of some settings, such as activation_checkpoint.mode, and None is Python's null.
+  // The comparison distinguishes capital letters. None is Python's null, but none is a value of some
+  // settings, such as activation_checkpoint.mode.
   constexpr auto kWords = std::to_array<std::string_view>({"", "null", "None", "~"});
   return std::ranges::find(kWords, value) != kWords.end();
 }

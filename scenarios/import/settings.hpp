@@ -84,7 +84,8 @@ class Settings {
   /// ignored if it is off.
   bool is_on(std::string_view name, std::string_view target);
 
-  /// Take, ignore or refuse a key, if it exists. A later decision replaces an earlier one.
+  /// These functions record that a key is taken, ignored or refused. They have no effect if the key does not
+  /// exist. A later decision replaces an earlier one.
   void take(std::string_view name, std::string_view target);
   void ignore(std::string_view name, std::string_view reason);
   void refuse(std::string_view name, std::string_view reason);

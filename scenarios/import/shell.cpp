@@ -1,13 +1,13 @@
-// Reads the arguments of a training run from a shell script. It evaluates only the parts of shell syntax
-// that these arguments need:
+// Reads the arguments of a training run from a shell script. It evaluates only the parts of shell syntax that
+// these arguments need:
 //
 //     NUM_NODES=${SLURM_NNODES:-4}                    NUM_NODES  -> 4
 //     MODEL_ARGS=( --num-layers 32 --bf16 )           an array
 //     if [[ $TYPE == "8b" ]]; then ... fi             decided if TYPE is known
 //     torchrun ${MODEL_ARGS[@]} --nnodes $NUM_NODES   the command with most flags
 //
-// Nothing is run, so $(command) has no value. A name without a value stays as ${NAME}, and the importer that
-// needs the value refuses it by name. tests/scenarios/import_test.cpp holds these rules.
+// Nothing is run, so $(command) has no value. A name without a value stays as ${NAME}. If an importer needs
+// this value, its error message contains the name. tests/scenarios/import_test.cpp checks these rules.
 
 #include "scenarios/import/shell.hpp"
 
@@ -371,7 +371,8 @@ class ShellRun {
       } else if (c == ')') {
         --depth;
       } else if (depth == 0 && (text.substr(i, 2) == "&&" || text.substr(i, 2) == "||")) {
-        // Inside of [[ ]] the operators belong to one test, which test_value() divides itself.
+        // An operator inside [[ ]] also ends a part. truth_of_test() reads each part as one test and ignores
+        // the brackets.
         parts.emplace_back("", std::string(text.substr(i, 2)));
         ++i;
         continue;
@@ -641,7 +642,7 @@ class ShellRun {
     const auto found = variables_.find(name);
     if (found != variables_.end()) return found->second;
     if (tests_ && !unknown_.contains(name)) return {""};
-    // A script that is run without arguments has empty $1, $2, .., and options follow no such value.
+    // The script is read as if it was called without arguments, so $@ and $* contain no words.
     if (name == "@" || name == "*") return {};
     return {unknown_text(name)};
   }

@@ -12,7 +12,7 @@ namespace penstock {
 /// The command of a script that has the most arguments. Variables in it are replaced by their values.
 struct ShellCommand {
   std::vector<std::string> words;
-  /// Resources that the script asks of a batch system, such as {"#SBATCH --nodes", "4"}.
+  /// Resources that the script requests from a batch system, such as {"#SBATCH --nodes", "4"}.
   std::vector<ImportedKey> resources;
   /// Parts of the script that were not evaluated, with their lines.
   std::vector<std::string> notes;

@@ -1,5 +1,5 @@
 #pragma once
-// Reads TOML. Only toml.cpp sees the library toml++, because its header is slow to compile.
+// Reads TOML. Only toml.cpp includes the library toml++, because its header is slow to compile.
 
 #include <string>
 #include <string_view>

@@ -2,14 +2,14 @@
 // parallelism.pipeline_parallel_degree.
 //
 // The layers are cut as in torchtitan/distributed/pipeline_parallel.py (v0.2.1). The embedding and the head
-// count as layers (1 and 1 by default). The number of stages is rounded up, and the first stages have one
-// layer more where they do not divide:
+// count as layers (1 and 1 by default). The number of stages is rounded up. If the layers are not divisible
+// by the number of stages, each of the first stages has one layer more:
 //
 //     stages = ceil((layers + 1 + 1) / layers_per_stage)     32 layers, 3 a stage: 12 stages
 //     each stage (layers + 2) / stages, the first ones one more: 2 3 3 3 3 3 3 3 3 3 2 1
 //
-// In a pipeline FSDP gathers weights once a step and reduces gradients in the last microbatch
-// (parallel.gather: step). sim/choose/launchers.cpp emits the same flags.
+// In a pipeline, FSDP gathers weights once a step and reduces gradients in the last microbatch
+// (parallel.gather: step). sim/choose/launchers.cpp writes the same flags from a scenario.
 
 #include <algorithm>
 #include <array>
@@ -218,9 +218,10 @@ void take_torch_pipeline(Importing& importing) {
   cut_torch_layers(importing, *stages, first, last);
 }
 
-/// Computes the microbatch size and the number of microbatches. The local batch is the number of samples
-/// that one copy runs between two gradient exchanges. A pipeline divides it into microbatches. Without a
-/// pipeline it is one microbatch, and gradients may be accumulated over several.
+/// Computes the microbatch size and the number of microbatches. The local batch is the number of samples that
+/// one copy runs between two gradient exchanges. A pipeline divides the local batch into microbatches.
+/// Without a pipeline, the local batch is one microbatch, and a step may add up the gradients of several
+/// microbatches.
 void take_torch_batch(Importing& importing) {
   Settings& settings = importing.settings;
   Plan& plan = importing.plan;

@@ -1,11 +1,12 @@
-// Prices the chunks of a prompt by four constants. With L tokens before a chunk of x tokens,
+// Computes the time of each chunk of a prompt from four constants. A chunk of x tokens after L earlier tokens
+// takes
 //
 //   t(L, x) = c + g L + b x + a (2 L x + x^2)
 //
-// c is paid once a chunk, g for each earlier token whose keys and values are read, b for each token's
-// matrix products, and a for each pair of tokens in causal attention: (L + x)^2 - L^2 = 2 L x + x^2. Chunks
-// of one prompt have the same sum of the last two terms, whatever their sizes (vLLM pull requests 33914 and
-// 41682, SGLang pull request 11857). Tested by slices_test.cpp.
+// The chunk itself takes c. Reading the keys and values of an earlier token takes g. The matrix products of a
+// token take b. Each pair of tokens in causal attention takes a, and the chunk has (L + x)^2 - L^2 = 2 L x +
+// x^2 pairs. The sum of the last two terms over all chunks does not depend on the sizes of the chunks.
+// Sources: vLLM pull requests 33914 and 41682, SGLang pull request 11857. Tested by slices_test.cpp.
 
 #include "scenarios/model/chunk_model.hpp"
 
@@ -29,7 +30,7 @@ namespace {
 
 constexpr double kMostOfPrompt = 4.6e18;  // 2^62
 
-/// Returns a figure with the value of each chunk, which holds for all stages.
+/// Returns a figure that states one value for each chunk. These values hold for all stages.
 PerStage<std::int64_t> by_chunk(std::vector<std::int64_t> values) {
   PerStage<std::int64_t> figure{.values = {}, .place = "model.chunks", .by_slice = true};
   Wide sum = 0;

@@ -13,8 +13,9 @@
 
 namespace penstock {
 
-/// The costs of a chunk on each stage. A chunk of x tokens behind L tokens takes
-/// fixed + earlier L + token x + pair (2 L x + x^2) on each stage, in ns.
+/// The costs of a chunk on each stage. Let a chunk have x tokens after L earlier tokens. On each stage, it
+/// takes fixed
+/// + earlier L + token x + pair (2 L x + x^2) ns.
 struct ChunkModel {
   std::int64_t prompt = 1;  ///< the tokens of a prompt
   double fixed_ns = 0;
@@ -31,8 +32,8 @@ struct ChunkModel {
 /// Returns the time of a chunk in ns.
 double chunk_ns(const ChunkModel& model, const Slice& chunk);
 
-/// Returns the figures of all stages by slice, for a prompt that is cut into `count` chunks. Errors: the
-/// errors of slices_of(); times or bytes beyond 2^63.
+/// Returns the times and bytes of the stages for each chunk of a prompt, which is cut into `count` chunks.
+/// Errors: the errors of slices_of(); times or bytes beyond 2^63.
 tl::expected<StageFigures, std::string> chunk_figures(const ChunkModel& model, const SliceSizes& sizes,
                                                       std::int64_t count);
 

@@ -1,10 +1,11 @@
-// Selects the figures of one microbatch, or of one slice of it, where figures differ from one to the next:
+// Returns the times and bytes of one microbatch, or of one slice, if a scenario states them for each
+// microbatch or slice:
 //
 //   forward: [1 ms, [1 ms, 3 ms]]   at microbatch 1   forward: [1 ms, 3 ms]
 //
 // Code that reads the figures of one microbatch then needs no special case. Figures of slices become figures
-// of microbatches that consist of equal slices: {slices: [1 ms, 3 ms]} is 2 ms at slice 0 and 6 ms at slice
-// 1 of a microbatch of two slices. Tested by slices_test.cpp.
+// of microbatches that consist of equal slices. For example, a microbatch of two slices has {slices: [1 ms, 3
+// ms]}. It becomes 2 ms at slice 0 and 6 ms at slice 1. Tested by slices_test.cpp.
 
 #include "scenarios/model/model.hpp"
 
@@ -24,13 +25,14 @@ namespace penstock {
 
 namespace {
 
-/// Multiplies figures. Returns false if one would exceed 64 bits.
+/// Multiplies each figure by `factor`. Returns false if a product would exceed 64 bits.
 bool multiply(std::span<std::int64_t> figures, std::int64_t factor) {
   return std::ranges::none_of(
       figures, [&](std::int64_t& figure) { return __builtin_mul_overflow(figure, factor, &figure); });
 }
 
-/// Returns true if a list of this length has whole microbatches of `slices` slices.
+/// Returns true if a list of this length ends with the last slice of a microbatch. If microbatches are not
+/// sliced, the list must have one entry.
 bool has_whole_microbatches(std::size_t length, std::size_t slices) {
   return slices == 1 ? length == 1 : length % slices == 0;
 }

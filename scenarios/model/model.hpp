@@ -29,7 +29,8 @@
 
 namespace penstock {
 
-/// A kind of device of a cluster with several kinds.
+/// One kind of device, for clusters whose devices are of several kinds, and the number of devices of this
+/// kind.
 struct DeviceKind {
   DeviceType type;
   std::shared_ptr<const KernelTables> kernels;
@@ -103,8 +104,8 @@ struct PerStage {
     return is_list ? values[static_cast<std::size_t>(stage)] : values.front();
   }
 
-  /// Returns the figures of one unit, which is a slice of a microbatch that has `slices` of them. A figure by
-  /// microbatch remains that of the whole microbatch.
+  /// Returns the figures of one unit. A unit is one slice, and a microbatch has `slices` slices. A figure
+  /// that is stated for each microbatch stays the figure of the whole microbatch.
   PerStage at_unit(std::size_t unit, std::size_t slices) const {
     PerStage one{.values = values, .is_list = is_list, .place = place};
     const std::size_t entry = by_slice ? unit : unit / slices;
@@ -126,7 +127,7 @@ template <>
 inline constexpr auto kEnumWords<CostUnit> =
     std::to_array<EnumWord<CostUnit>>({{CostUnit::rank, "rank"}, {CostUnit::stage, "stage"}});
 
-/// The costs of a model that the scenario does not state. The actions F, I and W of a unit take 1 ms each,
+/// The costs that are used if the scenario states no model. The actions F, I and W of a unit take 1 ms each,
 /// and B takes 2 ms. The memory that F allocates and retains counts as one activation
 /// (schedules/ir/cost_table.hpp).
 struct UnitCosts {
@@ -166,13 +167,13 @@ struct StageFigures {
   PerStage<Bytes> transient;
   std::vector<StageEdge> edges;  ///< the edges of the model; if empty, the stages are a chain
 
-  /// Returns the figures of one unit, which is a slice of a microbatch that has `slices` of them.
+  /// Returns the figures of one unit. A unit is one slice, and a microbatch has `slices` slices.
   StageFigures at_unit(std::size_t unit, std::size_t slices) const;
   /// Returns true if a figure is stated for each slice.
   bool slices_differ() const;
-  /// Returns the figures with each figure of a slice multiplied by `slices`. All figures then hold for whole
-  /// microbatches, of which each slice takes one of `slices` equal parts. Errors: a list that is not a
-  /// multiple of `slices` long; figures beyond 2^63.
+  /// Returns the figures with each figure of a slice multiplied by `slices`. Each result is the figure of a
+  /// microbatch with `slices` slices that are all equal to this slice. Errors: a list that is not a multiple
+  /// of `slices` long; figures beyond 2^63.
   tl::expected<StageFigures, std::string> as_of_microbatches(std::int32_t slices) const;
   /// Returns the place of each list with one entry for each microbatch or slice, and the number of
   /// microbatches in it. A list of the slices of one microbatch holds for all microbatches and is left out.

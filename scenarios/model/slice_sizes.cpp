@@ -1,5 +1,6 @@
-// Cuts a sequence into slices of equal length, of stated lengths, or of equal times. With F of a slice of x
-// tokens behind L tokens taking t(L, x), slices of equal time have the least longest slice:
+// Cuts a sequence into slices of equal length, of stated lengths, or of equal times. A slice of x tokens
+// after L earlier tokens takes t(L, x) in its forward pass. If all slices take equally long, the longest
+// slice is as short as possible:
 //
 //   tokens  0      L1     L2    L3   S        a limit T gives the longest slices with t(L, x) <= T, one
 //           |------|------|-----|----|        after the other; the least T whose slices reach S is found
@@ -36,7 +37,8 @@ std::vector<Slice> behind_each_other(const std::vector<std::int64_t>& tokens) {
   return slices;
 }
 
-/// Returns `count` slices that differ by at most one step.
+/// Returns `count` slices that are multiples of `step` tokens and differ by at most one step. The last slice
+/// also gets the remaining tokens if `sequence` is not a multiple of `step`.
 std::vector<Slice> even_slices(std::int64_t sequence, std::int64_t count, std::int64_t step) {
   const std::int64_t steps = sequence / step;
   std::vector<std::int64_t> tokens;
@@ -47,8 +49,9 @@ std::vector<Slice> even_slices(std::int64_t sequence, std::int64_t count, std::i
   return behind_each_other(tokens);
 }
 
-/// Returns the longest slices that take at most `limit` each. Each slice leaves at least one step for each
-/// slice behind it. The last slice has all that is left, so it may take longer than the limit.
+/// Returns slices that are as long as the time `limit` for each slice allows. Each slice leaves at least one
+/// step for each later slice. The last slice has all tokens that remain, so it may take longer than the
+/// limit.
 std::vector<Slice> slices_within(double limit, std::int64_t sequence, std::int64_t count, std::int64_t step,
                                  const SliceTime& time) {
   std::vector<std::int64_t> tokens;

@@ -66,7 +66,8 @@ double recomputed_flops(const TransformerShape& shape) {
     case BlockRecompute::none:
       return 0;
     case BlockRecompute::selective:
-      // The paper counts the core 3 times, because softmax and dropouts are slow.
+      // Korthikanti et al. (MLSys'23) count the core of attention 3 times, because softmax and dropouts are
+      // slow.
       return 3 * core_flops(shape);
     case BlockRecompute::full:
       return block_flops(shape);
@@ -215,7 +216,8 @@ double hardware_flops(const TransformerShape& shape) {
 Bytes kept_of_block(const TransformerShape& shape) {
   const Wide value = shape.bytes_per_value;
   const Wide sequence = shape.sequence;
-  // As in the paper, each device stores the whole input, even with sequence parallelism.
+  // With full recomputation, a device stores only the block's input. As in the paper (MLSys'23), it stores
+  // the whole input even with sequence parallelism.
   if (shape.recompute == BlockRecompute::full) return saturated(value * tokens_by_hidden(shape));
   const Wide core =
       shape.recompute == BlockRecompute::selective ? 0 : (2 * value + 1) * shape.heads * sequence * sequence;

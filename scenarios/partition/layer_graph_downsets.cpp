@@ -67,10 +67,12 @@ bool costs_nothing(const Layer& layer) {
          layer.weights == 0;
 }
 
-/// Returns the layers that are in every downset.
+/// Returns the layers that every downset contains. They are the layers without cost that depend on no layer
+/// with a cost.
 Members first_members(const LayerGraph& graph, const Dependences& dependences) {
   const Members none((graph.layers.size() + kWordBits - 1) / kWordBits, 0);
-  // Each layer without cost, such as the model's input in profiles, would double the number of downsets.
+  // If such a layer could be left out of a downset, it would double the number of downsets. An example is the
+  // model's input in profiles.
   Members members = none;
   std::size_t count = 0;
   for (std::size_t layer = 0; layer < graph.layers.size(); ++layer) {
@@ -80,7 +82,8 @@ Members first_members(const LayerGraph& graph, const Dependences& dependences) {
     members = with(std::move(members), layer);
     ++count;
   }
-  // If no layer has a cost, the first downset must be empty.
+  // If no layer has a cost, these layers would be the whole model. The first downset must then be empty, so
+  // that layers remain for the stages.
   return count == graph.layers.size() ? none : members;
 }
 
@@ -156,15 +159,15 @@ Growing grown_by(Growing grown, std::size_t layer, const LayerGraph& graph, cons
   std::erase(grown.ready, layer);
   for (const auto& edge : boost::make_iterator_range(boost::out_edges(layer, dependences))) {
     const std::size_t reader = target(edge, dependences);
-    // Before this step the reader was not ready, because this layer was not in the set.
+    // This layer has just been added to the set, so the reader cannot be in `ready` yet.
     if (inputs_are_in(dependences, set.members, reader)) grown.ready.push_back(reader);
   }
   return grown;
 }
 
 tl::unexpected<std::string> too_many(std::size_t layers, std::size_t most) {
-  // A chain of n layers has n + 1 downsets. If there are fewer layers than `most`, the number is too large
-  // because of branches.
+  // A chain of n layers has n + 1 downsets. So if there are fewer layers than `most`, the branches of the
+  // graph are the reason for the error.
   if (layers < most) {
     return tl::unexpected(fmt::format(
         "the layer graph branches into more than {} downsets, too many to plan over: merge parallel layers "
@@ -241,8 +244,8 @@ tl::expected<std::vector<Downset>, std::string> planned_downsets_of(const LayerG
 }
 
 bool can_be_planned_over(const LayerGraph& graph) {
-  // Merging branches does not help if the graph is too long or its sums overflow, so planning must refuse
-  // such a graph.
+  // If the graph is too long or its sums overflow, merging branches does not help. This function then returns
+  // true, and planning returns the error.
   const bool is_long = graph.layers.size() > kMostLayers;
   return is_long || graph.layers.empty() || !sums_fit(graph) || planned_downsets_of(graph).has_value();
 }

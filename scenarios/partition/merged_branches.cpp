@@ -126,7 +126,7 @@ class LayerGroups {
 
 using Region = std::vector<std::int32_t>;  // the layers of a region, ascending
 
-/// The layers on every path, and the position of each layer relative to them.
+/// The layers on every path to the end of the graph, and the number of these layers before each layer.
 struct Crossings {
   std::vector<std::int32_t> layers;  // the layers in the order of the paths
   std::vector<std::int32_t> met;     // for each layer, the number of these layers on the longest path to it

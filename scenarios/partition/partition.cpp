@@ -245,7 +245,8 @@ class CutSearch {
     for (std::size_t stage = 0; stage < (slowness_.empty() ? 1 : stages_); ++stage) {
       std::vector<std::size_t>& first = windows.emplace_back(layers_ + 1, 0);
       for (std::size_t end = 1; end <= layers_; ++end) {
-        // A later end never has an earlier first layer.
+        // A stage that ends later cannot begin earlier within the bound, so the search goes on from the
+        // previous result.
         first[end] = first[end - 1];
         while (time(stage, first[end], end) > bound_) ++first[end];
       }

@@ -35,8 +35,7 @@ inline constexpr auto kEnumWords<PlanObjective> =
 /// The form of a plan. Its stages may be replicated, or each stage has one device.
 enum class PlanForm : std::uint8_t { replicated, straight };
 
-/// A switch for the time of transfers between stages: it counts in a plan's time, or transfers take no
-/// time.
+/// The treatment of transfers between stages: their time counts in a plan's time, or transfers take no time.
 enum class CutTransfers : std::uint8_t { counted, free };
 template <>
 inline constexpr auto kEnumWords<CutTransfers> =

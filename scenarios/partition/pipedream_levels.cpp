@@ -51,8 +51,8 @@ constexpr std::size_t kSplitsBetweenBounds = 64;  // bounds then cost less than 
 
 double transfer_ns(double bytes, double bytes_per_second) { return bytes * 1e9 / bytes_per_second; }
 
-/// The plans in two adjacent columns of a table. Each column belongs to the downset after which its plans
-/// begin.
+/// The times and ring bytes of the plans in adjacent columns of a table. Each column belongs to the downset
+/// after which its plans begin.
 template <typename Number>
 struct Columns {
   std::span<Number> periods;
@@ -312,7 +312,8 @@ PipeDreamLevels::Table& PipeDreamLevels::table(std::size_t level, WorkAhead ahea
         of_use_below = useful_below(
             std::span(table.periods).subspan(table.place(0, 1, to), static_cast<std::size_t>(components)));
       }
-      // The largest split comes first, because its last stage is the shortest.
+      // Larger splits come first, because a larger split leaves fewer layers for the last stage, which then
+      // takes less time.
       add_splits(table, level, stages, smaller_[to][smaller_[to].size() - 1 - i], to, of_use_below);
     }
   }
@@ -336,8 +337,8 @@ void PipeDreamLevels::add_whole_ranges(Table& table, std::size_t level, const St
 
 void PipeDreamLevels::add_splits(Table& table, std::size_t level, const StageComponents& stages,
                                  std::size_t split, std::size_t to, std::span<const double> of_use_below) {
-  // A range begins after a downset whose number is smaller than the number of the split. If the split does
-  // not include that downset, the period is infinite.
+  // Each column belongs to one range. A range begins after a downset with a number smaller than `split`. If
+  // the downset `split` does not include this downset, the period of the column is infinite.
   const std::size_t columns = table.sources == 1 ? std::min<std::size_t>(split, 1) : split;
   if (columns == 0) return;
   for (std::int32_t replicas = 1; replicas <= most_replicas(table.components - 1); ++replicas) {
@@ -357,7 +358,8 @@ void PipeDreamLevels::add_splits(Table& table, std::size_t level, const StageCom
       }
       if (plan.period_ns >= of_use_below[static_cast<std::size_t>(used - 1)]) {
         if (!options_.memory_limit) break;
-        // With more components before the stage, fewer components follow it, so it may still fit.
+        // If more components run the stages before this one, fewer components remain for later stages. Fewer
+        // minibatches are then in flight, so the stage may still fit in memory.
         continue;
       }
       const std::size_t rest = table.place(0, before, split);

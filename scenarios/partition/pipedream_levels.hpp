@@ -92,9 +92,9 @@ class PipeDreamLevels {
   /// then idle in each plan.
   bool may_idle() const { return may_idle_; }
 
-  /// Return the best plan for the layers of `whole` on `whole.replicas` components of `level`: period_ns()
-  /// its period, stages() its stages in order. Below the highest level, `whole` is one component of a
-  /// stage, and `ahead` is the WorkAhead of this component.
+  /// These functions describe the best plan for the layers of `whole` on `whole.replicas` components of
+  /// `level`. period_ns() returns its period, and stages() returns its stages in order. Below the highest
+  /// level, `whole` is one component of a stage, and `ahead` is the WorkAhead of this component.
   double period_ns(std::size_t level, const LevelStage& whole, WorkAhead ahead);
   std::vector<LevelStage> stages(std::size_t level, const LevelStage& whole, WorkAhead ahead);
 

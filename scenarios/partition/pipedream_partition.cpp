@@ -46,7 +46,7 @@ namespace {
 /// 512 MiB.
 constexpr std::size_t kMostTableEntries = std::size_t{1} << 25;
 
-/// Returns a set with only this layer.
+/// Returns a downset that contains only this layer.
 Downset alone(const Layer& layer) {
   Downset set;
   set.kept = layer.kept_bytes();
@@ -193,7 +193,8 @@ class PlanReader {
   CutLinks cut_of(const Pipeline& pipeline, std::size_t downset, std::int32_t replicas) const {
     CutLinks cut{.ns = programme_.cut_ns(pipeline.level, downset, replicas),
                  .links = static_cast<std::int32_t>(pipeline.first_devices.size())};
-    // The objective `sum` adds the reduction of higher levels to the slowest part inside a component.
+    // The objective `sum` adds the time for the reduction at higher levels to the slowest part inside a
+    // component.
     if (objective_ == PlanObjective::sum && cut.ns > 0) cut.ns += pipeline.reduction_ns * cut.links;
     return cut;
   }

@@ -123,7 +123,8 @@ class Trials {
  private:
   /// Returns true if the work of the busiest rank alone takes longer than the best list.
   bool is_too_slow(const Layers& layers) const {
-    // `times_` are those of the first devices. Others may be faster.
+    // `times_` are the layer times on the first kind of device. Other kinds may be faster, so the comparison
+    // would be wrong for them.
     if (!task_.work.later_devices.empty()) return false;
     const auto ranks = rank_times(times_, layers, task_.outline.rank_of_stage);
     return std::ranges::max(ranks) * kNanosecondsPerSecond * static_cast<double>(task_.microbatches) >
@@ -132,8 +133,8 @@ class Trials {
 
   bool take_if_better(const Layers& layers) {
     if (best_.fits && is_too_slow(layers)) return false;
-    // Every trial counts, even if its list does not fit. To compute its costs takes as long as to compute its
-    // time.
+    // Every trial counts, even if its list does not fit into memory. Computing the costs of a list takes as
+    // long as computing its time.
     actions_ += order_.actions();
     const auto costs = costs_of(task_, layers);
     if (!costs) return false;
@@ -215,7 +216,8 @@ Layers level_on_unlike_devices(const SplitTask& task) {
     const Workload alike = on_devices_of_rank(task.work, rank);
     slowness.push_back(whole(layer_times(alike, LayerPrices(alike, *later->kernels))) / whole(first));
   }
-  // The embedding and the head are layers here, so that the stages at the ends may have no other.
+  // The embedding and the head count as layers here. The first or the last stage may therefore consist of
+  // only the embedding or the head.
   LayerGraph graph;
   const auto add = [&](double seconds) {
     graph.layers.push_back(

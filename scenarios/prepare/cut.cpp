@@ -107,8 +107,8 @@ Fault schedule_fault(const Shape& shape) {
   return std::nullopt;
 }
 
-/// Returns the passes for which the stages are priced. A program in which only some stages run backwards is
-/// priced as if all did.
+/// Returns the passes for which the costs of stages are computed: only forward, or both. If only some stages
+/// of a program run backward passes, both passes are computed for all stages.
 Passes passes_of(const Scenario& scenario) {
   if (!scenario.program) return scenario.shape.passes;
   return is_forward_only(*scenario.program) ? scenario.program->placement.stages.front().passes
@@ -229,7 +229,8 @@ std::vector<double> slowness_of_stages(const Model& model, const Program& placed
   for (const StagePlacement& stage : placed.placement.stages) {
     double slowest = 0;
     for (const std::int32_t rank : stage.ranks) {
-      // A rank without a device is reported when the cluster is built.
+      // If the rank has no device, it is skipped here. The error is reported later, when the cluster is
+      // built.
       const auto device = static_cast<std::size_t>(rank);
       if (device < graph->device_slowness.size()) slowest = std::max(slowest, graph->device_slowness[device]);
     }

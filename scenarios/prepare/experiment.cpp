@@ -53,7 +53,8 @@ namespace {
 using Prepared = tl::expected<Experiment, UserError>;
 
 /// Returns the error with the name of the scenario's file at the front, unless the message already starts
-/// with a file or a flag. Readers name file, line and key in their errors, but later steps know only the key.
+/// with a file or a flag. The code that reads the file has already added file, line and key. Later steps have
+/// only the key.
 UserError in_file(const std::string& file, UserError error) {
   const bool has_place =
       file.empty() || error.message.starts_with(file) || error.message.starts_with("--set ");
@@ -219,8 +220,8 @@ Prepared lowered(Experiment experiment) {
 
 double compute_actions(const Scenario& scenario) {
   if (scenario.program) return listed_actions(*scenario.program, scenario.shape.iterations);
-  // The copies of such a model share the batch, so their number must be known. For other models one_copy() is
-  // not called, because it may plan a partition, and that takes too long here.
+  // If is_priced_by_one_copy() is true, the copies share the batch, so their number must be known. For other
+  // models one_copy() is not called, because it may plan a partition, which takes too long here.
   std::optional<std::int32_t> copies;
   if (is_priced_by_one_copy(scenario.model)) {
     const auto copy = one_copy(scenario);

@@ -1,6 +1,6 @@
-// Compares the sizes that the two ends of a message state. A SEND has the size of the stage that computes the
-// tensor. Runtimes let the receiving stage allocate its buffer first, from shapes of its own. If both differ,
-// a transport hangs or cuts the tensor:
+// Compares the sizes that the two ends of a message state. The size of a SEND is stated for the stage that
+// computes the tensor. The receiving stage of a runtime may allocate its buffer earlier, from its own shapes.
+// If the two sizes differ, a transport hangs or cuts the tensor:
 //
 //   stage 0  activation: 4 MB  --0SEND_F0-->  1RECV_F0  stage 1  expected_activation: 2 MB
 //
@@ -64,7 +64,7 @@ std::string fault_text(const Message& message, const Program& program) {
 /// Compares the two ends of the messages of a program.
 class BothEnds {
  public:
-  /// `figures` are those of whole microbatches. All arguments must outlive this object.
+  /// `figures` must hold for whole microbatches. All arguments must outlive this object.
   BothEnds(const StageFigures& figures, const StageCut& cut, Scaling samples, const Program& program,
            const CostTable& costs)
       : figures_(figures),
@@ -95,7 +95,8 @@ class BothEnds {
   }
 
  private:
-  /// Returns true if the stages are on two ranks, and not parts of one model stage.
+  /// Returns true if the two stages exchange a message. They do if they are on different ranks and are not
+  /// buckets of one model stage.
   bool is_message(std::int32_t from, std::int32_t to, std::int32_t unit) const {
     return stages_[index(from)] != stages_[index(to)] &&
            program_.placement.rank_of(from, unit) != program_.placement.rank_of(to, unit);

@@ -133,7 +133,7 @@ tl::expected<UnscaledStage, std::string> unscaled(const StageFigures& figures,
   cost.weights = figures.weights.of(stage, 0);
   const Wide gradients = static_cast<Wide>(cost.weights) * beside.gradients;
   const Wide state = static_cast<Wide>(cost.weights) * beside.optimizer_state;
-  // The check applies even if a stated figure replaces the product, so that all stages follow one rule.
+  // This check also applies if a stated figure replaces the product. All stages therefore follow one rule.
   if (std::max(gradients, state) > std::numeric_limits<Bytes>::max()) {
     return tl::unexpected(fmt::format("{}: the gradients or the optimizer state would be beyond 2^63 bytes",
                                       placed(figures.weights.place, "weights")));

@@ -142,7 +142,7 @@ PipelinePlan with_flush_of(PipelinePlan plan, const PlanningTask& task) {
     stage.reduction_ns *= static_cast<double>(replicas) / task.microbatches;
     const std::int32_t share = task.microbatches / replicas + (task.microbatches % replicas > 0 ? 1 : 0);
     stage.in_flight = std::min(stage.in_flight, share);
-    // Weights, gradients of the same size, the optimizer's state, and activations.
+    // A device stores weights, gradients of the same size, the optimizer's state, and activations.
     stage.held = stage.weights * (2 + task.state_bytes_per_weight_byte);
     for (const std::int32_t layer : stage.layers)
       stage.held += task.layers.layers[static_cast<std::size_t>(layer)].kept_bytes() * stage.in_flight;
@@ -333,9 +333,9 @@ void keep_within_devices(PlanOptions& options, const ClusterSpec& cluster) {
   if (options.memory_limit == kNoLimit) options.memory_limit.reset();
 }
 
-/// Returns what a microbatch is in the planned schedule. A scenario without a known schedule is planned for
-/// 1f1b-rr, in which a microbatch is a whole minibatch. In contrast, meaning_of_microbatch() assumes a
-/// synchronous schedule for an unknown name.
+/// Returns the meaning of a microbatch in the planned schedule. A scenario without a known schedule is
+/// planned for 1f1b-rr, in which a microbatch is a whole minibatch. In contrast, meaning_of_microbatch()
+/// assumes a synchronous schedule for an unknown name.
 MicrobatchMeaning meaning_of(const Scenario& scenario) {
   const ScheduleInfo* schedule = find_schedule(scenario.schedule);
   return schedule == nullptr || schedule->asynchronous ? MicrobatchMeaning::whole_minibatch
@@ -423,7 +423,7 @@ bool plan_decides_all(const Scenario& scenario) {
 /// one. The number of microbatches in flight is unknown, because the schedule may differ from 1F1B.
 PlanOptions straight_options(PlanOptions options) {
   options.form = PlanForm::straight;
-  // Without this value, planned_scenario.cpp would use the memory of the devices.
+  // Without this value, keep_within_devices() would set the limit to the memory of the devices.
   if (!options.memory_limit) options.memory_limit = std::numeric_limits<Bytes>::max();
   return options;
 }

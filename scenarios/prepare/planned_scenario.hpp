@@ -1,7 +1,7 @@
 #pragma once
-// Applies PipeDream's partitioner to a scenario. It makes the partitioner's input from the scenario, and then
-// makes a scenario that runs the plan. `penstock plan`, the search over plans and `partition: pipedream` use
-// this file. The partitioner itself is in pipedream_partition.hpp.
+// Applies PipeDream's partitioner to a scenario. This file makes the partitioner's input from the scenario,
+// and then makes a scenario that runs the plan. `penstock plan`, the search over plans and `partition:
+// pipedream` use this file. The partitioner itself is in pipedream_partition.hpp.
 
 #include <cstdint>
 #include <optional>

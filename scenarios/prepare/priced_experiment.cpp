@@ -139,20 +139,21 @@ tl::expected<Experiment, std::string> priced_experiment(const SettledScenario& s
                                                      .microbatches = program.microbatches,
                                                      .slices = program.slices,
                                                      .of_chunks = chunks_note(scenario)});
-  return Experiment{.name = scenario.file.empty() ? program.schedule : scenario.file,
-                    .program = std::move(program),
-                    .costs = std::move(prices->costs),
-                    .cluster = std::move(prices->cluster),
-                    .channels = scenario.channels,
-                    // Each other copy runs one microbatch at the same time.
-                    .samples_per_microbatch = static_cast<double>(samples.wanted) * settled.copies,
-                    .notes = std::move(notes),
-                    .price_per_device_hour = scenario.cluster.price_per_device_hour,
-                    .counts_activations = std::holds_alternative<UnitCosts>(scenario.model),
-                    .pipeline_size = scenario.program ? 0 : scenario.shape.stages,
-                    .trained = settled.trained,
-                    .prompt_tokens = scenario.prompt_tokens,
-                    .network = std::move(network)};
+  return Experiment{
+      .name = scenario.file.empty() ? program.schedule : scenario.file,
+      .program = std::move(program),
+      .costs = std::move(prices->costs),
+      .cluster = std::move(prices->cluster),
+      .channels = scenario.channels,
+      // All copies of the pipeline run one microbatch each at the same time, so their samples are added.
+      .samples_per_microbatch = static_cast<double>(samples.wanted) * settled.copies,
+      .notes = std::move(notes),
+      .price_per_device_hour = scenario.cluster.price_per_device_hour,
+      .counts_activations = std::holds_alternative<UnitCosts>(scenario.model),
+      .pipeline_size = scenario.program ? 0 : scenario.shape.stages,
+      .trained = settled.trained,
+      .prompt_tokens = scenario.prompt_tokens,
+      .network = std::move(network)};
 }
 
 }  // namespace penstock

@@ -48,7 +48,8 @@ namespace penstock {
 
 namespace {
 
-/// Checks that the model says what the extra stages of the program are.
+/// Returns an error if the model cannot describe the extra stages of the program: parts of the output layer,
+/// or an encoder.
 tl::expected<void, std::string> check_extra_stages(const Model& model, const Program& placed) {
   const ExtraStages extra = extra_stages_of(placed);
   const bool is_fitted = std::holds_alternative<FittedModel>(model);
@@ -109,7 +110,8 @@ StageFigures figures_of_stages(const CostTable& costs, Ns overhead_ns) {
   figures.backward_input = figures_by_stage(costs, &StageCost::backward_input_ns);
   figures.backward_weight = figures_by_stage(costs, &StageCost::backward_weight_ns);
   if (overhead_ns > 0) {
-    // The loss of a divided output layer takes no time, and has no overhead either.
+    // The stage of the loss in a divided output layer takes no time. It then has no overhead, and the other
+    // stages have `overhead_ns`.
     const bool is_list = std::ranges::min(figures.forward.values) < overhead_ns;
     figures.overhead = {.values = {overhead_ns}, .is_list = is_list, .place = "model"};
     if (is_list) {
@@ -135,7 +137,8 @@ StageFigures figures_of_stages(const CostTable& costs, Ns overhead_ns) {
   figures.activation = {.values = {}, .is_list = true, .place = "model"};
   for (const EdgeCost& edge : costs.edges) figures.activation.values.push_back(edge.activation);
   figures.activation.values.push_back(0);  // the last stage sends nothing
-  // Edge i leaves stage i. A gradient that is as large as its activation is not stated.
+  // Edge i leads from stage i to the next stage. If all gradients are as large as their activations, the
+  // figures state no gradients, because this is the default.
   const auto is_as_large = [](const EdgeCost& edge) { return edge.gradient == edge.activation; };
   if (std::ranges::all_of(costs.edges, is_as_large)) return figures;
   figures.gradient = {.values = {}, .is_list = true, .place = "model"};
@@ -390,8 +393,8 @@ tl::expected<std::vector<Slice>, std::string> slices_of_sequence(const DevicePri
                    [&](const Slice& slice) { return forward_seconds(prices, slice); });
 }
 
-/// Sets the figures of each microbatch, or of each of its slices, from those of all of them. The figure
-/// itself becomes the mean.
+/// Sets the figure's list of values from `microbatches`, which has one entry for each microbatch or, with
+/// `by_slice`, for each slice. The single value of the figure becomes the mean of the list.
 template <typename Value>
 void set_by_microbatch(PerStage<Value>& figure, const std::vector<PerStage<Value>>& microbatches,
                        bool by_slice) {
@@ -433,9 +436,10 @@ tl::expected<std::vector<Slice>, std::string> all_slices(const DevicePrices& pri
   return all;
 }
 
-/// Returns the figures of the stages if microbatches have sequences of different lengths, or slices. Each
-/// microbatch or slice is priced by itself. The step is that of the last one, beside whose backward pass
-/// gradients are reduced; `whole` has it if there are slices.
+/// Returns the figures of the stages if microbatches have sequences of different lengths, or slices. The
+/// costs of each microbatch or slice are computed separately. STEP takes the time that it has for the last
+/// microbatch, because gradients are reduced during the backward pass of this microbatch. If there are
+/// slices, `whole` has the time of STEP.
 tl::expected<StageFigures, std::string> figures_by_slice(const DevicePrices& prices,
                                                          const std::vector<Slice>& slices,
                                                          const StageFigures* whole) {
@@ -475,14 +479,14 @@ std::string slices_note(const std::vector<Slice>& slices, std::int32_t of_microb
                      fmt::join(tokens, ", "));
 }
 
-/// Prices slices at their own places in the sequence, and microbatches at their own lengths, and sets their
-/// figures in `priced`. Returns a note on the lengths of the slices, or an empty text if microbatches have
-/// none.
+/// Computes the costs of each slice at its position in the sequence, or of each microbatch at its own length,
+/// and stores them in `priced`. Returns a note on the lengths of the slices, or an empty text if microbatches
+/// have no slices.
 tl::expected<std::string, std::string> set_slice_figures(Model& priced, const DevicePrices& prices,
                                                          const DeviceModel& model,
                                                          std::int32_t of_microbatch) {
-  // Parts of a sequence on several devices (context) already have equal shares of attention, so slices of
-  // them remain equal shares of a microbatch.
+  // With context parallelism, the parts of a sequence on the devices already have equal shares of attention.
+  // Slices then stay equal shares of a microbatch.
   const bool by_slice = of_microbatch > 1 && prices.work.parallel.context == 1;
   if (!by_slice && model.sequences.empty()) return std::string();
   PENSTOCK_ASSIGN_OR_RETURN(const std::vector<Slice> slices,

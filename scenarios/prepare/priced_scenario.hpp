@@ -1,7 +1,7 @@
 #pragma once
-// Computes the costs of stages that a model does not state. The result is a scenario with the costs of
-// each stage. The costs of a transformer on named devices come from kernels. Fitted costs come from
-// measured iterations.
+// Computes the costs of stages if the model does not state them. The result is a scenario with the costs of
+// each stage. The costs of a transformer on named devices come from kernels. Fitted costs come from measured
+// iterations.
 
 #include <cstdint>
 #include <memory>

@@ -127,8 +127,8 @@ std::int64_t pipeline_size_of(const Program& program) {
   return std::min(program.rank_count(), program.stage_count());
 }
 
-/// Returns the costs of a part of a model that costs as much as `all` unit stages. I and W take as long as F,
-/// so only F is rounded.
+/// Returns the costs of a part of a model. The whole model costs as much as `all` unit stages. I and W take
+/// as long as F, so only F is rounded.
 StageCost part_of_units(std::int64_t all, const StageShare& part) {
   StageCost cost = kUnitStage;
   cost.forward_ns = cost.backward_input_ns = cost.backward_weight_ns = cost.recompute_ns =
@@ -147,7 +147,7 @@ struct StagesOf {
   ExtraStages extra = ExtraStages::none;  ///< the extra stages of the program, for unit costs
 
   UnscaledStages operator()(const UnitCosts& units) const {
-    // An output layer or an encoder counts as one stage of layers.
+    // An output layer or an encoder counts as much as one stage of layers.
     const std::int64_t parts = divides_output(extra) ? layer_stages(extra, cut.stages) + 1 : cut.stages;
     const std::int64_t all = units.unit == CostUnit::stage ? parts : ranks;
     std::vector<UnscaledStage> stages;

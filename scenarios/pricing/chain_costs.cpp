@@ -159,7 +159,8 @@ tl::expected<Cluster, std::string> unlike_stages_cluster(const Workload& work) {
     return later_devices_of(work, a) == later_devices_of(work, b);
   };
   for (std::int32_t a = 0; a < work.ranks; ++a) {
-    // The number of ranks on the devices of rank a decides whether its pipeline lies on one NVLink.
+    // `count` is the number of ranks on devices of the same kind as those of rank a. If it is small enough,
+    // these ranks are connected by one NVLink domain.
     std::int32_t count = 0;
     for (std::int32_t b = 0; b < work.ranks; ++b) count += alike(a, b) ? 1 : 0;
     const DeviceType& one = device_of_rank(work, a);

@@ -118,8 +118,8 @@ namespace {
 constexpr std::string_view kWeightsGathered = "weights gathered";
 constexpr std::string_view kGradientsScattered = "gradients scattered";
 
-/// Returns the parameters of which other devices hold copies. Requires the parameters that one device
-/// holds.
+/// Returns the part of `held` of which other devices store copies. `held` must be the parameters that one
+/// device stores.
 DeviceParameters shared_parameters(const Parallel& parallel, const DeviceParameters& held) {
   return {.dense = parallel.weight_copies() > 1 ? held.dense : 0,
           .expert = parallel.expert_copies() > 1 ? held.expert : 0};

@@ -21,9 +21,9 @@ double group_seconds(const Workload& work, const KernelTables& kernels, DeviceGr
                      GroupOperation operation, double bytes);
 
 /// Returns the seconds of a group's collective that runs between kernels, with no computation beside it.
-/// NVLink is then slower by the device's factor for collectives, because of the gaps around the collective
-/// and its copies. This factor was measured inside one NVLink domain. Network cards move their bytes at
-/// their own rate.
+/// NVLink is then slower by the device's factor for collectives, because of gaps and copies around the
+/// collective. This factor was measured inside one NVLink domain. The time on network cards does not have
+/// this factor.
 double exposed_group_seconds(const Workload& work, const KernelTables& kernels, DeviceGroup group,
                              GroupOperation operation, double bytes);
 
@@ -71,8 +71,9 @@ ShownCollectives shown_collectives(const std::vector<Term>& terms);
 void add_copies_terms(std::vector<Term>& terms, const Workload& work, const KernelTables& kernels,
                       const DeviceParameters& parameters);
 
-/// Returns the additional bytes while a layer runs. Its gradients (sharding 2 and 3) and weights (sharding 3)
-/// must then be complete. At other times, a device stores only a part of them.
+/// Returns the additional bytes that a device holds while a layer runs. The gradients (sharding 2 and 3) and
+/// weights (sharding 3) of this layer must then be complete. At other times, a device stores only a part of
+/// them.
 double whole_layer_bytes(const Workload& work, const DeviceParameters& parameters);
 /// Returns the additional bytes that a device holds while the weights of the next layer are gathered
 /// (sharding 3). The next layer is assumed to have the same size.

@@ -98,9 +98,9 @@ double reached_part(const Experts& experts, double places) {
 }
 
 /// Returns the seconds of one exchange in which a token is sent only once to each place that needs it.
-/// Between NVLink domains, each device uses its own network card. At the same time, NVLink carries the
-/// token to the devices of its experts. It starts there in its own domain, or at the device at which it
-/// arrived.
+/// Between NVLink domains, each device uses its own network card. At the same time, NVLink carries the token
+/// to the devices of its experts. In its own domain, the token starts at its own device. In other domains, it
+/// starts at the device at which it arrived.
 double deduplicated_seconds(const Workload& work, double token_bytes) {
   const Experts& experts = *work.model.experts;
   const Parallel& parallel = work.parallel;
@@ -108,7 +108,7 @@ double deduplicated_seconds(const Workload& work, double token_bytes) {
   const auto domains =
       static_cast<double>(group_domains(parallel, work.ranks, DeviceGroup::expert, work.device));
   const double in_domain = devices / domains;
-  // A token's own copy is not sent.
+  // A token is not sent to the domain and the device where it already is.
   const double outside = reached_part(experts, domains) * (domains - 1);
   const double inside = reached_part(experts, devices) * devices * std::max(0.0, in_domain - 1) / in_domain;
   const double network =
@@ -138,7 +138,8 @@ void add_grouped_products(TermWriter& terms, double rows) {
   const double inner = as_double(experts.inner);
   const double local = as_double(experts.count) / work.parallel.expert;
   const double first = (work.model.gated ? 2 : 1) * inner;
-  // A machine's own table has products of 16 bits, and a device sends a whole number of rows to each expert.
+  // The user's table has only products of 16 bits. The number of rows is rounded up, because each device
+  // sends a whole number of rows to each expert.
   if (work.precision == GemmPrecision::bf16) {
     const double sent = std::ceil(rows / as_double(experts.count)) * work.parallel.expert;
     auto fc1 = terms.own_products("experts fc1", local, {.m = sent, .n = first, .k = hidden});
@@ -177,7 +178,7 @@ void add_experts(TermWriter& terms) {
   terms.begin(LayerPart::dispatch);
   terms.collective("dispatch", dispatch_s, exchange_s);
   terms.begin(LayerPart::experts);
-  // The activation function is priced only for routed rows, and not for the shared expert.
+  // The time of the activation function is computed only for routed rows, and not for the shared expert.
   add_grouped_products(terms, rows);
   add_activation(terms, rows * as_double(experts.inner));
   terms.begin(LayerPart::combine);

@@ -151,7 +151,7 @@ tl::expected<ProductTable, std::string> ProductTable::parse(std::string_view tex
     }
     const auto [groups, m, n, k, us] = figures;
     Mean& mean =
-        // A shape may occur in several rows of the table.
+        // A shape may occur in several rows of the table, so the mean of their times is used.
         means[static_cast<std::size_t>(*product)][{groups, m, n, k}];
     mean.sum += us * kSecondsPerMicrosecond;
     mean.rows += 1;

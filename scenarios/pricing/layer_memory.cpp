@@ -370,8 +370,8 @@ double layer_transient_bytes(const Workload& given, const LayerKind& kind) {
   const double hidden = as_double(work.model.hidden);
   const double t = work.parallel.tensor;
   const double edge = kValueBytes * work.tokens() * hidden / t;
-  // The bytes of the gradients of the input and of the tensors with the inner width. Experts also need a
-  // buffer for their permuted rows.
+  // While it runs, a layer needs memory for the gradients of its input and of the tensors with the inner
+  // width. Experts also need a buffer for their permuted rows.
   double bytes = edge;
   if (kind.has_experts) {
     bytes += expert_rows(work) *
@@ -386,7 +386,8 @@ double layer_transient_bytes(const Workload& given, const LayerKind& kind) {
 }
 
 double forward_bytes(const Workload& work, const LayerKind& kind) {
-  // The output of the layer exists beside everything that the layer would keep for its backward.
+  // While the layer runs, memory holds its output and all activations that it would store for a backward
+  // pass.
   const double output =
       kValueBytes * work.tokens() * as_double(work.model.hidden) / sequence_ways(work.parallel);
   return kept_bytes(work, kind) + output;

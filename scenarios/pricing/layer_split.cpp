@@ -173,7 +173,7 @@ tl::expected<LayerSplit, std::string> parse_layout(std::string_view text) {
   if (const auto fault = layout_fault(stages))
     return tl::unexpected(fmt::format("layout \"{}\": {}", text, *fault));
   LayerSplit split{.rule = LayerSplit::Rule::listed};
-  // Embedding and head are priced separately, so only layers count.
+  // Only layers are counted, because the costs of the embedding and the head are computed separately.
   for (const std::string& stage : stages) split.counts.push_back(std::ranges::count(stage, 't'));
   if (stages_with(stages, 'm').empty()) return split;
   for (const std::string& stage : stages) split.predictions.push_back(std::ranges::count(stage, 'm'));

@@ -49,10 +49,11 @@ constexpr double kPlainAttentionEfficiency = 0.5;
 /// The head dimension whose measured rate is used for latent attention. No table has kernels in which queries
 /// and keys are wider than values.
 constexpr double kLatentHeadDim = 128;
-// The kernels around each step of a ring, as Transformer Engine runs them (AttnFuncWithCPAndKVP2P). Devices
-// hold the sequence in 2c parts, of which each has an early and a late one. In all steps but the first, a
-// device uses either only its late queries, or only the early half of the received keys and values. So on
-// average a step uses three quarters of the values, and it copies a half of them in half of the cases.
+// The kernels around each step of a ring, as Transformer Engine runs them (AttnFuncWithCPAndKVP2P). The
+// sequence is divided into 2c parts, and each of the c devices holds an early part and a late part. In all
+// steps but the first, a device uses either only its late queries, or only the early half of the received
+// keys and values. On average, a step therefore uses three quarters of the values. It copies a half of the
+// values in half of the cases.
 
 /// The bytes that the merge of a ring step's results moves for each value: 0.75 x (2 values of 2 bytes
 /// read, 2 bytes written).
@@ -175,8 +176,9 @@ double flash_attention_2_rate(double sequence) {
   return measured.at({sequence});
 }
 
-/// Returns the scores of a layer for the tokens of the workload. With causal attention, the slices of a
-/// sequence have the scores of the whole sequence together, and later slices have more of them.
+/// Returns the number of attention scores that a layer computes for the tokens of the workload. With causal
+/// attention, later slices of a sequence have more scores than earlier ones. All slices together have the
+/// scores of the whole sequence.
 double new_scores(const Workload& work, const LayerKind& kind) {
   return attention_scores(kind, work.seen()) - attention_scores(kind, work.before);
 }
@@ -206,8 +208,8 @@ AttentionSeconds attention_seconds(const TermWriter& terms, const LayerKind& kin
   // same for each element of the value.
   const double operations = 2 * (key_dim + value_dim) * heads.heads * as_double(work.micro_batch_size) *
                             new_scores(work, kind) * heads.share;
-  // A step of a ring has s^2 / 2 scores for s of its device's tokens, like causal attention on s tokens. So
-  // it runs at the rate of this shorter sequence.
+  // In one step of a ring, a device with s tokens computes s^2 / 2 scores, as many as causal attention on s
+  // tokens. It therefore runs at the rate of this shorter sequence.
   const double sequence = as_double(work.seen()) / steps;
   const auto measured =
       terms.kernels().attention_rate({.head_dim = model.latent ? kLatentHeadDim : key_dim,
@@ -538,7 +540,8 @@ bool is_recomputed(const Workload& work, const LayerKind& kind, const Term& term
     return name == product || (name.starts_with(product) && name.ends_with(" cast"));
   };
   if (recompute.has(full)) return true;
-  // A fused kernel always recomputes its scores, and the backward term contains this.
+  // A fused kernel always recomputes its scores. The time of the backward pass already contains this
+  // recomputation.
   const bool is_core = name == "attention" || name == "scores";
   if (is_core && recompute.has(selective)) return !traits_of(work.framework).fused_attention;
   if (recompute.has(norm) && name == "norms") return true;

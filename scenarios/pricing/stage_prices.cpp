@@ -292,8 +292,8 @@ std::vector<StagePrice> price_stages(const Workload& work, const KernelTables& k
                                      std::span<const std::int32_t> rank_of_stage) {
   if (work.later_devices.empty())
     return price_stages(work, LayerPrices(work, kernels), layers, rank_of_stage);
-  // The stages are priced as if all ranks had one kind of device, for each kind. A stage takes the price on
-  // its own devices.
+  // For each kind of device, all stages are priced as if all ranks had this kind. Each stage then takes the
+  // price for the kind of its own devices.
   std::vector<std::int32_t> first_ranks = {0};
   for (const RankDevices& later : work.later_devices) first_ranks.push_back(later.first_rank);
   std::vector<StagePrice> prices(layers.size());
@@ -302,7 +302,7 @@ std::vector<StagePrice> price_stages(const Workload& work, const KernelTables& k
     const LayerPrices layer_prices(alike, kernels_of_rank(work, kernels, first));
     const std::vector<StagePrice> all = price_stages(alike, layer_prices, layers, rank_of_stage);
     for (std::size_t i = 0; i < all.size(); ++i) {
-      // Later kinds of devices replace the price again.
+      // A kind of device that begins at a later rank replaces the price of the earlier kinds.
       if (rank_of_stage[i] >= first) prices[i] = all[i];
     }
   }

@@ -35,7 +35,7 @@ struct PassTimes {
   double forward_s = 0;
   double backward_input_s = 0;
   double backward_weight_s = 0;
-  /// The part of these times in which the device waits for exchanges between copies of the weights.
+  /// The part of the times above in which the device waits for exchanges between copies of the weights.
   ShownCollectives shown{};
 
   ComputeSeconds compute() const {
@@ -135,7 +135,7 @@ struct StagePrice {
   double backward_weight_s = 0;
   /// The seconds that an overlapped pair of F and B saves against the two passes one after the other.
   double pair_hidden_s = 0;
-  /// The part of these times in which the device waits for exchanges between copies of the weights.
+  /// The part of the times above in which the device waits for exchanges between copies of the weights.
   ShownCollectives shown;
   /// The computation in these times.
   ComputeSeconds compute;

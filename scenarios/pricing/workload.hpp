@@ -143,8 +143,9 @@ std::int64_t device_count(const Parallel& parallel, std::int32_t ranks);
 
 /// A part of a layer that its backward pass can compute again instead of storing its activations.
 enum class RecomputedPart : std::uint8_t {
-  // Attention without its projections. A fused kernel does this always, so times and bytes change only in
-  // frameworks without fused attention.
+  // Attention without its projections. A fused kernel always recomputes attention, so this part changes times
+  // and bytes
+  // only in frameworks without fused attention.
   selective,
   norm,            // the outputs of both norms
   activation,      // the output of the feed-forward's activation
@@ -294,7 +295,8 @@ struct Workload {
   Architecture model;
   /// The number of tokens of a sample, or of a slice of it.
   std::int64_t sequence = 1;
-  /// The tokens of the same sample in earlier slices. Attention has their keys and values, too.
+  /// The number of tokens of the same sample in earlier slices. Attention also uses the keys and values of
+  /// these tokens.
   std::int64_t before = 0;
   std::int64_t micro_batch_size = 1;
   Parallel parallel;
@@ -353,9 +355,8 @@ const DeviceType& device_of_rank(const Workload& work, std::int32_t rank);
 /// Returns a copy of the workload in which all ranks have the same kind of device as `rank`.
 Workload on_devices_of_rank(Workload work, std::int32_t rank);
 
-/// The workload as it is for layers of one kind: its model has the sizes of these layers. If the layers
-/// have no sizes of their own, this object refers to the given workload. So the given workload must outlive
-/// it.
+/// A workload whose model has the sizes of the layers of one kind. If these layers have no sizes of their
+/// own, this object refers to the given workload. The given workload must therefore outlive it.
 class LayerWorkload {
  public:
   LayerWorkload(const Workload& work, const LayerKind& kind) : given_(&work) {

@@ -114,7 +114,7 @@ std::optional<std::int64_t> HuggingFaceConfig::size(const KeyNames& names, Range
   if (value == nullptr) return std::nullopt;
   const auto size = integer_of(*value, range);
   if (!size) complain(*value, names.front(), size.error());
-  // With the least valid number, reading continues and can find further errors.
+  // The least valid number replaces a missing one, so that reading continues and can find further errors.
   return size.value_or(range.least);
 }
 

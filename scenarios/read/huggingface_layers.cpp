@@ -336,7 +336,7 @@ HeadsByWindow heads_by_window(HuggingFaceConfig& config, const Architecture& mod
                                        "swa_v_head_dim", has_sinks != model.attention_sinks, has_sinks),
                        .full = read("num_global_attention_heads", "num_global_key_value_heads",
                                     "global_head_dim", "global_v_head_dim", false, model.attention_sinks)};
-  // Gemma 4 states this for all layers, but only those without a window have it.
+  // Gemma 4's key holds for all layers, but only layers without a window share keys and values.
   const bool shares_values = config.flag({"attention_k_eq_v"}).value_or(false);
   if (answer.full) answer.full->shares_values = shares_values;
   return answer;
@@ -386,7 +386,8 @@ std::vector<LayerKind> layer_kinds_of(HuggingFaceConfig& config, const HuggingFa
                                       const Architecture& model) {
   const std::size_t layers = model.layers.size();
   const ExpertLayers expert_layers = expert_layers_of(config, layers);
-  // On average a token sees half of its chunk. A window of half the chunk's size has the same work.
+  // On average, a token attends to half of its chunk. A chunk therefore becomes a window of half the chunk's
+  // size.
   const LayerReading reading{
       .config = config,
       .family = family,
@@ -401,7 +402,8 @@ std::vector<LayerKind> layer_kinds_of(HuggingFaceConfig& config, const HuggingFa
   return kinds;
 }
 
-// Reads the sizes of recurrences. Each kind of recurrence has its own keys, and the keys tell the kind.
+// Reads the sizes of recurrences. Each kind of recurrence has its own keys, so the keys in a configuration
+// determine the kind.
 
 namespace {
 

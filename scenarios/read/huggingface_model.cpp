@@ -40,7 +40,8 @@ void read_sizes(Reading& reading) {
   HuggingFaceConfig& config = reading.config;
   Architecture& model = reading.model;
   model.hidden = config.required({"hidden_size", "n_embd", "n_embed"}, kModelSize);
-  // A list of the parts of all layers may stand without their number.
+  // A configuration may list the parts of all layers without the number of layers. The list then determines
+  // this number.
   const KeyNames count_names = {"num_hidden_layers", "n_layer", "num_layers"};
   const auto listed = config.find(count_names) == nullptr ? listed_layers(config) : std::nullopt;
   model.layers.resize(static_cast<std::size_t>(listed ? *listed : config.required(count_names, kModelCount)));
@@ -102,7 +103,7 @@ void read_latent_attention(Reading& reading) {
                                  .content_dim = config.required({"qk_nope_head_dim"}, kModelSize),
                                  .rotary_dim = config.required({"qk_rope_head_dim"}, kModelSize),
                                  .value_dim = config.required({"v_head_dim"}, kModelSize)};
-  // Such configurations also have these keys, but they have no effect.
+  // Configurations with latent attention may also have these keys, but the keys have no effect.
   config.know({"num_key_value_heads", "head_dim", "qk_head_dim"});
   model.kv_heads = model.heads;
   model.head_dim = model.latent->content_dim + model.latent->rotary_dim;

@@ -120,7 +120,8 @@ tl::expected<Node, std::string> scenario_document(std::string_view text,
         return std::ranges::find(kPartKeys, entry.key.text, &Key::name) != kPartKeys.end();
       });
   if (is_scenario) return document;
-  // YAML reads a TOML file without sections as one word.
+  // YAML reads a TOML file without sections as one word, so a document that is no mapping is checked for
+  // other formats.
   const std::string form =
       document->kind == Node::Kind::mapping ? foreign_configuration(*document) : foreign_text(text);
   if (!form.empty()) return tl::unexpected(message_at(*document, "", form));
@@ -255,8 +256,8 @@ Scenario scenario_of(Parts parts, const std::string& file) {
   return scenario;
 }
 
-/// Sets the number and the tokens of slices where they have prices: on named devices, and for the chunks of a
-/// prompt. Notes a problem if other models state tokens.
+/// Sets the number and the tokens of slices in models whose costs depend on them: models on named devices,
+/// and chunks of a prompt. Notes a problem if the scenario states tokens of slices for another model.
 void cut_into_slices(Parts& parts, const Node& document, Problem& problem) {
   auto* on_devices = std::get_if<DeviceModel>(&parts.model.model);
   const std::optional<ChunkModel>& chunks = parts.model.chunks;

@@ -200,7 +200,8 @@ ArchitecturePart read_config(Node root, std::vector<std::string> ignored, Proble
   // This error comes first, because an unsupported structure often also causes errors about missing sizes.
   refuse_unpriced(config, problem);
   problem.note(of_config);
-  // Counts of a model with faults may overflow or miss parts.
+  // Notes contain parameter counts, which may overflow or miss parts if the model has errors. A model with
+  // errors therefore has no notes.
   if (!problem.found()) part.notes = notes_of(config, part, by_keys);
   return part;
 }
@@ -367,7 +368,7 @@ std::optional<ArchitecturePart> read_architecture(const MappingReader& model, Pr
     return std::nullopt;
   }
   NamedFile file = named_file(node);
-  // A name in a scenario of another folder would otherwise be looked up with that folder before it.
+  // For a configuration of the library, only the name counts, and not the folder of the scenario.
   if (is_library_config(file.path, node.text)) file.name = node.text;
   const auto text = read_config_text(file.path, file.name);
   if (text) return part_of(*text, file, model, problem);

@@ -395,7 +395,7 @@ constexpr std::array kGroupedKeys = {
         .meaning = "What a device costs for an hour on average, in any money.",
         .usual = "no costs are printed"}};
 
-/// The keys of one group. The price and the connection to hosts are those of the whole cluster.
+/// The keys that one group may have. Only the whole cluster may state the price and the connection to hosts.
 constexpr std::span<const Key> kGroupKeys =
     std::span(kDeviceClusterKeys).first<kDeviceClusterKeys.size() - 2>();
 

@@ -476,7 +476,7 @@ ModelPart read_model(const Node& node, const ClusterSpec& cluster, Problem& prob
     return part;
   }
   if (*form == "chunks") {
-    // The chunks become slices of stages when the schedule is read, too (load.cpp).
+    // When the schedule has also been read, load.cpp converts the chunks to slices of the stages.
     part.chunks = read_chunks(value, problem);
     part.model = StageFigures{};
     part.batch = 1;

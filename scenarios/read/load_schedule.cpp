@@ -428,7 +428,8 @@ std::optional<ImportedCsv> read_program(const MappingReader& reader, Problem& pr
                           return ImportedCsv{.program = std::move(program), .notes = {}};
                         });
   if (!imported) problem.note(imported.error());
-  // A file of lists may state its passes itself.
+  // A file of lists may state its own passes. They are replaced only if the scenario asks for forward passes
+  // alone.
   if (imported && passes != Passes::both) set_passes(imported->program, passes);
   return imported ? std::optional(*std::move(imported)) : std::nullopt;
 }

@@ -85,7 +85,8 @@ std::vector<std::string> matrix_words(std::string_view line);
 std::vector<std::string> matrix_names(const std::vector<std::string>& words);
 
 /// Returns the numbers from 0 to `count` - 1 in groups. Two numbers are in one group if they are joined
-/// directly, or through other numbers of the group. `are_joined` tells if two numbers are joined directly.
+/// directly, or through other numbers of the group. `are_joined` returns true if two numbers are joined
+/// directly.
 std::vector<std::vector<std::size_t>> joined_groups(
     std::size_t count, const std::function<bool(std::size_t, std::size_t)>& are_joined);
 

@@ -56,7 +56,8 @@ PciKind kind_of(const Tree& pci) {
   if (has_child(pci, "pci")) return PciKind::bridge;
   const std::string type = attribute(pci, "class");
   if (type.empty()) return PciKind::unknown;
-  // Displays, 3D controllers and processing accelerators; Ethernet and InfiniBand; bridges.
+  // The PCI classes are those of displays, 3D controllers and processing accelerators (GPUs), of Ethernet and
+  // InfiniBand (network cards), and of bridges.
   for (const std::string_view gpu : {"0x0300", "0x0302", "0x0380", "0x12"}) {
     if (type.starts_with(gpu)) return PciKind::gpu;
   }

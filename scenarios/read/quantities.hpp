@@ -21,7 +21,7 @@ std::string_view trimmed(std::string_view text);
 
 /// Reads a time in ns, us, ms, s, min or h, rounded to the nearest nanosecond.
 tl::expected<Ns, std::string> parse_duration(std::string_view text);
-/// Reads a time in the same units, and returns it in ns with its parts of a nanosecond.
+/// Reads a time in the same units as parse_duration(), and returns it in ns with fractions of a nanosecond.
 tl::expected<double, std::string> parse_fine_duration(std::string_view text);
 /// Reads a size in B, kB, KiB, ..., rounded to the nearest byte.
 tl::expected<Bytes, std::string> parse_bytes(std::string_view text);

@@ -155,7 +155,7 @@ class MappingReader {
   /// Reads the value of a key whose kind is a whole number: duration, bytes, integer or count.
   std::optional<std::int64_t> whole(const Key& key) const;
   /// Reads the value of a key whose kind is a real number: bandwidth, rate, factor or number. A duration is
-  /// read in ns, with its parts of a ns.
+  /// returned in ns, with fractions of a nanosecond.
   std::optional<double> real(const Key& key) const;
   /// Reads durations or bytes. Depending on its entry, the key accepts one value, a list with one value for
   /// each stage, or lists with one value for each microbatch.

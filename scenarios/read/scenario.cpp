@@ -237,7 +237,7 @@ struct Build {
 
 ClusterSpec built_once(ClusterSpec spec) {
   const auto* uniform = std::get_if<UniformCluster>(&spec.shape);
-  // The number of devices is the number of ranks, which only the program states.
+  // Such a cluster gets one device for each rank, but the number of ranks is not known here.
   if (uniform != nullptr && uniform->devices == 0) return spec;
   if (auto cluster = std::visit(Build{0}, spec.shape)) spec.built = *std::move(cluster);
   return spec;

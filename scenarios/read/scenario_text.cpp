@@ -156,8 +156,8 @@ struct ClusterText {
   }
 
  private:
-  /// Returns devices, switches and links. A link whose other direction follows it with the same figures is
-  /// written once. Error: devices reserve different bytes, for which a scenario has one key.
+  /// Returns devices, switches and links. Two consecutive links with opposite directions and equal figures
+  /// are written as one. Error: devices reserve different bytes, for which a scenario has only one key.
   Text explicit_text(const Cluster& cluster) const {
     const std::vector<Device>& devices = cluster.devices();
     const Bytes reserved = devices.front().reserved_bytes;
@@ -168,7 +168,8 @@ struct ClusterText {
     }
     const std::vector<Link> links = cluster.links();
     const std::vector<std::string> names = node_names(cluster, links);
-    // Such names cannot be told apart in the names of links.
+    // A link's name must contain one '>', between the names of its two ends. Names of devices that contain
+    // '>' make the ends ambiguous.
     const bool has_marks =
         std::ranges::any_of(links, [](const Link& link) { return std::ranges::count(link.name, '>') != 1; });
     if (has_marks || std::set<std::string>(names.begin(), names.end()).size() != names.size()) {

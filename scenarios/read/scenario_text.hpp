@@ -21,8 +21,8 @@ tl::expected<std::string, std::string> scenario_to_yaml(const Scenario& scenario
 /// contains only zeros if zero is the default.
 std::string stages_to_yaml(const StageFigures& figures, std::int64_t batch);
 
-/// Returns "cluster:" with its preset, or with its devices and links. Errors: devices
-/// reserve different bytes; a name of a switch that the names of links do not tell.
+/// Returns "cluster:" with its preset, or with its devices and links. Errors: devices reserve different
+/// bytes; a switch name that cannot be derived from the names of links.
 tl::expected<std::string, std::string> cluster_to_yaml(const ClusterSpec& cluster);
 
 /// Returns `text` as a YAML scalar. The scalar is in quotes unless YAML can only read it as a name

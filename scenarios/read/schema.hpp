@@ -44,7 +44,7 @@ KeyGroup chunk_keys();
 /// Reads the part `model:`. The peak rate of a transformer's devices comes from `cluster`.
 ModelPart read_model(const Node& node, const ClusterSpec& cluster, Problem& problem);
 
-/// Return the keys of one part each. Each function is defined in the file that reads its part.
+/// Each of these functions returns the keys of one part. It is defined in the file that reads the part.
 std::vector<KeyGroup> model_keys();
 std::vector<KeyGroup> cluster_keys();
 std::vector<KeyGroup> device_cluster_keys();

@@ -1,11 +1,12 @@
-// Finds hangs. A valid program can still hang, because two ranks may each wait for a message that the
-// other one sends later. This file walks the program without durations (walk.hpp). If the walk stalls,
-// every remaining position waits for another one. A compute action waits for its messages. A position
-// after the rank's cursor waits for the cursor. A transfer waits for the previous transfer in its queue,
-// or for its other end. The hang is a cycle of these waits, which wait_cycle.cpp finds.
+// Finds hangs. A valid program can still hang, because two ranks may each wait for a message that the other
+// one sends later. This file walks the program without durations (walk.hpp). If the walk stalls, every
+// remaining position waits for another one. A compute action waits for its messages. The position at which a
+// rank stopped is its cursor, and later positions of the rank wait for the cursor. A transfer waits for the
+// previous transfer in its queue, or for its other end. The hang is a cycle of these waits, which
+// wait_cycle.cpp finds.
 //
 // The walk joins each SEND with the RECV of the same message. Crossed messages therefore stall the walk,
-// unless they are eager. Such a program is walked a second time, and each RECV is joined with the SEND that
+// unless they are eager. Such a program is walked a second time. Each RECV is then joined with the SEND that
 // it meets on a transport without tags. launch_order.cpp has the additional rule of NCCL. Tested by
 // channel_check_test.cpp.
 
@@ -49,7 +50,7 @@ class WaitGraph {
       : flat_(flat), stalled_(stalled) {
     for (std::size_t id = 0; id < flat.messages.size(); ++id) {
       const FlatMessage& message = flat.messages[id];
-      // Only a message that could not start can delay another one.
+      // A message that could start does not delay the messages after it in a queue.
       if (stalled.pending[id] == 0) continue;
       const auto before = static_cast<std::int32_t>(id);
       if (message.next_at_sender != kNone) {
@@ -118,7 +119,8 @@ class WaitGraph {
         return missing_messages(position);
       case FlatOp::send:
       case FlatOp::recv:
-        // The first transfer of a group may have started while others have not.
+        // The rank may wait at a group in which some transfers have already started. A started transfer waits
+        // for nothing.
         if (passed(flat_.message[index(position)])) return {};
         return transfer_waits(rank, position);
       case FlatOp::collective:
@@ -147,7 +149,7 @@ class WaitGraph {
     return missing;
   }
 
-  /// Returns the end of a message on this rank: its SEND or its RECV.
+  /// Returns the position of the SEND or the RECV of message `id`, whichever is on `rank`.
   std::int32_t end_on(std::int32_t rank, std::int32_t id) const {
     const FlatMessage& message = flat_.messages[index(id)];
     return message.from_rank == rank ? message.first : message.recv;
@@ -163,8 +165,8 @@ class WaitGraph {
     if (flat_.ops[index(position)] != FlatOp::recv) return waits;
     const auto [holder, last_holder] = holders_.equal_range(id);
     for (auto entry = holder; entry != last_holder; ++entry) {
-      // If the consumer's position is not before the cursor, the consumer has not run and still occupies the
-      // capacity.
+      // A consumer at or after the cursor has not run yet. The message that it reads still occupies a place
+      // in the queue.
       if (entry->second >= stalled_.cursor[index(rank)]) waits.push_back(entry->second);
     }
     return waits;
@@ -181,8 +183,8 @@ class WaitGraph {
   }
 
   /// Returns the positions for which a collective waits. If the previous collective on the rank has not
-  /// started, this is the result. Otherwise the result is the members that have not reached this
-  /// collective, or that wait for an earlier one.
+  /// started, returns only this one. Otherwise returns the members that have not reached this collective, or
+  /// that wait for an earlier one.
   std::vector<std::int32_t> collective_waits(std::int32_t rank, std::int32_t position) const {
     const std::int32_t id = flat_.message[index(position)];
     // The collectives of a rank start one after another, so the previous one may delay this one. The search
@@ -198,8 +200,8 @@ class WaitGraph {
     return late;
   }
 
-  /// Returns true if a member has reached its collective and still waits for the previous collective on its
-  /// rank.
+  /// Returns true if the collective at `position` must still wait for the previous collective of its rank,
+  /// because that one has not started.
   bool blocked_collective(std::int32_t position) const {
     for (std::int32_t p = flat_.rank_begin[index(flat_.rank_of(position))]; p < position; ++p) {
       if (flat_.next_collective[index(p)] == position) return !passed(flat_.message[index(p)]);
@@ -209,11 +211,11 @@ class WaitGraph {
 
   const FlatProgram& flat_;
   const WalkState& stalled_;
-  /// The messages for which a message waits in a queue: those directly before it that have not ended. The
-  /// key is the rank of the queue and the number of the waiting message.
+  /// For each message that waits in a queue, the messages directly before it in this queue that could not
+  /// start. The key is the rank of the queue and the number of the waiting message.
   std::multimap<std::pair<std::int32_t, std::int32_t>, std::int32_t> before_;
-  /// The consumers that must free a place in the queue before a message can start. The key is the number of
-  /// the message.
+  /// For each message that waits for a place in a full queue, the positions of the compute actions that free
+  /// such a place. The key is the number of the message.
   std::multimap<std::int32_t, std::int32_t> holders_;
 };
 
@@ -237,8 +239,8 @@ FlatProgram flat_passes(const Program& lowered, const ChannelOptions& channels, 
       {.channels = channels, .iterations = std::min(lowered.iterations, 2), .crossed = std::move(crossed)});
 }
 
-/// Returns the message for crossed messages. It has a line for each of the first ones, such as "rank 0 sends
-/// 0SEND_F0 where rank 1 expects 1RECV_F1 (positions 1 and 0)".
+/// Returns the error text about crossed messages. It has one line for each of the first ones, such as "rank 0
+/// sends 0SEND_F0 where rank 1 expects 1RECV_F1 (positions 1 and 0)".
 std::string crossed_in_words(const std::vector<CrossedMessage>& crossed, ChannelModel model) {
   constexpr std::size_t kMostLines = 10;
   std::string text = fmt::format(

@@ -20,7 +20,8 @@ namespace penstock {
 /// The wait of one rank in a cycle of waits.
 struct WaitFor {
   std::int32_t rank = 0;
-  /// The position in the rank's list, from 0. It continues over iterations.
+  /// The position in the rank's list, from 0. With n entries in the list, the second iteration begins at n,
+  /// or at n + 1 after a barrier.
   std::int32_t position = 0;
   Action action;
   /// The action that this rank waits for, such as "0RECV_B0 on rank 0, position 4".

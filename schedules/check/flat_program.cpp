@@ -46,7 +46,7 @@ FlatOp op_of(const Action& action, const Action* before) {
   return is_joined ? FlatOp::collective : FlatOp::reshard;
 }
 
-/// The state while one rank's list is read.
+/// The state that the flattener keeps while it reads the list of one rank.
 struct RankScan {
   std::int32_t rank = 0;
   std::size_t barriers_seen = 0;
@@ -60,8 +60,8 @@ struct RankScan {
   std::int32_t last_grouped = kNone;
 };
 
-/// The state of one stage's collectives of one kind while a list is read: the latest one, and the number so
-/// far. The kind is UNSHARD or REDUCE_GRAD.
+/// The state of one stage's collectives of one kind (UNSHARD or REDUCE_GRAD) while a list is read. It has the
+/// latest collective and the number so far.
 struct CollectiveScan {
   std::int32_t newest = kNone;  // the latest such position, if no action waits for it yet
   std::size_t seen = 0;
@@ -86,13 +86,13 @@ struct FifoTail {
   bool last_sends = false;         // true if this rank sends `last`
 };
 
-/// Facts about the lists which are true only for some programs.
+/// Features that only some programs have.
 struct ListFacts {
   bool groups = false;  // a list states a group of transfers
   bool waits = false;   // a list has a WAIT
 };
 
-/// Returns the facts about the lists. It reads all lists once.
+/// Reads all lists once and returns which of these features the program has.
 ListFacts facts_of_lists(const Program& program) {
   ListFacts facts;
   for (const std::vector<Action>& list : program.ranks) {
@@ -121,7 +121,8 @@ class Flattener {
     has_groups_ = channels_.waits() || facts.groups;
     flat_.has_waits = facts.waits;
     flat_.all_wait = channels_.waits();
-    // If ranks wait for all transfers, only messages of one group meet in a queue (needs.hpp).
+    // If a rank waits for all its transfers, its groups run one after another. Then only messages of one
+    // group meet in a queue (needs.hpp).
     queues_ = channels_;
     if (has_groups_ && channels_.waits()) queues_.blocking = Blocking::batched;
     for (const CrossedMessage& one : options.crossed)
@@ -215,7 +216,8 @@ class Flattener {
     const auto group = flat_.transfer_group.begin();
     std::fill(group + scan.last_grouped + 1, group + position + 1, scan.open_group);
     scan.last_grouped = position;
-    // If the rank waits here, a SEND after the group is later than its producer's end.
+    // At this group the rank waits for its transfers. A SEND after the group therefore does not start when
+    // its producer ends, but later.
     if (flat_.waits_in_group(position)) scan.newest = position;
     if (is_stated && !goes_on) scan.open_group = kNone;
   }
@@ -279,8 +281,8 @@ class Flattener {
     return static_cast<std::int32_t>(flat_.messages.size()) - 1;
   }
 
-  /// Creates a message and returns its number. Either end may come first in the lists, so it sets only the
-  /// fields that both ends know.
+  /// Creates a message and returns its number. Either end may come first in the lists, so the function sets
+  /// only the fields that do not depend on the end.
   std::int32_t new_transfer(const StageMessage& what, std::size_t edge, const Action& action) {
     // Microbatch numbers continue over iterations, but the placement knows only the numbers of one iteration.
     const std::int32_t unit = what.microbatch < units_ ? what.microbatch : what.microbatch % units_;
@@ -331,9 +333,9 @@ class Flattener {
     enqueue(queue_of(queues_, end_on(scan.rank, transfer, edge, what.flow)), id, sends, waits_its_turn);
   }
 
-  /// Returns the RECV of the message that the action `receive` actually gets, if messages cross. The list
-  /// of crossed messages uses the microbatch numbers of one iteration. The numbers of actions continue over
-  /// iterations.
+  /// If messages cross, the RECV `receive` gets the message of another RECV. Returns that other RECV, or
+  /// `receive` itself. The list of crossed messages uses the microbatch numbers of one iteration. The numbers
+  /// of actions continue over iterations.
   Action met_by(const Action& receive) const {
     StageMessage own = message_of(receive);
     const std::int32_t first_of_pass = own.microbatch - own.microbatch % units_;
@@ -370,8 +372,8 @@ class Flattener {
     follow_in_queue(scan.last_collective, position);
   }
 
-  /// Appends a collective or copy to the queue that ends with `last`. It starts after the previous one has
-  /// ended.
+  /// Appends a collective or copy to the queue that ends with `last`. The appended one starts after the one
+  /// at `last` has ended.
   void follow_in_queue(std::int32_t& last, std::int32_t position) {
     if (last != kNone) {
       flat_.next_collective[index(last)] = position;
@@ -380,8 +382,8 @@ class Flattener {
     last = position;
   }
 
-  /// Places an OFFLOAD or RELOAD. A RELOAD follows its OFFLOAD, and the B or I of its microbatch takes it
-  /// like a RECV.
+  /// Enters an OFFLOAD or RELOAD in its queue. A RELOAD starts after its OFFLOAD has ended. The B or I of the
+  /// microbatch waits for the RELOAD as it waits for a RECV.
   void place_host_copy(RankScan& scan, std::int32_t position, const Action& action) {
     std::vector<std::int32_t> alone;
     join_collective(position, alone, 0);
@@ -421,7 +423,8 @@ class Flattener {
 
   // --- waits ------------------------------------------------------------------------------------
 
-  /// Returns the key of `sends_` for a SEND, or for a WAIT for SENDs.
+  /// Returns the key in `sends_` for a SEND or for a WAIT for SENDs. A SEND and the WAIT for it have equal
+  /// keys.
   std::size_t key_of(const Action& action) const {
     const bool activation =
         action.kind == ActionKind::send_forward || action.kind == ActionKind::wait_send_forward;
@@ -493,8 +496,8 @@ class Flattener {
             .edge = edge};
   }
 
-  /// Appends a message to a queue of the rank. `sends` is true at the sender. An eager message does not
-  /// wait at the receiver, so it is stored there in a separate list.
+  /// Appends message `id` to a queue of the rank. `sends` is true if the rank is the sender. An eager message
+  /// does not wait at its receiver, so the receiver stores it in a separate list.
   void enqueue(std::size_t queue, std::int32_t id, bool sends, bool waits_its_turn) {
     FifoTail& tail = tails_[queue];
     if (tail.last == kNone && tail.unordered == kNone) used_queues_.push_back(queue);
@@ -541,7 +544,8 @@ class Flattener {
         if (flat_.ops[index(p)] != FlatOp::recv) continue;
         const StageMessage what = message_of(flat_.actions[index(p)]);
         const FlatMessage& transfer = flat_.messages[index(flat_.message[index(p)])];
-        // The capacity is that of the whole queue, also if messages of a group pass side by side in it.
+        // The capacity limits the whole queue, even if messages of a group travel side by side in it. The
+        // queue number therefore comes from the model alone.
         const std::size_t queue =
             queue_of(channels_.model, end_on(rank, transfer, edges_.of(edge_of(what)), what.flow));
         if (recvs[queue].empty()) used_queues_.push_back(queue);

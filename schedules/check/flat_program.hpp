@@ -45,9 +45,10 @@ struct FlatMessage {
   std::int32_t to_rank = 0;
   /// The next message in the sender's FIFO.
   std::int32_t next_at_sender = kNone;
-  /// The next message in the receiver's FIFO. For an OFFLOAD, its RELOAD.
+  /// The next message in the receiver's FIFO. An OFFLOAD has the number of its RELOAD here.
   std::int32_t next_at_receiver = kNone;
-  /// The next message that waits for the same freed capacity (FlatProgram::released_by_consumer).
+  /// The next message for which the same compute action must free capacity
+  /// (FlatProgram::released_by_consumer).
   std::int32_t next_of_capacity = kNone;
   std::int32_t pending = 0;
   bool eager = false;
@@ -83,8 +84,8 @@ struct FlatProgram {
   /// The next position in the queue of a rank's collectives, or in a queue of its copies. Empty if the
   /// program has none.
   std::vector<std::int32_t> next_collective;
-  /// The first message that waits for the capacity which a compute position frees, for each such position.
-  /// Empty if capacity is not limited.
+  /// For each compute position, the first message that waits until this action frees a place in a queue.
+  /// Empty if the capacity is not limited.
   std::vector<std::int32_t> released_by_consumer;
   /// The groups of transfers. The entry of a position is the first position of its group, or kNone if it is
   /// in no group. When a rank reaches a group, it posts all transfers of the group together. It continues

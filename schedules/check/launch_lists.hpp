@@ -43,8 +43,9 @@ inline std::int32_t transfer_end_on(const FlatMessage& transfer, std::int32_t ra
   return transfer.from_rank == rank ? transfer.first : transfer.recv;
 }
 
-/// Returns the number of launches that must start before the message starts. An eager message does not wait
-/// for its RECV. An OFFLOAD or RELOAD is no such launch; for it, returns its number of other conditions.
+/// Returns the number of launches that must start before the message starts: 2 for a transfer, 1 for an eager
+/// one, and the number of members for a collective. An OFFLOAD or RELOAD has no place in the launch order.
+/// For these, returns `pending`, the number of events they wait for.
 inline std::int32_t launches_of(const FlatProgram& flat, const FlatMessage& message) {
   if (message.recv != kNone) return message.eager ? 1 : 2;
   if (flat.is_host_copy(message)) return message.pending;

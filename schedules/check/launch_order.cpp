@@ -83,7 +83,8 @@ class LaunchLister {
     }
   }
 
-  /// Links the messages of each producer, from the last SEND to the first, so that each list has list order.
+  /// Links the messages that one producer sends into a list. The loop goes from the last SEND to the first,
+  /// so that the finished list is in program order.
   void join_sends() {
     for (std::size_t p = flat_.ops.size(); p-- > 0;) {
       if (flat_.ops[p] != FlatOp::send) continue;
@@ -122,8 +123,8 @@ class LaunchLister {
     }
   }
 
-  /// Records that the data of a SEND have been produced. If the SEND were launched before all earlier
-  /// transfers of its queue, it would wait for ever for a RECV that is launched later.
+  /// Records that the data of a SEND exist. Launches the SEND if all earlier transfers of its queue are
+  /// launched. An earlier launch would wait for ever for a RECV that comes later in launch order.
   void make(std::int32_t rank, std::int32_t message) {
     made_[index(message)] = true;
     if (before_[index(flat_.messages[index(message)].first)] == 0) launch(rank, message);
@@ -186,9 +187,9 @@ class LaunchWaits {
     return positions;
   }
 
-  /// Returns the positions for which a position waits. It looks for five kinds of waits in this order, and
-  /// returns the first that it finds. They are an earlier position of the rank, the other ends of a
-  /// resident launch, an earlier launch, earlier messages in the queues, and the rank's own computation.
+  /// Returns the positions that `position` waits for. There are five kinds of waits, and the first kind that
+  /// applies is returned. The kinds are, in this order: an earlier position of the rank, the other ends of a
+  /// resident launch, an earlier launch, earlier messages in the queues, the rank's own computation.
   std::vector<std::int32_t> waits_for(std::int32_t position) const {
     const std::int32_t rank = flat_.rank_of(position);
     const std::int32_t at = state_.cursor[index(rank)];

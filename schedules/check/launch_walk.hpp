@@ -174,7 +174,8 @@ class LaunchWalk {
 
   bool pass_barrier(std::int32_t rank, std::int32_t position) {
     const std::int32_t message = flat_.message[index(position)];
-    // A rank that waits at the barrier reaches this position again, but it reports it once.
+    // A waiting rank reaches this position several times, but its arrival at the barrier must count only
+    // once.
     if (std::exchange(stands_at_[index(rank)], message) != message)
       satisfy(rank, position, {.kind = CauseKind::clock, .rank = rank});
     if (state_.pending[index(message)] > 0) return false;
@@ -182,7 +183,8 @@ class LaunchWalk {
     return true;
   }
 
-  /// Launches a SEND, RECV or collective by the rank's host, if the program has such hosts.
+  /// Reports that the rank's host launches the SEND, RECV or collective at `position`. Does nothing if
+  /// launches take no time and have no limit.
   void launch(std::int32_t rank, std::int32_t position) {
     if (!flat_.has_launches) return;
     sink_.launch(rank, position);
@@ -230,7 +232,7 @@ class LaunchWalk {
       follow_collective(id);
       return;
     }
-    // The receiver's queue comes first, as in ListWalk.
+    // The receiver's queue comes first, for the reason that walk.hpp gives in the same place.
     follow(id, message.next_at_receiver, message.to_rank);
     follow(id, message.next_at_sender, message.from_rank);
   }

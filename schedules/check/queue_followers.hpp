@@ -1,14 +1,14 @@
 #pragma once
-// Finds the messages that wait for another message in a queue. It is used if a list has groups of
-// transfers and the other transfers are issued ahead. A group is one entry of each queue that it touches,
-// so several messages may follow several others:
+// Finds the messages that wait for another message in a queue, if one message may have several followers.
+// This happens if a list has groups of transfers and the rank does not wait for its other transfers. Each
+// queue treats a group as one entry, so several messages may follow several others:
 //
 //   rank 0, one queue:   SEND_F0   (SEND_F1;RECV_B0)GROUP   RECV_B1
 //                        SEND_F0 -> SEND_F1 -> RECV_B1           SEND_F1 and RECV_B0 pass side by side
 //                        SEND_F0 -> RECV_B0 -> RECV_B1
 //
-// Otherwise each message has at most one follower at each end, and FlatMessage names it. Tested by
-// transfer_groups_test.cpp and engines_test.cpp of tests/sim/.
+// In all other programs, each message has at most one follower at each end, and FlatMessage stores this
+// follower. Tested by transfer_groups_test.cpp and engines_test.cpp of tests/sim/.
 
 #include <cstdint>
 
@@ -19,10 +19,10 @@
 
 namespace penstock {
 
-/// Returns true if for_each_follower() defines the order of messages in queues. `next_at_sender` and
-/// `next_at_receiver` are then kNone. Three conditions must hold. Messages of different ranks or directions
-/// share queues. A list has groups of transfers. Ranks do not wait for their other transfers, because a
-/// rank that waits for a transfer reaches no later entry of its queue meanwhile.
+/// Returns true if for_each_follower() must find the order of messages in queues, because `next_at_sender`
+/// and `next_at_receiver` are kNone. Three conditions must hold. Messages of different ranks or directions
+/// share queues. A list has groups of transfers. Ranks do not wait for their other transfers. A rank that
+/// waits for a transfer reaches no later entry of its queue meanwhile, so it needs no such order.
 inline bool has_followers(const FlatProgram& flat, const ChannelOptions& channels) {
   const bool shares_queues =
       channels.model != ChannelModel::directed && channels.model != ChannelModel::boundary;
@@ -39,9 +39,9 @@ inline MessageEnd end_at(const FlatProgram& flat, std::int32_t position) {
 }
 
 /// Calls `see` with the position of each transfer that waits until the transfer at `position` has left its
-/// queue on this rank. One kind of such transfers is later in the same group, and goes between the same
-/// ranks in the same direction. The other kind is in the next entry of the queue, which is a group or a
-/// single transfer. An eager message does not wait at its receiver, so an entry of only such messages is
+/// queue on this rank. Such a transfer is of one of two kinds. It comes later in the same group and goes
+/// between the same ranks in the same direction. Or it is in the next entry of the queue, which is a group or
+/// a single transfer. An eager message does not wait at its receiver, so an entry with only such messages is
 /// skipped. `end` is the end of the rank's positions. Requires has_followers().
 template <class See>
 void for_each_follower(const FlatProgram& flat, ChannelModel model, std::int32_t position, std::int32_t end,

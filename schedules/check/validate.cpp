@@ -271,7 +271,8 @@ struct StageState {
 /// one STEP. UNSHARDs, RESHARDs and messages may come after it.
 bool ends_with_step(ActionKind kind) { return is_compute(kind) || kind == ActionKind::reduce_grad; }
 
-/// Returns a fault if the action or its weight version contradicts the earlier STEPs on the rank.
+/// Returns a fault if the action comes after the single STEP of a minibatch. Also returns a fault if its
+/// weight version needs more STEPs than come before it on the rank.
 std::optional<std::string> broken_by_history(const Program& program, const Action& action,
                                              const StageState& before) {
   if (program.update == UpdateRule::minibatch && before.steps > 0 && ends_with_step(action.kind)) {

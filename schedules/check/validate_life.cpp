@@ -215,7 +215,7 @@ class LifeWalk {
     return {};
   }
 
-  /// Reads the rank's list once, from the current states of the stages on.
+  /// Reads the rank's list once. The stages begin in the states that the previous reading left.
   Checked pass(std::int32_t rank) {
     const std::vector<Action>& actions = list(rank);
     for (std::size_t position = 0; position < actions.size(); ++position) {

@@ -211,7 +211,8 @@ class ListWalk {
     return kNone;
   }
 
-  /// Reports that this consumer has freed capacity to each message that waited for it.
+  /// The compute action at `position` has freed places in a queue. Reports this to each message that waited
+  /// for such a place.
   void free_capacity(std::int32_t rank, std::int32_t position) {
     std::int32_t message = flat_.released_by_consumer[index(position)];
     for (; message != kNone; message = flat_.messages[index(message)].next_of_capacity)
@@ -352,24 +353,25 @@ class ListWalk {
       follow(id, message.from_rank, message.first);
       return;
     }
-    // The receiver's queue must come first. The sender's queue still shows when this message left it, until
-    // the next message of that queue starts.
+    // The message after this one in the receiver's queue comes first. A sink may find the time of this
+    // release in the sender's queue. The next message in the sender's queue overwrites that time when it
+    // starts.
     if (message.next_at_receiver != kNone)
       raise(message.next_at_receiver, {.kind = CauseKind::release, .rank = message.to_rank, .which = id});
     if (message.next_at_sender != kNone)
       raise(message.next_at_sender, {.kind = CauseKind::release, .rank = message.from_rank, .which = id});
   }
 
-  /// Records that message `id` has left a queue of `rank`. Messages that waited for this come one event
-  /// closer to their start.
+  /// Records that message `id` has left a queue of `rank`. The messages behind it in this queue then wait for
+  /// one event less.
   void follow(std::int32_t id, std::int32_t rank, std::int32_t position) {
     for_each_follower(flat_, model_, position, flat_.rank_begin[index(rank) + 1], [&](std::int32_t follower) {
       raise(flat_.message[index(follower)], {.kind = CauseKind::release, .rank = rank, .which = id});
     });
   }
 
-  /// Wakes the members of a collective or barrier that has started. Brings the next collective of each member
-  /// one step closer to its start, and the RELOAD of an OFFLOAD.
+  /// Wakes the members of a collective or barrier that has started. The next collective of each member then
+  /// waits for one event less. After an OFFLOAD, its RELOAD also waits for one event less.
   void follow_collective(std::int32_t id) {
     std::int32_t member = flat_.messages[index(id)].first;
     for (; member != kNone; member = flat_.next_member[index(member)]) {

@@ -16,7 +16,7 @@ constexpr std::array<std::string_view, kActionKindCount> kLetters = {
     "F",       "B",       "I",       "W",           "R",    "SEND_F",      "RECV_F",      "SEND_B",
     "RECV_B",  "UNSHARD", "RESHARD", "REDUCE_GRAD", "STEP", "WAIT_SEND_F", "WAIT_SEND_B", "WAIT_REDUCE_GRAD",
     "OFFLOAD", "RELOAD"};
-// This index is right only if no earlier entry is missing.
+// STEP is at its index only if the list above lacks no earlier kind.
 static_assert(kLetters[static_cast<std::size_t>(ActionKind::step)] == "STEP");
 
 }  // namespace

@@ -103,7 +103,7 @@ constexpr bool is_send_wait(ActionKind kind) {
 /// Returns true for WAIT_SEND_F, WAIT_SEND_B and WAIT_REDUCE_GRAD. At these actions, a rank waits for
 /// communication that it has started before.
 constexpr bool is_wait(ActionKind kind) { return is_send_wait(kind) || kind == ActionKind::wait_reduce_grad; }
-/// Returns the kind for which a WAIT waits. Requires is_wait(kind).
+/// Returns the kind of action for which a WAIT waits: SEND_F, SEND_B or REDUCE_GRAD. Requires is_wait(kind).
 constexpr ActionKind awaited_kind(ActionKind kind) {
   if (kind == ActionKind::wait_reduce_grad) return ActionKind::reduce_grad;
   return kind == ActionKind::wait_send_forward ? ActionKind::send_forward : ActionKind::send_backward;

@@ -97,8 +97,8 @@ class LoopCursor {
   using value_type = Action;
   using difference_type = std::ptrdiff_t;
 
-  /// A position in the stored loops. Two cursors at the same position yield the same actions, up to
-  /// repetition counts.
+  /// The stored action at which a cursor stands, without the current repetition. Two cursors at one place
+  /// yield the same action, except for its microbatch and weight version.
   struct Place {
     std::int32_t loop = 0;
     std::int32_t run = 0;

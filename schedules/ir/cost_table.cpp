@@ -71,8 +71,9 @@ Ns pair_duration_ns(const CostTable& costs, const Action& first, const Action& s
   // the larger one is used.
   const Ns stated = std::max(one.overlapped_pair_ns, other.overlapped_pair_ns);
   if (stated >= 0) return stated;
-  // What a pair hides is known for two passes of one stage. Of two stages, the smaller value holds for both:
-  // neither the exchanges nor the computation of the pair can be shorter.
+  // `pair_hidden_ns` is stated for an F and a B of the same stage. If the two actions belong to different
+  // stages, the smaller value is used. With the larger one, the pair could be shorter than its exchanges or
+  // its computation.
   const Ns sum = duration_ns(one, first.kind) + duration_ns(other, second.kind);
   return std::max<Ns>(0, sum - std::min(one.pair_hidden_ns, other.pair_hidden_ns));
 }

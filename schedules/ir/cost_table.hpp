@@ -30,7 +30,7 @@ struct StageCost {
   Ns overlapped_pair_ns = -1;
   /// The time by which an overlapped pair of F and B of this stage is shorter than the sum of both.
   Ns pair_hidden_ns = 0;
-  /// The activations that the rank stores from F to B, or to I and W.
+  /// The bytes of activations that the rank stores for a microbatch from its F to its B, or to its I and W.
   Bytes kept = 0;
   /// The part of `kept` that the action I (gradient of the input) releases. The action W (gradient of the
   /// weights) releases the rest.
@@ -51,11 +51,12 @@ struct StageCost {
   Bytes optimizer_state = 0;
   /// Bytes that the rank stores only while an F, B, I, W or R runs.
   Bytes transient = 0;
-  /// The part of `transient` that belongs to `recomputed` if the backward pass is split into I and W.
+  /// The part of `transient` that holds recomputed activations while a B runs. I and W do not need it,
+  /// because `recomputed` counts these activations.
   Bytes recomputed_at_once = 0;
 
-  /// Returns the size of an older weight version. A rank stores an older version from the STEP that replaces
-  /// it to its last use.
+  /// Returns the bytes that an older weight version needs, from the STEP that replaces it to its last use.
+  /// Returns 0 if `cloned_weights` already counts the copies.
   Bytes version_bytes() const { return cloned_weights > 0 ? 0 : weights; }
 
   friend bool operator==(const StageCost&, const StageCost&) = default;
@@ -69,7 +70,8 @@ struct EdgeCost {
   friend bool operator==(const EdgeCost&, const EdgeCost&) = default;
 };
 
-/// The costs of one microbatch, or one slice of it, used if they have different costs.
+/// The costs of one microbatch, or one slice of it. It is used only if microbatches or slices have different
+/// costs.
 struct MicrobatchCost {
   /// The costs of each stage of the program. Costs that do not depend on the microbatch (STEP, weights) equal
   /// those of the mean microbatch.
@@ -99,10 +101,10 @@ struct HostLink {
   /// The bandwidth in each direction, or of both directions together without `duplex`. It is greater than 0,
   /// possibly infinite.
   double bytes_per_second = std::numeric_limits<double>::infinity();
-  /// The time that each copy takes in addition to its bytes, at least 0.
+  /// The fixed time of each copy, in addition to the time for its bytes, at least 0.
   Ns latency_ns = 0;
-  /// True if copies in both directions run at the same time. Otherwise all copies of a rank follow each
-  /// other.
+  /// True if copies in both directions run at the same time. Otherwise the copies of a rank run one after
+  /// another.
   bool duplex = true;
 
   friend bool operator==(const HostLink&, const HostLink&) = default;
@@ -144,7 +146,8 @@ Ns pair_duration_ns(const CostTable& costs, const Action& first, const Action& s
 /// Returns the duration of a group of compute actions. A single action takes its own duration. Two actions
 /// are an overlapped pair and take pair_duration_ns(). A larger group takes the sum of the durations.
 Ns group_duration_ns(const CostTable& costs, std::span<const Action> group);
-/// Returns the bytes that an OFFLOAD or RELOAD copies: what the stage's F keeps of the microbatch.
+/// Returns the bytes that an OFFLOAD or RELOAD copies: the activations that the stage's F stores for the
+/// microbatch.
 Bytes host_copy_bytes(const CostTable& costs, const Action& copy);
 /// Returns the bytes of a SEND or RECV. `edges` are the edges of its program. Throws std::logic_error if the
 /// table does not have one entry for each edge.
@@ -185,8 +188,9 @@ Bytes collective_bytes(const CostTable& costs, const Action& collective);
 /// otherwise keep for a backward pass. With forward_kv, these bytes stay until the run ends. If an edge
 /// does not carry a flow, the flow has no bytes. Programs without such stages and edges keep their costs.
 void leave_out_backwards(CostTable& costs, const Program& program);
-/// Returns true if a stage that runs only forwards gives an activation with bytes to a stage on the same
-/// rank. No message moves it, so the rank holds it from the end of one F to the end of the other.
+/// Returns true if a forward-only stage gives an activation with bytes to a stage on its own rank. No message
+/// transfers this activation. The rank stores it from the end of the first stage's F to the end of the second
+/// stage's F.
 bool holds_local_activations(const Program& program, const CostTable& costs);
 
 /// Returns the bytes that each member of a collective sends in a ring of n ranks, rounded up. It receives

@@ -117,8 +117,8 @@ void add_placement(WordHash& hash, const Program& program) {
     hash.add(std::int64_t{edge.from});
     hash.add(std::int64_t{edge.to});
   }
-  // Passes and flows are added only if a program states them, so that other programs retain their digests.
-  // The next word would otherwise be the number of ranks, which is never one of these marks.
+  // Programs that state no passes and no flows add nothing here, so their digests stay as they were before
+  // these fields existed. Such a program continues with a number of ranks, which never equals a mark.
   if (has_forward_only_stage(program)) {
     hash.add(kPassesFollow);
     for (const StagePlacement& stage : program.placement.stages)

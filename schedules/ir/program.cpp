@@ -139,8 +139,8 @@ std::vector<std::int32_t> steps_per_pass(const Program& program, std::int32_t ra
 }
 
 std::int32_t microbatches_of_minibatch(const Program& program) {
-  // Each replica has STEPs only for its own microbatches, so the STEPs of one rank are not enough to compute
-  // the number.
+  // With one update for each microbatch, each replica has STEPs only for its own microbatches. The number of
+  // STEPs of one rank therefore does not give the result.
   if (program.update == UpdateRule::microbatch) return 1;
   // All stages with backwards have equally many STEPs, so the STEPs of the first one are enough. Without any
   // STEP, an iteration is one minibatch.

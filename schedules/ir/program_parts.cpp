@@ -143,9 +143,9 @@ RolledProgram forward_half(RolledProgram rolled, Passes passes) {
 void insert_recompute(Program& program, const Shape& shape) {
   if (shape.checkpoint == Checkpoint::never) return;
   program.recompute = shape.recompute;
-  // With torchgpipe's order (newest first), the last microbatch runs its backward directly after its forward,
-  // so dropping its activations would save nothing. With other settings `kept` is kNoMicrobatch, which no
-  // action of this loop has.
+  // `except_last` does not recompute the last microbatch. In torchgpipe's order (newest first), its backward
+  // runs directly after its forward, so dropping its activations would save nothing. With other settings
+  // `kept` is kNoMicrobatch, which equals the microbatch of no action here.
   const std::int32_t kept =
       shape.checkpoint == Checkpoint::except_last ? program.microbatches - 1 : kNoMicrobatch;
   for (std::vector<Action>& list : program.ranks) {

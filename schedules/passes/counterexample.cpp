@@ -101,8 +101,8 @@ bool is_reduction(ActionKind kind) {
 }
 bool is_of_sharing(ActionKind kind) { return gathers_or_drops(kind) || is_reduction(kind); }
 
-/// Returns the excerpt without all actions for whose kind `goes` returns true. They are removed together,
-/// because validate.hpp requires that all stages gather and reduce in the same way.
+/// Returns the excerpt without the actions of all kinds for which `goes` returns true. They are removed
+/// together, because validate.hpp requires that all stages gather and reduce in the same way.
 Excerpt without_all(Excerpt whole, bool (*goes)(ActionKind)) {
   for (std::vector<Action>& actions : whole.program.ranks) {
     std::erase_if(actions, [&](const Action& action) { return goes(action.kind); });

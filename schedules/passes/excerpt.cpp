@@ -168,9 +168,9 @@ std::optional<Action> tied_message(const Program& program, const Gap& gap, Actio
     message.peer = message.stage == gap.before ? gap.behind : gap.before;
     return message;
   }
-  // The removed stage sends or receives this message. If the neighbour stage is on the same rank, it takes
-  // over the message, because there was no message between the two. Otherwise the neighbour already has its
-  // own SEND or RECV, which the code above changes.
+  // The removed stage sends or receives this message. The stage on its other side may be on the same rank.
+  // Then these two exchanged no message, so that stage takes over this one. Otherwise that stage has a SEND
+  // or RECV of its own, which the code above changes, and this message is removed.
   const std::int32_t instead = message.peer == gap.behind ? gap.before : gap.behind;
   if (rank_of(instead) != rank_of(gap.stage)) return std::nullopt;
   message.stage = instead;
@@ -213,7 +213,8 @@ struct GoneUnits {
     }
   }
   bool has(std::int32_t unit) const { return unit >= 0 && index(unit) < gone.size() && gone[index(unit)]; }
-  /// Returns the new number of `unit`. Numbers after the last unit also decrease.
+  /// Returns the new number of `unit`. A number after the last unit decreases by the number of all removed
+  /// units.
   std::int32_t renumbered(std::int32_t unit) const {
     if (unit < 0) return unit;
     return unit - gone_before[std::min(index(unit), gone.size())];

@@ -27,8 +27,8 @@ Excerpt without_stage(const Excerpt& whole, std::int32_t stage);
 /// ranks.
 Excerpt without_stages_of(const Excerpt& whole, std::int32_t rank);
 
-/// Returns the excerpt without `rank`. Stages that only this rank holds are removed. Of stages with further
-/// replicas, the microbatches that this rank runs are removed.
+/// Returns the excerpt without `rank`. A stage that only this rank holds is removed. If other ranks also hold
+/// a stage, the microbatches that `rank` runs on it are removed from the program.
 Excerpt without_replicas_of(const Excerpt& whole, std::int32_t rank);
 
 /// Returns the excerpt without `count` microbatches from `first` on, with all their slices. If the program

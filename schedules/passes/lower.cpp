@@ -92,9 +92,9 @@ tl::expected<Program, std::string> lower(const Program& program) {
   TurnsTaken taken = take_turns(program, writer);
   if (!taken.finished) return tl::unexpected(std::move(taken.stuck));
   lowered.ranks = std::move(writer).lists();
-  // If ranks joined a collective early, the rounds do not prove that the program cannot hang. In this case
-  // the check must prove it. It uses the default channels, because such a program may hang with one FIFO for
-  // each rank.
+  // If a rank joined a collective early, the order of the rounds does not prove that the program cannot hang.
+  // find_hang() must then check it. It uses the default channels, because such a program may hang with one
+  // FIFO for each rank.
   if (!taken.stuck.empty() && find_hang(lowered, {}, unit_costs(lowered)))
     return tl::unexpected(std::move(taken.stuck));
   return lowered;
@@ -315,16 +315,17 @@ Program defer_receives(const Program& lowered, const ChannelOptions& channels, c
   }
 }
 
-// If transfers are batched, a rank stands in a group until all its messages have ended. A RECV directly
-// before its consumer may then be too late, because its sender stands in a group as well:
+// With batched transfers, a rank waits at a group until all its messages have ended. A RECV directly before
+// its consumer may then come too late, because its sender also waits at a group:
 //
 //   rank 0   2F1 (2SEND_F1) 0F2 (2RECV_B0) 2B0      rank 0 waits for 3RECV_F1, and rank 1 for 2RECV_B0
 //   rank 1   3B0 (3SEND_B0 3RECV_F1) 3F1
 //
 //   rank 0   2F1 (2SEND_F1 2RECV_B0) 0F2 2B0        what rank 0 posts instead, as Megatron-LM does
 //
-// So the lists are walked. Where all ranks stand, each SEND that has no RECV yet gets it in the group in
-// which its receiver stands. Tested by transfer_groups_test.cpp of tests/sim/.
+// Therefore this pass walks through the lists. When no rank can continue, it finds the SENDs that have no
+// RECV yet. It adds each missing RECV to the group at which the receiver waits. Tested by
+// transfer_groups_test.cpp of tests/sim/.
 
 namespace {
 
@@ -332,7 +333,8 @@ bool has_several_stages(const std::vector<Action>& list) {
   return std::ranges::any_of(list, [&](const Action& action) { return action.stage != list.front().stage; });
 }
 
-/// The blocks of compute actions that run without transfers between them.
+/// The sizes of blocks. A block is a sequence of compute actions that a rank runs without transfers between
+/// them.
 enum class Blocks : std::uint8_t {
   single,  // each one alone
   pairs,   // an F and the B or I after it, as in Megatron-LM's interleaved schedule
@@ -419,8 +421,8 @@ class BatchedReceives {
 
   void wake(std::int32_t rank) { awake_.push_back(rank); }
 
-  /// Goes on in the list of a rank until it must wait in a group of transfers whose other ends are not
-  /// posted.
+  /// Continues in the list of a rank until the rank must wait at a group of transfers. The other ends of
+  /// these transfers are not posted yet.
   void advance(std::int32_t rank) {
     Rank& here = ranks_[index(rank)];
     const std::vector<Action>& own = program_.ranks[index(rank)];
@@ -576,8 +578,8 @@ tl::expected<Program, std::string> lower(const Program& program, const ChannelOp
     best = std::move(late);
   };
   try_blocks(Blocks::single);
-  // Ranks with several stages may be in step, so that all of them run an F or a B at the same time. A rank
-  // with one stage runs an F while its neighbours run a B.
+  // Blocks of an F and a B may help if ranks have several stages. All ranks may then run an F, or a B, at the
+  // same time. With one stage on each rank, a rank runs an F while its neighbours run a B.
   if (std::ranges::any_of(lowered->ranks, has_several_stages)) try_blocks(Blocks::pairs);
   // Collectives or a limited capacity may need RECVs at their early positions, which cannot hang.
   return best ? *std::move(best) : *std::move(lowered);

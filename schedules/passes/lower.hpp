@@ -33,10 +33,10 @@ namespace penstock {
 tl::expected<Program, std::string> lower(const Program& program);
 
 /// Like lower(program), but places the RECVs where runtimes with these channels post them. If transfers are
-/// batched, each RECV is directly before the compute action that needs it, or earlier if that position
-/// would hang. In one case, a rank with several stages runs an F and the B after it without transfers
-/// between them. It does so if this is quicker when all actions take unit times, as in Megatron-LM's
-/// interleaved schedule. A program that already has its messages is returned unchanged.
+/// batched, each RECV is directly before the compute action that needs it, or earlier if that position would
+/// hang. A rank with several stages may also run an F and the B after it without transfers between them, as
+/// in Megatron-LM's interleaved schedule. It does so only if the makespan in unit times becomes shorter. A
+/// program that already has its messages is returned unchanged.
 tl::expected<Program, std::string> lower(const Program& program, const ChannelOptions& channels);
 
 // Computes the digest of a lowered program without its lowered lists.

@@ -1,6 +1,6 @@
 // Offloads activations of a compute program, as Megatron-LM (issue 1913) and PipeOffload (arXiv 2503.01328)
-// do. An OFFLOAD comes directly behind its F. A RELOAD comes just in time: one compute action ahead of the B
-// or I that needs the activation, so that the copy runs beside this action.
+// do. An OFFLOAD comes directly after its F. A RELOAD comes one compute action before the B or I that needs
+// the activation. The copy then runs at the same time as this compute action.
 //
 //   1F1B, K = 3, rank 0, all activations
 //
@@ -9,13 +9,13 @@
 //                O0      O1      O2          O3
 //                        R0          R1      R2      R3           O, R: OFFLOAD and RELOAD
 //
-// Here 0RELOAD0 stands in front of 0F2, and 0RELOAD1 in front of 0F3. O3 and R3 have a B each to run beside.
+// Here 0RELOAD0 is before 0F2, and 0RELOAD1 is before 0F3. O3 runs during 0B1, and R3 during 0B2.
 //
-// An activation is left on the device if no two compute actions are between its F and its B. Its OFFLOAD and
-// its RELOAD would have nothing to run beside, and the rank would wait. The last stage of 1F1B offloads
-// nothing for this reason. Of the others, the share is spread evenly: with a share of one half, every second
-// one. If fewer are left than the share asks for, all of them are offloaded. Tests: offload_test.cpp of
-// tests/sim/.
+// An activation stays on the device if fewer than two compute actions are between its F and its B. No
+// computation would hide its copies, and the rank would wait for them. For this reason the last stage of 1F1B
+// offloads nothing. The other activations are chosen evenly: with a share of one half, every second one. If
+// the share is larger than the number of these activations, all of them are offloaded. Tests:
+// offload_test.cpp of tests/sim/.
 
 #include "schedules/passes/offload.hpp"
 
@@ -50,7 +50,8 @@ std::vector<std::size_t> compute_groups(const std::vector<Action>& list) {
   return groups;
 }
 
-/// Returns the activations whose copies have an action to run beside, in the order of their F.
+/// Returns the activations to choose from, in the order of their F. For each of their two copies, a compute
+/// action runs at the same time.
 std::vector<Activation> activations_of(const std::vector<Action>& list) {
   struct Made {
     std::size_t group = 0;  // the number of the group that has the F
@@ -68,7 +69,8 @@ std::vector<Activation> activations_of(const std::vector<Action>& list) {
         found.push_back({.forward = action, .behind_forward = end});
       } else if (makes_input_gradient(action.kind)) {
         const Made& by = made.at({action.stage, action.microbatch});
-        // Two groups must be between: the OFFLOAD runs beside the first, and the RELOAD beside the last.
+        // At least two groups must be between F and backward. The OFFLOAD runs during the first one, and the
+        // RELOAD during the last one.
         if (group >= by.group + 3) found[by.entry].reload_at = groups[group - 1];
       }
     }
@@ -82,8 +84,8 @@ std::vector<Action> with_copies(const std::vector<Action>& list, double share) {
   const auto forwards = static_cast<double>(std::ranges::count(list, ActionKind::forward, &Action::kind));
   const auto wanted = static_cast<std::size_t>(std::llround(share * forwards));
   const std::size_t chosen = std::min(wanted, candidates.size());
-  // The copies in front of each position. A RELOAD is never at the position of a later OFFLOAD of the same
-  // activation, so their order at one position does not matter.
+  // The copies to insert before each position. The OFFLOAD and the RELOAD of one activation never have the
+  // same position, so the order of copies at a position does not matter.
   std::map<std::size_t, std::vector<Action>> copies;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     const bool is_chosen = (i + 1) * chosen / candidates.size() > i * chosen / candidates.size();

@@ -8,8 +8,8 @@
 namespace penstock {
 
 /// Returns the program with an OFFLOAD and a RELOAD for some activations of each rank (offload.cpp).
-/// `shares[r]` is the share of rank r's activations, from 0 to 1; one entry counts for all ranks. Requires a
-/// program without messages, and no entry for a rank that recomputes.
+/// `shares[r]` is the share of rank r's activations to offload, from 0 to 1; a single entry applies to all
+/// ranks. Requires a program without messages. A rank that recomputes must have the share 0.
 Program offload_activations(Program program, std::span<const double> shares);
 
 }  // namespace penstock

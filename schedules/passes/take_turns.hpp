@@ -151,8 +151,8 @@ class TurnTaking {
     go_on(rank, group.size());
   }
 
-  /// Returns true if the rank has all inputs of the action. Before a rank has joined a collective early,
-  /// collectives need no check: all members pass a collective together.
+  /// Returns true if the rank has all inputs of the action. Until a rank joins a collective early, all
+  /// members pass each collective together, so collectives need no check.
   bool is_ready(std::int32_t rank, const Action& action) {
     if (inputs_.missing_giver(action)) return false;
     if (!some_joined_early_) return true;

@@ -161,8 +161,8 @@ tl::expected<void, std::string> check_expert_overlap(const ScheduleInfo& schedul
                   name, shape.stages));
 }
 
-/// Rejects shares to offload that are no shares, lists of a wrong length, and options with which no
-/// activation is left to offload.
+/// Rejects shares outside 0 to 1 and lists of a wrong length. Also rejects shares if other options leave no
+/// activation to offload.
 tl::expected<void, std::string> check_offload(const Shape& shape) {
   if (shape.offload.empty()) return {};
   const auto refused = [](std::string why) { return tl::unexpected("offload: " + std::move(why)); };
@@ -197,8 +197,8 @@ std::string names_with_forward_half() {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-/// Rejects a program without backwards if the schedule is an order of backward passes, or if an option is
-/// about backward passes or updates.
+/// Rejects a program without backwards if the schedule defines no order for forwards alone. Also rejects it
+/// if an option concerns backward passes or updates.
 tl::expected<void, std::string> check_forward_only(const ScheduleInfo& schedule, const Shape& shape) {
   if (shape.passes == Passes::both) return {};
   const auto refused = [](std::string why) { return tl::unexpected("forward_only: " + std::move(why)); };

@@ -36,7 +36,7 @@ struct DualPipeRank {
   std::array<DualPipeStream, 2> streams;
   /// The number of microbatches in each stream, at least 2 * depth.
   std::int32_t microbatches = 0;
-  /// The number of ranks from an end of the pipeline to its middle.
+  /// The number of ranks from an end of the pipeline to its middle: half of all ranks.
   std::int32_t depth = 0;
   /// The number of ranks between this rank and the nearer end of the pipeline.
   std::int32_t position = 0;

@@ -10,18 +10,20 @@
 //   rank 1   0F1         2F0 2F1     2B0 2F2 2B1 2F3 2B2     2B3 0B1
 //   rank 2   0F2             3F0 3B0 3F1 3B1 3F2 3B2 3F3 3B3 0B2
 //
-// 1f1b-encoder-bubbles: the same 1F1B, and all but the first F and the last B of the encoder in its pauses.
+// 1f1b-encoder-bubbles: the order of 1F1B stays the same. The encoder's first F is at the beginning and its
+// last B at the end. Its other F and B are in the pauses of 1F1B.
 //
 //   rank 0   0F0 1F0 1F1 1F2 0F3     1B0 1F3 1B1 0B0 1B2     1B3 0B3
 //   rank 1   0F1     2F0 2F1     2B0 2F2 2B1 2F3 2B2     2B3 0B1
 //   rank 2   0F2         3F0 3B0 3F1 3B1 3F2 3B2 3F3 3B3 0B2
 //
-// In 1F1B, rank r pauses for r F before its first forward, for K-1-r B before its first backward, for one F
-// before each of its last K-1-r backwards, and for r B at the end. With B = 2 F, the encoder's forwards are
-// divided over the first two pauses as r to 2 (K-1-r). One backward of the encoder follows each of the last
-// backwards whose gradient has come, and the others are at the end. If the encoder fits into these pauses,
-// 1f1b-encoder-bubbles takes as long as 1F1B and one F and one B of the encoder. Otherwise it is in no case
-// longer than 1f1b-encoder-first. Tested by picture_test.cpp, conformance_test.cpp and encoder_test.cpp.
+// In 1F1B, rank r pauses for r F before its first forward, and for K-1-r B before its first backward. It also
+// pauses for one F before each of its last K-1-r backwards, and for r B at the end. With B = 2 F, the first
+// two pauses share the encoder's forwards in the ratio r to 2 (K-1-r). After each of the last backwards, the
+// rank runs one backward of the encoder if its gradient has arrived. The other backwards of the encoder run
+// at the end. If the encoder fits into these pauses, 1f1b-encoder-bubbles takes as long as 1F1B plus one F
+// and one B of the encoder. Otherwise it is in no case longer than 1f1b-encoder-first. Tested by
+// picture_test.cpp, conformance_test.cpp and encoder_test.cpp.
 
 #include <algorithm>
 #include <cstddef>
@@ -49,7 +51,8 @@ Program placed_encoder(std::string schedule, const Shape& shape) {
   Program program = looped_program(std::move(schedule), shape);
   StagePlacement encoder{.ranks = {}, .route = {}};
   for (std::int32_t rank = 0; rank < shape.stages; ++rank) encoder.ranks.push_back(rank);
-  // Microbatch numbers run on over iterations, and each iteration begins with rank 0.
+  // Microbatch numbers continue over iterations, but each iteration begins with rank 0 again. The route must
+  // therefore end with an iteration.
   const bool divides = shape.microbatches % shape.stages == 0;
   const std::int32_t period = divides ? shape.stages : shape.microbatches;
   for (std::int32_t m = 0; m < period; ++m) encoder.route.push_back(m % shape.stages);
@@ -57,7 +60,7 @@ Program placed_encoder(std::string schedule, const Shape& shape) {
   return program;
 }
 
-/// The 1F1B of one rank, and the microbatches that the rank encodes.
+/// The 1F1B list of one rank in three parts, and the microbatches that the rank encodes.
 struct RankParts {
   std::vector<Action> warmup;    ///< the forwards before the first backward
   std::vector<Action> steady;    ///< the following actions, up to the last forward
@@ -101,8 +104,8 @@ class RankList {
   std::vector<Action>& list_;
 };
 
-/// Returns the number of encoded microbatches before the first forward of the layers. The first one is always
-/// there, and the others are divided over two pauses.
+/// Returns how many of its microbatches a rank encodes before its first forward of the layers. The first one
+/// always comes there. The others are divided between the two pauses in the ratio r to 2 (K-1-r).
 std::size_t encoded_at_start(const RankParts& parts, std::int64_t ranks, std::int64_t rank) {
   if (parts.encoded.empty()) return 0;
   const std::size_t others = parts.encoded.size() - 1;
@@ -134,7 +137,8 @@ void fill_bubbles(std::vector<Action>& actions, const RankParts& parts, std::int
   std::size_t returned = 0;
   for (const Action& action : parts.cooldown) {
     list.add(action);
-    // The gradient passes `rank` more stages to the encoder.
+    // The gradient must pass `rank` more stages to reach the encoder. Each of them takes the time of one
+    // backward.
     const bool has_come = returned + 1 < all && parts.encoded[returned] + rank < action.microbatch;
     if (!has_come) continue;
     list.add_encoder(ActionKind::backward, parts.encoded, returned, returned + 1);
@@ -143,7 +147,8 @@ void fill_bubbles(std::vector<Action>& actions, const RankParts& parts, std::int
   list.add_encoder(ActionKind::backward, parts.encoded, returned, all);
 }
 
-/// Returns the program whose lists `fill` makes of the parts of each rank.
+/// Returns a program in which `fill` writes the list of each rank, from the parts of this rank's 1F1B
+/// (RankParts).
 template <class Fill>
 Generated encoder_program(std::string schedule, const Shape& shape, const Fill& fill) {
   return one_f_one_b({.stages = shape.stages, .microbatches = shape.microbatches})

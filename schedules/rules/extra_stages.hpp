@@ -57,7 +57,8 @@ constexpr StageShare stage_share(ExtraStages extra, std::int32_t all, std::int32
   return {.denominator = stage < layers ? layers + 1 : (layers + 1) * layers};
 }
 
-// The rules (vocabulary.cpp and encoder.cpp), and the activations that a rank stores at most.
+// The rules (vocabulary.cpp and encoder.cpp), and functions that return the largest number of activations
+// that a rank stores.
 Generated one_f_one_b_vocab_1(const Shape& shape);
 Generated one_f_one_b_vocab_2(const Shape& shape);
 Generated one_f_one_b_encoder_first(const Shape& shape);

@@ -81,7 +81,8 @@ Generated with_passes(Program program, const Shape& shape) {
 }  // namespace
 
 Shape of_one_copy(const ScheduleInfo& schedule, Shape shape) {
-  // These two options also apply to copies of the pipeline. A rule without these options must not see them.
+  // The user may have stated these two options for the copies of the pipeline. A rule without these options
+  // must get their default values.
   shape.microbatches /= shape.data_parallel;
   if (!takes_option(schedule, "replica_sync")) shape.replica_sync = ReplicaSync::on;
   if (!takes_option(schedule, "reduction")) shape.reduction = Reduction::overlapped;

@@ -262,17 +262,18 @@ Generated interleaved(const Shape& shape) {
 }
 
 // EP-1F1B (Megatron-LM's combined_1f1b, with --overlap-moe-expert-parallel-comm) is interleaved 1F1B for
-// models with experts. In the steady state each F and the B behind it are one overlapped pair, so that the
-// exchange of tokens in one of them runs beside the computation of the other (scenarios/pricing/pair_walk.hpp
-// has the order inside of a pair). A pair waits for the inputs of both, so each rank runs one more forward
-// before its first backward: 2(K - r - 1) + (v - 1) g + 1 of them on rank r. With 2 ranks, v = 2 and 2
-// microbatches:
+// models with experts. In the steady state, each F and the B after it are one overlapped pair. The exchange
+// of tokens in one of them then runs at the same time as the computation of the other.
+// scenarios/pricing/pair_walk.hpp has the order inside a pair. A pair waits for the inputs of both actions,
+// so each rank needs one more warm-up forward. Rank r runs 2(K - r
+// - 1) + (v - 1) g + 1 forwards before its first backward. With 2 ranks, v = 2 and 2 microbatches:
 //
 //   rank 0   0F0 0F1 2F0 2F1         2B0 2B1 0B0 0B1
 //   rank 1       1F0 1F1 3F0 3F1&3B0 3B1 1B0 1B1
 //
-// The groups are those of interleaved(). Without experts a pair takes the time of its parts, and the
-// schedule then only needs more memory than interleaved(). A pair has no place for R.
+// The groups of microbatches are those of interleaved(). Without experts, a pair takes as long as its two
+// actions in sequence. The schedule then only needs more memory than interleaved(). A pair cannot contain an
+// R.
 
 ShapeCheck ep_one_f_one_b_takes(const Shape& shape) {
   return group_of("ep-1f1b", shape).map([](std::int32_t) {});

@@ -38,10 +38,9 @@ using ReplicaMinibatches = std::vector<std::vector<std::int32_t>>;
 /// of stage 0, which has r replicas.
 ///
 /// Routing::global: replica q of stage s runs every minibatch g with g mod r_s = q, in ascending order.
-/// Routing::runtime: the rule of PipeDream's released runtime (msr-fiddle/pipedream,
-/// Replica q sends its j-th minibatch to replica (j + q) mod r of the next stage. A receiver takes
-/// minibatches from groups of upstream replicas (the rows below). Fails if a replica would wait forever for a
-/// minibatch.
+/// Routing::runtime: the rule of PipeDream's released runtime (msr-fiddle/pipedream). Replica q sends its
+/// j-th minibatch to replica (j + q) mod r of the next stage. A receiver takes minibatches from groups of
+/// upstream replicas (the rows below). Fails if a replica would wait forever for a minibatch.
 tl::expected<std::vector<ReplicaMinibatches>, std::string> route_minibatches(
     std::span<const std::int32_t> replicas, std::int32_t minibatches, Routing routing);
 

@@ -29,7 +29,7 @@ namespace {
 
 std::int64_t one_microbatch(const Shape&, std::int32_t) { return 1; }
 
-/// Returns the stage that a rank holds, and the number of the replica that the rank is.
+/// Returns the stage that a rank holds, and which microbatches of this stage the rank runs.
 StageReplica replica_on(const Shape& shape, std::int32_t rank) { return stage_replicas(shape)[index(rank)]; }
 
 /// Returns the largest number of activations that a rank holds in GPipe. It is the number of microbatches

@@ -1,6 +1,6 @@
-// Vocabulary parallelism (Yeung et al., arXiv 2411.05288): 1F1B whose output layer is divided over all ranks.
-// A large vocabulary makes the output layer as dear as many other layers, and 1F1B has all of it on the last
-// rank. Here rank r has slice r of the vocabulary. A program with K ranks has 2K + 1 stages:
+// Vocabulary parallelism (Yeung et al., arXiv 2411.05288): 1F1B in which all ranks share the output layer.
+// With a large vocabulary, the output layer costs as much as many other layers, and plain 1F1B has all of it
+// on the last rank. Here rank r has slice r of the vocabulary. A program with K ranks has 2K + 1 stages:
 //
 //   0 .. K-1     the layers, one stage a rank, as in 1F1B
 //   K .. 2K-1    the slices: stage K + r on rank r; its F and B are the passes S and T of the paper
@@ -11,10 +11,10 @@
 //   1f1b-vocab-2   S: logits and the gradient of the input, rescaled later.  T: gradient of the weights.  The
 //                  layers' B waits for S on all ranks. Edges K-1>s! and s>2K for each slice s, and K-1<2K!.
 //
-// The loss is the barrier of an algorithm: it starts after S on all ranks, and T waits for it. 1f1b-vocab-1
-// has a second barrier between T and B. A rank hides each barrier behind F or B of another microbatch. So the
-// first stage stores K + 2 microbatches with two barriers and K + 1 with one, as the paper says, where 1F1B
-// stores K. With 2 ranks and 3 microbatches, stages 2 and 3 are slices and stage 4 is the loss:
+// The loss is a barrier: it starts after S on all ranks, and T waits for it. 1f1b-vocab-1 has a second
+// barrier between T and B. While a rank waits for a barrier, it runs an F or B of another microbatch. The
+// first stage therefore stores K + 2 microbatches with two barriers and K + 1 with one, as the paper says. In
+// 1F1B it stores K. With 2 ranks and 3 microbatches, stages 2 and 3 are slices and stage 4 is the loss:
 //
 // 1f1b-vocab-1:
 //
@@ -26,11 +26,11 @@
 //   rank 0   0F0     2F0 0F1             2B0 2F1 0F2 0B0         2B1 2F2 0B1         2B2 0B2
 //   rank 1       1F0 3F0     1F1 4F0 4B0 1B0 3B0 3F1 1F2 4F1 4B1 1B1 3B1 3F2 4F2 4B2 1B2 3B2
 //
-// The order is made for B = 2 F and short S and T. In units of F, rank K-1-d then starts F(i) at 3i - d, and
-// its pauses for S and T are after F and after B. The rank runs S in the first pause that begins after the
-// input has left the last stage of layers. That is the pause after B, or the pause after F if d mod 3 is 2.
-// The whole S is 2 units behind the input on the slowest rank. T takes the first pause of the next unit or
-// later; with one barrier the last rank runs B first. Tested by picture_test.cpp, conformance_test.cpp and
+// The order is made for B = 2 F and short S and T. Times are in units of F. Rank K-1-d starts F(i) at 3i - d.
+// Its pauses for S and T are after F and after B. The rank runs S in the first pause that begins after the
+// last stage of layers has sent the input. That is the pause after B, or the pause after F if d mod 3 is 2.
+// The slowest rank ends S 2 units after the input. T takes the first pause of the next unit or later; with
+// one barrier the last rank runs B first. Tested by picture_test.cpp, conformance_test.cpp and
 // vocabulary_test.cpp.
 
 #include <algorithm>
@@ -53,7 +53,8 @@ namespace {
 /// The number of exchanges between all ranks that lie between the F and the B of the last stage of layers.
 enum class Barriers : std::int8_t { one = 1, two = 2 };
 
-/// Adds the slices, the loss and the edges to a program with the stages of the layers.
+/// Adds the stages of the slices, the stage of the loss and the edges to a program that has only the stages
+/// of the layers.
 void add_output_stages(Program& program, Barriers barriers) {
   const std::int32_t ranks = program.rank_count();
   const std::int32_t last = ranks - 1;
@@ -78,7 +79,8 @@ std::vector<Action> list_of(const Program& program, std::int32_t d, Barriers bar
   const std::int32_t stage = ranks - 1 - d;
   const std::int32_t slice = ranks + stage;
   const std::int32_t loss = 2 * ranks;
-  // S and T of a microbatch are so many repetitions behind its F.
+  // Each repetition of the loop runs one F. These numbers say how many repetitions later the microbatch runs
+  // S, T and B.
   const bool is_s_after_f = d % 3 == 2;
   const std::int32_t s_behind = d / 3 + (is_s_after_f ? 1 : 0);
   const std::int32_t t_behind = d / 3 + 1;
@@ -113,7 +115,8 @@ Program vocabulary_program(std::string schedule, const Shape& shape, Barriers ba
   return program;
 }
 
-/// Returns the activations of the layers, of one slice, and of the loss on the last rank.
+/// Returns the largest number of activations that a rank stores: those of the layers, one of a slice, and one
+/// of the loss on the last rank.
 std::int64_t peak_of(const Shape& shape, std::int32_t rank, Barriers barriers) {
   const std::int32_t ahead = shape.stages - rank + static_cast<std::int32_t>(barriers);
   return std::min(shape.microbatches, ahead) + (rank + 1 == shape.stages ? 2 : 1);

@@ -47,8 +47,8 @@ RolledProgram hand_made_zero_bubble(std::string schedule, const Shape& shape, st
 
 /// Returns the loops of ZB-H1 or ZB-H2. Rank r runs depth * (K-1-r) warm-up forwards and delays each W by
 /// depth * r microbatches. After the warm-up, each repetition is one of four patterns: I alone, F I, I W or F
-/// I W. With replicas of stages, the warm-up is that of stage_replicas.cpp, and the delay is the rest of the
-/// warm-up that the stage would have in front of all replicas.
+/// I W. With replicas of stages, stage_replicas.cpp gives the warm-up w of a stage. The delay is then depth *
+/// (w' - w), where w' is the warm-up that the stage would have as the first stage.
 RolledProgram hand_made_zero_bubble(std::string schedule, const Shape& shape, std::int32_t depth) {
   RolledProgram rolled = replicated_program(std::move(schedule), shape);
   const std::vector<StageReplica> replicas = stage_replicas(shape);

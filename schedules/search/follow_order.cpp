@@ -73,9 +73,9 @@ std::optional<std::vector<std::vector<Action>>> best_followed(const OrderCosts& 
   Ns best = longest + 1;
   for (const OrderChoice& choice : choices) {
     OrderFollower follower(costs, choice.order);
-    // A run also gives the result of all variants that would have made the same decisions. Only the other
-    // variants are run, one after another. A variant must be shorter than the best one so far. If several are
-    // equal, the first of them is therefore taken.
+    // One run gives the result of every variant that would have made the same decisions. So only the other
+    // variants need further runs. A variant must be shorter than the best one so far. If several are equal,
+    // the first of them is therefore taken.
     for (std::vector<FollowOptions> variants = choice.options; !variants.empty();
          variants = follower.other_variants()) {
       const auto span = follower.run(variants, best);

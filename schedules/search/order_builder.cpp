@@ -243,8 +243,8 @@ void OrderBuilder::see_forwards(const Rank& rank, const Chunk* chunks, Ns now, S
 }
 
 void OrderBuilder::take_turns(const Rank& rank, const Chunk* chunks, Ns now, Sight& sight) const {
-  // After an F, the rank waits for an I even if another F has arrived. The rank's first F actions before its
-  // first I, and its F actions after its last I, are excepted.
+  // With one_forward_a_turn_, the rank waits after an F for an I, even if another F has arrived. The rule
+  // does not hold before the rank's first I and after its last I.
   if (one_forward_a_turn_ && rank.last == kForward && rank.inputs > 0 && sight.next_input != kNever) {
     sight.forward = kNone;
     sight.next_forward = kNever;

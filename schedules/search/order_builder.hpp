@@ -54,8 +54,8 @@ struct OrderRules {
   /// The number of I actions (gradient of the input) by which a later chunk may be ahead of an earlier one.
   /// Only ChunkChoice::by_turns uses it.
   std::int32_t lag = 0;
-  /// The number of microbatches of each later chunk of the rank for which the memory must still suffice
-  /// after an F.
+  /// The memory that must remain free after an F, as a number of microbatches of each later chunk of the
+  /// rank.
   std::int32_t reserve = 1;
   /// True if an I (gradient of the input) must run between two F actions of a rank.
   bool one_forward_a_turn = false;

@@ -106,7 +106,7 @@ void OrderFollower::forget_arrivals() {
 void OrderFollower::reset(std::int32_t number) {
   Rank& rank = ranks_[index(number)];
   const std::vector<Step>& preferred = order_.ranks[index(number)];
-  // The last run did not change the order from index `bent` on, so only the part before it is restored.
+  // The last run changed the order only before index `bent`, so only this part is restored.
   std::copy_n(preferred.begin(), rank.bent, rank.order.begin());
   rank.list.clear();
   rank.inputs.clear();
@@ -308,7 +308,7 @@ void OrderFollower::start(std::int32_t number, Ns now, Ns duration) {
   if (rank.has_started) {
     rank.idle += now - rank.free_at;
     most_idle_ = std::max(most_idle_, rank.idle);
-    // The rank's span contains at least its work and these pauses.
+    // The span of a rank is at least the sum of its work and its pauses so far.
     least_span_ = std::max(least_span_, order_.busy_ns[index(number)] + rank.idle);
   } else {
     rank.has_started = true;

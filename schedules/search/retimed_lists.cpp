@@ -282,9 +282,9 @@ void RetimedLists::forget_changes() {
 }
 
 // Improves complete lists by local search. It goes through all ranks and positions and accepts the first
-// improvement. A move can only help an action that waits for its rank. It cannot help an action that waits
-// for its input. Ws never wait for an input, so they are not moved. RetimedLists computes the effect of a
-// move. Tested by search_test.cpp.
+// improvement. An action gains from an earlier position only if it waits for its rank. It gains nothing if it
+// waits for its input. Ws never wait for an input, so they are not moved. RetimedLists computes the effect of
+// a move. Tested by search_test.cpp.
 
 namespace {
 

@@ -178,9 +178,9 @@ OrderRules rules_of(const StartingRow& row) {
 
 namespace {
 
-/// The largest amount by which the memory limit of a used entry exceeds the given limit, in multiples of
-/// 1F1B's memory. kBelow is the largest amount in the other direction. The limits of entries are an eighth
-/// of 1F1B's memory apart. So one entry above and two entries below are used.
+/// The limits within which an entry's memory limit must lie to be used, in multiples of 1F1B's memory. It may
+/// exceed the given limit by at most kAbove, and be below it by at most kBelow. The limits of entries are an
+/// eighth of 1F1B's memory apart. So one entry above and two entries below are used.
 constexpr double kAbove = 0.13;
 constexpr double kBelow = 0.3;
 

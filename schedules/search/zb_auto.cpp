@@ -280,8 +280,8 @@ class Heuristic {
     lists_.place(next_forward(stage));
   }
 
-  /// Runs owed Ws until `until_ns`, the time at which the stage's next F or I can start. An owed W is one
-  /// whose I has run.
+  /// Runs owed Ws until `until_ns`, the time at which the stage's next F or I can start. A W is owed from the
+  /// end of its I until the W runs.
   void fill_gap(std::int32_t stage, Ns until_ns) {
     while (lists_.owes_weight(stage)) {
       const Ns gap = until_ns - lists_.free_at_ns(stage);

@@ -47,10 +47,10 @@ std::size_t slot(std::int32_t diagonal, std::int32_t most) {
   return static_cast<std::size_t>(std::int64_t{diagonal} + most + 1);
 }
 
-/// Returns true if the last of `edits` edits that reach this diagonal adds a word, and false if it removes
-/// one. Of the two possible edits, the one that reaches the larger x (words of `before`) is chosen. If both
-/// neighbours have the same x, a removal is chosen, because it increases x by one. An outermost diagonal
-/// can be reached from one side only.
+/// Returns true if the last of `edits` edits on the way to this diagonal adds a word, and false if it removes
+/// one. If both are possible, the edit that reaches the larger x (words of `before`) is chosen. If both
+/// neighbours have the same x, a removal is chosen, because it increases x by one. An outermost diagonal can
+/// be reached from one side only.
 bool adds(const Furthest& furthest, std::int32_t diagonal, std::int32_t edits, std::int32_t most) {
   if (diagonal == -edits) return true;
   return diagonal != edits && furthest[slot(diagonal - 1, most)] < furthest[slot(diagonal + 1, most)];

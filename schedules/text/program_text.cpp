@@ -250,8 +250,8 @@ std::string schedule_grid(const Program& program, const ProgramPlace& marked, co
   const std::size_t first_rank = window(marked_rank, size.ranks, ranks);
   const std::size_t last_rank = std::min(first_rank + size.ranks, ranks);
   const std::size_t marked_step = step_of(program.ranks[marked_rank], marked.position);
-  // Lists have different lengths, but all columns need the same number of table rows. Table rows that are
-  // empty for all ranks are removed below.
+  // All columns must have the same number of rows, although the lists have different lengths. Rows that are
+  // empty on all ranks are removed below.
   const std::size_t first_step = marked_step > size.steps / 2 ? marked_step - size.steps / 2 : 0;
 
   std::vector<std::string> lines{"step  "};

@@ -1,6 +1,7 @@
-// Performs an autopsy in these steps. It compares the recorded lists with the program that was meant, and
-// reads each step in two ways. It replays the step, explains the step with the median makespan, and finds
-// the cause of lost time. Finally it writes the costs as a scenario. Tests: tests/sim/autopsy_test.cpp.
+// Analyses a recorded run. First, it compares the recorded lists with the program that the user expected.
+// Then it builds and replays each step under two assumptions about how ranks wait. It explains the step with
+// the median makespan, and finds the cause of lost time. Finally it writes the costs as a scenario. Tests:
+// tests/sim/autopsy_test.cpp.
 
 #include "sim/autopsy/autopsy.hpp"
 
@@ -52,8 +53,8 @@ std::vector<std::string> meant_passes(const std::vector<Action>& list) {
   return passes;
 }
 
-/// Returns, for each rank of a copy, the first difference between the recorded list and the list that was
-/// meant.
+/// Compares the recorded list of each rank of a pipeline copy with the list that the user expected. Returns
+/// the first difference of each rank that has one.
 std::vector<ListDifference> differences_of(const Recording& recording, const RecordedStep& step,
                                            std::int32_t copy, const Program& meant) {
   std::vector<ListDifference> differences;
@@ -85,7 +86,7 @@ std::optional<std::int32_t> chunks_of_recording(const Recording& recording) {
   return recording.stages / ranks;
 }
 
-/// Returns the program of the whole job: all copies of the pipeline in the meant schedule, with its STEPs
+/// Returns the program of the whole job: all copies of the pipeline in the expected schedule, with its STEPs
 /// if it has any.
 std::optional<Program> job_program(const Recording& recording, const MeantProgram& meant) {
   if (!meant.shape) {
@@ -111,8 +112,8 @@ bool has_lists_of(const RecordedStep& step, const Program& program) {
   return true;
 }
 
-/// The lowered program of the latest step that was read. Most steps have the lists of the schedule or of
-/// the previous step, so that the program is reused.
+/// A cache of the lowered program of the latest step. Most steps have the lists of the schedule or of the
+/// previous step, so their program need not be lowered again.
 class LoweredSteps {
  public:
   LoweredSteps(const Recording& recording, std::optional<Program> job)
@@ -136,7 +137,8 @@ class LoweredSteps {
     last_ = std::move(program);
     return {};
   }
-  /// Returns the lowered lists of the latest step. The messages use the channels of this reading.
+  /// Returns the lowered lists of the latest step. Their messages have the channels of the assumption
+  /// `waiting` about how ranks wait.
   const Program& lowered(Waiting waiting) const { return *lowered_[static_cast<std::size_t>(waiting)]; }
   /// Returns the compute lists of the latest step.
   const Program& compute_lists() const { return last_; }
@@ -148,8 +150,8 @@ class LoweredSteps {
   std::array<std::optional<Program>, 2> lowered_;
 };
 
-/// All steps in both readings of how ranks wait. A reading that contradicts a step has no run for this
-/// step.
+/// The runs of all steps under both assumptions about how ranks wait (Waiting). If a step contradicts an
+/// assumption, it has no run under this assumption.
 struct ReadSteps {
   std::vector<RecordedRun> ahead;
   std::vector<RecordedRun> batched;
@@ -172,7 +174,8 @@ tl::expected<ReadSteps, std::string> read_steps(const Recording& recording, Lowe
   return read;
 }
 
-/// Returns a verdict for each copy in each step: whether the copy ran the program that was meant.
+/// Returns a verdict for each pipeline copy in each step. The verdict says if the copy ran the program that
+/// the user expected.
 std::vector<StepVerdict> compared_steps(const Recording& recording,
                                         const std::optional<MeantProgram>& meant) {
   std::vector<StepVerdict> verdicts;

@@ -1,7 +1,7 @@
 #pragma once
-// Analyses a recorded run. It finds which program ran, and whether this program was meant. It finds how
-// ranks waited, the costs of actions, and why ranks were idle. It also finds the rank or stage that lost
-// most time.
+// Analyses a recorded run. It finds which program ran, and if the user expected this program. It finds how
+// ranks waited, the costs of actions, and why ranks were idle. It also finds the rank or stage that lost most
+// time.
 
 #include <cstddef>
 #include <cstdint>
@@ -96,8 +96,8 @@ struct Autopsy {
 tl::expected<Autopsy, std::string> autopsy_of(Recording recording, std::string name,
                                               const AutopsyOptions& options);
 
-/// Returns the known schedule that has the lists which the first pipeline copy ran in the first step.
-/// Returns nothing if no schedule has them.
+/// Returns the known schedule that generates the lists of the first pipeline copy in the first step. Returns
+/// nothing if no schedule generates them.
 std::optional<MeantProgram> recognised_schedule(const Recording& recording);
 
 /// Returns the stages, ranks and actions that make the run longer, with the largest part of the makespan
@@ -105,9 +105,9 @@ std::optional<MeantProgram> recognised_schedule(const Recording& recording);
 std::vector<Blame> blame_of(const Recording& recording, const std::vector<RecordedRun>& runs,
                             std::size_t explained, std::int32_t samples);
 
-/// Returns the text of a scenario with the recorded costs. `program_file` is the name of the file with the
-/// recorded lists, which is needed if no known schedule has them. If `means` is true, each duration is
-/// replaced by the mean of its kind on its stage.
+/// Returns the text of a scenario with the recorded costs. If no known schedule has the recorded lists, the
+/// scenario refers to `program_file`, the name of the file with these lists. If `means` is true, each
+/// duration is replaced by the mean of its kind on its stage.
 std::string recorded_scenario(const Autopsy& autopsy, const std::vector<RecordedRun>& runs,
                               const std::optional<MeantProgram>& schedule, bool means);
 

@@ -88,7 +88,8 @@ Json bill_json(const Explanation& why) {
 
 void write_autopsy_json(const Autopsy& autopsy, const TextSink& sink) {
   std::string text = result_to_json(autopsy.result, {.timeline = true});
-  // The keys of the autopsy follow those of the result in one object.
+  // The closing brace of the result is removed, so that the keys of the autopsy can follow in the same
+  // object.
   text.erase(text.find_last_not_of("}\n \t") + 1);
   const bool is_batched = autopsy.waiting == Waiting::batched;
   const auto own = Json(autopsy.unexplained_ns);
@@ -106,7 +107,7 @@ void write_autopsy_json(const Autopsy& autopsy, const TextSink& sink) {
   for (const StepVerdict& step : autopsy.steps) keys["steps"].push_back(step_json(step));
   for (const Blame& blame : autopsy.blame) keys["blame"].push_back(blame_json(blame));
   const std::string own_keys = keys.dump(2, ' ', false, Json::error_handler_t::replace);
-  // The text of the keys without its opening brace.
+  // The opening brace of the new keys is dropped, because they continue the object of the result.
   text += ',' + own_keys.substr(1) + '\n';
   sink(text);
 }

@@ -1,6 +1,6 @@
-// Writes an autopsy as text: what was recorded, whether the meant program ran, and how ranks waited. Then
-// it states how well a replay fits, what lost most time, and where the time of the explained step went.
-// Tests: tests/cli/transcripts/autopsy.txt.
+// Writes an autopsy as text. First comes what was recorded, whether the expected program ran, and how ranks
+// waited. Then it states how well a replay fits, what lost most time, and where the time of the explained
+// step went. Tests: tests/cli/transcripts/autopsy.txt.
 
 #include <algorithm>
 #include <cmath>

@@ -1,8 +1,8 @@
-// Finds the stages, ranks and actions that make a run longer than an ideal run. The part of the makespan
-// that a cause is to blame for is computed as in the account (sim/why/account.hpp). It is the derivative
-// of the makespan by a cost, times what the cause adds to this cost. The derivative is averaged between
-// the ideal and the real run. Stages and ranks get the mean over all steps. A single action counts only in
-// its own step. Tests: tests/sim/autopsy_test.cpp.
+// Finds the stages, ranks and actions that make a run longer than an ideal run. The part of the makespan that
+// a cause adds is computed as in sim/why/account.hpp. It is the derivative of the makespan by a cost, times
+// the time that the cause adds to this cost. The derivative is averaged between the ideal and the real run.
+// Stages and ranks get the mean over all steps. A single action counts only in its own step. Tests:
+// tests/sim/autopsy_test.cpp.
 
 #include <algorithm>
 #include <array>
@@ -37,8 +37,8 @@ namespace {
 constexpr std::size_t kMostBlamed = 12;
 constexpr double kLeastBlamed = 0.002;  // part of the makespan
 
-/// The largest number of graph nodes, summed over the steps for which accounts are made. If there would be
-/// more, some steps are left out.
+/// The largest number of nodes of cause graphs, summed over all steps that are analysed. If there would be
+/// more nodes, some steps are left out.
 constexpr std::size_t kMostNodes = std::size_t{1} << 22U;
 
 /// The place that is to blame for a cost: a stage, a rank, a step or a single action. Numbers that do not
@@ -89,7 +89,8 @@ Place place_of_cost(const CausedRun& run, CauseNode node, IdleCause cause, std::
   return place;
 }
 
-/// Adds the parts of one step's makespan to `parts`, by the place that is to blame.
+/// Adds the parts of one step's makespan to `parts`. The key of a part is the stage, rank or action that
+/// causes it.
 void add_parts(const RecordedRun& run, std::size_t step, std::int32_t samples,
                std::map<Place, double>& parts) {
   const CausedRun& caused = run.caused;

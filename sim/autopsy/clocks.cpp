@@ -1,12 +1,12 @@
-// Finds the offsets between the clocks of ranks that ran on several hosts. A message cannot arrive before
-// it was sent. So messages in both directions bound the offset o of rank b's clock to that of rank a:
+// Finds the offsets between the clocks of ranks that ran on several hosts. A message cannot arrive before it
+// was sent. So messages in both directions bound the offset o of rank b's clock to that of rank a:
 //
 //   a -> b:  o <= arrival on b - send on a          b -> a:  o >= send on b - arrival on a
 //
-// The middle of the two bounds is taken, and half their distance is its error. Pairs with the smallest error
-// come first, as in a spanning tree. In a record of more than a minute clocks drift: each half gives one
-// offset, and a line joins them. Without SENDs and RECVs, the producer's end and the consumer's start take
-// their places. Tests: tests/sim/traces_test.cpp.
+// The offset is the middle of the two bounds, and its error is half their distance. Pairs of ranks with the
+// smallest error are joined first, as in a spanning tree. Clocks drift in a record of more than a minute. In
+// this case each half gives one offset, and a line joins the two offsets. If no SENDs and RECVs are recorded,
+// the end of the producer and the start of the consumer take their places. Tests: tests/sim/traces_test.cpp.
 
 #include "sim/autopsy/clocks.hpp"
 
@@ -173,8 +173,8 @@ bool arrives_before_sent(const PairMessages& messages) {
   return std::ranges::any_of(messages.there, is_early) || std::ranges::any_of(messages.back, is_early);
 }
 
-/// Groups of clocks whose offsets to each other are known. For each clock it has the offset to the first
-/// clock of its group.
+/// Groups of clocks with known offsets to each other. For each clock, it stores the offset to the first clock
+/// of its group.
 class JoinedClocks {
  public:
   void add(const ClockOf& clock) {
@@ -186,8 +186,8 @@ class JoinedClocks {
     const ClockOf kept = group_[first];
     const ClockOf moved = group_[second];
     if (kept == moved) return;
-    // The offset of a clock x of the moved group is that of x to `second`, of `second` to `first`, and of
-    // `first`.
+    // The new offset of a clock in the moved group is a sum of three offsets. They are the offset of this
+    // clock to `second`, of `second` to `first`, and of `first` to the first clock of its group.
     const ClockLine base = line_[first];
     const ClockLine own = line_[second];
     for (auto& [clock, group] : group_) {
@@ -233,7 +233,7 @@ AlignedClocks align_clocks(std::vector<RecordedRow>& rows) {
   }
   std::ranges::stable_sort(edges, {}, [](const Edge& edge) { return edge.line.error; });
   for (const Edge& edge : edges) clocks.join(edge.first, edge.second, edge.line);
-  // The lowest rank of each copy keeps its clock.
+  // All ranks of a copy get the clock of the copy's lowest rank.
   std::map<std::int64_t, ClockLine> base;
   for (const auto& [clock, line] : clocks.lines()) base.emplace(clock.first, line);
   const auto offset = [&](const ClockOf& clock, Ns time) {

@@ -122,7 +122,7 @@ class EventReader {
     const bool begins_as_action =
         !text.empty() && (text.front() == '(' || (text.front() >= '0' && text.front() <= '9'));
     if (!begins_as_action && !text.empty()) {
-      // The names come from the file, so there may be any number of them.
+      // A file may contain any number of other names, so at most 64 of them are counted.
       if (left_out_.size() < 64 || left_out_.contains(text)) ++left_out_[text];
       return std::vector<Action>{};
     }
@@ -154,7 +154,8 @@ class EventReader {
   tl::expected<Ns, std::string> time(std::size_t row, std::string_view column, const TimeUnit& unit) const {
     const std::string name = fmt::format("{}{}", column, unit.suffix);
     const std::string& text = table_.cell(row, name);
-    // Whole numbers stay exact beyond 2^53, as times since 1970 in nanoseconds are.
+    // Whole numbers are read as integers, because a double is exact only up to 2^53. Times since 1970 in
+    // nanoseconds are larger.
     if (const auto whole = number_of_text<std::int64_t>(text); whole && std::abs(*whole) < kLongest / unit.ns)
       return *whole * unit.ns;
     const auto value = finite_number(text);

@@ -96,7 +96,7 @@ class DumpReader {
     if (sends || rest.starts_with("recv ")) {
       read_message(entry, rest.substr(5), sends, completed);
     } else if (rest.starts_with("coalesced")) {
-      // Its members are the messages since the last such entry.
+      // The members of a "coalesced" entry are the messages since the previous "coalesced" entry.
       for (std::size_t i = first_member_; i < dump_.messages.size(); ++i)
         dump_.messages[i].completed = dump_.messages[i].completed || completed;
       first_member_ = dump_.messages.size();

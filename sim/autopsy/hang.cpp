@@ -113,8 +113,8 @@ class HangFinder {
   }
   std::int64_t name_of(std::int32_t rank) const { return names_[index(rank)]; }
 
-  /// Returns the sizes of most of the latest messages. Messages of other sizes were sent before the first
-  /// iteration.
+  /// Returns the sizes that are most frequent among the latest messages, as text. Messages of other sizes
+  /// were sent before the first iteration.
   static std::string common_sizes(const std::vector<RankDump>& dumps) {
     std::map<std::string, std::size_t> counts;
     for (const RankDump& dump : dumps) {
@@ -150,9 +150,8 @@ class HangFinder {
     if (dump.lost_beginning && !own.listed.empty()) own.first = best_first(own);
   }
 
-  /// Returns the number of listed messages that are missing before the first post of a rank. A dump is a
-  /// ring buffer and may have lost its beginning. The number with which the posts fit the list best is
-  /// returned.
+  /// Returns the place in a rank's list at which its posts begin. A dump is a ring buffer and may have lost
+  /// its beginning. The result is the place from which the posts fit the list best.
   static std::size_t best_first(const RankPosts& rank) {
     std::size_t best = 0;
     std::size_t most = 0;
@@ -198,7 +197,7 @@ class HangFinder {
     return lowered_.ranks[rank][listed(rank, place).position];
   }
 
-  /// Returns the number of posts at which a rank still followed the order of its list.
+  /// Returns how many posts of a rank, from the first one on, follow the order of its list.
   std::size_t equal_posts(std::size_t rank) const {
     const RankPosts& own = ranks_[rank];
     std::size_t equal = 0;
@@ -233,7 +232,7 @@ class HangFinder {
         if (equal < own.posted.size()) return missing_post(rank, own.first + equal);
         continue;
       }
-      // RECVs may be posted early, and only SENDs have to come in the order of the list.
+      // RECVs may be posted early, so only SENDs are compared with the order of the list.
       std::size_t place = own.first;
       for (const PostedMessage& message : own.posted) {
         if (!message.is_send) continue;
@@ -251,7 +250,8 @@ class HangFinder {
     const std::string action = to_text(action_at(rank, place));
     std::string why = fmt::format(
         "rank {} did not post {} and went on: its list is not the one that was meant", self, action);
-    // SENDs to one rank that follow each other look alike.
+    // In a dump, messages to one rank in one direction look alike. If several follow each other, any of them
+    // may be the missing one.
     std::size_t first = place;
     while (first > own.first && listed(rank, first - 1).is_send == listed(rank, place).is_send &&
            listed(rank, first - 1).peer == listed(rank, place).peer)
@@ -267,8 +267,8 @@ class HangFinder {
                        .why = std::move(why)};
   }
 
-  /// Returns the first place in a rank's list whose message the rank has not posted. RECVs may have been
-  /// posted earlier than the list has them.
+  /// Returns the first place in a rank's list for which the rank has not posted the message. Messages are
+  /// counted by direction and peer, because RECVs may be posted earlier than the list has them.
   std::size_t next_place(std::size_t rank) const {
     const RankPosts& own = ranks_[rank];
     std::map<std::pair<bool, std::int64_t>, std::size_t> posted;
@@ -324,8 +324,8 @@ class HangFinder {
     }
   }
 
-  /// Returns the wait for the first input of an action that its sender has not sent. Returns nothing if all
-  /// inputs were sent.
+  /// Finds the first input of an action that the sender has not sent, and returns the wait for this input.
+  /// Returns nothing if all inputs were sent.
   std::optional<Wait> missing_input(std::size_t rank, const Action& action, std::int64_t iteration) const {
     const RankPosts& own = ranks_[rank];
     const std::vector<Action>& list = lowered_.ranks[rank];

@@ -188,14 +188,13 @@ std::vector<RecordedRow> rows_of_ranges(TraceEvents& events, std::int64_t rank) 
     }
     rows.push_back(std::move(row));
   }
-  // A row without a step beside rows with one belongs to no whole step.
+  // If some rows state a step, a row without a step is outside of all whole steps and is left out.
   if (std::ranges::any_of(rows, [](const RecordedRow& row) { return row.step.has_value(); }))
     std::erase_if(rows, [](const RecordedRow& row) { return !row.step; });
   return rows;
 }
 
-/// Returns the intervals in which at least one of the spans is active. Requires spans that are sorted by
-/// start.
+/// Returns the intervals in which at least one of the spans is active, ordered by start.
 std::vector<std::pair<Ns, Ns>> union_of(std::vector<std::pair<Ns, Ns>> spans) {
   std::ranges::sort(spans);
   std::vector<std::pair<Ns, Ns>> joined;
@@ -239,7 +238,7 @@ void add_host_event(TraceEvents& events, TraceEvent event, std::string_view name
   constexpr std::string_view kStep = "ProfilerStep#";
   if (name.starts_with("PP:")) {
     const auto actions = read_actions(name.substr(3), {.form = ActionForm::penstock, .stages = kMostNumber});
-    // Other ranges, such as those around a whole step, have no action's name.
+    // Ranges with other names, such as those around a whole step, are not actions and are left out.
     if (actions && !actions->empty()) events.ranges.push_back({event, *actions});
   } else if (name.starts_with(kStep)) {
     const auto number = number_of_text<std::int64_t>(name.substr(kStep.size()));

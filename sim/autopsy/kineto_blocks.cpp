@@ -133,7 +133,8 @@ std::vector<TraceBlock> blocks_of(TraceEvents& events) {
       is_open = false;
       continue;
     }
-    // Operators inside an outer one only add their sequence numbers.
+    // An operator inside another operator belongs to the block of the outer one. It only adds its sequence
+    // number.
     const bool is_inner = one.end_ns <= covered_until;
     const bool continues = is_open && (is_inner || one.is_backward == blocks.back().is_backward);
     if (!continues) blocks.push_back({.is_backward = one.is_backward, .start_ns = one.start_ns});
@@ -159,7 +160,8 @@ tl::expected<RecordedRows, std::string> joined_traces(std::vector<RankTrace> tra
         "expected ranges of actions (PP:0F0) in the traces of all ranks or of none, got none of rank {}",
         ranks.front().first));
   }
-  // The first stage has all its forward passes before its last backward pass, so it drains once a step.
+  // The first stage has all its forward passes before its last backward pass, so it drains once in each step.
+  // The number of its forward passes until then is the number of microbatches.
   std::size_t microbatches = 0;
   for (const auto& [rank, passes] : ranks) microbatches = std::max(microbatches, passes.first_drain);
   if (microbatches == 0) {

@@ -37,13 +37,13 @@ struct TraceEvents {
   std::vector<TraceEvent> kernels;
 };
 
-/// Adds a range or an operator of the host, by its name.
+/// Adds an event of the host. Its name decides if it is a range or an operator.
 void add_host_event(TraceEvents& events, TraceEvent event, std::string_view name);
 /// Adds a kernel of a GPU. Its name says whether it communicates.
 void add_kernel(TraceEvents& events, TraceEvent kernel, std::string_view name);
 
-/// Returns the trace of a rank, with the rows of its ranges of actions, or its blocks if it has no such
-/// ranges.
+/// Returns the trace of a rank. It has a row for each range of an action. If the trace has no such ranges, it
+/// has blocks instead.
 RankTrace rank_trace_of(TraceEvents events, std::int64_t rank);
 
 /// Adds a time to the times of all events.

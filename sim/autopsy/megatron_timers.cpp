@@ -73,8 +73,8 @@ TimerReports reports_of(std::string_view text) {
   TimerReports reports;
   TimerValues* timer = nullptr;
   bool inside = false;
-  // What a launcher puts in front of each line of a process, such as "[default7]:" of torchrun or "7: " of
-  // srun.
+  // The label that a launcher puts in front of each line of a process, such as "[default7]:" of torchrun or
+  // "7: " of srun.
   std::string_view label;
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());
@@ -84,12 +84,13 @@ TimerReports reports_of(std::string_view text) {
       inside = true;
       timer = nullptr;
       label = without_blanks(line.substr(0, line.size() - kTimersHead.size()));
-      // A logger labels only the first line of a message.
+      // A logger labels only the first line of a message. If the next line has no label, the other lines of
+      // the report have none.
       if (!without_blanks(text.substr(0, text.find('\n'))).starts_with(label)) label = {};
       ++reports.count;
       continue;
     }
-    // Lines of other processes may stand between.
+    // Lines of other processes may stand between the lines of a report. They are skipped.
     if (!line.starts_with(label)) continue;
     line = without_blanks(line.substr(label.size()));
     if (inside && line.ends_with(':') && !line.starts_with("rank")) {
@@ -134,8 +135,8 @@ std::optional<std::int64_t> microbatches_of(const TrainingArguments& arguments, 
   return *global % batch == 0 ? std::optional(*global / batch) : std::nullopt;
 }
 
-/// Returns the times of the stage that the ranks from `first` to before `last` hold. `parts` is the number
-/// of passes that a timer adds up: microbatches times chunks.
+/// Returns the times of the stage that the ranks from `first` to `last` - 1 hold. `parts` is the number of
+/// passes that a timer adds up: microbatches times chunks.
 TimedStage stage_of(const TimerValues& forward, const TimerValues& backward, std::int32_t first,
                     std::int32_t last, double parts) {
   TimedStage stage;

@@ -59,7 +59,8 @@ class ReportReader {
     return {};
   }
 
-  /// The number of processes that have ranges. A globalTid has the process above its lowest 24 bits.
+  /// The number of processes that have ranges. The bits of a globalTid above its lowest 24 bits identify the
+  /// process.
   std::size_t processes() const { return processes_.size(); }
   TraceEvents events() && { return std::move(events_); }
 

@@ -10,8 +10,8 @@
 
 namespace penstock {
 
-/// Reads the report of one rank, whose number stands behind "rank" in the name of the file. The error is
-/// "FILE: expected ..., got ...".
+/// Reads the report of one rank. The rank's number follows the word "rank" in the name of the file. The error
+/// is "FILE: expected ..., got ...".
 tl::expected<RankTrace, std::string> read_nsys(std::string_view bytes, std::string_view file);
 
 }  // namespace penstock

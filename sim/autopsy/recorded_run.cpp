@@ -193,10 +193,11 @@ class RecordedTimes {
       const std::int32_t consumer = consumer_[id];
       const Ns busy_until = end_before(message.to_rank, group_[index(consumer)]);
       const Ns ended = recv_[id] == nullptr ? start(consumer) : std::min(recv_[id]->end_ns, start(consumer));
-      // A rank that was busy until then did not wait, so the message may have come at any time before.
+      // If the rank was busy until this time, it did not wait. The message may have arrived at any earlier
+      // time, so its latency is not known.
       if (ended <= busy_until || ended < message_start_[id]) continue;
       latency_[id] = ended - message_start_[id];
-      // Without a RECV it may have been another message that the consumer waited for.
+      // If no RECV was recorded, the consumer may have waited for another message.
       is_known[id] = recv_[id] != nullptr;
       const auto [entry, is_new] = quickest.try_emplace({message.from_rank, message.to_rank}, latency_[id]);
       entry->second = std::min(entry->second, latency_[id]);
@@ -210,8 +211,8 @@ class RecordedTimes {
     }
   }
 
-  /// Sets the start of each STEP that was not recorded. It waits for the messages after the last pass of
-  /// its rank.
+  /// Sets the start of each STEP that was not recorded. Such a STEP waits for the messages after the last
+  /// pass of its rank.
   void wait_for_last_messages() {
     for (std::size_t id = 0; id < latency_.size(); ++id) {
       const Ns arrival = message_start_[id] + latency_[id];
@@ -417,7 +418,7 @@ CopyTimes replayed_times(const Recording& recording, const RecordedRun& run, Rep
                     .durations = run.caused.durations,
                     .costs = run.caused.costs};
   for (CauseNode node = 0; node < changed.graph.size(); ++node) {
-    // Copies begin when they did. Other starts cannot come before their causes.
+    // The first actions of a copy keep their recorded starts. No other action starts before its latest cause.
     const bool begins = changed.graph.first_input[node] == changed.graph.first_input[node + 1];
     Ns& lag = changed.costs.lag[node];
     lag = begins || how == Replayed::as_recorded ? std::max<Ns>(0, lag) : 0;

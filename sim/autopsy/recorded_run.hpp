@@ -33,9 +33,8 @@ inline constexpr auto kEnumWords<Waiting> =
 struct RecordedRun {
   CausedRun caused{};
   Timeline timeline{};
-  /// The total time that the causes do not explain. For each action and message, it counts the difference
-  /// between its start and the end of the latest cause. The first action of a rank does not count if it has
-  /// no cause.
+  /// The total time that the causes do not explain. For each action and message, it is the difference between
+  /// the start and the end of the latest cause. The first action of a rank does not count if it has no cause.
   Ns unexplained_ns = 0;
 };
 
@@ -51,7 +50,7 @@ ChannelOptions channels_of(Waiting waiting);
 /// would deadlock under this assumption.
 std::optional<RecordedRun> recorded_run(const RecordedStep& step, const Program& lowered, Waiting waiting);
 
-/// The time of each copy of the pipeline, from the first start to the last end of its compute actions.
+/// The way in which a replay changes the durations and gaps of a recorded step.
 using CopyTimes = std::vector<Ns>;
 /// Returns the recorded duration of each pipeline copy.
 CopyTimes recorded_times(const Recording& recording, const RecordedStep& step);

@@ -127,8 +127,8 @@ std::vector<Ns> host_gaps(const Recording& recording, const std::vector<Recorded
 }
 
 /// Returns the latency of messages. If ranks wait for their messages together, it is the median over all
-/// messages. If ranks post messages ahead, a RECV may end late. So it is then the median over pairs of
-/// ranks, and the quickest message counts for each pair.
+/// messages. If ranks post messages ahead, a RECV may end late. In this case, only the quickest message of
+/// each pair of ranks counts, and the result is the median over the pairs.
 Ns latency_of(const std::vector<RecordedRun>& runs, Waiting waiting) {
   std::vector<Ns> all;
   std::map<std::pair<std::int32_t, std::int32_t>, Ns> quickest;
@@ -149,8 +149,8 @@ Ns latency_of(const std::vector<RecordedRun>& runs, Waiting waiting) {
   return median_duration(std::move(of_pairs));
 }
 
-/// Returns the latency of the messages between each two ranks, of which the smaller comes first: the median,
-/// or the quickest message if ranks post them ahead.
+/// Returns the latency of the messages between each two ranks. The key is a pair of ranks, the smaller one
+/// first. The latency is the median, or that of the quickest message if ranks post messages ahead.
 std::map<std::pair<std::int32_t, std::int32_t>, Ns> latencies_of_pairs(const std::vector<RecordedRun>& runs,
                                                                        Waiting waiting) {
   std::map<std::pair<std::int32_t, std::int32_t>, std::vector<Ns>> all;
@@ -168,8 +168,8 @@ std::map<std::pair<std::int32_t, std::int32_t>, Ns> latencies_of_pairs(const std
   return of_pairs;
 }
 
-/// Returns true if a message between each pair takes the pair's own link. A cluster's messages take the
-/// quickest route, which may lead over other ranks.
+/// Returns true if each pair of ranks would use its own link in a cluster with one link for each pair.
+/// Messages take the quickest route, which may instead lead over other ranks.
 bool take_own_links(const std::map<std::pair<std::int32_t, std::int32_t>, Ns>& of_pairs,
                     const Recording& recording, Ns between_copies) {
   ClusterBuilder builder("recorded");
@@ -185,9 +185,10 @@ bool take_own_links(const std::map<std::pair<std::int32_t, std::int32_t>, Ns>& o
          });
 }
 
-/// Returns the cluster: a link for each pair of ranks that exchange messages, or one latency for all if the
-/// pairs are alike or the user asks for means. The first ranks of the copies are joined as well, because a
-/// cluster must have a route between all its devices.
+/// Returns the cluster as text. It has a link for each pair of ranks that exchange messages. It has one
+/// latency for all if the pairs are alike or the user wants means, or if a pair would not use its own link.
+/// The first ranks of the copies are joined as well, because a cluster must have a route between all its
+/// devices.
 std::string cluster_part(const Recording& recording, const std::vector<RecordedRun>& runs, Waiting waiting,
                          bool means) {
   const Ns latency = latency_of(runs, waiting);

@@ -65,8 +65,8 @@ struct Holdings {
   std::map<std::int64_t, std::map<std::int32_t, std::set<std::int32_t>>> forwards;
 };
 
-/// Returns what the ranks hold. Returns nothing if the rows state their copies, because it is then not
-/// needed.
+/// Returns the stages and microbatches that each rank holds. Returns nothing if the rows state their copies,
+/// because the copies are then known.
 std::optional<Holdings> holdings_of(const std::vector<RecordedRow>& rows) {
   Holdings held;
   for (const RecordedRow& row : rows) {
@@ -289,7 +289,8 @@ tl::expected<Recording, std::string> recording_of(std::vector<RecordedRow> rows,
   }
   recording.steps.erase(recording.steps.begin(), recording.steps.begin() + static_cast<std::ptrdiff_t>(skip));
   leave_out_incomplete(recording);
-  // A table of all passes must not be much larger than the file.
+  // Wrong numbers in a file could make the table of all passes much larger than the file. Such a file is
+  // refused.
   const auto passes = static_cast<std::int64_t>(recorded_passes_of(recording.steps.front()).size());
   if (std::int64_t{recording.stages} * recording.microbatches > 4 * passes + 64) {
     return tl::unexpected(fmt::format("expected each of {} microbatches on each of {} stages, got {} actions",

@@ -35,7 +35,8 @@ constexpr std::uint64_t kLargestRecord = std::uint64_t{1} << 24U;
 constexpr int kDeepestTree = 32;
 const std::string kDamaged = "the SQLite file is damaged or cut";
 
-/// Returns the number of `count` bytes at a place, most significant byte first, or 0 behind the end.
+/// Returns the number in the `count` bytes at a place, with the most significant byte first. Returns 0 if the
+/// bytes go beyond the end.
 std::uint64_t number_at(std::string_view bytes, std::size_t at, std::size_t count) {
   if (at > bytes.size() || bytes.size() - at < count) return 0;
   std::uint64_t number = 0;
@@ -43,8 +44,8 @@ std::uint64_t number_at(std::string_view bytes, std::size_t at, std::size_t coun
   return number;
 }
 
-/// Reads a number of one to nine bytes, of which each but the ninth has seven bits, and moves `at` behind it.
-/// Returns nothing behind the end.
+/// Reads a number that is stored in one to nine bytes, and moves `at` behind it. Each byte has seven bits of
+/// the number, but a ninth byte has eight. Returns nothing if the bytes end before the number does.
 std::optional<std::uint64_t> varint_at(std::string_view bytes, std::size_t& at) {
   constexpr int kLast = 8;
   std::uint64_t number = 0;
@@ -255,13 +256,13 @@ bool SqliteFile::walk_page(std::uint32_t number, int depth, std::size_t& pages,
          walk_page(static_cast<std::uint32_t>(number_at(bytes, head + 8, 4)), depth + 1, pages, take);
 }
 
-/// Joins the parts of a record, of which the first is in the leaf, and takes it.
+/// Joins the parts of a record, and passes the record to `take`. The first part is in the leaf page.
 bool SqliteFile::take_leaf_cell(std::string_view page_bytes, std::size_t at, std::size_t& pages,
                                 const TakeRecord& take) const {
   const auto size = varint_at(page_bytes, at);
   const auto row_id = varint_at(page_bytes, at);
   if (!size || !row_id || *size > kLargestRecord) return false;
-  // The formulas of the file format: how much of a large record stays in the leaf.
+  // These formulas of the file format give the number of bytes of a large record that stay in the leaf page.
   const std::size_t most = usable_ - 35;
   const std::size_t least = (usable_ - 12) * 32 / 255 - 23;
   std::size_t here = *size;

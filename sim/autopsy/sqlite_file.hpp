@@ -16,7 +16,8 @@
 
 namespace penstock {
 
-/// The value of a column in a row. Numbers that are not whole have neither part.
+/// The value of a column in a row: a whole number or a text. A number that is not whole has neither of the
+/// two.
 struct SqliteValue {
   std::optional<std::int64_t> number{};
   std::optional<std::string> text{};

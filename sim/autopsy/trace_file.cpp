@@ -23,7 +23,7 @@ constexpr std::string_view kGzip = "\x1f\x8b";
 /// Returns the content of a gzip file, which may consist of several members.
 tl::expected<std::string, std::string> inflated(std::string& packed) {
   z_stream stream{};
-  // 32 more than the window's bits: the format is found from the header.
+  // If 32 is added to the number of window bits (15), zlib finds the format from the header.
   if (inflateInit2(&stream, 15 + 32) != Z_OK) return tl::unexpected(std::string("zlib cannot start"));
   stream.next_in = reinterpret_cast<Bytef*>(packed.data());
   stream.avail_in = static_cast<uInt>(packed.size());
@@ -38,7 +38,7 @@ tl::expected<std::string, std::string> inflated(std::string& packed) {
     text.append(block.data(), block.size() - stream.avail_out);
     if (text.size() > kLargestTrace) break;
     if (status != Z_STREAM_END) continue;
-    // Another member may follow, as in files that were joined.
+    // Another member may follow, for example if several gzip files were joined to one.
     if (stream.avail_in < kGzip.size() || inflateReset(&stream) != Z_OK) break;
   }
   inflateEnd(&stream);

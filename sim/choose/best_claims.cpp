@@ -1,11 +1,12 @@
-// Says in which part of a step a better configuration saves time, and whether the gain is believable. The
-// predicted ratio of two configurations has an error, too. The usual error is known from pairs of
-// configurations that were measured for one job (run_accuracy.hpp):
+// Finds the part of a step in which a better configuration saves time, and judges whether the gain is
+// believable. The predicted ratio of two configurations has an error, too. The usual error is known from
+// pairs of configurations that were measured for one job (run_accuracy.hpp):
 //
 //     d = log(predicted ratio / measured ratio)        usual error = sqrt(mean of d^2)
 //
-// A gain below twice the usual error may be such an error. So may a gain through a choice that was never
-// measured, because no pair shows how predictions err there. Tests: tests/sim/best_claims_test.cpp.
+// A gain below twice the usual error may be only an error. A gain is also doubtful if it comes from a choice
+// that was never measured, because no measured pair shows the error for this choice. Tests:
+// tests/sim/best_claims_test.cpp.
 
 #include "sim/choose/best_claims.hpp"
 
@@ -150,7 +151,7 @@ tl::expected<StepSeconds, std::string> parts_of(const Scenario& scenario) {
   return step_parts(*prices, own_constants(scenario));
 }
 
-/// Returns whether a run has the shortest measured step of its job.
+/// Returns true if no other run of the same job has a shorter measured step than this run.
 bool is_best_measured(std::span<const RunPair> pairs, std::size_t run) {
   return std::ranges::none_of(pairs, [&](const RunPair& pair) { return pair.slower == run; });
 }

@@ -27,8 +27,8 @@ namespace penstock {
 
 namespace {
 
-/// Limit of the actions that all passes of one search for an order place together. To place so many actions
-/// takes about 0.15 s.
+/// The largest number of actions that all passes of one search for an order may place together. Placing so
+/// many actions takes about 0.15 s.
 constexpr std::int64_t kSearchedActions = 5'000'000;
 /// The smallest number of passes for which an order is searched. With fewer passes, the first eight
 /// searches would not have four passes each (schedules/search/synthesis.cpp). Only rules of a table would
@@ -113,7 +113,8 @@ Scenario scenario_of(const TuneRequest& request, const Configuration& configurat
   scenario.shape.iterations = 1;  // one step is enough, because all iterations take the same time
   scenario.shape.stages = configuration.stages;
   scenario.shape.sharding = stated_sharding(request, configuration);
-  // If the schedule's rule fixes v, the schedule refuses the option.
+  // If the schedule's rule fixes the number of chunks v, the schedule refuses the option virtual_stages. The
+  // option is then set to 1.
   const ScheduleInfo* schedule = find_schedule(configuration.schedule);
   scenario.shape.virtual_stages = schedule->chunks > 0 ? 1 : configuration.virtual_stages;
   scenario.states_chunks = true;

@@ -22,7 +22,7 @@
 namespace penstock {
 
 /// A point of the search space. The comparison operator compares the members in the order of their
-/// declaration, and decides between equally good points.
+/// declaration. The search uses it to choose between two points with equal figures.
 struct Configuration {
   std::int32_t nodes = 1;
   std::int32_t tensor = 1;

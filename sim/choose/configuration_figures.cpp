@@ -67,8 +67,8 @@ Generated constructed(const Scenario& scenario, std::int32_t microbatches) {
   return generate(scenario.schedule, shape);
 }
 
-/// Lowers the program and compiles it to a tape. This is needed if channels block or have a capacity, or if
-/// the host launches actions.
+/// Lowers the program and compiles it to a tape. The program must be lowered if channels block or have a
+/// capacity, or if the host launches actions.
 tl::expected<TunedProgram, std::string> walked(const Scenario& scenario, const Program& program) {
   auto lowered = lower(program, scenario.channels);
   if (!lowered) return tl::unexpected(lowered.error());
@@ -91,9 +91,9 @@ tl::expected<TunedProgram, std::string> walked(const Scenario& scenario, const P
                       .turns = std::move(turns)};
 }
 
-/// Compiles the program to a tape. If placement rounds can compile it, no lists of messages are made. Such
-/// lists would need most of the program's memory. Returns an error if the program hangs under the
-/// scenario's channels.
+/// Compiles the program to a tape. It first tries placement rounds, which compile the compute actions
+/// directly and store no lists of messages. Such lists would need most of the program's memory. Returns an
+/// error if the program hangs under the scenario's channels.
 tl::expected<TunedProgram, std::string> compiled(const Scenario& scenario, Program program) {
   auto turns =
       scenario.launch.is_free() ? compile_turns(program, scenario.channels) : std::optional<TurnTape>();
@@ -341,7 +341,8 @@ tl::expected<SearchedFigures, UserError> searched_figures(const Scenario& scenar
   if (!experiment) return tl::unexpected(experiment.error());
   const auto program = compiled(scenario, std::move(experiment->program));
   if (!program) {
-    // A program that hangs has no tape. The error of a simulation has the cycle of waits.
+    // A program that hangs cannot be compiled to a tape. The simulation then returns an error, which shows
+    // the cycle of waits.
     return simulate_scenario(scenario, SimulateOptions{}).map([](const Result& result) {
       return SearchedFigures{
           .step_ns = result.makespan_ns, .peak_bytes = highest_peak_bytes(result), .notes = result.notes};

@@ -89,8 +89,8 @@ std::string sum_fault(const PricedConfiguration& priced, const Configuration& co
       fits_times ? sizes.largest() : times.longest());
 }
 
-/// Returns true if a rank stores all units of a stage at some moment. The rank then stores more if a stage
-/// has more units.
+/// Returns true if a rank holds all microbatches (units) of the outline at some moment. A program with more
+/// microbatches then needs more memory.
 bool holds_all_units(const ScheduleOutline& outline) {
   return std::ranges::any_of(outline.ranks, [&](const RankOutline& rank) {
     return std::ranges::any_of(rank.moments, [&](const HeldMoment& moment) {
@@ -163,7 +163,8 @@ std::vector<std::int64_t> ConfigurationPrices::cut_of(const Configuration& confi
 
 std::optional<LowerBounds> ConfigurationPrices::quick_bounds(const Configuration& configuration,
                                                              const ScheduleOutline& outline) {
-  // Prices also have messages, launches and STEP, for which this factor leaves room.
+  // Prices also include messages, launches and STEP, which the sums below do not count. The factor 32 leaves
+  // room for them.
   constexpr double kFarBelow = kMostUnits / 32;
   set_choices(work_, configuration);
   const PartSums& sums = parts_of(configuration, outline);
@@ -190,7 +191,8 @@ std::optional<LowerBounds> ConfigurationPrices::level_bounds(const Configuration
   return penstock::quick_bounds(sums, layers, outline, configuration.microbatches);
 }
 
-// Most outlines do not change with the number of microbatches, and are not copied.
+// Returns the outline for this number of microbatches. Most outlines do not change with the number of
+// microbatches, so they are returned without a copy.
 const ScheduleOutline& ConfigurationPrices::whole_of(const ScheduleOutline& outline,
                                                      std::int32_t microbatches) {
   if (microbatches <= outline.units || !holds_all_units(outline)) return outline;
@@ -299,7 +301,8 @@ Ns step_bound(const PricedConfiguration& priced, const ScheduleOutline& outline,
     needed += cost.forward_ns + (outline.splits_backward ? cost.backward_input_ns : cost.backward_ns);
     work += cost.forward_ns + cost.backward_ns;
     if (!outline.overlaps_pairs) continue;
-    // Each F and B of the stage is in at most one pair, and a pair hides no more than this.
+    // Each F and B of the stage is in at most one overlapped pair. One pair saves at most
+    // cost.pair_hidden_ns.
     needed -= cost.pair_hidden_ns;
     work -= cost.pair_hidden_ns;
   }

@@ -42,9 +42,10 @@ class ConfigurationPrices {
   /// only the costs can then show a fault.
   std::optional<LowerBounds> quick_bounds(const Configuration& configuration, const ScheduleOutline& outline);
 
-  /// Returns sharper bounds of a configuration with balanced layers, without its costs. Returns nothing
-  /// unless all ranks together lack memory for level layers. of() then keeps the level layers
-  /// (fitted_split()), so the bounds are those of these layers. Requires quick_bounds().
+  /// Returns sharper bounds of a configuration with balanced layers, without its costs. Level layers are the
+  /// split that balances only times. If they exceed the memory of all ranks together, no other split fits
+  /// either. of() then uses the level layers (fitted_split()), so the result has the bounds for them. In all
+  /// other cases, returns nothing. Requires that quick_bounds() has returned bounds.
   std::optional<LowerBounds> level_bounds(const Configuration& configuration, const ScheduleOutline& outline);
 
   /// Returns the costs of a configuration of the search space. `outline` must be the outline of its program

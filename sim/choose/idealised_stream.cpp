@@ -45,10 +45,10 @@ std::int64_t replicas_of(const PlannedStage& stage) { return std::ssize(stage.de
 
 // --- the recurrence's links -----------------------------------------------------------------------------
 
-/// The times of a message in the walk with which a cut between stages behaves as in the recurrence. In the
-/// walk, each pair of replicas has its own channel. In the recurrence, one link serves all pairs, one after
-/// the other. Therefore a message arrives after half of the time that a minibatch needs in both directions.
-/// Its channel stays busy until all other pairs have sent as well.
+/// The times of a message between two stages in the walk, chosen such that the cut behaves as in the
+/// recurrence. In the walk, each pair of replicas has its own channel. In the recurrence, one link serves all
+/// pairs, one after the other. Therefore a message arrives after half of the time that a minibatch needs in
+/// both directions. Its channel stays busy until all other pairs have sent as well.
 struct CutTimes {
   Ns hold_ns = 0;
   Ns arrival_ns = 0;
@@ -109,8 +109,8 @@ std::int32_t least_warmup(const PlannedStage& stage, const PlannedStage& behind,
 }
 
 /// Returns, for each stage, a number of warm-up forward passes with which no stage ever waits for input. It
-/// is the number of minibatches that can pass the stage between the forward and the backward pass of one
-/// minibatch. Here, each later stage delays the minibatch by one more.
+/// is the number of minibatches that pass the stage between the forward and the backward pass of one
+/// minibatch. Each replica of this stage and of the later stages adds two more.
 std::vector<std::int32_t> deep_warmups(const PipelinePlan& plan) {
   std::vector<std::int32_t> warmups(plan.stages.size());
   double round_trip_ns = 0;
@@ -231,8 +231,8 @@ struct Stretch {
   std::size_t end = 0;
 };
 
-/// Returns true if two minibatches at a distance of `minibatches` always end with the same time between
-/// them, everywhere in the stretch.
+/// Returns true if, everywhere in the stretch, minibatches g and g + `minibatches` end at the same distance
+/// in time.
 bool moves_by_one_amount(const std::vector<Ns>& ends, const Stretch& stretch, std::size_t minibatches) {
   const Ns amount = ends[stretch.begin + minibatches] - ends[stretch.begin];
   for (std::size_t g = stretch.begin; g + minibatches < stretch.end; ++g) {
@@ -292,7 +292,8 @@ tl::expected<StreamPeriod, std::string> steady_period(FactorSet on, const Planne
 FactorSet FactorSet::with(PlanFactor factor) const {
   FactorSet set = *this;
   set.bits_ |= 1U << static_cast<unsigned>(factor);
-  // Buckets are separate stages, for which the recurrence's links and updates are not defined.
+  // Gradient buckets are separate stages in the program. The recurrence's links and updates are not defined
+  // for such stages, so contention and overlap must be on as well.
   if (factor == PlanFactor::buckets) return set.with(PlanFactor::contention).with(PlanFactor::overlap);
   if (factor != PlanFactor::contention) return set;
   return set.with(PlanFactor::transfers).with(PlanFactor::ring).with(PlanFactor::latency);

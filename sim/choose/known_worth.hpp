@@ -39,15 +39,15 @@ class KnownWorth {
 
   std::size_t top() const { return top_; }
   bool fits(Bytes bytes) const { return bytes <= usable_; }
-  /// Records how many configurations may fit in memory. `count` may be `top` if there are more. If it is
-  /// below `top`, some of the first configurations of the answer do not fit.
+  /// Records how many configurations may fit in memory. If there are more than `top`, `count` may be `top`.
+  /// If `count` is below `top`, some of the first configurations of the answer do not fit.
   void set_possible_fits(std::size_t count) { others_count_ = count < top_; }
 
   /// Returns true if a configuration with this lower bound may still be in the answer. It may be one of the
   /// fastest, on the Pareto front of time and memory, or the best with one of its values.
   bool may_matter(const ValueNumbers::Numbers& numbers, const Worth& least) const;
 
-  /// Records the time of configuration number `number`, whose peak memory may be unknown.
+  /// Records the time of the configuration with number `number`. Its peak memory may be unknown.
   void note_time(std::size_t number, const ValueNumbers::Numbers& numbers, std::int64_t time);
   void note(std::size_t number, const ValueNumbers::Numbers& numbers, const Worth& worth);
 

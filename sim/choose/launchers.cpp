@@ -207,7 +207,7 @@ Arguments megatron_recompute(const LaunchedRun& run) {
   return {fmt::format("--recompute-granularity selective --recompute-modules {}", fmt::join(modules, " "))};
 }
 
-/// Returns the degrees of parallelism with the default settings for the exchange of experts' rows.
+/// Without a list of modules, Megatron-LM recomputes core_attn.
 Parallel with_plain_exchange(Parallel degrees) {
   const Parallel usual;
   degrees.expert_dispatch = usual.expert_dispatch;

@@ -35,7 +35,7 @@ namespace penstock {
 
 namespace {
 
-/// A list of all neighbours of one choice, one kind of move after the other.
+/// A list of all neighbours of one choice. The kinds of moves follow one after the other.
 class Moves {
  public:
   Moves(const PlanChoice& from, const PlanSpace& space) : from_(from), space_(space) {
@@ -102,9 +102,8 @@ class Moves {
     }
   }
 
-  /// Adds the choices in which the stage is split in two, at every layer and with every division of its
-  /// replicas. For example, a stage with three layers and 4 replicas can be split at two places into 1-3,
-  /// 2-2 and 3-1 replicas.
+  /// The last replica of a stage does not move away, because a stage without replicas must be removed.
+  /// merge() removes stages.
   void split(std::size_t stage) {
     // A stage with one replica can be split only if an idle device becomes the second replica.
     const bool takes_idle = idle() > 0 && (is_straight() || from_.replicas[stage] == 1);
@@ -392,7 +391,8 @@ double PlanBound::period_ns(const PlanChoice& choice) {
     if (replicas > 1) {
       const Ring& around = ring(here);
       reduction = around.ns_per_byte * weights + around.latency_ns;
-      // A ring reduces the gradients of one minibatch on each replica, so of r minibatches.
+      // A ring reduces the gradients of one minibatch on each of the r replicas. Therefore one run of the
+      // ring serves r minibatches.
       const double together = microbatches_ > 0 ? microbatches_ : r;
       reduction *= r / together;
       load_ring(around, weights, together);
@@ -400,7 +400,7 @@ double PlanBound::period_ns(const PlanChoice& choice) {
     // If computation and ring run at the same time, the longer of the two is the bound.
     const bool hides = buckets_ || choice.buckets > 0;
     period = std::max(period, (hides ? std::max(compute, reduction) : compute + reduction) / r);
-    // The third line of the formula above.
+    // The third line of the formula: the round trip and the reduction, divided by r (W + 1).
     const std::int32_t warmup = warmup_of(choice, s, later);
     const double reduced = hides || microbatches_ > 0 ? 0 : reduction;
     period = std::max(period, (round_trip_ns + reduced) / (r * (warmup + 1)));
@@ -422,7 +422,8 @@ double PlanBound::peak_bytes(const PlanChoice& choice) const {
     const Sums& before = sums_before(choice, s);
     const Sums& after = sums_before(choice, s + 1);
     std::int32_t live = warmup_of(choice, s, later) + 1;
-    // With a flush, the first replica runs the most microbatches, and no more than these.
+    // With a flush, a replica runs only its share of the M microbatches. The first replica has the largest
+    // share, so it bounds the live microbatches.
     if (microbatches_ > 0) {
       const std::int32_t replicas = choice.replicas[s];
       live = std::min(live, microbatches_ / replicas + (microbatches_ % replicas > 0 ? 1 : 0));

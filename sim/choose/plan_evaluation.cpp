@@ -149,7 +149,8 @@ double PlanEvaluation::device_hours_per_million_samples() const {
 std::optional<double> PlanEvaluation::cost_per_million_samples() const {
   const std::optional<double> price = planned.scenario.cluster.price_per_device_hour;
   if (!price) return std::nullopt;
-  // The price is that of all devices of a rank together, but the hours are counted for each device.
+  // The price is for all devices of a rank together, but the hours are counted for each device. Therefore the
+  // product is divided by the devices of a rank.
   return *price * device_hours_per_million_samples() / devices_per_rank();
 }
 
@@ -175,7 +176,7 @@ tl::expected<PlanEvaluation, std::string> evaluate_plan(PlannedScenario planned)
   PlanEvaluation evaluation;
   evaluation.planned = std::move(planned);
   const PipelinePlan& plan = evaluation.planned.plan;
-  // A stream that takes no time has no rate. Its period remains 0.
+  // A stream that takes no time has no rate. Its simulated period then remains 0.
   if (const auto rate = result->throughput.steady_samples_per_second)
     evaluation.simulated_period_ns = samples * 1e9 / *rate;
   evaluation.stage_peaks = peaks_of_stages(plan, *result);
@@ -342,7 +343,7 @@ tl::expected<std::vector<RegretRow>, std::string> plan_regret(const Scenario& sc
                                                               const ProfileNoise& noise,
                                                               PlanRanking ranking) {
   auto truth = plan_by(ranking, scenario, options);
-  // The times of the true plan are set in the same manner as those of the trials, so that equal plans have
+  // The times of the true plan are set by the same function as those of the trials. Equal plans then have
   // exactly the same period.
   if (truth) truth = with_times_of(*std::move(truth), scenario);
   if (!truth) return tl::unexpected(truth.error());

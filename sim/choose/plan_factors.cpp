@@ -159,8 +159,8 @@ tl::expected<PlanFactors, std::string> plan_factors(const PlanEvaluation& evalua
 }
 
 std::vector<FactorDifference> differing_factors(const PlanFactors& factors) {
-  // Smallest difference that counts, as a part of the recurrence's period. Smaller ones may be rounding
-  // errors, or come from means.
+  // The smallest difference that counts, as a fraction of the recurrence's period. Smaller differences may be
+  // rounding errors, or come from means.
   constexpr double kLeast = 1e-3;
   std::vector<FactorDifference> found;
   double before_ns = factors.ideal_ns;

@@ -100,7 +100,7 @@ struct PlannedMemory {
 struct PlanFactors {
   PlanObjective objective = PlanObjective::maximum;  ///< objective of the recurrence
   double recurrence_ns = 0;
-  /// Simulated period if all factors are off. It equals recurrence_ns, apart from rounding to nanoseconds.
+  /// The simulated period with all factors off. It equals recurrence_ns, apart from rounding to nanoseconds.
   double ideal_ns = 0;
   /// One row for each factor, in the order of the enum. `buckets` has a row only if the plan has buckets.
   /// In the row before `ends`, with_those_before_ns is the plan's steady period.

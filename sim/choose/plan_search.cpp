@@ -38,14 +38,15 @@ namespace penstock {
 
 namespace {
 
-// To try up to 1500 plans takes fewer simulations than a search by moves, and misses no plan.
+// If there are at most 1500 plans, trying all of them takes fewer simulations than a search by moves, and
+// misses no plan.
 constexpr std::int64_t kFewPlans = 1500;  // if there are at most so many plans, all are tried
 constexpr std::int64_t kFirstShare = 32;  // number of simulations for each start in the first round
 // Each variant of the best plan may use a tenth of the budget of simulations.
 constexpr std::int64_t kShareOfVariants = 10;
 constexpr int kMostLonger = 24;    // largest number of plans that get a longer stream
 constexpr int kMostConfirmed = 3;  // largest number of plans that get a stream as long as in `simulate`
-// Number of starts that are improved, besides the best one of each family.
+// The number of starts that are improved, in addition to the best start of each family.
 constexpr std::size_t kImproved = 12;
 
 /// One search for a plan; the object is used once. best_ is the best of all trials so far. attempt() is
@@ -152,7 +153,8 @@ class PlanSearch {
         ++pruned_;
         return;
       }
-      // Further starts have larger bounds, so the second half of the budget is used for moves instead.
+      // The starts that follow have larger bounds, so they are left out. The second half of the budget is
+      // then used for moves.
       if (is_seen && trials_.actions() >= budget_.actions / 2) {
         ++left_out_;
         return;
@@ -192,7 +194,7 @@ class PlanSearch {
   std::vector<PlanStart> best_of_families(const std::vector<PlanStart>& starts) {
     std::map<PlanFamily, const PlanStart*> best;
     for (const PlanStart& start : starts) {
-      // Starts that a bound has excluded are not known.
+      // A start that a bound has excluded was not simulated, so it has no known period.
       if (trials_.known(start.choice) == nullptr) continue;
       const PlanStart*& of_family = best[start.family];
       if (of_family == nullptr || is_better(start.choice, of_family->choice)) of_family = &start;
@@ -226,7 +228,7 @@ class PlanSearch {
   /// simulations lasts.
   void improve_all(std::vector<PlanChoice> front) {
     std::vector<PlanChoice> later;
-    // Half of the starts with twice as many simulations each cost as much as the round before.
+    // Half of the starts, each with twice as many simulations, cost as much as the round before.
     for (std::int64_t share = kFirstShare; !front.empty(); share *= 2) {
       std::vector<PlanChoice> moving;
       for (const PlanChoice& start : front) {

@@ -33,7 +33,7 @@ struct SearchedPlan {
   std::int64_t simulations = 0;
   std::int64_t pruned = 0;   ///< number of starts that were not simulated, because a bound excluded them
   std::int64_t actions = 0;  ///< number of simulated actions of all plans
-  /// Number of starts that were not tried, because the budget of actions was used up.
+  /// The number of starts that were not tried, because the budget of actions was used up.
   std::int64_t left_out = 0;
   bool ran_out = false;    ///< true if the budget of actions ended before all starts and moves were tried
   bool tried_all = false;  ///< true if every plan with its devices in order was tried or excluded by a bound
@@ -58,8 +58,8 @@ tl::expected<SearchedPlan, std::string> search_plan(const Scenario& scenario, co
 /// The measure by which plans are ranked: the simulated period, or the period of a recurrence.
 enum class PlanRanking : std::uint8_t { simulated, recurrence };
 
-/// Returns only the plan of search_plan() or of plan_scenario(), depending on `ranking`. The search has a
-/// smaller budget than usual, because callers need many plans. Errors: the errors of search_plan() or
+/// Returns only the plan of search_plan() or of plan_scenario(), depending on `ranking`. The search gets a
+/// twentieth of the usual budget, because callers need many plans. Errors: the errors of search_plan() or
 /// plan_scenario().
 tl::expected<PlannedScenario, std::string> plan_by(PlanRanking ranking, const Scenario& scenario,
                                                    const PlanOptions& options);

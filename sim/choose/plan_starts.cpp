@@ -29,7 +29,7 @@ namespace penstock {
 namespace {
 
 constexpr std::int32_t kMostEvenStages = 16;  // largest number of even stages
-// Largest number of buckets; a stage has at most as many buckets as layers.
+// The largest number of buckets that is tried. A stage has at most as many buckets as layers.
 constexpr std::int32_t kTriedBuckets = 4;
 
 /// A variant of the recurrence that proposes plans. Each variant has another objective.
@@ -78,7 +78,7 @@ class Starts {
     if (replicates) add(PlanFamily::data_parallel, "data parallel", {.cuts = {}, .replicas = {devices_}});
     add_even(PlanFamily::straight, std::min(devices_, layers_), 1, "straight");
     for (std::int32_t stages = 2; stages <= std::min({kMostEvenStages, devices_, layers_}); ++stages) {
-      // Remaining devices are idle. A move may use them.
+      // The remaining devices are idle at the start. A later move may use them.
       const std::int32_t replicas = replicates ? devices_ / stages : 1;
       add_even(PlanFamily::even, stages, replicas, fmt::format("even {} x {}", stages, replicas));
     }
@@ -112,8 +112,8 @@ class Starts {
     add_plans(proposer, levels, "");
     if (levels.size() == 1) return;
     const std::vector<BandwidthLevel> one_server = {levels.front()};
-    // Here the links between all devices have the bandwidth of the highest level. So the stages of a plan
-    // need not fill one server after another.
+    // In this cluster, the links between all devices have the bandwidth of the highest level. The stages of a
+    // plan then need not fill one server after another.
     const std::vector<BandwidthLevel> flat = {{devices_, levels.back().bytes_per_second}};
     add_plans(proposer, one_server, "");
     add_plans(proposer, flat, ", one level");
@@ -181,7 +181,7 @@ std::vector<PlanStart> variants_of(const PlanStart& start, const PlanningTask& t
     deeper.name += ", one deeper";
     deeper.choice.deeper = 1;
   }
-  // If there is only one level, the cluster is one server.
+  // With only one level, the cluster is a single server, so replicas cannot be spread over servers.
   if (task.levels.size() > 1) {
     PlanStart& spread = variants.emplace_back(start);
     spread.name += ", spread";

@@ -184,7 +184,8 @@ PipelinePlan PlanTrials::plan_of(const PlanChoice& choice) const {
 tl::expected<PlannedScenario, std::string> PlanTrials::scenario_of(const PlanChoice& choice) const {
   auto planned = scenario_of_plan(scenario_, task_, plan_of(choice));
   if (!planned) return planned;
-  // Recurrences do not choose these, so scenario_of_plan() does not set them.
+  // The recurrences choose neither buckets nor additional warm-up forwards, so scenario_of_plan() does not
+  // set them.
   Shape& shape = planned->scenario.shape;
   if (choice.buckets > 0) shape.buckets = {choice.buckets};
   // If there are no additional forwards, the warm-ups are those of the rule and need not be stated.

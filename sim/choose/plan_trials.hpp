@@ -44,7 +44,8 @@ class PlanTrials {
   std::size_t order_for(std::vector<std::int32_t> layers, const std::vector<std::int32_t>& cuts);
 
   const Trial& of(const PlanChoice& choice) { return trial_of(choice, Asked::period); }
-  /// Returns the same trial as of(), which then also has the peak memory. One simulation finds both.
+  /// Simulates like of(), and also finds the peak memory in the same simulation. Returns the trial, which
+  /// then has both.
   const Trial& with_memory(const PlanChoice& choice) { return trial_of(choice, Asked::memory); }
   /// Returns false if the plan hangs with the scenario's channels, or if its stream is too long to run.
   bool runs(const PlanChoice& choice);
@@ -134,7 +135,7 @@ struct PlanStart {
   PlanFamily family = PlanFamily::data_parallel;
   std::string name;
   PlanChoice choice;
-  /// Period that the recurrence predicts; absent if the start is not from one.
+  /// The period that the recurrence predicts. It is absent if the start does not come from a recurrence.
   std::optional<double> promised_ns{};
 };
 

@@ -42,7 +42,8 @@ namespace {
 constexpr double kRoundedNs = 1.5;
 /// The largest number of bytes that rounding removes from those bytes of a stage that are counted once.
 constexpr double kRoundedBytes = 2;
-/// The factor that makes a sum a lower bound although its terms were added in another order.
+/// A factor slightly below 1. The terms of a sum may be added in another order elsewhere, which changes the
+/// rounding. With this factor, the sum is still a lower bound.
 constexpr double kOfSum = 1 - 1e-9;
 
 std::int64_t rounded_down(double bound, double rounding) {
@@ -129,8 +130,8 @@ double rounded_bytes(const RankOutline& rank) {
   return live_count(rank) + kRoundedBytes * static_cast<double>(rank.stages.size());
 }
 
-/// Returns the smallest value of each cost over all layers. Only the bytes that the action I releases are
-/// the largest value, because they are subtracted in a lower bound.
+/// Returns the smallest value of each cost over all layers. Only for the bytes that the action I releases, it
+/// returns the largest value, because a lower bound subtracts them.
 PartCost least_layer(const std::vector<PartCost>& before) {
   PartCost least = before[2] - before[1];
   for (std::size_t part = 2; part + 2 < before.size(); ++part) {
@@ -202,7 +203,7 @@ PartSums part_sums(const Workload& work, const LayerPrices& prices, bool one_ran
   layers.back() = 0;
   std::vector<std::int32_t> ranks(layers.size());
   for (std::size_t part = 0; part < ranks.size(); ++part) ranks[part] = static_cast<std::int32_t>(part);
-  // A rank with both ends may store a matrix that they share only once.
+  // The two ends of the model may share a matrix. A rank with both ends stores this matrix only once.
   if (one_rank_has_both_ends) ranks.back() = 0;
   const std::vector<StagePrice> parts = price_stages(work, prices, layers, ranks);
   const auto transient_of = [](const StagePrice& part) {
@@ -232,7 +233,8 @@ PartSums part_sums(const Workload& work, const LayerPrices& prices, bool one_ran
 LowerBounds quick_bounds(const PartSums& sums, const std::vector<std::int64_t>& layers,
                          const ScheduleOutline& outline, std::int32_t microbatches) {
   const std::vector<PartCost> stages = stages_of(sums.before, layers);
-  // The passes of the first microbatch through all stages before a stage, and of its gradient back.
+  // For each stage, `there` is the forward time of one microbatch through all stages before it. `back` is the
+  // time of the gradient from this stage back to the first stage.
   std::vector<double> there(stages.size() + 1, 0);
   std::vector<double> back(stages.size() + 1, 0);
   for (std::size_t i = 0; i < stages.size(); ++i) {
@@ -260,7 +262,8 @@ LowerBounds quick_bounds(const PartSums& sums, const std::vector<std::int64_t>& 
   }
   const double rounded_stages =
       static_cast<double>(most_stages) * microbatches + static_cast<double>(stages.size());
-  // Overlapped pairs take less time than their parts, which these sums do not know.
+  // Overlapped pairs take less time than the sum of their parts. These sums do not contain the saved time, so
+  // the bound of the time is 0.
   return {.step_ns = outline.overlaps_pairs ? 0 : rounded_down(step_ns, kRoundedNs * rounded_stages),
           .peak_bytes = rounded_down(peak, lost_bytes)};
 }

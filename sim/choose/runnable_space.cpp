@@ -1,7 +1,6 @@
-// Removes configurations that cannot run. Whether a configuration can run depends only on its program. So
-// one configuration is checked for each program. An outline of the program shows whether the schedule
-// refuses an option. Only the whole program shows whether it hangs. With the default channels, no program
-// hangs:
+// Removes configurations that cannot run. A configuration can run if its program can run, so one
+// configuration is checked for each program. An outline of the program shows if the schedule refuses an
+// option. Only the whole program shows if it hangs. With the default channels, no program hangs:
 //
 //     refused options?   the outline of each program        hangs?   all programs, on all cores
 //

@@ -1,5 +1,5 @@
 #pragma once
-// Runs work for which a caller can stop waiting.
+// A function that runs work on another thread. The caller can stop waiting before the work ends.
 
 #include <chrono>
 #include <functional>
@@ -17,7 +17,8 @@ namespace penstock {
 template <typename Work>
 std::optional<std::invoke_result_t<Work>> done_unless(const std::function<bool()>& stopped, Work work) {
   constexpr std::chrono::milliseconds kLook{20};
-  // If the work checks `stopped` itself, it usually ends within this time, and its result is used.
+  // The time for which the function still waits after a stop. If the work checks `stopped` itself, it usually
+  // ends within this time, and its result is used.
   constexpr std::chrono::milliseconds kPatience{150};
   if (!stopped) return work();
   std::packaged_task<std::invoke_result_t<Work>()> task(std::move(work));

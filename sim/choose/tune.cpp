@@ -82,7 +82,8 @@ UserError nothing_runs(const std::vector<LeftOut>& left_out) {
   return {.kind = all_hang ? ErrorKind::check_failed : ErrorKind::bad_input, .message = std::move(message)};
 }
 
-/// The source of a candidate's bounds. Each is sharper than the one before, and takes longer to compute.
+/// The source of a candidate's bounds. Each source gives sharper bounds than the one before, and takes longer
+/// to compute.
 enum class BoundsFrom : std::uint8_t {
   sums,          ///< ConfigurationPrices::quick_bounds()
   level_layers,  ///< ConfigurationPrices::level_bounds(), or still the sums if these bounds do not exist
@@ -115,7 +116,8 @@ class TuneSearch {
         usable_(usable_of(request)) {}
 
   tl::expected<TuneReport, UserError> report() {
-    // One tape is used for all costs. With eager messages, the tape would depend on message sizes.
+    // One tape serves all costs. With eager messages, the tape would depend on message sizes, so they are
+    // refused.
     if (request_.base.channels.eager_bytes > 0) {
       return failure(
           "tune: channels with eager messages make another program of every size; leave schedule.eager out");
@@ -128,7 +130,7 @@ class TuneSearch {
     if (runnable->configurations.empty()) return tl::unexpected(nothing_runs(runnable->left_out));
     report_.left_out = std::move(runnable->left_out);
     if (auto bounded = find_bounds(runnable->configurations); !bounded) return failure(bounded.error());
-    // This must follow find_bounds(), which numbers the values.
+    // KnownWorth needs the number of values, and find_bounds() has numbered the values.
     KnownWorth known(std::max(most_alike() * options_.top, pool_size()), usable_, values_.count());
     if (auto priced = price_first(known); !priced) return failure(priced.error());
     if (auto done = run(known); !done) return failure(done.error());
@@ -199,8 +201,9 @@ class TuneSearch {
     return {};
   }
 
-  /// Sharpens the bounds of candidates until it is known whether enough of them may fit. Those with the
-  /// lowest bounds of memory come first. Without pruning, sharpens all.
+  /// Sharpens the bounds of candidates until they show how many configurations may fit, up to the number that
+  /// matters. Begins with the candidates that have the lowest bounds of memory. Without pruning, sharpens all
+  /// bounds.
   tl::expected<void, std::string> price_first(KnownWorth& known) {
     std::vector<std::size_t> smallest_first(candidates_.size());
     std::iota(smallest_first.begin(), smallest_first.end(), 0);
@@ -240,10 +243,11 @@ class TuneSearch {
     return {};
   }
 
-  /// Returns the next candidates that may matter, of at most `most` candidates. The candidate with the lowest
-  /// bound of the time is first; of equal ones, the first of the space. The bounds of a candidate are
-  /// sharpened when they do not rule it out, and then it waits again. It also waits again if the others of
-  /// the round will probably rule it out, because exact figures are rarely far above their bounds.
+  /// Returns the next candidates that may matter; the round has at most `most` of them. The candidate with
+  /// the lowest bound of the time comes first; among equal ones, the first of the space. If a candidate's
+  /// bounds do not rule it out, they are sharpened, and the candidate goes back into the queue. A candidate
+  /// also goes back if other candidates of this round will probably rule it out, because exact figures are
+  /// rarely far above their bounds.
   tl::expected<std::vector<std::size_t>, std::string> next_round(const KnownWorth& known, std::size_t most) {
     std::vector<std::size_t> round;
     std::vector<std::size_t> waiting;
@@ -253,8 +257,8 @@ class TuneSearch {
       queue_.pop();
       Candidate& candidate = candidates_[number];
       if (options_.prune && !known.may_matter(candidate.values, candidate.least)) {
-        // A candidate that may fit counts as ruled out by its time, even if another comparison also ruled it
-        // out.
+        // If the candidate may fit, it counts as ruled out by its time, even if another comparison has also
+        // ruled it out.
         ++(known.fits(candidate.least.bytes) ? report_.pruned_by_time : report_.pruned_by_memory);
       } else if (candidate.bounds_from != BoundsFrom::costs) {
         if (auto bounded = sharpen(candidate); !bounded) return tl::unexpected(bounded.error());
@@ -356,7 +360,7 @@ class TuneSearch {
     if (listed.empty()) return tl::unexpected(nothing_runs(report_.left_out));
     std::map<std::size_t, std::size_t> place;  // index in the report for each listed candidate
     for (std::size_t i = 0; i < listed.size(); ++i) {
-      // The report has the first of several candidates with the same layers and figures.
+      // If several candidates have the same layers and figures, the report contains only the first of them.
       if (const auto twin = twin_before(listed, i)) {
         place[listed[i]] = place.at(*twin);
         continue;
@@ -472,8 +476,8 @@ class TuneSearch {
   }
 
   /// Returns the first candidate of the sorted pool that must still be refined, or nothing. The first
-  /// TuneOptions::refined different candidates must be refined. Another candidate must be refined if its
-  /// schedule searches its order, and if its bounds are better than the best candidate.
+  /// TuneOptions::refined different candidates must be refined. A later candidate must be refined if its
+  /// schedule searches its order and its time bound is below the time of the best candidate.
   std::optional<std::size_t> next_to_refine(const std::vector<std::size_t>& pool) const {
     std::size_t different = 0;
     std::size_t searching = 0;
@@ -491,9 +495,9 @@ class TuneSearch {
     return std::nullopt;
   }
 
-  /// Returns the first earlier candidate that has the same figures and differs only in the rule of the
-  /// layer split (a twin). Returns nothing if there is none. In a sorted list, all candidates between the
-  /// two have the same figures.
+  /// Returns the twin of a candidate: an earlier one in the list that has the same figures and differs only
+  /// in the rule of the layer split. Returns the first such candidate, or nothing. In a sorted list, all
+  /// candidates between the two have the same figures.
   std::optional<std::size_t> twin_before(const std::vector<std::size_t>& sorted, std::size_t i) const {
     const Candidate& own = candidates_[sorted[i]];
     std::optional<std::size_t> twin;
@@ -648,7 +652,7 @@ class TuneSearch {
   const TuneRequest& request_;
   const TuneOptions& options_;
   ConfigurationPrices prices_;
-  // Shared, because work may continue after the search was stopped.
+  // The library is shared, because work may continue after the search was stopped.
   std::shared_ptr<ProgramLibrary> programs_;
   SearchedOrders searched_;
   ValueNumbers values_;

@@ -135,7 +135,8 @@ std::size_t nearest_number(const MeasuredRuns& runs, const TuneRequest& request,
 
 NearestRun nearest_run(const MeasuredRun& run, const TuneRequest& request, double predicted_seconds) {
   const Workload& work = model_of(request).work;
-  // Rows without an id have their line in place of it.
+  // If a row has no id of its own, its id is the source and line. Otherwise the source is written in front of
+  // the id.
   NearestRun nearest{
       .id = run.id.starts_with(run.source) ? run.id : fmt::format("{}, {}", run.source, run.id),
       .device = run.device,
@@ -191,7 +192,7 @@ AccuracyGroups accuracy_groups(const TuneRequest& request, const TuneReport& rep
   std::vector<std::size_t> asked;
   for (const auto& job : jobs)
     std::ranges::transform(job, std::back_inserter(asked), &MeasuredConfiguration::run);
-  // The nearest run is predicted together with the pairs, after all of them.
+  // The nearest run is added after the pairs, so that one call predicts all of them.
   asked.push_back(nearest_number(runs, request, report.candidates.front().configuration));
   const std::vector<double> seconds = predicted_seconds(runs, asked);
   AccuracyGroups answer{.spread = spread_of(jobs, seconds),
@@ -202,7 +203,7 @@ AccuracyGroups accuracy_groups(const TuneRequest& request, const TuneReport& rep
     const TunedConfiguration& best = report.candidates[first];
     const TunedConfiguration& one = report.candidates[i];
     const double ratio = std::log(best.tokens_per_second_per_device / one.tokens_per_second_per_device);
-    // Candidates are sorted, so the first one that is out of range begins a new group.
+    // Candidates are sorted, so the first one outside the range of a group begins a new group.
     const bool is_new = one.fits != best.fits || std::abs(ratio) > 2 * answer.spread.deviation;
     if (is_new) first = i;
     answer.groups.push_back(answer.groups.empty() ? 0 : answer.groups.back() + (is_new ? 1 : 0));
@@ -268,7 +269,7 @@ bool is_better(const TunedConfiguration& one, const TunedConfiguration& other) {
 }
 
 /// Searches again on a machine with one changed figure, and simulates the old best configuration there. The
-/// old one may be better than the result of the new search, if the new search has not refined its order.
+/// old configuration may still be the better one, because the new search may not have refined its order.
 tl::expected<SensitivityRow, std::string> row_of(TuneRequest request, const TunedConfiguration& best,
                                                  const std::pair<std::string_view, Change>& figure,
                                                  double factor) {
@@ -408,10 +409,10 @@ PlacementOrder order_in_space(const Scenario& run) {
   return orders_differ(parallel, run.shape.stages, model.work.device) ? parallel.order : Parallel{}.order;
 }
 
-/// Returns the run's configuration in the form in which the space contains it. A choice without effect gets
-/// the only value that the space has. Examples are the exchange on one device, the schedule of one stage,
-/// or the sharding without copies. Selective recomputation has no effect, because attention kernels are
-/// fused.
+/// Returns the run's configuration in the form in which the space contains it. The space has only one value
+/// for a choice without effect, and the result has this value. Examples are the exchange on one device, the
+/// schedule of one stage, or the sharding without copies. Selective recomputation has no effect, because
+/// attention kernels are fused.
 Configuration configuration_of(const Scenario& run, const TuneRequest& request) {
   const DeviceModel& model = std::get<DeviceModel>(run.model);
   const Parallel& parallel = model.work.parallel;
@@ -457,7 +458,8 @@ std::vector<ChosenValue> values_of(const Answered& answered, const Configuration
     const auto cost = std::ranges::find_if(report.choices, [&](const ChoiceCost& one) {
       return one.choice == kChoices[choice] && one.value == texts[choice];
     });
-    // The value is in no configuration of the space, such as a microbatch of 32 samples.
+    // If no configuration of the space has the run's value, the value is left out. An example is a microbatch
+    // of 32 samples.
     if (cost == report.choices.end()) continue;
     ChosenValue& value = values.emplace_back(ChosenValue{kChoices[choice], texts[choice], {}});
     if (cost->best) value.longer = static_cast<double>(report.candidates[*cost->best].step_ns) / best - 1;
@@ -497,7 +499,7 @@ class Questions {
              std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() > *seconds_;
     };
     auto report = tune(request, {.top = 1, .refined = 1, .stopped = is_late});
-    // A search that was stopped before it had a result is an answer, too.
+    // If a search was stopped before it had a result, an answer without a configuration is stored.
     if (!report && !is_late()) return tl::unexpected(report.error().message);
     return &answered_.emplace_back(Answered{.request = std::move(request),
                                             .space = *std::move(space),
@@ -505,7 +507,7 @@ class Questions {
                                             .stopped = is_late()});
   }
 
-  // A deque, because pointers to its elements remain valid when it grows.
+  // Other code stores pointers to the elements. They stay valid when a deque grows.
  private:
   std::optional<double> seconds_;
   std::deque<Answered> answered_;  // a deque, because its elements do not move when it grows

@@ -22,9 +22,9 @@
 
 namespace penstock {
 
-/// The accuracy of predicted ratios: how far the ratio of two configurations is from the measured ratio. A
-/// pair is two configurations of one job. A job has one source, model, device, precision, number of
-/// devices, sequence and batch.
+/// The accuracy of predicted ratios of two configurations, compared with the measured ratios. A pair is two
+/// configurations of one job. A job has one source, model, device, precision, number of devices, sequence and
+/// batch.
 struct PairSpread {
   /// The root mean square, over all pairs, of log(predicted ratio / measured ratio).
   double deviation = 0;

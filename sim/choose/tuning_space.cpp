@@ -79,11 +79,11 @@ bool is_tunable(const ScheduleInfo& schedule) {
          std::ranges::find(kOthers, schedule.name) == kOthers.end();
 }
 
-/// The stages of the loops, named by the last rule that a configuration has met. Later rules may exclude
-/// the configuration.
+/// The steps of the nested loops. Each is named after the last rule that a configuration has met there; later
+/// rules may exclude the configuration.
 enum class Step : std::uint8_t { begun, filled, priced, batched, sharded, scheduled, cut };
 
-/// The nested loops that the opening of this file lists. now_ has the choices of the outer loops.
+/// The nested loops that the comment at the top of this file lists. now_ has the choices of the outer loops.
 class Space {
  public:
   Space(const TuneRequest& request, std::vector<const ScheduleInfo*> schedules)
@@ -105,8 +105,8 @@ class Space {
     return std::move(found_);
   }
 
-  /// Returns the reason why the space is empty. It is the rule that excluded the configurations which got
-  /// farthest in the loops.
+  /// Returns the reason why the space is empty: the rule that excluded the configurations of the latest step
+  /// that any configuration has reached.
   std::string what_ended_all() const {
     switch (farthest_) {
       case Step::begun:
@@ -351,9 +351,9 @@ class Space {
     }
   }
 
-  /// Returns true if the layer split is tried with this v (stages on each rank). A balanced split exists
-  /// for every v. If the user has not chosen v, it is tried only with powers of two, because neighbouring
-  /// values hardly differ.
+  /// Returns true if the search tries the layer split with the present v (stages on each rank). A balanced
+  /// split exists for every v. If the user has not chosen v, it is tried only with powers of two, because
+  /// neighbouring values hardly differ.
   bool is_looked_at(const LayerSplit& split) const {
     if (split.rule != LayerSplit::Rule::balanced || !choices_.virtual_stages.empty()) return true;
     return std::has_single_bit(static_cast<std::uint32_t>(now_.virtual_stages));

@@ -62,7 +62,8 @@ class TapeWriter {
     tape_.groups = groups;
     tape_.rank_count = flat.rank_count;
     tape_.last = trash_ + 1;
-    // Messages that pass side by side in one queue need registers of their own.
+    // In a group of transfers, several messages may be in one queue at the same time. Each of them then needs
+    // its own register.
     ChannelOptions queues = channels;
     if (!flat.transfer_group.empty()) queues.blocking = Blocking::batched;
     find_ways(queues, groups);
@@ -207,8 +208,9 @@ class TapeWriter {
       const bool is_posted = flat_.is_grouped(message.first);
       messages_[id].uses = (message.awaited ? 1 : 0) + (flat_.waits_in_group(message.first) ? 1 : 0) +
                            (flat_.waits_in_group(message.recv) ? 1 : 0) + (message.send_awaited ? 1 : 0);
-      // A SEND of a group starts with the rank's clock and not with the end of its producer. In launch order
-      // a SEND is launched directly after its producer, also if it comes later in the list.
+      // A SEND of a group starts when the rank reaches the group, so it reads the rank's clock. In launch
+      // order, the SEND is launched directly after its producer, even if it comes later in the list. In both
+      // cases, no copy of the producer's end is needed.
       if (message.late && !is_posted && !in_launch_order_) ++late_sends_[message.producer].count;
     }
     WayRegisters registers = std::move(ways).in_registers(tape_.last + 1);
@@ -229,7 +231,7 @@ class TapeWriter {
       } else if (op == FlatOp::barrier || (op == FlatOp::collective && flat_.next_collective[p] != kNone)) {
         ++message_at(p).uses;
       }
-      // The RELOAD of an OFFLOAD reads its end.
+      // The RELOAD also reads the end of its OFFLOAD.
       if (op == FlatOp::collective && flat_.messages[index(flat_.message[p])].next_at_receiver != kNone)
         ++message_at(p).uses;
     }
@@ -400,7 +402,7 @@ class TapeWriter {
       return;
     }
     // If there is neither an accumulator nor a source, no action produces the message. It then starts as soon
-    // as its queues are free.
+    // as its queues are free, so the instruction reads the queue's register.
     const Register first = gathered != kNoRegister ? gathered
                            : source != kNoRegister ? source
                                                    : link_of(id).c;

@@ -1,6 +1,5 @@
-// Chooses the engine that an experiment needs. The critical-path engine is fast. But it is exact only if
-// no two transfers or collectives ever use a link at the same time. If a link is shared, the event engine
-// is needed.
+// Chooses the engine that an experiment needs. The critical-path engine is fast. It is exact only if no two
+// transfers or collectives ever use a link at the same time. If a link is shared, the event engine is needed.
 
 #include "sim/engines/engines.hpp"
 
@@ -44,8 +43,8 @@ namespace {
 /// one hop in the ring of a group of ranks. Each group has one queue for its collectives.
 using MessageStream = std::tuple<std::int32_t, std::int32_t, std::int32_t, std::int32_t>;
 
-/// The first stream that was added to each link of limited bandwidth. A second stream on the link shows
-/// that the link is shared. So one stream for each link is enough.
+/// The first stream that was added to each link of limited bandwidth. If a second stream is added, the link
+/// is shared, so one stream for each link is enough.
 class LinkUsers {
  public:
   explicit LinkUsers(const Experiment& experiment) : cluster_(experiment.cluster) {}
@@ -139,8 +138,8 @@ bool links_are_shared(const Experiment& experiment) {
   // action.
   const ActionWays* const ways = has_transfers(program) ? nullptr : &program_ways;
   for (std::int32_t rank = 0; rank < program.rank_count(); ++rank) {
-    // `users` is called once for each stream and not for each message.
-    // Streams of this rank so far; a rank has few streams, each with many messages.
+    // The streams of this rank so far. A rank has few streams but many messages, so `users` is called once
+    // for each stream.
     std::vector<MessageStream> known;
     const auto shares = [&](const Action& action) {
       if (is_collective(action.kind)) return groups.add(action.stage, users);
@@ -183,7 +182,7 @@ bool stages_share_links(const Experiment& experiment) {
       }
     }
   }
-  // All stages are assumed to have collectives, because this function does not read the lists.
+  // This function does not read the lists, so it assumes that every stage has collectives.
   for (std::int32_t stage = 0; stage < experiment.program.stage_count(); ++stage)
     shared |= groups.add(stage, users);
   return shared;

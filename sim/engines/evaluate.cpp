@@ -172,8 +172,8 @@ RepeatedTape::RepeatedTape(const Tape& tape, const TapeCosts& costs, const Progr
     : tape_(tape), costs_(costs), barrier_(program.barrier), registers_(fresh_registers(tape)) {
   lasting_.reserve(program.ranks.size() + 2 * tape.transfers.size());
   for (std::size_t rank = 0; rank < program.ranks.size(); ++rank) {
-    // The clock of a rank without actions stays at 0 while the others increase. It is omitted, because with
-    // it no two passes would ever be alike.
+    // The clock of a rank without actions stays at 0 while all other clocks increase. If it were compared, no
+    // two passes would ever be alike, so it is omitted.
     if (!program.ranks[rank].empty()) lasting_.push_back(static_cast<Register>(rank));
   }
   // If the pass does not follow queues, their registers have no meaning.
@@ -208,7 +208,7 @@ std::vector<ComputeTimes> RepeatedTape::pass_with_compute() {
   std::vector<ComputeTimes> ranks(index(tape_.rank_count));
   std::visit(
       [&](const auto& code) {
-        // The busy time of a rank does not depend on when it computes.
+        // The busy time of a rank is the sum of its durations, so it can be computed before the pass.
         for (const auto& step : code) {
           if (step.duration != kNoTime) ranks[step.a].busy_ns += costs_.durations[step.duration];
         }

@@ -135,9 +135,9 @@ LaneTimes makespans_ns(const Tape& tape, const TapeCosts& costs, const FillDurat
 /// Returns the name of the vector code that runs on this processor: "avx512", "avx2" or "portable".
 std::string_view lane_code();
 
-/// Returns the timeline of the lowered program, computed from its tape. It does not store the times of the
-/// instructions. `turns` must be the tape of `program`, and `costs` the costs of this tape. The program
-/// must have neither collectives nor RESHARDs.
+/// Returns the timeline of the lowered program. It is computed directly from the program's tape, without
+/// storing the times of all instructions. `turns` must be the tape of `program`, and `costs` the costs of
+/// this tape. The program must have neither collectives nor RESHARDs.
 Timeline timeline_of_turns(const Program& program, const TurnTape& turns, const TapeCosts& costs);
 
 }  // namespace penstock

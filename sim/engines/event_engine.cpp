@@ -47,7 +47,8 @@ struct EventStep {
   Ns duration_ns = 0;  // duration of a compute action
   Ns start_ns = 0;
   std::int32_t position = 0;
-  // Its message; for a compute action or a WAIT, the first message that it waits for.
+  // The number of the step's message. For a compute action or a WAIT, it is the first message for which the
+  // step waits.
   std::int32_t message = kNone;
   // For a compute action or a WAIT, the position of the next message that it waits for.
   std::int32_t more_waits = kNone;
@@ -61,7 +62,8 @@ struct alignas(64) EventMessage {
   Ns start_ns = 0;
   Ns end_ns = kUnknown;
   Bytes bytes = 0;
-  // Number of events that the start waits for; after the start, the number of flows in progress.
+  // The number of events for which the message still waits. After its start, the number of its flows in
+  // progress.
   std::int32_t missing = 0;
   std::int32_t flow_class = kNone;  // class of a transfer's flow; kNone for collectives and barriers
   std::int32_t next_at_sender = kNone;
@@ -137,7 +139,8 @@ EventState event_state(const FlatProgram& flat, const WalkDurations& durations, 
   state.rank_begin.push_back(static_cast<std::int32_t>(state.steps.size()));
   state.messages.reserve(flat.messages.size());
   for (std::size_t id = 0; id < flat.messages.size(); ++id) {
-    // A copy to or from a host crosses no link of the network, so its whole duration is known.
+    // A copy to or from a host uses no link of the network. Its whole duration is therefore known in advance,
+    // and counts as latency.
     const bool is_copy = flat.is_host_copy(flat.messages[id]);
     const Ns latency_ns = is_copy ? durations.hold[id] : durations.latency[id];
     state.messages.push_back(message_of(flat.messages[id], latency_ns, network));
@@ -235,8 +238,8 @@ class EventSimulator {
   }
 
   bool take_next() {
-    // network_.next_end() computes rates, so it is called once for all flows that start or end at one
-    // instant.
+    // next_end() must compute the rates of all flows. It is called only when no event of this instant is
+    // left, so once for all flows that start or end at the instant.
     if (events_.empty() || events_.top().time_ns > now_) {
       const std::optional<Ns> flow_end = network_.next_end();
       if (!flow_end && events_.empty()) return false;
@@ -260,7 +263,8 @@ class EventSimulator {
     return true;
   }
 
-  /// Prefetches the data of the next event into the cache. Events of other ranks have evicted it.
+  /// Prefetches the data of the next event, because the events of other ranks have removed these data from
+  /// the cache.
   void ask_early() const {
     if (events_.empty() || events_.top().subject < 0 || events_.top().subject >= flat_.rank_count) return;
     __builtin_prefetch(&state_.steps[index(cursor_[index(events_.top().subject)])]);
@@ -283,7 +287,7 @@ class EventSimulator {
     }
   }
 
-  /// Returns true if an OFFLOAD or RELOAD is at a position. They have no part in the order of launches.
+  /// Returns true if an OFFLOAD or RELOAD is at a position. The order of launches does not include these two.
   bool is_copy_at(std::int32_t position) const { return is_host_copy(flat_.actions[index(position)].kind); }
 
   /// Returns true if the message at a position waits for the launch of this position. Only the RECV of an
@@ -400,7 +404,7 @@ class EventSimulator {
            flat_.transfer_group[index(state_.steps[index(end)].position)] == group) {
       ++end;
     }
-    // If the rank already waits in this group, the group has been posted.
+    // The group is posted only once. If the rank already waits in this group, it has been posted before.
     if (std::exchange(posted_[index(rank)], group) != group) post_group(cursor, end);
     for (std::int32_t s = cursor; flat_.waits_in_group(group) && s < end; ++s) {
       const EventStep& step = state_.steps[index(s)];
@@ -431,8 +435,8 @@ class EventSimulator {
       return true;
     }
     if (step.op == FlatOp::wait) return pass_wait(rank, step);
-    // If the rank has already waited at this step, settle() has already been called for the rank's end of the
-    // message.
+    // If the rank has already waited at this step, its end of the message was settled then and must not be
+    // settled again.
     const bool again = stands_at_[index(rank)] == step.message;
     if (!again) settle_end(step.message, step.position);
     if (step.op == FlatOp::collective) return true;
@@ -476,8 +480,8 @@ class EventSimulator {
 
   // --- messages -----------------------------------------------------------------------------------
 
-  /// Records that one of the events for which message `id` waits has happened. Starts the message if this
-  /// was the last one.
+  /// Records that one of the events for which message `id` waits has happened. If it was the last one, starts
+  /// the message.
   void settle(std::int32_t id) {
     EventMessage& settled = message(id);
     if (--settled.missing > 0) return;
@@ -515,14 +519,14 @@ class EventSimulator {
     if (--order_->missing[index(position)] == 0) reside(flat_.rank_of(position));
   }
 
-  /// Settles the SENDs that wait for the compute action at `position`, which has ended.
+  /// Settles the SENDs of the compute action at `position`, which has just ended.
   void settle_made(std::int32_t position) {
     for (std::int32_t id = order_->first_sent[index(position)]; id != kNone;
          id = order_->next_sent[index(id)])
       settle_end(id, flat_.messages[index(id)].first);
   }
 
-  /// Settles the ends of messages that come next in the queues of `left`, the message that has left them.
+  /// Message `left` has left its queues. In each of these queues, settles the end of the next message.
   void settle_next_launches(const FlatMessage& left) {
     const auto settle_on = [&](std::int32_t rank, std::int32_t next) {
       if (next != kNone) settle_end(next, transfer_end_on(flat_.messages[index(next)], rank));

@@ -1,8 +1,8 @@
 #pragma once
-// The loop of evaluate.cpp, which here computes all lanes at once with the vector types of GCC and Clang.
-// Each source file that includes it is compiled for another processor family. So all functions here have
-// internal linkage. Of an inline function, the linker would keep only one copy, and this processor might
-// be unable to run it.
+// The loop of evaluate.cpp for all lanes at once, with the vector types of GCC and Clang. Each source file
+// that includes it is compiled for another processor family. All functions here therefore have internal
+// linkage. If they were inline functions, the linker would keep only one copy of each, perhaps one that this
+// processor cannot run.
 
 #include <cstddef>
 #include <cstdint>

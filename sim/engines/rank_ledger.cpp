@@ -28,7 +28,8 @@ namespace penstock {
 
 void LiveVersions::step() {
   ++newest_;
-  // If the last run has the count 0, it also contains the new version.
+  // The new version has the count 0. If the last run also has the count 0, the run already extends to the new
+  // version.
   if (runs_.back().open != 0) runs_.push_back({.first = newest_, .open = 0});
 }
 
@@ -85,7 +86,7 @@ Charged RankLedger::charged(const Fresh& what, Ns now_ns) const {
 }
 
 void RankLedger::note_fresh(const Fresh& what, Ns now_ns) {
-  // The record is only needed for the phase of a change, and changes that arrive in order are not sorted by
+  // The record is needed only to find the phase of a change. Changes that arrive in order are not sorted by
   // phase.
   if (order_ == TellingOrder::in_order) return;
   if (now_ns != instant_ns_) fresh_.clear();
@@ -146,7 +147,8 @@ void RankLedger::close_gradients(StageAccount& stage, const PlacedAction& placed
 
 void RankLedger::drop_old_version(StageAccount& stage, const PlacedAction& placed) {
   const std::int32_t version = placed.action.weight_version;
-  // Either value can be the current instant only if STEPs that take no time follow one another.
+  // An amount can be charged and released at the same instant only if STEPs that take no time follow one
+  // another.
   const Charged replaced =
       charged({.kind = kind_of(MemoryCategory::weight_versions), .stage = stage.stage, .number = version},
               placed.end_ns);

@@ -68,7 +68,7 @@ class HeldAmounts {
     if (amount != 0) apply({.phase = 1, .order = 1, .position = -1, .kind = kind, .amount = amount});
   }
 
-  /// Returns true if so many changes wait to be applied that the caller should call settle().
+  /// Returns true if many changes wait to be applied. The caller should then call settle().
   bool is_full() const { return waiting_.size() >= most_waiting_; }
   /// Applies the waiting changes whose time is before `before_ns`. Afterwards, the caller must not add a
   /// change with an earlier time.
@@ -167,7 +167,7 @@ class HeldAmounts {
   static constexpr std::size_t kFewWaiting = 32;
 };
 
-/// A compute action with its costs, its times and its position in the rank's list.
+/// A compute action with its costs, its times, and its position in the list of the rank.
 struct PlacedAction {
   const Action& action;
   const StageCost& cost;  ///< costs of the action's stage for its microbatch

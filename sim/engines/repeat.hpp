@@ -34,12 +34,12 @@ struct StateShift {
   std::int32_t units = 0;
 };
 
-/// The visitor that records the state of a walk.
+/// The visitor that records the state of a walk, field by field.
 class KeepState {
  public:
   void same(std::int64_t value) { kept_.push_back(value); }
-  /// Records a value like same(), and returns it. If it is true, the walk must also pass the fields that
-  /// depend on it.
+  /// Records a value like same(), and returns the value. Some fields exist only if the flag is true; the walk
+  /// must then pass these fields, too.
   bool flag(bool value) {
     same(value ? 1 : 0);
     return value;
@@ -102,8 +102,8 @@ class AdvanceState {
       : kept_(kept), shift_(shift), times_(times) {}
 
   void same(std::int64_t /*value*/) { ++next_; }
-  /// Returns the recorded value in place of the current one. The current value may differ, because
-  /// AdvanceState has already changed times on which it depends.
+  /// Returns the recorded value. The current value must not be used, because AdvanceState may already have
+  /// changed times on which it depends.
   bool flag(bool /*value*/) { return kept_[next_++] != 0; }
   void time(Ns& value) {
     value += times_ * shift_.time_ns;
@@ -124,7 +124,7 @@ class AdvanceState {
   std::size_t next_ = 0;
 };
 
-/// Passes a time to the visitor if it is not before `now`. A time before `now` has no effect any more, so
+/// Passes a time to the visitor if it is not before `now`. A time before `now` no longer affects the walk, so
 /// all such times count as equal.
 template <class State>
 void show_unless_past(State& state, Ns& time, Ns now) {
@@ -287,7 +287,7 @@ class RepeatSearch {
   std::int64_t moment_ = 0;
   std::int64_t next_to_keep_ = 1;
   std::array<Moment, kMoments> moments_;
-  // Number of moments recorded since the last jump; number k is at index k mod kMoments.
+  // The number of moments that were recorded since the last jump. Moment k is at index k mod kMoments.
   std::size_t kept_ = 0;
 };
 

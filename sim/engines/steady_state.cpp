@@ -90,11 +90,14 @@ std::size_t action_count(const Program& program) {
 /// Returns true if a repetition of the pass depends only on the clocks and queues of the tape.
 bool is_repeated_by_tape(const Experiment& experiment, const FlatProgram& one_pass) {
   const bool has_collectives = !one_pass.next_member.empty();
-  // A host may launch actions of the next pass in advance.
+  // A host may launch actions of the next pass before this pass ends. The clocks and queues do not contain
+  // this.
   if (one_pass.has_launches) return false;
-  // Messages of the next pass may wait for several queue registers that the tape does not connect.
+  // Messages of the next pass may wait for several messages of this pass. The tape does not connect the queue
+  // registers of these messages.
   if (has_followers(one_pass, experiment.channels)) return false;
-  // The launches of the next pass wait for those of this one.
+  // The launches of the next pass start only after the launches of this pass, which the clocks and queues do
+  // not contain.
   if (has_launch_order(experiment.channels)) return false;
   return !has_collectives && experiment.channels.capacity == 0 && experiment.channels.eager_bytes == 0;
 }
@@ -345,8 +348,8 @@ std::optional<Period> period_of_rows(const MicrobatchRows& rows, std::size_t dep
       const auto amount = rows.shift(m, m + back);
       run = !amount ? 0 : amount == common ? run + 1 : 1;
       common = amount;
-      // As many rows as depend on each other, and the rows of one more period, have moved by one amount.
-      // Therefore all later rows move by it as well.
+      // The rows that have moved by one amount are as many as depend on each other, and one period more.
+      // Therefore all later rows move by this amount as well.
       if (run >= depth + back) return Period{*amount, static_cast<std::int64_t>(back)};
     }
   }

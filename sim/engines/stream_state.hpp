@@ -104,8 +104,8 @@ class HeldStages {
   std::vector<std::vector<HeldStage>> stages_;  // index: stage, then replica
 };
 
-/// The answers to RankLedger's questions about the forward passes (F) that follow the running actions in a
-/// rank's list. The weight versions of a stage must never decrease along the list.
+/// Answers questions of RankLedger about the forward passes (F) that follow the running actions in a rank's
+/// list. The weight versions of a stage must never decrease along the list.
 struct LaterForwards {
   const Program& program;
   const LoopHeads& heads;
@@ -343,13 +343,13 @@ class TransferWays {
   }
 
   /// Passes the state of queues and routes to a visitor. A queue's time is passed only if it is after the
-  /// clock of some sender (`clock_of(rank)`). Otherwise it has no effect.
+  /// clock of some sender (`clock_of(rank)`). An earlier time can no longer delay a message.
   template <class State, class ClockOf>
   void show(State& state, const ClockOf& clock_of) {
     state.same(std::ssize(queues_));
     for (Queue& queue : queues_) {
-      // A time without effect does not move with the others. If the visitor saw it, no two moments would be
-      // alike.
+      // A time without effect stays constant while all other times increase. If it were passed, two states
+      // could never be equal.
       const auto matters = [&](std::int32_t sender) { return queue.free_ns > clock_of(sender); };
       if (state.flag(std::ranges::any_of(queue.senders, matters))) state.time(queue.free_ns);
     }

@@ -118,8 +118,8 @@ class StreamedWalk {
   void compute(std::int32_t rank, std::span<const Action> group) {
     RankState& here = ranks_[index(rank)];
     if constexpr (kWithFigures) {
-      // settle() applies the changes before the clocks. It must be called before this group, because the
-      // group's changes may begin at the clock.
+      // settle() applies the memory changes that are earlier than the ranks' clocks. Changes of this group
+      // may begin at the rank's clock, so settle() must be called before the group is added.
       if (accounts_[index(rank)].held().is_full()) settle(rank);
     }
     take_in(rank, group);
@@ -215,7 +215,7 @@ class StreamedWalk {
       return units % static_cast<std::int32_t>(stage.route.size()) == 0;
     });
   }
-  /// Returns true if the walk must know which weight versions later actions use.
+  /// Returns true if the walk needs to find the weight versions that later actions use.
   bool reads_ahead() const {
     return kWithFigures && program_.update != UpdateRule::minibatch && !program_.mixed_versions;
   }
@@ -228,7 +228,8 @@ class StreamedWalk {
   void show(State& state) {
     in_flight_.show(state);  // first, because in states that differ, messages usually differ
     if (!state.goes_on()) return;
-    // AdvanceState changes the clocks below. They decide which queue times matter, so the queues come before.
+    // If `state` is an AdvanceState, the code below changes the clocks. The clocks decide which queue times
+    // have an effect, so the queues are passed first.
     ways_.show(state, [&](std::int32_t rank) { return clock_ns(rank); });
     for (std::size_t rank = 0; rank < ranks_.size() && state.goes_on(); ++rank) {
       RankState& here = ranks_[rank];
@@ -404,8 +405,8 @@ class StreamedWalk {
   StreamedRun figures() && {
     StreamedRun run;
     run.jumped = jumped_;
-    // `last_end_ns_` is right after jumps, too. No jump passes the last repetition of a loop, so the last
-    // message was placed by the walk.
+    // `last_end_ns_` is also correct if the walk has jumped. No jump passes the last repetition of a loop, so
+    // the walk itself has placed the last message.
     run.makespan_ns = last_end_ns_;
     for (const RankState& rank : ranks_) run.makespan_ns = std::max(run.makespan_ns, rank.clock_ns);
     for (std::int32_t rank = 0; rank < program_.rank_count(); ++rank) {

@@ -40,8 +40,8 @@ struct StreamedRun {
   std::int64_t messages = 0;  ///< number of messages between ranks
   std::int64_t actions = 0;   ///< number of compute actions that the walk placed one by one
   std::int64_t jumped = 0;    ///< number of compute actions that the walk jumped over
-  /// The time of the period over which the last jump went. After this time and `period_microbatches`
-  /// microbatches, the state repeats. Absent if the walk has not jumped.
+  /// The length of the period that the last jump used. The state of the walk repeats after this time and
+  /// `period_microbatches` microbatches. Absent if the walk has not jumped.
   std::optional<Ns> period_ns;
   std::int64_t period_microbatches = 0;
 };

@@ -185,7 +185,8 @@ class TapeClasses {
   Register ranks_;
   Tape& tape_;
   std::vector<std::uint32_t> single_;  // duration class by group of microbatches, stage and kind
-  // Numbers of longer groups; key: number of leaves before the last, their number, last leaf.
+  // A numbering of groups with at least two actions. The key of a group has three parts: the count of the
+  // actions before the last one, the number of these actions as a group, and the last action.
   Numbering<3> longer_;
   std::vector<std::uint32_t> of_longer_;
   std::uint32_t launch_ = kNoClass;

@@ -175,10 +175,11 @@ class TurnTapeWriter {
   void compute(std::int32_t rank, std::span<const Action, kActions> group) {
     std::int32_t& next = next_position_[index(rank)];
     const std::int32_t position = std::exchange(next, next + static_cast<std::int32_t>(group.size()));
-    // A RESHARD takes no time, and nothing depends on its time. It only has a position.
+    // A RESHARD takes no time and nothing waits for it, so it gets a position but no instruction.
     if (group.front().kind == ActionKind::reshard) return;
     const auto clock = static_cast<Register>(rank);
-    // The first input's arrival; separate instructions raise the clock to further arrivals.
+    // The arrival of the first input. Separate instructions raise the clock to the arrivals of further
+    // inputs.
     Register input = clock;
     for (const Action& action : group) {
       handed_.take_in(action, [&](Register arrival) {
@@ -377,7 +378,7 @@ std::optional<TurnTape> compile_turns(const Program& program, const ChannelOptio
                                       const MicrobatchGroups& groups) {
   const bool is_plain = !channels.waits() && channels.capacity == 0 && channels.eager_bytes == 0;
   if (!is_plain || program.iterations > 1) return std::nullopt;
-  // This tape has no queues for copies to and from hosts.
+  // TurnTapeWriter supports no copies to and from hosts, because its tape has no queues for them.
   const bool has_copies = std::ranges::any_of(program.ranks, [](const std::vector<Action>& list) {
     return std::ranges::any_of(list, [](const Action& action) { return is_host_copy(action.kind); });
   });

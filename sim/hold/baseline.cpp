@@ -123,7 +123,7 @@ class Differences {
 
   /// Compares two ratios that should be small. The check fails if now > then + tolerance.
   void ratio(std::string figure, double then, double now, double tolerance) {
-    // Allowed difference, because floating-point results differ between machines.
+    // Floating-point results differ slightly between machines, so this difference is allowed.
     constexpr double kRounding = 1e-12;
     if (std::abs(now - then) <= kRounding) return;
     add_numbers(std::move(figure), then, now, format_percent, "", now > then + tolerance + kRounding);
@@ -131,7 +131,7 @@ class Differences {
 
   /// Compares two rates that should be large. The check fails if now < then / (1 + tolerance).
   void rate(std::string figure, double then, double now, double tolerance, const Shown& shown) {
-    // The allowed relative difference, because floating-point results differ between machines.
+    // Floating-point results differ slightly between machines, so this relative difference is allowed.
     constexpr double kRounding = 1e-9;
     if (std::abs(now - then) <= kRounding * then) return;
     add_numbers(std::move(figure), then, now, shown, "", now * (1 + tolerance) * (1 + kRounding) < then);
@@ -147,7 +147,8 @@ class Differences {
   std::vector<BaselineFinding> take() { return std::move(findings_); }
 
  private:
-  /// Adds a difference between two numbers. If both have the same text, they are shown exactly.
+  /// Adds a difference between two numbers. If both would be shown as the same text, all their digits are
+  /// shown.
   void add_numbers(std::string figure, double then, double now, const Shown& shown, const std::string& change,
                    bool failed) {
     const bool is_exact = shown(then) == shown(now);
@@ -212,7 +213,8 @@ void add_lines(std::vector<std::string>& lines, const std::string& text) {
   for (std::string line; std::getline(stream, line);) lines.push_back(std::move(line));
 }
 
-/// Returns the complete messages about problems. The findings contain only one line for each problem.
+/// Returns the complete messages about new problems, such as a hang. The findings contain only one line for
+/// each problem.
 std::vector<std::string> problems_of(const BaselineFigures& expected, const Measurement& now) {
   std::vector<std::string> lines;
   add_lines(lines, now.problem);

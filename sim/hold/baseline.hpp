@@ -179,8 +179,9 @@ struct Measurement {
   std::string problem;
   /// The message for each channel model with which the program hangs or its messages are crossed.
   std::map<ChannelModel, std::string> hangs{};
-  /// The data that explain the figures. Present if they were asked for with RunHeld::yes. For an invalid
-  /// program file, they are only the text of the program. Absent if the program of a scenario is invalid.
+  /// The data that explain the figures. They are present if the caller passed RunHeld::yes. For an invalid
+  /// program file, they are only the text of the program. They are absent if the program of a scenario is
+  /// invalid.
   std::optional<HeldRun> run{};
   std::vector<std::string> notes{};            ///< repairs and assumptions from reading a program file
   MemoryUnit memory_unit = MemoryUnit::bytes;  ///< unit of the peak

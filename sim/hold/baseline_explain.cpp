@@ -65,8 +65,9 @@ ProgramDiff shortened(ProgramDiff diff) {
   return diff;
 }
 
-/// Returns the program without its messages. A baseline stores lowered programs. But it stores an invalid
-/// program as its author wrote it, which is often without messages.
+/// Returns the program without its messages. A baseline stores a valid program in its lowered form, with
+/// messages. It stores an invalid program as its author wrote it, which is often without messages. Without
+/// messages, both can be compared.
 Program without_messages(Program program) {
   for (std::vector<Action>& list : program.ranks)
     std::erase_if(list, [](const Action& action) { return is_transfer(action.kind); });
@@ -111,7 +112,7 @@ std::string parting_text(const std::vector<PathStep>& then, const std::vector<Pa
 std::vector<std::string> path_lines(const HeldRun& then, const HeldRun& now) {
   std::vector<std::string> lines;
   if (then.bill && now.bill && *then.bill != *now.bill) lines = change_lines(*then.bill, *now.bill);
-  // Either one of the two programs hangs, or nothing has changed.
+  // A path is empty if its program hangs. If both paths are equal, there is no difference to show.
   if (then.path.empty() || now.path.empty() || then.path == now.path) return lines;
   lines.push_back(parting_text(then.path, now.path, parting_step(then.path, now.path)));
   return lines;

@@ -282,7 +282,7 @@ MeanBill read_bill(BaselineReader& reader, const Json& object, const std::string
     return bill;
   }
   for (const auto& [cause, value] : object.items()) {
-    // A sum of such lines stays within 64 bits.
+    // The limits on a line and on the number of lines keep their sum within 64 bits.
     constexpr double kLongest = 1e16;
     if (!value.is_number_integer() || value.get<double>() > kLongest || value.get<double>() < -kLongest ||
         object.size() > 100) {
@@ -303,7 +303,7 @@ HeldRun read_held(BaselineReader& reader, const Json& entry, const std::string& 
   if (!entry.contains("path")) return held;
   for (const std::string& line : read_lines(reader, entry, path, "path")) {
     const auto step = path_step_of_text(line);
-    // Error messages show the found value as JSON, with its quotes.
+    // An error message shows the found line as a JSON string, with its quotes.
     const Json shown = line;
     if (step) {
       held.path.push_back(*step);

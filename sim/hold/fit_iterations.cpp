@@ -130,7 +130,7 @@ std::optional<RunGroup> left_out_in_fifths(const std::vector<Iteration>& rows, s
   GroupErrors errors;
   for (std::size_t part = 0; part < kParts; ++part) {
     std::vector<Iteration> fitted;
-    // A part is every fifth row, so that it has rows from the whole file.
+    // Each part consists of every fifth row, so that it has rows from the whole file.
     for (std::size_t i = 0; i < rows.size(); ++i)
       if (i % kParts != part) fitted.push_back(rows[i]);
     const IterationCosts costs = costs_of_iterations(fitted, vocabulary);
@@ -333,7 +333,7 @@ VectorXd within_bounds(const VectorXd& at, const VectorXd& target, std::vector<I
   for (const Index unknown : passive) {
     if (target(unknown) <= 0) part = std::min(part, at(unknown) / (at(unknown) - target(unknown)));
   }
-  // If part < 1, the first unknown that would become negative is now 0, except for rounding.
+  // If part < 1, the unknown that limits the move becomes 0 here, except for rounding.
   VectorXd moved = at + part * (target - at);
   std::erase_if(passive, [&](Index unknown) {
     const bool is_nothing = target(unknown) <= 0 && moved(unknown) <= kNothing;
@@ -350,8 +350,8 @@ std::vector<double> non_negative_least_squares(const std::vector<LinearEquation>
   const System system = system_of(equations, unknowns);
   VectorXd at = VectorXd::Zero(static_cast<Index>(unknowns));
   std::vector<Index> passive;
-  // Each round ends with another set and a smaller residual. The limit ends cycles that rounding errors could
-  // cause.
+  // Each round ends with another set `passive` and a smaller residual. The limit ends cycles that rounding
+  // errors could cause.
   for (std::size_t round = 0; round < 3 * unknowns; ++round) {
     const auto next = steepest(system, at, passive);
     if (!next) break;

@@ -95,14 +95,16 @@ std::optional<Json> config_of(const ArgumentReader& arguments) {
   const auto heads = arguments.number("num_attention_heads");
   const auto vocabulary = arguments.number("padded_vocab_size");
   if (!layers || !hidden || !heads || !vocabulary) return std::nullopt;
-  // These structures have more sizes than the arguments that are read. Experts in every layer are "1".
+  // The arguments that are read do not give all sizes of these models: latent attention, shared experts, or
+  // some layers without experts. `moe_layer_freq` is "1" if every layer has experts.
   const bool has_dense_layers = arguments.text("moe_layer_freq").value_or("1") != "1";
   if (arguments.flag("multi_latent_attention") || arguments.flag("moe_shared_expert_intermediate_size") ||
       (arguments.flag("num_experts") && has_dense_layers))
     return std::nullopt;
   const bool is_tied = !arguments.flag("untie_embeddings_and_output_weights");
   const std::int64_t inner = arguments.number_or("ffn_hidden_size", 4 * *hidden);
-  // The name has the sizes, so that logs of one model are compared with each other.
+  // The name consists of the sizes, so that all logs of one model get one name and are compared with each
+  // other.
   const std::string name = fmt::format("model-{}x{}", *layers, *hidden);
   if (!arguments.flag("swiglu")) {
     return Json{{"_name_or_path", name},
@@ -196,7 +198,8 @@ std::optional<std::string> sharding_of(const ArgumentReader& arguments) {
   if (strategy == "optim") return "1";
   if (arguments.states("use_distributed_optimizer"))
     return arguments.flag("use_distributed_optimizer") ? "1" : "0";
-  // torchtitan shards weights over all devices if the degree is -1.
+  // torchtitan shards weights unless the degree is 1. The degree -1 means that it shards them over all
+  // devices.
   const auto degree = arguments.text("data_parallel_shard_degree");
   if (degree) return *degree == "1" ? "0" : "3";
   return std::nullopt;
@@ -329,7 +332,7 @@ tl::expected<void, std::string> check_complete(const RunCells& cells, const std:
                   file, fmt::join(missing, "\n  ")));
 }
 
-/// Returns a count of a cell, or nothing if it is no number from 1 on.
+/// Returns the whole number in a cell, or nothing if the cell has no number of at least 1.
 std::optional<std::int64_t> count_of(const RunCells& cells, std::string_view name) {
   const auto found = cells.find(name);
   if (found == cells.end()) return std::nullopt;

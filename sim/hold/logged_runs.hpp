@@ -34,10 +34,10 @@ struct LoggedRun {
   std::vector<std::string> notes;
 };
 
-/// Makes a row of measured runs from a log. `stated` has the cells that the user states, in case the log
-/// does not say them. If both do, the log takes precedence, except for the model and the device. Errors: a
-/// cell that neither states; a model whose width differs from the log's; numbers of devices or a batch that
-/// are not divisible as required.
+/// Makes a row of measured runs from a log. `stated` has the cells that the user states. If the log states a
+/// cell as well, the log takes precedence, except for the model and the device. Errors: neither states a
+/// needed cell; the model has another width than the log; numbers of devices or a batch are not divisible as
+/// required.
 tl::expected<LoggedRun, std::string> logged_run(const TrainingLog& log, const RunCells& stated);
 
 /// Returns the rows as a CSV file. File names of models are relative to `directory`. The file has the

@@ -68,7 +68,7 @@ class RowReader {
     return 1;
   }
   std::int32_t small(std::string_view column) { return static_cast<std::int32_t>(count(column)); }
-  /// Like small(), but returns `usual` if the cell is empty or missing.
+  /// Reads a number like small(), but returns `usual` if the cell is empty or missing.
   std::int32_t small_or(std::string_view column, std::int32_t usual) {
     return has(column) ? small(column) : usual;
   }
@@ -235,9 +235,9 @@ std::string id_of(const RowReader& row) {
   return row.has("id") ? row.text("id") : fmt::format("line {}", row.line());
 }
 
-/// Returns the reason why the schedule cannot overlap the exchanges of experts, or an empty text. Such a
-/// row states the switches of its framework. The framework may pair passes in a way that no schedule here
-/// has.
+/// Returns the reason why the schedule cannot overlap the exchanges of experts, or an empty text. The row
+/// states the switches of its framework, and the framework may pair passes in a way that no schedule here
+/// supports.
 std::string overlap_fault(const Scenario& scenario) {
   if (!scenario.shape.expert_overlap) return "";
   Shape shape = scenario.shape;
@@ -314,7 +314,8 @@ std::filesystem::path model_file(const std::filesystem::path& directory, const s
   return is_name ? named : directory / model;
 }
 
-/// Returns true if two figures of a device describe the same product. Vendors and drivers count differently.
+/// Returns true if two sizes of a device differ by at most 5 %. Both then describe one product, because
+/// vendors and drivers count differently.
 bool is_same_size(double stated, double own) {
   constexpr double kTolerance = 0.05;
   return std::abs(stated / own - 1) <= kTolerance;
@@ -357,7 +358,7 @@ bool set_figure(DescribedDevice& device, double number, std::string_view unit) {
     return true;
   }
   if (unit != "GB" && unit != "GiB") return false;
-  // A vendor's GB of memory is a GiB.
+  // If a vendor states memory in GB, the unit is in fact GiB.
   const double bytes = number * kBytesPerGibibyte;
   if (is_same_size(bytes, static_cast<double>(type.memory_bytes))) return true;
   type.memory_bytes = std::llround(bytes);

@@ -33,7 +33,7 @@ struct MeasuredRun {
   std::vector<std::string> cells{};  ///< all cells of the row in the file
 };
 
-/// A device whose memory and power limit may differ from the usual ones, as a text states.
+/// A device with the memory and the power limit that a text states. Both may differ from the usual ones.
 struct DescribedDevice {
   DeviceType type;
   std::string name;  ///< the device's name, with memory and power if the text states other ones than usual

@@ -75,8 +75,8 @@ Site site_of(const MeasuredRun& run) {
           .release = experts ? run.release : ""};
 }
 
-/// Returns true if two rows are the same measurement. A row in another file may have the same id and the
-/// same step. Its own step was then used in the fit.
+/// Returns true if two rows are one measurement, that is, if their id, step time and model are equal. If a
+/// row of another file is such a row, the step was used in the fit.
 bool is_same(const MeasuredRun& a, const MeasuredRun& b) {
   return a.id == b.id && a.step_seconds == b.step_seconds && a.scenario.model == b.scenario.model;
 }
@@ -137,9 +137,9 @@ class FitRows {
   explicit FitRows(const PricedRuns* rows, const MeasuredRun* without = nullptr)
       : rows_(rows), without_(without) {}
 
-  /// Returns the rows of a site. A site with experts may have no rows. Then returns the rows of its release
-  /// in other precisions, or else the rows of all releases. Software slows kernels down by its graphs, its
-  /// fused kernels and the gaps between them. So the precision matters less than the release.
+  /// Returns the rows of a site. If a site with experts has no rows, returns the rows of its release in other
+  /// precisions. If there are none, returns the rows of all releases. Software slows kernels down by its
+  /// graphs, its fused kernels and the gaps between them. So the release matters more than the precision.
   std::vector<TimedRun> of(const Site& site) const {
     std::vector<TimedRun> rows = those([&](const Site& other) { return other == site; });
     if (!rows.empty() || !site.experts) return rows;
@@ -248,8 +248,8 @@ tl::expected<PricedRuns, std::string> price_runs(const MeasuredRuns& runs,
   });
   PricedRuns priced{.runs = &runs};
   for (std::size_t i = 0; i < made.size(); ++i) {
-    // The rows are examined in order. So the error of the first faulty row is returned, whichever thread
-    // ended first.
+    // The rows are examined in order. The returned error is therefore that of the first faulty row, and does
+    // not depend on the threads.
     auto& one = made[i].value();
     if (!one) return tl::unexpected(fmt::format("{}: {}", runs.runs[i].id, one.error()));
     priced.prices.push_back(*std::move(one));
@@ -420,8 +420,8 @@ struct Constant {
   double DeviceConstants::* value;
   double least;
   double most;
-  /// The change with which the effect of a constant that may be 0 is measured. If `step` is 0, the change
-  /// is relative (kNudge).
+  /// The absolute change with which the effect of a constant is measured. A constant that may be 0 needs it.
+  /// If `step` is 0, the change is relative (kNudge).
   double step = 0;
   double least_effect = kLeastEffect;
 };
@@ -431,7 +431,7 @@ constexpr std::array<Constant, 5> kConstants = {{
     {.name = "sustained", .value = &DeviceConstants::sustained, .least = 0.9, .most = 1.6},
     kCollectives,
     {.name = "step_fraction", .value = &DeviceConstants::step_fraction, .least = 0, .most = 0.35},
-    // Only rows with other numbers of actions in equal work show the time of an action.
+    // The time of an action is visible only in rows that do equal work with different numbers of actions.
     {.name = "action_overhead",
      .value = &DeviceConstants::action_ms,
      .least = 0,
@@ -439,7 +439,7 @@ constexpr std::array<Constant, 5> kConstants = {{
      .least_effect = 3 * kLeastEffect},
     {.name = "step_overhead", .value = &DeviceConstants::step_ms, .least = 0, .most = 200, .step = 10},
 }};
-// Below 0.8, products that reach 0.8 of the peak would exceed it.
+// Some matrix products reach 0.8 of the peak. With a factor below 0.8, they would exceed the peak.
 constexpr Constant kExpertFactor{
     .name = "expert_factor", .value = &DeviceConstants::expert_factor, .least = 0.8, .most = 2};
 /// The relative change with which the effect of a constant is measured. It is small compared with the
@@ -493,8 +493,8 @@ std::vector<Constant> identifiable_constants(std::span<const TimedRun> runs, con
   for (const Constant& constant : candidates) {
     Column column = beside(effect_of(runs, prior, constant), basis);
     const double length = std::sqrt(product(column, column));
-    // A least effect is that on one run. The length of a column grows with the square root of the number
-    // of runs.
+    // `least_effect` is the effect on one run. The length of a column grows with the square root of the
+    // number of runs.
     if (length < constant.least_effect * std::sqrt(static_cast<double>(runs.size()))) continue;
     for (double& entry : column) entry /= length;
     basis.push_back(std::move(column));
@@ -582,7 +582,8 @@ std::vector<ConstantInterval> intervals_of(std::span<const TimedRun> runs, const
   Eigen::MatrixXd effects(std::ssize(runs), std::ssize(fitted));
   for (std::size_t j = 0; j < fitted.size(); ++j) {
     const Constant& constant = fitted[j];
-    // A constant of which the fit made 0 is changed by a part of its bounds.
+    // The change is at least a part of the distance between the bounds, because the fit may have set the
+    // constant to 0.
     const double change =
         kSmallChange * std::max(std::abs(fit.constants.*constant.value), constant.most - constant.least);
     DeviceConstants more = fit.constants;

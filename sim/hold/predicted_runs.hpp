@@ -149,8 +149,8 @@ struct GroupConstants {
 struct RunsReport {
   std::vector<PredictedRun> rows;  ///< one for each run of the file, in the order of the file
   std::vector<RunGroup> groups;    ///< by source, device and model, in the order of their first rows
-  /// The errors of each class of rows, in alphabetical order. A class says which of these a row has:
-  /// experts, sharded weights, a pipeline, a network.
+  /// The errors of each class of rows, in alphabetical order. The class of a row says whether it has experts,
+  /// sharded weights, a pipeline and a network.
   std::vector<RunGroup> classes{};
   std::vector<LeftOutRun> left_out{};  ///< rows of the file that cannot be predicted
   std::vector<GroupConstants> constants;

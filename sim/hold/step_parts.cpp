@@ -130,7 +130,8 @@ PricedParts priced_parts(const DevicePrices& device, const Workload& work) {
       for (std::int64_t n = 0; n < work.model.multi_token; ++n)
         add_terms(parts, multi_token_terms(work, kernels));
       add_terms(parts, head_terms(work, kernels));
-      // The head's weight gradient may wait for the end of the step.
+      // The weight gradient of the head may be deferred to the end of the step. The deferred time is then not
+      // a part of the backward pass.
       parts.backward_weight[number_of(StepPart::products)] -= price.deferred_s;
     }
     add_rest(parts.forward, price.forward_s);
@@ -197,7 +198,8 @@ CostTable scaled_costs(CostTable costs, const PricedParts& priced, const DeviceP
 
 constexpr double kMostFactor = 8;
 
-/// Returns the factor at which `seconds_at` equals the measurement, or nothing if there is none.
+/// Returns the factor from 0 to kMostFactor at which `seconds_at` returns the measured seconds. Returns
+/// nothing if there is no such factor.
 template <typename SecondsAt>
 std::optional<double> factor_at(const SecondsAt& seconds_at, double measured_seconds) {
   const auto error = [&](double factor) { return seconds_at(factor) - measured_seconds; };
@@ -247,7 +249,7 @@ StepFactors explaining_factors(const RunPrices& prices, const DeviceConstants& c
   const double predicted = prices.step_seconds(costs);
   StepFactors factors;
   for (std::size_t part = 0; part < kStepParts; ++part) {
-    // Less than a ten-thousandth of a step explains nothing.
+    // A part that takes less than a ten-thousandth of a step cannot explain the error.
     if (parts[part] < 1e-4 * predicted) continue;
     factors[part] = factor_at(
         [&](double factor) {

@@ -41,8 +41,9 @@ using StepSeconds = std::array<double, kStepParts>;
 /// Returns the parts of the step that RunPrices::step_seconds() predicts with these constants.
 StepSeconds step_parts(const RunPrices& prices, const DeviceConstants& constants);
 
-/// The factor for each part of a step with which the prediction would equal the measurement if only this
-/// part changed. It is absent if no factor from 0 to 8 does so, and for a part that takes no time.
+/// For each part of a step, the factor on this part that makes the prediction equal to the measurement. All
+/// other parts keep their times. The factor is absent if no value from 0 to 8 does so, and for a part that
+/// takes no time.
 using StepFactors = std::array<std::optional<double>, kStepParts>;
 
 /// Returns the factor on each part that would explain the error of a prediction. A factor applies to all

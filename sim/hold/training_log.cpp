@@ -249,8 +249,8 @@ void add_arguments(std::string_view line, TrainingArguments& arguments) {
     if (one.starts_line && text.find(one.spelling) != first) continue;
     const auto value = after_name(text, one.spelling);
     if (!value) continue;
-    // A name without a separator behind it is no argument, as in "world_size(0)". A name without a value is
-    // one only on a command line.
+    // A name without a separator behind it is not an argument, as in "world_size(0)". A name without a value
+    // is an argument only on a command line.
     const char before = text[static_cast<std::size_t>(value->data() - text.data()) - 1];
     const bool is_flag = text.starts_with("--") || text.find(" --") != std::string::npos;
     if ((!value->empty() && is_letter(before)) || (value->empty() && !is_flag)) continue;
@@ -313,7 +313,7 @@ std::optional<LoggedSteps> steps_of(LogFormat format, std::string_view line) {
       return LoggedSteps{.last = whole_after(line, "global_step"), .figure = *time};
     }
     case LogFormat::torchtitan: {
-      // The rate was called wps in 2024.
+      // In logs of 2024, torchtitan calls the rate wps.
       auto rate = number_after(line, "tps");
       if (!rate) rate = number_after(line, "wps");
       if (!rate || place_of_name(line, "step:") == std::string_view::npos) return std::nullopt;
@@ -392,7 +392,8 @@ class LogReader {
   void add(LogFormat format, const LoggedSteps& steps) {
     if (steps.figure <= 0) return;
     std::vector<LoggedSteps>& lines = lines_[static_cast<std::size_t>(format)];
-    // Several ranks print a step, and a progress bar prints it until the next one has ended.
+    // Several ranks may print one step, and a progress bar prints a step repeatedly until the next one has
+    // ended. Such repetitions are left out.
     const bool is_again = !lines.empty() && steps.last != 0 && lines.back().last == steps.last;
     if (!is_again) lines.push_back(steps);
   }
@@ -427,7 +428,7 @@ tl::expected<TrainingLog, std::string> read_training_log(std::istream& text, con
 
 tl::expected<TrainingLog, std::string> read_training_log(const std::string& file) {
   std::ifstream text(file, std::ios::binary);
-  // A directory can be opened, but not read.
+  // A directory can be opened but not read, so peek() tests if the file has a first character.
   if (!text || text.peek() == std::ifstream::traits_type::eof())
     return tl::unexpected(fmt::format("{}: expected a log that can be read and is not empty", file));
   return read_training_log(text, file);
@@ -444,8 +445,8 @@ TrainingArguments arguments_of(std::string_view text) {
 
 namespace {
 
-/// Returns the number of units of a step in which MLPerf counts. The units are samples, or tokens if all
-/// counts are whole batches of tokens.
+/// Returns the size of a step in the unit in which an MLPerf log counts. The unit is tokens if all counts in
+/// the log are multiples of the tokens of a step, and otherwise samples.
 double units_of_step(const TrainingLog& log, const StepSize& size) {
   const double tokens = size.samples * size.tokens_per_sample;
   const bool counts_tokens = std::ranges::all_of(log.lines, [&](const LoggedSteps& line) {
@@ -469,7 +470,7 @@ double seconds_of(LogFormat format, double figure, const StepSize& size, double 
   return figure;
 }
 
-/// Returns the value below which the part `part` of the sorted values lies.
+/// Returns the value below which the fraction `part` of the sorted values lies, such as the median for 0.5.
 double quantile_of(const std::vector<double>& sorted, double part) {
   const double at = part * static_cast<double>(sorted.size() - 1);
   const auto below = static_cast<std::size_t>(at);

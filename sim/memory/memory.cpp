@@ -174,7 +174,7 @@ class RankHoldings {
 
   /// The positions of the actions at which the gradients of one minibatch begin or end to be held.
   struct GradientLife {
-    // The first B or W; for a replica without microbatches, its REDUCE_GRAD.
+    // The first B or W. A replica without microbatches has neither, so this is its REDUCE_GRAD.
     std::int32_t first = kNoPosition;
     std::int32_t step = kNoPosition;
     /// For each reduction, the first B or W after the previous reduction, and the REDUCE_GRAD or its WAIT.

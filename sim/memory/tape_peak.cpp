@@ -238,9 +238,9 @@ Bytes peak_of(std::span<ChangeStream> streams, Bytes held) {
   return peak;
 }
 
-/// Returns true if only the two amounts that the opening of this file names can be charged and released at
-/// the same instant. This is true if all actions take time. Otherwise, the last stage and all messages must
-/// take time. Another stage may then take no time if its STEPs take time and it recomputes nothing.
+/// Returns true if only two amounts can be charged and released at the same instant. The comment at the top
+/// of this file names them. This is true if all actions take time. Otherwise, the last stage and all messages
+/// must take time. Another stage may then take no time if its STEPs take time and it recomputes nothing.
 bool tells_instants(const Program& program, const CostTable& costs, const TurnTape& turns,
                     const TapeCosts& priced) {
   if (follows_from_lists(program, costs)) return true;

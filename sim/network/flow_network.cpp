@@ -135,7 +135,8 @@ Ns FlowNetwork::first_end(const FlowClass& flow_class) const {
   if (flow_class.carried_bytes == 0)
     return now_ns_ + serialization_ns(static_cast<Bytes>(left_bytes), flow_class.bytes_per_second);
   const double left_ns = std::max(0.0, left_bytes) / flow_class.bytes_per_second * 1e9;
-  // The subtraction prevents that a rounding error of doubles adds a whole nanosecond.
+  // The subtraction is needed because a rounding error of the floating-point numbers could otherwise add a
+  // whole nanosecond.
   return now_ns_ + rounded_up(left_ns - 1e-6);
 }
 

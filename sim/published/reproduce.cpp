@@ -37,8 +37,8 @@ constexpr std::string_view kTable1 =
     "were fitted on is no test; rows that are data parallelism themselves (ResNet-50, GNMT-8 on B: 1.00) and "
     "models without released profiles (GNMT-16, AWD LM, S2VT) are left out";
 
-// Each reason has one width. A figure chooses a reason and thereby gets its width, so no width can be chosen
-// for a single figure.
+// Each reason for a difference has one tolerance. A figure chooses a reason and thereby gets its tolerance,
+// so no tolerance can be chosen for a single figure.
 constexpr std::array kTolerances = {
     ToleranceKind{Tolerance::exact, "exact", 1e-9,
                   "nothing is rounded but the last bits of binary fractions"},
@@ -232,7 +232,8 @@ bool ReproducedFigure::is_printed() const {
 }
 
 double ReproducedFigure::tolerance() const {
-  // Binary fractions are not exact: 50.25 - 50.2 differs from 0.05 in the last bit.
+  // Binary fractions are not exact, so a small difference is allowed: 50.25 - 50.2 differs from 0.05 in the
+  // last bit.
   constexpr double kBinary = 1e-9;
   const double against = std::abs(bound ? *bound : published.value_or(0));
   if (tolerance_kind == Tolerance::rounding) return 0.5 * std::pow(10, -decimals) + kBinary * against;
@@ -242,7 +243,7 @@ double ReproducedFigure::tolerance() const {
 bool ReproducedFigure::holds() const {
   if (!is_held()) return true;
   const std::optional<double> against = bound ? bound : published;
-  // A claim without a number is an error in this table, so it counts as not met.
+  // A claim without a number is an error in the table of reproductions, so it counts as not met.
   if (!against) return false;
   if (figure_class != FigureClass::bound) return std::abs(predicted - *against) <= tolerance();
   return side == BoundSide::at_most ? predicted <= *against + tolerance()

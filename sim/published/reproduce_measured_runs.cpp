@@ -135,16 +135,17 @@ StageTimes times_of(const CsvTable& table, std::size_t row) {
           .backward = milliseconds(table.cell(row, "backward_us"))};
 }
 
-/// Returns the time by which the first and the last stage are longer than two others. This is the time of the
-/// input layer and the output layer.
+/// Returns the time by which the first and the last stage together are longer than two stages between them.
+/// This is the time of the input layer and the output layer.
 double time_of_ends(const std::vector<double>& stages) {
   const double ends = stages.front() + stages.back();
   const double others = std::accumulate(stages.begin(), stages.end(), 0.0) - ends;
   return ends - 2 * others / static_cast<double>(stages.size() - 2);
 }
 
-/// Returns the times of S and T on each rank: an equal part of both ends of the pipeline that has the same
-/// vocabulary and undivided ends.
+/// Returns the times of S and T, the passes of the divided output layer, on each rank. Each rank gets an
+/// equal part of the time of both end layers. This time comes from the measured pipeline that has the same
+/// vocabulary and undivided end layers.
 UnitTimes slice_of(const CsvTable& table, std::size_t row) {
   for (std::size_t base = 0; base < table.row_count(); ++base) {
     if (table.cell(base, "method") != "base" || table.cell(base, "vocab") != table.cell(row, "vocab"))
@@ -156,7 +157,7 @@ UnitTimes slice_of(const CsvTable& table, std::size_t row) {
   throw std::logic_error("stage_times has no undivided row for each vocabulary");
 }
 
-/// Moves the gradient of the input, half of T, to S.
+/// Returns the times if S computes the gradient of the input. This gradient is half of T.
 UnitTimes with_input_gradient(UnitTimes slice) {
   slice.backward /= 2;
   slice.forward += slice.backward;
@@ -200,7 +201,8 @@ std::vector<ReproducedFigure> reproduce_stage_times() {
     const double measured = table.positive(row, "iteration_ms").value();
     const double predicted = predicted_ms(table, row);
     if (schedule_of(table.cell(row, "method")) != "1f1b") {
-      // The exchanges between all ranks are left out, and the passes S and T were not measured alone.
+      // The prediction lacks the exchanges between all ranks, and the passes S and T were not measured alone.
+      // It is therefore only a lower bound of the measured time.
       figures.push_back(at_most(what, measured, predicted));
       continue;
     }

@@ -237,7 +237,7 @@ double megabytes(const LibraryModel& model, std::int32_t samples, std::size_t be
   if (before > 0) {
     const auto cut = cut_bytes(model.graph, static_cast<std::int32_t>(before));
     if (!cut) throw std::logic_error(cut.error());
-    // The profile states the bytes of its own batch size.
+    // The profile states the bytes for its own batch size, so they are converted to `samples`.
     plan.stages[0].cut = *cut * samples / model.batch;
     plan.stages.push_back(second);
   }

@@ -27,11 +27,12 @@ using Figures = std::vector<ReproducedFigure>;
 
 constexpr std::int32_t kClusterWorkers = 16;
 constexpr std::int32_t kVggConvolutions = 33;  // number of layers before the first fully connected layer
-// The same number for AlexNet, with its View and Dropout layers.
+// The number of layers before the first fully connected layer of AlexNet, including its View and Dropout
+// layers.
 constexpr std::int32_t kAlexNetConvolutions = 13;
 constexpr double kWorkerGiB = 16;
 
-/// Adds figures of a run that the paper does not print.
+/// Adds figures of a run. The paper does not print these figures.
 void add_run(Figures& figures, const std::string& what, const ClusterRun& run) {
   figures.push_back(shown(what + ": samples/s", run.samples_per_second));
   figures.push_back(shown(what + ": MB a sample", run.megabytes_a_sample));

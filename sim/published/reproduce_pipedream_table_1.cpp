@@ -103,7 +103,8 @@ struct Parts {
 };
 
 Parts nccl_fitted() {
-  // The rate of data parallelism with which the ratio is the printed one, if Gloo reaches the full bandwidth.
+  // The rate of data parallelism at which the predicted ratio equals the printed one, if Gloo reaches the
+  // full bandwidth.
   const double wanted = pipeline_rate(kVggOnA, 1) / kVggOnA.printed;
   return {.nccl = root([&](double nccl) { return data_parallel_rate(kVggOnA, nccl) - wanted; })};
 }
@@ -114,8 +115,8 @@ Parts both_fitted(const Parts& nccl) {
           .gloo = root([&](double gloo) { return pipeline_rate(kAlexNetOnB, gloo) - wanted; })};
 }
 
-/// Returns true if two rows are the same, that is, the same model on the same cluster and number of
-/// servers. The table contains some models several times.
+/// Returns true if two rows have the same model, cluster and number of servers. The table contains some
+/// models several times.
 bool is_same(const TableOneRow& a, const TableOneRow& b) {
   return std::string(a.training.model) == b.training.model && std::string(a.preset) == b.preset &&
          a.servers == b.servers;

@@ -127,7 +127,7 @@ LibraryModel library_model(std::string_view name) {
 
 namespace {
 
-// Gradient buckets of a stage, as in PyTorch's DistributedDataParallel.
+// The number of gradient buckets of a stage, as in PyTorch's DistributedDataParallel.
 constexpr std::int32_t kGradientBuckets = 8;
 constexpr std::int64_t kStreamedMinibatches = 120;  // divisible by 1 to 6, 8, 10, 12 and 15 replicas
 

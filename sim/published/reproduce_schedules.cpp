@@ -36,7 +36,7 @@ using Figures = std::vector<ReproducedFigure>;
 using Drawing = std::vector<std::string>;
 
 constexpr std::int32_t kStream = 64;  // number of minibatches; a stream of this length has a period
-// The fifth minibatch, whose weight versions section 3.3 describes.
+// The number of the fifth minibatch, counted from 0. Section 3.3 of the paper describes its weight versions.
 constexpr std::int32_t kDrawnMinibatch = 4;
 
 const Drawing kFigure2 = {

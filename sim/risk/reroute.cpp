@@ -1,17 +1,19 @@
-// A failed rank (Gandhi et al., "ReCycle", SOSP'24, arXiv 2405.14009, section 3.1). The copies of a pipeline
-// hold the same weights, so any rank that holds the stage of the failed one can run its microbatches. In
-// 1F1B with 2 stages, 2 copies (ranks 0 and 1 hold stage 0) and 2 microbatches each, rank 3 fails:
+// Moves the microbatches of a failed rank to other ranks (Gandhi et al., "ReCycle", SOSP'24, arXiv
+// 2405.14009, section 3.1). The copies of a pipeline hold the same weights. Any rank that holds a stage of
+// the failed rank can therefore run its microbatches. In the example, 1F1B has 2 stages and 2 copies with 2
+// microbatches each. Ranks 0 and 1 hold stage 0, and rank 3 fails:
 //
 //   rank 0   F0 F2       B0    B2          ->   rank 0   F0 F2       B0       B2
 //   rank 1   F1 F3       B1    B3               rank 1   F1 F3          B1       B3
 //   rank 2      F0 B0 F2 B2                     rank 2      F0 F1 B0 F2 B1 F3 ...
 //   rank 3      F1 B1 F3 B3                     rank 3   (nothing)
 //
-// A rank merges its own list with the moved one. The order follows a walk in time: whichever of both lists
-// can go on first does, and if both can, the action that began earlier before the failure. So moved actions
-// fill bubbles, and only then push own actions back. All lists are parts of one order in time, so they cannot
-// hang. The walk gives messages the time of their route alone. A stage's REDUCE_GRAD and STEP wait for the
-// moved backwards, too. Tested by reroute_test.cpp.
+// A rank merges its own list with the list that it takes over. A walk in time determines the order. The rank
+// always runs the action that can start first. If two can start at the same time, it runs the one that
+// started earlier before the failure. Moved actions therefore fill bubbles first, and only then delay the
+// rank's own actions. All lists follow one order in time, so the ranks cannot hang. In the walk, a message
+// takes only the time of its route. REDUCE_GRAD and STEP of a stage also wait for the moved backward passes.
+// Tested by reroute_test.cpp.
 
 #include "sim/risk/reroute.hpp"
 
@@ -57,7 +59,8 @@ namespace {
 
 using Group = std::span<const Action>;
 
-/// A list of which a rank runs one group of actions after the other.
+/// A list of actions that a rank runs in order. It is read in groups, which are single actions or overlapped
+/// pairs.
 class Queue {
  public:
   Queue() = default;
@@ -84,11 +87,12 @@ ActionKey key_of(const Action& action) { return {action.kind, action.stage, acti
 /// The start of each action.
 using ActionStarts = std::map<ActionKey, Ns>;
 
-/// Walks through the queues of all ranks in time. Each rank merges its queues.
+/// A walk through the queues of all ranks in the order of time. It merges the queues of each rank into one
+/// list.
 class MergeWalk {
  public:
-  /// `queues` has the queues of each rank: its own and the moved ones. `earlier` has the starts before the
-  /// failure, or is empty.
+  /// `queues` has the queues of each rank: its own list, and the list that it takes over. `earlier` has the
+  /// start of each action before the failure, or is empty.
   MergeWalk(const Experiment& experiment, const Program& program, std::vector<std::vector<Queue>> queues,
             const ActionStarts& earlier)
       : experiment_(experiment),
@@ -126,7 +130,7 @@ class MergeWalk {
     friend auto operator<=>(const Choice&, const Choice&) = default;
   };
 
-  /// Counts the actions of each stage on which its REDUCE_GRAD and STEP wait.
+  /// Counts, for each stage of the rank, the actions for which its REDUCE_GRAD and STEP wait.
   void count_weight_gradients(std::size_t rank) {
     for (Queue queue : queues_[rank]) {
       for (; !queue.is_done(); queue.pop()) {
@@ -136,7 +140,7 @@ class MergeWalk {
     }
   }
 
-  /// Finds again what a rank runs next.
+  /// Computes anew which group of actions the rank runs next.
   void refresh(std::size_t rank) {
     if (choice_of_rank_[rank]) choices_.erase(*choice_of_rank_[rank]);
     choice_of_rank_[rank] = best_of(rank);
@@ -160,7 +164,8 @@ class MergeWalk {
     return best;
   }
 
-  /// Returns the time from which the inputs of all actions are there, or nothing if it is not known yet.
+  /// Returns the time from which all inputs of the group's actions are available. Returns nothing if this
+  /// time is not known yet.
   std::optional<Ns> ready(Group group, std::size_t rank) {
     Ns ready_ns = 0;
     for (const Action& action : group) {
@@ -197,7 +202,8 @@ class MergeWalk {
     return ready_ns;
   }
 
-  /// Returns the time at which the output of stage `giver` is there, or nothing if it is not computed yet.
+  /// Returns the time at which the output of stage `giver` is available to the action `taker`. Returns
+  /// nothing if the output has not been computed yet.
   std::optional<Ns> arrival(std::int32_t giver, const Action& taker, Flow flow) {
     auto end = ends_.end();
     for (const ActionKind kind : {ActionKind::forward, ActionKind::backward, ActionKind::backward_input}) {
@@ -282,8 +288,8 @@ std::optional<std::string> fault_of_program(const Program& program, std::int32_t
   return std::nullopt;
 }
 
-/// Returns the placement of a stage without one of its replicas. The units of this replica are dealt in turn
-/// to the others.
+/// Returns the placement of a stage without the replica `gone`. The units of this replica are distributed in
+/// turn to the other replicas.
 StagePlacement without_replica(const StagePlacement& stage, std::int32_t gone, std::int32_t units) {
   StagePlacement left{.ranks = stage.ranks, .route = {}, .passes = stage.passes};
   left.ranks.erase(left.ranks.begin() + gone);
@@ -296,7 +302,8 @@ StagePlacement without_replica(const StagePlacement& stage, std::int32_t gone, s
   return left;
 }
 
-/// Returns the queues of the actions that the failed rank leaves to each other rank.
+/// Returns, for each rank, the actions that it takes over from the failed rank, in the order of the failed
+/// rank's list.
 std::vector<std::vector<Action>> moved_actions(const Program& before, const Program& after,
                                                std::int32_t failed) {
   std::vector<std::vector<Action>> moved(before.ranks.size());
@@ -305,7 +312,7 @@ std::vector<std::vector<Action>> moved_actions(const Program& before, const Prog
     moved[index(after.placement.rank_of(action.stage, action.microbatch))].push_back(action);
   }
   for (std::vector<Action>& of_rank : moved) {
-    // The partner of a pair may have moved to another rank.
+    // The two actions of an overlapped pair may now be on different ranks. They then no longer overlap.
     for (std::size_t i = 0; i < of_rank.size(); ++i) {
       Action& action = of_rank[i];
       if (!action.overlaps_next) continue;
@@ -352,7 +359,7 @@ tl::expected<Program, std::string> rerouted(const Experiment& experiment, std::i
                     failed));
   }
   after.ranks = *std::move(lists);
-  // A stage that is left on one rank has no reduction.
+  // If only one rank still holds a stage, its gradients need no reduction.
   for (std::vector<Action>& list : after.ranks) {
     std::erase_if(list, [&](const Action& action) {
       return action.kind == ActionKind::reduce_grad && !is_shared(after, action.stage);
@@ -370,7 +377,8 @@ tl::expected<Experiment, std::string> with_all_copies(Experiment experiment) {
   if (experiment.costs.microbatches_differ())
     return tl::unexpected(std::string("expected microbatches and slices of equal costs on named devices"));
   const std::int32_t copies = experiment.trained->copies;
-  // The price of a STEP contains the reduction among the copies, so the program has none.
+  // The time of a STEP already contains the reduction among the copies, so no reductions are added to the
+  // program.
   experiment.program = replicate_pipeline(experiment.program, {.count = copies, .sync = ReplicaSync::off});
   ClusterSpec links;
   UniformCluster shape = links_between_stages(work);
@@ -393,7 +401,8 @@ double RerouteReport::mean_ns() const {
 
 namespace {
 
-/// Removes messages and the waits for them. They follow from the placement and are placed again later.
+/// Removes messages and the actions that wait for them. They are determined by the placement and are added
+/// again later.
 void remove_messages(Program& program) {
   for (std::vector<Action>& list : program.ranks) {
     std::erase_if(list,

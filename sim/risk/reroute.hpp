@@ -1,6 +1,6 @@
 #pragma once
-// Spreads the microbatches of a failed rank over the other ranks that hold its stages, so that a step goes on
-// without it. `penstock risk --reroute` says what a step then costs.
+// Distributes the microbatches of a failed rank to the other ranks that hold its stages, so that the step can
+// continue. `penstock risk --reroute` prints the time of such a step.
 
 #include <cstdint>
 #include <string>
@@ -17,10 +17,10 @@
 namespace penstock {
 
 /// Returns the program after a rank has failed. The rank has an empty list and holds no stage. Its
-/// microbatches are dealt in turn to the other ranks that hold the same stage. These ranks run them while
-/// they wait for their own work. Requires a program of compute actions and reductions. Errors: a stage of the
-/// rank that no other rank holds; updates by microbatch; sharded stages; a rank that the program does not
-/// have.
+/// microbatches are distributed in turn to the other ranks that hold the same stage. These ranks run the
+/// moved microbatches while they wait for their own work. Requires a program of compute actions and
+/// reductions. Errors: a stage of the rank that no other rank holds; updates by microbatch; sharded stages; a
+/// rank that the program does not have.
 tl::expected<Program, std::string> rerouted(const Experiment& experiment, std::int32_t failed);
 
 /// Returns the experiment with all copies of its pipeline in one program. A model on named devices has its
@@ -28,7 +28,7 @@ tl::expected<Program, std::string> rerouted(const Experiment& experiment, std::i
 /// copies on unlike devices, or with microbatches that differ.
 tl::expected<Experiment, std::string> with_all_copies(Experiment experiment);
 
-/// A step without one of the ranks.
+/// The step of a program after one rank has failed.
 struct ReroutedStep {
   std::int32_t rank = 0;   ///< the failed rank
   std::int32_t stage = 0;  ///< the first stage of the failed rank
@@ -41,13 +41,15 @@ struct RerouteReport {
   /// One entry for each group of ranks that hold the same stages. The first rank of the group has failed.
   std::vector<ReroutedStep> after;
 
-  /// Returns the longest step after a failure, that of the lowest rank on a tie.
+  /// Returns the longest step after a failure. If several are equally long, returns the one with the lowest
+  /// rank.
   const ReroutedStep& longest() const;
   double mean_ns() const;
 };
 
-/// Predicts a step without any of the ranks, as rerouted() says. Errors: those of rerouted() and
-/// with_all_copies(); bad input; a hang.
+/// Predicts the step before a failure, and one step after a failure for each group of ranks that hold the
+/// same stages. rerouted() describes such a step. Errors: those of rerouted() and with_all_copies(); bad
+/// input; a hang.
 tl::expected<RerouteReport, UserError> reroute_report(const Scenario& scenario);
 
 }  // namespace penstock

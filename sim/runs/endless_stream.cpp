@@ -82,8 +82,8 @@ std::optional<Stream> stream_of(const Experiment& experiment, std::int64_t least
   return std::nullopt;
 }
 
-/// Returns the shortest stream that is long enough for the number of its microbatches that depend on each
-/// other.
+/// Returns the shortest stream in which a period is visible (length_for()). Its length depends on the number
+/// of its microbatches that depend on each other.
 std::optional<Stream> shortest_stream(const Experiment& experiment, std::int64_t most) {
   std::int64_t least = length_for(1);
   while (true) {
@@ -129,7 +129,7 @@ RunOfStream read_stream(const Run& run, const Experiment& experiment, const Stre
 }
 
 /// Runs the stream by placement rounds, which write a tape, and reads the spans of its actions. Returns
-/// nothing if the rounds stall.
+/// nothing if the rounds stall because ranks wait for each other.
 std::optional<RunOfStream> read_turns(const Experiment& experiment, const StreamQuestion& question) {
   auto turns = compile_turns(experiment.program, experiment.channels, microbatch_groups(experiment.costs));
   if (!turns) return std::nullopt;
@@ -172,8 +172,8 @@ std::int64_t lowered_actions(const Experiment& experiment) {
   for (const ActionLoops& list : experiment.loops) actions += list.size();
   if (has_transfers(program)) return actions;
   for (const StageEdge& edge : stage_edges(program)) {
-    // Each microbatch sends an activation along the edge and a gradient back, or one of them. Each message
-    // has a SEND and a RECV.
+    // Each microbatch sends an activation along the edge, a gradient back, or both. Each message has a SEND
+    // and a RECV.
     const std::int64_t of_unit = edge.flows == EdgeFlows::both ? 4 : 2;
     for (std::int32_t unit = 0; unit < program.unit_count(); ++unit) {
       const Placement& placement = program.placement;
@@ -192,8 +192,8 @@ std::optional<EndlessStream> endless_stream(const StreamQuestion& question, cons
   std::optional<Stream> stream = shortest_stream(experiment, most);
   for (int attempt = 0; stream; ++attempt) {
     const std::int64_t length = stream->experiment.program.microbatches;
-    // If the caller knows that a stream of this length has no period, it does not run. The next length is
-    // computed from it.
+    // If the caller has already found that a stream of this length has no period, the stream is not run. Only
+    // the next length is computed from it.
     if (attempt >= question.known_without_period) {
       auto run = run_of_stream(*stream, engine, question);
       if (!run) break;

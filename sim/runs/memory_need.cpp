@@ -59,7 +59,7 @@ double stored_bytes(const ActionCounts& counts, const SimulateOptions& options) 
   return bytes;
 }
 
-/// Returns the reason why a run of so many actions does not fit in the memory budget, or nothing if it
+/// Returns the reason why a run with these action counts does not fit in the memory budget, or nothing if it
 /// fits. Two kinds of programs are not compared with the budget: those that prepare() refuses anyway, and
 /// those that fit on every machine.
 std::optional<std::string> refusal_of(const ActionCounts& counts, double bytes, const MemoryBudget& budget,

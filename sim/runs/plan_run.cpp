@@ -119,7 +119,7 @@ Reason against_turns(PlanFacts& facts) {
   if (channels.capacity > 0) return "channels of a capacity";
   if (channels.eager_bytes > 0) return "eager messages";
   if (!experiment.costs.launch.is_free()) return "hosts that launch";
-  // A stage on a single rank may have collectives as well.
+  // Even a stage on a single rank may have collectives, so all lists are searched.
   if (has_kind(experiment, is_collective)) return "collectives";
   if (has_kind(experiment, is_host_copy)) return "OFFLOAD and RELOAD";
   if (program.rank_count() > 1 && experiment.loops.empty() && is_lowered(program))

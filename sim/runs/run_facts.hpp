@@ -26,15 +26,15 @@ namespace penstock {
 /// Returns the facts of a prediction that depend only on the experiment. The experiment must outlive them.
 RunFacts facts_of_experiment(const Experiment& experiment);
 
-/// Returns true if the run is prefill: all stages hold keys and values, and prompts are cut into slices or
-/// have a stated number of tokens.
+/// Returns true if the run is prefill. In prefill, all stages hold keys and values. In addition, prompts are
+/// cut into slices or have a stated number of tokens.
 bool is_prefill(const Experiment& experiment);
 
 /// Sets, in each SEND of `spans`, the time at which the message has left its channel. It is the end of the
 /// SEND minus the latency of its route.
 void set_releases(std::span<Span> spans, const Experiment& experiment);
 
-/// Returns the number of copies of the pipeline, of which the experiment contains one. Returns 1 if its
+/// Returns the number of copies of the pipeline. The experiment contains one of them. Returns 1 if its
 /// program contains all copies.
 std::int32_t copies_of(const Experiment& experiment);
 

@@ -298,7 +298,7 @@ tl::expected<Result, StalledTurns> turn_run(const Experiment& experiment, const 
                                             std::optional<double> stream_rate) {
   auto turns = compile_turns(experiment.program, experiment.channels, microbatch_groups(experiment.costs));
   if (!turns) return tl::unexpected(StalledTurns{"ranks wait for each other"});
-  // The times of first tokens are read off spans.
+  // Prefill needs the times of first tokens, which are computed from spans.
   const bool is_row = options.figures == WantedFigures::of_rows && options.timeline == TimelineKept::none &&
                       !is_prefill(experiment);
   return is_row ? row_result(experiment, *turns, options, stream_rate)

@@ -67,7 +67,8 @@ std::optional<double> steady_rate(const Experiment& experiment, Engine engine, c
 /// the engine that ran.
 LinkSharing link_sharing(const Experiment& experiment, Engine asked, Engine taken) {
   const bool is_event = taken == Engine::event;
-  // The automatic choice has already looked for shared links in all lists.
+  // For the automatic choice, plan_run() has already searched all lists for shared links. The engine that ran
+  // therefore shows the result.
   if (asked == Engine::automatic) return is_event ? LinkSharing::counted : LinkSharing::none;
   if (!links_are_shared(experiment)) return LinkSharing::none;
   return is_event ? LinkSharing::counted : LinkSharing::left_out;
@@ -83,7 +84,7 @@ std::vector<std::string> notes_of(const Experiment& experiment, const SimulateOp
   return notes;
 }
 
-/// Frees all parts of a run from which no spans are made.
+/// Frees all parts of a run that are not needed to make spans.
 void forget_all_but_spans(EngineRun& run) {
   run.tape.reset();
   run.flat.messages = {};

@@ -42,7 +42,8 @@ CostTable equal_stages(const Program& program) {
     const Ns part = of_model.of(kUnit * program.rank_count()) / program.slices;
     cost.forward_ns = cost.backward_input_ns = cost.backward_weight_ns = cost.recompute_ns = part;
     cost.backward_ns = 2 * part;
-    // Stages of equal size are counted, others are weighed.
+    // If all stages have one size, activations are counted. Otherwise, the activations of a stage are
+    // weighted by its share of the model.
     if (extra != ExtraStages::none) cost.kept = of_model.of(kActivationParts * program.rank_count());
   }
   return costs;

@@ -51,7 +51,8 @@ struct SweepGrid {
 /// Returns the number of points of the grid, at most 2^62.
 std::uint64_t point_count(const Scenario& scenario, const SweepGrid& grid);
 
-/// Returns everything that the sweep has beside its points, without a digest.
+/// Returns the data of the sweep that come before its points: their number, the title and the notes. The
+/// digest is empty.
 SweepHead sweep_head(const Scenario& scenario, const SweepGrid& grid);
 
 /// Checks that the points in `grid.known` belong to this sweep, and simulates a few of them again. Errors:

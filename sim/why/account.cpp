@@ -51,8 +51,8 @@ bool runs_on_rank(NodeKind kind) { return kind == NodeKind::compute || kind == N
 /// vectors of derivatives are short.
 struct ActiveCauses {
   std::vector<IdleCause> causes;
-  /// The numbers of the three causes that can add a cost to each kind of node. A cause without costs has
-  /// the number causes.size(), whose column is never read.
+  /// The numbers of the three causes that can add a cost to each kind of node. A cause without costs has the
+  /// number causes.size(). The column with this number is never read.
   std::array<std::array<std::size_t, 3>, kNodeKinds> columns{};
   std::size_t queue = 0;
   std::size_t launch = 0;
@@ -119,7 +119,8 @@ class Derivatives {
   std::span<const double> of(CauseNode node) const { return {&starts_[node * width_], width_ - 1}; }
 
  private:
-  /// Adds the derivative of a moment (the end or the release of a node) to `sums`.
+  /// Adds the derivative of a moment to `sums`. A moment is the end of a node, or its release, at which a
+  /// message has left its channel.
   void add(Moment moment, double* sums) const {
     const CauseNode node = node_of(moment);
     const double* const start = &starts_[node * width_];
@@ -181,8 +182,8 @@ std::vector<IdlePart> intervals_of(const CauseGraph& graph, const FlatProgram& f
     const auto is_forward = [&](CauseNode node) {
       return group_has(node, [](ActionKind kind) { return kind == ActionKind::forward; });
     };
-    // The last interval of the fill phase ends at this place of the list, and the drain phase begins behind
-    // the second one.
+    // The last interval of the fill phase ends at the first backward pass, at the place `last_of_fill`. The
+    // drain phase begins behind the last forward pass, at the place `first_of_drain`.
     auto last_of_fill = std::ranges::find_if(nodes, is_backward) - nodes.begin();
     if (last_of_fill == std::ssize(nodes)) last_of_fill = 0;
     const auto last_forward = std::ranges::find_if(nodes.rbegin(), nodes.rend(), is_forward);
@@ -212,9 +213,9 @@ struct Sample {
   std::vector<double> weights;      // of the makespan, by moment
 };
 
-/// The distance between two samples of l in scaled time. The samples divide the range between the first and
-/// the last one equally. The first sample is 1 away from the ideal run, and the last one is 1 away from the
-/// real run. All times are multiplied to match.
+/// The distance between two neighbouring samples of l. All times are multiplied by a whole number, so that
+/// this distance is a whole number, too. In this unit, the first sample is 1 away from the ideal run, and the
+/// last one is 1 away from the real run.
 constexpr std::int64_t kStep = 64;
 
 /// Returns the fraction of the step between two samples in which the first sample's derivatives hold.
@@ -264,7 +265,7 @@ std::vector<double> integrals(const CauseGraph& graph, const GraphCosts& costs, 
     }
     find_weights(graph, times, now.weights);
     if (number > 0) {
-      // `theta` is that of the last node, the end of the run.
+      // After the loop, `theta` belongs to the last node, the end of the run.
       weight_before += step * theta;
       for (std::size_t m = 0; m < now.weights.size(); ++m)
         account.moment_weights[m] += weight_before * before.weights[m];
@@ -336,8 +337,8 @@ Account account_of(const CauseGraph& graph, const FlatProgram& flat, const Graph
 
 namespace {
 
-/// A reader that finds the compute groups whose data a compute group needs. It reads the groups in the
-/// order of their nodes. It remembers which group has produced which data for each stage and microbatch.
+/// A reader that finds, for a compute group, the compute groups that produce its data. It reads the groups in
+/// the order of their nodes. For each stage and microbatch, it stores which group has produced which data.
 class DataReader {
  public:
   DataReader(const CauseGraph& graph, const FlatProgram& flat, const Program& program, std::size_t units)
@@ -369,7 +370,7 @@ class DataReader {
     return index(stage) * units_ + index(unit);
   }
 
-  /// Adds the nodes of the rank's earlier actions whose data the action needs.
+  /// Adds the earlier actions of the rank that have left data which the action needs.
   void add_left(CauseNode node, const Action& action, std::vector<CauseNode>& inputs) const {
     const std::size_t own = place(action.stage, action.microbatch);
     if (action.kind != ActionKind::forward) inputs.push_back(forward_[own]);

@@ -59,7 +59,7 @@ struct IdealBound {
 IdealBound ideal_bound(const CauseGraph& graph, const FlatProgram& flat, const Program& program,
                        const GraphCosts& costs);
 
-/// The nodes whose data each compute group needs, as one list for each node.
+/// For each compute group, the nodes of the compute groups that produce its data, as one list for each node.
 struct DataInputs {
   std::vector<std::uint32_t> first;  ///< the inputs of node n are nodes[first[n]] to nodes[first[n + 1] - 1]
   std::vector<CauseNode> nodes;

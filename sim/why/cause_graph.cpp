@@ -96,8 +96,10 @@ class GraphWriter {
 
   void wait(std::int32_t rank, std::int32_t message) {
     std::vector<Moment>& clock = clocks_[index(rank)];
-    // A message that the rank's clock has started ends after the clock's earlier moments. The receiver does
-    // not start an eager message. The ends of other messages of the same group stay in the clock.
+    // The clock of a rank has the moments after which the rank continues in its list. If such moments are
+    // inputs of the message, the message ends after them, so its end replaces them. At the receiver, an eager
+    // message does not wait for the clock, so it replaces nothing. The ends of other messages of the group
+    // stay in the clock.
     const FlatMessage& what = flat_.messages[index(message)];
     const CauseNode node = graph_.of_message[index(message)];
     const auto inputs =
@@ -137,7 +139,8 @@ class GraphWriter {
   }
 
  private:
-  /// An input of a message that has not started, or of a launch that is not yet resident.
+  /// An entry in a list of inputs. The list belongs to a message that has not started, or to a launch that is
+  /// not yet resident.
   struct Waiting {
     Moment moment = 0;
     std::int32_t next = kNone;
@@ -402,7 +405,7 @@ GraphTimes::GraphTimes(const CauseGraph& graph, const GraphCosts& costs)
       lag_(costs.lag.size()) {}
 
 Ns GraphTimes::compute(const RealParts& parts) {
-  // For each kind of node, the parts of its three added costs.
+  // For each kind of node, the fractions of its three added costs that are included.
   std::array<std::array<std::int64_t, 3>, kNodeKinds> of_kind{};
   for (std::size_t kind = 0; kind < kNodeKinds; ++kind) {
     const auto causes = causes_of(static_cast<NodeKind>(kind));

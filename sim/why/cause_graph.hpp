@@ -105,8 +105,9 @@ struct RealDurations {
 GraphCosts graph_costs(const CauseGraph& graph, const FlatProgram& flat, const Placement& placement,
                        const RealDurations& durations);
 
-/// The fraction of its added costs that each cause really has in a computation of times. A fraction is
-/// `of[cause]` / `whole`. So that times stay whole numbers, they are multiplied by `whole`.
+/// For each cause, the fraction of its added costs that a computation of times includes. The fraction is 0 in
+/// the ideal run, and 1 in the real run. It is `of[cause]` / `whole`. All times are multiplied by `whole`, so
+/// that they stay whole numbers.
 struct RealParts {
   std::int64_t whole = 1;
   std::array<std::int64_t, kIdleCauses> of{};

@@ -163,7 +163,8 @@ ReadyActions::ReadyActions(const CauseGraph& graph, const FlatProgram& flat, con
     RankList& list = ranks_[index(graph.ranks[node])];
     place_of_[node] = list.nodes.size();
     list.nodes.push_back(node);
-    // The last input is a message, or an action of the same rank that has left something.
+    // The action is ready when its last input has arrived. An input is a message, or data that an earlier
+    // action on this rank has left.
     Ns since = 0;
     for (std::uint32_t i = data.first[node]; i < data.first[node + 1]; ++i)
       since = std::max(since, moments[end_of(data.nodes[i])]);
@@ -187,7 +188,8 @@ ReadyActions::ReadyActions(const CauseGraph& graph, const FlatProgram& flat, con
 std::optional<ReadyAction> ReadyActions::behind(const IdlePart& part) const {
   if (graph_.kinds[part.node] != NodeKind::compute) return std::nullopt;
   const RankList& list = ranks_[index(part.rank)];
-  // The search goes up to the first subtree to the right that has a ready action, and then down to its first.
+  // The search goes up the tree to the first subtree on the right that has a ready action. Then it goes down
+  // to the first ready action.
   std::size_t at = list.leaves + place_of_[part.node];
   while (true) {
     while (at > 1 && at % 2 == 1) at /= 2;

@@ -1,5 +1,6 @@
 #pragma once
-// Follows a node backwards along its latest inputs. The result is the chain of what each one waited for.
+// Walks backwards through the graph of causes from a node, always to the latest input. The result is a chain
+// of events, in which each event waited for the one before it.
 
 #include <cstdint>
 #include <optional>

@@ -65,7 +65,7 @@ Ns ideal_makespan(const CausedRun& run, const Program& program, const ChannelOpt
   FlatProgram flat = flatten(program, costs, {.channels = channels, .iterations = program.iterations});
   WalkDurations ideal;
   ideal.compute.assign(flat.ops.size(), 0);
-  // Only barriers have other positions, so the n-th compute group is the same in both programs.
+  // The two programs differ only in their barriers, so the n-th compute group is the same in both.
   std::vector<Ns> durations;
   for (std::size_t p = 0; p < run.flat.ops.size(); ++p) {
     if (run.flat.ops[p] == FlatOp::compute)
@@ -89,7 +89,8 @@ std::vector<BillLine> rule_lines(const CausedRun& run, const CostTable& costs) {
   const bool has_barrier = program.barrier && program.iterations > 1;
   if (!has_barrier && !channels.waits() && channels.capacity == 0 && !has_launch_order(channels))
     return lines;
-  // Ranks that wait for their transfers have no launch order. They must not get one below.
+  // Ranks that wait for their transfers have no launch order. Without this line, they would get one when the
+  // blocking is taken away below.
   channels.launch_order = has_launch_order(channels);
   Ns with = ideal_makespan(run, program, channels, costs);
   const auto take_away = [&](const char* rule) {
@@ -152,8 +153,8 @@ std::string item_of(const CausedRun& run, CauseNode node, IdleCause cause) {
   return "the end";
 }
 
-/// Returns numbers that are equal for all nodes of one item. There are many nodes and few items. With these
-/// numbers, the item's text is made once and not for every node.
+/// Returns a key that is equal for all nodes of one item. There are many nodes but few items, so the text of
+/// an item is made once for each key and not for every node.
 std::array<std::int32_t, 4> item_key(const CausedRun& run, CauseNode node, IdleCause cause) {
   const std::int32_t subject = run.graph.subjects[node];
   const std::int32_t rank = run.graph.ranks[node];
@@ -163,7 +164,7 @@ std::array<std::int32_t, 4> item_key(const CausedRun& run, CauseNode node, IdleC
     case NodeKind::step: {
       if (cause == IdleCause::slow_rank || cause == IdleCause::launch) return {0, rank, 0, 0};
       const std::int32_t leaves = run.flat.group_end(subject) - subject;
-      // Stages of a pair may differ although their first stage is the same.
+      // Two overlapped pairs may have the same first stage but different second stages.
       return {0, run.flat.actions[index(subject)].stage, run.flat.actions[index(subject + leaves - 1)].stage,
               leaves};
     }

@@ -96,7 +96,8 @@ std::optional<std::string> timeline_fault(const Timeline& timeline) {
     stages = std::max({stages, std::int64_t{span.action.stage} + 1, std::int64_t{span.action.peer} + 1});
     units = std::max(units, std::int64_t{span.action.microbatch} + 1);
   }
-  // Every microbatch has an action on every stage.
+  // Each microbatch has an action on each stage. Numbers that are too large for the number of spans are
+  // wrong, and would lead to huge tables.
   if (stages > spans || units > spans || stages * units > 4 * spans) {
     return fmt::format("expected an action of each of {} microbatches on each of {} stages, got {} actions",
                        units, stages, spans);
@@ -217,7 +218,8 @@ tl::expected<CausedRun, std::string> caused_run(const Result& result) {
     return tl::unexpected(fmt::format(
         "timeline: expected each SEND to have its RECV, got {} alone; was the run interrupted?", *lone));
   }
-  // Sizes are not known. If the run had an eager size, no message waits for its receiver.
+  // A result does not have the sizes of messages. If the run had an eager size, all messages count as eager,
+  // so that none waits for its receiver.
   const CostTable costs = uniform_costs(run.program, {});
   run.channels.eager_bytes = result.transfers.eager_bytes > 0 ? 1 : 0;
   run.flat = flatten(run.program, costs, {.channels = run.channels});
@@ -226,7 +228,8 @@ tl::expected<CausedRun, std::string> caused_run(const Result& result) {
     return tl::unexpected(std::string("timeline: its lists hang, so they cannot be those of the run"));
   run.graph = *std::move(graph);
   take_times(run, result);
-  // The bound counts each iteration by itself.
+  // The lower bound of the makespan is computed for each iteration. The program therefore needs the run's
+  // number of iterations.
   const std::int32_t iterations = std::max(1, result.program.iterations);
   if (run.program.microbatches % iterations == 0 && run.program.microbatches >= iterations) {
     run.program.iterations = iterations;

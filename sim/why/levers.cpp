@@ -78,8 +78,8 @@ class ChangedCosts {
   Ns makespan() const { return makespan_; }
   bool shares_links() const { return shares_links_; }
 
-  /// Returns the lever with its predicted gain. Returns nothing if the gain is bound to be too small.
-  /// `nodes` are the nodes that the lever shortens.
+  /// Returns the lever with its predicted gain. Returns nothing if the upper bound of the gain is below
+  /// kLeastGain. `nodes` are the nodes that the lever shortens.
   std::optional<Lever> lever(std::string name, const std::vector<CauseNode>& nodes,
                              const SavingOf& saving) const {
     double most = 0;
@@ -107,7 +107,7 @@ class ChangedCosts {
     for (const CauseNode node : nodes) {
       const Saving saved = saving(node);
       auto& added = costs.nodes[node].added_ns;
-      // The time of a whole node counts, not its parts.
+      // Only the sum of a node's costs matters here, so the whole saving is subtracted from one of them.
       added[0] -= saved.compute + saved.hold;
       added[2] -= saved.latency;
     }
@@ -122,7 +122,7 @@ class ChangedCosts {
       const std::int32_t subject = run_.graph.subjects[node];
       if (saved.compute != 0) durations.compute[index(subject)] -= saved.compute;
       if (saved.latency != 0) durations.latency[index(subject)] -= saved.latency;
-      // A link of twice the bandwidth carries half the bytes in the same time.
+      // On a given link, half the bytes take as long as all bytes on a link of twice the bandwidth.
       if (saved.hold != 0) flat.messages[index(subject)].bytes /= 2;
     }
     return last_end(event_walk(*experiment_, flat, durations));
@@ -321,7 +321,7 @@ class ScenarioLevers {
  private:
   void add(const std::string& name, const Scenario& changed) {
     auto found = lever(name, changed);
-    // A scenario that cannot take the change is no lever.
+    // The scenario may not allow the change. In this case there is no lever.
     if (!found) return;
     if (found->gain >= kLeastGain) {
       found_.levers.push_back(*std::move(found));
@@ -360,13 +360,15 @@ class ScenarioLevers {
     const ScheduleInfo* const now = find_schedule(scenario_.schedule);
     if (scenario_.program || now == nullptr) return;
     for (const ScheduleInfo& schedule : schedule_table()) {
-      // The stages of another schedule mean the same only if it adds the same ones.
+      // Some schedules add stages of their own. The stages of two schedules can be compared only if both add
+      // the same ones.
       if (extra_stages_of(schedule.name) != extra_stages_of(now->name)) continue;
       if (&schedule == now || schedule.asynchronous != now->asynchronous || takes_option(schedule, "effort"))
         continue;
       Scenario changed = scenario_;
       changed.schedule = schedule.name;
-      // Without a model the work of a stage depends on the number of chunks, so chunks must be equal.
+      // Without a model, the work of a stage depends on the number of chunks, so both scenarios must have the
+      // same number of chunks.
       changed.states_chunks = changed.shape.virtual_stages > 1;
       const auto begun = begin_preparation(changed);
       if (!begun) continue;

@@ -46,11 +46,11 @@ tl::expected<void, UserError> add_levers(Explanation& explanation, const CausedR
                                          const Scenario& scenario, const Experiment& experiment,
                                          const std::vector<WhatIf>& own, std::size_t most);
 
-/// Sets `explanation.memory_limit`, which says what limited memory costs. It searches twice for the best
-/// order of the same stages on the same ranks. The first search allows the activations that each rank holds
-/// now, and the second all memory of its device. Both together take `seconds`. A note says so if the search
-/// cannot be made. `scenario` and `experiment` must be those of the run. Returns an error if the scenario
-/// cannot be simulated.
+/// Sets `explanation.memory_limit`, the time that limited memory costs. It searches twice for the best order
+/// of the same stages on the same ranks. The first search allows the activations that each rank holds now,
+/// and the second allows all memory of its device. Both searches together take `seconds`. If they cannot be
+/// made, a note says so. `scenario` and `experiment` must be those of the run. Returns an error if the
+/// scenario cannot be simulated.
 tl::expected<void, UserError> add_memory_limit_cost(Explanation& explanation, const Scenario& scenario,
                                                     const Experiment& experiment, double seconds);
 

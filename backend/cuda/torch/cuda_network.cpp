@@ -67,9 +67,9 @@ struct WeightsKey {
   friend bool operator==(const WeightsKey&, const WeightsKey&) = default;
 };
 
-/// Returns the stages with their initial weights on the device. Drawing random weights takes some 10 ns of
-/// a core for each weight, and a calibration needs the weights for each run. So they are cached until
-/// another network is requested. No run changes them, because a STEP makes new tensors.
+/// Returns the stages with their initial weights on the device. To draw a random weight takes about 10 ns on
+/// one core, and a calibration needs all weights in each run. So the stages are cached until another network
+/// is requested. No run changes the cached weights, because a STEP makes new tensors.
 const std::vector<StageDefinition>& stages_with_weights(const WeightsKey& key, const Network& network) {
   // The cached stages and their key, by device.
   static std::map<std::int32_t, std::pair<WeightsKey, std::vector<StageDefinition>>> cached;
@@ -228,9 +228,9 @@ tl::expected<CudaModules, std::string> cuda_network(const Experiment& experiment
         "the stages were exported for CPUs; export them from a module on a GPU, or take the backend "
         "cpu-thread or cpu-process");
   }
-  // LibTorch starts CUDA by itself only when it makes a tensor. Here a stream or a cuBLAS handle is used
-  // earlier, so CUDA must be started now. A process without a place may fork ranks later. CUDA must not be
-  // started there, because it would fail in each child.
+  // LibTorch starts CUDA only when it makes a tensor. Here a stream or a cuBLAS handle is used earlier, so
+  // CUDA must be started now. If no rank has a place, this process may fork the ranks later. CUDA must not be
+  // started in such a process, because it would fail in each child.
   const bool uses_gpu = std::ranges::any_of(places, [](const auto& place) { return place.has_value(); });
   if (uses_gpu) at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
   return CudaModules{.family = std::make_unique<CudaNetworkFamily>(experiment, *std::move(cut), places),
