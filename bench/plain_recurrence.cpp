@@ -17,9 +17,8 @@
 #include <vector>
 
 #include "scenarios/model/model.hpp"
-#include "scenarios/partition/layer_graph_downsets.hpp"
 #include "scenarios/partition/partition.hpp"
-#include "scenarios/partition/pipedream_levels.hpp"
+#include "scenarios/partition/pipedream_partition.hpp"
 #include "schedules/ir/action.hpp"
 
 namespace penstock {

@@ -6,7 +6,7 @@
 
 #include "scenarios/model/model.hpp"
 #include "scenarios/partition/partition.hpp"
-#include "scenarios/partition/pipedream_levels.hpp"
+#include "scenarios/partition/pipedream_partition.hpp"
 
 namespace penstock {
 

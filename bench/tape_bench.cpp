@@ -16,9 +16,8 @@
 #include "schedules/check/flat_program.hpp"
 #include "schedules/check/rendezvous_walk.hpp"
 #include "schedules/ir/channel.hpp"
-#include "schedules/passes/lower.hpp"
+#include "schedules/passes/passes.hpp"
 #include "schedules/rules/generators.hpp"
-#include "sim/engines/compile.hpp"
 #include "sim/engines/evaluate.hpp"
 #include "sim/network/message_costs.hpp"
 

@@ -1,6 +1,6 @@
 // Builds the tree of all subcommands for CLI11, and writes the messages about wrong arguments. CLI11 parses
 // the arguments. If CLI11's message does not say what was expected, another message replaces it. A misspelt
-// command or flag gets a suggestion (nearest_name.hpp).
+// command or flag gets a suggestion (enum_words.hpp).
 //
 // Each subcommand is declared in its own file (cli/commands). Parsing only stores the values of flags. A
 // wrong flag is therefore found before any work begins. Tests: tests/cli.
@@ -24,14 +24,13 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/commands/commands.hpp"
-#include "cli/extensions.hpp"
+#include "cli/executable.hpp"
+#include "cli/flags.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
 #include "cli/terminal.hpp"
-#include "cli/typed_names.hpp"
-#include "cli/version.hpp"
+#include "text/enum_words.hpp"
 #include "text/escaping.hpp"
-#include "text/nearest_name.hpp"
 
 namespace penstock {
 namespace {

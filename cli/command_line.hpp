@@ -5,7 +5,7 @@
 
 #include <tl/expected.hpp>
 
-#include "cli/extensions.hpp"
+#include "cli/executable.hpp"
 #include "cli/outcome.hpp"
 
 namespace CLI {  // NOLINT(readability-identifier-naming): the library's name

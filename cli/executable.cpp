@@ -29,7 +29,6 @@
 #include <fmt/format.h>
 
 #include "cli/command_line.hpp"
-#include "cli/extensions.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
 #include "scenarios/host/process_limits.hpp"

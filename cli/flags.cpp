@@ -21,17 +21,17 @@
 #include "cli/outcome.hpp"
 #include "cli/subcommand.hpp"
 #include "scenarios/model/model.hpp"
-#include "scenarios/read/document_edits.hpp"
+#include "scenarios/read/document.hpp"
 #include "scenarios/read/load_architecture.hpp"
 #include "scenarios/read/quantities.hpp"
-#include "scenarios/read/scenario_text.hpp"
+#include "scenarios/read/scenario.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
-#include "schedules/text/pytorch_csv.hpp"
+#include "schedules/text/program_text.hpp"
 #include "sim/engines/engines.hpp"
-#include "text/nearest_name.hpp"
-#include "topology/device_types.hpp"
+#include "text/enum_words.hpp"
+#include "topology/presets.hpp"
 
 namespace penstock {
 

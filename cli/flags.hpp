@@ -3,7 +3,9 @@
 // app, so the group must outlive the app. input.hpp makes a scenario from the values.
 
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,7 +14,7 @@
 
 #include "cli/outcome.hpp"
 #include "cli/subcommand.hpp"
-#include "scenarios/read/document_edits.hpp"
+#include "scenarios/read/document.hpp"
 #include "schedules/ir/channel.hpp"
 #include "sim/engines/engines.hpp"
 #include "text/enum_words.hpp"
@@ -171,5 +173,47 @@ void add_output_flags(Subcommand app, OutputFlags& flags, const std::string& suf
 tl::expected<ChannelOptions, UserError> with_flags(ChannelOptions channels, const ChannelFlags& flags);
 /// Returns the engine with the name that --engine states. `name` must be a valid value of the flag.
 Engine engine_of(const std::string& name);
+
+// Reads lists of numbers for the flags of a sweep: "1..16", "1,2,4..128", "3,5,7".
+
+/// Returns the numbers of `text` in ascending order, without duplicates. Commas separate numbers. Each number
+/// must be at least `least` and below 2^31. `..` inserts the numbers up to the number after it:
+///
+/// - "1..4" is 1 2 3 4, because a single number continues by 1;
+/// - "1,2,4..16" is 1 2 4 8 16, because the last three numbers have a common ratio;
+/// - "1,3..9" is 1 3 5 7 9, because otherwise the last difference is repeated.
+///
+/// The last number is left out if no step reaches it exactly. An error says what was expected and what was
+/// found. More than 100,000 numbers are also an error.
+tl::expected<std::vector<std::int32_t>, std::string> parse_number_list(std::string_view text,
+                                                                       std::int32_t least = 1);
+
+/// Reads the list of numbers that a flag states (see parse_number_list()). An empty text gives an empty
+/// list. Error messages begin with the name of the flag.
+tl::expected<std::vector<std::int32_t>, UserError> numbers_of_flag(std::string_view flag,
+                                                                   const std::string& text,
+                                                                   std::int32_t least = 1);
+
+// Handles names that a user typed. Flag names of Megatron, torchtitan, DeepSpeed, NeMo and other
+// frameworks are replaced by Penstock's names. In messages, control characters of names are escaped.
+
+/// Returns `arguments` in which Penstock's flags replace the flags of other programs. For example,
+/// "--theirs=4" becomes
+/// "--ours=4", and a switch becomes a flag with a value. In flags, a dash and an underscore are equivalent.
+/// Arguments after "--" do not change. `takes` returns true for a flag of Penstock that the command accepts.
+/// If it returns false, the argument does not change, so that error messages show what the user typed.
+std::vector<std::string> with_our_names(std::span<const char* const> arguments,
+                                        const std::function<bool(std::string_view)>& takes);
+
+/// Returns advice about a flag of another program that no single flag of Penstock replaces. An example is
+/// "the layers of each stage are --layer-split ...". The advice is meant for the end of an error message.
+/// It is empty for unknown flags.
+std::string_view advice_on_flag(std::string_view flag);
+
+// Escapes the names that a user typed, so that messages can show them.
+
+/// Returns `message` in which the arguments that it repeats are escaped as by shown_name(). A line end, a
+/// tab or a colour code in a file name or a mistyped flag then cannot end a line or hide text.
+std::string with_names_shown(std::string message, std::span<const char* const> arguments);
 
 }  // namespace penstock

@@ -22,17 +22,16 @@
 
 #include "cli/flags.hpp"
 #include "cli/outcome.hpp"
-#include "scenarios/import/imported.hpp"
+#include "scenarios/import/importers.hpp"
 #include "scenarios/model/model.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/read/document.hpp"
-#include "scenarios/read/document_edits.hpp"
 #include "scenarios/read/load.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
-#include "sim/runs/memory_need.hpp"
+#include "sim/runs/simulate.hpp"
 
 namespace penstock {
 namespace {

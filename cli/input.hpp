@@ -7,9 +7,9 @@
 
 #include "cli/flags.hpp"
 #include "cli/outcome.hpp"
-#include "scenarios/import/imported.hpp"
+#include "scenarios/import/importers.hpp"
 #include "scenarios/prepare/experiment.hpp"
-#include "scenarios/read/document_edits.hpp"
+#include "scenarios/read/document.hpp"
 #include "scenarios/read/scenario.hpp"
 
 namespace penstock {

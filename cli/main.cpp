@@ -1,4 +1,4 @@
-// The `penstock` command, with all subcommands. It has no extensions (extensions.hpp), so it runs only
+// The `penstock` command, with all subcommands. It has no extensions (executable.hpp), so it runs only
 // modules that occupy CPUs for a given time. If a run needs LibTorch or a GPU, another executable replaces
 // the process (executable.cpp).
 

@@ -17,19 +17,17 @@
 #include "backend/cuda/workers.hpp"
 #include "backend/executor/measured_run.hpp"
 #include "cli/executable.hpp"
-#include "cli/extensions.hpp"
 #include "report/result/result.hpp"
 #include "scenarios/prepare/experiment.hpp"
 
 #ifdef PENSTOCK_HAS_NCCL
 #include "backend/nccl/nccl_run.hpp"
-#include "backend/nccl/nccl_self_test.hpp"
 #endif
 #ifdef PENSTOCK_HAS_TORCH_CUDA
 #include "backend/cuda/torch/cuda_network.hpp"
 #endif
 #ifdef PENSTOCK_HAS_TORCH
-#include "backend/torch/network_family.hpp"
+#include "backend/torch/networks.hpp"
 #include "schedules/check/user_error.hpp"
 #endif
 

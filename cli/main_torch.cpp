@@ -1,7 +1,7 @@
 // The `penstock-torch` executable. It has the same subcommands, and one extension: networks on LibTorch.
 // `penstock` starts it when a run needs it.
 
-#include "backend/torch/network_family.hpp"
+#include "backend/torch/networks.hpp"
 #include "cli/executable.hpp"
 
 int main(int argc, char** argv) {

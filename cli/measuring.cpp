@@ -22,7 +22,6 @@
 #include "backend/process/process_run.hpp"
 #include "backend/threads/thread_run.hpp"
 #include "cli/executable.hpp"
-#include "cli/extensions.hpp"
 #include "cli/flags.hpp"
 #include "cli/outcome.hpp"
 #include "cli/subcommand.hpp"

@@ -13,7 +13,7 @@
 #include "backend/executor/measured_run.hpp"
 #include "backend/executor/module_family.hpp"
 #include "backend/process/process_execution.hpp"
-#include "cli/extensions.hpp"
+#include "cli/executable.hpp"
 #include "cli/outcome.hpp"
 #include "cli/subcommand.hpp"
 #include "report/result/result.hpp"

@@ -6,7 +6,7 @@
 //
 // Tests: tests/cli/input_test.cpp.
 
-#include "cli/number_list.hpp"
+#include "cli/flags.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -29,9 +29,8 @@
 
 #include "cli/flags.hpp"
 #include "cli/outcome.hpp"
-#include "cli/output_file.hpp"
-#include "report/print/text_sink.hpp"
-#include "scenarios/prepare/priced_experiment.hpp"
+#include "report/print/table.hpp"
+#include "scenarios/prepare/experiment.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "text/escaping.hpp"
 

@@ -13,7 +13,10 @@
 
 #include "cli/flags.hpp"
 #include "cli/outcome.hpp"
-#include "report/print/text_sink.hpp"
+#include "cli/subcommand.hpp"
+#include "report/print/table.hpp"
+#include "report/result/result.hpp"
+#include "report/timeline/timeline_boxes.hpp"
 #include "scenarios/read/scenario.hpp"
 
 namespace penstock {
@@ -85,5 +88,69 @@ void write_notes(const std::vector<std::string>& notes, const OutputFlags& flags
 /// Writes notes about the input to stderr, for commands that print no result. The notes report repairs of a
 /// program file and the default number of chunks on a rank.
 void write_reading_notes(const Scenario& scenario, const OutputFlags& flags);
+
+// Writes files completely or not at all, and compresses texts (.gz). output.hpp uses both and writes the
+// error messages.
+
+/// Writes the whole text to an open file. Returns 0, or the error (errno).
+int error_of_writing(int descriptor, std::string_view content);
+/// Writes a text that is generated in pieces to an open file, and stops at the first error. Returns 0, or the
+/// error (errno).
+int error_of_writing(int descriptor, const TextInPieces& content);
+
+/// Returns true if both names refer to the same regular file, also through links. If neither file exists,
+/// returns true if both names would create the same file. Returns false for devices and pipes, because
+/// several writers may share them.
+bool is_same_file(const std::filesystem::path& one, const std::filesystem::path& other);
+
+/// Returns true if standard output is redirected into this regular file.
+bool is_standard_output(const std::filesystem::path& file);
+
+/// Returns the reason why the file cannot be created or replaced, or an empty text if it can.
+std::string unwritable(const std::filesystem::path& file);
+
+/// Writes a text to a temporary file beside `file`, flushes it, and renames it to `file`. Links and the
+/// mode of the file are preserved. Devices and pipes are written directly. If `content` throws or a signal
+/// ends the run, the temporary file is removed. Returns the reason of a failure, or an empty text if there
+/// is none.
+std::string problem_of_writing(const std::filesystem::path& file, const TextInPieces& content);
+
+/// Returns the text compressed as a gzip file, in pieces that are not whole lines. The file contains no
+/// name and no time. Equal texts therefore give equal bytes with the same version of zlib.
+TextInPieces compressed(TextInPieces text);
+
+// Writes a Result in all the formats of `simulate`, `show` and `run`.
+
+/// The flags that say where a Result is written, and whether its JSON contains every action.
+struct ResultFlags {
+  OutputFlags output;
+  bool timeline = false;    ///< True if the JSON contains every action.
+  TimelineWindow window{};  ///< The part of the run that an .svg file shows.
+};
+
+/// Declares the output flags and --timeline.
+void add_result_flags(Subcommand app, ResultFlags& flags);
+/// Declares the output flags without --timeline, for a command whose JSON always contains every action.
+void add_drawing_flags(Subcommand app, ResultFlags& flags);
+
+/// Calls check_output_files() with the suffixes of a Result's formats. `inputs` are the files that the
+/// command reads.
+tl::expected<void, UserError> check_result_files(const ResultFlags& flags,
+                                                 const std::vector<FileArgument>& inputs);
+
+/// Returns true if one of the output files shows memory over time (.html, .trace.json).
+bool wants_memory_samples(const std::vector<std::string>& files);
+
+/// Returns true if the JSON output or an output file shows single actions.
+bool wants_timeline(const ResultFlags& flags);
+
+/// The text forms of a Result. `printed` is for standard output, unless the user asks for JSON. `file` is
+/// for a .txt file.
+struct ResultTexts {
+  std::string printed;
+  std::string file;
+};
+tl::expected<void, UserError> write_result(const Result& result, const ResultFlags& flags,
+                                           const ResultTexts& texts);
 
 }  // namespace penstock

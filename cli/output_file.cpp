@@ -5,7 +5,7 @@
 //
 // tests/cli/output_test.cpp checks which files remain after signals and faults.
 
-#include "cli/output_file.hpp"
+#include "cli/output.hpp"
 
 #include <algorithm>
 #include <array>
@@ -30,7 +30,7 @@
 
 #include <fmt/format.h>
 
-#include "report/print/text_sink.hpp"
+#include "report/print/table.hpp"
 #include "scenarios/host/left_names.hpp"
 
 namespace penstock {

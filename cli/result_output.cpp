@@ -2,7 +2,7 @@
 // and writers, so -o has the same meaning everywhere. The table contains functions, so that a format is made
 // only if it is requested.
 
-#include "cli/result_output.hpp"
+#include "cli/output.hpp"
 
 #include <algorithm>
 #include <string>
@@ -15,15 +15,12 @@
 
 #include "cli/flags.hpp"
 #include "cli/outcome.hpp"
-#include "cli/output.hpp"
 #include "cli/subcommand.hpp"
 #include "report/pages/html_report.hpp"
-#include "report/print/text_sink.hpp"
+#include "report/print/table.hpp"
 #include "report/result/result.hpp"
-#include "report/result/result_export.hpp"
 #include "report/result/result_json.hpp"
-#include "report/timeline/timeline_svg.hpp"
-#include "report/timeline/timeline_window.hpp"
+#include "report/timeline/timeline_boxes.hpp"
 #include "sim/why/explain.hpp"
 
 namespace penstock {

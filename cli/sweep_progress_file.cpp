@@ -41,11 +41,10 @@
 #include <nlohmann/json.hpp>
 #include <tl/expected.hpp>
 
+#include "cli/executable.hpp"
 #include "cli/flags.hpp"
 #include "cli/input.hpp"
 #include "cli/outcome.hpp"
-#include "cli/version.hpp"
-#include "report/result/sweep_progress.hpp"
 #include "report/result/sweep_table.hpp"
 #include "scenarios/read/document.hpp"
 #include "scenarios/read/load.hpp"

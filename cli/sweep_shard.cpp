@@ -6,7 +6,7 @@
 //
 // Tested by SweepShard (tests/cli/sweep_merge_test.cpp), which sets the variables of each launcher.
 
-#include "cli/sweep_shard.hpp"
+#include "cli/sweep_progress_file.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -27,7 +27,6 @@
 
 #include "backend/process/process_execution.hpp"
 #include "cli/outcome.hpp"
-#include "report/result/sweep_progress.hpp"
 #include "report/result/sweep_table.hpp"
 #include "text/escaping.hpp"
 #include "text/numbers.hpp"

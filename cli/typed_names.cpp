@@ -7,7 +7,7 @@
 // text that says how to compute Penstock's setting. The help leaves out all these names, because it would be
 // three times as long.
 
-#include "cli/typed_names.hpp"
+#include "cli/flags.hpp"
 
 #include <algorithm>
 #include <array>
@@ -18,8 +18,8 @@
 #include <string_view>
 #include <vector>
 
+#include "text/enum_words.hpp"
 #include "text/escaping.hpp"
-#include "text/nearest_name.hpp"
 
 namespace penstock {
 

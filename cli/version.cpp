@@ -2,7 +2,7 @@
 // version and the parts are determined when the build is configured. The commit changes more often, so every
 // build writes it into a separate source file.
 
-#include "cli/version.hpp"
+#include "cli/executable.hpp"
 
 #include <string>
 

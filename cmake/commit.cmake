@@ -33,7 +33,7 @@ else()
 endif()
 
 file(CONFIGURE OUTPUT ${OUTPUT} @ONLY CONTENT [=[
-#include "cli/version.hpp"
+#include "cli/executable.hpp"
 
 namespace penstock {
 

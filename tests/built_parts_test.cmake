@@ -12,7 +12,7 @@ file(REMOVE_RECURSE ${SCRATCH})
 configure_file(${ROOT}/cli/built_parts.cpp.in ${SCRATCH}/built_parts.cpp @ONLY)
 file(WRITE ${SCRATCH}/main.cpp [=[
 #include <cstdio>
-#include "cli/version.hpp"
+#include "cli/executable.hpp"
 int main() {
   const penstock::BuiltParts parts = penstock::built_parts();
   for (const std::string_view text : {parts.version, parts.torch, parts.cuda, parts.nccl})

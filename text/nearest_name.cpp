@@ -7,7 +7,7 @@
 // Only three lines of the table are in memory, because a cell depends only on the two lines before its own.
 // Tested by errors_test.cpp.
 
-#include "text/nearest_name.hpp"
+#include "text/enum_words.hpp"
 
 #include <algorithm>
 #include <cctype>

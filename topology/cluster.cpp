@@ -27,8 +27,6 @@
 #include <utility>
 #include <vector>
 
-#include "topology/next_links.hpp"
-
 namespace penstock {
 namespace {
 

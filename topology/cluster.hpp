@@ -1,6 +1,6 @@
 #pragma once
 // Defines a cluster: devices, directed links, and the routes between devices. Clusters are made by
-// presets.hpp, by ClusterBuilder, and by scenarios/ from YAML files. The engines use them. next_links.hpp
+// presets.hpp, by ClusterBuilder, and by scenarios/ from YAML files. The engines use them. cluster.hpp
 // computes the routes.
 
 #include <algorithm>
@@ -9,10 +9,12 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
-#include <tl/expected.hpp>
 #include <utility>
 #include <vector>
+
+#include <tl/expected.hpp>
 
 #include "text/enum_words.hpp"
 
@@ -214,5 +216,24 @@ class ClusterBuilder {
 /// rounded up, because it is an error of the floating-point division. Returns 0 for unlimited bandwidth,
 /// and the largest std::int64_t if the result is larger.
 std::int64_t serialization_ns(std::int64_t bytes, double bytes_per_second);
+
+// Computes the table from which Cluster::route() reads routes. For each destination device, the table
+// contains the next link of every node.
+
+/// The entry of a node that has no next link to a destination. Such a node is the destination itself,
+/// cannot reach it, or is on no device's route.
+inline constexpr std::int32_t kNoLink = -1;
+
+/// Returns a + b for two non-negative times in ns, or the largest std::int64_t if the sum is larger.
+constexpr std::int64_t saturating_sum_ns(std::int64_t a, std::int64_t b) {
+  const auto most = std::numeric_limits<std::int64_t>::max();
+  return a > most - b ? most : a + b;
+}
+
+/// Returns the forwarding table for these links. Entry [destination * node_count + node] is the index of
+/// the link on which `node` forwards messages to `destination`, by the rule of Cluster::route(). Nodes
+/// 0..device_count-1 are the devices. Requires valid node numbers, bandwidths > 0 and latencies >= 0.
+std::vector<std::int32_t> next_links(std::span<const Link> links, std::int32_t device_count,
+                                     std::int32_t node_count);
 
 }  // namespace penstock

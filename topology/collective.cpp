@@ -32,7 +32,6 @@
 #include <vector>
 
 #include "topology/cluster.hpp"
-#include "topology/next_links.hpp"
 #include "topology/size_arithmetic.hpp"
 
 namespace penstock {

@@ -46,7 +46,7 @@
 //
 // Tested by preset_test.cpp.
 
-#include "topology/device_types.hpp"
+#include "topology/presets.hpp"
 
 #include <algorithm>
 #include <array>

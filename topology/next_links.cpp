@@ -10,7 +10,7 @@
 //
 // Tested by route_test.cpp, and by route_reference_test.cpp, which compares with all paths.
 
-#include "topology/next_links.hpp"
+#include "topology/cluster.hpp"
 
 #include <algorithm>
 #include <boost/graph/compressed_sparse_row_graph.hpp>
@@ -26,8 +26,6 @@
 #include <tuple>
 #include <utility>
 #include <vector>
-
-#include "topology/cluster.hpp"
 
 namespace penstock {
 namespace {

@@ -14,7 +14,7 @@
 // of the measured I and W. Otherwise the times of I and W are exact. Tests:
 // tests/backend/calibration_test.cpp.
 
-#include "backend/calibration/calibrated_parts.hpp"
+#include "backend/calibration/calibration.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -29,7 +29,6 @@
 
 #include <fmt/format.h>
 
-#include "backend/calibration/calibration.hpp"
 #include "backend/calibration/calibration_samples.hpp"
 #include "report/print/units.hpp"
 #include "scenarios/model/model.hpp"

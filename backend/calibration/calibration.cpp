@@ -23,7 +23,6 @@
 #include <fmt/format.h>
 #include <tl/expected.hpp>
 
-#include "backend/calibration/calibrated_parts.hpp"
 #include "backend/calibration/calibration_samples.hpp"
 #include "backend/executor/module_family.hpp"
 #include "report/print/units.hpp"

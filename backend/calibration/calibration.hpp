@@ -1,6 +1,6 @@
 #pragma once
 // Measures how long the actions and links of a scenario take on this machine. The measurement runs its own
-// programs, on the scenario's stages and placement. calibration_text.hpp prints the measured figures and
+// programs, on the scenario's stages and placement. calibration.hpp prints the measured figures and
 // writes them to a file that a scenario can name.
 
 #include <array>
@@ -168,5 +168,55 @@ using CalibrationProgress = std::function<void(std::size_t done, std::size_t tot
 tl::expected<Calibration, UserError> calibrate(const Scenario& scenario, const CalibrationOptions& options,
                                                const CalibrationRun& run, const BytesOfStages& bytes_of = {},
                                                const CalibrationProgress& progress = {});
+
+// Converts the measurements of a calibration to two parts of a scenario: the stages of the model, and the
+// cluster. Used by calibration.cpp.
+
+/// The kinds of backward actions in the scenario's program. For these kinds, the calibrated model has exactly
+/// the measured times.
+struct NeededKinds {
+  bool whole_backward = false;
+  bool split_backward = false;
+  bool recompute = false;
+};
+NeededKinds needed_kinds(const Program& program);
+
+/// The measured times and sizes of the stages, in the form of a scenario's model.
+struct CalibratedModel {
+  StageFigures figures;
+  /// Notes for the user about measured times that the model cannot express exactly.
+  std::vector<std::string> notes;
+};
+/// Returns a model with the measured times and the bytes of `own`. `own` is the experiment of the scenario
+/// with the microbatch size of its file.
+CalibratedModel calibrated_model(const Calibration& calibration, const Experiment& own,
+                                 const NeededKinds& needed);
+
+/// Returns the fitted latency and bandwidth of each kind of link. The fit uses the messages of the runs
+/// with the load `alone`. `launch_ns` is subtracted from each latency.
+std::vector<LinkCalibration> fitted_links(const std::vector<Hop>& hops, const ClusterSpec& spec,
+                                          const Cluster& cluster, Ns launch_ns);
+
+/// Returns `spec` with the latencies and bandwidths of `links`. Returns nothing if `spec` lists each link
+/// separately.
+std::optional<ClusterSpec> calibrated_cluster(const ClusterSpec& spec,
+                                              const std::vector<LinkCalibration>& links);
+
+// Writes a calibration: for a terminal, as JSON, and as a file of costs that scenarios can name.
+
+/// Returns a text with four parts: how the calibration was measured, a table of stages and action kinds, a
+/// table of link kinds, and notes.
+std::string calibration_to_table(const Calibration& calibration);
+/// Returns the calibration as one JSON object. Its keys are schema_version, the conditions of the
+/// measurement, stages, launches, links and notes.
+std::string calibration_to_json(const Calibration& calibration);
+
+// Writes a calibration to a file. A scenario can use the file as `model: costs.yaml` and `cluster:
+// costs.yaml`.
+
+/// Returns the measured costs as YAML with the parts `model` and `cluster`. `model` has the stages and
+/// their microbatch size. `cluster` is absent if the scenario lists each link separately. A comment says
+/// how the values were measured. The functions of load.hpp read this file.
+std::string cost_file(const Calibration& calibration);
 
 }  // namespace penstock

@@ -2,7 +2,7 @@
 // times under the other load (alone or busy). The user can therefore see how much the ranks slow each
 // other down. The JSON output also has both times. Tests: tests/backend/calibration_test.cpp.
 
-#include "backend/calibration/calibration_text.hpp"
+#include "backend/calibration/calibration.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -15,11 +15,10 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "backend/calibration/calibration.hpp"
 #include "backend/calibration/calibration_samples.hpp"
 #include "report/print/table.hpp"
 #include "report/print/units.hpp"
-#include "scenarios/read/scenario_text.hpp"
+#include "scenarios/read/scenario.hpp"
 #include "schedules/ir/action.hpp"
 #include "text/escaping.hpp"
 

@@ -26,7 +26,6 @@
 #include <nlohmann/json.hpp>
 #include <tl/expected.hpp>
 
-#include "backend/calibration/calibrated_parts.hpp"
 #include "backend/calibration/calibration.hpp"
 #include "backend/calibration/calibration_samples.hpp"
 #include "report/print/table.hpp"

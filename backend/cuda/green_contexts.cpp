@@ -9,7 +9,7 @@
 // cuDevSmResourceSplitByCount). For example, 132 SMs can be divided into 2 x 64, 4 x 32, 8 x 16 or 16 x 8
 // SMs, and 4 SMs remain.
 
-#include "backend/cuda/green_contexts.hpp"
+#include "backend/cuda/workers.hpp"
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>

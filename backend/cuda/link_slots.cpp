@@ -12,7 +12,7 @@
 // its transfers are enqueued. A transfer whose RECV is in a group is enqueued when both ranks have reached
 // it.
 
-#include "backend/cuda/link_slots.hpp"
+#include "backend/cuda/local_transport.hpp"
 
 #include <algorithm>
 #include <cstddef>

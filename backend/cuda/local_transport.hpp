@@ -1,6 +1,6 @@
 #pragma once
-// Moves messages between workers of one process that compute on GPUs. Each ordered pair of ranks has a
-// stream, on which its messages are copied. backend/nccl is used instead if each GPU has its own process.
+// Computes the number of receive buffers ("slots") that messages need between each ordered pair of ranks.
+// Threads run ahead of their GPUs, so several messages may be in flight. The computation needs no GPU.
 
 #include <atomic>
 #include <condition_variable>
@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "backend/cuda/device_memory.hpp"
-#include "backend/cuda/link_slots.hpp"
 #include "backend/cuda/stream.hpp"
 #include "backend/cuda/stream_queue.hpp"
 #include "backend/cuda/workers.hpp"
@@ -25,6 +24,21 @@
 #include "schedules/ir/cost_table.hpp"
 
 namespace penstock {
+
+struct LinkSlots {
+  using Edge = std::pair<std::int32_t, std::int32_t>;  // (sending rank, receiving rank)
+  std::map<Edge, std::int32_t> count;                  ///< number of buffers at the receiver, for each edge
+  std::vector<std::int32_t> slot;                      ///< the buffer of each message; kNone for collectives
+  std::vector<std::int32_t> next;  ///< for each message, the next message in the same buffer, or kNone
+};
+
+/// Returns for each pair of ranks a number of slots (receive buffers) that is sufficient to avoid deadlock.
+/// A thread waits for a free slot before it enqueues a message, so with too few slots threads could wait
+/// for each other. Requires a program that does not hang on directed channels.
+LinkSlots link_slots(const FlatProgram& flat);
+
+// Moves messages between workers of one process that compute on GPUs. Each ordered pair of ranks has a
+// stream, on which its messages are copied. backend/nccl is used instead if each GPU has its own process.
 
 /// The streams and message buffers of CudaLocalTransport. They are created before the first run, and all
 /// runs use them. The size of a buffer for tensors is determined by the first messages.

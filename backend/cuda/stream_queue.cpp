@@ -22,7 +22,6 @@
 
 #include "backend/cuda/device_memory.hpp"
 #include "backend/cuda/kernels.hpp"
-#include "backend/cuda/launch_count.hpp"
 #include "backend/cuda/stream.hpp"
 #include "backend/cuda/workers.hpp"
 #include "backend/executor/clock.hpp"

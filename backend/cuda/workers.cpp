@@ -27,7 +27,6 @@
 #include <tl/expected.hpp>
 
 #include "backend/cuda/device_memory.hpp"
-#include "backend/cuda/green_contexts.hpp"
 #include "backend/cuda/kernels.hpp"
 #include "backend/cuda/stream.hpp"
 #include "text/numbers.hpp"

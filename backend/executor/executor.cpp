@@ -28,7 +28,6 @@
 #include "backend/executor/clock.hpp"
 #include "backend/executor/rank_worker.hpp"
 #include "backend/executor/transport.hpp"
-#include "backend/executor/watchdog.hpp"
 #include "report/timeline/timeline.hpp"
 #include "schedules/check/flat_program.hpp"
 #include "schedules/check/rendezvous_walk.hpp"

@@ -22,8 +22,8 @@
 #include <thread>
 #include <utility>
 
+#include "backend/executor/executor.hpp"
 #include "backend/executor/transport.hpp"
-#include "backend/executor/watchdog.hpp"
 #include "schedules/check/flat_program.hpp"
 #include "schedules/check/rendezvous_walk.hpp"
 #include "schedules/ir/action.hpp"

@@ -7,8 +7,8 @@
 #include <stop_token>
 #include <vector>
 
+#include "backend/executor/executor.hpp"
 #include "backend/executor/transport.hpp"
-#include "backend/executor/watchdog.hpp"
 #include "schedules/check/flat_program.hpp"
 #include "schedules/check/rendezvous_walk.hpp"
 

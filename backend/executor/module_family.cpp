@@ -26,7 +26,7 @@
 #include "report/print/units.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
-#include "schedules/ir/mixed_bits.hpp"
+#include "schedules/ir/digest.hpp"
 #include "schedules/ir/program.hpp"
 
 namespace penstock {

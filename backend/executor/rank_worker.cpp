@@ -29,7 +29,6 @@
 #include "backend/executor/executor.hpp"
 #include "backend/executor/stage_module.hpp"
 #include "backend/executor/transport.hpp"
-#include "backend/executor/watchdog.hpp"
 #include "schedules/check/flat_program.hpp"
 #include "schedules/check/rendezvous_walk.hpp"
 #include "schedules/ir/action.hpp"

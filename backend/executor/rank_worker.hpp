@@ -16,7 +16,6 @@
 #include "backend/executor/launch_ahead.hpp"
 #include "backend/executor/stage_module.hpp"
 #include "backend/executor/transport.hpp"
-#include "backend/executor/watchdog.hpp"
 #include "schedules/check/flat_program.hpp"
 #include "schedules/check/rendezvous_walk.hpp"
 #include "schedules/ir/action.hpp"

@@ -3,7 +3,7 @@
 // whole deadline. In this case the error names a waiting rank for which the message has already been sent. If
 // there is none, it names the rank that has waited longest. Tests: tests/backend/fault_judge_test.cpp.
 
-#include "backend/executor/watchdog.hpp"
+#include "backend/executor/executor.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -14,7 +14,6 @@
 
 #include <fmt/format.h>
 
-#include "backend/executor/executor.hpp"
 #include "schedules/check/flat_program.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/index.hpp"

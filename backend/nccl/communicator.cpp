@@ -4,7 +4,7 @@
 // ends the wait of its peers. NCCL's last error text becomes part of the message. Tests:
 // tests/backend/standin.
 
-#include "backend/nccl/communicator.hpp"
+#include "backend/nccl/session.hpp"
 
 #include <nccl.h>
 
@@ -26,7 +26,7 @@
 
 #include "backend/cuda/stream.hpp"
 #include "backend/executor/transport.hpp"
-#include "backend/nccl/failure_report.hpp"
+#include "backend/nccl/rendezvous.hpp"
 #include "schedules/check/flat_program.hpp"
 
 namespace penstock {

@@ -39,7 +39,6 @@
 #include "backend/executor/measured_run.hpp"
 #include "backend/executor/module_family.hpp"
 #include "backend/executor/transport.hpp"
-#include "backend/nccl/communicator.hpp"
 #include "backend/nccl/nccl_transport.hpp"
 #include "backend/nccl/rendezvous.hpp"
 #include "backend/nccl/session.hpp"

@@ -2,7 +2,7 @@
 // communication is known, so the additional time is the cost of NCCL. On one GPU, it makes the calls that a
 // communicator of a single rank supports.
 
-#include "backend/nccl/nccl_self_test.hpp"
+#include "backend/nccl/nccl_run.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -31,8 +31,7 @@
 #include "backend/executor/measured_run.hpp"
 #include "backend/executor/module_family.hpp"
 #include "backend/executor/transport.hpp"
-#include "backend/nccl/communicator.hpp"
-#include "backend/nccl/nccl_run.hpp"
+#include "backend/nccl/session.hpp"
 #include "report/print/units.hpp"
 #include "report/result/result.hpp"
 #include "scenarios/prepare/experiment.hpp"
@@ -42,7 +41,7 @@
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
-#include "schedules/passes/lower.hpp"
+#include "schedules/passes/passes.hpp"
 #include "schedules/rules/generators.hpp"
 #include "topology/cluster.hpp"
 #include "topology/presets.hpp"

@@ -34,7 +34,6 @@
 #include "backend/cuda/stream.hpp"
 #include "backend/cuda/workers.hpp"
 #include "backend/executor/transport.hpp"
-#include "backend/nccl/communicator.hpp"
 #include "backend/nccl/rendezvous.hpp"
 #include "schedules/check/flat_program.hpp"
 #include "schedules/ir/action.hpp"

@@ -4,7 +4,7 @@
 // its socket. It therefore writes its error into a memory page that it shares with the parent. Tests:
 // tests/backend/fault_judge_test.cpp.
 
-#include "backend/process/child_processes.hpp"
+#include "backend/process/fault_judge.hpp"
 
 #include <signal.h>  // NOLINT(modernize-deprecated-headers): kill() is POSIX's
 #include <string.h>  // NOLINT(modernize-deprecated-headers): strsignal() is POSIX's

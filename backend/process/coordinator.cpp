@@ -13,7 +13,7 @@
 // run fails (fault_judge.cpp). worker.cpp has the other side of this protocol. Tests:
 // tests/backend/process_run_test.cpp.
 
-#include "backend/process/coordinator.hpp"
+#include "backend/process/process_run.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -30,15 +30,12 @@
 
 #include "backend/executor/executor.hpp"
 #include "backend/executor/module_family.hpp"
-#include "backend/executor/watchdog.hpp"
-#include "backend/process/child_processes.hpp"
 #include "backend/process/clock_alignment.hpp"
 #include "backend/process/control_message.hpp"
 #include "backend/process/fault_judge.hpp"
 #include "backend/process/job_secret.hpp"
 #include "backend/process/process_execution.hpp"
 #include "backend/process/socket_loop.hpp"
-#include "backend/process/worker.hpp"
 #include "schedules/check/flat_program.hpp"
 #include "schedules/check/rendezvous_walk.hpp"
 #include "schedules/ir/action.hpp"

@@ -20,11 +20,10 @@
 #include <fmt/ranges.h>
 
 #include "backend/executor/executor.hpp"
-#include "backend/executor/watchdog.hpp"
 #include "backend/process/control_message.hpp"
 #include "backend/process/process_execution.hpp"
+#include "backend/process/process_run.hpp"
 #include "backend/process/socket_loop.hpp"
-#include "backend/process/worker.hpp"
 #include "report/print/units.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/index.hpp"

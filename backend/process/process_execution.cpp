@@ -26,11 +26,10 @@
 
 #include "backend/executor/executor.hpp"
 #include "backend/executor/module_family.hpp"
-#include "backend/process/child_processes.hpp"
-#include "backend/process/coordinator.hpp"
+#include "backend/process/fault_judge.hpp"
+#include "backend/process/process_run.hpp"
 #include "backend/process/socket_loop.hpp"
 #include "backend/process/socket_transport.hpp"
-#include "backend/process/worker.hpp"
 #include "report/print/units.hpp"
 #include "text/escaping.hpp"
 #include "text/numbers.hpp"

@@ -1,15 +1,20 @@
 #pragma once
 // The `cpu-process` backend: one process for each rank, connected by sockets. It needs no GPU.
 
+#include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <tl/expected.hpp>
 
+#include "backend/executor/executor.hpp"
 #include "backend/executor/measured_run.hpp"
 #include "backend/executor/module_family.hpp"
 #include "backend/executor/task_room.hpp"
+#include "backend/process/fault_judge.hpp"
 #include "backend/process/process_execution.hpp"
 #include "report/result/result.hpp"
 #include "scenarios/prepare/experiment.hpp"
@@ -62,5 +67,52 @@ std::optional<std::string> processes_refusal(const ProcessNeed& need, const Proc
 /// only the address space and the file descriptors of that process.
 std::optional<std::string> launched_refusal(const FlatProgram& flat, std::int32_t rank,
                                             const ProcessRoom& room);
+
+// Connects the workers of a run, starts all of them at one moment, watches them, and combines their times.
+// process_run.hpp has the other side of the protocol. Only process_execution.cpp uses it.
+
+class Coordinator {
+ public:
+  /// Prepares the runs. `execution` must outlive this object, which stores a reference to it.
+  Coordinator(const ProcessExecution& execution, RankProcesses processes);
+  Coordinator(const Coordinator&) = delete;
+  Coordinator& operator=(const Coordinator&) = delete;
+  ~Coordinator();
+
+  /// Takes the coordinator's ends of the socket pairs, one for each rank. The workers have the other ends.
+  void adopt(std::vector<Descriptor> workers);
+  /// Listens at the coordinator's address in `place` for workers that know the secret. If `place` has no
+  /// secret, makes one and writes it to a file. The file exists until all workers have joined. Returns the
+  /// address and the secret for rank 0's own worker. Fails if the port is in use or the address does not
+  /// exist.
+  tl::expected<ProcessPlace, std::string> listen(const ProcessPlace& place);
+  /// Performs all runs and returns them when all workers have disconnected. After a failure, does not wait
+  /// for workers that no longer answer.
+  tl::expected<std::vector<ExecutedRun>, ExecutionError> run();
+
+ private:
+  class Session;
+  std::unique_ptr<Session> session_;
+};
+
+// Runs one rank in its own process and reports to the coordinator (process_run.hpp). The ranks of
+// cpu-thread run in threads of one process instead. Only process_execution.cpp uses it.
+
+/// Joins the coordinator. Then runs the rank's list on the calling thread, once for each run that the
+/// coordinator starts. The error is the failure of a run, or the reason why the coordinator cannot be
+/// reached.
+tl::expected<void, ExecutionError> run_worker(const ProcessExecution& execution, const ProcessPlace& place);
+/// Like the function above, but for a process that was forked. `ends` are its connections, which already
+/// exist.
+tl::expected<void, ExecutionError> run_worker(const ProcessExecution& execution, std::int32_t rank,
+                                              RankEnds ends);
+
+/// Returns an identifier of the present boot of this host. Two processes with equal identifiers share a
+/// steady clock.
+std::string boot_id();
+
+/// Returns the time between two reports of a process. Usually it is at most an eighth of the deadline. With
+/// very many ranks it may be longer, because the coordinator must handle all reports.
+std::chrono::nanoseconds report_period(const ProcessExecution& execution);
 
 }  // namespace penstock

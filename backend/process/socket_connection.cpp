@@ -13,7 +13,7 @@
 // port scanner or a rank of another job, can therefore occupy the memory of at most one chunk. It is then
 // disconnected. Tests: tests/backend/process_attacks_test.cpp.
 
-#include "backend/process/socket_connection.hpp"
+#include "backend/process/socket_loop.hpp"
 
 #include <sys/socket.h>
 
@@ -34,7 +34,6 @@
 #include <boost/asio/write.hpp>
 
 #include "backend/process/job_secret.hpp"
-#include "backend/process/socket_loop.hpp"
 
 namespace penstock {
 namespace {

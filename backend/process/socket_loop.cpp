@@ -39,7 +39,6 @@
 #include <tl/expected.hpp>
 
 #include "backend/process/job_secret.hpp"
-#include "backend/process/socket_connection.hpp"
 #include "text/escaping.hpp"
 
 namespace penstock {

@@ -364,7 +364,7 @@ std::vector<MessageTime> SocketTransport::own_times() {
 
 // A frame is 32 bytes of numbers followed by the payload. The numbers are copied as they are in memory,
 // because the run's time includes the sending. Hosts with different byte orders refuse each other when they
-// connect (socket_connection.hpp).
+// connect (socket_loop.hpp).
 
 static_assert(std::is_trivially_copyable_v<DataHeader> && sizeof(DataHeader) == 32, "it has no padding");
 

@@ -3,7 +3,7 @@
 // (worker_connections.cpp). coordinator.cpp has the other side of the protocol. Tests:
 // tests/backend/process_run_test.cpp.
 
-#include "backend/process/worker.hpp"
+#include "backend/process/process_run.hpp"
 
 #include <unistd.h>
 
@@ -28,10 +28,9 @@
 #include "backend/executor/executor.hpp"
 #include "backend/executor/rank_worker.hpp"
 #include "backend/executor/transport.hpp"
-#include "backend/executor/watchdog.hpp"
-#include "backend/process/child_processes.hpp"
 #include "backend/process/clock_alignment.hpp"
 #include "backend/process/control_message.hpp"
+#include "backend/process/fault_judge.hpp"
 #include "backend/process/job_secret.hpp"
 #include "backend/process/process_execution.hpp"
 #include "backend/process/socket_loop.hpp"

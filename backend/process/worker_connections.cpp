@@ -29,15 +29,14 @@
 
 #include "backend/executor/executor.hpp"
 #include "backend/executor/transport.hpp"
-#include "backend/executor/watchdog.hpp"
-#include "backend/process/child_processes.hpp"
 #include "backend/process/clock_alignment.hpp"
 #include "backend/process/control_message.hpp"
+#include "backend/process/fault_judge.hpp"
 #include "backend/process/job_secret.hpp"
 #include "backend/process/process_execution.hpp"
+#include "backend/process/process_run.hpp"
 #include "backend/process/socket_loop.hpp"
 #include "backend/process/socket_transport.hpp"
-#include "backend/process/worker.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/index.hpp"
 

@@ -18,10 +18,9 @@
 #include <vector>
 
 #include "backend/executor/executor.hpp"
-#include "backend/executor/watchdog.hpp"
-#include "backend/process/child_processes.hpp"
 #include "backend/process/clock_alignment.hpp"
 #include "backend/process/control_message.hpp"
+#include "backend/process/fault_judge.hpp"
 #include "backend/process/process_execution.hpp"
 #include "backend/process/socket_loop.hpp"
 #include "schedules/ir/action.hpp"

@@ -4,7 +4,7 @@
 // change while the graph exists, because autograd would use the new values without an error. When the
 // graph is destroyed, another microbatch can use the replica.
 
-#include "backend/torch/autograd_layer.hpp"
+#include "backend/torch/layers.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -19,8 +19,6 @@
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/nn/module.h>
-
-#include "backend/torch/layers.hpp"
 
 namespace penstock::nn {
 namespace {

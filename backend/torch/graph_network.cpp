@@ -9,7 +9,7 @@
 // They are functional: autograd is not used, and a call changes none of its arguments. The first stage has no
 // gradient of its input if the input is whole numbers. Tests: tests/pytorch/run_exported_stages.py.
 
-#include "backend/torch/graph_network.hpp"
+#include "backend/torch/networks.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -34,7 +34,6 @@
 #include <tl/expected.hpp>
 
 #include "backend/torch/layers.hpp"
-#include "backend/torch/networks.hpp"
 
 namespace penstock::nn {
 

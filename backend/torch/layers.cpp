@@ -35,7 +35,7 @@
 #include <ATen/ops/rand.h>
 #include <ATen/ops/zeros.h>
 
-#include "schedules/ir/mixed_bits.hpp"
+#include "schedules/ir/digest.hpp"
 
 namespace penstock::nn {
 

@@ -7,7 +7,7 @@
 //
 // Weights depend on the seed and the piece's index in the model, so the cut changes no number.
 
-#include "backend/torch/models.hpp"
+#include "backend/torch/networks.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -33,8 +33,8 @@
 
 #include "backend/torch/layers.hpp"
 #include "backend/torch/torch_stage.hpp"
+#include "schedules/ir/digest.hpp"
 #include "schedules/ir/index.hpp"
-#include "schedules/ir/mixed_bits.hpp"
 
 namespace penstock::nn {
 

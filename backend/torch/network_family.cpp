@@ -2,7 +2,7 @@
 // because all ranks compute at the same time and would disturb each other. To measure the bytes of stages,
 // the family runs one microbatch through all stages before the run.
 
-#include "backend/torch/network_family.hpp"
+#include "backend/torch/networks.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -30,9 +30,6 @@
 #include "backend/executor/stage_module.hpp"
 #include "backend/executor/transport.hpp"
 #include "backend/torch/layers.hpp"
-#include "backend/torch/models.hpp"
-#include "backend/torch/networks.hpp"
-#include "backend/torch/tensor_codec.hpp"
 #include "backend/torch/torch_stage.hpp"
 #include "report/print/memory_category.hpp"
 #include "scenarios/model/model.hpp"

@@ -25,16 +25,14 @@
 #include <ATen/ops/randn.h>
 #include <tl/expected.hpp>
 
-#include "backend/torch/graph_network.hpp"
 #include "backend/torch/layers.hpp"
-#include "backend/torch/models.hpp"
 #include "backend/torch/stage_weights.hpp"
 #include "scenarios/model/model.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/read/scenario.hpp"
-#include "schedules/ir/mixed_bits.hpp"
+#include "schedules/ir/digest.hpp"
 #include "schedules/ir/program.hpp"
-#include "text/nearest_name.hpp"
+#include "text/enum_words.hpp"
 
 namespace penstock::nn {
 

@@ -5,7 +5,7 @@
 // The content itself determines where the message ends. Every length is compared with the number of remaining
 // bytes before memory is allocated. A message that is too short or wrong is therefore reported as an error.
 
-#include "backend/torch/tensor_codec.hpp"
+#include "backend/torch/torch_stage.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -23,7 +23,6 @@
 
 #include "backend/executor/transport.hpp"
 #include "backend/torch/layers.hpp"
-#include "backend/torch/torch_stage.hpp"
 
 namespace penstock::nn {
 namespace {

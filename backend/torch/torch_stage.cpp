@@ -36,8 +36,8 @@
 #include "backend/torch/stage_weights.hpp"
 #include "report/print/memory_category.hpp"
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/digest.hpp"
 #include "schedules/ir/index.hpp"
-#include "schedules/ir/mixed_bits.hpp"
 #include "schedules/ir/program.hpp"
 
 namespace penstock::nn {

@@ -146,4 +146,17 @@ StageModules torch_modules(const Program& program, const std::vector<StageDefini
                            const std::shared_ptr<const Training>& training,
                            std::optional<std::int32_t> only_rank = {});
 
+// Encodes tensors as bytes to send them to other processes.
+
+/// A codec for TensorPayload. Each tensor may have at most 255 dimensions. Decoded tensors are on the CPU.
+/// decode() throws if the bytes are not valid. It never allocates much more memory than `bytes` has.
+class TensorCodec : public PayloadCodec {
+ public:
+  /// Returns the number of bytes that the tensors have when they are encoded.
+  static std::size_t bytes_of(const Tensors& tensors);
+
+  std::vector<std::uint8_t> encode(const PayloadContent& content) const override;
+  Payload decode(std::span<const std::uint8_t> bytes) const override;
+};
+
 }  // namespace penstock::nn

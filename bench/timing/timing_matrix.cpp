@@ -30,7 +30,6 @@
 #include <tl/expected.hpp>
 
 #include "backend/calibration/calibration.hpp"
-#include "backend/calibration/calibration_text.hpp"
 #include "backend/executor/measured_run.hpp"
 #include "backend/executor/module_family.hpp"
 #include "backend/executor/transport.hpp"

@@ -25,9 +25,8 @@
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/text/program_text.hpp"
-#include "schedules/text/pytorch_csv.hpp"
 #include "sim/hold/baseline.hpp"
-#include "sim/runs/memory_need.hpp"
+#include "sim/runs/simulate.hpp"
 #include "text/escaping.hpp"
 
 namespace penstock {

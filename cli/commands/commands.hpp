@@ -4,7 +4,7 @@
 
 #include <functional>
 
-#include "cli/extensions.hpp"
+#include "cli/executable.hpp"
 #include "cli/outcome.hpp"
 #include "cli/subcommand.hpp"
 

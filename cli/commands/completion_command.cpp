@@ -14,13 +14,13 @@
 
 #include "cli/commands/commands.hpp"
 #include "cli/declared_commands.hpp"
+#include "cli/executable.hpp"
 #include "cli/flags.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
 #include "cli/subcommand.hpp"
-#include "cli/version.hpp"
+#include "text/enum_words.hpp"
 #include "text/escaping.hpp"
-#include "text/nearest_name.hpp"
 
 namespace penstock {
 namespace {

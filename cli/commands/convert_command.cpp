@@ -30,10 +30,8 @@
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
-#include "schedules/passes/lower.hpp"
-#include "schedules/passes/pytorch_passes.hpp"
+#include "schedules/passes/passes.hpp"
 #include "schedules/text/program_text.hpp"
-#include "schedules/text/pytorch_csv.hpp"
 #include "text/numbers.hpp"
 
 namespace penstock {

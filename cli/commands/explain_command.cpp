@@ -23,7 +23,7 @@
 #include "cli/subcommand.hpp"
 #include "cli/terminal.hpp"
 #include "report/pages/html_report.hpp"
-#include "report/print/text_sink.hpp"
+#include "report/print/table.hpp"
 #include "report/result/result.hpp"
 #include "report/result/result_json.hpp"
 #include "report/why/explanation.hpp"
@@ -36,7 +36,6 @@
 #include "schedules/ir/program.hpp"
 #include "sim/runs/simulate.hpp"
 #include "sim/why/explain.hpp"
-#include "sim/why/levers.hpp"
 
 namespace penstock {
 namespace {

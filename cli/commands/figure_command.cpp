@@ -23,7 +23,6 @@
 #include "cli/output.hpp"
 #include "cli/subcommand.hpp"
 #include "cli/terminal.hpp"
-#include "report/figure/drawing.hpp"
 #include "report/figure/figure.hpp"
 #include "report/print/table.hpp"
 #include "report/result/result.hpp"
@@ -31,9 +30,8 @@
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/closed_forms.hpp"
 #include "schedules/rules/generators.hpp"
-#include "sim/runs/memory_need.hpp"
 #include "sim/runs/simulate.hpp"
-#include "text/nearest_name.hpp"
+#include "text/enum_words.hpp"
 
 namespace penstock {
 namespace {

@@ -21,9 +21,9 @@
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
 #include "cli/subcommand.hpp"
-#include "scenarios/import/imported.hpp"
+#include "scenarios/import/importers.hpp"
 #include "scenarios/import/settings.hpp"
-#include "scenarios/read/scenario_text.hpp"
+#include "scenarios/read/scenario.hpp"
 #include "text/enum_words.hpp"
 
 namespace penstock {

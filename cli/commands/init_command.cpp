@@ -13,10 +13,10 @@
 #include <tl/expected.hpp>
 
 #include "cli/commands/commands.hpp"
+#include "cli/executable.hpp"
 #include "cli/flags.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
-#include "cli/starters.hpp"
 #include "cli/subcommand.hpp"
 #include "scenarios/read/document.hpp"
 #include "text/escaping.hpp"

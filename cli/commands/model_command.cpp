@@ -32,7 +32,7 @@
 #include "scenarios/pricing/workload.hpp"
 #include "scenarios/read/load_architecture.hpp"
 #include "schedules/ir/action.hpp"
-#include "topology/device_types.hpp"
+#include "topology/presets.hpp"
 #include "topology/size_arithmetic.hpp"
 
 namespace penstock {

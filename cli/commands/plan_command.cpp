@@ -28,10 +28,8 @@
 #include "scenarios/prepare/planned_scenario.hpp"
 #include "scenarios/read/quantities.hpp"
 #include "scenarios/read/scenario.hpp"
-#include "scenarios/read/scenario_text.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/shape.hpp"
-#include "sim/choose/plan_factors.hpp"
 #include "sim/choose/plan_search.hpp"
 #include "text/numbers.hpp"
 

@@ -22,11 +22,9 @@
 #include "report/print/table.hpp"
 #include "report/print/units.hpp"
 #include "scenarios/partition/partition.hpp"
-#include "scenarios/partition/pipedream_levels.hpp"
 #include "scenarios/partition/pipedream_partition.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/shape.hpp"
-#include "sim/choose/plan_factors.hpp"
 #include "sim/choose/plan_search.hpp"
 #include "text/enum_words.hpp"
 

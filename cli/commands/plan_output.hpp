@@ -10,7 +10,6 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "scenarios/partition/partition.hpp"
-#include "sim/choose/plan_factors.hpp"
 #include "sim/choose/plan_search.hpp"
 
 namespace penstock {

@@ -29,9 +29,7 @@
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/action.hpp"
 #include "sim/engines/engines.hpp"
-#include "sim/risk/reroute.hpp"
 #include "sim/risk/risk.hpp"
-#include "sim/runs/memory_need.hpp"
 #include "sim/runs/simulate.hpp"
 #include "text/escaping.hpp"
 

@@ -27,11 +27,11 @@
 #include "cli/terminal.hpp"
 #include "report/print/table.hpp"
 #include "report/print/units.hpp"
-#include "report/timeline/timeline_text.hpp"
+#include "report/timeline/timeline_boxes.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/closed_forms.hpp"
 #include "schedules/rules/generators.hpp"
-#include "sim/runs/uniform_run.hpp"
+#include "sim/runs/simulate.hpp"
 
 namespace penstock {
 

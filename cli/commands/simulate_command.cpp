@@ -14,7 +14,6 @@
 #include "cli/input.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
-#include "cli/result_output.hpp"
 #include "cli/subcommand.hpp"
 #include "cli/terminal.hpp"
 #include "report/result/result.hpp"

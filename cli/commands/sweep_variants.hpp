@@ -10,7 +10,8 @@
 #include <tl/expected.hpp>
 
 #include "cli/outcome.hpp"
-#include "scenarios/read/document_edits.hpp"
+#include "report/result/sweep_table.hpp"
+#include "scenarios/read/document.hpp"
 
 namespace penstock {
 
@@ -37,5 +38,20 @@ tl::expected<std::vector<VariedKey>, UserError> varied_keys(const std::vector<st
 /// combinations. Later error messages about a value name the flag "--vary KEY".
 tl::expected<std::vector<std::vector<Override>>, UserError> combinations_of(
     const std::vector<VariedKey>& keys, std::size_t most);
+
+// Writes the text that `penstock sweep` prints: the whole table of a short sweep, or a summary of a long one.
+
+/// The largest number of points that are printed as a whole table. A longer sweep is summarized.
+inline constexpr std::size_t kMostRowsPrinted = 40;
+
+/// Returns the table of all points if the sweep is short. For a longer sweep, it returns the number of
+/// points of each status and the best point of each schedule. After these, it lists the points that do not
+/// fit into memory, and the reasons for skipped points. The text ends with the names of `files`, which
+/// contain all points. `width` is the longest table line in characters; 0 means no limit.
+std::string sweep_summary(const Sweep& sweep, const std::vector<std::string>& files, std::size_t width);
+
+/// Returns the reasons why points of the sweep were not simulated, the most frequent first. Each line has a
+/// reason and the number of points with this reason. The text is empty if all points were simulated.
+std::string refusals_text(const Sweep& sweep);
 
 }  // namespace penstock

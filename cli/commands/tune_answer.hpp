@@ -1,12 +1,18 @@
 #pragma once
 // Holds the answer of `penstock tune` with its question, and makes its tables. Configurations are numbered
-// from 1, the best first. tune_output.hpp makes the text, the files and the page of them.
+// from 1, the best first. tune_answer.hpp makes the text, the files and the page of them.
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include <tl/expected.hpp>
+
+#include "cli/flags.hpp"
+#include "cli/outcome.hpp"
+#include "cli/subcommand.hpp"
 #include "report/print/table.hpp"
 #include "schedules/ir/action.hpp"
 #include "sim/choose/configuration.hpp"
@@ -69,5 +75,72 @@ std::string gib(Bytes bytes);
 /// Returns a text about the memory that the fullest device lacks, such as "does not fit by 3.20 GiB".
 /// Requires a configuration that does not fit into memory.
 std::string missing_text(const TuneAnswer& answer, const TunedConfiguration& tuned);
+
+// Prints the answers of `penstock tune`: as text and as a page for readers, and as JSON and CSV for
+// programs.
+
+/// The extent of the tables in the text of an answer: `fastest` or `all`. `fastest` lists the fastest
+/// configurations only. `all` also lists those that no other configuration beats in both time and memory,
+/// and the cost of each choice.
+enum class TuneTables : std::uint8_t { fastest, all };
+
+/// Returns the answer as text, which ends with the best configuration. `width` is the terminal's width in
+/// characters; 0 means no limit.
+std::string tune_text(const TuneAnswer& answer, std::size_t width, TuneTables tables);
+std::string tune_html(const TuneAnswer& answer);
+
+/// Returns the configurations of the search space as text, without results.
+std::string space_text(const TuneRequest& request, const std::vector<Configuration>& space);
+
+std::string tune_json(const TuneAnswer& answer);
+/// Returns a CSV table with one row per candidate. The best candidate comes first.
+std::string tune_csv(const TuneAnswer& answer);
+/// Returns the configurations of the search space as JSON, without results.
+std::string space_json(const TuneRequest& request, const std::vector<Configuration>& space);
+
+// Reads the flags of `penstock tune` into a request for tune().
+
+/// The texts that state the allowed values of each choice. An empty text allows all values of the choice.
+struct TuneChoiceFlags {
+  std::vector<std::string> schedules;
+  std::vector<std::string> layer_splits;
+  std::string tensor;
+  std::string context;
+  std::string context_exchange;
+  std::string expert;
+  std::string data;
+  std::string order;
+  std::string stages;
+  std::string virtual_stages;
+  std::string micro_batch_size;
+  std::string recompute;
+  std::string sharding;
+  std::optional<std::int64_t> max_nodes;
+  std::string memory_limit;
+};
+
+struct TuneFlags {
+  InputFlags input;
+  TuneChoiceFlags choices;
+  OutputFlags output;
+  std::int64_t top = 10;
+  bool details = false;  ///< Print all tables, as in a .txt file.
+  bool list = false;
+  bool exhaustive = false;
+  bool sensitivity = false;
+  std::string emit;  ///< "megatron" or "torchtitan"
+  std::optional<double> price;
+  std::optional<double> tokens;
+};
+
+void add_tune_flags(Subcommand app, TuneFlags& flags);
+
+/// Returns the input flags of `penstock tune`. They also contain --set entries for the memory limit and the
+/// price.
+InputFlags base_input(const TuneFlags& flags);
+
+/// Returns the request for the search that the flags describe. Fails if the model is not on named devices,
+/// if the global batch is missing, or if a choice has an unknown value.
+tl::expected<TuneRequest, UserError> request_of(const TuneFlags& flags);
 
 }  // namespace penstock

@@ -1,7 +1,7 @@
 // Reads the flags of `penstock tune`. Each choice is a list of allowed values. If a list is missing, all
 // values are allowed. Memory and price become keys of the scenario.
 
-#include "cli/commands/tune_flags.hpp"
+#include "cli/commands/tune_answer.hpp"
 
 #include <algorithm>
 #include <array>
@@ -21,7 +21,6 @@
 
 #include "cli/flags.hpp"
 #include "cli/input.hpp"
-#include "cli/number_list.hpp"
 #include "cli/outcome.hpp"
 #include "cli/subcommand.hpp"
 #include "scenarios/model/model.hpp"

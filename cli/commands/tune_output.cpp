@@ -1,7 +1,7 @@
 // Prints the answer of `penstock tune`: a summary, the best configuration, the next ones, the Pareto front
 // of time and memory, and the cost of each choice.
 
-#include "cli/commands/tune_output.hpp"
+#include "cli/commands/tune_answer.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -15,7 +15,6 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-#include "cli/commands/tune_answer.hpp"
 #include "report/print/chart_svg.hpp"
 #include "report/print/html_page.hpp"
 #include "report/print/palette.hpp"

@@ -14,15 +14,13 @@
 #include <tl/expected.hpp>
 
 #include "backend/calibration/calibration.hpp"
-#include "backend/calibration/calibration_text.hpp"
 #include "backend/executor/module_family.hpp"
 #include "cli/commands/commands.hpp"
-#include "cli/extensions.hpp"
+#include "cli/executable.hpp"
 #include "cli/flags.hpp"
 #include "cli/input.hpp"
 #include "cli/measured/calibrate_logs.hpp"
 #include "cli/measuring.hpp"
-#include "cli/number_list.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
 #include "cli/subcommand.hpp"

@@ -36,7 +36,6 @@
 #include "scenarios/read/document.hpp"
 #include "scenarios/read/load_architecture.hpp"
 #include "scenarios/read/scenario.hpp"
-#include "sim/hold/logged_runs.hpp"
 #include "sim/hold/measured_runs.hpp"
 #include "sim/hold/predicted_runs.hpp"
 #include "sim/hold/training_log.hpp"

@@ -43,7 +43,7 @@
 #include "schedules/ir/program.hpp"
 #include "schedules/rules/asked_schedule.hpp"
 #include "schedules/rules/generators.hpp"
-#include "schedules/text/program_diff.hpp"
+#include "schedules/text/program_text.hpp"
 #include "sim/runs/simulate.hpp"
 #include "sim/why/explain.hpp"
 

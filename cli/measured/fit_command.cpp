@@ -26,7 +26,7 @@
 #include "cli/terminal.hpp"
 #include "report/print/table.hpp"
 #include "scenarios/pricing/iteration_costs.hpp"
-#include "scenarios/read/load_fitted.hpp"
+#include "scenarios/read/load.hpp"
 #include "scenarios/read/quantities.hpp"
 #include "schedules/ir/action.hpp"
 #include "sim/hold/fit_iterations.hpp"

@@ -36,7 +36,7 @@
 #include "cli/terminal.hpp"
 #include "report/print/table.hpp"
 #include "sim/published/reproduce.hpp"
-#include "text/nearest_name.hpp"
+#include "text/enum_words.hpp"
 
 namespace penstock {
 

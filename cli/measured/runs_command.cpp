@@ -28,7 +28,6 @@
 
 #include "cli/commands/commands.hpp"
 #include "cli/flags.hpp"
-#include "cli/measured/runs_explained.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
 #include "cli/subcommand.hpp"
@@ -41,17 +40,15 @@
 #include "scenarios/pricing/iteration_costs.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/read/document.hpp"
-#include "scenarios/read/load_fitted.hpp"
+#include "scenarios/read/load.hpp"
 #include "schedules/ir/action.hpp"
-#include "sim/choose/best_claims.hpp"
 #include "sim/choose/tune_questions.hpp"
 #include "sim/hold/fit_iterations.hpp"
 #include "sim/hold/measured_runs.hpp"
 #include "sim/hold/predicted_runs.hpp"
 #include "sim/hold/run_accuracy.hpp"
-#include "sim/hold/step_parts.hpp"
 #include "text/escaping.hpp"
-#include "topology/device_types.hpp"
+#include "topology/presets.hpp"
 #include "topology/size_arithmetic.hpp"
 
 namespace penstock {

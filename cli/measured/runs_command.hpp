@@ -1,8 +1,9 @@
 #pragma once
 // Prints measured runs and their predictions as text, JSON, CSV and HTML. `penstock runs` and `penstock
-// fit` use these functions. runs_explained.hpp prints the reasons for the errors.
+// fit` use these functions. runs_command.hpp prints the reasons for the errors.
 
 #include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,10 +11,10 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "report/print/table.hpp"
-#include "sim/choose/best_claims.hpp"
 #include "sim/choose/tune_questions.hpp"
 #include "sim/hold/measured_runs.hpp"
 #include "sim/hold/predicted_runs.hpp"
+#include "sim/hold/run_accuracy.hpp"
 
 namespace penstock {
 
@@ -50,5 +51,32 @@ std::string against_best_text(const std::vector<AgainstBest>& rows, const std::v
 /// best_seconds, longer, stopped, through, best_measured, note, believable, best_differs, parts: [{name,
 /// seconds, best_seconds}], values: [{choice, value, longer}]}]}.
 std::string against_best_json(const std::vector<AgainstBest>& rows, const std::vector<BestClaim>& claims);
+
+// Prints which parts of the step explain the errors of measured runs, and which pairs of configurations
+// the predictions put in the right order. `penstock runs --explain` and `penstock runs --pairs` use these
+// functions.
+
+/// Returns a table with a row for each run: the interval of its prediction, and the parts of its step with
+/// their factors. A second table has the usual factor of each part by class of runs. Lines have at most
+/// `width` characters; 0 means no limit.
+std::string explained_text(const MeasuredRuns& runs, const RunsReport& report,
+                           std::span<const ExplainedRun> explained, std::size_t width);
+/// Returns JSON: {schema_version, kind: "runs-explained", rows: [{id, class, measured_seconds,
+/// predicted_seconds, error, interval: {low, high, rows}, parts: [{name, seconds, factor}]}]}. A missing
+/// interval or factor is null.
+std::string explained_json(const MeasuredRuns& runs, const RunsReport& report,
+                           std::span<const ExplainedRun> explained);
+/// Returns CSV with the columns of the file of runs, followed by predicted_seconds, error, low, high, and
+/// the seconds and the factor of each part.
+std::string explained_csv(const MeasuredRuns& runs, const RunsReport& report,
+                          std::span<const ExplainedRun> explained);
+
+/// Returns a text with the number of pairs of runs whose predicted order is right, by class and by source.
+/// A line for each wrong pair follows.
+std::string pairs_text(const MeasuredRuns& runs, std::span<const RunPair> pairs, std::size_t width);
+/// Returns JSON: {schema_version, kind: "run-pairs", pairs, right, classes: [{name, pairs, right}],
+/// sources, wrong: [{faster, slower, measured, predicted}]}. `measured` and `predicted` are the time of the
+/// slower run divided by the time of the faster one, minus 1.
+std::string pairs_json(const MeasuredRuns& runs, std::span<const RunPair> pairs);
 
 }  // namespace penstock

@@ -5,7 +5,7 @@
 //     run     measured s  predicted s    error   from s    to s     products    attention  ..     bubble
 //     a           5.6841       5.5120  -3.03 %   5.4010  5.9020  3.214 x1.05  0.731 x1.22  ..  0.51 x1.34
 
-#include "cli/measured/runs_explained.hpp"
+#include "cli/measured/runs_command.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -27,7 +27,6 @@
 #include "sim/hold/measured_runs.hpp"
 #include "sim/hold/predicted_runs.hpp"
 #include "sim/hold/run_accuracy.hpp"
-#include "sim/hold/step_parts.hpp"
 #include "text/escaping.hpp"
 
 namespace penstock {

@@ -5,7 +5,6 @@
 
 #include "cli/commands/commands.hpp"
 #include "cli/executable.hpp"
-#include "cli/extensions.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
 #include "cli/subcommand.hpp"

@@ -24,4 +24,4 @@
 #include "schedules/check/validate.hpp"         // IWYU pragma: export
 #include "schedules/ir/channel.hpp"             // IWYU pragma: export
 #include "schedules/passes/counterexample.hpp"  // IWYU pragma: export
-#include "schedules/passes/lower.hpp"           // IWYU pragma: export
+#include "schedules/passes/passes.hpp"          // IWYU pragma: export

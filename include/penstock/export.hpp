@@ -20,6 +20,6 @@
 /// std::cout << penstock::result_to_html(result).substr(0, 15) << '\n';  // <!DOCTYPE html>
 /// @endcode
 
-#include "report/pages/html_report.hpp"     // IWYU pragma: export
-#include "report/print/text_sink.hpp"       // IWYU pragma: export
-#include "report/result/result_export.hpp"  // IWYU pragma: export
+#include "report/pages/html_report.hpp"   // IWYU pragma: export
+#include "report/print/table.hpp"         // IWYU pragma: export
+#include "report/result/result_json.hpp"  // IWYU pragma: export

@@ -19,5 +19,5 @@
 /// std::cout << "K = " << scenario->shape.stages << '\n';  // K = 4
 /// @endcode
 
-#include "scenarios/import/imported.hpp"  // IWYU pragma: export
-#include "scenarios/import/settings.hpp"  // IWYU pragma: export
+#include "scenarios/import/importers.hpp"  // IWYU pragma: export
+#include "scenarios/import/settings.hpp"   // IWYU pragma: export

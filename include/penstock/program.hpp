@@ -18,4 +18,3 @@
 #include "schedules/ir/digest.hpp"          // IWYU pragma: export
 #include "schedules/ir/program.hpp"         // IWYU pragma: export
 #include "schedules/text/program_text.hpp"  // IWYU pragma: export
-#include "schedules/text/pytorch_csv.hpp"   // IWYU pragma: export

@@ -12,7 +12,7 @@
 /// std::cout << scenario->schedule << ", K = " << scenario->shape.stages << '\n';  // 1f1b, K = 4
 /// @endcode
 
-#include "scenarios/read/document_edits.hpp"  // IWYU pragma: export
-#include "scenarios/read/load.hpp"            // IWYU pragma: export
-#include "scenarios/read/scenario.hpp"        // IWYU pragma: export
-#include "schedules/ir/shape.hpp"             // IWYU pragma: export
+#include "scenarios/read/document.hpp"  // IWYU pragma: export
+#include "scenarios/read/load.hpp"      // IWYU pragma: export
+#include "scenarios/read/scenario.hpp"  // IWYU pragma: export
+#include "schedules/ir/shape.hpp"       // IWYU pragma: export

@@ -19,6 +19,5 @@
 /// std::cout << penstock::timeline_to_svg(timeline).substr(0, 4) << '\n';  // <svg
 /// @endcode
 
-#include "report/timeline/timeline.hpp"       // IWYU pragma: export
-#include "report/timeline/timeline_svg.hpp"   // IWYU pragma: export
-#include "report/timeline/timeline_text.hpp"  // IWYU pragma: export
+#include "report/timeline/timeline.hpp"        // IWYU pragma: export
+#include "report/timeline/timeline_boxes.hpp"  // IWYU pragma: export

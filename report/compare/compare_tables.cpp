@@ -4,7 +4,7 @@
 // measurement separates launches from waiting. JSON has the exact numbers, so that scripts do not read
 // rounded figures. Tested by compare_test.cpp.
 
-#include "report/compare/compare_tables.hpp"
+#include "report/compare/compare.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -19,10 +19,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "report/compare/compare.hpp"
 #include "report/print/table.hpp"
 #include "report/print/units.hpp"
-#include "report/result/json_text.hpp"
+#include "report/result/result_json.hpp"
 #include "report/why/explanation.hpp"
 #include "schedules/ir/action.hpp"
 

@@ -8,7 +8,7 @@
 // PDF has no anchors, so the place of a centred text needs its width. The widths are those of Adobe's metrics
 // of the standard fonts Helvetica and Times-Roman. Tested by figure_test.cpp.
 
-#include "report/figure/drawing.hpp"
+#include "report/figure/figure.hpp"
 
 #include <fmt/format.h>
 

@@ -27,7 +27,6 @@
 #include <utility>
 #include <vector>
 
-#include "report/figure/drawing.hpp"
 #include "report/print/memory_category.hpp"
 #include "report/print/palette.hpp"
 #include "report/print/units.hpp"

@@ -10,12 +10,11 @@
 
 #include <nlohmann/json.hpp>
 
-#include "report/figure/drawing.hpp"
 #include "report/figure/figure.hpp"
 #include "report/print/table.hpp"
 #include "report/print/units.hpp"
-#include "report/result/json_text.hpp"
 #include "report/result/result.hpp"
+#include "report/result/result_json.hpp"
 #include "report/timeline/timeline.hpp"
 #include "schedules/ir/action.hpp"
 

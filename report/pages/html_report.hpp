@@ -1,6 +1,7 @@
 #pragma once
 // Writes reports as HTML pages. Styles, pictures and scripts are inside each page, so it needs no other file.
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "report/result/result.hpp"
 #include "report/result/sweep_table.hpp"
 #include "report/why/explanation.hpp"
+#include "schedules/ir/action.hpp"
 
 namespace penstock {
 
@@ -36,5 +38,30 @@ std::string comparison_to_html(const Comparison& comparison, const ResultPair& p
 /// Requires one pair for each comparison, in the same order.
 std::string comparisons_to_html(const std::vector<Comparison>& comparisons,
                                 const std::vector<ResultPair>& pairs, const Ranking& ranking);
+
+// Writes the viewer of a page, which shows the timelines of one or two runs on a canvas, with their idle
+// intervals and their memory. report/web/viewer.js draws it in the browser.
+
+/// The largest number of compute actions that a viewer holds. If a run has more, the viewer holds only its
+/// first and its last ones.
+inline constexpr std::size_t kMostViewedActions = 400'000;
+
+/// A run that a viewer shows.
+struct ViewedRun {
+  std::string name{};  ///< "predicted" or "measured" if the viewer shows two runs, otherwise empty
+  const Result* result = nullptr;
+  const Explanation* why = nullptr;  ///< null: the viewer shows idle time without its causes
+};
+
+/// Returns the runs as compressed data in base64, which viewer.js reads.
+std::string packed_runs(const std::vector<ViewedRun>& runs, std::size_t most_actions = kMostViewedActions);
+
+/// Returns the viewer as HTML: the packed runs, and a picture for browsers that cannot show them. In the
+/// viewer, each rank has one row for each run. If a run has no timeline, returns a note instead.
+std::string viewer_html(const std::vector<ViewedRun>& runs);
+
+/// Returns fewer memory samples that still show every peak. It divides the time up to `end_ns` into `slots`
+/// equal slices. For each slice, it keeps the largest and the last sample.
+std::vector<MemorySample> thinned(const std::vector<MemorySample>& samples, Ns end_ns, std::size_t slots);
 
 }  // namespace penstock

@@ -27,9 +27,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "report/pages/viewer.hpp"
+#include "report/pages/html_report.hpp"
+#include "report/print/html_page.hpp"
 #include "report/print/memory_category.hpp"
-#include "report/print/packed_text.hpp"
 #include "report/print/palette.hpp"
 #include "report/print/units.hpp"
 #include "report/result/result.hpp"

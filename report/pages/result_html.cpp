@@ -1,24 +1,28 @@
 // Writes the page of one Result. First come the headlines, memory faults and notes, the causes of idle
 // time, and the timeline, because most readers need these. The tables follow. sweep_html.cpp writes the
 // page of a Sweep instead. Tested by html_report_test.cpp.
-
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "report/compare/compare.hpp"
 #include "report/pages/html_report.hpp"
-#include "report/pages/viewer.hpp"
 #include "report/print/html_page.hpp"
+#include "report/print/memory_category.hpp"
 #include "report/print/table.hpp"
+#include "report/print/units.hpp"
 #include "report/result/result.hpp"
 #include "report/result/result_figures.hpp"
+#include "report/timeline/timeline_boxes.hpp"
 #include "report/why/explanation.hpp"
+#include "schedules/ir/action.hpp"
 #include "text/escaping.hpp"
 
 namespace penstock {
-
 namespace {
 
 constexpr std::size_t kListedWaits = 10;
@@ -74,6 +78,120 @@ std::string result_to_html(const Result& result, const Explanation* why) {
   }
   page.body += table_section("Links", link_figures(result));
   return html_page(page);
+}
+
+// Writes the page of a comparison: its verdict and figures, and both timelines on one axis.
+//
+//   rank 0 predicted  |F0|F1|    |B0|       two rows a rank, so that the eye sees a delay;
+//          measured   | F0 |F1|     |B0|    pointing at an action shows the times of both runs
+//
+// Tested by html_report_test.cpp.
+
+namespace {
+
+/// Returns the viewer of the predicted and the measured run, in which each rank has two rows.
+std::string timelines_html(const ResultPair& pair, const ExplainedPair& why) {
+  return viewer_html({{.name = "predicted", .result = &pair.predicted, .why = why.predicted},
+                      {.name = "measured", .result = &pair.measured, .why = why.measured}});
+}
+
+std::string beyond_html(const Comparison& comparison) {
+  if (comparison.passed()) return "";
+  return "<p class=\"alarm\">A figure is beyond its tolerance.</p>\n";
+}
+
+std::string notes_html(const Comparison& comparison) {
+  std::string html;
+  for (const std::string& note : comparison.notes)
+    html += fmt::format("<p class=\"note\">Note: {}</p>\n", xml_escaped(note));
+  return html;
+}
+
+}  // namespace
+
+std::string comparison_to_html(const Comparison& comparison, const ResultPair& pair,
+                               const ExplainedPair& why) {
+  HtmlPage page;
+  page.has_viewer = true;
+  page.title = fmt::format("{}: predicted and measured", comparison.name);
+  page.body = fmt::format("{}<div class=\"scroll\">\n{}</div>\n", beyond_html(comparison),
+                          table_to_html(compared_figures(comparison)));
+  page.body += fmt::format("<p>{}</p>\n", xml_escaped(parts_sentence(comparison)));
+  page.body += fmt::format("<h2>Timelines</h2>\n{}", timelines_html(pair, why));
+  page.body += table_section("Errors by rank, predicted minus measured", rank_errors(comparison));
+  page.body += notes_html(comparison);
+  page.body +=
+      table_section("Mean durations and errors of the start by kind of action", action_errors(comparison));
+  return html_page(page);
+}
+
+std::string comparisons_to_html(const std::vector<Comparison>& comparisons,
+                                const std::vector<ResultPair>& pairs, const Ranking& ranking) {
+  HtmlPage page;
+  page.has_viewer = true;
+  page.title = fmt::format("{}: predicted and measured",
+                           format_count(static_cast<std::int64_t>(comparisons.size()), "schedule"));
+  for (const std::string& line : wrong_ranks(ranking))
+    page.body += fmt::format("<p class=\"alarm\">Ranked wrong: {}</p>\n", xml_escaped(line));
+  page.body += table_section("Ranking", ranking_rows(ranking));
+  page.body += fmt::format("<p>{}</p>\n", xml_escaped(ranking_sentence(ranking)));
+  page.body += table_section("Errors, predicted minus measured", comparison_overview(comparisons));
+  for (std::size_t i = 0; i < comparisons.size(); ++i) {
+    page.body += fmt::format("<h2>{}</h2>\n{}<p>{}</p>\n{}", xml_escaped(comparisons[i].name),
+                             beyond_html(comparisons[i]), xml_escaped(parts_sentence(comparisons[i])),
+                             timelines_html(pairs[i], {}));
+  }
+  return html_page(page);
+}
+
+// Writes the part of a page that the viewer's script replaces. It holds a compressed text with the runs,
+// and a picture for readers whose browser runs no script. Tests: viewer_test.cpp.
+
+namespace {
+
+// The largest number of XML elements in the picture. timeline_to_svg() counts at least two elements for each
+// box.
+constexpr std::size_t kMostElements = 8'000;
+
+/// Returns the number of the time slice that contains a time, from 0 to `slots` - 1. The run from 0 to
+/// `end_ns` has `slots` equal slices. For `end_ns` itself, returns `slots`.
+std::size_t slot_of(Ns time_ns, Ns end_ns, std::size_t slots) {
+  if (end_ns <= 0) return 0;
+  const double share = static_cast<double>(time_ns) / static_cast<double>(end_ns);
+  return static_cast<std::size_t>(std::clamp(share, 0.0, 1.0) * static_cast<double>(slots));
+}
+
+}  // namespace
+
+std::string viewer_html(const std::vector<ViewedRun>& runs) {
+  const auto is_empty = [](const ViewedRun& run) { return run.result->timeline.spans.empty(); };
+  if (std::ranges::any_of(runs, is_empty))
+    return "<p class=\"note\">No timelines: write both results with --timeline.</p>\n";
+  std::string html = "<div class=\"viewer\">\n<figure>\n";
+  for (const ViewedRun& run : runs) {
+    if (!run.name.empty()) html += fmt::format("<figcaption>{}</figcaption>\n", xml_escaped(run.name));
+    html +=
+        timeline_to_svg(run.result->timeline,
+                        {.least_pixels = 0, .most_elements = kMostElements / runs.size(), .tooltips = false});
+  }
+  return html +
+         fmt::format("</figure>\n<script type=\"text/plain\">{}</script>\n</div>\n", packed_runs(runs));
+}
+
+std::vector<MemorySample> thinned(const std::vector<MemorySample>& samples, Ns end_ns, std::size_t slots) {
+  std::vector<MemorySample> kept;
+  for (std::size_t begin = 0; begin < samples.size();) {
+    const std::size_t slot = slot_of(samples[begin].time_ns, end_ns, slots);
+    std::size_t largest = begin;
+    std::size_t end = begin;
+    for (; end < samples.size() && slot_of(samples[end].time_ns, end_ns, slots) == slot; ++end) {
+      if (total_bytes(samples[end].bytes) > total_bytes(samples[largest].bytes)) largest = end;
+    }
+    kept.push_back(samples[largest]);
+    if (largest + 1 < end) kept.push_back(samples[end - 1]);
+    begin = end;
+  }
+  return kept;
 }
 
 }  // namespace penstock

@@ -13,7 +13,7 @@
 //
 // tests/report/figures_test.cpp checks the reference page that is generated from the rows.
 
-#include "report/result/figure_rows.hpp"
+#include "report/result/result_figures.hpp"
 
 #include <array>
 #include <cstdint>

@@ -14,9 +14,8 @@
 #include <utility>
 #include <vector>
 
-#include "report/result/figure_rows.hpp"
 #include "report/result/result.hpp"
-#include "report/timeline/host_copies.hpp"
+#include "report/result/result_figures.hpp"
 #include "report/timeline/spans.hpp"
 #include "report/timeline/timeline.hpp"
 #include "schedules/ir/action.hpp"

@@ -15,7 +15,7 @@
 #include <fmt/format.h>
 
 #include "report/print/memory_category.hpp"
-#include "report/result/figure_rows.hpp"
+#include "report/result/result_figures.hpp"
 #include "report/timeline/timeline.hpp"
 #include "schedules/ir/action.hpp"
 

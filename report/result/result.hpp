@@ -336,7 +336,7 @@ struct ThroughputReport {
   friend bool operator==(const ThroughputReport&, const ThroughputReport&) = default;
 };
 
-/// The figures of a whole run. Each figure has an entry in the table of figure_rows.hpp.
+/// The figures of a whole run. Each figure has an entry in the table of result_figures.hpp.
 struct RunFigures {
   BubbleReport bubble;
   ThroughputReport throughput;

@@ -1,7 +1,7 @@
 // Writes a Result as CSV and as a trace for viewers such as Perfetto. Figures and spans are written
 // unchanged.
 
-#include "report/result/result_export.hpp"
+#include "report/result/result_json.hpp"
 
 #include <algorithm>
 #include <array>
@@ -18,10 +18,10 @@
 #include <fmt/format.h>
 
 #include "report/print/memory_category.hpp"
-#include "report/print/text_sink.hpp"
+#include "report/print/table.hpp"
 #include "report/print/units.hpp"
-#include "report/result/figure_rows.hpp"
 #include "report/result/result.hpp"
+#include "report/result/result_figures.hpp"
 #include "report/timeline/spans.hpp"
 #include "report/timeline/timeline.hpp"
 #include "report/timeline/timeline_boxes.hpp"

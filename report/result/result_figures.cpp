@@ -18,7 +18,6 @@
 #include "report/print/memory_category.hpp"
 #include "report/print/table.hpp"
 #include "report/print/units.hpp"
-#include "report/result/figure_rows.hpp"
 #include "report/result/result.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"

@@ -18,14 +18,13 @@
 
 #include "report/print/memory_category.hpp"
 #include "report/print/units.hpp"
-#include "report/result/figure_rows.hpp"
-#include "report/result/json_text.hpp"
 #include "report/result/result.hpp"
+#include "report/result/result_figures.hpp"
 #include "report/result/result_json.hpp"
 #include "report/timeline/timeline.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
-#include "schedules/text/action_reader.hpp"
+#include "schedules/text/text_cursor.hpp"
 
 namespace penstock {
 namespace {

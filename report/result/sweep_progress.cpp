@@ -5,7 +5,7 @@
 //
 // Another program may have written the file, so every number is checked against the range of its type.
 
-#include "report/result/sweep_progress.hpp"
+#include "report/result/sweep_table.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -21,8 +21,7 @@
 #include <nlohmann/json.hpp>
 #include <tl/expected.hpp>
 
-#include "report/result/json_text.hpp"
-#include "report/result/sweep_table.hpp"
+#include "report/result/result_json.hpp"
 
 namespace penstock {
 namespace {

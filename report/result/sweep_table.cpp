@@ -30,10 +30,9 @@
 
 #include "report/print/table.hpp"
 #include "report/print/units.hpp"
-#include "report/result/figure_rows.hpp"
-#include "report/result/json_text.hpp"
 #include "report/result/result.hpp"
 #include "report/result/result_figures.hpp"
+#include "report/result/result_json.hpp"
 #include "schedules/ir/action.hpp"
 #include "text/escaping.hpp"
 #include "text/numbers.hpp"

@@ -12,7 +12,6 @@
 // A table by stage and unit finds the RECVs of an action. In a branching graph, a stage has several inputs
 // for one microbatch, so each RECV refers to the previous one. Collectives of one kind and stage run in
 // order, so only the last one is stored. Tests: arrivals_test.cpp.
-
 #include "report/timeline/spans.hpp"
 
 #include <algorithm>
@@ -29,7 +28,6 @@
 #include "schedules/ir/program.hpp"
 
 namespace penstock {
-
 namespace {
 
 constexpr std::size_t index_of(Flow flow) { return static_cast<std::size_t>(flow); }
@@ -293,6 +291,27 @@ std::int64_t peak_amount(std::span<const Holding> holdings) {
     peak = std::max(peak, held);
   }
   return peak;
+}
+
+HostStays host_stays(Spans spans) {
+  HostStays stays;
+  const auto is_copy = [](const Span& span) { return is_host_copy(span.action.kind); };
+  if (std::ranges::none_of(spans, is_copy)) return stays;
+  for (std::size_t i = 0; i < spans.size(); ++i) {
+    const Action& action = spans[i].action;
+    if (!is_copy(spans[i])) continue;
+    HostStay& stay = stays[{action.stage, action.microbatch}];
+    (action.kind == ActionKind::offload ? stay.released_by : stay.reload) = static_cast<std::int32_t>(i);
+  }
+  for (std::size_t i = 0; i < spans.size(); ++i) {
+    const Action& action = spans[i].action;
+    if (action.kind != ActionKind::send_forward) continue;
+    const auto stay = stays.find({action.stage, action.microbatch});
+    if (stay == stays.end() || stay->second.released_by < 0) continue;
+    if (spans[i].end_ns > spans[index(stay->second.released_by)].end_ns)
+      stay->second.released_by = static_cast<std::int32_t>(i);
+  }
+  return stays;
 }
 
 }  // namespace penstock

@@ -1,9 +1,10 @@
 #pragma once
 // Makes the boxes of timeline pictures in three steps. Spans are sorted into boxes and rows, narrow boxes are
-// merged, and boxes are written as SVG text. timeline_svg.hpp and timeline_text.hpp draw whole pictures.
+// merged, and boxes are written as SVG text. timeline_boxes.hpp and timeline_boxes.hpp draw whole pictures.
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <span>
@@ -15,6 +16,7 @@
 #include "report/print/palette.hpp"
 #include "report/timeline/timeline.hpp"
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/program.hpp"
 
 namespace penstock {
 
@@ -52,7 +54,7 @@ TimelineRow row_of(ActionKind kind);
 std::vector<std::int32_t> lanes_of(std::span<const Span> spans);
 
 // Computes the rectangles that a timeline picture draws for each rank. Narrow neighbours are merged, so that
-// there are few rectangles. timeline_svg.hpp uses it.
+// there are few rectangles. timeline_boxes.hpp uses it.
 
 /// The time that the actions of one kind take within a merged rectangle.
 struct KindShare {
@@ -115,7 +117,7 @@ std::string tooltip_of(const DrawnBox& box);
 /// Returns the tooltip of a transfer or a collective.
 std::string tooltip_of(const Span& span);
 
-// Writes the boxes of a timeline, with their marks and numbers, as SVG text. timeline_svg.hpp uses it.
+// Writes the boxes of a timeline, with their marks and numbers, as SVG text. timeline_boxes.hpp uses it.
 
 /// A rectangle of the picture, in pixels.
 struct Rectangle {
@@ -177,5 +179,95 @@ class BoxText {
   // The last merged box without a tooltip, which its next neighbour may join.
   std::optional<std::pair<Colour, Rectangle>> joined_;
 };
+
+// Selects the part of a run that a picture shows: some of its ranks, from one time to another.
+
+/// A part of a timeline. The default is the whole run with all ranks.
+struct TimelineWindow {
+  Ns from_ns = 0;
+  /// The end of the window. If it is later than the run, the window ends with the run.
+  Ns to_ns = std::numeric_limits<Ns>::max();
+  /// The ranks to show, in this order. If the list is empty, all ranks are shown. Requires ranks of the run.
+  std::vector<std::int32_t> ranks{};
+
+  bool shows_all() const { return from_ns == 0 && to_ns == std::numeric_limits<Ns>::max() && ranks.empty(); }
+  /// Returns the name of a row of the picture: "rank 3".
+  std::string name_of(std::size_t row) const;
+
+  friend bool operator==(const TimelineWindow&, const TimelineWindow&) = default;
+};
+
+/// Returns the timeline of the window. It has all spans that are at least partly inside the window, and does
+/// not cut them. Rank i of the result is row i of the window. The result ends where the window ends.
+Timeline part_of(const Timeline& timeline, const TimelineWindow& window);
+
+/// Moves the times of the boxes so that the window begins at 0. Cuts the boxes that reach over one of the
+/// two ends of the window. `to_ns` is the end of the window.
+void cut_to_window(std::vector<std::vector<ComputeBox>>& ranks, Ns from_ns, Ns to_ns);
+
+/// Returns the ticks of a time axis from `from_ns` to `to_ns`. They are multiples of a nice step (see
+/// nice_step()), at most `most` + 1 of them.
+std::vector<Ns> ticks_between(Ns from_ns, Ns to_ns, int most);
+
+// Draws a timeline as an SVG picture in the style of PipeDream's figures. Each rank is a row. Forward
+// passes are blue, backward passes green, and idle time is grey. The microbatch number is inside the box.
+// timeline_boxes.hpp draws with characters instead.
+
+/// The options of a timeline picture.
+struct TimelineSvgOptions {
+  /// The title above the picture. If it is empty, there is no title.
+  std::string title{};
+  /// The width of the whole picture in pixels. Values below 200 count as 200.
+  std::int32_t width = 1200;
+  /// True to draw sends, receives and collectives as thin bars under each row.
+  bool communication = false;
+  /// The width in pixels below which neighbouring boxes are merged. If it is 0, boxes are merged only if
+  /// the picture would otherwise exceed `most_elements`.
+  double least_pixels = 0.8;
+  /// The largest number of XML elements for all boxes and bars together.
+  std::size_t most_elements = 50'000;
+  /// True to write tooltips and outlines. False to leave them out, and to join neighbouring merged boxes of
+  /// nearly the same colour. The picture is then ten times smaller.
+  bool tooltips = true;
+  /// The part of the run that the picture shows. The tooltip of a cut action still states its whole time.
+  TimelineWindow window{};
+};
+
+/// Returns the picture as a complete SVG element. A box has a tooltip (action, start, end, weight version)
+/// and, if there is room, the microbatch number. The stages of one rank have different shades. The two
+/// actions of an overlapped pair share a box, with the first action on top. Merged boxes are hatched, and
+/// their colour mixes the colours of their actions. Optimizer steps that take no time are dark lines over the
+/// boxes.
+std::string timeline_to_svg(const Timeline& timeline, const TimelineSvgOptions& options = {});
+
+// Draws a timeline with characters, for `penstock show`. timeline_boxes.hpp draws a picture for pages
+// instead.
+
+/// The options of a text timeline.
+struct TimelineTextOptions {
+  /// The width of a whole line in characters. Values below 40 count as 40.
+  std::int32_t columns = 100;
+  /// The colours that the terminal can show, selected by ANSI escapes. A picture without colours contains
+  /// the same information.
+  TerminalColours colours = TerminalColours::none;
+  /// The part of the run that the picture shows.
+  TimelineWindow window{};
+};
+
+/// Returns the picture: a line for each rank, a time axis and a legend. Time goes from left to right. Idle
+/// time is '.'. It is '+' while the rank's gradients are reduced, and '^' while its weights are gathered. If
+/// there is room, each box shows its letter and microbatch ("F3-", "B3==="). If a rank holds several stages,
+/// the stage comes first ("2F3"). If the labels do not fit but the scale is exact, the microbatches are on a
+/// line below the letters. Otherwise each column shows the action that takes most of its time.
+std::string timeline_to_text(const Timeline& timeline, const TimelineTextOptions& options = {});
+
+/// Returns the number of columns that a line needs to show every action that takes time. Returns nothing if
+/// `columns` columns are enough.
+std::optional<std::int64_t> columns_for_every_action(const Timeline& timeline, std::int32_t columns,
+                                                     const TimelineWindow& window = {});
+
+/// Returns the program as a table in text form. Row k shows the k-th entry of each rank's list. An
+/// overlapped pair is one entry.
+std::string action_grid(const Program& program);
 
 }  // namespace penstock

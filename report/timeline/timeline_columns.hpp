@@ -1,5 +1,5 @@
 #pragma once
-// Finds the action that each column of a text timeline shows. timeline_text.hpp uses it.
+// Finds the action that each column of a text timeline shows. timeline_boxes.hpp uses it.
 
 #include <cstddef>
 #include <cstdint>

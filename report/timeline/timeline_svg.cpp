@@ -8,7 +8,7 @@
 // Coordinates of boxes are pixels from the left edge of the plot. If a rank has several stages, later stages
 // are paler. Tested by timeline_svg_test.cpp.
 
-#include "report/timeline/timeline_svg.hpp"
+#include "report/timeline/timeline_boxes.hpp"
 
 #include <fmt/format.h>
 
@@ -29,8 +29,6 @@
 #include "report/print/palette.hpp"
 #include "report/print/units.hpp"
 #include "report/timeline/timeline.hpp"
-#include "report/timeline/timeline_boxes.hpp"
-#include "report/timeline/timeline_window.hpp"
 #include "schedules/ir/action.hpp"
 #include "text/escaping.hpp"
 

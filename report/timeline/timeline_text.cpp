@@ -13,7 +13,7 @@
 // timeline_columns.cpp decides which box each column shows. timeline_svg.cpp draws pictures. Tests:
 // timeline_text_test.cpp.
 
-#include "report/timeline/timeline_text.hpp"
+#include "report/timeline/timeline_boxes.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -32,9 +32,7 @@
 #include "report/print/table.hpp"
 #include "report/print/units.hpp"
 #include "report/timeline/timeline.hpp"
-#include "report/timeline/timeline_boxes.hpp"
 #include "report/timeline/timeline_columns.hpp"
-#include "report/timeline/timeline_window.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/program.hpp"
 

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "report/print/table.hpp"
-#include "report/print/text_sink.hpp"
 #include "report/print/units.hpp"
 #include "schedules/ir/action.hpp"
 #include "text/enum_words.hpp"  // IWYU pragma: export

@@ -10,7 +10,7 @@
 //
 // tests/scenarios/import_test.cpp has an example of each.
 
-#include "scenarios/import/imported.hpp"
+#include "scenarios/import/importers.hpp"
 
 #include <algorithm>
 #include <array>
@@ -29,19 +29,14 @@
 #include <fmt/ranges.h>
 #include <tl/expected.hpp>
 
-#include "scenarios/import/importers.hpp"
-#include "scenarios/import/known_models.hpp"
 #include "scenarios/import/plan.hpp"
 #include "scenarios/import/settings.hpp"
-#include "scenarios/import/shell.hpp"
-#include "scenarios/import/toml.hpp"
 #include "scenarios/read/document.hpp"
-#include "scenarios/read/document_edits.hpp"
-#include "scenarios/read/input_hints.hpp"
 #include "scenarios/read/load_architecture.hpp"
 #include "scenarios/read/machine.hpp"
+#include "scenarios/read/quantities.hpp"
 #include "text/numbers.hpp"
-#include "topology/device_types.hpp"
+#include "topology/presets.hpp"
 
 namespace penstock {
 

@@ -4,7 +4,7 @@
 // devices and precision. For example, llama3_8b_pretrain_2gpu_h100_bf16_config is
 // llama3_8b_pretrain_config on two devices.
 
-#include "scenarios/import/known_models.hpp"
+#include "scenarios/import/importers.hpp"
 
 #include <algorithm>
 #include <array>

@@ -21,15 +21,12 @@
 #include <boost/property_tree/xml_parser.hpp>
 #include <tl/expected.hpp>
 
-#include "scenarios/import/imported.hpp"
 #include "scenarios/import/importers.hpp"
 #include "scenarios/import/settings.hpp"
 #include "scenarios/read/document.hpp"
-#include "scenarios/read/document_edits.hpp"
 #include "scenarios/read/machine.hpp"
 #include "scenarios/read/reader.hpp"
 #include "scenarios/read/scenario.hpp"
-#include "scenarios/read/scenario_text.hpp"
 #include "scenarios/read/schema.hpp"
 #include "text/escaping.hpp"
 

@@ -23,10 +23,10 @@
 #include <fmt/ranges.h>
 #include <tl/expected.hpp>
 
-#include "scenarios/read/input_hints.hpp"
-#include "scenarios/read/scenario_text.hpp"
+#include "scenarios/read/quantities.hpp"
+#include "scenarios/read/scenario.hpp"
 #include "text/numbers.hpp"
-#include "topology/device_types.hpp"
+#include "topology/presets.hpp"
 
 namespace penstock {
 

@@ -18,7 +18,7 @@
 #include <fmt/format.h>
 
 #include "scenarios/read/document.hpp"
-#include "text/nearest_name.hpp"
+#include "text/enum_words.hpp"
 #include "text/numbers.hpp"
 
 namespace penstock {

@@ -9,7 +9,7 @@
 // Nothing is run, so $(command) has no value. A name without a value stays as ${NAME}. If an importer needs
 // this value, its error message contains the name. tests/scenarios/import_test.cpp checks these rules.
 
-#include "scenarios/import/shell.hpp"
+#include "scenarios/import/settings.hpp"
 
 #include <algorithm>
 #include <cctype>
@@ -25,7 +25,6 @@
 
 #include <fmt/format.h>
 
-#include "scenarios/import/settings.hpp"
 #include "text/numbers.hpp"
 
 namespace penstock {

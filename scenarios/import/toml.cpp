@@ -1,4 +1,4 @@
-#include "scenarios/import/toml.hpp"
+#include "scenarios/import/settings.hpp"
 
 #include <string>
 #include <string_view>
@@ -9,8 +9,6 @@
 #define TOML_EXCEPTIONS 0
 #define TOML_ENABLE_FORMATTERS 0
 #include <toml++/toml.h>
-
-#include "scenarios/import/settings.hpp"
 
 namespace penstock {
 

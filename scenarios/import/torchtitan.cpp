@@ -23,10 +23,9 @@
 #include <fmt/format.h>
 
 #include "scenarios/import/importers.hpp"
-#include "scenarios/import/known_models.hpp"
 #include "scenarios/import/plan.hpp"
 #include "scenarios/import/settings.hpp"
-#include "text/nearest_name.hpp"
+#include "text/enum_words.hpp"
 #include "text/numbers.hpp"
 
 namespace penstock {

@@ -1,11 +1,12 @@
 #pragma once
-// The properties of the trained model that determine time and memory. A model has one of five forms: unit
-// costs, costs of each stage, a graph of layers, a transformer on named devices, or fitted costs. load.hpp
-// reads a model from YAML, and program_prices.hpp computes its costs.
+// Cuts a sequence into slices, for schedules that run slice after slice: Seq1F1B in training, and chunked
+// prefill. With causal attention a later slice attends to more tokens, so slices of equal length take longer
+// and longer, and slices of equal time become shorter and shorter.
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -16,7 +17,6 @@
 
 #include <tl/expected.hpp>
 
-#include "scenarios/model/slice_sizes.hpp"
 #include "scenarios/pricing/iteration_costs.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/layer_split.hpp"
@@ -25,9 +25,48 @@
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
 #include "text/enum_words.hpp"  // IWYU pragma: export
-#include "topology/device_types.hpp"
+#include "topology/presets.hpp"
 
 namespace penstock {
+
+/// The rule for the tokens of each slice of a sequence.
+struct SliceSizes {
+  enum class Rule : std::uint8_t {
+    even,        // all slices have equally many tokens, up to rounding
+    equal_time,  // all slices take equally long
+    fixed,       // each slice has tokens.front() tokens; the last one has the rest
+    listed,      // slice i has tokens[i] tokens
+  };
+  Rule rule = Rule::even;
+  std::vector<std::int64_t> tokens{};
+
+  friend bool operator==(const SliceSizes&, const SliceSizes&) = default;
+};
+
+/// A slice of a sequence.
+struct Slice {
+  std::int64_t before = 0;  ///< the tokens of the sequence before the slice
+  std::int64_t tokens = 0;  ///< the tokens of the slice
+
+  friend auto operator<=>(const Slice&, const Slice&) = default;
+};
+
+/// Returns the time of a slice, in any unit. It must not fall if a slice becomes longer.
+using SliceTime = std::function<double(const Slice& slice)>;
+
+/// Returns the number of slices that the rule makes of a sequence. Requires a rule with stated tokens:
+/// `fixed` or `listed`.
+std::int64_t slice_count(const SliceSizes& sizes, std::int64_t sequence);
+
+/// Cuts a sequence into `count` slices. All but the last have a multiple of `step` tokens, unless the tokens
+/// are listed. Errors: fewer steps than slices, listed or fixed tokens that do not add up to the sequence.
+tl::expected<std::vector<Slice>, std::string> slices_of(const SliceSizes& sizes, std::int64_t sequence,
+                                                        std::int64_t count, std::int64_t step,
+                                                        const SliceTime& time);
+
+// The properties of the trained model that determine time and memory. A model has one of five forms: unit
+// costs, costs of each stage, a graph of layers, a transformer on named devices, or fitted costs. load.hpp
+// reads a model from YAML, and program_prices.hpp computes its costs.
 
 /// One kind of device, for clusters whose devices are of several kinds, and the number of devices of this
 /// kind.
@@ -256,5 +295,32 @@ struct NetworkSpec {
 
 /// A model in one of its forms.
 using Model = std::variant<UnitCosts, StageFigures, LayerGraph, DeviceModel, FittedModel>;
+
+// A model that is stated by the times of a prompt's chunks. Chunked prefill runs the chunks one after the
+// other through the stages of a pipeline, and later chunks attend to more tokens.
+
+/// The costs of a chunk on each stage. Let a chunk have x tokens after L earlier tokens. On each stage, it
+/// takes fixed
+/// + earlier L + token x + pair (2 L x + x^2) ns.
+struct ChunkModel {
+  std::int64_t prompt = 1;  ///< the tokens of a prompt
+  double fixed_ns = 0;
+  double earlier_ns = 0;
+  double token_ns = 0;
+  double pair_ns = 0;
+  Bytes activation = 0;  ///< the bytes of a token that a stage sends to the next one
+  Bytes kept = 0;        ///< the bytes of a token's keys and values on a stage
+  Bytes weights = 0;     ///< the bytes of a stage's weights
+
+  friend bool operator==(const ChunkModel&, const ChunkModel&) = default;
+};
+
+/// Returns the time of a chunk in ns.
+double chunk_ns(const ChunkModel& model, const Slice& chunk);
+
+/// Returns the times and bytes of the stages for each chunk of a prompt, which is cut into `count` chunks.
+/// Errors: the errors of slices_of(); times or bytes beyond 2^63.
+tl::expected<StageFigures, std::string> chunk_figures(const ChunkModel& model, const SliceSizes& sizes,
+                                                      std::int64_t count);
 
 }  // namespace penstock

@@ -1,7 +1,7 @@
 // Finds groups of devices that faster routes connect. It removes all routes with the smallest bandwidth.
 // Devices that are still connected form a group. Tested by cluster_levels_test.cpp.
 
-#include "scenarios/partition/pipedream_levels.hpp"
+#include "scenarios/partition/pipedream_partition.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -7,7 +7,7 @@
 // A chain of n layers has n + 1 downsets. The numbers of downsets of parallel branches multiply. Tested by
 // pipedream_partition_test.cpp.
 
-#include "scenarios/partition/layer_graph_downsets.hpp"
+#include "scenarios/partition/pipedream_partition.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -16,7 +16,7 @@
 // the layer that ends its region, because otherwise it would double the later downsets. Tested by
 // merged_branches_test.cpp.
 
-#include "scenarios/partition/layer_graph_downsets.hpp"
+#include "scenarios/partition/pipedream_partition.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -25,7 +25,7 @@
 // highest level, a table has one column for each i, and the innermost loop runs over these columns. Tested by
 // pipedream_partition_test.cpp.
 
-#include "scenarios/partition/pipedream_levels.hpp"
+#include "scenarios/partition/pipedream_partition.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -38,7 +38,6 @@
 #include <utility>
 #include <vector>
 
-#include "scenarios/partition/layer_graph_downsets.hpp"
 #include "scenarios/partition/partition.hpp"
 #include "schedules/ir/action.hpp"
 #include "topology/size_arithmetic.hpp"

@@ -1,5 +1,5 @@
 // Plans pipelines with PipeDream's dynamic programme. It refuses graphs and clusters whose tables would be
-// too large. Otherwise it computes the tables of pipedream_levels.hpp and reads the plan from them. It
+// too large. Otherwise it computes the tables of pipedream_partition.hpp and reads the plan from them. It
 // reads the stages of the highest level first, and then the stages inside one component, level by level.
 // All components of a stage have equal plans.
 //
@@ -24,9 +24,7 @@
 #include <tl/expected.hpp>
 
 #include "scenarios/model/model.hpp"
-#include "scenarios/partition/layer_graph_downsets.hpp"
 #include "scenarios/partition/partition.hpp"
-#include "scenarios/partition/pipedream_levels.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/rules/generators.hpp"
 

@@ -9,7 +9,7 @@
 // If a program has many microbatches, the search computes the time for fewer. For each missing microbatch it
 // adds the work of the busiest rank, because a full pipeline advances at the rate of this rank.
 
-#include "scenarios/prepare/balanced_split.hpp"
+#include "scenarios/prepare/schedule_outline.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -25,7 +25,6 @@
 #include "scenarios/model/model.hpp"
 #include "scenarios/partition/partition.hpp"
 #include "scenarios/prepare/prepared_program.hpp"
-#include "scenarios/prepare/schedule_outline.hpp"
 #include "scenarios/pricing/chain_costs.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/layer_split.hpp"
@@ -35,7 +34,6 @@
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/index.hpp"
 #include "schedules/ir/program.hpp"
-#include "topology/device_types.hpp"
 #include "topology/presets.hpp"
 #include "topology/size_arithmetic.hpp"
 

@@ -22,9 +22,7 @@
 #include <tl/expected.hpp>
 
 #include "scenarios/model/model.hpp"
-#include "scenarios/partition/layer_graph_downsets.hpp"
 #include "scenarios/partition/partition.hpp"
-#include "scenarios/partition/pipedream_levels.hpp"
 #include "scenarios/partition/pipedream_partition.hpp"
 #include "scenarios/prepare/model_stages.hpp"
 #include "scenarios/read/scenario.hpp"

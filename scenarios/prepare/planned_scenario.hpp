@@ -12,7 +12,6 @@
 
 #include "scenarios/model/model.hpp"
 #include "scenarios/partition/partition.hpp"
-#include "scenarios/partition/pipedream_levels.hpp"
 #include "scenarios/partition/pipedream_partition.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/action.hpp"

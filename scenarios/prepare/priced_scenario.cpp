@@ -22,15 +22,13 @@
 
 #include "scenarios/architecture/architecture.hpp"
 #include "scenarios/model/model.hpp"
-#include "scenarios/model/slice_sizes.hpp"
-#include "scenarios/prepare/balanced_split.hpp"
 #include "scenarios/prepare/cut.hpp"
 #include "scenarios/prepare/prepared_program.hpp"
+#include "scenarios/prepare/schedule_outline.hpp"
 #include "scenarios/pricing/chain_costs.hpp"
 #include "scenarios/pricing/iteration_costs.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/layer_split.hpp"
-#include "scenarios/pricing/output_slices.hpp"
 #include "scenarios/pricing/stage_prices.hpp"
 #include "scenarios/pricing/workload.hpp"
 #include "scenarios/read/scenario.hpp"
@@ -41,7 +39,7 @@
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/extra_stages.hpp"
 #include "schedules/rules/generators.hpp"
-#include "topology/device_types.hpp"
+#include "topology/presets.hpp"
 #include "topology/size_arithmetic.hpp"
 
 namespace penstock {

@@ -3,7 +3,7 @@
 // actions. Finally, upper bounds of the run's times and bytes are checked, so that an engine can add them
 // without overflow.
 
-#include "scenarios/prepare/program_checks.hpp"
+#include "scenarios/prepare/prepared_program.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -24,7 +24,7 @@
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
-#include "schedules/passes/lower.hpp"
+#include "schedules/passes/passes.hpp"
 #include "topology/cluster.hpp"
 #include "topology/size_arithmetic.hpp"
 

@@ -3,6 +3,7 @@
 // schedule depends on costs, prepared_program.cpp first computes the costs of stages without buckets.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include <tl/expected.hpp>
@@ -71,5 +72,14 @@ struct ProgramPrices {
 /// Errors: the errors of program_costs(), build_cluster(), byte_fault() and time_fault().
 tl::expected<ProgramPrices, std::string> program_prices(const PriceTerms& terms, const StageCut& cut,
                                                         const Program& program);
+
+// Compares the sizes that the two ends of a message state.
+
+/// Returns an error message for the first message whose RECV expects another size than its SEND has, or
+/// nothing if all agree. The message names both actions, their ranks and their sizes. `cut` is the cut of the
+/// model for the program, `costs` are the program's costs, and `samples` scaled them. The program's lists may
+/// be empty.
+std::optional<std::string> message_size_fault(const Model& model, const StageCut& cut, Scaling samples,
+                                              const Program& program, const CostTable& costs);
 
 }  // namespace penstock

@@ -27,7 +27,6 @@
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "topology/cluster.hpp"
-#include "topology/device_types.hpp"
 #include "topology/presets.hpp"
 #include "topology/size_arithmetic.hpp"
 

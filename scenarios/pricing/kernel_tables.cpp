@@ -43,10 +43,9 @@
 #include <nlohmann/json.hpp>
 #include <tl/expected.hpp>
 
-#include "scenarios/pricing/kernel_times.hpp"
 #include "scenarios/pricing/workload.hpp"
 #include "text/csv_table.hpp"
-#include "topology/device_types.hpp"
+#include "topology/presets.hpp"
 #include "topology/size_arithmetic.hpp"
 
 namespace penstock {

@@ -12,7 +12,7 @@
 // the error is 4 to 7 %. kernel_tables.cpp uses measured products instead if they exist. Tested by
 // kernel_tables_test.cpp.
 
-#include "scenarios/pricing/kernel_times.hpp"
+#include "scenarios/pricing/kernel_tables.hpp"
 
 #include <algorithm>
 #include <array>

@@ -29,7 +29,6 @@
 #include "scenarios/architecture/architecture.hpp"
 #include "scenarios/pricing/collectives.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
-#include "scenarios/pricing/kernel_times.hpp"
 #include "scenarios/pricing/layer_memory.hpp"
 #include "scenarios/pricing/workload.hpp"
 #include "topology/size_arithmetic.hpp"

@@ -10,7 +10,7 @@
 // logits from S to T, where an undivided head holds the logits only while it runs. The maximum and the sum of
 // a token have 4 bytes each. The embedding stays on the first rank. Tested by output_slices_test.cpp.
 
-#include "scenarios/pricing/output_slices.hpp"
+#include "scenarios/pricing/layer_split.hpp"
 
 #include <algorithm>
 #include <cmath>

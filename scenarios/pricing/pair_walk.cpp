@@ -10,15 +10,13 @@
 // for weight gradients (W). Some queue is always busy, so a pair never takes longer than its parts one after
 // the other. Tested by pair_walk_test.cpp.
 
-#include "scenarios/pricing/pair_walk.hpp"
+#include "scenarios/pricing/layer_terms.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <numeric>
 #include <span>
-
-#include "scenarios/pricing/layer_terms.hpp"
 
 namespace penstock {
 

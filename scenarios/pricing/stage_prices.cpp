@@ -20,11 +20,10 @@
 #include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/layer_memory.hpp"
 #include "scenarios/pricing/layer_terms.hpp"
-#include "scenarios/pricing/pair_walk.hpp"
 #include "scenarios/pricing/workload.hpp"
 #include "schedules/ir/index.hpp"
 #include "schedules/ir/program.hpp"
-#include "topology/device_types.hpp"
+#include "topology/presets.hpp"
 
 namespace penstock {
 

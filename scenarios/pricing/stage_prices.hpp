@@ -12,7 +12,7 @@
 #include "scenarios/pricing/collectives.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/layer_memory.hpp"
-#include "scenarios/pricing/pair_walk.hpp"
+#include "scenarios/pricing/layer_terms.hpp"
 #include "scenarios/pricing/workload.hpp"
 
 namespace penstock {

@@ -19,9 +19,8 @@
 
 #include "scenarios/architecture/architecture.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
-#include "scenarios/pricing/kernel_times.hpp"
 #include "schedules/ir/program.hpp"
-#include "topology/device_types.hpp"
+#include "topology/presets.hpp"
 
 namespace penstock {
 

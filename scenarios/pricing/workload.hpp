@@ -16,11 +16,10 @@
 
 #include "scenarios/architecture/architecture.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
-#include "scenarios/pricing/kernel_times.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
 #include "text/enum_words.hpp"  // IWYU pragma: export
-#include "topology/device_types.hpp"
+#include "topology/presets.hpp"
 
 namespace penstock {
 

@@ -28,7 +28,7 @@
 #include <yaml-cpp/yaml.h>
 #include <tl/expected.hpp>
 
-#include "scenarios/read/input_hints.hpp"
+#include "scenarios/read/quantities.hpp"
 #include "schedules/text/text_cursor.hpp"
 
 namespace penstock {

@@ -5,7 +5,7 @@
 // the name of a file with this part. The file may name another file, so visited files are stored to find a
 // cycle.
 
-#include "scenarios/read/document_edits.hpp"
+#include "scenarios/read/document.hpp"
 
 #include <algorithm>
 #include <array>
@@ -25,13 +25,12 @@
 #include <boost/algorithm/string/split.hpp>
 #include <tl/expected.hpp>
 
-#include "scenarios/read/document.hpp"
 #include "scenarios/read/load.hpp"
 #include "scenarios/read/machine.hpp"
 #include "scenarios/read/reader.hpp"
 #include "schedules/rules/generators.hpp"
-#include "text/csv_rows.hpp"
-#include "text/nearest_name.hpp"
+#include "text/csv_table.hpp"
+#include "text/enum_words.hpp"
 #include "text/numbers.hpp"
 #include "topology/presets.hpp"
 

@@ -6,10 +6,10 @@
 //   text       not YAML: the first line is a section or `key = value` (TOML), a command or an option (shell)
 //   document   YAML or JSON with the keys of another program's configuration
 //
-// The messages name `penstock import`, or Penstock's flags for the same figures. typed_names.hpp in cli/ has
+// The messages name `penstock import`, or Penstock's flags for the same figures. flags.hpp in cli/ has
 // the flags of other programs.
 
-#include "scenarios/read/input_hints.hpp"
+#include "scenarios/read/quantities.hpp"
 
 #include <algorithm>
 #include <array>
@@ -25,7 +25,7 @@
 
 #include "scenarios/read/document.hpp"
 #include "text/numbers.hpp"
-#include "topology/device_types.hpp"
+#include "topology/presets.hpp"
 #include "topology/size_arithmetic.hpp"
 
 namespace penstock {

@@ -22,20 +22,15 @@
 #include <fmt/format.h>
 #include <tl/expected.hpp>
 
-#include "scenarios/model/chunk_model.hpp"
 #include "scenarios/model/model.hpp"
-#include "scenarios/model/slice_sizes.hpp"
 #include "scenarios/partition/partition.hpp"
 #include "scenarios/pricing/workload.hpp"
 #include "scenarios/read/document.hpp"
-#include "scenarios/read/document_edits.hpp"
-#include "scenarios/read/input_hints.hpp"
 #include "scenarios/read/load_architecture.hpp"
-#include "scenarios/read/load_fitted.hpp"
 #include "scenarios/read/machine.hpp"
+#include "scenarios/read/quantities.hpp"
 #include "scenarios/read/reader.hpp"
 #include "scenarios/read/scenario.hpp"
-#include "scenarios/read/scenario_text.hpp"
 #include "scenarios/read/schema.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
@@ -43,8 +38,7 @@
 #include "schedules/rules/extra_stages.hpp"
 #include "schedules/rules/generators.hpp"
 #include "schedules/text/program_text.hpp"
-#include "schedules/text/pytorch_csv.hpp"
-#include "text/nearest_name.hpp"
+#include "text/enum_words.hpp"
 
 namespace penstock {
 

@@ -9,7 +9,11 @@
 
 #include <tl/expected.hpp>
 
-#include "scenarios/read/document_edits.hpp"
+#include "scenarios/model/model.hpp"
+#include "scenarios/pricing/iteration_costs.hpp"
+#include "scenarios/pricing/workload.hpp"
+#include "scenarios/read/document.hpp"
+#include "scenarios/read/reader.hpp"
 #include "scenarios/read/scenario.hpp"
 
 namespace penstock {
@@ -52,5 +56,41 @@ bool names_program(std::string_view file);
 /// Returns true if a text from standard input is a program: it begins like a .psched file, or it has no
 /// colon, as PyTorch's .csv. A scenario is a mapping, so it has a colon unless it is empty or `{}`.
 bool is_program_text(std::string_view text);
+
+// Reads `model: {fitted: FILE, hidden: H, heads: A, layers: L, sequence: S}`, and the file of fitted costs
+// that it names.
+
+/// Returns the keys of `model:` that may stand beside `fitted`.
+std::span<const Key> keys_beside_fitted();
+
+/// Reads a model with fitted costs, except for its degrees of parallelism. Problems: a missing key; a file
+/// that cannot be read; a file that does not contain fitted costs.
+FittedModel read_fitted(const MappingReader& model, Problem& problem);
+/// Sets the degrees of tensor and data parallelism. Records a problem if the degree of context or expert
+/// parallelism is above 1.
+void set_degrees(FittedModel& model, const Node& document, const Parallel& degrees, Problem& problem);
+
+/// Reads a file of fitted costs in JSON or YAML. Errors have the form "FILE:LINE:COLUMN: KEY: expected ..,
+/// got ..".
+tl::expected<IterationCosts, std::string> load_iteration_costs(const std::filesystem::path& path,
+                                                               std::string_view name);
+/// Returns the text of a JSON file with the costs. load_iteration_costs() reads it as the same `costs`.
+std::string iteration_costs_to_json(const IterationCosts& costs);
+
+// Reads and writes layer graphs in the format of PipeDream's profiler (graph.txt;
+// github.com/msr-fiddle/pipedream, profiler/*/profiles). load_model.cpp uses it for `profile: FILE`.
+
+/// Reads the layers of a PipeDream profile. The times and bytes hold for the profile's batch size. Layers
+/// are in topological order. Among nodes whose inputs are all available, the node with the smallest number
+/// comes first. A layer's name is its operation and number ("Conv2d-4"). Nodes that load data (`Input`,
+/// `Input0`, ...) are dropped, and so are `__getitem__` nodes that no layer reads. `file` is the name in
+/// errors. Errors (FILE:LINE: ...): a line that is neither a node nor an edge; a figure that is not a
+/// number; a node that occurs twice; an edge to an unknown node; a cycle; no layer.
+tl::expected<LayerGraph, std::string> parse_pipedream_profile(std::string_view text, std::string_view file);
+
+/// Returns a layer graph as the text of a PipeDream profile, which parse_pipedream_profile() can read. A
+/// layer "Conv2d-4" becomes node4 with the operation Conv2d. If the names do not end in distinct numbers,
+/// nodes are numbered in order. The format cannot contain the graph's overhead.
+std::string pipedream_profile_text(const LayerGraph& graph);
 
 }  // namespace penstock

@@ -25,10 +25,9 @@
 #include "scenarios/architecture/architecture.hpp"
 #include "scenarios/host/library_texts.hpp"
 #include "scenarios/read/document.hpp"
-#include "scenarios/read/document_edits.hpp"
 #include "scenarios/read/huggingface.hpp"
 #include "scenarios/read/reader.hpp"
-#include "text/nearest_name.hpp"
+#include "text/enum_words.hpp"
 #include "text/numbers.hpp"
 
 namespace penstock {

@@ -16,12 +16,11 @@
 #include <tl/expected.hpp>
 
 #include "scenarios/read/document.hpp"
-#include "scenarios/read/fields.hpp"
 #include "scenarios/read/reader.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "scenarios/read/schema.hpp"
 #include "schedules/ir/cost_table.hpp"
-#include "text/nearest_name.hpp"
+#include "text/enum_words.hpp"
 #include "text/numbers.hpp"
 #include "topology/cluster.hpp"
 #include "topology/presets.hpp"

@@ -11,7 +11,7 @@
 // Times are whole nanoseconds, so that fitted costs give the same prediction before and after they are
 // written to a file.
 
-#include "scenarios/read/load_fitted.hpp"
+#include "scenarios/read/load.hpp"
 
 #include <array>
 #include <cstddef>
@@ -32,7 +32,6 @@
 #include "scenarios/pricing/iteration_costs.hpp"
 #include "scenarios/pricing/workload.hpp"
 #include "scenarios/read/document.hpp"
-#include "scenarios/read/document_edits.hpp"
 #include "scenarios/read/quantities.hpp"
 #include "scenarios/read/reader.hpp"
 #include "schedules/ir/action.hpp"

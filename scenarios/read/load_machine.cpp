@@ -25,13 +25,12 @@
 #include <tl/expected.hpp>
 
 #include "scenarios/read/document.hpp"
-#include "scenarios/read/document_edits.hpp"
 #include "scenarios/read/machine.hpp"
 #include "scenarios/read/reader.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "scenarios/read/schema.hpp"
 #include "schedules/ir/action.hpp"
-#include "text/nearest_name.hpp"
+#include "text/enum_words.hpp"
 #include "text/numbers.hpp"
 #include "topology/cluster.hpp"
 

@@ -1,5 +1,5 @@
 // Reads `model:`. It has one of the forms `stages: {...}`, `layers: [...]`, `profile: FILE`, `fitted: FILE`
-// (load_fitted.hpp), or a transformer (load_architecture.hpp). It may also have a `network:`, the network
+// (load.hpp), or a transformer (load_architecture.hpp). It may also have a `network:`, the network
 // that a backend trains.
 
 #include <algorithm>
@@ -19,11 +19,8 @@
 
 #include "scenarios/model/model.hpp"
 #include "scenarios/read/document.hpp"
-#include "scenarios/read/document_edits.hpp"
-#include "scenarios/read/fields.hpp"
+#include "scenarios/read/load.hpp"
 #include "scenarios/read/load_architecture.hpp"
-#include "scenarios/read/load_fitted.hpp"
-#include "scenarios/read/pipedream_profile.hpp"
 #include "scenarios/read/reader.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "scenarios/read/schema.hpp"

@@ -14,11 +14,9 @@
 #include <fmt/format.h>
 #include <tl/expected.hpp>
 
-#include "scenarios/model/slice_sizes.hpp"
+#include "scenarios/model/model.hpp"
 #include "scenarios/pricing/layer_split.hpp"
 #include "scenarios/read/document.hpp"
-#include "scenarios/read/document_edits.hpp"
-#include "scenarios/read/fields.hpp"
 #include "scenarios/read/load.hpp"
 #include "scenarios/read/reader.hpp"
 #include "scenarios/read/scenario.hpp"
@@ -29,7 +27,6 @@
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
 #include "schedules/text/program_text.hpp"
-#include "schedules/text/pytorch_csv.hpp"
 #include "text/numbers.hpp"
 
 namespace penstock {

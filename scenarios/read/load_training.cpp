@@ -22,14 +22,13 @@
 #include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/workload.hpp"
 #include "scenarios/read/document.hpp"
-#include "scenarios/read/fields.hpp"
 #include "scenarios/read/load_architecture.hpp"
 #include "scenarios/read/reader.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "scenarios/read/schema.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
-#include "text/nearest_name.hpp"
+#include "text/enum_words.hpp"
 
 namespace penstock {
 namespace {

@@ -5,7 +5,7 @@
 //     activation_size=[64.0; 32.0], parameter_size=288.0 [-- stage_id=0]
 //   <tab>node3 -- node4
 
-#include "scenarios/read/pipedream_profile.hpp"
+#include "scenarios/read/load.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -279,19 +279,20 @@ tl::expected<double, std::string> parse_flops(std::string_view text) {
 }
 
 std::string duration_text(Ns duration_ns) {
-  struct Step {
-    Ns unit;
+  struct TimeUnit {
+    Ns length_ns;
     std::string_view name;
   };
-  for (const Step step : {Step{1'000'000'000, "s"}, Step{1'000'000, "ms"}, Step{1'000, "us"}}) {
+  for (const TimeUnit unit :
+       {TimeUnit{1'000'000'000, "s"}, TimeUnit{1'000'000, "ms"}, TimeUnit{1'000, "us"}}) {
     // This is the largest unit in which three decimals are exact. The text can therefore be read again as the
     // same time.
-    if (duration_ns != 0 && duration_ns >= step.unit && duration_ns % (step.unit / 1000) == 0) {
-      std::string text =
-          fmt::format("{}.{:03}", duration_ns / step.unit, duration_ns % step.unit / (step.unit / 1000));
+    if (duration_ns != 0 && duration_ns >= unit.length_ns && duration_ns % (unit.length_ns / 1000) == 0) {
+      std::string text = fmt::format("{}.{:03}", duration_ns / unit.length_ns,
+                                     duration_ns % unit.length_ns / (unit.length_ns / 1000));
       text.erase(text.find_last_not_of('0') + 1);
       if (text.back() == '.') text.pop_back();
-      return fmt::format("{} {}", text, step.name);
+      return fmt::format("{} {}", text, unit.name);
     }
   }
   return fmt::format("{} ns", duration_ns);

@@ -23,7 +23,7 @@
 #include "scenarios/read/document.hpp"
 #include "scenarios/read/quantities.hpp"
 #include "schedules/ir/action.hpp"
-#include "text/nearest_name.hpp"
+#include "text/enum_words.hpp"
 #include "text/numbers.hpp"
 #include "topology/size_arithmetic.hpp"
 

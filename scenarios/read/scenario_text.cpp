@@ -2,7 +2,7 @@
 // written with their exact value and a unit (B, ns, B/s). Most texts are in quotes, because YAML would
 // read words such as "no" and "1e3" as other values.
 
-#include "scenarios/read/scenario_text.hpp"
+#include "scenarios/read/scenario.hpp"
 
 #include <algorithm>
 #include <cctype>
@@ -22,7 +22,6 @@
 #include "scenarios/model/model.hpp"
 #include "scenarios/partition/partition.hpp"
 #include "scenarios/read/quantities.hpp"
-#include "scenarios/read/scenario.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/cost_table.hpp"

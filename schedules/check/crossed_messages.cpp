@@ -8,7 +8,7 @@
 // The program does not hang, but rank 1 computes microbatch 1 with the tensor of microbatch 0.
 // channel_check.cpp finds programs that hang. Tested by crossed_messages_test.cpp.
 
-#include "schedules/check/crossed_messages.hpp"
+#include "schedules/check/flat_program.hpp"
 
 #include <algorithm>
 #include <cstddef>

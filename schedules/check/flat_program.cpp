@@ -21,8 +21,7 @@
 #include <utility>
 #include <vector>
 
-#include "schedules/check/crossed_messages.hpp"
-#include "schedules/check/queue_followers.hpp"
+#include "schedules/check/launch_lists.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/cost_table.hpp"

@@ -24,7 +24,6 @@
 #include "schedules/check/flat_program.hpp"
 #include "schedules/check/launch_lists.hpp"
 #include "schedules/check/launch_walk.hpp"
-#include "schedules/check/wait_cycle.hpp"
 #include "schedules/check/walk.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"

@@ -26,7 +26,7 @@
 #include <vector>
 
 #include "schedules/check/flat_program.hpp"
-#include "schedules/check/queue_followers.hpp"
+#include "schedules/check/launch_lists.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/index.hpp"
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <string_view>
 
-#include "text/nearest_name.hpp"
+#include "text/enum_words.hpp"
 
 namespace penstock {
 

@@ -1,7 +1,7 @@
 #pragma once
 // A program: one ordered list of actions for each rank, and all other data that is needed to run it.
-// generators.hpp, program_text.hpp and pytorch_csv.hpp make programs. validate.hpp and channel_check.hpp
-// check them, and lower.hpp adds SEND and RECV. sim/ and backend/ read them.
+// generators.hpp, program_text.hpp and program_text.hpp make programs. validate.hpp and channel_check.hpp
+// check them, and passes.hpp adds SEND and RECV. sim/ and backend/ read them.
 
 #include <array>
 #include <compare>

@@ -162,10 +162,10 @@ struct Shape {
   /// The number of data-parallel copies of the whole pipeline, at least 1. The copies share the
   /// microbatches.
   std::int32_t data_parallel = 1;
-  /// The number of gradient buckets of each stage (replicas.hpp). The list has one number for each stage,
+  /// The number of gradient buckets of each stage (passes.hpp). The list has one number for each stage,
   /// or one for all stages. Empty means one bucket for each stage.
   std::vector<std::int32_t> buckets{};
-  /// The ZeRO stage, 0 to 3, over the ranks that hold the same pipeline stage (sharding.hpp). If it is
+  /// The ZeRO stage, 0 to 3, over the ranks that hold the same pipeline stage (passes.hpp). If it is
   /// absent, the program has no sharding. The cost of data-parallel copies is then computed with
   /// `parallel.distributed_optimizer`.
   std::optional<std::int32_t> sharding{};
@@ -174,7 +174,7 @@ struct Shape {
   /// The passes that all stages run: forward only, or forward and backward. If there are no backward
   /// passes, the program is the forward half of the schedule.
   Passes passes = Passes::both;
-  /// The share of the activations of each rank that it offloads to its host (offload.hpp), from 0 to 1. There
+  /// The share of the activations of each rank that it offloads to its host (passes.hpp), from 0 to 1. There
   /// is one entry for each rank of the pipeline, or one for all ranks. Empty means 0.
   std::vector<double> offload{};
   /// True if each F and B of the steady state are an overlapped pair. The exchange of tokens between

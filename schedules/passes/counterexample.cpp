@@ -1,6 +1,6 @@
 // Makes a faulty program smaller while its fault remains, because a fault in a large program is hard to
 // understand. It uses delta debugging (Zeller and Hildebrandt, "Simplifying and isolating failure-inducing
-// input", TSE 2002) with the functions of excerpt.hpp. It tries to remove sequences of ranks, then of
+// input", TSE 2002) with the functions of counterexample.hpp. It tries to remove sequences of ranks, then of
 // microbatches, of stages, and so on, until no part can be removed. Tested by counterexample_test.cpp.
 
 #include "schedules/passes/counterexample.hpp"
@@ -18,7 +18,6 @@
 #include <fmt/ranges.h>
 
 #include "schedules/check/channel_check.hpp"
-#include "schedules/check/crossed_messages.hpp"
 #include "schedules/check/flat_program.hpp"
 #include "schedules/check/rendezvous_walk.hpp"
 #include "schedules/check/validate.hpp"
@@ -26,8 +25,7 @@
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
-#include "schedules/passes/excerpt.hpp"
-#include "schedules/passes/lower.hpp"
+#include "schedules/passes/passes.hpp"
 
 namespace penstock {
 namespace {

@@ -7,7 +7,7 @@
 //
 // counterexample.cpp decides which parts to remove. Tested by excerpt_test.cpp.
 
-#include "schedules/passes/excerpt.hpp"
+#include "schedules/passes/counterexample.hpp"
 
 #include <algorithm>
 #include <cstddef>

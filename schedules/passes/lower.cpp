@@ -3,7 +3,7 @@
 // words for lowered_digest(). The last part of the file moves RECVs of a lowered program to later
 // positions. Tested by take_turns_test.cpp, digest_test.cpp and launch_order_test.cpp.
 
-#include "schedules/passes/lower.hpp"
+#include "schedules/passes/passes.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -19,7 +19,6 @@
 #include <tl/expected.hpp>
 
 #include "schedules/check/channel_check.hpp"
-#include "schedules/check/crossed_messages.hpp"
 #include "schedules/check/flat_program.hpp"
 #include "schedules/check/rendezvous_walk.hpp"
 #include "schedules/ir/action.hpp"

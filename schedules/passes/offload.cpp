@@ -17,7 +17,7 @@
 // the share is larger than the number of these activations, all of them are offloaded. Tests:
 // offload_test.cpp of tests/sim/.
 
-#include "schedules/passes/offload.hpp"
+#include "schedules/passes/passes.hpp"
 
 #include <algorithm>
 #include <cmath>

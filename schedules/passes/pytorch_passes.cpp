@@ -11,7 +11,7 @@
 //
 // sharding.cpp applies ZeRO to a program. This file places gathers as PyTorch does. Tested by fsdp_test.cpp.
 
-#include "schedules/passes/pytorch_passes.hpp"
+#include "schedules/passes/passes.hpp"
 
 #include <algorithm>
 #include <cstddef>

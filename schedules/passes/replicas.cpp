@@ -8,7 +8,7 @@
 //
 // rules/generators.cpp applies this pass to every schedule. Tested by pipeline_replicas_test.cpp.
 
-#include "schedules/passes/replicas.hpp"
+#include "schedules/passes/passes.hpp"
 
 #include <algorithm>
 #include <cstddef>

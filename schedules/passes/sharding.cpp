@@ -3,7 +3,7 @@
 // The third part, shard_stages(), decides for each ZeRO stage what is exchanged and when. Tested by
 // sharding_test.cpp.
 
-#include "schedules/passes/sharding.hpp"
+#include "schedules/passes/passes.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -22,11 +22,10 @@
 #include "schedules/ir/index.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
-#include "schedules/passes/pytorch_passes.hpp"
 
 namespace penstock {
 
-// Adds the exchanges of sharded stages around every microbatch. In PyTorch's placement (pytorch_passes.hpp),
+// Adds the exchanges of sharded stages around every microbatch. In PyTorch's placement (passes.hpp),
 // gathered weights remain for the next microbatch.
 
 /// Returns the compute program with a REDUCE_GRAD after each backward pass of a shared stage. Under sharding

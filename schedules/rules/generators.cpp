@@ -18,9 +18,7 @@
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/program_parts.hpp"
 #include "schedules/ir/shape.hpp"
-#include "schedules/passes/offload.hpp"
-#include "schedules/passes/replicas.hpp"
-#include "schedules/passes/sharding.hpp"
+#include "schedules/passes/passes.hpp"
 #include "schedules/rules/asked_schedule.hpp"
 
 namespace penstock {
@@ -53,7 +51,7 @@ Generated with_passes(Program program, const Shape& shape) {
   Generated pipeline = std::move(program);
   const auto with_offload = [&](Program whole) {
     if (shape.offload.empty()) return whole;
-    // The copies of a rank have consecutive numbers (replicas.hpp).
+    // The copies of a rank have consecutive numbers (passes.hpp).
     std::vector<double> shares;
     for (std::size_t rank = 0; rank < whole.ranks.size(); ++rank) {
       const std::size_t of_copy = rank / static_cast<std::size_t>(shape.data_parallel);
@@ -130,7 +128,7 @@ std::int64_t claimed_peak(const ScheduleInfo& schedule, const Shape& shape, std:
   if (shape.passes == Passes::forward) return 1;
   if (shape.passes == Passes::forward_kv)
     return std::int64_t{shape.microbatches / shape.data_parallel} * shape.slices * chunks_of(schedule, shape);
-  // The copies of a rank have consecutive numbers (replicas.hpp).
+  // The copies of a rank have consecutive numbers (passes.hpp).
   return schedule.peak_activations(of_one_copy(schedule, shape), rank / shape.data_parallel);
 }
 

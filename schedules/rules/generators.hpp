@@ -10,8 +10,11 @@
 #include <string_view>
 #include <vector>
 
+#include "schedules/ir/action.hpp"
 #include "schedules/ir/action_loops.hpp"
+#include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
+#include "schedules/search/order_follower.hpp"
 
 namespace penstock {
 
@@ -99,8 +102,8 @@ std::int32_t chunks_of(const ScheduleInfo& schedule, const Shape& shape);
 std::int64_t claimed_peak(const ScheduleInfo& schedule, const Shape& shape, std::int32_t rank);
 
 /// Generates the schedule `name` for `shape`, or only its forward passes if `shape.passes` asks for these.
-/// It then makes data_parallel copies of the pipeline (replicas.hpp). After that, it cuts the stages into
-/// buckets (replicas.hpp) and shards them (sharding.hpp).
+/// It then makes data_parallel copies of the pipeline (passes.hpp). After that, it cuts the stages into
+/// buckets (passes.hpp) and shards them (passes.hpp).
 /// Fails if the name is unknown; the message suggests a similar one. Fails if the schedule does not have
 /// one of the options, or if its rule rejects the shape. Fails if there are more than 2^40 compute actions.
 /// Also fails if the copies cannot share the microbatches evenly, or if the program cannot be cut into
@@ -200,5 +203,17 @@ std::string unknown_schedule(std::string_view name);
 constexpr std::int32_t round_robin_warmup(std::int32_t workers, std::int32_t replicas) {
   return (workers - 1) / replicas;
 }
+
+// Orders from which other schedules start, such as the orders that ZB-V tries under a memory limit. Only
+// schedules/rules includes this header.
+
+/// Returns the orders that ZB-V tries under a memory limit (v_placement.cpp). The last order always fits if
+/// the memory can store one microbatch.
+std::vector<OrderChoice> orders_on_a_v(const Shape& shape);
+
+/// Returns a list for each rank in which each microbatch ends on all stages before the next one begins.
+/// Each W (gradient of the weights) comes directly after its I (gradient of the input). The lists fit if
+/// the memory can store one microbatch.
+std::vector<std::vector<Action>> one_by_one(const Program& placed);
 
 }  // namespace penstock

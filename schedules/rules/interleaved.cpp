@@ -264,7 +264,7 @@ Generated interleaved(const Shape& shape) {
 // EP-1F1B (Megatron-LM's combined_1f1b, with --overlap-moe-expert-parallel-comm) is interleaved 1F1B for
 // models with experts. In the steady state, each F and the B after it are one overlapped pair. The exchange
 // of tokens in one of them then runs at the same time as the computation of the other.
-// scenarios/pricing/pair_walk.hpp has the order inside a pair. A pair waits for the inputs of both actions,
+// scenarios/pricing/layer_terms.hpp has the order inside a pair. A pair waits for the inputs of both actions,
 // so each rank needs one more warm-up forward. Rank r runs 2(K - r
 // - 1) + (v - 1) g + 1 forwards before its first backward. With 2 ranks, v = 2 and 2 microbatches:
 //

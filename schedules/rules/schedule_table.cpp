@@ -21,7 +21,7 @@
 #include "schedules/rules/extra_stages.hpp"
 #include "schedules/rules/generators.hpp"
 #include "schedules/rules/stage_replicas.hpp"
-#include "text/nearest_name.hpp"
+#include "text/enum_words.hpp"
 
 namespace penstock {
 

@@ -17,8 +17,7 @@
 #include "schedules/ir/program_parts.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
-#include "schedules/rules/known_orders.hpp"
-#include "schedules/search/follow_order.hpp"
+#include "schedules/search/order_follower.hpp"
 #include "schedules/search/synthesis.hpp"
 #include "schedules/search/timed_lists.hpp"
 
@@ -130,7 +129,7 @@ Generated zbv_zero_bubble(const Shape& shape) {
 //
 // F and I follow the fixed pattern of zbv_zero_bubble(), which has no pauses if all times are equal. Ws fill
 // the gaps that result from the times in shape.costs. Actions change places if that shortens the longest span
-// (follow_order.hpp, retimed_lists.hpp).
+// (order_follower.hpp, timed_lists.hpp).
 // If shape.memory_limit is too small for this pattern, other orders are tried: the blocks of V-Half and
 // V-Min, and one microbatch after the other. The shortest order that fits is used. A search may find a
 // shorter order within the same memory limit (synthesis.hpp). Tested by weighed_costs_test.cpp.
@@ -204,8 +203,8 @@ Generated zb_v(const Shape& shape) {
 // The building block says in which slots microbatch 0 runs on rank r. Each later microbatch runs six slots
 // later. Ws fill the slots between them (section 3 of the paper; offsets as in the authors' scheduler):
 //   F down 2r, F up 3K-2-r, I up 3K-1+d+2r, I down 6K-2+d-r, with d = 3 for even K and 0 for odd K.
-// The actions follow the order of these slots and have the times of shape.costs (follow_order.hpp). A search
-// may find a shorter order within the same memory limit (synthesis.hpp).
+// The actions follow the order of these slots and have the times of shape.costs (order_follower.hpp). A
+// search may find a shorter order within the same memory limit (synthesis.hpp).
 
 std::vector<BlockSlots> v_half_block(std::int32_t ranks) {
   const std::int64_t k = ranks;
@@ -246,7 +245,7 @@ Generated v_half(const Shape& shape) {
 // later. Ws fill the slots between them (section 3 of the paper; offsets as in the authors' scheduler):
 //   F down r, F up 2K-1-r, I up 2K+d+r, I down 4K+d-1-r, with d = 2 where 3 divides K and 0 elsewhere.
 // If K mod 3 = 2, rank 0 needs two activations less than the rank with the highest peak, and its limit is one
-// less. The actions follow the order of these slots and have the times of shape.costs (follow_order.hpp). A
+// less. The actions follow the order of these slots and have the times of shape.costs (order_follower.hpp). A
 // search may find a shorter order within the same memory limit (synthesis.hpp).
 
 std::vector<BlockSlots> v_min_block(std::int32_t ranks) {
@@ -294,7 +293,7 @@ Generated v_min(const Shape& shape) {
 // Bs go back up, and each takes the first free pair.
 //
 // The actions follow these slots with the times of shape.costs and a look-ahead in the warm-up
-// (follow_order.hpp).
+// (order_follower.hpp).
 
 namespace {
 

@@ -21,12 +21,10 @@
 #include "schedules/ir/program_parts.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
-#include "schedules/rules/known_orders.hpp"
 #include "schedules/rules/stage_replicas.hpp"
-#include "schedules/search/follow_order.hpp"
+#include "schedules/search/order_follower.hpp"
 #include "schedules/search/synthesis.hpp"
 #include "schedules/search/timed_lists.hpp"
-#include "schedules/search/zb_auto.hpp"
 
 namespace penstock {
 

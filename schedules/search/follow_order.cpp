@@ -7,8 +7,7 @@
 //   F down 0, F up 3       0F0 0F1 3F0 ..      looks ahead, places W
 //
 // Tested by search_test.cpp.
-
-#include "schedules/search/follow_order.hpp"
+#include "schedules/search/order_follower.hpp"
 
 #include <algorithm>
 #include <array>
@@ -16,14 +15,15 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/index.hpp"
+#include "schedules/ir/needs.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/program_parts.hpp"
-#include "schedules/search/order_follower.hpp"
-#include "schedules/search/retimed_lists.hpp"
 #include "schedules/search/timed_lists.hpp"
 
 namespace penstock {
@@ -111,6 +111,119 @@ std::vector<FollowOptions> options_with_weights() {
     }
   }
   return options;
+}
+
+// Connects the actions of an order with their inputs. The output of an F is the input of the F of the next
+// stage. On the last stage, it is the input of the backward. The output of a backward is the input of the
+// backward of the previous stage:
+//
+//   0F > 1F > 2F
+//              v        the last stage's B or I needs only its own F
+//   0B < 1B < 2B        on other stages the F is finished long before the gradient arrives
+//
+// Tested by search_test.cpp.
+
+namespace {
+
+/// Returns the track of a stage's F actions. A track is all actions of one kind on one stage. F allocates
+/// all memory that a microbatch needs on the stage.
+Track forward_track(const OrderCosts& costs, std::int32_t stage) {
+  const StageCost& cost = costs.stages[index(stage)];
+  return {.stage = stage,
+          .rank = costs.rank_of[index(stage)],
+          .duration = duration_ns(cost, ActionKind::forward),
+          .charged = cost.kept};
+}
+
+/// Returns the track of a stage's backwards: all its actions of `kind`, which is B or I. B releases all
+/// memory that F allocated. I (gradient of the input) releases a part, and its W releases the rest.
+Track backward_track(const OrderCosts& costs, std::int32_t stage, ActionKind kind) {
+  const StageCost& cost = costs.stages[index(stage)];
+  const bool splits = kind == ActionKind::backward_input;
+  return {.kind = kind,
+          .stage = stage,
+          .rank = costs.rank_of[index(stage)],
+          .duration = duration_ns(cost, kind),
+          .weight_ns = splits ? duration_ns(cost, ActionKind::backward_weight) : 0,
+          .released = released_activations(cost, kind),
+          .owed = splits ? released_activations(cost, ActionKind::backward_weight) : 0};
+}
+
+/// Returns the kind of backward, B or I, of each stage. All backwards of a stage have the same kind, so the
+/// function may look at any of them.
+std::vector<ActionKind> backward_kinds(const PreferredOrder& order, std::size_t stages) {
+  std::vector<ActionKind> kinds(stages, ActionKind::backward);
+  for (const std::vector<Action>& list : order) {
+    for (const Action& action : list) {
+      if (action.kind != ActionKind::forward) kinds[index(action.stage)] = action.kind;
+    }
+  }
+  return kinds;
+}
+
+}  // namespace
+
+OrderSteps::OrderSteps(const OrderCosts& costs, const PreferredOrder& order)
+    : microbatches(costs.microbatches), busy_ns(order.size(), 0), limits(costs.memory_limit) {
+  const auto stages = static_cast<std::int32_t>(costs.stages.size());
+  const std::vector<ActionKind> kinds = backward_kinds(order, costs.stages.size());
+  for (std::int32_t stage = 0; stage < stages; ++stage) tracks.push_back(forward_track(costs, stage));
+  for (std::int32_t stage = 0; stage < stages; ++stage) {
+    tracks.push_back(backward_track(costs, stage, kinds[index(stage)]));
+  }
+  // Edge e connects the stages e and e + 1. It takes equally long in both directions.
+  const auto give = [&](std::int32_t giver, std::int32_t taker, std::int32_t edge) {
+    Track& from = tracks[index(giver)];
+    from.next = taker;
+    from.next_rank = tracks[index(taker)].rank;
+    from.delay = from.rank == from.next_rank ? 0 : costs.transfer_ns[index(edge)];
+  };
+  for (std::int32_t stage = 0; stage + 1 < stages; ++stage) {
+    give(stage, stage + 1, stage);
+    give(stages + stage + 1, stages + stage, stage);
+  }
+  // The last F and its backward are on the same rank. The edge number of the last stage does not exist, but
+  // it is never used.
+  give(stages - 1, 2 * stages - 1, stages - 1);
+  for (std::size_t rank = 0; rank < order.size(); ++rank) {
+    std::vector<Step>& steps = ranks.emplace_back();
+    steps.reserve(order[rank].size());
+    for (const Action& action : order[rank]) {
+      const std::int32_t number = action.stage + (action.kind == ActionKind::forward ? 0 : stages);
+      steps.push_back({.track = number, .place = number * microbatches + action.microbatch});
+      // Ws are not part of the order, because they fill gaps. But they are part of a rank's work.
+      busy_ns[rank] += tracks[index(number)].duration + tracks[index(number)].weight_ns;
+    }
+  }
+}
+
+OrderTails::OrderTails(const OrderSteps& order, std::vector<Ns> first_starts)
+    : first_starts_(std::move(first_starts)), tails_(order.place_count(), kEndless) {
+  std::vector<std::size_t> left;  // by rank: the number of steps without a tail
+  std::vector<Ns> behind;         // by rank: the tail of the step that was computed last
+  for (std::size_t rank = 0; rank < order.ranks.size(); ++rank) {
+    left.push_back(order.ranks[rank].size());
+    behind.push_back(-first_starts_[rank]);
+  }
+  // Goes backwards on each rank as long as the tails of the actions that use the rank's outputs are known. If
+  // no rank can continue, the remaining steps wait for each other, and their tails stay kEndless.
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (std::size_t rank = 0; rank < left.size(); ++rank) {
+      for (; left[rank] > 0; --left[rank]) {
+        const Step& step = order.ranks[rank][left[rank] - 1];
+        const Track& track = order.track_of(step);
+        if (track.next != Track::kNone) {
+          const Ns taken = after(order.taker(step));
+          if (taken == kEndless) break;
+          behind[rank] = std::max(behind[rank], track.delay + taken);
+        }
+        behind[rank] += track.duration;
+        tails_[index(step.place)] = behind[rank];
+        moved = true;
+      }
+    }
+  }
 }
 
 }  // namespace penstock

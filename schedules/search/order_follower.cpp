@@ -17,7 +17,6 @@
 
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/index.hpp"
-#include "schedules/search/follow_order.hpp"
 #include "schedules/search/timed_lists.hpp"
 
 namespace penstock {

@@ -16,7 +16,7 @@
 // is part of the cycle. The change of its end then reaches the moved action again. squeeze() proposes the
 // moves. Tested by search_test.cpp.
 
-#include "schedules/search/retimed_lists.hpp"
+#include "schedules/search/timed_lists.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -29,7 +29,6 @@
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/index.hpp"
 #include "schedules/ir/needs.hpp"
-#include "schedules/search/timed_lists.hpp"
 
 namespace penstock {
 

@@ -2,7 +2,7 @@
 // random, or changes good ones, and builds the order with them many times. The first part of this file
 // draws rules, and the second part stores the best ones. Tested by synthesis_test.cpp.
 
-#include "schedules/search/rule_search.hpp"
+#include "schedules/search/synthesis.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -2,7 +2,7 @@
 // table of rules from long searches. The second part adapts them to the costs of a program. Tested by
 // synthesis_test.cpp.
 
-#include "schedules/search/starting_rules.hpp"
+#include "schedules/search/synthesis.hpp"
 
 #include <algorithm>
 #include <array>

@@ -23,15 +23,12 @@
 
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/digest.hpp"
 #include "schedules/ir/index.hpp"
-#include "schedules/ir/mixed_bits.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/program_parts.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/search/order_builder.hpp"
-#include "schedules/search/retimed_lists.hpp"
-#include "schedules/search/rule_search.hpp"
-#include "schedules/search/starting_rules.hpp"
 #include "schedules/search/timed_lists.hpp"
 
 namespace penstock {

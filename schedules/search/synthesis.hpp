@@ -1,16 +1,20 @@
 #pragma once
 // Searches for a short order under a memory limit. It tries many values for the constants of the rules in
-// order_builder.hpp, from several seeds. At the end, local moves improve the best order. follow_order.hpp
+// order_builder.hpp, from several seeds. At the end, local moves improve the best order. order_follower.hpp
 // is used instead if the order of forwards and backwards is given. Only schedules/ includes this header.
 
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/digest.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
+#include "schedules/search/order_builder.hpp"
 #include "schedules/search/timed_lists.hpp"
 
 namespace penstock {
@@ -67,5 +71,109 @@ Ns length_of(const std::vector<std::vector<Action>>& lists, const OrderCosts& co
 /// `costs`. The actions I and W compute the gradients of the input and of the weights. Requires that all
 /// ranks have equally many stages.
 Ns shortest_possible(const OrderCosts& costs, Objective objective);
+
+// Chooses the rules (order_builder.hpp) from which a search starts, for the costs of a program. Only
+// schedules/ includes this header.
+
+/// Returns rules that long searches have found (starting_rules.cpp), adapted to `costs`. The rules for the
+/// nearest memory limits come first, in several variants. Rules for a smaller memory limit are also tried
+/// with that smaller limit. A search with a larger limit therefore has all starting rules of a smaller
+/// limit.
+std::vector<OrderRules> starting_rules(const OrderCosts& costs);
+
+/// Returns rules without caps on microbatches and leads, which try to reach the length `bound`. No order
+/// can be shorter than `bound`. In an order of this length, the busiest rank is idle for `bound` minus its
+/// work. The rules let each rank pause for about this time. If this time is 0, the result is empty. With
+/// 1.5 to 2 times the memory of 1F1B, these rules often reach the bound.
+std::vector<OrderRules> rules_aimed_at(Ns bound, const OrderCosts& costs);
+
+// Computes the automatic zero-bubble schedule under a memory limit. ZB-1p and ZB-2p use it with two
+// different limits. synthesis.hpp searches longer and may find a shorter order. Only schedules/ includes
+// this header.
+
+/// Returns the lists of the best variant of the heuristic, in which the longest span of a rank is smallest.
+/// Returns nothing if all variants are longer than `longest`. Requires one stage on each rank, and memory
+/// for one microbatch.
+std::optional<std::vector<std::vector<Action>>> zero_bubble_order(const OrderCosts& costs, Ns longest);
+
+/// Returns the best variant of the heuristic, or a shorter order from a search. Uses shape.costs,
+/// shape.transfer_ns and shape.memory_limit. Without a memory limit, a rank may store `activations`
+/// activations of its stage. The errors are the same as for order_costs().
+Generated automatic_zero_bubble(std::string schedule, const Shape& shape, std::int64_t activations);
+
+// Searches for good rules for order_builder.hpp, with random numbers from one seed. synthesis.cpp runs
+// several of these searches. Only schedules/ includes this header.
+
+/// A sequence of random draws that depends only on the seed.
+class Draws {
+ public:
+  explicit Draws(std::uint64_t seed) : key_(mixed(seed)) {}
+
+  double between(double least, double most) { return least + (most - least) * even_draw(key_, count_++); }
+  std::int32_t from_to(std::int32_t least, std::int32_t most) {
+    return least + static_cast<std::int32_t>(between(0, most - least + 1));
+  }
+  bool happens(double share) { return between(0, 1) < share; }
+
+ private:
+  std::uint64_t key_;
+  std::uint64_t count_ = 0;
+};
+
+/// The quantities of a search problem that determine in which ranges the constants of rules are drawn.
+struct RuleScale {
+  std::int32_t ranks = 1;
+  std::int32_t chunks = 1;
+  /// The number of activations of one stage that fit into the memory of a rank.
+  double units = 1;
+  /// The idle time in ns of a rank in the best order so far, or an estimate of it.
+  double idle_ns = 1;
+};
+
+/// Returns rules in which all constants are drawn at random. Constants that matter only for several chunks
+/// are drawn only if a rank has several chunks.
+OrderRules fresh_rules(Draws& draws, const RuleScale& scale);
+/// Returns `rules` with one or two of the constants changed at random.
+OrderRules changed_rules(OrderRules rules, Draws& draws, const RuleScale& scale);
+
+/// A set of rules, and the length of the order that they give.
+struct RatedRules {
+  OrderRules rules{};
+  Ns length = kUnknownLength;
+
+  static constexpr Ns kUnknownLength = std::numeric_limits<Ns>::max() / 4;
+};
+
+/// A search for good rules that starts from one seed.
+class RuleSearch {
+ public:
+  /// Prepares a search, and stores no reference to its arguments. `bound` is a lower bound on the length of
+  /// every order. The search ends when it finds an order of this length.
+  RuleSearch(const OrderCosts& costs, Objective objective, std::uint64_t seed, Ns bound);
+
+  /// Continues the search until it has placed `actions` more actions.
+  void go_on(std::int64_t actions);
+  void try_rules(const OrderRules& rules);
+  const RatedRules& best() const { return best_; }
+  bool is_optimal() const { return best_.length <= bound_; }
+  std::int64_t placed_actions() const { return whole_.placed_actions() + part_.placed_actions(); }
+  std::int64_t actions_of_a_pass() const { return whole_.actions(); }
+  /// Returns the order of the best rules. Requires that the search has found an order.
+  std::vector<std::vector<Action>> lists();
+
+ private:
+  OrderRules next_rules();
+  bool is_promising(const OrderRules& rules);
+
+  RuleScale scale_;
+  Ns busiest_ = 0;
+  Ns bound_ = 0;
+  Draws draws_;
+  OrderBuilder whole_;
+  OrderBuilder part_;  // builds fewer microbatches, which already show warm-up, steady state and drain
+  bool has_part_ = false;
+  RatedRules best_;
+  RatedRules best_of_part_;
+};
 
 }  // namespace penstock

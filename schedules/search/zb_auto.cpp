@@ -16,7 +16,7 @@
 // smallest is taken. A search may find a shorter order within the same memory limit (synthesis.hpp). Tested
 // by search_test.cpp and weighed_costs_test.cpp.
 
-#include "schedules/search/zb_auto.hpp"
+#include "schedules/search/synthesis.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -33,7 +33,6 @@
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/program_parts.hpp"
 #include "schedules/ir/shape.hpp"
-#include "schedules/search/synthesis.hpp"
 #include "schedules/search/timed_lists.hpp"
 
 namespace penstock {

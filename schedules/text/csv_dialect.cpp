@@ -7,7 +7,7 @@
 // W of the same stage and microbatch, before or after it. Therefore each B is first read as I. When the whole
 // file has been read, halved_backwards() changes each I without a W into a B. Tested by csv_dialect_test.cpp.
 
-#include "schedules/text/pytorch_csv.hpp"
+#include "schedules/text/program_text.hpp"
 
 #include <algorithm>
 #include <array>
@@ -24,7 +24,6 @@
 #include <tl/expected.hpp>
 
 #include "schedules/ir/action.hpp"
-#include "schedules/text/action_reader.hpp"
 #include "schedules/text/text_cursor.hpp"
 
 namespace penstock {

@@ -3,7 +3,7 @@
 // a shortest edit script (removals and additions) for any two lists of words. Tested by
 // edit_script_test.cpp and program_diff_test.cpp.
 
-#include "schedules/text/program_diff.hpp"
+#include "schedules/text/program_text.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -20,7 +20,6 @@
 
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/program.hpp"
-#include "schedules/text/program_text.hpp"
 
 namespace penstock {
 

@@ -4,7 +4,7 @@
 //   penstock program 1            the header, before anything else
 //   microbatches 2        ->      kKeywords: read_microbatches(" 2"), at most once
 //   stage 0: rank 0               in the order of their numbers, all before the first rank
-//   rank 0: 0F0 ...               action_reader.cpp, which refuses stages that do not exist
+//   rank 0: 0F0 ...               text_cursor.cpp, which refuses stages that do not exist
 //
 // check_complete() finds faults that need the whole file, such as a missing line or a stage on a rank that
 // does not exist. program_text.cpp writes this form. Tested by program_text_test.cpp and validate_test.cpp.
@@ -26,10 +26,9 @@
 
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/program.hpp"
-#include "schedules/text/action_reader.hpp"
 #include "schedules/text/program_text.hpp"
 #include "schedules/text/text_cursor.hpp"
-#include "text/nearest_name.hpp"
+#include "text/enum_words.hpp"
 
 namespace penstock {
 namespace {

@@ -7,7 +7,7 @@
 //
 // program_parser.cpp reads Penstock's own form. Tested by pytorch_csv_test.cpp.
 
-#include "schedules/text/pytorch_csv.hpp"
+#include "schedules/text/program_text.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -28,7 +28,7 @@
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/program_parts.hpp"
 #include "schedules/text/text_cursor.hpp"
-#include "text/csv_rows.hpp"
+#include "text/csv_table.hpp"
 
 namespace penstock {
 namespace {

@@ -26,9 +26,8 @@
 #include "schedules/ir/index.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
-#include "schedules/passes/lower.hpp"
+#include "schedules/passes/passes.hpp"
 #include "schedules/rules/generators.hpp"
-#include "sim/autopsy/recorded_run.hpp"
 #include "sim/autopsy/recording.hpp"
 #include "sim/why/explain.hpp"
 

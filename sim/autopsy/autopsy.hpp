@@ -1,8 +1,9 @@
 #pragma once
-// Analyses a recorded run. It finds which program ran, and if the user expected this program. It finds how
-// ranks waited, the costs of actions, and why ranks were idle. It also finds the rank or stage that lost most
-// time.
+// Turns one recorded step into a run with its graph of causes (sim/why/account.hpp), so that it can be
+// replayed and explained. There are two readings of how ranks wait for messages. The reading that leaves
+// less time unexplained is chosen.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -11,16 +12,71 @@
 
 #include <tl/expected.hpp>
 
-#include "report/print/text_sink.hpp"
+#include "report/print/table.hpp"
 #include "report/result/result.hpp"
+#include "report/timeline/timeline.hpp"
 #include "report/why/explanation.hpp"
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/channel.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
-#include "sim/autopsy/recorded_run.hpp"
 #include "sim/autopsy/recording.hpp"
+#include "sim/autopsy/trace_formats.hpp"
+#include "sim/why/account.hpp"
+#include "sim/why/explain.hpp"
+#include "text/enum_words.hpp"  // IWYU pragma: export
 
 namespace penstock {
+
+/// The way in which a rank waits for its messages.
+enum class Waiting : std::uint8_t {
+  ahead,    // an action waits for its own RECVs only
+  batched,  // SENDs and RECVs between two actions start together, and the next action waits for all of them
+};
+template <>
+inline constexpr auto kEnumWords<Waiting> =
+    std::to_array<EnumWord<Waiting>>({{Waiting::ahead, "ahead"}, {Waiting::batched, "batched"}});
+
+/// One recorded step with the causes of its start times, under one assumption about how ranks wait
+/// (Waiting).
+struct RecordedRun {
+  CausedRun caused{};
+  Timeline timeline{};
+  /// The total time that the causes do not explain. For each action and message, it is the difference between
+  /// the start and the end of the latest cause. The first action of a rank does not count if it has no cause.
+  Ns unexplained_ns = 0;
+};
+
+/// Returns the lists of compute actions that ran in a step. The program has the routes and the placement
+/// that ran.
+Program program_of(const Recording& recording, const RecordedStep& step);
+
+/// Returns the channel model in which ranks wait in this way.
+ChannelOptions channels_of(Waiting waiting);
+
+/// Builds the run of a step under the assumption `waiting`. `lowered` has the compute lists of the step,
+/// lowered for channels_of(waiting). It may have STEPs that were not recorded. Returns nothing if ranks
+/// would deadlock under this assumption.
+std::optional<RecordedRun> recorded_run(const RecordedStep& step, const Program& lowered, Waiting waiting);
+
+/// The way in which a replay changes the durations and gaps of a recorded step.
+using CopyTimes = std::vector<Ns>;
+/// Returns the recorded duration of each pipeline copy.
+CopyTimes recorded_times(const Recording& recording, const RecordedStep& step);
+
+/// The change of durations and gaps in a replay.
+enum class Replayed : std::uint8_t {
+  as_recorded,       // each start follows its latest cause by the time that was recorded, or at once
+  without_gaps,      // each start follows its latest cause at once
+  with_stage_means,  // as without_gaps, and each action takes the mean of its kind and stage on its rank
+  with_kind_means,   // as without_gaps, and each action takes the mean of its kind
+};
+/// Replays the step with changed times, and returns the duration of each pipeline copy.
+CopyTimes replayed_times(const Recording& recording, const RecordedRun& run, Replayed how);
+
+// Analyses a recorded run. It finds which program ran, and if the user expected this program. It finds how
+// ranks waited, the costs of actions, and why ranks were idle. It also finds the rank or stage that lost most
+// time.
 
 /// The program that the user expected to run on one copy of the pipeline.
 struct MeantProgram {
@@ -120,5 +176,47 @@ void write_autopsy_json(const Autopsy& autopsy, const TextSink& sink);
 /// The file name of the recorded lists in the scenario of an autopsy. The code that writes the scenario
 /// replaces it by the real name.
 inline constexpr const char* kListsFile = "recorded.psched";
+
+// Finds out why a pipeline hangs: which rank hangs, and at which action. The input is the flight
+// recorder's dumps of all ranks.
+
+enum class HangKind : std::uint8_t {
+  order,       // the rank posted other messages than its list has
+  gone,        // the rank has no dump, and others wait for it
+  stuck,       // the rank waits for nobody and does not end an action
+  cycle,       // ranks wait for each other
+  collective,  // the rank has not joined a collective
+};
+template <>
+inline constexpr auto kEnumWords<HangKind> =
+    std::to_array<EnumWord<HangKind>>({{HangKind::order, "order"},
+                                       {HangKind::gone, "gone"},
+                                       {HangKind::stuck, "stuck"},
+                                       {HangKind::cycle, "cycle"},
+                                       {HangKind::collective, "collective"}});
+
+/// The reason why a pipeline hangs.
+struct HangVerdict {
+  HangKind kind = HangKind::stuck;
+  std::int64_t rank = 0;
+  std::string
+      action;  ///< for order the message that is missing, otherwise the action that does not end or start
+  std::int64_t iteration = 0;
+  std::string why;                   ///< one sentence
+  std::vector<std::string> waits{};  ///< "rank 1 waits at 1F3 for 0SEND_F3 of rank 0", one line a rank
+};
+
+/// Returns the reason why the pipeline hangs, or nothing if the dumps show no hang. `lowered` has the lists
+/// that the ranks should have run. Returns an error if the dumps have more ranks than `lowered`.
+tl::expected<std::optional<HangVerdict>, std::string> find_recorded_hang(const std::vector<RankDump>& dumps,
+                                                                         const Program& lowered);
+
+/// Returns the number of ranks of the pipeline. It is the size of the process group of the messages. If no
+/// dump states the group, it follows from the largest rank number in the dumps.
+std::int64_t ranks_of_dumps(const std::vector<RankDump>& dumps);
+
+/// Return the reason of a hang: to_text() as text, hang_to_json() as the JSON object {"hang": {...}}.
+std::string to_text(const std::optional<HangVerdict>& verdict);
+std::string hang_to_json(const std::optional<HangVerdict>& verdict);
 
 }  // namespace penstock

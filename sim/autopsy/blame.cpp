@@ -25,10 +25,8 @@
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/index.hpp"
 #include "sim/autopsy/autopsy.hpp"
-#include "sim/autopsy/recorded_run.hpp"
 #include "sim/autopsy/recording.hpp"
 #include "sim/why/account.hpp"
-#include "sim/why/cause_graph.hpp"
 #include "sim/why/explain.hpp"
 
 namespace penstock {

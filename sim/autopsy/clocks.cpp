@@ -8,7 +8,7 @@
 // this case each half gives one offset, and a line joins the two offsets. If no SENDs and RECVs are recorded,
 // the end of the producer and the start of the consumer take their places. Tests: tests/sim/traces_test.cpp.
 
-#include "sim/autopsy/clocks.hpp"
+#include "sim/autopsy/recording.hpp"
 
 #include <algorithm>
 #include <array>
@@ -26,7 +26,6 @@
 
 #include "report/print/units.hpp"
 #include "schedules/ir/action.hpp"
-#include "sim/autopsy/recording.hpp"
 
 namespace penstock {
 namespace {

@@ -2,7 +2,7 @@
 // well. For example, this is the case for the timeline that `penstock simulate -o timeline.csv` writes.
 // Tests: tests/sim/autopsy_test.cpp.
 
-#include "sim/autopsy/events_csv.hpp"
+#include "sim/autopsy/trace_formats.hpp"
 
 #include <array>
 #include <cmath>
@@ -21,7 +21,7 @@
 
 #include "report/print/units.hpp"
 #include "schedules/ir/action.hpp"
-#include "schedules/text/action_reader.hpp"
+#include "schedules/text/text_cursor.hpp"
 #include "sim/autopsy/recording.hpp"
 #include "text/csv_table.hpp"
 #include "text/escaping.hpp"

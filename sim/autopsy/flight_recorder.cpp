@@ -4,7 +4,7 @@
 // `scheduled` for ever. So the state of the "coalesced" entry counts for its members. Tests:
 // tests/sim/hang_test.cpp.
 
-#include "sim/autopsy/flight_recorder.hpp"
+#include "sim/autopsy/trace_formats.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -20,8 +20,7 @@
 #include <nlohmann/json.hpp>
 #include <tl/expected.hpp>
 
-#include "report/result/json_text.hpp"
-#include "sim/autopsy/kineto.hpp"
+#include "report/result/result_json.hpp"
 #include "text/numbers.hpp"
 
 namespace penstock {

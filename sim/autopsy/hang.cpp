@@ -9,7 +9,7 @@
 // RECVs may be posted earlier or later than the list has them. SENDs follow their producers, so they must
 // come in the order of the list. Tests: tests/sim/hang_test.cpp.
 
-#include "sim/autopsy/hang.hpp"
+#include "sim/autopsy/autopsy.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -30,7 +30,7 @@
 #include "schedules/ir/index.hpp"
 #include "schedules/ir/needs.hpp"
 #include "schedules/ir/program.hpp"
-#include "sim/autopsy/flight_recorder.hpp"
+#include "sim/autopsy/trace_formats.hpp"
 
 namespace penstock {
 namespace {

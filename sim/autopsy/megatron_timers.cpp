@@ -29,7 +29,7 @@
 #include <tl/expected.hpp>
 
 #include "scenarios/read/quantities.hpp"
-#include "scenarios/read/scenario_text.hpp"
+#include "scenarios/read/scenario.hpp"
 #include "sim/hold/training_log.hpp"
 #include "text/numbers.hpp"
 

@@ -8,7 +8,7 @@
 //
 // Times are nanoseconds. Tests: tests/sim/nsys_test.cpp.
 
-#include "sim/autopsy/nsys.hpp"
+#include "sim/autopsy/trace_formats.hpp"
 
 #include <array>
 #include <cstddef>
@@ -25,8 +25,6 @@
 #include <tl/expected.hpp>
 
 #include "schedules/ir/action.hpp"
-#include "sim/autopsy/kineto.hpp"
-#include "sim/autopsy/kineto_events.hpp"
 #include "sim/autopsy/sqlite_file.hpp"
 #include "text/numbers.hpp"
 

@@ -7,7 +7,7 @@
 // Pass k is that of microbatch k, or of fwd_minibatch[k] and fwd_chunk[k] if they are there. `wgrad_start`
 // says that backward passes are split. Tests: tests/sim/traces_test.cpp.
 
-#include "sim/autopsy/primus.hpp"
+#include "sim/autopsy/trace_formats.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -25,10 +25,8 @@
 #include <tl/expected.hpp>
 
 #include "report/print/units.hpp"
-#include "report/result/json_text.hpp"
+#include "report/result/result_json.hpp"
 #include "schedules/ir/action.hpp"
-#include "sim/autopsy/events_csv.hpp"
-#include "sim/autopsy/kineto.hpp"
 #include "sim/autopsy/recording.hpp"
 #include "text/escaping.hpp"
 #include "text/numbers.hpp"

@@ -10,7 +10,7 @@
 // known, and it takes as long as the quickest message of the same two ranks. Tests:
 // tests/sim/autopsy_test.cpp.
 
-#include "sim/autopsy/recorded_run.hpp"
+#include "sim/autopsy/autopsy.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -31,7 +31,7 @@
 #include "schedules/ir/index.hpp"
 #include "schedules/ir/program.hpp"
 #include "sim/autopsy/recording.hpp"
-#include "sim/why/cause_graph.hpp"
+#include "sim/why/account.hpp"
 #include "sim/why/explain.hpp"
 
 namespace penstock {

@@ -18,15 +18,14 @@
 #include <fmt/ranges.h>
 
 #include "scenarios/read/quantities.hpp"
-#include "scenarios/read/scenario_text.hpp"
+#include "scenarios/read/scenario.hpp"
 #include "schedules/check/flat_program.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/index.hpp"
 #include "schedules/ir/shape.hpp"
 #include "sim/autopsy/autopsy.hpp"
-#include "sim/autopsy/recorded_run.hpp"
 #include "sim/autopsy/recording.hpp"
-#include "sim/why/cause_graph.hpp"
+#include "sim/why/account.hpp"
 #include "topology/cluster.hpp"
 
 namespace penstock {

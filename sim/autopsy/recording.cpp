@@ -27,7 +27,6 @@
 
 #include "report/print/units.hpp"
 #include "schedules/ir/action.hpp"
-#include "sim/autopsy/clocks.hpp"
 
 namespace penstock {
 namespace {

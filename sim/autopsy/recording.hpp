@@ -1,6 +1,6 @@
 #pragma once
 // Defines a recording: what ran on each rank of a real run, and when. The readers of formats (such as
-// events_csv.hpp) make rows. recording_of() sorts the rows into steps, copies of the pipeline and lists.
+// trace_formats.hpp) make rows. recording_of() sorts the rows into steps, copies of the pipeline and lists.
 
 #include <cstddef>
 #include <cstdint>
@@ -81,5 +81,18 @@ tl::expected<Recording, std::string> recording_of(std::vector<RecordedRow> rows,
 /// Returns the text of an action, such as "3F5". The microbatch's number is the one in its own pipeline
 /// copy.
 std::string text_in_copy(const Action& action, std::int32_t copies);
+
+// Converts the times of ranks that were recorded on several hosts to one common clock.
+
+/// The result of align_clocks(): the remaining error, and notes.
+struct AlignedClocks {
+  std::optional<Ns> error_ns{};      ///< largest error of a clock; absent if the clocks were left as they are
+  std::vector<std::string> notes{};  ///< a line for each clock that was moved
+};
+
+/// Computes the offsets between the ranks' clocks from the messages that they exchanged, and moves the
+/// times of `rows` to one clock. Changes nothing if every message arrives after it was sent. Requires rows
+/// that state their steps.
+AlignedClocks align_clocks(std::vector<RecordedRow>& rows);
 
 }  // namespace penstock

@@ -1,4 +1,4 @@
-#include "sim/autopsy/trace_file.hpp"
+#include "sim/autopsy/trace_formats.hpp"
 
 #include <array>
 #include <cstddef>

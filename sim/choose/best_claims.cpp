@@ -8,7 +8,7 @@
 // that was never measured, because no measured pair shows the error for this choice. Tests:
 // tests/sim/best_claims_test.cpp.
 
-#include "sim/choose/best_claims.hpp"
+#include "sim/choose/tune_questions.hpp"
 
 #include <algorithm>
 #include <array>
@@ -29,11 +29,9 @@
 #include "scenarios/pricing/workload.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/rules/generators.hpp"
-#include "sim/choose/tune_questions.hpp"
 #include "sim/hold/measured_runs.hpp"
 #include "sim/hold/predicted_runs.hpp"
 #include "sim/hold/run_accuracy.hpp"
-#include "sim/hold/step_parts.hpp"
 #include "sim/sweep/parallel_loop.hpp"
 
 namespace penstock {

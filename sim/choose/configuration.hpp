@@ -15,7 +15,7 @@
 #include "scenarios/model/model.hpp"
 #include "scenarios/pricing/layer_split.hpp"
 #include "scenarios/pricing/workload.hpp"
-#include "scenarios/read/document_edits.hpp"
+#include "scenarios/read/document.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "text/enum_words.hpp"  // IWYU pragma: export
 

@@ -28,7 +28,7 @@
 #include "schedules/ir/program.hpp"
 #include "sim/choose/configuration.hpp"
 #include "sim/choose/configuration_prices.hpp"
-#include "sim/engines/compile.hpp"
+#include "sim/engines/evaluate.hpp"
 
 namespace penstock {
 

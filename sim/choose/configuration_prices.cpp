@@ -27,7 +27,6 @@
 #include <fmt/format.h>
 
 #include "scenarios/model/model.hpp"
-#include "scenarios/prepare/balanced_split.hpp"
 #include "scenarios/prepare/schedule_outline.hpp"
 #include "scenarios/pricing/chain_costs.hpp"
 #include "scenarios/pricing/layer_split.hpp"
@@ -37,7 +36,6 @@
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/index.hpp"
 #include "sim/choose/configuration.hpp"
-#include "sim/choose/quick_bounds.hpp"
 #include "topology/cluster.hpp"
 #include "topology/size_arithmetic.hpp"
 

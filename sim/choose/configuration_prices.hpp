@@ -1,9 +1,12 @@
 #pragma once
-// Computes the costs of a configuration's stages, and lower bounds of its time and memory. The costs of a
-// layer are cached and used again for other configurations.
+// Finds lower bounds of a configuration's time and memory from sums over its layers, before the costs of
+// its stages are computed. A search computes costs only for configurations that these bounds do not rule
+// out.
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -15,12 +18,70 @@
 #include "scenarios/prepare/schedule_outline.hpp"
 #include "scenarios/pricing/stage_prices.hpp"
 #include "scenarios/pricing/workload.hpp"
+#include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "sim/choose/configuration.hpp"
-#include "sim/choose/quick_bounds.hpp"
 #include "topology/presets.hpp"
 
 namespace penstock {
+
+/// The lower bounds of a configuration's step time and peak memory.
+struct LowerBounds {
+  Ns step_ns = 0;
+  Bytes peak_bytes = 0;  ///< lower bound of the peak of the fullest rank
+};
+
+/// The time and memory of one part of a model for one microbatch, in nanoseconds and bytes. A part is the
+/// embedding, one layer, or the head.
+struct PartCost {
+  double forward_ns = 0;
+  double input_ns = 0;   ///< the gradient of the input
+  double weight_ns = 0;  ///< the gradient of the weights
+  double kept = 0;
+  double released_by_input = 0;  ///< the part of `kept` that I releases
+  double recomputed = 0;
+  double constant = 0;  ///< weights and optimizer state
+  double gradients = 0;
+
+  double backward_ns() const { return input_ns + weight_ns; }
+  double total_ns() const { return forward_ns + backward_ns(); }
+  PartCost operator+(const PartCost& other) const;
+  PartCost operator-(const PartCost& other) const;
+};
+
+/// The bytes that a part needs only while it runs.
+struct PartTransient {
+  double whole = 0;  ///< in F and B
+  double split = 0;  ///< in I and W
+};
+
+/// The costs of all parts of a model, as prefix sums.
+struct PartSums {
+  /// Prefix sums of the costs: entry i is the sum over all parts before part i.
+  std::vector<PartCost> before{PartCost{}};
+  PartTransient embedding{};
+  PartTransient layer{};  ///< the minimum over all layers
+  PartTransient head{};
+};
+
+/// Returns the prefix sums of a workload's costs, computed from `prices`. `one_rank_has_both_ends` is true
+/// if the first and the last stage are on one rank. The sums and their bounds are 0 if the cost of a layer
+/// depends on its stage. This is so if only some layers are recomputed, or if a layout places
+/// multi-token-prediction layers.
+PartSums part_sums(const Workload& work, const LayerPrices& prices, bool one_rank_has_both_ends);
+
+/// Returns lower bounds of the time and memory of a pipeline whose stages have `layers` layers. The bounds
+/// ignore STEP, messages and transient bytes.
+LowerBounds quick_bounds(const PartSums& sums, const std::vector<std::int64_t>& layers,
+                         const ScheduleOutline& outline, std::int32_t microbatches);
+/// Returns a lower bound of the bytes that all ranks together need for stages with these layers.
+Bytes least_bytes_of_ranks(const PartSums& sums, const std::vector<std::int64_t>& layers,
+                           const ScheduleOutline& outline);
+/// Returns lower bounds of the time and memory that hold for every division of the layers into stages.
+LowerBounds quick_bounds(const PartSums& sums, const ScheduleOutline& outline, std::int32_t microbatches);
+
+// Computes the costs of a configuration's stages, and lower bounds of its time and memory. The costs of a
+// layer are cached and used again for other configurations.
 
 /// The costs of a configuration, in the form that the engines and the bounds need.
 struct PricedConfiguration {
@@ -93,5 +154,62 @@ class ConfigurationPrices {
 /// exceed the figures that the engines find.
 LowerBounds lower_bounds(const PricedConfiguration& priced, const ScheduleOutline& outline,
                          std::int32_t microbatches);
+
+// The best configurations that a search has found so far. They show which other configurations may still
+// change the answer.
+
+/// The time and memory of a configuration, or lower bounds of them.
+struct Worth {
+  std::int64_t time = 0;  ///< time of a step times the number of devices, in nanoseconds
+  Bytes bytes = 0;        ///< bytes on the fullest device
+
+  friend auto operator<=>(const Worth&, const Worth&) = default;
+};
+
+/// The best configurations so far with one value of a choice, such as tensor = 8.
+struct BestOfValue {
+  std::optional<std::size_t> fitting{};
+  Worth fitting_worth{};
+  std::optional<std::size_t> fastest{};  ///< the fastest configuration, even if it does not fit in memory
+  std::int64_t fastest_time = std::numeric_limits<std::int64_t>::max();
+};
+
+class KnownWorth {
+ public:
+  /// Creates an empty record. `top` is the number of configurations in the answer. `usable` is the bytes of
+  /// a device that a configuration may use. `values` is the number of values of all choices together.
+  KnownWorth(std::size_t top, Bytes usable, std::size_t values)
+      : top_(top), usable_(usable), values_(values) {}
+
+  std::size_t top() const { return top_; }
+  bool fits(Bytes bytes) const { return bytes <= usable_; }
+  /// Records how many configurations may fit in memory. If there are more than `top`, `count` may be `top`.
+  /// If `count` is below `top`, some of the first configurations of the answer do not fit.
+  void set_possible_fits(std::size_t count) { others_count_ = count < top_; }
+
+  /// Returns true if a configuration with this lower bound may still be in the answer. It may be one of the
+  /// fastest, on the Pareto front of time and memory, or the best with one of its values.
+  bool may_matter(const ValueNumbers::Numbers& numbers, const Worth& least) const;
+
+  /// Records the time of the configuration with number `number`. Its peak memory may be unknown.
+  void note_time(std::size_t number, const ValueNumbers::Numbers& numbers, std::int64_t time);
+  void note(std::size_t number, const ValueNumbers::Numbers& numbers, const Worth& worth);
+
+  const BestOfValue& of_value(std::size_t value) const { return values_[value]; }
+
+ private:
+  bool may_be_first(const Worth& least) const;
+  bool may_be_on_front(const Worth& least) const;
+  bool may_be_best_of_value(const ValueNumbers::Numbers& numbers, const Worth& least) const;
+  void add_to_front(const Worth& worth);
+
+  std::size_t top_;
+  Bytes usable_;
+  bool others_count_ = false;
+  std::vector<std::int64_t> fitting_times_;  // shortest times of configurations that fit, ascending
+  std::vector<std::int64_t> other_times_;
+  std::vector<Worth> front_;
+  std::vector<BestOfValue> values_;
+};
 
 }  // namespace penstock

@@ -30,10 +30,10 @@
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/program.hpp"
-#include "sim/choose/plan_factors.hpp"
+#include "sim/choose/plan_search.hpp"
 #include "sim/engines/engines.hpp"
 #include "sim/network/message_costs.hpp"
-#include "sim/runs/memory_need.hpp"
+#include "sim/runs/simulate.hpp"
 #include "topology/cluster.hpp"
 #include "topology/collective.hpp"
 

@@ -6,7 +6,7 @@
 //
 // Tests: tests/sim/plan_search_test.cpp.
 
-#include "sim/choose/plan_choice.hpp"
+#include "sim/choose/plan_trials.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -24,7 +24,7 @@
 
 #include "scenarios/model/model.hpp"
 #include "scenarios/partition/partition.hpp"
-#include "scenarios/partition/pipedream_levels.hpp"
+#include "scenarios/partition/pipedream_partition.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/index.hpp"
 #include "schedules/rules/generators.hpp"

@@ -27,7 +27,7 @@
 #include "scenarios/prepare/planned_scenario.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/action.hpp"
-#include "schedules/ir/mixed_bits.hpp"
+#include "schedules/ir/digest.hpp"
 #include "sim/choose/plan_search.hpp"
 #include "sim/runs/simulate.hpp"
 #include "sim/sweep/parallel_loop.hpp"

@@ -11,7 +11,7 @@
 //
 // Tests: tests/sim/plan_evaluation_test.cpp.
 
-#include "sim/choose/plan_factors.hpp"
+#include "sim/choose/plan_search.hpp"
 
 #include <algorithm>
 #include <array>
@@ -29,7 +29,6 @@
 #include "scenarios/partition/pipedream_partition.hpp"
 #include "scenarios/prepare/planned_scenario.hpp"
 #include "schedules/ir/action.hpp"
-#include "sim/choose/plan_search.hpp"
 #include "sim/sweep/parallel_loop.hpp"
 
 namespace penstock {

@@ -30,9 +30,8 @@
 #include "scenarios/partition/pipedream_partition.hpp"
 #include "scenarios/prepare/planned_scenario.hpp"
 #include "scenarios/read/scenario.hpp"
-#include "sim/choose/plan_choice.hpp"
 #include "sim/choose/plan_trials.hpp"
-#include "sim/runs/endless_stream.hpp"
+#include "sim/runs/simulate.hpp"
 
 namespace penstock {
 

@@ -18,10 +18,8 @@
 
 #include "scenarios/model/model.hpp"
 #include "scenarios/partition/partition.hpp"
-#include "scenarios/partition/pipedream_levels.hpp"
 #include "scenarios/partition/pipedream_partition.hpp"
 #include "scenarios/prepare/planned_scenario.hpp"
-#include "sim/choose/plan_choice.hpp"
 #include "sim/choose/plan_trials.hpp"
 
 namespace penstock {

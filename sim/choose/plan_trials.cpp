@@ -1,5 +1,5 @@
 // Simulates plans and caches the results. A trial is the run that `simulate` would make for the plan's
-// scenario, with the shortest stream of minibatches that endless_stream.hpp would use. Its result is the
+// scenario, with the shortest stream of minibatches that simulate.hpp would use. Its result is the
 // steady period. If the period is exact, it equals that of `simulate`. If the pipeline is flushed before
 // each update, a trial is one minibatch, and the period is its time divided by the number of microbatches.
 // plan_choice.cpp computes bounds without a simulation. Tests: tests/sim/plan_search_test.cpp.
@@ -20,24 +20,21 @@
 #include <tl/expected.hpp>
 
 #include "report/result/result.hpp"
-#include "scenarios/partition/pipedream_levels.hpp"
 #include "scenarios/partition/pipedream_partition.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/prepare/planned_scenario.hpp"
 #include "scenarios/prepare/prepared_program.hpp"
-#include "scenarios/prepare/program_checks.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/check/flat_program.hpp"
 #include "schedules/check/rendezvous_walk.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/shape.hpp"
-#include "schedules/passes/lower.hpp"
-#include "sim/choose/plan_choice.hpp"
+#include "schedules/passes/passes.hpp"
 #include "sim/engines/engines.hpp"
 #include "sim/memory/memory.hpp"
 #include "sim/network/message_costs.hpp"
-#include "sim/runs/endless_stream.hpp"
+#include "sim/runs/simulate.hpp"
 
 namespace penstock {
 

@@ -27,7 +27,7 @@
 #include "schedules/ir/channel.hpp"
 #include "sim/choose/configuration.hpp"
 #include "sim/choose/configuration_figures.hpp"
-#include "sim/choose/stoppable_work.hpp"
+#include "sim/choose/tune.hpp"
 #include "sim/choose/tuning_space.hpp"
 #include "sim/sweep/parallel_loop.hpp"
 

@@ -47,11 +47,8 @@
 #include "sim/choose/configuration.hpp"
 #include "sim/choose/configuration_figures.hpp"
 #include "sim/choose/configuration_prices.hpp"
-#include "sim/choose/known_worth.hpp"
-#include "sim/choose/quick_bounds.hpp"
-#include "sim/choose/stoppable_work.hpp"
 #include "sim/choose/tuning_space.hpp"
-#include "topology/device_types.hpp"
+#include "topology/presets.hpp"
 #include "topology/size_arithmetic.hpp"
 
 namespace penstock {

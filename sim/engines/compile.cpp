@@ -20,7 +20,7 @@
 // start of its newest resident launch. The causes of a later launch are collected in an accumulator until the
 // launch raises this register. A message waits for the registers of its ranks alone.
 
-#include "sim/engines/compile.hpp"
+#include "sim/engines/evaluate.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -35,7 +35,6 @@
 #include "schedules/check/flat_program.hpp"
 #include "schedules/check/launch_lists.hpp"
 #include "schedules/check/launch_walk.hpp"
-#include "schedules/check/queue_followers.hpp"
 #include "schedules/check/walk.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/index.hpp"

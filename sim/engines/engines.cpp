@@ -28,7 +28,6 @@
 #include "schedules/ir/needs.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/passes/turn_state.hpp"
-#include "sim/engines/compile.hpp"
 #include "sim/engines/evaluate.hpp"
 #include "sim/engines/tape.hpp"
 #include "sim/network/message_costs.hpp"

@@ -1,4 +1,4 @@
-// Computes times by passes over a tape (tape_pass.hpp).
+// Computes times by passes over a tape (tape_writer.hpp).
 
 #include "sim/engines/evaluate.hpp"
 
@@ -20,9 +20,7 @@
 #include "schedules/ir/index.hpp"
 #include "schedules/ir/needs.hpp"
 #include "schedules/ir/program.hpp"
-#include "sim/engines/compile.hpp"
 #include "sim/engines/tape.hpp"
-#include "sim/engines/tape_pass.hpp"
 #include "sim/engines/tape_writer.hpp"
 #include "sim/network/message_costs.hpp"
 

@@ -1,16 +1,48 @@
 #pragma once
+// The input of the vector code, and its functions for each processor family. Used only in sim/engines.
+// lanes.cpp chooses the function. lanes.cpp, lanes_avx2.cpp and lanes_avx512.cpp each compile lane_loop.hpp
+// for their processors.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "schedules/ir/action.hpp"
+#include "sim/engines/tape.hpp"
+
+namespace penstock {
+
+/// A link class with its times in all lanes. If the pass does not follow queues, `latency_ns` includes the
+/// hold, because only the arrival matters.
+struct LaneLink {
+  Register c = 0;
+  Register e = 0;
+  alignas(kLaneBytes) Ns hold_ns[kLanes] = {};
+  alignas(kLaneBytes) Ns latency_ns[kLanes] = {};
+};
+
+/// The input of a vectorised pass over a tape. It has plain pointers instead of containers. Otherwise the
+/// compiler could compile container functions for one processor family, and the linker might use them for
+/// all.
+struct LaneRun {
+  const NarrowInstruction* narrow = nullptr;  ///< exactly one of `narrow` and `wide` is set
+  const WideInstruction* wide = nullptr;
+  std::size_t size = 0;
+  QueuesFollowed queues = QueuesFollowed::both_ends;
+  bool is_stream = false;  ///< true: `durations` has a line for each instruction; false: for each class
+  const Ns* durations = nullptr;  ///< aligned to kLaneBytes, like `registers`
+  const LaneLink* links = nullptr;
+  Ns* registers = nullptr;  ///< kLanes times for each register
+};
+
+void run_lanes_portable(const LaneRun& run);
+void run_lanes_avx2(const LaneRun& run);
+void run_lanes_avx512(const LaneRun& run);
+
 // The loop of evaluate.cpp for all lanes at once, with the vector types of GCC and Clang. Each source file
 // that includes it is compiled for another processor family. All functions here therefore have internal
 // linkage. If they were inline functions, the linker would keep only one copy of each, perhaps one that this
 // processor cannot run.
 
-#include <cstddef>
-#include <cstdint>
-
-#include "sim/engines/lane_run.hpp"
-#include "sim/engines/tape.hpp"
-
-namespace penstock {
 namespace {
 
 using Lanes = std::int64_t __attribute__((vector_size(kLaneBytes), may_alias));
@@ -68,4 +100,5 @@ inline void run_loop(const LaneRun& run) {
 }
 
 }  // namespace
+
 }  // namespace penstock

@@ -16,7 +16,6 @@
 #include "schedules/ir/action.hpp"
 #include "sim/engines/evaluate.hpp"
 #include "sim/engines/lane_loop.hpp"
-#include "sim/engines/lane_run.hpp"
 #include "sim/engines/tape.hpp"
 #include "sim/engines/tape_writer.hpp"
 

@@ -2,7 +2,6 @@
 // instructions, a comparison and a blend. CMake gives the AVX2 flags only to this source file.
 
 #include "sim/engines/lane_loop.hpp"
-#include "sim/engines/lane_run.hpp"
 
 namespace penstock {
 

@@ -2,7 +2,6 @@
 // computes a maximum. CMake gives the AVX-512 flags only to this source file.
 
 #include "sim/engines/lane_loop.hpp"
-#include "sim/engines/lane_run.hpp"
 
 namespace penstock {
 

@@ -26,7 +26,6 @@
 #include "scenarios/prepare/experiment.hpp"
 #include "schedules/check/flat_program.hpp"
 #include "schedules/check/launch_lists.hpp"
-#include "schedules/check/queue_followers.hpp"
 #include "schedules/check/rendezvous_walk.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"

@@ -1,6 +1,6 @@
 #pragma once
 // The format of a tape, which is a compiled program. A tape is a list of instructions that compute the
-// times of actions and messages. It contains the dependencies but no durations. compile.hpp makes tapes,
+// times of actions and messages. It contains the dependencies but no durations. evaluate.hpp makes tapes,
 // and evaluate.hpp runs them with one or several tables of costs.
 //
 // One instruction raises one clock and sends at most one message:

@@ -29,7 +29,7 @@
 #include "schedules/ir/program.hpp"
 #include "schedules/passes/take_turns.hpp"
 #include "schedules/passes/turn_state.hpp"
-#include "sim/engines/compile.hpp"
+#include "sim/engines/evaluate.hpp"
 #include "sim/engines/tape.hpp"
 #include "sim/engines/tape_writer.hpp"
 

@@ -41,7 +41,6 @@
 #include "schedules/ir/digest.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/text/program_text.hpp"
-#include "sim/runs/memory_need.hpp"
 #include "sim/runs/simulate.hpp"
 #include "sim/why/explain.hpp"
 #include "text/escaping.hpp"

@@ -21,7 +21,6 @@
 #include "report/why/explanation.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/program.hpp"
-#include "schedules/text/program_diff.hpp"
 #include "schedules/text/program_text.hpp"
 #include "sim/hold/baseline.hpp"
 

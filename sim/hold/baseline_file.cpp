@@ -50,7 +50,7 @@
 
 #include "report/print/memory_category.hpp"
 #include "report/print/units.hpp"
-#include "report/result/json_text.hpp"
+#include "report/result/result_json.hpp"
 #include "report/why/explanation.hpp"
 #include "scenarios/read/document.hpp"
 #include "schedules/ir/action.hpp"

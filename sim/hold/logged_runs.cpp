@@ -7,7 +7,7 @@
 //
 // Tests: tests/sim/training_log_test.cpp.
 
-#include "sim/hold/logged_runs.hpp"
+#include "sim/hold/training_log.hpp"
 
 #include <algorithm>
 #include <array>
@@ -30,7 +30,6 @@
 #include "scenarios/pricing/workload.hpp"
 #include "scenarios/read/load_architecture.hpp"
 #include "scenarios/read/scenario.hpp"
-#include "sim/hold/training_log.hpp"
 #include "text/escaping.hpp"
 #include "text/numbers.hpp"
 

@@ -33,7 +33,7 @@
 #include "scenarios/read/scenario.hpp"
 #include "sim/hold/fit_iterations.hpp"
 #include "sim/hold/measured_runs.hpp"
-#include "text/csv_rows.hpp"
+#include "text/csv_table.hpp"
 #include "text/numbers.hpp"
 #include "topology/presets.hpp"
 

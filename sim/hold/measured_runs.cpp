@@ -41,7 +41,7 @@
 #include "schedules/rules/generators.hpp"
 #include "text/csv_table.hpp"
 #include "text/numbers.hpp"
-#include "topology/device_types.hpp"
+#include "topology/presets.hpp"
 #include "topology/size_arithmetic.hpp"
 
 namespace penstock {

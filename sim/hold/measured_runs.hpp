@@ -13,7 +13,7 @@
 
 #include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/read/scenario.hpp"
-#include "topology/device_types.hpp"
+#include "topology/presets.hpp"
 
 namespace penstock {
 

@@ -41,7 +41,6 @@
 #include "schedules/check/flat_program.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
-#include "sim/engines/compile.hpp"
 #include "sim/engines/evaluate.hpp"
 #include "sim/hold/measured_runs.hpp"
 #include "sim/runs/simulate.hpp"

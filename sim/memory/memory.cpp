@@ -1,7 +1,7 @@
 // Computes memory over time from the spans of each rank. It makes holdings. A holding is a number of bytes
 // in one category, with a start and an end. The class comment in memory.hpp lists the holdings of each
 // category. The peak is the largest sum of all holdings at one time. It names the first action at which
-// this sum was reached. For programs without sharding or weight versions, list_peak.cpp and tape_peak.cpp
+// this sum was reached. For programs without sharding or weight versions, tape_peak.cpp and tape_peak.cpp
 // find only the peaks, but faster. Tests: tests/sim/memory_test.cpp.
 
 #include "sim/memory/memory.hpp"
@@ -16,7 +16,6 @@
 #include "report/print/memory_category.hpp"
 #include "report/print/units.hpp"
 #include "report/result/result.hpp"
-#include "report/timeline/host_copies.hpp"
 #include "report/timeline/spans.hpp"
 #include "report/timeline/timeline.hpp"
 #include "scenarios/prepare/experiment.hpp"

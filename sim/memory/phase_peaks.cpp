@@ -30,11 +30,10 @@
 #include "schedules/ir/index.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/passes/turn_state.hpp"
-#include "sim/engines/compile.hpp"
 #include "sim/engines/evaluate.hpp"
 #include "sim/engines/tape.hpp"
-#include "sim/engines/tape_pass.hpp"
-#include "sim/memory/peaks.hpp"
+#include "sim/engines/tape_writer.hpp"
+#include "sim/memory/memory.hpp"
 
 namespace penstock {
 namespace {

@@ -13,7 +13,6 @@
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/action.hpp"
 #include "sim/published/reproduce.hpp"
-#include "sim/published/reproduce_runs.hpp"
 #include "topology/cluster.hpp"
 #include "topology/presets.hpp"
 

@@ -22,7 +22,6 @@
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
 #include "sim/published/reproduce.hpp"
-#include "sim/published/reproduce_runs.hpp"
 #include "topology/size_arithmetic.hpp"
 
 namespace penstock {

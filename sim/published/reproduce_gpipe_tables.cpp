@@ -19,7 +19,6 @@
 
 #include "sim/choose/largest_value.hpp"
 #include "sim/published/reproduce.hpp"
-#include "sim/published/reproduce_runs.hpp"
 #include "topology/size_arithmetic.hpp"
 
 namespace penstock {

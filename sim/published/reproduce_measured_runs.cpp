@@ -25,7 +25,6 @@
 #include "sim/hold/measured_runs.hpp"
 #include "sim/hold/predicted_runs.hpp"
 #include "sim/published/reproduce.hpp"
-#include "sim/published/reproduce_runs.hpp"
 #include "text/csv_table.hpp"
 
 namespace penstock {

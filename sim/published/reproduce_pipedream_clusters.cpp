@@ -16,7 +16,6 @@
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/shape.hpp"
 #include "sim/published/reproduce.hpp"
-#include "sim/published/reproduce_runs.hpp"
 #include "topology/presets.hpp"
 
 namespace penstock {

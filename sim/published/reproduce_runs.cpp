@@ -2,7 +2,7 @@
 // so that fractions of a unit are whole nanoseconds. In the first group of functions, links have unlimited
 // bandwidth.
 
-#include "sim/published/reproduce_runs.hpp"
+#include "sim/published/reproduce.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -32,7 +32,7 @@
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
-#include "schedules/passes/lower.hpp"
+#include "schedules/passes/passes.hpp"
 #include "schedules/rules/generators.hpp"
 #include "sim/choose/plan_search.hpp"
 #include "sim/runs/simulate.hpp"

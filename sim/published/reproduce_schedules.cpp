@@ -24,7 +24,6 @@
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
 #include "sim/published/reproduce.hpp"
-#include "sim/published/reproduce_runs.hpp"
 #include "sim/runs/simulate.hpp"
 
 namespace penstock {

@@ -15,7 +15,7 @@
 // takes only the time of its route. REDUCE_GRAD and STEP of a stage also wait for the moved backward passes.
 // Tested by reroute_test.cpp.
 
-#include "sim/risk/reroute.hpp"
+#include "sim/risk/risk.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -48,7 +48,7 @@
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/return_if_error.hpp"
 #include "schedules/ir/shape.hpp"
-#include "schedules/passes/replicas.hpp"
+#include "schedules/passes/passes.hpp"
 #include "sim/network/message_costs.hpp"
 #include "sim/runs/simulate.hpp"
 #include "topology/presets.hpp"

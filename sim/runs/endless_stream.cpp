@@ -5,7 +5,7 @@
 // times the length, and so on. If links are shared, there may be no period at any length. The rate is then
 // the mean over whole rounds of the replicas in the longest stream.
 
-#include "sim/runs/endless_stream.hpp"
+#include "sim/runs/simulate.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -22,7 +22,6 @@
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/action_loops.hpp"
 #include "schedules/ir/program.hpp"
-#include "sim/engines/compile.hpp"
 #include "sim/engines/engines.hpp"
 #include "sim/engines/evaluate.hpp"
 #include "sim/engines/steady_state.hpp"

@@ -17,7 +17,7 @@
 // fit would fail only after minutes, so it is refused before it starts. The message states the needed and the
 // available memory.
 
-#include "sim/runs/memory_need.hpp"
+#include "sim/runs/simulate.hpp"
 
 #include <optional>
 #include <string>
@@ -34,7 +34,6 @@
 #include "schedules/rules/generators.hpp"
 #include "sim/engines/engines.hpp"
 #include "sim/runs/plan_run.hpp"
-#include "sim/runs/simulate.hpp"
 
 namespace penstock {
 namespace {

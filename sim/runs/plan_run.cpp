@@ -28,8 +28,8 @@
 #include "schedules/ir/program.hpp"
 #include "sim/engines/engines.hpp"
 #include "sim/engines/streamed_walk.hpp"
-#include "sim/runs/memory_need.hpp"
 #include "sim/runs/run_facts.hpp"
+#include "sim/runs/simulate.hpp"
 
 namespace penstock {
 namespace {

@@ -26,10 +26,8 @@
 #include <fmt/format.h>
 
 #include "report/print/units.hpp"
-#include "report/result/figure_rows.hpp"
 #include "report/result/result.hpp"
 #include "report/result/result_figures.hpp"
-#include "report/result/sweep_progress.hpp"
 #include "report/result/sweep_table.hpp"
 #include "scenarios/model/model.hpp"
 #include "scenarios/prepare/experiment.hpp"
@@ -41,7 +39,6 @@
 #include "schedules/rules/extra_stages.hpp"
 #include "schedules/rules/generators.hpp"
 #include "sim/engines/engines.hpp"
-#include "sim/runs/endless_stream.hpp"
 #include "sim/runs/plan_run.hpp"
 #include "sim/runs/simulate.hpp"
 #include "sim/sweep/parallel_loop.hpp"
@@ -292,7 +289,7 @@ SweepPoint point_at(const SweepVariant& base, const Point& point, Engine engine,
 
 /// Returns a note if the model's work grows with v (chunks on each rank), so that points with different v
 /// have different work. Otherwise returns an empty text.
-std::string chunks_note(const Scenario& scenario) {
+std::string growing_chunks_note(const Scenario& scenario) {
   const auto* figures = std::get_if<StageFigures>(&scenario.model);
   const auto* units = std::get_if<UnitCosts>(&scenario.model);
   const bool by_stage = units != nullptr && units->unit == CostUnit::stage;
@@ -404,7 +401,7 @@ SweepHead sweep_head(const Scenario& scenario, const SweepGrid& grid) {
           .title = scenario.file,
           .notes = notes_of(scenario, grid),
           .usable_bytes = usable_memory_of(scenario),
-          .chunks_note = chunks_note(scenario)};
+          .chunks_note = growing_chunks_note(scenario)};
 }
 
 Sweep sweep(const Scenario& scenario, const SweepGrid& grid) {

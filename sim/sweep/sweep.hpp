@@ -11,7 +11,6 @@
 #include <tl/expected.hpp>
 #include <vector>
 
-#include "report/result/sweep_progress.hpp"
 #include "report/result/sweep_table.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "sim/engines/engines.hpp"

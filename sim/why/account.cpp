@@ -40,7 +40,6 @@
 #include "schedules/ir/index.hpp"
 #include "schedules/ir/needs.hpp"
 #include "schedules/ir/program.hpp"
-#include "sim/why/cause_graph.hpp"
 
 namespace penstock {
 namespace {

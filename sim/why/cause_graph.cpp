@@ -10,7 +10,7 @@
 // The walk reports a cause before anything that depends on it, so the order of the nodes is a topological
 // order and one pass in this order finds all times. Tests: tests/sim/why_test.cpp.
 
-#include "sim/why/cause_graph.hpp"
+#include "sim/why/account.hpp"
 
 #include <algorithm>
 #include <array>

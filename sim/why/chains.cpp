@@ -7,7 +7,7 @@
 // Each step takes the latest input of a node. The links fill the interval without gaps, because a node starts
 // at the end of its latest input. Tests: tests/sim/why_test.cpp.
 
-#include "sim/why/chains.hpp"
+#include "sim/why/account.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -25,8 +25,6 @@
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/index.hpp"
 #include "schedules/ir/program.hpp"
-#include "sim/why/account.hpp"
-#include "sim/why/cause_graph.hpp"
 
 namespace penstock {
 namespace {

@@ -35,8 +35,6 @@
 #include "sim/engines/engines.hpp"
 #include "sim/network/message_costs.hpp"
 #include "sim/why/account.hpp"
-#include "sim/why/cause_graph.hpp"
-#include "sim/why/chains.hpp"
 
 namespace penstock {
 namespace {

@@ -16,7 +16,7 @@
 #include <fmt/format.h>
 #include <tl/expected.hpp>
 
-#include "report/pages/viewer.hpp"
+#include "report/pages/html_report.hpp"
 #include "report/result/result.hpp"
 #include "report/timeline/spans.hpp"
 #include "report/timeline/timeline.hpp"
@@ -28,7 +28,7 @@
 #include "schedules/ir/index.hpp"
 #include "schedules/ir/needs.hpp"
 #include "schedules/ir/program.hpp"
-#include "sim/why/cause_graph.hpp"
+#include "sim/why/account.hpp"
 #include "sim/why/explain.hpp"
 
 namespace penstock {

@@ -10,7 +10,7 @@
 // A lever whose bound is below kLeastGain is counted and not timed. On shared links the bound is only a
 // guess. Tests: tests/sim/why_test.cpp.
 
-#include "sim/why/levers.hpp"
+#include "sim/why/explain.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -46,8 +46,6 @@
 #include "sim/network/message_costs.hpp"
 #include "sim/runs/simulate.hpp"
 #include "sim/why/account.hpp"
-#include "sim/why/cause_graph.hpp"
-#include "sim/why/explain.hpp"
 
 namespace penstock {
 namespace {

@@ -18,9 +18,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "backend/calibration/calibrated_parts.hpp"
 #include "backend/calibration/calibration_samples.hpp"
-#include "backend/calibration/calibration_text.hpp"
 #include "backend/executor/measured_run.hpp"
 #include "backend/executor/module_family.hpp"
 #include "backend/executor/transport.hpp"
@@ -32,7 +30,7 @@
 #include "schedules/check/flat_program.hpp"
 #include "schedules/check/user_error.hpp"
 #include "schedules/check/validate.hpp"
-#include "schedules/passes/lower.hpp"
+#include "schedules/passes/passes.hpp"
 #include "schedules/rules/generators.hpp"
 #include "sim/runs/simulate.hpp"
 #include "topology/cluster.hpp"

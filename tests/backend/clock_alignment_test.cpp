@@ -20,10 +20,10 @@
 #include <gtest/gtest.h>
 
 #include "backend/executor/clock.hpp"
+#include "backend/executor/executor.hpp"
 #include "backend/executor/measured_run.hpp"
 #include "backend/executor/module_family.hpp"
 #include "backend/executor/transport.hpp"
-#include "backend/executor/watchdog.hpp"
 #include "backend/process/clock_alignment.hpp"
 #include "backend/process/control_message.hpp"
 #include "backend/process/process_execution.hpp"

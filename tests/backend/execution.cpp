@@ -21,7 +21,7 @@
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
-#include "schedules/passes/lower.hpp"
+#include "schedules/passes/passes.hpp"
 #include "schedules/text/program_text.hpp"
 #include "tests/backend/echo_module.hpp"
 #include "tests/backend/sequential_training.hpp"

@@ -20,8 +20,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "backend/executor/watchdog.hpp"
-#include "backend/process/child_processes.hpp"
+#include "backend/executor/executor.hpp"
 #include "backend/process/control_message.hpp"
 #include "backend/process/fault_judge.hpp"
 #include "backend/process/process_execution.hpp"

@@ -27,7 +27,6 @@
 #include "backend/process/process_run.hpp"
 #include "backend/process/socket_loop.hpp"
 #include "backend/process/socket_transport.hpp"
-#include "backend/process/worker.hpp"
 #include "schedules/check/rendezvous_walk.hpp"
 #include "schedules/check/user_error.hpp"
 #include "schedules/ir/action.hpp"

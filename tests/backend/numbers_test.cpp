@@ -28,7 +28,7 @@
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
-#include "schedules/passes/lower.hpp"
+#include "schedules/passes/passes.hpp"
 #include "schedules/rules/asked_schedule.hpp"
 #include "schedules/rules/generators.hpp"
 #include "schedules/text/program_text.hpp"

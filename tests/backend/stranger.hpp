@@ -32,8 +32,8 @@
 #include "backend/process/control_message.hpp"
 #include "backend/process/job_secret.hpp"
 #include "backend/process/process_execution.hpp"
+#include "backend/process/process_run.hpp"
 #include "backend/process/socket_loop.hpp"
-#include "backend/process/worker.hpp"
 
 namespace penstock {
 

@@ -9,8 +9,6 @@
 
 #include <gtest/gtest.h>
 
-#include "backend/cuda/green_contexts.hpp"
-#include "backend/cuda/link_slots.hpp"
 #include "backend/cuda/local_transport.hpp"
 #include "backend/cuda/workers.hpp"
 #include "schedules/check/flat_program.hpp"

@@ -11,7 +11,6 @@
 #include <gtest/gtest.h>
 #include <tl/expected.hpp>
 
-#include "backend/cuda/green_contexts.hpp"
 #include "backend/cuda/self_test.hpp"
 #include "backend/cuda/stream.hpp"
 #include "backend/cuda/workers.hpp"

@@ -19,7 +19,6 @@
 #include <torch/nn/modules/embedding.h>
 #include <torch/nn/modules/linear.h>
 
-#include "backend/torch/autograd_layer.hpp"
 #include "backend/torch/layers.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"

@@ -16,7 +16,7 @@
 #include <gtest/gtest.h>
 #include <torch/optim.h>
 
-#include "backend/torch/models.hpp"
+#include "backend/torch/networks.hpp"
 #include "backend/torch/stage_weights.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"

@@ -1,7 +1,7 @@
 // Tests runs of a scenario's network. For every schedule, the memory of the modules must be the memory that
 // is predicted from their bytes.
 
-#include "backend/torch/network_family.hpp"
+#include "backend/torch/networks.hpp"
 
 #include <algorithm>
 #include <cstddef>

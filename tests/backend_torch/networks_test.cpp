@@ -15,9 +15,6 @@
 #include <torch/csrc/autograd/autograd.h>
 #include <tl/expected.hpp>
 
-#include "backend/torch/models.hpp"
-#include "backend/torch/network_family.hpp"
-#include "backend/torch/tensor_codec.hpp"
 #include "backend/torch/torch_stage.hpp"
 #include "schedules/rules/generators.hpp"
 #include "tests/backend_torch/torch_run.hpp"

@@ -14,7 +14,7 @@
 
 #include <gtest/gtest.h>
 
-#include "backend/torch/models.hpp"
+#include "backend/torch/networks.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/extra_stages.hpp"
 #include "schedules/rules/generators.hpp"

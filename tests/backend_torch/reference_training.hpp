@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "backend/torch/layers.hpp"
-#include "backend/torch/models.hpp"
+#include "backend/torch/networks.hpp"
 #include "schedules/ir/program.hpp"
 
 namespace penstock::nn {
@@ -37,7 +37,7 @@ struct TrainingRecord {
 /// versions of its forward pass. Otherwise the gradients of this microbatch are not correct.
 TrainingRecord train_unsplit(const Program& program, const ReferenceTask& task);
 
-// The transformer of backend/torch/models.hpp as a single expression for autograd, and its data.
+// The transformer of backend/torch/networks.hpp as a single expression for autograd, and its data.
 
 /// Returns the loss of one microbatch. `weights` has the weights of all stages in order. There is no dropout.
 at::Tensor unsplit_loss(const TransformerShape& shape, const Tensors& weights, std::int32_t microbatch);

@@ -21,11 +21,11 @@
 #include "backend/executor/module_family.hpp"
 #include "backend/process/process_execution.hpp"
 #include "backend/threads/in_process_transport.hpp"
-#include "backend/torch/tensor_codec.hpp"
+#include "backend/torch/torch_stage.hpp"
 #include "schedules/check/flat_program.hpp"
 #include "schedules/check/validate.hpp"
 #include "schedules/ir/cost_table.hpp"
-#include "schedules/passes/lower.hpp"
+#include "schedules/passes/passes.hpp"
 #include "schedules/text/program_text.hpp"
 
 namespace penstock::nn {

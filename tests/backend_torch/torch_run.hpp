@@ -10,7 +10,7 @@
 
 #include "backend/executor/executor.hpp"
 #include "backend/torch/layers.hpp"
-#include "backend/torch/models.hpp"
+#include "backend/torch/networks.hpp"
 #include "backend/torch/torch_stage.hpp"
 #include "schedules/ir/program.hpp"
 #include "tests/backend_torch/reference_training.hpp"

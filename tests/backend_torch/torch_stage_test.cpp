@@ -12,7 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "backend/torch/layers.hpp"
-#include "backend/torch/models.hpp"
+#include "backend/torch/networks.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
 #include "schedules/text/program_text.hpp"

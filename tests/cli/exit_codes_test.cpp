@@ -32,7 +32,6 @@
 #include "backend/executor/measured_run.hpp"
 #include "backend/executor/module_family.hpp"
 #include "cli/executable.hpp"
-#include "cli/extensions.hpp"
 #include "cli/measuring.hpp"
 #include "cli/outcome.hpp"
 #include "report/result/result.hpp"

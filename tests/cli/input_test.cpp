@@ -9,7 +9,6 @@
 
 #include "cli/flags.hpp"
 #include "cli/input.hpp"
-#include "cli/number_list.hpp"
 
 namespace penstock {
 namespace {

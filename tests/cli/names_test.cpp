@@ -17,11 +17,10 @@
 
 #include "cli/commands/baseline_check.hpp"
 #include "cli/commands/tune_answer.hpp"
-#include "cli/commands/tune_output.hpp"
-#include "cli/typed_names.hpp"
+#include "cli/flags.hpp"
 #include "report/compare/compare.hpp"
 #include "report/result/result.hpp"
-#include "report/result/result_export.hpp"
+#include "report/result/result_json.hpp"
 #include "report/result/sweep_table.hpp"
 #include "sim/choose/tune.hpp"
 #include "sim/hold/baseline.hpp"

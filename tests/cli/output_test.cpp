@@ -22,9 +22,8 @@
 #include "cli/flags.hpp"
 #include "cli/outcome.hpp"
 #include "cli/output.hpp"
-#include "cli/output_file.hpp"
 #include "cli/terminal.hpp"
-#include "report/print/text_sink.hpp"
+#include "report/print/table.hpp"
 #include "tests/test_files.hpp"
 
 namespace penstock {

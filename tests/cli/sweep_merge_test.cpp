@@ -10,7 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "cli/sweep_shard.hpp"
+#include "cli/sweep_progress_file.hpp"
 #include "tests/cli/transcript.hpp"
 #include "tests/test_files.hpp"
 

@@ -24,7 +24,6 @@
 #include <tl/expected.hpp>
 
 #include "cli/sweep_progress_file.hpp"
-#include "report/result/sweep_progress.hpp"
 #include "report/result/sweep_table.hpp"
 #include "tests/cli/transcript.hpp"
 #include "tests/test_files.hpp"

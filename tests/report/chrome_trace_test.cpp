@@ -1,6 +1,6 @@
 // Tests the trace for Perfetto: it is valid JSON, times are exact, and the spans of a thread never overlap.
 
-#include "report/result/result_export.hpp"
+#include "report/result/result_json.hpp"
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "report/print/text_sink.hpp"
+#include "report/print/table.hpp"
 #include "report/result/result.hpp"
 #include "report/timeline/timeline_boxes.hpp"
 #include "tests/report/sample_result.hpp"

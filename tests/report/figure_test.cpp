@@ -15,7 +15,6 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "report/figure/drawing.hpp"
 #include "tests/report/markup.hpp"
 #include "tests/report/sample_result.hpp"
 #include "tests/test_files.hpp"

@@ -18,10 +18,7 @@
 
 #include "report/print/memory_category.hpp"
 #include "report/print/table.hpp"
-#include "report/print/text_sink.hpp"
-#include "report/result/figure_rows.hpp"
 #include "report/result/result.hpp"
-#include "report/result/result_export.hpp"
 #include "report/result/result_figures.hpp"
 #include "report/result/result_json.hpp"
 #include "report/result/sweep_table.hpp"

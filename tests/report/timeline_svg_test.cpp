@@ -13,11 +13,10 @@
 
 #include <gtest/gtest.h>
 
-#include "report/pages/viewer.hpp"
+#include "report/pages/html_report.hpp"
 #include "report/print/chart_svg.hpp"
 #include "report/print/palette.hpp"
 #include "report/timeline/timeline_boxes.hpp"
-#include "report/timeline/timeline_svg.hpp"
 #include "tests/report/markup.hpp"
 #include "tests/report/sample_result.hpp"
 #include "tests/test_files.hpp"

@@ -1,6 +1,6 @@
 // Tests timelines that are drawn with characters, and the table of actions.
 
-#include "report/timeline/timeline_text.hpp"
+#include "report/timeline/timeline_boxes.hpp"
 
 #include <gtest/gtest.h>
 

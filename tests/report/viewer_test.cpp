@@ -1,7 +1,7 @@
 // Tests the packed runs of a page: their size, the part of a long run that they hold, and the colours.
 // tests/web/viewer_test.py reads the packed actions back in a browser.
 
-#include "report/pages/viewer.hpp"
+#include "report/pages/html_report.hpp"
 
 #include <gtest/gtest.h>
 #include <zlib.h>

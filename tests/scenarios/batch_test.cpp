@@ -13,7 +13,6 @@
 
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/read/scenario.hpp"
-#include "scenarios/read/scenario_text.hpp"
 #include "schedules/check/user_error.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"

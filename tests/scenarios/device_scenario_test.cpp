@@ -13,8 +13,8 @@
 
 #include "scenarios/model/model.hpp"
 #include "scenarios/prepare/experiment.hpp"
-#include "scenarios/read/input_hints.hpp"
 #include "scenarios/read/load.hpp"
+#include "scenarios/read/quantities.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"

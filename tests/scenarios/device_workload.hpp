@@ -7,7 +7,7 @@
 #include "scenarios/pricing/workload.hpp"
 #include "scenarios/read/load_architecture.hpp"
 #include "tests/test_files.hpp"
-#include "topology/device_types.hpp"
+#include "topology/presets.hpp"
 
 namespace penstock {
 

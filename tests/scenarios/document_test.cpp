@@ -13,7 +13,6 @@
 #include <tl/expected.hpp>
 #include <vector>
 
-#include "scenarios/read/document_edits.hpp"
 #include "tests/test_files.hpp"
 
 namespace penstock {

@@ -19,7 +19,7 @@
 #include "scenarios/read/load_architecture.hpp"
 #include "tests/scenarios/device_workload.hpp"
 #include "tests/test_files.hpp"
-#include "topology/device_types.hpp"
+#include "topology/presets.hpp"
 
 namespace penstock {
 namespace {

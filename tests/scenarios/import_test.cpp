@@ -1,7 +1,7 @@
 // Tests that configurations of other programs become the scenarios that they mean. Each test shows the
 // configuration and the keys that matter.
 
-#include "scenarios/import/imported.hpp"
+#include "scenarios/import/importers.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -16,9 +16,7 @@
 #include <gtest/gtest.h>
 
 #include "scenarios/architecture/architecture.hpp"
-#include "scenarios/import/known_models.hpp"
 #include "scenarios/import/settings.hpp"
-#include "scenarios/import/shell.hpp"
 #include "scenarios/model/model.hpp"
 #include "scenarios/pricing/layer_split.hpp"
 #include "scenarios/pricing/workload.hpp"

@@ -10,11 +10,10 @@
 #include <gtest/gtest.h>
 
 #include "scenarios/pricing/kernel_tables.hpp"
-#include "scenarios/pricing/kernel_times.hpp"
 #include "scenarios/pricing/layer_terms.hpp"
 #include "scenarios/pricing/workload.hpp"
 #include "tests/scenarios/device_workload.hpp"
-#include "topology/device_types.hpp"
+#include "topology/presets.hpp"
 
 namespace penstock {
 namespace {

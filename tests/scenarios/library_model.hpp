@@ -11,7 +11,6 @@
 #include "scenarios/model/model.hpp"
 #include "scenarios/read/document.hpp"
 #include "scenarios/read/load.hpp"
-#include "scenarios/read/pipedream_profile.hpp"
 #include "tests/test_files.hpp"
 
 namespace penstock {

@@ -12,12 +12,10 @@
 
 #include "scenarios/model/model.hpp"
 #include "scenarios/read/document.hpp"
-#include "scenarios/read/document_edits.hpp"
 #include "scenarios/read/load.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/rules/generators.hpp"
 #include "schedules/text/program_text.hpp"
-#include "schedules/text/pytorch_csv.hpp"
 #include "tests/scenarios/read_scenario.hpp"
 #include "tests/test_files.hpp"
 #include "topology/presets.hpp"

@@ -1,7 +1,7 @@
 // Tests that wide branches are merged. The resulting graph must have the time and bytes of the model, and few
 // enough downsets for planning.
 
-#include "scenarios/partition/layer_graph_downsets.hpp"
+#include "scenarios/partition/pipedream_partition.hpp"
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "scenarios/model/model.hpp"
-#include "scenarios/partition/pipedream_partition.hpp"
 #include "schedules/ir/action.hpp"
 
 namespace penstock {

@@ -10,7 +10,6 @@
 
 #include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/layer_terms.hpp"
-#include "scenarios/pricing/pair_walk.hpp"
 #include "scenarios/pricing/workload.hpp"
 #include "tests/scenarios/device_workload.hpp"
 

@@ -16,7 +16,6 @@
 #include "bench/plain_recurrence.hpp"
 #include "scenarios/model/model.hpp"
 #include "scenarios/partition/partition.hpp"
-#include "scenarios/partition/pipedream_levels.hpp"
 #include "scenarios/partition/pipedream_partition.hpp"
 #include "schedules/ir/action.hpp"
 #include "tests/scenarios/library_model.hpp"

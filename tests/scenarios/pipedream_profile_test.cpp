@@ -1,7 +1,7 @@
 // Tests profiles in PipeDream's format: small profiles in this file, and the published profiles if they are
 // available.
 
-#include "scenarios/read/pipedream_profile.hpp"
+#include "scenarios/read/load.hpp"
 
 #include <gtest/gtest.h>
 

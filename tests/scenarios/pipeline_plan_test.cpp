@@ -16,7 +16,7 @@
 #include "scenarios/model/model.hpp"
 #include "scenarios/partition/partition.hpp"
 #include "scenarios/partition/pipedream_partition.hpp"
-#include "scenarios/read/pipedream_profile.hpp"
+#include "scenarios/read/load.hpp"
 #include "schedules/ir/action.hpp"
 #include "tests/scenarios/library_model.hpp"
 #include "tests/scenarios/planned_pipeline.hpp"

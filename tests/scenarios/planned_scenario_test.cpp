@@ -14,12 +14,10 @@
 
 #include "scenarios/model/model.hpp"
 #include "scenarios/partition/partition.hpp"
-#include "scenarios/partition/pipedream_levels.hpp"
 #include "scenarios/partition/pipedream_partition.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/prepare/planned_scenario.hpp"
 #include "scenarios/read/scenario.hpp"
-#include "scenarios/read/scenario_text.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
 #include "tests/scenarios/read_scenario.hpp"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "scenarios/prepare/experiment.hpp"
-#include "scenarios/read/document_edits.hpp"
+#include "scenarios/read/document.hpp"
 #include "scenarios/read/load.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "tests/test_files.hpp"

@@ -15,7 +15,7 @@
 #include "scenarios/model/model.hpp"
 #include "scenarios/partition/partition.hpp"
 #include "scenarios/prepare/experiment.hpp"
-#include "scenarios/read/scenario_text.hpp"
+#include "scenarios/read/scenario.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "tests/scenarios/read_scenario.hpp"
 #include "topology/cluster.hpp"

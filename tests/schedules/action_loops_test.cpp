@@ -20,7 +20,7 @@
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/program_parts.hpp"
 #include "schedules/ir/shape.hpp"
-#include "schedules/passes/lower.hpp"
+#include "schedules/passes/passes.hpp"
 #include "schedules/rules/generators.hpp"
 #include "schedules/text/program_text.hpp"
 #include "tests/schedules/shapes.hpp"

@@ -20,7 +20,7 @@
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
-#include "schedules/text/action_reader.hpp"
+#include "schedules/text/text_cursor.hpp"
 
 namespace penstock {
 namespace {

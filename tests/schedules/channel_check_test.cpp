@@ -14,17 +14,15 @@
 #include <nlohmann/json.hpp>
 
 #include "schedules/check/channel_check.hpp"
-#include "schedules/check/crossed_messages.hpp"
 #include "schedules/check/flat_program.hpp"
 #include "schedules/check/rendezvous_walk.hpp"
 #include "schedules/check/validate.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/shape.hpp"
-#include "schedules/passes/lower.hpp"
+#include "schedules/passes/passes.hpp"
 #include "schedules/rules/generators.hpp"
 #include "schedules/text/program_text.hpp"
-#include "schedules/text/pytorch_csv.hpp"
 #include "sim/engines/engines.hpp"
 #include "tests/schedules/shapes.hpp"
 #include "tests/sim/experiments.hpp"

@@ -14,7 +14,7 @@
 
 #include "schedules/ir/return_if_error.hpp"
 #include "schedules/rules/generators.hpp"
-#include "text/nearest_name.hpp"
+#include "text/enum_words.hpp"
 
 namespace penstock {
 namespace {

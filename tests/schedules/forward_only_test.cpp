@@ -17,10 +17,9 @@
 #include "schedules/ir/digest.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
-#include "schedules/passes/lower.hpp"
+#include "schedules/passes/passes.hpp"
 #include "schedules/rules/generators.hpp"
 #include "schedules/text/program_text.hpp"
-#include "schedules/text/pytorch_csv.hpp"
 
 namespace penstock {
 namespace {

@@ -19,7 +19,7 @@
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
-#include "schedules/passes/lower.hpp"
+#include "schedules/passes/passes.hpp"
 #include "schedules/rules/generators.hpp"
 #include "sim/engines/engines.hpp"
 #include "tests/sim/experiments.hpp"

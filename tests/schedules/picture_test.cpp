@@ -19,7 +19,7 @@
 #include "schedules/check/rendezvous_walk.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
-#include "schedules/passes/lower.hpp"
+#include "schedules/passes/passes.hpp"
 #include "schedules/rules/generators.hpp"
 #include "tests/test_files.hpp"
 

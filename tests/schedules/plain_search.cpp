@@ -19,7 +19,7 @@
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/index.hpp"
 #include "schedules/ir/needs.hpp"
-#include "schedules/search/follow_order.hpp"
+#include "schedules/search/order_follower.hpp"
 #include "schedules/search/timed_lists.hpp"
 
 namespace penstock {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "schedules/ir/action.hpp"
-#include "schedules/search/follow_order.hpp"
+#include "schedules/search/order_follower.hpp"
 #include "schedules/search/timed_lists.hpp"
 
 namespace penstock {
@@ -29,7 +29,7 @@ struct PlainTimes {
 std::optional<PlainTimes> plain_times(const Lists& lists, const OrderCosts& costs);
 /// Returns true if all ranks stay within their memory limits.
 bool plainly_fits(const Lists& lists, const OrderCosts& costs);
-/// Returns the lists that squeeze() must return (retimed_lists.hpp).
+/// Returns the lists that squeeze() must return (timed_lists.hpp).
 Lists plain_squeeze(Lists lists, const OrderCosts& costs);
 /// Returns the lists that result if the order is followed with these options. Returns nothing if ranks wait
 /// for each other.

@@ -16,7 +16,6 @@
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/rules/generators.hpp"
-#include "schedules/text/program_diff.hpp"
 #include "schedules/text/program_text.hpp"
 
 namespace penstock {

@@ -10,14 +10,12 @@
 #include "schedules/check/validate.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
-#include "schedules/passes/lower.hpp"
-#include "schedules/passes/pytorch_passes.hpp"
+#include "schedules/passes/passes.hpp"
 #include "schedules/rules/generators.hpp"
 #include "schedules/text/program_text.hpp"
-#include "schedules/text/pytorch_csv.hpp"
 #include "tests/schedules/shapes.hpp"
 #include "tests/test_files.hpp"
-#include "text/csv_rows.hpp"
+#include "text/csv_table.hpp"
 
 namespace penstock {
 namespace {

@@ -16,9 +16,7 @@
 
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/index.hpp"
-#include "schedules/search/follow_order.hpp"
 #include "schedules/search/order_follower.hpp"
-#include "schedules/search/retimed_lists.hpp"
 #include "schedules/search/timed_lists.hpp"
 #include "tests/schedules/plain_search.hpp"
 

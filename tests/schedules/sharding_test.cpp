@@ -18,12 +18,9 @@
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
-#include "schedules/passes/lower.hpp"
-#include "schedules/passes/pytorch_passes.hpp"
-#include "schedules/passes/sharding.hpp"
+#include "schedules/passes/passes.hpp"
 #include "schedules/rules/generators.hpp"
 #include "schedules/text/program_text.hpp"
-#include "schedules/text/pytorch_csv.hpp"
 #include "tests/schedules/shapes.hpp"
 #include "tests/test_files.hpp"
 

@@ -20,8 +20,6 @@
 #include "schedules/ir/index.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/search/order_builder.hpp"
-#include "schedules/search/rule_search.hpp"
-#include "schedules/search/starting_rules.hpp"
 #include "schedules/search/synthesis.hpp"
 #include "schedules/search/timed_lists.hpp"
 #include "tests/schedules/plain_search.hpp"

@@ -16,11 +16,9 @@
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
-#include "schedules/passes/lower.hpp"
-#include "schedules/passes/pytorch_passes.hpp"
+#include "schedules/passes/passes.hpp"
 #include "schedules/rules/generators.hpp"
 #include "schedules/text/program_text.hpp"
-#include "schedules/text/pytorch_csv.hpp"
 #include "tests/test_files.hpp"
 
 namespace penstock {

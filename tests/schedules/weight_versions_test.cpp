@@ -1,7 +1,7 @@
 // Tests which weights the schedules use. The expected values are those of the PipeDream papers. Also tests
 // the analysis of unusual programs.
 
-#include "schedules/check/weight_versions.hpp"
+#include "schedules/check/validate.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -12,7 +12,6 @@
 #include <gtest/gtest.h>
 
 #include "report/result/metrics.hpp"
-#include "schedules/check/validate.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
 #include "schedules/text/program_text.hpp"

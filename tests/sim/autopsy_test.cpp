@@ -21,7 +21,7 @@
 #include <nlohmann/json.hpp>
 
 #include "report/compare/compare.hpp"
-#include "report/print/text_sink.hpp"
+#include "report/print/table.hpp"
 #include "report/result/result.hpp"
 #include "report/result/result_json.hpp"
 #include "report/timeline/timeline.hpp"
@@ -30,10 +30,8 @@
 #include "schedules/ir/index.hpp"
 #include "schedules/rules/generators.hpp"
 #include "sim/autopsy/autopsy.hpp"
-#include "sim/autopsy/events_csv.hpp"
-#include "sim/autopsy/recorded_run.hpp"
 #include "sim/autopsy/recording.hpp"
-#include "sim/autopsy/trace_file.hpp"
+#include "sim/autopsy/trace_formats.hpp"
 #include "sim/runs/simulate.hpp"
 #include "sim/why/explain.hpp"
 #include "tests/scenarios/read_scenario.hpp"

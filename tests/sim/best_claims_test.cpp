@@ -1,7 +1,7 @@
 // Tests of claims that a configuration is faster than a measured run: the gain, the part of the step that it
 // comes from, and whether it is believable.
 
-#include "sim/choose/best_claims.hpp"
+#include "sim/choose/tune_questions.hpp"
 
 #include <cstddef>
 #include <numeric>
@@ -12,10 +12,9 @@
 #include <gtest/gtest.h>
 
 #include "scenarios/read/document.hpp"
-#include "sim/choose/tune_questions.hpp"
 #include "sim/hold/measured_runs.hpp"
 #include "sim/hold/predicted_runs.hpp"
-#include "sim/hold/step_parts.hpp"
+#include "sim/hold/run_accuracy.hpp"
 #include "tests/test_files.hpp"
 
 namespace penstock {

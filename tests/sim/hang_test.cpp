@@ -20,10 +20,10 @@
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/index.hpp"
 #include "schedules/ir/program.hpp"
-#include "schedules/passes/lower.hpp"
+#include "schedules/passes/passes.hpp"
 #include "schedules/rules/generators.hpp"
-#include "sim/autopsy/flight_recorder.hpp"
-#include "sim/autopsy/hang.hpp"
+#include "sim/autopsy/autopsy.hpp"
+#include "sim/autopsy/trace_formats.hpp"
 
 namespace penstock {
 namespace {

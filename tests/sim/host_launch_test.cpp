@@ -20,7 +20,6 @@
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/rules/generators.hpp"
 #include "schedules/text/program_text.hpp"
-#include "sim/engines/compile.hpp"
 #include "sim/engines/engines.hpp"
 #include "sim/engines/evaluate.hpp"
 #include "sim/engines/steady_state.hpp"

@@ -16,7 +16,7 @@
 #include <gtest/gtest.h>
 
 #include "report/result/result.hpp"
-#include "scenarios/import/imported.hpp"
+#include "scenarios/import/importers.hpp"
 #include "scenarios/model/model.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/workload.hpp"

@@ -29,7 +29,6 @@
 #include "scenarios/pricing/workload.hpp"
 #include "scenarios/read/document.hpp"
 #include "scenarios/read/load.hpp"
-#include "scenarios/read/load_fitted.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/shape.hpp"
 #include "sim/hold/fit_iterations.hpp"
@@ -37,7 +36,7 @@
 #include "sim/hold/predicted_runs.hpp"
 #include "sim/runs/simulate.hpp"
 #include "tests/test_files.hpp"
-#include "topology/device_types.hpp"
+#include "topology/presets.hpp"
 
 namespace penstock {
 namespace {

@@ -35,7 +35,7 @@
 #include "sim/runs/plan_run.hpp"
 #include "sim/runs/simulate.hpp"
 #include "tests/sim/tune_request.hpp"
-#include "topology/device_types.hpp"
+#include "topology/presets.hpp"
 
 namespace penstock {
 namespace {

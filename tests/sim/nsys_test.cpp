@@ -3,7 +3,7 @@
 // each action as two kernels. They have pages of 512 bytes, so that tables have several pages and a name
 // continues on others.
 
-#include "sim/autopsy/nsys.hpp"
+#include "sim/autopsy/trace_formats.hpp"
 
 #include <algorithm>
 #include <array>
@@ -19,9 +19,7 @@
 #include <gtest/gtest.h>
 
 #include "schedules/ir/action.hpp"
-#include "sim/autopsy/kineto.hpp"
 #include "sim/autopsy/sqlite_file.hpp"
-#include "sim/autopsy/trace_file.hpp"
 #include "tests/test_files.hpp"
 
 namespace penstock {

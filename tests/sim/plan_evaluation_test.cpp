@@ -15,7 +15,6 @@
 #include "scenarios/partition/partition.hpp"
 #include "scenarios/prepare/planned_scenario.hpp"
 #include "scenarios/read/scenario.hpp"
-#include "sim/choose/plan_factors.hpp"
 #include "sim/choose/plan_search.hpp"
 #include "tests/sim/plan_scenarios.hpp"
 

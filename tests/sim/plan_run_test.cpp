@@ -26,7 +26,6 @@
 #include "schedules/ir/action.hpp"
 #include "schedules/rules/generators.hpp"
 #include "sim/engines/engines.hpp"
-#include "sim/runs/memory_need.hpp"
 #include "sim/runs/plan_run.hpp"
 #include "sim/runs/simulate.hpp"
 #include "tests/test_files.hpp"

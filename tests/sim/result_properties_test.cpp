@@ -32,7 +32,6 @@
 #include "sim/engines/engines.hpp"
 #include "sim/hold/baseline.hpp"
 #include "sim/runs/plan_run.hpp"
-#include "sim/runs/runs_without_lists.hpp"
 #include "sim/runs/simulate.hpp"
 #include "sim/why/explain.hpp"
 #include "tests/sim/experiments.hpp"

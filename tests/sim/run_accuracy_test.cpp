@@ -15,7 +15,6 @@
 #include "scenarios/read/document.hpp"
 #include "sim/hold/measured_runs.hpp"
 #include "sim/hold/predicted_runs.hpp"
-#include "sim/hold/step_parts.hpp"
 #include "tests/test_files.hpp"
 
 namespace penstock {

@@ -23,7 +23,6 @@
 #include "sim/engines/engines.hpp"
 #include "sim/memory/memory.hpp"
 #include "sim/runs/simulate.hpp"
-#include "sim/runs/uniform_run.hpp"
 #include "tests/scenarios/read_scenario.hpp"
 #include "tests/sim/experiments.hpp"
 #include "tests/test_files.hpp"

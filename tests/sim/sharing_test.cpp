@@ -14,7 +14,6 @@
 #include "report/result/result.hpp"
 #include "scenarios/read/load.hpp"
 #include "scenarios/read/scenario.hpp"
-#include "scenarios/read/scenario_text.hpp"
 #include "schedules/rules/generators.hpp"
 #include "schedules/text/program_text.hpp"
 #include "sim/engines/engines.hpp"

@@ -17,10 +17,8 @@
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/index.hpp"
 #include "sim/autopsy/autopsy.hpp"
-#include "sim/autopsy/events_csv.hpp"
-#include "sim/autopsy/kineto.hpp"
-#include "sim/autopsy/primus.hpp"
 #include "sim/autopsy/recording.hpp"
+#include "sim/autopsy/trace_formats.hpp"
 #include "sim/runs/simulate.hpp"
 #include "tests/scenarios/read_scenario.hpp"
 

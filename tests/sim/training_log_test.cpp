@@ -17,7 +17,6 @@
 #include "scenarios/read/document.hpp"
 #include "scenarios/read/load.hpp"
 #include "scenarios/read/scenario.hpp"
-#include "sim/hold/logged_runs.hpp"
 #include "sim/hold/measured_runs.hpp"
 #include "tests/test_files.hpp"
 

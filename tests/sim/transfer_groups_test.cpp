@@ -17,7 +17,7 @@
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
-#include "schedules/passes/lower.hpp"
+#include "schedules/passes/passes.hpp"
 #include "schedules/rules/generators.hpp"
 #include "schedules/text/program_text.hpp"
 #include "sim/engines/engines.hpp"

@@ -11,7 +11,6 @@
 
 #include "tests/topology/way.hpp"
 #include "topology/cluster.hpp"
-#include "topology/device_types.hpp"
 #include "topology/presets.hpp"
 
 namespace penstock {

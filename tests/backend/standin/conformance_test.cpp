@@ -20,7 +20,7 @@
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/shape.hpp"
-#include "schedules/passes/lower.hpp"
+#include "schedules/passes/passes.hpp"
 #include "schedules/rules/generators.hpp"
 #include "tests/backend/standin/gpu_runs.hpp"
 #include "tests/backend/standin/traced_modules.hpp"

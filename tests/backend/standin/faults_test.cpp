@@ -16,7 +16,7 @@
 #include "backend/cuda/stream_queue.hpp"
 #include "backend/executor/clock.hpp"
 #include "backend/executor/transport.hpp"
-#include "backend/nccl/communicator.hpp"
+#include "backend/nccl/session.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/shape.hpp"
 #include "tests/backend/standin/gpu_runs.hpp"

@@ -21,7 +21,7 @@
 #include <tl/expected.hpp>
 
 #include "backend/calibration/calibration.hpp"
-#include "backend/cuda/link_slots.hpp"
+#include "backend/cuda/local_transport.hpp"
 #include "backend/cuda/stream.hpp"
 #include "backend/executor/clock.hpp"
 #include "backend/executor/executor.hpp"

@@ -17,7 +17,6 @@
 #include "backend/cuda/workers.hpp"
 #include "backend/executor/transport.hpp"
 #include "backend/nccl/nccl_run.hpp"
-#include "backend/nccl/nccl_self_test.hpp"
 #include "bench/gpu/validation.hpp"
 #include "bench/gpu/validation_rows.hpp"
 #include "schedules/check/flat_program.hpp"

@@ -13,9 +13,8 @@
 #include <gtest/gtest.h>
 #include <tl/expected.hpp>
 
-#include "backend/nccl/communicator.hpp"
 #include "backend/nccl/nccl_run.hpp"
-#include "backend/nccl/nccl_self_test.hpp"
+#include "backend/nccl/session.hpp"
 #include "schedules/check/flat_program.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"

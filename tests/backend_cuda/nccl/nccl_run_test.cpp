@@ -24,7 +24,6 @@
 #include "backend/cuda/stream_modules.hpp"
 #include "backend/cuda/workers.hpp"
 #include "backend/executor/measured_run.hpp"
-#include "backend/nccl/communicator.hpp"
 #include "backend/nccl/nccl_run.hpp"
 #include "backend/nccl/rendezvous.hpp"
 #include "backend/nccl/session.hpp"

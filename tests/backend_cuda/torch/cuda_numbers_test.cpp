@@ -22,7 +22,7 @@
 #include "backend/executor/clock.hpp"
 #include "backend/executor/executor.hpp"
 #include "backend/executor/transport.hpp"
-#include "backend/torch/models.hpp"
+#include "backend/torch/networks.hpp"
 #include "backend/torch/torch_stage.hpp"
 #include "schedules/check/flat_program.hpp"
 #include "schedules/rules/generators.hpp"

@@ -21,7 +21,7 @@
 #include "backend/cuda/workers.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/shape.hpp"
-#include "schedules/passes/lower.hpp"
+#include "schedules/passes/passes.hpp"
 #include "schedules/rules/generators.hpp"
 #include "tests/backend/process_fixture.hpp"
 #include "tests/backend/standin/free/calls.hpp"
