@@ -14,7 +14,7 @@
 #include <string>
 
 #include "backend/cuda/kernel_bodies.hpp"
-#include "backend/cuda/stream_queue.hpp"
+#include "backend/cuda/launch_count.hpp"
 
 namespace penstock {
 namespace {

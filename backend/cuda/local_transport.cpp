@@ -28,6 +28,7 @@
 
 #include "backend/cuda/device_memory.hpp"
 #include "backend/cuda/kernels.hpp"
+#include "backend/cuda/launch_count.hpp"
 #include "backend/cuda/stream.hpp"
 #include "backend/cuda/stream_queue.hpp"
 #include "backend/cuda/workers.hpp"

@@ -18,7 +18,7 @@
 
 #include <fmt/format.h>
 
-#include "backend/cuda/stream_queue.hpp"
+#include "backend/cuda/launch_count.hpp"
 #include "backend/executor/transport.hpp"
 
 namespace penstock {

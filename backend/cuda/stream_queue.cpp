@@ -8,6 +8,7 @@
 // tests/backend/standin.
 
 #include "backend/cuda/stream_queue.hpp"
+#include "backend/cuda/launch_count.hpp"
 
 #include <algorithm>
 #include <chrono>

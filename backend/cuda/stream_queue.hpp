@@ -1,6 +1,6 @@
 #pragma once
-// Counts launches, because a stream takes only about a thousand of them before a launch blocks the host. The
-// file is C++17, so that kernels.cu can include it.
+// Runs a rank's compute actions on its worker's stream, and converts a device's %globaltimer to the clock of
+// the run.
 
 #include <cstddef>
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backend/cuda/device_memory.hpp"
+#include "backend/cuda/launch_count.hpp"
 #include "backend/cuda/stream.hpp"
 #include "backend/cuda/workers.hpp"
 #include "backend/executor/clock.hpp"
@@ -17,17 +18,6 @@
 #include "schedules/ir/action.hpp"
 
 namespace penstock {
-
-/// The number of kernels, copies, event records and waits for events that the calling thread has enqueued so
-/// far, on all streams together.
-inline thread_local std::int64_t launches_of_this_thread = 0;
-
-/// The largest number of unfinished launches of a stream. On an H200, the launch after 1021 unfinished ones
-/// blocked. A quarter is left for launches that were counted too low.
-constexpr std::int64_t kMostLaunches = 768;
-
-// Runs a rank's compute actions on its worker's stream, and converts a device's %globaltimer to the clock of
-// the run.
 
 /// A conversion of times from the device's timer to the clock of the run. The constructor measures the
 /// offset between the two clocks, with an error of a few microseconds. The offset drifts by a few parts in

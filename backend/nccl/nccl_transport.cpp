@@ -29,8 +29,8 @@
 
 #include "backend/cuda/device_memory.hpp"
 #include "backend/cuda/kernels.hpp"
+#include "backend/cuda/launch_count.hpp"
 #include "backend/cuda/stream.hpp"
-#include "backend/cuda/stream_queue.hpp"
 #include "backend/executor/executor.hpp"
 #include "backend/executor/rank_worker.hpp"
 #include "backend/executor/transport.hpp"

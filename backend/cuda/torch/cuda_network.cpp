@@ -33,10 +33,10 @@
 #include <c10/cuda/CUDAStream.h>
 #include <tl/expected.hpp>
 
+#include "backend/cuda/launch_count.hpp"
 #include "backend/cuda/local_run.hpp"
 #include "backend/cuda/stream.hpp"
 #include "backend/cuda/stream_modules.hpp"
-#include "backend/cuda/stream_queue.hpp"
 #include "backend/cuda/torch/device_tensor_codec.hpp"
 #include "backend/cuda/workers.hpp"
 #include "backend/executor/clock.hpp"

@@ -31,8 +31,8 @@
 
 #include "backend/cuda/device_memory.hpp"
 #include "backend/cuda/kernels.hpp"
+#include "backend/cuda/launch_count.hpp"
 #include "backend/cuda/stream.hpp"
-#include "backend/cuda/stream_queue.hpp"
 #include "backend/executor/module_family.hpp"
 #include "backend/executor/stage_module.hpp"
 #include "backend/executor/transport.hpp"
