@@ -41,14 +41,14 @@ namespace fs = std::filesystem;
 std::string text_of_error(int error) { return error == 0 ? std::string() : std::strerror(error); }
 
 /// An open file descriptor. The destructor closes it if close() was not called.
-class Descriptor {
+class OpenDescriptor {
  public:
-  explicit Descriptor(int number) : number_(number) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  Descriptor(Descriptor&&) = delete;
-  Descriptor& operator=(Descriptor&&) = delete;
-  ~Descriptor() { close(); }
+  explicit OpenDescriptor(int number) : number_(number) {}
+  OpenDescriptor(const OpenDescriptor&) = delete;
+  OpenDescriptor& operator=(const OpenDescriptor&) = delete;
+  OpenDescriptor(OpenDescriptor&&) = delete;
+  OpenDescriptor& operator=(OpenDescriptor&&) = delete;
+  ~OpenDescriptor() { close(); }
 
   int number() const { return number_; }
   /// Closes the file. Returns 0, or the error of an earlier write that the system reports only at this
@@ -193,7 +193,7 @@ std::string unwritable(const fs::path& file) {
   // Permissions alone do not show whether a name is too long or whether a file can be created. A temporary
   // file is therefore created and removed again.
   const Temporary probe(target);
-  const Descriptor opened(probe.number());
+  const OpenDescriptor opened(probe.number());
   if (probe.error() == 0) return {};
   const std::string folder = target.parent_path().string();
   return fmt::format("{} in {}", std::strerror(probe.error()), folder.empty() ? "." : folder);
@@ -203,7 +203,7 @@ namespace {
 
 std::string write_in_place(const fs::path& file, const TextInPieces& content) {
   // The file is not truncated, because devices and pipes have no length.
-  Descriptor opened(::open(file.c_str(), O_WRONLY | O_CLOEXEC));
+  OpenDescriptor opened(::open(file.c_str(), O_WRONLY | O_CLOEXEC));
   if (opened.number() < 0) return std::strerror(errno);
   const int error = error_of_writing(opened.number(), content);
   const int later = opened.close();
@@ -213,7 +213,7 @@ std::string write_in_place(const fs::path& file, const TextInPieces& content) {
 std::string write_beside(const fs::path& target, const TextInPieces& content) {
   Temporary temporary(target);
   if (temporary.error() != 0) return std::strerror(temporary.error());
-  Descriptor file(temporary.number());
+  OpenDescriptor file(temporary.number());
   if (const int error = error_of_writing(file.number(), content)) return std::strerror(error);
   struct stat before{};
   if (::stat(target.c_str(), &before) == 0) ::fchmod(file.number(), before.st_mode & 07777U);
