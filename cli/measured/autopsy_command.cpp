@@ -34,10 +34,10 @@
 #include "schedules/rules/generators.hpp"
 #include "schedules/text/program_text.hpp"
 #include "sim/autopsy/autopsy.hpp"
-#include "sim/autopsy/megatron_timers.hpp"
 #include "sim/autopsy/recording.hpp"
 #include "sim/autopsy/sqlite_file.hpp"
 #include "sim/autopsy/trace_formats.hpp"
+#include "sim/hold/megatron_timers.hpp"
 
 namespace penstock {
 namespace {

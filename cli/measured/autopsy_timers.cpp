@@ -20,7 +20,7 @@
 #include "report/why/explanation.hpp"
 #include "scenarios/read/load.hpp"
 #include "schedules/ir/action.hpp"
-#include "sim/autopsy/megatron_timers.hpp"
+#include "sim/hold/megatron_timers.hpp"
 #include "sim/why/explain.hpp"
 
 namespace penstock {

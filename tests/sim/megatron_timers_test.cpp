@@ -1,6 +1,6 @@
 // Tests that Megatron's timers tell what stages cost and which ranks are slow.
 
-#include "sim/autopsy/megatron_timers.hpp"
+#include "sim/hold/megatron_timers.hpp"
 
 #include <fstream>
 #include <iterator>

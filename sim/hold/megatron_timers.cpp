@@ -10,7 +10,7 @@
 //
 // The passes of a rank are divided by its microbatches and chunks. Tests: tests/sim/megatron_timers_test.cpp.
 
-#include "sim/autopsy/megatron_timers.hpp"
+#include "sim/hold/megatron_timers.hpp"
 
 #include <algorithm>
 #include <cmath>
