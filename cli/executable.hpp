@@ -106,8 +106,8 @@ std::span<const Starter> starters();
 /// cmake/commit.cmake generates the definition in every build.
 std::string_view built_commit();
 
-/// The texts that CMake writes. `version` is Penstock's version. Each other text is the version of that part,
-/// or "left out: " and the reason.
+/// The versions of Penstock (`version`) and of its optional parts, which CMake writes. The text of a part is
+/// its version, or "left out: " and the reason.
 struct BuiltParts {
   std::string_view version;
   std::string_view torch;

@@ -50,8 +50,8 @@ void add_trained_model_flags(Subcommand app, ModelFlags& flags);
 /// --layer-split, and --recompute.
 void add_model_flags(Subcommand app, ModelFlags& flags);
 
-/// Declares --device, --devices, --model, --layers and --ignore. They state what the configuration of
-/// another program may not contain.
+/// Declares --device, --devices, --model, --layers and --ignore. They state values that the configuration of
+/// another program does not contain.
 void add_import_flags(Subcommand app, ModelFlags& flags);
 
 /// Returns one scenario override for each flag that was given. Error messages name the flag.

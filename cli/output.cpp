@@ -183,7 +183,7 @@ bool is_for_readers(const std::string& file) {
   return std::ranges::any_of(kSuffixes, [&](std::string_view suffix) { return has_suffix(file, suffix); });
 }
 
-/// Returns the blocks of text with control characters escaped.
+/// Returns the same text in pieces, with control characters escaped.
 TextInPieces shown_pieces(TextInPieces content) {
   return [content = std::move(content)](const TextSink& sink) {
     content([&sink](std::string_view lines) { return sink(is_plain(lines) ? lines : shown_message(lines)); });

@@ -15,11 +15,11 @@ bool is_plain(std::string_view text);
 /// change the direction of writing become escapes such as "\x1b" or "\u202e". Bytes that are not UTF-8
 /// become U+FFFD. Line ends, tabs and colours (ESC [ .. m) are unchanged, and JSON remains valid JSON.
 std::string shown_text(std::string_view text);
-/// Like shown_text(), but also escapes colours. Use it for messages of several lines, and for text, JSON and
-/// Markdown files.
+/// Returns the text in the form of shown_text(), with colours escaped as well. Use it for messages of several
+/// lines, and for text, JSON and Markdown files.
 std::string shown_message(std::string_view text);
-/// Like shown_text(), but also escapes line ends, tabs and colours. Use it for a name inside a line, a cell
-/// or a sentence.
+/// Returns the text in the form of shown_text(), with line ends, tabs and colours escaped as well. Use it for
+/// a name inside a line, a cell or a sentence.
 std::string shown_name(std::string_view text);
 /// Returns a name as plain Markdown text without line ends, tags, links or emphasis. A table cell may contain
 /// the result.
@@ -31,8 +31,8 @@ bool is_utf8(std::string_view text);
 /// Returns the text in a form that XML allows. Forbidden control characters become '?', and bytes that are
 /// not UTF-8 become U+FFFD.
 std::string xml_text(std::string_view text);
-/// Like xml_text(), but also replaces XML's special characters by entities. The result is safe in text and in
-/// double-quoted attributes of XML, SVG and HTML.
+/// Returns the text in the form of xml_text(), with entities in place of XML's special characters. The result
+/// is safe in text and in double-quoted attributes of XML, SVG and HTML.
 std::string xml_escaped(std::string_view text);
 /// Returns the text as a JSON string with its quotes. Bytes that are not UTF-8 become U+FFFD.
 std::string json_quoted(std::string_view text);

@@ -11,7 +11,7 @@
 
 namespace penstock {
 
-/// The range of whole numbers that a reader accepts, with both ends.
+/// The range of whole numbers that a reader accepts. It includes `least` and `most`.
 struct Range {
   std::int64_t least = 0;
   std::int64_t most = 2147483647;

@@ -2,7 +2,8 @@
 // vendor's data sheets and from the system files of ai-dynamo/aiconfigurator (095f58a5, Apache-2.0). The
 // value 0.8 for elementwise kernels also comes from these files. Three values are assumptions: a network
 // card of 400 Gb/s for B200 and GB200, the efficiencies of links (0.75 and 0.8), and the latency of links
-// (5 us).
+// (5 us). The latencies of a ring's steps are those with which NCCL chooses its algorithms: rings with the
+// protocol Simple, 3.4 us over NVLink and 14 us over the network (hwLat in NCCL 2.18's src/graph/tuning.cc).
 //
 // The sustained factors depend on how much power is available. A100's factor is 1. B200's factor compares two
 // sources: SimuMax's kernels (4dcaae51), sustained on one machine, and the tables of

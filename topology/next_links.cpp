@@ -41,7 +41,7 @@ struct Distance {
 
   friend bool operator==(const Distance&, const Distance&) = default;
 };
-/// The distance of a node that has no path to the destination. No path has this number of links, so it
+/// The distance of a node that has no path to the destination. No path has so many links, so this distance
 /// differs from the distance of any path.
 constexpr Distance kUnreachable{kFarthest, kFarthest, 0};
 

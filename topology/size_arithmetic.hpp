@@ -18,7 +18,8 @@ __extension__ typedef __int128 Wide;
 /// Returns `count` as a double, for formulas with factors that are not whole numbers.
 [[nodiscard]] constexpr double as_double(std::int64_t count) { return static_cast<double>(count); }
 
-/// Factors between units. Times are whole nanoseconds (Ns), but formulas for costs use seconds.
+/// Factors between seconds and smaller units of time. Times are whole nanoseconds (Ns), but formulas for
+/// costs use seconds.
 inline constexpr double kSecondsPerNanosecond = 1e-9;
 inline constexpr double kSecondsPerMicrosecond = 1e-6;
 inline constexpr double kNanosecondsPerSecond = 1e9;

@@ -106,8 +106,8 @@ class StageFormula {
     const KindCalibration* found = find_kind(kinds_, ActionKind::step);
     return found == nullptr ? 0 : found->duration_ns(CalibrationLoad::alone, own_) + launch_;
   }
-  /// Returns the measured time of a kind at one microbatch size, including the launch. Returns 0 if this
-  /// size was not measured.
+  /// Returns the measured time of an action kind at one microbatch size, including the launch. Returns 0 if
+  /// this size was not measured.
   double measured(const KindAtSize& size) const {
     const Spread& spread = load_ == CalibrationLoad::alone ? size.alone : size.busy;
     return spread.samples > 0 ? static_cast<double>(spread.mean_ns) + launch_ : 0;
@@ -201,7 +201,7 @@ void add_bytes(StageFigures& figures, const Experiment& own) {
   figures.transient = of_stage(&StageCost::transient);
 }
 
-/// The largest relative error of the model, and the stage and kind with this error.
+/// The largest relative error of the model, and the stage and action kind with this error.
 struct WorstError {
   double error = 0;
   std::string place;
@@ -327,9 +327,9 @@ std::string name_of_link(const ClusterSpec& spec, std::size_t kind) {
   return kind == kInside ? "inside a server" : "between servers";
 }
 
-/// Returns the latency and bandwidth that are fitted to the measured messages of one kind of link. Uses the
-/// fitted bandwidth only if the slope is larger than the scatter of the times. Otherwise it is
-/// `bytes_per_second`.
+/// Returns the latency and bandwidth that are fitted to the measured messages of one kind of link. The
+/// bandwidth comes from the fit only if the slope of the line is larger than the scatter of the times.
+/// Otherwise the bandwidth is `bytes_per_second`.
 LinkCalibration fitted_link(std::string name, const std::map<Bytes, std::vector<Ns>>& hops,
                             double bytes_per_second, Ns launch_ns) {
   LinkCalibration link{.name = std::move(name), .points = {}, .bytes_per_second = bytes_per_second};

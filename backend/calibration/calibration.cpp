@@ -247,7 +247,8 @@ bool measures_all_hops(const Gathered& all) {
   });
 }
 
-/// Fits a line through the mean durations of all microbatch sizes that were measured under this load.
+/// Fits a line through the mean durations of all microbatch sizes. The durations are those measured under the
+/// load `load` (KindAtSize::alone or busy).
 Line line_over_sizes(const std::vector<KindAtSize>& sizes, Spread KindAtSize::* load) {
   std::vector<LinePoint> points;
   for (const KindAtSize& size : sizes) {
@@ -385,7 +386,7 @@ std::vector<Action> with_backward_form(const std::vector<Action>& list, Backward
   return formed;
 }
 
-/// A merge of the lists of stages into lists of ranks. It proceeds in rounds.
+/// An algorithm that merges the action lists of the stages into one list for each rank. It works in rounds.
 class Merge {
  public:
   Merge(std::vector<std::vector<Action>> lists, std::int32_t microbatches)

@@ -51,8 +51,8 @@ struct CalibrationShape {
   bool recomputes = false;  ///< true if an R comes before each backward pass
 };
 
-/// Returns a valid program without SEND and RECV actions. Each stage is on the rank that holds its first
-/// replica in `like`.
+/// Returns the program that measures the stages. It is valid and has no SENDs and RECVs. Each stage is on the
+/// rank that holds its first replica in `like`.
 tl::expected<Program, std::string> calibration_program(const Program& like, const CalibrationShape& shape);
 
 /// Returns the experiment in which the stages of `scenario` run calibration_program(like, shape). It has
@@ -92,7 +92,7 @@ struct CalibrationOptions {
 /// report it.
 using CalibrationRun = std::function<tl::expected<Result, UserError>(const Experiment&)>;
 
-/// The measurements of one kind of action at one size.
+/// The measured durations of one kind of action at one microbatch size.
 struct KindAtSize {
   std::int64_t micro_batch_size = 1;
   Spread alone{};
@@ -143,11 +143,11 @@ struct Calibration {
   Spread busy_launch{};
   std::vector<std::vector<KindCalibration>> stages{};  ///< by stage; in each stage sorted by kind
   std::vector<LinkCalibration> links{};                ///< only the kinds of links that the program uses
-  /// The peak memory of each rank in the run with load `busy` at the smallest size. Empty if the stage
-  /// modules report no memory.
+  /// The peak memory of each rank in the run with load `busy` at the smallest microbatch size. Empty if the
+  /// stage modules report no memory.
   std::vector<Bytes> peak_bytes{};
-  /// True if the stage modules reported the sizes in bytes. Otherwise the sizes are copied from the
-  /// scenario.
+  /// True if the stage modules reported the bytes that they store and send. Otherwise these bytes are copied
+  /// from the scenario.
   bool counted_bytes = false;
   std::vector<std::string> notes{};
 

@@ -21,7 +21,7 @@ struct Spread {
   Ns middle_half_ns = 0;  ///< third quartile minus first quartile of the samples
   std::int64_t samples = 0;
 
-  /// Returns middle_half_ns / median_ns, or 0 if the median is 0.
+  /// Returns the relative spread: middle_half_ns / median_ns, or 0 if the median is 0.
   double relative() const {
     return median_ns > 0 ? static_cast<double>(middle_half_ns) / static_cast<double>(median_ns) : 0;
   }
@@ -86,7 +86,8 @@ struct CountedMicrobatches {
   std::int32_t last = 0;
 };
 
-/// Returns the samples of `timeline`. Requires that it is the timeline of a run of `experiment`.
+/// Returns the durations, launch times and message times that `timeline` contains. Requires that it is the
+/// timeline of a run of `experiment`.
 CalibrationSamples samples_of(const Timeline& timeline, const Experiment& experiment,
                               const CountedMicrobatches& counted);
 

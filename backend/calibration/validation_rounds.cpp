@@ -48,7 +48,7 @@ namespace {
 /// that measures the costs.
 constexpr std::int32_t kSourceWarmup = 5;
 
-/// The number of STEPs that the source measures. They run alone, one after each microbatch.
+/// The number of STEPs that the source program measures. They run alone, one after each microbatch.
 constexpr std::int32_t kSourceSteps = 3;
 
 Ns mean_of(const std::vector<Ns>& samples) { return spread_of(samples).mean_ns; }
@@ -97,7 +97,8 @@ NeededKinds kinds_of(const std::vector<ValidationCase>& cases) {
   return all;
 }
 
-/// A program that the source runs, and the range of its microbatches that are measured.
+/// One of the programs that are run to measure the costs, and the range of its microbatches that are
+/// measured.
 struct SourceRun {
   Experiment experiment;
   CountedMicrobatches counted;
@@ -127,8 +128,8 @@ tl::expected<std::vector<SourceRun>, UserError> source_runs(const Scenario& scen
   return runs;
 }
 
-/// Runs each program of the source once and returns the mean costs. The durations of a kind come from the
-/// first program in which it occurs. The last program gives only the STEPs.
+/// Runs each program of `source` once and returns the mean costs. The durations of an action kind come from
+/// the first program in which it occurs. The last program gives only the STEPs.
 tl::expected<MeanCosts, UserError> costs_of_source(const std::vector<SourceRun>& source,
                                                    const CalibrationRun& run) {
   MeanCosts all;
@@ -153,7 +154,7 @@ tl::expected<double, UserError> predicted_ns(const Experiment& experiment, const
   return static_cast<double>(result->makespan_ns);
 }
 
-/// The predicted, measured and replayed times of one case, each by round.
+/// The predicted, measured and replayed times of one case, with one time for each round.
 struct Rounds {
   std::vector<double> predicted;
   std::vector<double> measured;

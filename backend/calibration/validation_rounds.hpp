@@ -39,7 +39,7 @@ struct MeanCosts {
   std::map<std::pair<std::int32_t, std::int32_t>, Ns> latencies;
 };
 
-/// Returns the means of `samples`, which were measured in a run of `experiment`.
+/// Returns the mean times of `samples`. Requires that they were measured in a run of `experiment`.
 MeanCosts mean_costs(const CalibrationSamples& samples, const Experiment& experiment);
 
 /// Returns the experiment with the measured costs. An action takes its mean duration plus the launch time

@@ -65,7 +65,8 @@ struct Window {
   }
 };
 
-/// A simulation that walks through the lists of all ranks. In each round, each rank takes one step.
+/// A simulation of the threads that run the lists of all ranks. In each round, each thread passes at most one
+/// position.
 class ThreadWalk {
  public:
   ThreadWalk(const FlatProgram& flat, const Fifos& fifos)
@@ -129,8 +130,8 @@ class ThreadWalk {
     return true;
   }
 
-  /// Posts the whole group of transfers when the thread comes to its first position. Returns true if all
-  /// transfers of the group are enqueued. If the rank does not wait for the group, returns true at once.
+  /// Posts the whole group of transfers when the thread comes to the group's first position. Returns true if
+  /// all transfers of the group are enqueued. If the rank does not wait for the group, returns true at once.
   bool passes_group(std::int32_t position) {
     const std::int32_t first = flat_.transfer_group[index(position)];
     if (position != first) return true;

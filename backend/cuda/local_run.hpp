@@ -40,8 +40,8 @@ tl::expected<std::optional<Result>, UserError> run_on_cuda_local(const Experimen
                                                                  const RunOptions& options,
                                                                  const MakeCudaModules& make);
 
-/// Like run_on_cuda_local(), but uses workers of the caller, who can use them for several runs. Requires
-/// one worker for each rank.
+/// Measures the same as run_on_cuda_local(), but uses workers of the caller, who can use them for several
+/// runs. Requires one worker for each rank.
 tl::expected<std::optional<Result>, UserError> run_on_workers(const Experiment& experiment,
                                                               const PaceOfLinks& pace,
                                                               const RunOptions& options,

@@ -105,11 +105,11 @@ struct WaitLimits {
 /// it calls give_up_devices().
 void wait_for(const CudaEvent& event, const WaitLimits& limits);
 
-/// Like wait_for(), but does not sleep between two polls. It is for measurements, because a sleep would
+/// Waits like wait_for(), but does not sleep between two polls. It is for measurements, because a sleep would
 /// falsify a measured time.
 void watch(const CudaEvent& event, const WaitLimits& limits);
 
-/// Like the first wait_for(), but waits for all work that is now enqueued on `stream`.
+/// Waits like the first wait_for(), but for all work that is now enqueued on `stream`.
 void wait_for(const StreamView& stream, const WaitLimits& limits);
 
 /// The time within which work on a device must end after a run has ended or failed.

@@ -24,9 +24,8 @@ class LaunchAhead {
   LaunchAhead(const FlatProgram& flat, std::int32_t rank, ComputeQueue& queue, Progress& progress,
               std::function<void()> check);
 
-  /// The worker calls begin() before and end() after the device calls of the compute group or WAIT at
-  /// `position`. begin() waits while the queue has no room for the launches of the group. It throws Stopped
-  /// if the run has failed.
+  /// begin() and end() enclose the device calls of the compute group or WAIT at `position`. begin() waits
+  /// while the queue has no room for the launches of the group. It throws Stopped if the run has failed.
   void begin(std::int32_t position, const std::stop_token& stop);
   void end();
   /// Waits while the condition holds, and publishes the queue's progress. Throws Stopped.
@@ -39,8 +38,8 @@ class LaunchAhead {
   void write_times(std::int32_t rank, ProgramTimes& times) const;
 
  private:
-  /// Finds which submitted actions have begun and ended, and publishes the result as the rank's progress.
-  /// Never waits.
+  /// Finds which submitted actions have begun and which have ended, and publishes this as the rank's
+  /// progress. Never waits.
   void follow();
   /// Records how many launches the last submitted group has made. The launches that the transport made after
   /// the group are included.

@@ -83,8 +83,8 @@ std::chrono::nanoseconds deadline_of(const CostTable& costs, const LinkPace& pac
              : most;
 }
 
-/// Returns the notes that a user needs to understand the measured figures. The scenario's own notes come
-/// first.
+/// Returns the notes that a user needs to understand the measured times and bytes. The scenario's own notes
+/// come first.
 std::vector<std::string> notes_of(const Experiment& experiment, const RunOptions& options,
                                   const ModuleFamily& family, const Runner& runner) {
   std::vector<std::string> notes = experiment.notes;

@@ -89,10 +89,10 @@ struct Runner {
   std::function<std::optional<std::string>(const FlatProgram&)> refusal{};
 };
 
-/// Runs the experiment's program several times and returns the result. The timeline and all figures come
-/// from the run with the median makespan. If the number of runs is even, they come from the shorter of the
-/// middle two. The result has no figures of links. It has no memory figures if the modules store nothing.
-/// Returns nothing if another process collects the timelines.
+/// Runs the experiment's program several times and returns the result. The timeline and all numbers come from
+/// the run with the median makespan. If the number of runs is even, they come from the shorter of the middle
+/// two. The result has no data about links. It has no memory data if the modules store nothing. Returns
+/// nothing if another process collects the timelines.
 tl::expected<std::optional<Result>, UserError> measure(const Experiment& experiment, const PaceOfLinks& pace,
                                                        const RunOptions& options, const ModuleFamily& family,
                                                        const Runner& runner);
@@ -103,9 +103,9 @@ tl::expected<ExecutedRun, ExecutionError> execute_on_threads(const PreparedRun& 
                                                              Transport& transport, const Clock& clock,
                                                              std::span<ComputeQueue* const> queues = {});
 
-/// Returns the channel options of the transport with this name (schedules/ir/channel.hpp). It is for
-/// transports that support no other options than groups of transfers. Fails if the experiment requires
-/// blocking channels, bounded channels or eager messages.
+/// Returns the channel options of the transport with this name (schedules/ir/channel.hpp). This function is
+/// for transports whose only option is groups of transfers. Fails if the experiment requires blocking
+/// channels, bounded channels or eager messages.
 tl::expected<ChannelOptions, std::string> declared_channels(const ChannelOptions& asked,
                                                             std::string_view transport);
 

@@ -369,8 +369,8 @@ void RankWorker::stand_at(std::int32_t position, std::int32_t message) {
 namespace {
 
 /// Returns the weight versions that the rank drops after each position of its list [begin, end). The newest
-/// version of each stage is never dropped. VersionLife (ir/needs.hpp) has the rule. The checker and the
-/// prediction of memory use the same rule.
+/// version of each stage is never dropped. VersionLife (ir/needs.hpp) decides when a version is no longer
+/// needed. The checker and the prediction of memory use the same rule.
 std::map<std::int32_t, std::vector<StageVersion>> dropped_versions(const FlatProgram& flat,
                                                                    std::int32_t begin, std::int32_t end) {
   std::map<std::int32_t, VersionLives> stages;

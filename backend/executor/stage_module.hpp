@@ -49,8 +49,8 @@ class StageModule {
   /// that received activations from this one. Returns one payload for each stage that sent activations to
   /// this one.
   virtual std::vector<Payload> backward(const ComputeCall& call, std::vector<Payload> gradients) = 0;
-  /// Runs I (gradient of the input). Like backward(), but does not compute the weight gradient, which W
-  /// computes later.
+  /// Runs I (gradient of the input). Takes and returns the same payloads as backward(), but does not compute
+  /// the weight gradient, which W computes later.
   virtual std::vector<Payload> backward_input(const ComputeCall& call, std::vector<Payload> gradients) = 0;
   virtual void backward_weight(const ComputeCall& call) = 0;
   /// Runs R: repeats the computation of F from the stored input.
@@ -77,7 +77,7 @@ class StageModule {
   virtual void offload(std::int32_t /*microbatch*/) {
     throw std::logic_error("this module offloads nothing");
   }
-  /// Runs RELOAD: moves the bytes of the microbatch back.
+  /// Runs RELOAD: moves the microbatch's bytes from the host's memory back to the module.
   virtual void reload(std::int32_t /*microbatch*/) { throw std::logic_error("this module reloads nothing"); }
 };
 

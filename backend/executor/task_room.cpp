@@ -31,8 +31,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Replaces `room` by this limit if it allows fewer tasks. `left` is the number of tasks that the limit
-/// still allows. If the limit is already exceeded, it allows 0 further tasks.
+/// Replaces `room` by the limit `bound` if this limit allows fewer tasks. `left` is the number of tasks that
+/// the limit still allows. If the limit is already exceeded, it allows 0 further tasks.
 void narrow(std::optional<TaskRoom>& room, std::int64_t left, std::string_view bound) {
   left = std::max<std::int64_t>(0, left);
   if (!room || left < room->left) room = TaskRoom{.left = left, .bound = bound};

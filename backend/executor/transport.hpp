@@ -75,9 +75,9 @@ class Transport {
   /// channels, for groups of transfers, and in transports in which the receiver requests each message. In
   /// all other cases, every RECV is ready from the start. Never waits.
   virtual void expect(std::int32_t message) = 0;
-  /// Must be called before the calls of send() and expect() for one group of transfers of `rank`, and
-  /// end_group() after them. The transport may start the group when end_group() is called. Between the two
-  /// calls, the worker waits for nothing. Neither function waits.
+  /// begin_group() must be called before the calls of send() and expect() for one group of transfers of
+  /// `rank`, and end_group() after them. The transport may start the group when end_group() is called.
+  /// Between the two calls, the worker waits for nothing. Neither function waits.
   virtual void begin_group(std::int32_t rank) { static_cast<void>(rank); }
   virtual void end_group(std::int32_t rank) { static_cast<void>(rank); }
   /// Records that the compute action at `position` has ended. Transfers that waited for the buffers of its
@@ -140,12 +140,12 @@ class ComputeQueue {
   /// Returns the numbers of launches that were counted in earlier runs of the rank. This run adds its own
   /// counts to them.
   virtual LaunchCounts& counts() = 0;
-  /// Must be called before the device calls of action `number`, and end() after them. Neither function
-  /// waits.
+  /// begin() must be called before the device calls of action `number`, and end() after them. Neither
+  /// function waits.
   virtual void begin(std::int32_t number) = 0;
   virtual void end(std::int32_t number) = 0;
-  /// Return true if the action has begun, or has ended. If they return false for an action, they return false
-  /// for all later actions, too. They never wait.
+  /// has_begun() and has_ended() return true if the action has begun, or has ended. If they return false for
+  /// an action, they return false for all later actions, too. They never wait.
   virtual bool has_begun(std::int32_t number) const = 0;
   virtual bool has_ended(std::int32_t number) const = 0;
   /// Returns the start and end of the action on the run's clock. Requires that has_ended() has returned true

@@ -87,8 +87,8 @@ bool Watchdog::all_have_passed(std::int32_t message) const {
   return true;
 }
 
-/// Returns another rank than `rank` that takes part in the message. For a collective, prefers a rank that
-/// has not reached it.
+/// Returns a rank other than `rank` that takes part in the message. For a collective, prefers a rank that has
+/// not reached it.
 std::int32_t Watchdog::peer_of(std::int32_t message, std::int32_t rank) const {
   const FlatMessage& waited = flat_.messages[index(message)];
   if (waited.recv != kNone) return waited.from_rank == rank ? waited.to_rank : waited.from_rank;

@@ -26,7 +26,7 @@
 
 #include "backend/cuda/stream.hpp"
 #include "backend/executor/transport.hpp"
-#include "backend/nccl/rendezvous.hpp"
+#include "backend/nccl/failure_report.hpp"
 #include "schedules/check/flat_program.hpp"
 
 namespace penstock {
@@ -99,8 +99,8 @@ Communicator::Communicator(CommunicatorPlan plan, std::int32_t rank, const std::
   if (result != ncclSuccess && result != ncclInProgress) fail(result, "ncclCommInitRankConfig");
 }
 
-/// Asks for the state even if the call in the constructor returned success, because a group begins its calls
-/// only at its end.
+/// Waits until the communicator is open. Asks for its state even if the constructor's call returned success,
+/// because a group begins its calls only at its end.
 void Communicator::wait_until_open() const {
   wait_for_result(ncclInProgress, "ncclCommInitRankConfig", limits_, kBetweenLooksAtOpening);
 }
@@ -176,8 +176,8 @@ std::string Communicator::name() const {
 
 namespace {
 
-/// The first use of a communicator: the position in the list of the sender or of the first member, and the
-/// number of this rank.
+/// The first use of a communicator by its sender or first member. It is the position in the action list of
+/// this rank, and the rank's number.
 using FirstUse = std::pair<std::int32_t, std::int32_t>;  // (position in the rank's list, rank)
 
 FirstUse use_of(const FlatProgram& flat, const FlatMessage& message) {

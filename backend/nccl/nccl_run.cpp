@@ -122,7 +122,7 @@ class RankHardware {
 /// The state of one call of run_on_nccl().
 class NcclRun {
  public:
-  /// `devices` is the number of GPUs that this process sees.
+  /// Prepares the run. `devices` is the number of GPUs that this process sees.
   NcclRun(const PreparedRun& run, const MakeCudaModules& make, const std::optional<NcclPlace>& place,
           std::int32_t devices)
       : run_(run),
@@ -402,8 +402,8 @@ std::optional<std::int32_t> processes_on_host(const Environment& environment) {
   return std::nullopt;
 }
 
-/// Changes `place` to the store of torchrun's agent. This store survives restarts of the job, so the prefix
-/// of the keys contains the number of restarts.
+/// Makes `place` use the key-value store of torchrun's agent. This store survives restarts of the job, so the
+/// prefix of the keys contains the number of restarts.
 void use_agent_store(NcclPlace& place, const Environment& environment) {
   place.agent_store = agent_store_port(environment);
   if (!place.agent_store) return;

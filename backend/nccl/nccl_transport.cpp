@@ -146,8 +146,8 @@ std::int64_t NcclTransport::launches_of(std::int32_t message) {
   return kBeside + 2 * tensors + std::ssize(of.parts);
 }
 
-/// A rank with a slow peer can enqueue many operations for it on one stream. The stream takes only a limited
-/// number of launches, so this function limits them.
+/// Returns false if the message's stream cannot take the launches of this message yet. A stream takes only a
+/// limited number of launches, and a rank with a slow peer can enqueue many.
 bool NcclTransport::has_room(std::int32_t message, std::int32_t) {
   Launched& line = launched_[communicator_of(parts_.flat, flat_of(message))];
   const std::int64_t wanted = launches_of(message);
@@ -260,7 +260,7 @@ void NcclTransport::begin_receive(std::int32_t message) {
   launch_stamp(moments_.slot(start_slot(message)), line.stream.view().stream);
 }
 
-/// Calls NCCL for this rank's end of a transfer, and returns NCCL's result code.
+/// Calls ncclSend or ncclRecv for this rank's end of a transfer, and returns NCCL's result code.
 ncclResult_t NcclTransport::call_of(std::int32_t message) {
   NcclSession::Line& line = line_of(message);
   const std::size_t bytes = state(message).bytes;
@@ -496,7 +496,7 @@ class SilentTransport : public Transport {
     parts_.layouts.tell(message, payload.get(), parts_.limits);
   }
   void expect(std::int32_t) override {}
-  /// Waits until the action has ended, because a stream takes only so many launches.
+  /// Waits until the action has ended. A stream takes only a limited number of launches.
   void release(std::int32_t) override { wait_for(parts_.compute, parts_.limits); }
   void join(std::int32_t message, std::int32_t, SharedPayload contribution) override {
     if (!is_barrier(message)) parts_.layouts.tell(message, contribution.get(), parts_.limits);

@@ -1,11 +1,11 @@
 // Lets ranks exchange data through c10d::TCPStore. torchrun already runs such a store, so the ranks need
 // no second port. If rank 0 hosts the store, the store takes ownership of a listening socket
 // (nccl_run.hpp). If rank 0 ends, the store ends, and all other ranks lose their connection at once
-// (rendezvous.hpp). If the process of rank 0 is suspended, the store does not answer, and c10d's calls
+// (failure_report.hpp). If the process of rank 0 is suspended, the store does not answer, and c10d's calls
 // then ignore their deadline.
+
 #include "backend/nccl/rendezvous.hpp"
 
-#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <exception>
@@ -24,8 +24,10 @@
 
 #include "backend/cuda/stream.hpp"
 #include "backend/executor/transport.hpp"
+#include "backend/nccl/failure_report.hpp"
 
 namespace penstock {
+
 namespace {
 
 constexpr std::chrono::milliseconds kBetweenLooks(1);
@@ -51,8 +53,8 @@ std::string name_of(const RendezvousPlace& place) {
 struct Rendezvous::Store {
   using Opened = std::unique_ptr<c10d::TCPStore>;
 
-  /// Calls `question` with the store, and waits for the answer within `limits`. The store may end or stop
-  /// answering at any time.
+  /// Calls `question` with the store on another thread, and waits for its return within `limits`. The store
+  /// may end or stop answering at any time.
   void ask(std::function<void(c10d::TCPStore&)> question, const RendezvousPlace& place,
            const WaitLimits& limits) {
     try {
@@ -174,30 +176,6 @@ void BlockingCalls::make(std::function<void()> call, const WaitLimits& limits) {
   }
   if (const std::exception_ptr failure = std::exchange(shared_->failure, nullptr))
     std::rethrow_exception(failure);
-}
-
-// When a rank fails, all others lose their connections to it at once:
-//
-//     rank 0   fails --- its connections close --- reports why
-//     rank 1             loses them ........ waits ........ is stopped
-//
-// If two healthy ranks lose the connection between them, no rank reports a failure, and the wait ends after
-// some seconds.
-
-namespace {
-
-constexpr std::chrono::milliseconds kBetweenChecks(1);
-constexpr std::chrono::seconds kForReport(5);
-
-}  // namespace
-
-void wait_for_failure_report(const WaitLimits& limits) {
-  const auto until =
-      std::chrono::steady_clock::now() + std::min<std::chrono::nanoseconds>(limits.deadline, kForReport);
-  while (std::chrono::steady_clock::now() < until) {
-    if (limits.stopped && limits.stopped()) throw Stopped{};
-    std::this_thread::sleep_for(kBetweenChecks);
-  }
 }
 
 }  // namespace penstock

@@ -82,12 +82,4 @@ class BlockingCalls {
   std::thread thread_;
 };
 
-// Gives a failed rank time to report its failure. The coordinator shows the user the first failure that it
-// receives. A rank that loses a connection has usually not failed itself. It waits, so that the failed rank
-// reports first or the coordinator finds it.
-
-/// Waits some seconds, but not longer than the deadline of `limits`. Throws Stopped if another rank has
-/// reported a failure.
-void wait_for_failure_report(const WaitLimits& limits);
-
 }  // namespace penstock

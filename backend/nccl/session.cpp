@@ -259,8 +259,8 @@ void NcclSession::make_buffers(const Sizes& sizes) {
   }
 }
 
-/// For an edge, sends one message of each size. For a group, runs a sum of each size, and also a gather and a
-/// scattered sum if stages are sharded.
+/// Sends one message of each size between the two ranks of an edge. In a group, runs a sum of each size, and
+/// also a gather and a scattered sum if stages are sharded.
 void NcclSession::greet(Line& line, const std::set<std::size_t>& sizes) {
   const Communicator& communicator = *line.communicator;
   for (const std::size_t bytes : sizes) greet_once(line, bytes);

@@ -124,7 +124,8 @@ class Communicator {
 
  private:
   [[noreturn]] void fail(ncclResult_t result, std::string_view call) const;
-  /// Asks NCCL for the state of a call in progress, with a pause between two looks.
+  /// Asks NCCL repeatedly for the state of a call in progress until the call has ended, with a pause between
+  /// two questions.
   void wait_for_result(ncclResult_t result, std::string_view call, const WaitLimits& limits,
                        std::chrono::microseconds pause) const;
   std::string name() const;
@@ -181,8 +182,8 @@ class Layouts {
   /// order of ranks. Throws the exceptions of hear().
   std::vector<AgreedLayout> hear_members(std::int32_t message, const WaitLimits& limits);
 
-  /// Returns the layout of a transfer, which must be known already. The next function, of_members(), does
-  /// the same for a collective. Both throw std::logic_error if a layout is not known.
+  /// of() and of_members() return the layout of a transfer, and the layouts of a collective's members. The
+  /// layouts must be known already. Both functions throw std::logic_error if a layout is not known.
   const AgreedLayout& of(std::int32_t message) const;
   std::vector<AgreedLayout> of_members(std::int32_t message) const;
   /// Returns the layout of the sum of a REDUCE_GRAD. It is the layout of any member that contributes a

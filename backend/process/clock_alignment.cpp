@@ -22,8 +22,8 @@
 namespace penstock {
 namespace {
 
-/// The number of round trips in a series. With so many trips, usually at least one is not delayed by queues
-/// on the network.
+/// The number of round trips in a series of clock questions. With so many trips, usually at least one is not
+/// delayed by queues on the network.
 constexpr std::int32_t kTrips = 16;
 
 /// Rounds a time and limits it to 36 years in both directions. A rank may report any time, and sums of such
@@ -33,7 +33,7 @@ Ns rounded(double ns) {
   return std::llround(std::clamp(ns, -kMost, kMost));
 }
 
-/// Returns the duration `ns` times a factor near 1. The result is exact if the factor is 1.
+/// Returns the duration `ns` times `factor`, which is near 1. The result is exact if the factor is 1.
 Ns stretched(Ns ns, double factor) { return ns + rounded(static_cast<double>(ns) * (factor - 1)); }
 
 }  // namespace

@@ -23,8 +23,8 @@ struct HostClock {
   Ns offset_ns = 0;       ///< reading of this clock when this machine's steady clock shows 0
   double rate = 1;        ///< speed relative to this machine's steady clock; greater than 0
 
-  /// Converts a time of the machine's steady clock to the time that this clock shows. The next function,
-  /// steady_at(), does the reverse.
+  /// Converts a time of the machine's steady clock to the time that this clock shows. steady_at() converts in
+  /// the opposite direction.
   Ns shown_at(Ns steady_ns) const;
   Ns steady_at(Ns shown_ns) const;
 };
@@ -81,15 +81,16 @@ class RankClocks {
 
   // --- results of the series -------------------------------------------------------------------------
 
-  /// Returns the time of the rank's clock that belongs to a time of this process's clock, by the last
-  /// series. The next function, here(), is the reverse.
+  /// Returns the time of the rank's clock that belongs to a time of this process's clock, according to the
+  /// last series of round trips. here() converts in the opposite direction.
   Ns there(std::int32_t rank, Ns here_ns) const;
   Ns here(std::int32_t rank, Ns there_ns) const;
 
   /// Sets how the ranks measure times of a run. A time of the run is the time since `origin_ns` of this
   /// process's clock, divided by `scale`.
   void begin_times(Ns origin_ns, double scale);
-  /// Converts times of a run to this process's clock. The rank has measured them between the last two series.
+  /// Converts times of a run to this process's clock. The rank has measured them between the last two series
+  /// of round trips.
   void align(std::int32_t rank, std::vector<Ns>& times) const;
   /// Returns the largest possible error between the clocks of two ranks after the conversion. Returns
   /// nothing if all ranks run on one host.

@@ -166,8 +166,8 @@ class MessageReader {
     }
   }
 
-  /// Reads a number of a message without a check, because the receiver checks it. The receiver answers a
-  /// wrong rank with an error, and it ignores a message with the number of an old run.
+  /// Reads a rank or the number of a run without a check, because the receiver checks it. The receiver
+  /// answers a wrong rank with an error, and it ignores a message with the number of an old run.
   std::int32_t any() { return from_.number<std::int32_t>(); }
   std::int32_t index_below(std::int32_t count) { return from_.number<std::int32_t>(0, count - 1); }
   Ns moment() { return from_.number<Ns>(0, kLastNs); }

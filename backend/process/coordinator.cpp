@@ -149,8 +149,8 @@ class Coordinator::Session {
     }
   }
 
-  /// Records that the rank has sent the message of the present phase. Wakes gather() if it was the last
-  /// rank.
+  /// Records that the rank has sent the message of the present phase. Makes gather() return if it was the
+  /// last rank.
   void arrive(std::int32_t rank) {
     attendance_.arrive(rank);
     if (attendance_.is_complete()) loop_.interrupt();

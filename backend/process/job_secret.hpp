@@ -37,7 +37,7 @@ class SecretFile {
   ~SecretFile();
 
  private:
-  /// Prepares the object without creating the file, which write() does.
+  /// Prepares the object without creating the file. write() creates it.
   explicit SecretFile(std::filesystem::path path);
   tl::expected<void, std::string> write(const std::string& secret);
 

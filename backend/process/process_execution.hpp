@@ -25,7 +25,7 @@
 
 namespace penstock {
 
-/// The transport of one rank in one run, and the functions that belong to it.
+/// The transport of one rank in one run, its compute queue, and the functions that belong to the transport.
 struct RankTransport {
   /// The queue that runs the rank's compute actions. It is null if the rank's thread runs them. It must
   /// outlive the transport, which ends the queue's waits.

@@ -63,8 +63,8 @@ ProcessRoom process_room();
 /// Returns a text that names the resource that is too small for the processes, and says what the user can
 /// do. Returns nothing if all resources are sufficient.
 std::optional<std::string> processes_refusal(const ProcessNeed& need, const ProcessRoom& room);
-/// Like processes_refusal(), but for the process of one rank that a launcher has started. The function checks
-/// only the address space and the file descriptors of that process.
+/// Returns the same text as processes_refusal(), but for the process of one rank that a launcher has started.
+/// The function checks only the address space and the file descriptors of that process.
 std::optional<std::string> launched_refusal(const FlatProgram& flat, std::int32_t rank,
                                             const ProcessRoom& room);
 
@@ -102,8 +102,8 @@ class Coordinator {
 /// coordinator starts. The error is the failure of a run, or the reason why the coordinator cannot be
 /// reached.
 tl::expected<void, ExecutionError> run_worker(const ProcessExecution& execution, const ProcessPlace& place);
-/// Like the function above, but for a process that was forked. `ends` are its connections, which already
-/// exist.
+/// Does the same as the other run_worker(), but for a process that was forked. `ends` are its connections,
+/// which already exist.
 tl::expected<void, ExecutionError> run_worker(const ProcessExecution& execution, std::int32_t rank,
                                               RankEnds ends);
 

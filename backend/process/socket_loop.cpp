@@ -53,7 +53,8 @@ constexpr std::chrono::milliseconds kPauseBetweenTries(10);
 /// The time within which a new connection must prove that it knows the secret. The proof comes with its first
 /// message, after one round trip. On a busy host this may take seconds.
 constexpr std::chrono::milliseconds kTimeToProve(5000);
-/// The time for which an unproven connection may send nothing while other connections wait to be accepted.
+/// The time for which an unproven connection may send nothing while other connections wait to be accepted. A
+/// connection is unproven until it has proved that it knows the secret.
 constexpr std::chrono::milliseconds kTimeInCrowd(250);
 /// The largest number of connections that have not yet proved that they know the secret. It is small,
 /// because ranks need most descriptors of the process (process_run.cpp counts them).

@@ -132,8 +132,8 @@ struct ChunkHeader {
 inline constexpr std::string_view kRefusal = "refused\n";
 static_assert(sizeof(ChunkHeader) == kRefusal.size(), "one is read where the other is expected");
 
-/// Ignores an error. The caller uses it for optional socket options, and for sockets that are closed in any
-/// case.
+/// Ignores an error. The caller uses it for optional socket options, and for sockets that will be closed
+/// anyway.
 inline void tolerate(const boost::system::error_code&) {}
 
 /// A connection to another process. It is reference-counted, because its buffers must exist until all

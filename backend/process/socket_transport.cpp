@@ -88,8 +88,8 @@ SocketTransport::SocketTransport(SocketTransportParts parts)
   count_pending();
 }
 
-/// Makes the states of the messages in which this rank takes part. If it made the states of all messages,
-/// the memory of each process would grow with the whole program.
+/// Makes the states of the messages in which this rank takes part. With states of all messages, the memory of
+/// each process would grow with the whole program.
 void SocketTransport::make_states() {
   const FlatProgram& flat = parts_.flat;
   std::uint32_t states = 1;

@@ -64,8 +64,8 @@ class WorkerConnections {
   ExecutionError verdict() const;
   std::stop_token stopped() const { return stop_.get_token(); }
 
-  /// An object during whose lifetime frames from peers are passed to the run's transport. During this time,
-  /// a failure of the run also stops the transport.
+  /// An object that connects the peers to the run's transport during its lifetime: frames from peers are
+  /// passed to the transport. During this time, a failure of the run also stops the transport.
   class Attached {
    public:
     Attached(WorkerConnections& connections, RankTransport& transport) : connections_(connections) {

@@ -23,7 +23,7 @@
 namespace penstock::nn {
 namespace {
 
-/// A replica: a copy of the module with its own parameters, for one microbatch in flight.
+/// A copy of the module (replica) with its own parameters. Each microbatch in flight uses one replica.
 struct Replica {
   explicit Replica(WrappedModule made) : wrapped(std::move(made)), parameters(wrapped.module->parameters()) {}
   WrappedModule wrapped;

@@ -51,8 +51,8 @@ at::Tensor even(at::IntArrayRef sizes, double bound, const at::Generator& genera
 /// Returns x as a matrix: all dimensions except the last are merged into one.
 at::Tensor rows(const at::Tensor& x) { return x.reshape({-1, x.size(-1)}); }
 
-/// A linear layer. The forward pass stores x, and the action I (gradient of the input) also stores g. The
-/// action W (gradient of the weights) needs only these two and no weights.
+/// A linear layer. The forward pass stores the input x, and the action I (gradient of the input) also stores
+/// g, the gradient of the output. The action W (gradient of the weights) needs only these two and no weights.
 class Linear : public Layer {
  public:
   Linear(std::int64_t inputs, std::int64_t outputs) : inputs_(inputs), outputs_(outputs) {}
@@ -125,8 +125,8 @@ class LayerNorm : public Layer {
   std::int64_t width_;
 };
 
-/// An embedding, y = tokens[x] + positions[0 ..]. x has no gradient. The gradient of a token's row is the sum
-/// of g over all positions with this token.
+/// An embedding, y = tokens[x] + positions[0 ..]. x has no gradient. Let g be the gradient of y. The gradient
+/// of a token's row is the sum of g over all positions with this token.
 class Embedding : public Layer {
  public:
   Embedding(std::int64_t tokens, std::int64_t positions, std::int64_t width)
@@ -167,7 +167,7 @@ class Embedding : public Layer {
 };
 
 /// A convolution. One ATen kernel computes the gradients of the input (I) and of the weights (W). A mask
-/// argument selects one, as in LayerNorm.
+/// argument selects which of them it computes.
 class Convolution : public Layer {
  public:
   explicit Convolution(const ConvolutionShape& shape) : shape_(shape) {}

@@ -287,8 +287,8 @@ class StageGraph : public Layer {
     return sum;
   }
 
-  /// Adds the gradient of a piece's input to the gradient of each value that the piece reads. The input is a
-  /// sum, so each value has the same gradient as the sum.
+  /// Adds the gradient of a piece's input to the gradient of each value that piece i reads. The input is the
+  /// sum of these values, so each value has the same gradient as the sum.
   void hand_back(std::size_t i, const at::Tensor& of_input, Values& gradients) const {
     // Later pieces have added to the gradient of the piece's own output, and this piece has now used it. No
     // other piece needs it, so it is erased.

@@ -23,7 +23,7 @@
 
 namespace penstock::nn {
 
-/// A layer of a model, as the smallest part that can be assigned to a stage.
+/// The smallest part of a model that can be assigned to a stage. It is one layer.
 struct Piece {
   std::string name;  ///< kind of the layer, such as "Linear"
   LayerPointer layer;
@@ -84,8 +84,8 @@ std::vector<StageDefinition> split(const Model& model, const Cut& cut, const Spl
 /// microbatch.
 struct RandomData {
   std::vector<std::int64_t> shape;  ///< shape of a microbatch
-  /// The number that limits the data, which are then whole numbers from 0 to below - 1. If `below` is 0,
-  /// the data are normally distributed.
+  /// The exclusive upper limit of the data, which are then whole numbers from 0 to below - 1. If `below` is
+  /// 0, the data are normally distributed.
   std::int64_t below = 0;
   std::uint64_t use = 0;  ///< number that is different for inputs and targets, so that their data differ
   at::ScalarType noise = at::kFloat;  ///< type of normally distributed data
@@ -162,10 +162,10 @@ tl::expected<CutNetwork, std::string> cut_network(const Experiment& experiment);
 // A network that was exported from PyTorch by tools/export_stages.py. Each exported stage is one piece of the
 // model, so a user's own module runs under every schedule.
 
-/// Returns the network that was exported to `folder`. It reads `folder`/stages.json and the TorchScript
-/// file of each stage. `samples` must be the number of samples in the exported example, because an exported
-/// graph is valid for one shape only. Fails if a file is missing, cannot be read or has another format, or
-/// if `samples` differs. The error names the file.
+/// Returns the network that was exported to `folder`. This function reads `folder`/stages.json and the
+/// TorchScript file of each stage. `samples` must be the number of samples in the exported example, because
+/// an exported graph is valid for one shape only. Fails if a file is missing, cannot be read or has another
+/// format, or if `samples` differs. The error names the file.
 tl::expected<Network, std::string> graph_network(const std::string& folder, std::int64_t samples);
 
 // Declares what is only available with LibTorch: the module family that runs a network on cpu-thread and

@@ -84,8 +84,8 @@ class StageWeights {
   /// sharded and not gathered.
   Weights of(std::int32_t version) const;
   std::int32_t newest() const { return versions_.rbegin()->first; }
-  /// Returns the part of the reduced gradients that step() needs. It is this rank's part if gradients are
-  /// sharded, and otherwise the whole.
+  /// Returns the part of the reduced gradients that step() needs. If gradients are sharded, it is this rank's
+  /// part of them. Otherwise it is all gradients.
   Tensors needed_part(Tensors gradient) const;
   /// Computes and stores the next version. `gradient` is a result of needed_part(). An empty list means that
   /// all gradients are 0.
@@ -122,7 +122,8 @@ class StageWeights {
   /// Returns the whole weights as views into the flat tensor `flat`, without its padding.
   Tensors whole_of(const at::Tensor& flat) const;
   Tensors with_own_part(const Tensors& whole, const at::Tensor& part) const;
-  /// Computes `held_` again after the stored weights have changed.
+  /// Updates `held_` (the bytes of weight versions and optimizer state) after the stored weights have
+  /// changed.
   void count();
 
   Optimizer optimizer_;

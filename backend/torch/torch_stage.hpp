@@ -25,8 +25,8 @@
 
 namespace penstock::nn {
 
-/// The tensors of a message between stages, or of a rank's contribution to a collective. They must not be
-/// changed, because other messages may share them.
+/// The tensors of a message between stages, or of a rank's contribution to a collective. The tensors must not
+/// be changed, because other messages may share them.
 struct TensorPayload : PayloadContent {
   explicit TensorPayload(Tensors content) : tensors(std::move(content)) {}
   Tensors tensors;
@@ -116,7 +116,8 @@ class TorchStage : public StageModule {
   /// Returns the stored data of the call's microbatch. Throws std::logic_error if F has not run, or if R has
   /// not run although F stored only the input.
   Held& ready_for_backward(const ComputeCall& call);
-  /// Computes held.bytes again. Also updates activation_bytes_, which is the sum over all microbatches.
+  /// Updates held.bytes, the bytes that are stored for one microbatch. Also updates activation_bytes_, which
+  /// is the sum over all microbatches.
   void count(Held& held);
   /// Frees the stored data of a microbatch. Its backward pass must be complete.
   void forget(std::int32_t microbatch);

@@ -30,11 +30,11 @@ struct BaselineFlags {
 Outcome check_baseline(const BaselineFlags& flags, const std::vector<std::string>& scenarios,
                        const OutputFlags& output);
 
-/// The words at the end of a text if no verdict is a failure.
+/// The words that end the text about verdicts if no verdict is a failure.
 inline constexpr std::string_view kWithinTolerance = "within tolerance";
 
-/// Returns a text with one line for each entry of the baseline. The findings about this entry and their
-/// reasons follow it. `good` ends the text if nothing failed.
+/// Returns a text with one line for each entry of the baseline. Below it are the findings about this entry
+/// and their reasons. The text ends with `good` if nothing failed.
 std::string verdicts_text(const std::vector<BaselineVerdict>& verdicts,
                           std::string_view good = kWithinTolerance);
 std::string verdicts_json(const std::vector<BaselineVerdict>& verdicts);
@@ -50,7 +50,7 @@ std::string accepted_text(const std::vector<BaselineVerdict>& accepted);
 /// command does its work.
 tl::expected<void, UserError> check_github_summary();
 
-/// The further places to which a command reports its verdicts, beside its answer.
+/// The outputs to which a command reports its verdicts, in addition to its normal answer.
 struct VerdictPlaces {
   std::filesystem::path directory{};  ///< the folder to which names of scenarios are relative
   std::string junit{};                ///< the file of --junit; empty if there is none

@@ -56,7 +56,7 @@ struct FigureFlags {
 
 const std::vector<std::string_view> kFigureFiles = {".svg", ".pdf", ".tikz", ".tex", ".json", ".txt"};
 
-/// Returns the parts of the picture that --without names.
+/// Returns the parts of the picture that the flag --without removes.
 tl::expected<std::set<FigurePart>, UserError> parts_of(const std::vector<std::string>& words) {
   std::set<FigurePart> parts;
   for (const std::string& word : words) {

@@ -37,7 +37,7 @@
 
 namespace penstock {
 
-/// A group of equal layers of a model, with the figures of one of them.
+/// A group of equal layers of a model, with the parameters, bytes and cost terms of one of them.
 struct LayerAccount {
   std::string name;
   std::int64_t count = 1;

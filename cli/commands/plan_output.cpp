@@ -40,7 +40,8 @@ std::string period_text(double period_ns) {
   return format_duration(static_cast<Ns>(std::llround(std::min(period_ns, 9e18))));
 }
 
-/// Returns the notes on the plan. If the report explains the factors, their notes follow.
+/// Returns the notes on the plan. If the report has factors (the causes of the difference between the
+/// predicted and the simulated period), their notes follow.
 std::vector<std::string> notes_of(const PlanReport& report) {
   std::vector<std::string> notes = report.evaluation.notes;
   if (report.factors && report.explains_factors)
@@ -142,8 +143,8 @@ std::string schedule_text(const Shape& shape) {
   return fmt::format("{}{}warm-up [{}]", text, text.empty() ? "" : "; ", fmt::join(shape.warmup, ", "));
 }
 
-/// Returns a table of the ten best starts of the search. Plans that fit into memory come first. The sort is
-/// stable, so equally good plans have the order in which they were tried.
+/// Returns a table of the ten best starts (plans from which the search begins). Plans that fit into memory
+/// come first. The sort is stable, so equally good plans have the order in which they were tried.
 Table candidate_table(const PlanReport& report) {
   std::vector<PlanCandidate> best = report.search->candidates;
   std::ranges::stable_sort(
@@ -162,7 +163,7 @@ Table candidate_table(const PlanReport& report) {
   return table;
 }
 
-/// Returns a line of the plan's text with a name and a figure in two columns.
+/// Returns a line of the plan's text with a name and a value in two columns.
 std::string headline(std::string_view name, const std::string& figure) {
   return fmt::format("{:<17} {}\n", name, figure);
 }
@@ -246,8 +247,8 @@ Json stages_json(const PlanReport& report) {
   return list;
 }
 
-/// Returns the figures of one plan as JSON. The document has them for the chosen plan and for each plan of
-/// the front.
+/// Returns the periods, bytes and costs of one plan as JSON. The document has such an object for the chosen
+/// plan and for each plan of the front.
 Json figures_json(const PlanEvaluation& plan) {
   Json figures = {{"configuration", plan.configuration()},
                   {"devices", plan.devices()},
@@ -263,8 +264,8 @@ Json figures_json(const PlanEvaluation& plan) {
   return figures;
 }
 
-/// Returns the starts of the search as JSON. The period of a plan that cannot run is null, because JSON has
-/// no infinity.
+/// Returns the starts of the search (the plans from which it begins) as JSON. The period of a plan that
+/// cannot run is null, because JSON has no infinity.
 Json search_json(const SearchedPlan& search) {
   Json candidates = Json::array();
   for (const PlanCandidate& plan : search.candidates) {

@@ -14,8 +14,8 @@
 
 namespace penstock {
 
-/// Returns the tables of the plan's factors as text. `width` is the wanted length of table lines in
-/// characters; 0 means no limit.
+/// Returns tables with the causes of the difference between the predicted and the simulated period. `width`
+/// is the wanted length of table lines in characters; 0 means no limit.
 std::string factors_to_text(const PlanFactors& factors, std::size_t width);
 nlohmann::ordered_json factors_to_json(const PlanFactors& factors);
 

@@ -64,7 +64,8 @@ struct FailureOutcome {
   double goodput() const { return penstock::goodput(failures, interval); }
 };
 
-/// The answer for one program. If there is no noise, it has one trial, the run without disturbances.
+/// The answer of `penstock risk` for one program. If there is no noise, it has a single trial: the run
+/// without disturbances.
 struct RiskReport {
   std::string name;
   std::int32_t ranks = 0;

@@ -46,7 +46,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr double kPercent = 100;
 
-/// The numbers of figures of each class, and how many of them hold. The last line of the answer shows them.
+/// The numbers of published figures by class, and how many agree with the prediction. The last line of the
+/// answer shows them.
 struct Counts {
   int printed = 0;   ///< Printed figures that are compared, of the classes equal and missed.
   int within = 0;    ///< Printed figures that are within their tolerance.
@@ -89,7 +90,8 @@ std::string misses_text(const std::vector<Reproduced>& all) {
   return parts.empty() ? "there are no misses" : fmt::format("the misses are {}", fmt::join(parts, ", "));
 }
 
-/// Returns the last line of the answer, which counts the figures and the misses.
+/// Returns the last line of the answer. It counts the published figures and the misses (claims that do not
+/// hold).
 std::string summary_text(const std::vector<Reproduced>& all) {
   const Counts counts = counts_of(all);
   return fmt::format(

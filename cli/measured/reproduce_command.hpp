@@ -15,13 +15,13 @@ struct Reproduced {
   Reproduction reproduction;
   std::vector<ReproducedFigure> figures;
 
-  /// Returns true if every figure agrees with the value that was published.
+  /// Returns true if every reproduced figure agrees with the published value within its tolerance or bound.
   bool holds() const { return std::ranges::all_of(figures, &ReproducedFigure::holds); }
 };
 
-/// Returns a table for each experiment, then the figures that do not agree, and then the tolerances with
-/// their reasons. The last line has the counts. `width` is the wanted length of lines in characters; 0
-/// means no limit.
+/// Returns a table for each experiment, then the figures that do not agree with the published values, and
+/// then the tolerances with their reasons. The last line counts the figures and the misses. `width` is the
+/// wanted length of lines in characters; 0 means no limit.
 std::string reproductions_to_text(const std::vector<Reproduced>& all, std::size_t width = 0);
 /// Returns a JSON document with all figures, the experiments and the counts.
 std::string reproductions_to_json(const std::vector<Reproduced>& all);

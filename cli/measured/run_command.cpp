@@ -42,8 +42,8 @@ struct RunFlags {
   ResultFlags result;
 };
 
-/// Adds the memory figures of each rank to the result. If the modules report no memory, it is computed from
-/// the cost table and the measured times. A note says which of the two was used.
+/// Adds the memory use of each rank to the result. If the modules report no memory, it is computed from the
+/// cost table and the measured times. A note says which of the two was used.
 void add_memory(Result& result, const Experiment& experiment, const RunFlags& flags) {
   if (std::ranges::any_of(result.ranks, [](const RankReport& rank) { return rank.memory.peak_bytes > 0; })) {
     result.notes.emplace_back("memory: what the modules held, by their own account");

@@ -88,8 +88,8 @@ std::map<Key, std::vector<const Span*>> computed(const Timeline& timeline) {
   return actions;
 }
 
-/// Adds the compute actions that start or end at different times in the two timelines. Messages are left
-/// out, because they move with the actions.
+/// Adds the compute actions that start or end at different times in the two timelines. Messages are left out,
+/// because their times change whenever those of the actions change.
 void add_actions(ResultDiff& diff, const Timeline& before, const Timeline& after) {
   const auto first = computed(before);
   const auto second = computed(after);

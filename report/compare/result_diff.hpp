@@ -28,9 +28,9 @@ struct MovedAction {
 
 /// The differences between two results.
 struct ResultDiff {
-  /// The figures that differ, with the columns figure, before, after and change.
+  /// A table of the figures that differ. Its columns are figure, before, after and change.
   Table figures;
-  /// The actions that have moved, in the order of their start in the first result.
+  /// The compute actions whose start or end differs, in the order of their start in the first result.
   std::vector<MovedAction> moved;
   /// The number of compute actions, over all ranks, that only the first result has. `only_after` is the
   /// number of those that only the second result has.

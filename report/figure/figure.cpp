@@ -186,7 +186,7 @@ class FigurePainter {
   }
   static std::string name_of(std::size_t rank) { return fmt::format("rank {}", rank); }
 
-  /// Returns the width to the left of the panels, in mm, for the names of rows.
+  /// Returns the width in mm of the space to the left of the panels. It contains the names of the rows.
   double names_width() const {
     if (!shows(FigurePart::ranks)) return 0;
     double widest = 0;

@@ -31,7 +31,7 @@
 namespace penstock {
 namespace {
 
-/// The columns of a row in the table of figures, except the functions that access the field.
+/// The columns of a row in the table of figures. Only the functions that access the field are missing.
 struct RankText {
   std::string_view key;
   std::string_view title;
@@ -41,8 +41,9 @@ struct RankText {
   AbsentFigure absent = AbsentFigure::never;
 };
 
-/// Returns the row of a rank's figure. `members` is the path to its field, such as <&RankReport::memory,
-/// &RankMemory::peak_bytes>.
+/// Returns the row of the table of figures for one figure of a rank. `members` is the path to its field, such
+/// as
+/// <&RankReport::memory, &RankMemory::peak_bytes>.
 template <auto... members>
 consteval RankFigure rank_figure(const RankText& text) {
   using Member = std::remove_cvref_t<decltype((std::declval<RankReport&>().*....*members))>;
@@ -110,8 +111,8 @@ constexpr std::array kRankFigures = {
          .meaning = "Bytes of the rank's RECVs, and its part of collectives in a ring."}),
 };
 
-/// Returns the row of a figure of the run. Its field is `member` of `part`, and `row` gives the other
-/// columns.
+/// Returns the row of the table of figures for one figure of the run. Its field is `member` of `part`, and
+/// `row` gives the other columns.
 template <auto part, auto member>
 consteval RunFigure run_figure(RunFigure row) {
   row.get = [](const RunFigures& run) { return std::optional<double>(run.*part.*member); };
@@ -119,8 +120,8 @@ consteval RunFigure run_figure(RunFigure row) {
   return row;
 }
 
-/// Returns the row of a rate that exists only if the size of the model is known. Such a rate is present
-/// exactly when `mfu` is present.
+/// Returns the row of the table of figures for a rate that exists only if the size of the model is known.
+/// Such a rate is present exactly when `mfu` is present.
 template <auto member>
 consteval RunFigure model_rate(RunFigure row) {
   row.section = "throughput";
@@ -139,8 +140,8 @@ consteval RunFigure model_rate(RunFigure row) {
   return row;
 }
 
-/// Returns the row of a figure that only a prefill run has. Prefill means forward passes that store keys and
-/// values.
+/// Returns the row of the table of figures for a figure that only a prefill run has. Prefill means forward
+/// passes that store keys and values.
 template <auto member>
 consteval RunFigure prefill_rate(RunFigure row) {
   row.section = "throughput";

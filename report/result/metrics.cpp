@@ -122,7 +122,8 @@ void add_traffic(RankMeter& meter, Spans spans, const RunFacts& facts, const Edg
   }
 }
 
-/// Returns the number of samples between two updates of the first stage that has updates.
+/// Returns the number of samples between two updates of the first stage that has updates. Some stages run
+/// only forward passes and have none.
 double samples_per_update(const Program& program, double samples_per_microbatch) {
   std::int64_t steps = 0;
   // All replicas are updated together, so it is enough to count the STEPs of one replica.
@@ -147,8 +148,8 @@ ModelRates rates_of(const ModelFacts& model, double samples_per_second) {
           .mfu = flops / model.peak_flops_per_second};
 }
 
-/// Returns the throughput of the whole run, which includes filling and draining the pipeline. The steady rate
-/// is taken from `facts`.
+/// Returns the throughput of the whole run, in which the pipeline also fills and drains. The steady rate is
+/// the one in `facts`.
 ThroughputReport throughput_of(const RunFacts& facts, Ns makespan_ns) {
   const Program& program = facts.program;
   ThroughputReport throughput;

@@ -46,7 +46,7 @@ class FirstTokens {
   std::vector<Ns> ends_;  // by microbatch
 };
 
-/// The parts of a result that do not follow from its timeline.
+/// The parts of a result that cannot be computed from its timeline.
 struct RunFacts {
   /// The lowered program that ran.
   const Program& program;
@@ -104,9 +104,9 @@ RankFigures figures_of(const RankMeter& meter);
 /// action.
 RankFigures compute_times_of(Spans spans);
 
-/// Returns the whole result, computed from the figures of all ranks. `facts` must be complete, because the
-/// caller must not change the result later. Throws std::logic_error if an invariant of result.hpp does not
-/// hold.
+/// Returns the whole result, computed from the figures of all ranks. `facts` must have all other parts of the
+/// result, because the caller must not change the result later. Throws std::logic_error if an invariant of
+/// result.hpp does not hold.
 Result summarize(std::vector<RankFigures> ranks, Ns makespan_ns, RunFacts facts);
 /// Returns the result that is computed from `timeline`, and stores the timeline in it.
 Result summarize(Timeline timeline, RunFacts facts);

@@ -70,9 +70,9 @@ class OpenMicrobatches {
   }
   std::int64_t peak() const { return std::max(peak_, open_before_ + most_now_); }
 
-  /// Passes the fields to a visitor that records or compares states (sim/engines/repeat.hpp). `latest_ns`
-  /// is the end of the rank's latest action. The changes at earlier moments are complete, so the visitor
-  /// does not need them.
+  /// Passes the fields to a visitor that records or compares states (sim/engines/repeat.hpp). `latest_ns` is
+  /// the end of the rank's latest action. All changes of the number of open microbatches before `latest_ns`
+  /// are counted already, so the visitor does not get them.
   template <class State>
   void show(State& state, Ns latest_ns) {
     if (instant_ns_ < latest_ns) enter(latest_ns);
@@ -168,9 +168,9 @@ class RankMeter {
   /// Returns the end of the last compute action, or 0 if there is none yet.
   Ns last_ns() const { return last_ns_; }
 
-  /// Passes the fields to a visitor that records or compares states (sim/engines/repeat.hpp). A field is a
-  /// time, a number that grows equally in each repetition, or a number over time with its peak. The first
-  /// start is not passed, because it never changes.
+  /// Passes the fields to a visitor that records or compares states (sim/engines/repeat.hpp). It passes
+  /// times, numbers that grow equally in each repetition, and the number of open microbatches over time with
+  /// its peak. It does not pass the first start, because this never changes.
   template <class State>
   void show(State& state) {
     live_.show(state, last_ns_);

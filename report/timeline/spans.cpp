@@ -208,8 +208,8 @@ Keyed release_of(const Holding& held, std::uint32_t number) {
   return {held.until_ns, place_of(held.until_ns != held.from_ns, held.released_by, own ? 2 : 0), number};
 }
 
-/// Returns all changes of the amounts, grouped by kind. Each group has the charges of a kind, followed by
-/// its releases.
+/// Returns all charges and releases of `holdings`, grouped by kind. Each group has the charges of a kind,
+/// followed by its releases.
 std::vector<Keyed> changes_by_kind(std::span<const Holding> holdings) {
   // For each kind: the index of its next charge and of its next release
   std::vector<std::size_t> next;

@@ -143,9 +143,11 @@ struct IdleBefore {
   std::size_t position = 0;
   /// The time during which at least one message that the action needs was under way.
   Ns transfer_ns = 0;
-  /// The time from the arrival of the last of these messages on the idle rank to the start of the action.
+  /// The time from the arrival of the last message that the action needs to the start of the action, as far
+  /// as the rank is idle.
   Ns launch_ns = 0;
-  /// The time during which none of these messages was under way, because other ranks had not sent them yet.
+  /// The time during which no message that the action needs was under way, because other ranks had not sent
+  /// them yet.
   Ns waiting_ns = 0;
 
   Ns idle_ns() const { return transfer_ns + launch_ns + waiting_ns; }

@@ -27,8 +27,8 @@
 namespace penstock {
 namespace {
 
-/// The parameters of one part of a layer. The weights of matrices are counted apart from vectors, because
-/// only matrices need matrix products.
+/// The numbers of parameters in one component of a layer, such as attention. Weights of matrices are counted
+/// apart from vectors, because only matrices need matrix products.
 struct Weights {
   Wide matrices = 0;
   Wide vectors = 0;
@@ -50,7 +50,8 @@ Wide only_if(bool has, Wide count) { return has ? count : 0; }
 /// Returns the number of parameters of one norm, including its bias if the norm is a LayerNorm.
 Wide norm(const Architecture& model) { return only_if(model.layer_norm, model.hidden) + model.hidden; }
 
-/// Returns the number of weights that compute the gate of attention from the hidden values.
+/// Returns the number of weights in the matrix that computes the attention gate from the hidden values.
+/// Returns 0 if attention has no gate.
 Wide gate_matrix(const Architecture& model, std::int64_t value_dim) {
   const Wide heads = static_cast<Wide>(model.hidden) * model.heads;
   switch (model.attention_gate) {
@@ -64,9 +65,9 @@ Wide gate_matrix(const Architecture& model, std::int64_t value_dim) {
   return 0;
 }
 
-/// Returns the weights of latent attention. They project the hidden values to the narrow vectors of
-/// queries, keys and values, and the narrow vectors to the heads. All heads share the rotary part of the
-/// keys (r), so it is projected directly from h.
+/// Returns the weights of latent attention. They project the hidden values to the narrow vectors of queries,
+/// keys and values, and the narrow vectors to the heads. All heads share the rotary part of the keys, so it
+/// is projected directly from the hidden values.
 Weights latent_attention(const Architecture& model, const LatentAttention& latent) {
   const Wide hidden = model.hidden;
   const Wide queries = static_cast<Wide>(model.heads) * (latent.content_dim + latent.rotary_dim);
@@ -137,8 +138,8 @@ Weights expert(const Architecture& model) {
   return feed_forward(model, model.expert_width(), experts.inner, experts.biases);
 }
 
-/// Returns the weights that a layer with experts has in addition to its routed experts: the router, the
-/// shared experts, and projections around the experts.
+/// Returns the weights of a layer's expert part without the routed experts. They are the router, the shared
+/// experts and their gate, and the projections around the experts.
 Weights beside_experts(const Architecture& model) {
   const Experts& experts = *model.experts;
   const Weights router{.matrices = static_cast<Wide>(model.hidden) * experts.count,

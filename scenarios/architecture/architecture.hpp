@@ -258,9 +258,9 @@ std::int64_t embedding_parameters(const Architecture& model);
 /// Returns the number of parameters of the final norm and the output head. The head's weights do not count
 /// if they are tied to the embedding.
 std::int64_t head_parameters(const Architecture& model);
-/// Returns the number of parameters of one multi-token-prediction layer. It consists of a layer of
-/// prediction_kind(), three norms, and a projection from 2h to h. It shares the embedding and the output
-/// head with the model.
+/// Returns the number of parameters of one multi-token-prediction layer. It consists of a layer of the kind
+/// prediction_kind(), three norms, and a projection from 2 x `hidden` values to `hidden` values. It shares
+/// the embedding and the output head with the model.
 std::int64_t multi_token_parameters(const Architecture& model);
 
 /// Returns the number of parameters of the model as it is usually published: all layers, the embedding and

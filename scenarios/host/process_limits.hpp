@@ -19,8 +19,8 @@
 
 namespace penstock {
 
-/// The two places from which the control groups of a process are read: the file that lists them, and their
-/// root folder.
+/// The two paths from which the control groups of a process are read: the file that lists the groups, and the
+/// root folder of all groups.
 struct ControlGroupFiles {
   std::filesystem::path list = "/proc/self/cgroup";
   std::filesystem::path mount = "/sys/fs/cgroup";

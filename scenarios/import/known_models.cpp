@@ -32,8 +32,8 @@ namespace penstock {
 
 namespace {
 
-/// Reads a table of the library. An error in the table is a bug of Penstock, because the tables are part of
-/// the program.
+/// Returns the table `name` of Penstock's library of known models and recipes. An error in it is a bug of
+/// Penstock, because the program contains the table.
 CsvTable library_table(std::string_view name, std::span<const std::string_view> columns) {
   const auto text = std::ranges::find(library_texts(), name, &LibraryText::name);
   auto table = CsvTable::parse(text->text, columns);
@@ -85,8 +85,8 @@ std::optional<std::size_t> known_model_row(std::string_view name) {
 
 constexpr std::string_view kPretrain = "_pretrain_";
 
-/// The parts of a recipe's name: the model ("llama3_8b"), a variant such as "16k" or "32nodes", and in
-/// newer names the devices.
+/// The parts of a recipe's name: the model ("llama3_8b"), a variant such as "16k" or "32nodes", and in newer
+/// names the number of devices.
 struct RecipeName {
   std::string base;
   std::optional<std::int64_t> devices{};
@@ -113,8 +113,9 @@ RecipeName recipe_name(std::string_view name) {
   return parts;
 }
 
-/// Returns the table row of a recipe. If variants of the recipe differ in their number of devices, the
-/// number in the name decides. A name without a number of devices means the first variant.
+/// Returns the table row of a recipe, or nothing if the recipe is unknown. If its variants need different
+/// numbers of devices, the number in the name selects the variant. A name without such a number selects the
+/// first variant.
 std::optional<std::size_t> recipe_row(const RecipeName& name) {
   if (!name.unlike.empty()) return std::nullopt;
   for (std::size_t row = 0; row < bridge_recipes().row_count(); ++row) {
@@ -125,7 +126,8 @@ std::optional<std::size_t> recipe_row(const RecipeName& name) {
   return std::nullopt;
 }
 
-/// Returns the names of a table, each one once.
+/// Returns the texts in the column "name" of a table, each one once. Requires that rows with equal names are
+/// adjacent.
 std::vector<std::string_view> names_of(const CsvTable& table) {
   std::vector<std::string_view> names;
   for (std::size_t row = 0; row < table.row_count(); ++row) {

@@ -13,7 +13,7 @@
 
 namespace penstock {
 
-/// The content of an imported configuration, in the terms of a scenario.
+/// The content of an imported configuration, expressed with the keys and names of a scenario.
 struct Plan {
   /// The keys of the scenario with their values as YAML, such as {"parallel.tensor", "2"}. The sizes of the
   /// model are keys of model.transformer, such as {"model.hidden", "4096"}.
@@ -49,7 +49,7 @@ struct Plan {
   /// Sets a key, or replaces its value.
   void set(std::string key, std::string value);
   void set(std::string key, std::int64_t value) { set(std::move(key), std::to_string(value)); }
-  /// Returns the value of a key, or null.
+  /// Returns the value of a key, or null if the plan does not contain the key.
   const std::string* find(std::string_view key) const;
   std::optional<std::int64_t> number(std::string_view key) const;
   void remove(std::string_view key);

@@ -26,14 +26,14 @@
 namespace penstock {
 namespace {
 
-/// Multiplies each figure by `factor`. Returns false if a product would exceed 64 bits.
+/// Multiplies each number in `figures` by `factor`. Returns false if a product would exceed 64 bits.
 bool multiply(std::span<std::int64_t> figures, std::int64_t factor) {
   return std::ranges::none_of(
       figures, [&](std::int64_t& figure) { return __builtin_mul_overflow(figure, factor, &figure); });
 }
 
-/// Returns true if a list of this length ends with the last slice of a microbatch. If microbatches are not
-/// sliced, the list must have one entry.
+/// Returns true if a list of `length` values covers whole microbatches of `slices` slices each. If
+/// microbatches are not sliced, the list must have one entry.
 bool has_whole_microbatches(std::size_t length, std::size_t slices) {
   return slices == 1 ? length == 1 : length % slices == 0;
 }
@@ -113,7 +113,8 @@ namespace {
 
 constexpr double kMostOfPrompt = 4.6e18;  // 2^62
 
-/// Returns a figure that states one value for each chunk. These values hold for all stages.
+/// Returns a number of stages (PerStage) that has one value for each chunk of a prompt. These values hold for
+/// all stages.
 PerStage<std::int64_t> by_chunk(std::vector<std::int64_t> values) {
   PerStage<std::int64_t> figure{.values = {}, .place = "model.chunks", .by_slice = true};
   Wide sum = 0;

@@ -29,7 +29,7 @@
 
 namespace penstock {
 
-/// The rule for the tokens of each slice of a sequence.
+/// The rule that determines how many tokens each slice of a sequence has.
 struct SliceSizes {
   enum class Rule : std::uint8_t {
     even,        // all slices have equally many tokens, up to rounding
@@ -51,7 +51,8 @@ struct Slice {
   friend auto operator<=>(const Slice&, const Slice&) = default;
 };
 
-/// Returns the time of a slice, in any unit. It must not fall if a slice becomes longer.
+/// A function that returns the time of a slice, in any unit. The time must not decrease if a slice becomes
+/// longer.
 using SliceTime = std::function<double(const Slice& slice)>;
 
 /// Returns the number of slices that the rule makes of a sequence. Requires a rule with stated tokens:
@@ -116,8 +117,9 @@ struct FittedModel {
   friend bool operator==(const FittedModel&, const FittedModel&) = default;
 };
 
-/// A figure of stages. The scenario states one value for all stages or one for each stage. Instead of a
-/// value, it may state a list with one value for each microbatch, or for each slice of a microbatch.
+/// A number that a scenario states for its stages, such as a time. The scenario states one value for all
+/// stages or one for each stage. Instead of a value, it may state a list with one value for each microbatch,
+/// or for each slice of a microbatch.
 template <typename Value>
 struct PerStage {
   /// The values, empty if the figure is not stated. If microbatches or slices differ, a value is their mean.
@@ -191,8 +193,8 @@ struct StageFigures {
   PerStage<Ns> overhead;         ///< added once to each F, B, I, W and R, for any microbatch size
   PerStage<Bytes> activation;    ///< sent forward over each outgoing edge of the stage
   PerStage<Bytes> gradient;      ///< sent back over each outgoing edge; the default is `activation`
-  /// The bytes that the stage's RECVs expect of an activation and of a gradient. If they are not stated, the
-  /// stage expects what is sent.
+  /// The bytes that the stage's RECVs expect for one activation and for one gradient. If they are not stated,
+  /// the stage expects the bytes that are sent.
   PerStage<Bytes> expected_activation;
   PerStage<Bytes> expected_gradient;
   PerStage<Bytes> kept;
@@ -208,15 +210,15 @@ struct StageFigures {
 
   /// Returns the figures of one unit. A unit is one slice, and a microbatch has `slices` slices.
   StageFigures at_unit(std::size_t unit, std::size_t slices) const;
-  /// Returns true if a figure is stated for each slice.
+  /// Returns true if at least one of these figures has a value for each slice.
   bool slices_differ() const;
   /// Returns the figures with each figure of a slice multiplied by `slices`. Each result is the figure of a
   /// microbatch with `slices` slices that are all equal to this slice. Errors: a list that is not a multiple
   /// of `slices` long; figures beyond 2^63.
   tl::expected<StageFigures, std::string> as_of_microbatches(std::int32_t slices) const;
-  /// Returns the place of each list with one entry for each microbatch or slice, and the number of
-  /// microbatches in it. A list of the slices of one microbatch holds for all microbatches and is left out.
-  /// The result is empty if all microbatches have the same costs.
+  /// Returns one entry for each list that has a value for each microbatch or slice: the number of
+  /// microbatches in the list, and its place in the scenario file. A list of the slices of one microbatch
+  /// holds for all microbatches and is left out. The result is empty if all microbatches have the same costs.
   std::vector<std::pair<std::size_t, std::string>> microbatch_lists(std::int32_t slices) const;
   /// Returns the number of microbatches after which all lists of microbatch_lists() repeat. The result
   /// divides `microbatches`, so that all iterations are equal. Returns 0 if all microbatches have the same
@@ -285,8 +287,8 @@ struct LayerGraph {
 struct NetworkSpec {
   std::string name;
   std::map<std::string, std::int64_t> sizes;
-  /// The folder of stages that were exported from PyTorch. It is empty for the other networks. `name` is then
-  /// "graphs".
+  /// The folder of stages that were exported from PyTorch, if `name` is "graphs". It is empty for all other
+  /// networks.
   std::string graphs{};
   std::string place;  ///< the place in the file, for messages, such as "a.yaml:3:14: model.network"
 
@@ -299,9 +301,8 @@ using Model = std::variant<UnitCosts, StageFigures, LayerGraph, DeviceModel, Fit
 // A model that is stated by the times of a prompt's chunks. Chunked prefill runs the chunks one after the
 // other through the stages of a pipeline, and later chunks attend to more tokens.
 
-/// The costs of a chunk on each stage. Let a chunk have x tokens after L earlier tokens. On each stage, it
-/// takes fixed
-/// + earlier L + token x + pair (2 L x + x^2) ns.
+/// The costs of each chunk of a prompt on each stage. Let L tokens precede a chunk of x tokens. On each
+/// stage, the chunk takes fixed + earlier L + token x + pair (2 L x + x^2) ns.
 struct ChunkModel {
   std::int64_t prompt = 1;  ///< the tokens of a prompt
   double fixed_ns = 0;

@@ -38,7 +38,7 @@ namespace {
 
 constexpr std::int64_t kMostFigure = std::numeric_limits<std::int64_t>::max();
 
-/// Returns the part of `whole` on one of `parts` devices, rounded up.
+/// Returns the share of one device if `whole` is divided among `parts` devices, rounded up.
 Wide part_of(Wide whole, std::int64_t parts) { return (whole + parts - 1) / parts; }
 
 // --- operations -----------------------------------------------------------------------------------------
@@ -60,7 +60,7 @@ double head_flops(const TransformerShape& shape) {
          static_cast<double>(shape.vocabulary);
 }
 
-/// Returns the operations that one block computes again.
+/// Returns the floating-point operations that the backward pass of one block recomputes.
 double recomputed_flops(const TransformerShape& shape) {
   switch (shape.recompute) {
     case BlockRecompute::none:
@@ -95,7 +95,8 @@ Wide tokens_by_hidden(const TransformerShape& shape) {
   return static_cast<Wide>(shape.sequence) * shape.hidden;
 }
 
-/// Returns the number of devices that share the tensors along the sequence.
+/// Returns the number of devices that divide the tensors along the sequence. It is `tensor_parallel` with
+/// sequence parallelism, and 1 otherwise.
 std::int64_t sequence_parts(const TransformerShape& shape) {
   return shape.sequence_parallel ? shape.tensor_parallel : 1;
 }

@@ -75,8 +75,8 @@ std::string text_of(double bytes_per_second) {
                                                  : fmt::format("{:g} GB/s", bytes_per_second / 1e9);
 }
 
-/// Returns the name of each node of the cluster. Names of switches are taken from the names of their links
-/// ("a>b", "a>b#2").
+/// Returns the name of each device and switch of the cluster, by node number. The names of switches come from
+/// the names of their links ("a>b", "a>b#2").
 std::map<std::int32_t, std::string> switch_names(const Cluster& cluster) {
   std::map<std::int32_t, std::string> names;
   // Devices are numbered before switches and have their own names.

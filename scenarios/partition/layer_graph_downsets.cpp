@@ -108,8 +108,8 @@ Downset summed(const LayerGraph& graph, const Dependences& dependences, const Me
   return set;
 }
 
-/// Returns true if the sums over all layers fit in 64 bits. This check uses 128 bits. Later sums can then use
-/// 64 bits.
+/// Returns true if the sums of times and of bytes over all layers fit in 64 bits. This function adds with 128
+/// bits. Later code can then add with 64 bits.
 bool sums_fit(const LayerGraph& graph) {
   Wide time = 0;
   Wide outputs = 0;

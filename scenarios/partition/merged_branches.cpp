@@ -38,7 +38,8 @@ namespace penstock {
 namespace {
 
 constexpr std::size_t kWide = 16;  // the number of downsets that every region may have, however small it is
-/// The largest number of downsets of the whole graph. Each region gets a part of this limit.
+/// The intended number of downsets of the whole graph. Each region gets a share of this number in proportion
+/// to its layers.
 constexpr std::size_t kMostOfGraph = 256;
 
 using Dependences = boost::adjacency_list<boost::vecS, boost::vecS, boost::bidirectionalS>;
@@ -61,8 +62,8 @@ std::vector<bool> leading_to_end(const LayerGraph& graph) {
   return leads;
 }
 
-/// Returns a flag for each layer. It is true if the layer is on every path to the end. Only layers whose flag
-/// in `leads` is true are considered.
+/// Returns a flag for each layer. It is true if every path from the first layers to the end of the graph
+/// contains the layer. Only layers whose flag in `leads` is true are considered.
 std::vector<bool> on_every_path(const LayerGraph& graph, const std::vector<bool>& leads) {
   const Vertex begin = graph.layers.size();
   Dependences dependences(begin + 1);
@@ -84,7 +85,7 @@ std::vector<bool> on_every_path(const LayerGraph& graph, const std::vector<bool>
   return crossed;
 }
 
-/// A division of the layers into groups. Each group has the number of one of its layers.
+/// A division of the layers into groups. The number of a group is the index of one of its layers.
 class LayerGroups {
  public:
   explicit LayerGroups(const LayerGraph& graph) : graph_(graph), group_of_(graph.layers.size()) {

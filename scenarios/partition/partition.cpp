@@ -277,7 +277,7 @@ class CutSearch {
     return 2 * weights_(begin, end) + static_cast<Wide>(stages_ - stage) * kept_(begin, end);
   }
 
-  /// Returns, for each number of stages and each end, the first layer of the last stage in the best
+  /// Returns, for s stages of the first j layers and for all s and j, the first layer of stage s in the best
   /// partition. If several layers are equally good, returns the earliest one.
   std::vector<std::vector<std::int32_t>> best_begins() const {
     std::vector<std::vector<std::int32_t>> begins(stages_, std::vector<std::int32_t>(layers_ + 1, 0));
@@ -350,7 +350,7 @@ std::vector<Wide> sizes_of(const LayerGraph& graph) {
   return sizes;
 }
 
-/// Consecutive blocks of a sequence, with the sum of each block.
+/// A division of a list of layer times into consecutive blocks, with the sum of each block.
 class Blocks {
  public:
   Blocks(const std::vector<Wide>& sizes, std::ptrdiff_t count) : sizes_(sizes) {

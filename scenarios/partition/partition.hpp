@@ -63,7 +63,7 @@ struct PlanOptions {
   friend bool operator==(const PlanOptions&, const PlanOptions&) = default;
 };
 
-/// The rule by which layers are cut, as a scenario states it.
+/// The rule by which the layers of a model are cut into stages, as a scenario states it.
 struct Partition {
   enum class Rule : std::uint8_t {
     unset,
@@ -107,18 +107,19 @@ tl::expected<Bytes, std::string> cut_bytes(const LayerGraph& graph, std::int32_t
 // Cuts a model's layers into contiguous parts so that the longest part is as short as possible. cut_layers()
 // uses it for stages and cut_buckets() for the buckets of a stage.
 
-/// Returns the cuts with the shortest longest stage (forward + backward time). Among these, it chooses the
-/// most equal times, measured by the sum of squares. Among the remaining ones, it chooses the least memory
-/// of the fullest stage under 1F1B, and then the earliest cuts. For stage s of K, the memory consists of
-/// weights, their gradients, and the activations of K - s microbatches. `slowness` is empty, or has a
-/// factor above 0 for each stage. The stage's layers take longer than stated by this factor. Requires 1 <=
-/// stages <= layers.
+/// Returns the cuts for which the longest stage (forward + backward time) is as short as possible. Among
+/// these, it chooses the most equal times, measured by the sum of squares. Among the remaining ones, it
+/// chooses the least memory of the fullest stage under 1F1B, and then the earliest cuts. For stage s of K,
+/// the memory consists of weights, their gradients, and the activations of K - s microbatches. `slowness` is
+/// empty, or has a factor above 0 for each stage. The stage's layers take longer than stated by this factor.
+/// Requires 1 <= stages <= layers.
 std::vector<std::int32_t> balanced_cuts(const LayerGraph& graph, std::int32_t stages,
                                         const std::vector<double>& slowness = {});
 
-/// Returns the earliest cuts among all cuts with the shortest longest part. From the last part to the first,
-/// each part gets as many layers as possible, but one layer remains for each earlier part. It is used for
-/// gradient buckets: the first bucket is ready last, so it should be small. Requires 1 <= parts <= layers.
+/// Returns the earliest cuts for which the longest part is as short as possible. From the last part to the
+/// first, each part gets as many layers as possible, but one layer remains for each earlier part. Gradient
+/// buckets use these cuts: the first bucket is ready last, so it should be small. Requires 1 <= parts <=
+/// layers.
 std::vector<std::int32_t> earliest_cuts(const LayerGraph& graph, std::int32_t parts);
 
 // Balances stages in the same manner as torchgpipe, for `partition: block`. The times of two stages differ by

@@ -319,7 +319,8 @@ PipeDreamLevels::Table& PipeDreamLevels::table(std::size_t level, WorkAhead ahea
   return tables_.emplace(key, std::move(table)).first->second;
 }
 
-/// Adds plans in which all layers between two downsets form one stage.
+/// Adds plans of a single stage to the table. The stage has all layers between an earlier downset and the
+/// downset `to`.
 void PipeDreamLevels::add_whole_ranges(Table& table, std::size_t level, const StageComponents& stages,
                                        std::size_t to) {
   for (const std::size_t from : smaller_[to]) {

@@ -30,7 +30,7 @@
 
 namespace penstock {
 
-/// Returns an error if a table has more than 2^25 entries, which take 512 MiB.
+/// Returns an error if a table of the dynamic programme has more than 2^25 entries, which take 512 MiB.
 tl::expected<void, std::string> check_tables(std::size_t downsets, std::span<const BandwidthLevel> levels);
 
 /// Returns an error if a layer does not fit on any device. It is checked as the only layer of the device,
@@ -101,8 +101,8 @@ struct CutLinks {
   std::int32_t links = 1;
 };
 
-/// A pipeline of one level. It has several equal copies, and `first_devices` has the first device of each
-/// copy.
+/// A pipeline on one level of bandwidth. It has several equal copies, and `first_devices` has the first
+/// device of each copy.
 struct Pipeline {
   std::size_t level = 0;
   std::vector<LevelStage> stages;

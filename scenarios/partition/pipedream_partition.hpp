@@ -114,10 +114,10 @@ struct LevelStage {
   std::int32_t later = 0;
 };
 
-/// The costs of a minibatch on a device that do not belong to a layer.
+/// The costs of a device that do not belong to a single layer.
 struct DeviceCosts {
   std::int64_t state_bytes_per_weight_byte = 0;
-  /// The time that is added once to the forward pass and once to the backward pass.
+  /// The time that is added to each forward pass, and also to each backward pass.
   Ns overhead_ns = 0;
 };
 
@@ -131,8 +131,8 @@ Bytes held_bytes(const Downset& before, const Downset& after, std::int64_t minib
 /// stage differently (PlanObjective).
 enum class StagePlace : std::uint8_t { first, later };
 
-/// The figures of the best plan of some layers on some components. Among plans with equal periods, the best
-/// plan is the one with the fewest ring bytes.
+/// The period and the ring bytes of the best plan for some layers on some components. Among plans with equal
+/// periods, the best plan is the one with the fewest ring bytes.
 struct LevelPlan {
   double period_ns = 0;
   /// The bytes that the stages of the plan must reduce with devices outside the plan. For each stage, the

@@ -59,7 +59,7 @@ UserError in_file(const std::string& file, UserError error) {
   return error;
 }
 
-/// Returns the result of a step. An error message becomes a UserError for bad input.
+/// Returns the result of one step of the preparation. An error message becomes a UserError for bad input.
 template <class Value>
 tl::expected<Value, UserError> input(tl::expected<Value, std::string> step) {
   return std::move(step).map_error([](std::string fault) { return UserError{.message = std::move(fault)}; });
@@ -82,7 +82,8 @@ double actions_in_force(const Scenario& scenario, const ScheduleInForce& in_forc
   return compute_actions(in_force.schedule.name, in_force.schedule.shape);
 }
 
-/// Finds the schedule and batch of the copy. The error messages do not name the file.
+/// Determines the schedule and the batch of one copy of the pipeline. The error messages do not name the
+/// scenario's file.
 tl::expected<Preparation, UserError> preparation_of(OneCopy copy) {
   // `in_force` has a pointer to the program in the copy's scenario, so this scenario must not move in memory.
   auto shared = std::make_shared<const OneCopy>(std::move(copy));
@@ -109,9 +110,9 @@ tl::expected<PlacedForm, std::string> placed_form(const StatedSchedule& schedule
       [](Program program) { return PlacedForm{.program = std::move(program)}; });
 }
 
-/// Returns true if lists must be validated and lowered before their costs are computed. This is the case
-/// for program files and for models with edges. A schedule's rule guarantees valid lists only if the stages
-/// form a chain.
+/// Returns true if the program's lists must be validated and completed with SENDs and RECVs before their
+/// costs are computed. This is the case for program files and for models with edges. A schedule's rule
+/// guarantees valid lists only if the stages form a chain.
 bool is_lowered_early(const Scenario& scenario, ProgramForm form) {
   return form == ProgramForm::lowered || scenario.program || has_edges(scenario.model);
 }

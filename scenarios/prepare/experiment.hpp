@@ -149,7 +149,7 @@ ShapedExperiment smallest_hanging_shape(const Scenario& scenario, Experiment han
 /// and for program files.
 std::optional<std::string> chunks_note(const Scenario& scenario);
 
-/// The parts of a scenario that cause notes of a run, in the order of the notes.
+/// The inputs from which experiment_notes() makes the notes of a run.
 struct NotesTerms {
   const std::vector<std::string>& of_scenario;
   const std::vector<std::string>& of_schedule;
@@ -160,9 +160,9 @@ struct NotesTerms {
   std::optional<std::string> of_chunks{};  ///< the result of chunks_note()
 };
 
-/// Returns all notes of a run, in this order: the notes of the scenario; notes on lists that should have
-/// one entry for each of the M microbatches and have not; the notes of the schedule; a note on figures that
-/// were scaled to another microbatch size.
+/// Returns all notes of a run, in this order: the notes of the scenario; notes on lists that should have one
+/// entry for each of the M microbatches and have not; the note on chunks; the notes of the schedule; a note
+/// on figures that were scaled to another microbatch size.
 std::vector<std::string> experiment_notes(const NotesTerms& terms);
 
 // --- priced experiment -----------------------------------------------------------------------------------

@@ -23,14 +23,15 @@ struct Scaling {
   std::int64_t wanted = 1;
 };
 
-/// A function object that scales figures of at least 0. It records if a result exceeded 64 bits; later
-/// results then have no meaning.
+/// A function object that converts numbers of at least 0 by a Scaling. It records whether a result exceeded
+/// 64 bits. Later results then have no meaning.
 class Scaler {
  public:
   explicit Scaler(Scaling scaling) : scaling_(scaling) {}
 
   std::int64_t operator()(std::int64_t figure);
-  /// Returns the sum of a scaled duration and an overhead, which is not scaled. Also records an overflow.
+  /// Returns the sum of a scaled duration and an overhead that does not depend on samples. Also records an
+  /// overflow.
   Ns with_overhead(Ns scaled_ns, Ns overhead_ns);
 
   bool overflowed() const { return overflowed_; }

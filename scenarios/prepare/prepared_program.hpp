@@ -37,8 +37,9 @@ struct StatedSchedule {
 /// name; the errors of generate().
 tl::expected<Program, std::string> placed_program(const StatedSchedule& schedule);
 
-/// Like placed_program(), but the lists are empty if their order depends on costs. compute_program() searches
-/// for this order later, when the costs are known. Errors: the errors of placed_program().
+/// Returns the same program as placed_program(), but with empty lists if their order depends on costs.
+/// compute_program() searches for this order later, when the costs are known. Errors: the errors of
+/// placed_program().
 tl::expected<Program, std::string> placed_stages(const StatedSchedule& schedule);
 
 // --- schedule in force -----------------------------------------------------------------------------------
@@ -60,7 +61,7 @@ struct ScheduleInForce {
 tl::expected<ScheduleInForce, std::string> schedule_in_force(const Scenario& scenario,
                                                              std::optional<std::int32_t> copies = {});
 
-/// The cut and the compute program of a scenario.
+/// The cut of a scenario's model into stages, and the program of compute actions for these stages.
 struct ResolvedScenario {
   PriceTerms terms;  ///< the inputs from which costs are computed; the scenario must outlive them
   StageCut cut;
@@ -68,9 +69,9 @@ struct ResolvedScenario {
   std::vector<std::string> notes;  ///< the notes of the schedule
 };
 
-/// Cuts the model of a scenario whose costs are all stated, and makes its compute program. Requires
-/// `placed` = placed_stages(in_force.schedule). Errors: the errors of cut_model(), cut_into_buckets() and
-/// compute_program().
+/// Cuts the model of a scenario whose costs are all stated, and generates the program of its compute actions.
+/// Requires `placed` = placed_stages(in_force.schedule). Errors: the errors of cut_model(),
+/// cut_into_buckets() and compute_program().
 tl::expected<ResolvedScenario, std::string> resolve(const Scenario& scenario, const ScheduleInForce& in_force,
                                                     Program placed);
 

@@ -68,7 +68,7 @@ struct DevicePrices {
   std::vector<std::int64_t> layers;         ///< the number of layers of each model stage
   std::vector<std::int32_t> rank_of_stage;  ///< the rank of each model stage
   std::int64_t microbatches = 1;            ///< the number of microbatches of one copy
-  /// The stages that the schedule adds to those with layers.
+  /// The stages that the schedule adds to the stages with layers, such as parts of the output layer.
   ExtraStages extra = ExtraStages::none;
 };
 

@@ -128,8 +128,8 @@ std::int64_t pipeline_size_of(const Program& program) {
   return std::min(program.rank_count(), program.stage_count());
 }
 
-/// Returns the costs of a part of a model. The whole model costs as much as `all` unit stages. I and W take
-/// as long as F, so only F is rounded.
+/// Returns the costs of one share of a model. The whole model costs as much as `all` stages with unit costs.
+/// I and W take as long as F, so only F is rounded.
 StageCost part_of_units(std::int64_t all, const StageShare& part) {
   StageCost cost = kUnitStage;
   cost.forward_ns = cost.backward_input_ns = cost.backward_weight_ns = cost.recompute_ns =
@@ -315,7 +315,8 @@ tl::expected<ProgramPrices, std::string> program_prices(const PriceTerms& terms,
 
 namespace {
 
-/// Returns the model stage of each program stage. A model stage with buckets is several program stages.
+/// Returns, for each program stage, the number of its model stage. A model stage with gradient buckets
+/// becomes several program stages.
 std::vector<std::int32_t> model_stages(const StageCut& cut, std::int32_t stages) {
   std::vector<std::int32_t> numbers;
   for (std::int32_t stage = 0; stage < stages && cut.buckets.empty(); ++stage) numbers.push_back(stage);
@@ -324,7 +325,7 @@ std::vector<std::int32_t> model_stages(const StageCut& cut, std::int32_t stages)
   return numbers;
 }
 
-/// A SEND and the size that its RECV expects.
+/// A message of a program: its SEND, the bytes that are sent, and the bytes that its RECV expects.
 struct Message {
   Action send;
   Bytes sent = 0;
@@ -345,10 +346,11 @@ std::string fault_text(const Message& message, const Program& program) {
       message.expected);
 }
 
-/// Compares the two ends of the messages of a program.
+/// A comparison of the bytes that SENDs have with the bytes that their RECVs expect.
 class BothEnds {
  public:
-  /// `figures` must hold for whole microbatches. All arguments must outlive this object.
+  /// Creates the comparison. `figures` must hold for whole microbatches. All arguments must outlive this
+  /// object.
   BothEnds(const StageFigures& figures, const StageCut& cut, Scaling samples, const Program& program,
            const CostTable& costs)
       : figures_(figures),
@@ -358,7 +360,8 @@ class BothEnds {
         numbers_(program),
         scale_(samples) {}
 
-  /// Returns the error for the message of a unit over an edge, or nothing if both ends agree.
+  /// Returns an error message if the SEND and the RECV of the microbatch or slice `unit` have different
+  /// sizes. Returns nothing otherwise.
   std::optional<std::string> fault(const StageEdge& edge, Flow flow, std::int32_t unit) {
     const bool goes_on = flow == Flow::activation;
     const PerStage<Bytes>& figure = goes_on ? figures_.expected_activation : figures_.expected_gradient;

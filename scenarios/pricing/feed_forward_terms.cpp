@@ -33,9 +33,9 @@ namespace {
 /// The bytes that a permutation of rows moves, as a share of the bytes of all rows.
 constexpr double kPermutePart = 0.75;
 /// The rate of DeepEP over the network, divided by the rate of NCCL's collectives. DeepEP's README measures
-/// 58 GB/s on 32 devices with cards of 50 GB/s. It counts the copies that stay in the own node, which are a
-/// quarter. So 44 GB/s leave a node, where a ring reaches 0.8 of the card's rate. Hybrid-EP sends the same
-/// messages.
+/// 58 GB/s on 32 devices with network cards of 50 GB/s. It counts the copies that stay in the sender's node,
+/// which are a quarter. So 44 GB/s leave a node, where a ring reaches 0.8 of the card's rate. Hybrid-EP sends
+/// the same messages.
 constexpr double kDirectRate = 1.1;
 constexpr double kRouterBytes = 24;  // the bytes moved for a token and an expert: scores, softmax, choice
 
@@ -55,7 +55,8 @@ void add_activation(TermWriter& terms, double values) {
   terms.memory("activation", bytes.forward * values, bytes.backward * values, 1);
 }
 
-/// Adds the two products of a dense part. If the part is gated, the first product has twice the columns.
+/// Adds the two matrix products of a dense feed-forward part. If the part is gated, the first product has
+/// twice the columns.
 void add_dense(TermWriter& terms, double inner) {
   const Workload& work = terms.work();
   const double t = work.parallel.tensor;
@@ -73,10 +74,10 @@ double combinations(std::int64_t all, std::int64_t chosen) {
   return ways;
 }
 
-/// Returns the probability that a place with 1 / `places` of the experts has at least one of a token's
-/// experts. These are drawn at random from the expert groups that the token chose. A place has m of the
-/// groups, or a part of one. If j of the g chosen groups are on the place, each drawn expert is there with
-/// the probability j / g.
+/// Returns the probability that a place (a device or an NVLink domain) has at least one of a token's experts.
+/// Each place has 1 / `places` of the experts. The token's experts are drawn at random from the expert groups
+/// that the token chose. A place has m of the groups, or a part of one. If j of the g chosen groups are on
+/// the place, each drawn expert is there with the probability j / g.
 double reached_part(const Experts& experts, double places) {
   const auto drawn = as_double(experts.per_token);
   const double groups_here = as_double(experts.groups) / places;
@@ -97,10 +98,10 @@ double reached_part(const Experts& experts, double places) {
   return part;
 }
 
-/// Returns the seconds of one exchange in which a token is sent only once to each place that needs it.
-/// Between NVLink domains, each device uses its own network card. At the same time, NVLink carries the token
-/// to the devices of its experts. In its own domain, the token starts at its own device. In other domains, it
-/// starts at the device at which it arrived.
+/// Returns the seconds of one exchange in which a token is sent only once to each NVLink domain and device
+/// that needs it. Between NVLink domains, each device uses its own network card. At the same time, NVLink
+/// carries the token to the devices of its experts. In its own domain, the token starts at its own device. In
+/// other domains, it starts at the device at which it arrived.
 double deduplicated_seconds(const Workload& work, double token_bytes) {
   const Experts& experts = *work.model.experts;
   const Parallel& parallel = work.parallel;

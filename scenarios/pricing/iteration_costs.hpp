@@ -32,7 +32,7 @@ std::string to_text(const FittedLayer& kind);
 /// The time of one layer, and of embedding and head, for the forward and backward pass of one microbatch.
 struct LayerCosts {
   Ns layer_ns = 0;
-  /// The time of the embedding and the head together. It counts in the last stage.
+  /// The time of the embedding and the head together. It is added to the time of the last stage.
   Ns ends_ns = 0;
 
   friend bool operator==(const LayerCosts&, const LayerCosts&) = default;
@@ -98,8 +98,8 @@ Ns step_ns(const IterationCosts& costs, const FittedLayer& kind, const ModelPart
 struct FittedStage {
   /// The time of forward and backward for one microbatch.
   Ns microbatch_ns = 0;
-  /// The time of the rank's optimizer step. It counts in the first stage of the rank; in the rank's other
-  /// stages it is 0.
+  /// The time of the rank's optimizer step. It is stated for the first stage of the rank, and is 0 for the
+  /// rank's other stages.
   Ns step_ns = 0;
 };
 

@@ -60,13 +60,13 @@ constexpr double kLeastPart = 0.25;
 constexpr double kHalfBytes = 2;
 constexpr double kMostInGroup = 1 << 20;  // devices of a group
 
-/// The smallest value that is accepted in a table cell. The limits prevent products that overflow and
-/// quotients that become 0.
+/// The smallest and the largest value that a table cell may have. These limits prevent products that overflow
+/// and quotients that become 0.
 constexpr double kLeastOfACell = 1e-30;
 constexpr double kMostOfACell = 1e30;
 
-/// Returns the figures of some columns of a row, in the order of the columns. Returns an error if a figure
-/// is not positive.
+/// Returns the numbers in the given columns of one table row, in the order of `columns`. Returns an error if
+/// a number is not positive.
 template <std::size_t Count>
 tl::expected<std::array<double, Count>, std::string> positives(
     const CsvTable& table, std::size_t row, const std::array<std::string_view, Count>& columns) {
@@ -110,8 +110,8 @@ double attention_flops(const AttentionShape& shape) {
 /// distance from 2 to 4.
 double log_distance(double a, double b) { return std::abs(std::log(a / b)); }
 
-/// Returns the figure at `size`, interpolated linearly in logarithms between the two nearest sizes. Outside
-/// the table it returns the first or the last figure.
+/// Returns the value of the table `figures` at `size`, interpolated linearly in logarithms between the two
+/// nearest sizes. Outside the table it returns the first or the last value.
 double between(const std::map<double, double>& figures, double size) {
   const auto upper = figures.lower_bound(size);
   // There is no smaller measured size. This is also the case if `size` equals the first measured size.
@@ -312,7 +312,8 @@ std::optional<double> KernelTables::collective_seconds(GroupOperation operation,
 
 namespace {
 
-/// Returns the text of a file, or an empty text if there is no such file.
+/// Returns the text of a table file that is built into the program, or an empty text if there is no such
+/// file.
 std::string_view text_of(std::string_view file) {
   const auto found = std::ranges::find(kernel_texts(), file, &KernelText::file);
   return found == kernel_texts().end() ? std::string_view() : found->text;
@@ -322,8 +323,9 @@ void must_be_read(const tl::expected<void, std::string>& read, const std::string
   if (!read) throw std::logic_error(fmt::format("{}:{}", file, read.error()));
 }
 
-/// Sets the constants of the product model for each precision of the device. They come from entries such as
-/// {"H100/fp8": [e, kk, s, bw, t0, tail, q], ..}. Precisions that the device lacks have no entry.
+/// Sets the constants of the formula for matrix products, for each precision of the device. They come from
+/// entries such as {"H100/fp8": [e, kk, s, bw, t0, tail, q], ..}. Precisions that the device lacks have no
+/// entry.
 void set_models(KernelTables& tables, std::string_view device) {
   static const nlohmann::json constants = nlohmann::json::parse(text_of("gemm_constants.json"));
   for (const GemmPrecision precision : {GemmPrecision::bf16, GemmPrecision::fp8, GemmPrecision::fp4}) {

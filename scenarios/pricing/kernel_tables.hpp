@@ -150,7 +150,7 @@ extern template class LogGrid<3>;
 class GroupedRates {
  public:
   /// Adds a measured rate, as a share of the device's peak. `forward` is the shape of the group's forward
-  /// product, whichever of the three products is measured.
+  /// product, even if `product` is one of the other two products.
   void add(Product product, const GemmShape& forward, double share);
 
   /// Returns the share of the peak rate that the product reaches. It uses the measured weight whose shape
@@ -203,9 +203,9 @@ struct KernelSpeeds {
   friend bool operator==(const KernelSpeeds&, const KernelSpeeds&) = default;
 };
 
-/// The tables of measured kernel times for one kind of device. A model replaces a missing table. For matrix
-/// products, it is the one of kernel_tables.hpp. For attention, it is a share of the peak (layer_terms.cpp).
-/// For collectives, it is the links' bandwidth (collectives.cpp).
+/// The tables of measured kernel times for one kind of device. Each missing table is replaced. Matrix
+/// products then use modelled_gemm_seconds(), attention a share of the peak (layer_terms.cpp), and
+/// collectives the links' bandwidth (collectives.cpp).
 class KernelTables {
  public:
   // Each of the next functions replaces the data that it read before. read_gemms() replaces only the data of
@@ -244,8 +244,8 @@ class KernelTables {
                                            double bytes) const;
 
   const ProductTable& products() const { return products_; }
-  /// Returns the rates of grouped products, such as those of experts, measured in a short burst. They are
-  /// empty if no table has any.
+  /// Returns the rates of grouped products, such as those of experts, measured in a short burst. The result
+  /// is empty if no table contains such rates.
   const GroupedRates& grouped() const { return grouped_; }
   /// Sets the rates of grouped products, as shares of the peak rate. The shares apply to any device.
   void set_grouped(GroupedRates rates) { grouped_ = std::move(rates); }

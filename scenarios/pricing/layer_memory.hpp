@@ -77,7 +77,7 @@ double recomputed_at_once(const Workload& work, const LayerKind& kind);
 /// Returns the bytes that the head needs only while it runs: the logits, their gradient, the gradient of the
 /// head's weights, and copies of the head's input.
 double head_transient_bytes(const Workload& work);
-/// The bytes of memory on each device that no other figure counts.
+/// The bytes of memory on each device that no other term of the memory estimate counts.
 inline constexpr double kOtherBytes = 0.05 * (1 << 30);
 
 /// Returns the bytes of a weight: 2 for bf16 and 1 for 8-bit values. On Hopper 8-bit values also take 2,

@@ -100,7 +100,8 @@ class TermWriter {
   /// Adds the time of memory-bound kernels. Each pass has `kernels` kernels, which together move
   /// `forward_bytes` or `backward_bytes`.
   void memory(std::string_view name, double forward_bytes, double backward_bytes, int kernels);
-  /// Adds a collective. The seconds are those that are exposed in the forward and in the backward pass.
+  /// Adds a collective. The arguments are the seconds that the device waits for the collective in the forward
+  /// and in the backward pass.
   void collective(std::string_view name, double forward_seconds, double backward_seconds);
   /// Adds a term to the current part of the layer.
   void add(Term term) {

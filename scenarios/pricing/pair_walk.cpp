@@ -24,11 +24,11 @@ namespace {
 
 double of(const PartSeconds& seconds, LayerPart part) { return seconds.at(static_cast<std::size_t>(part)); }
 
-/// The times at which the two queues become free.
+/// The times at which the queue of computation and the queue of exchanges become free.
 class Queues {
  public:
-  /// Appends a part of a layer that may start at `ready`, and returns the time of its end. A part that
-  /// takes no time does not wait for its queue.
+  /// Appends a part of a layer that may start at `ready` to its queue, and returns the time of its end. A
+  /// part that takes no time does not wait for its queue.
   double run(LayerPart part, const PartSeconds& seconds, double ready) {
     const double duration = of(seconds, part);
     if (duration <= 0) return ready;

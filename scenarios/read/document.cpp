@@ -75,7 +75,7 @@ class TreeBuilder final : public YAML::EventHandler {
   void OnMapEnd() override { close(); }
 
  private:
-  /// A list or mapping that is still open.
+  /// A list or mapping whose end the parser has not reached.
   struct Open {
     Node node;
     Node key;
@@ -337,8 +337,8 @@ void emit_text(YAML::Emitter& out, const std::string& text) {
   out << text;
 }
 
-/// Writes a node. If `is_part` is true, a mapping has one key in each line. Users write the document and its
-/// parts in this style.
+/// Writes a node. If `is_part` is true, a mapping has one key in each line. This is the style of the whole
+/// document and of its top-level keys.
 void emit(YAML::Emitter& out, const Node& node, bool is_part) {
   switch (node.kind) {
     case Node::Kind::nothing:

@@ -62,7 +62,7 @@ std::string message_at(const Node& node, std::string_view path, std::string_view
 /// mapping", or "nothing".
 std::string describe(const Node& node);
 /// Returns true if the text has only digits, signs and points. An error message then calls it a wrong number,
-/// even if names are allowed.
+/// even if the key also accepts names.
 bool looks_like_a_figure(std::string_view text);
 
 /// Reads one document. Errors ("PLACE: ..."): no content, a syntax error, a key that occurs twice, a second
@@ -103,11 +103,12 @@ tl::expected<std::string, std::string> read_text_file(const std::filesystem::pat
 // the file, and others apply `--set KEY=VALUE`. Each function returns the changed document. load.cpp calls
 // them.
 
-/// Returns the document with the content of all parts. If a part is the name of a file, the file's document
-/// replaces it. If that document is a scenario with this part, only the part replaces it. Short forms become
-/// mappings: `cluster: uniform` becomes `cluster: {preset: uniform}`, `schedule: 1f1b` becomes `{name:
-/// 1f1b}`, and `schedule: a.psched` or `a.csv` becomes `{program: a.psched}`. Errors: a file that cannot be
-/// read, a file that includes itself.
+/// Returns the document with the content of all parts (the values of its top-level keys). If a part is the
+/// name of a file, the file's document replaces it. If that document is a scenario with this part, only the
+/// part replaces it. Short forms become mappings: `cluster: uniform` becomes `cluster: {preset: uniform}`,
+/// `schedule: 1f1b` becomes
+/// `{name: 1f1b}`, and `schedule: a.psched` or `a.csv` becomes `{program: a.psched}`. Errors: a file that
+/// cannot be read, a file that includes itself.
 tl::expected<Node, std::string> resolve_parts(Node document);
 
 /// The file that a scalar names. The scalar's text is relative to the directory of the file that contains the
@@ -145,9 +146,10 @@ tl::expected<Node, std::string> apply_override(Node document, const Override& ch
 
 /// Returns the document with every `{file: F.csv}` under model.stages replaced by the content of the file.
 /// Each row of the file belongs to a stage, and each cell of the row to a microbatch. With `rows:
-/// microbatches`, it is the other way round. A file with one stage applies to all stages. Cells are figures
-/// with a unit, and `unit` applies to cells without one. Error messages about a value from a file name that
-/// file. Errors: a file that cannot be read or has no cell; rows of unequal length; an unknown key.
+/// microbatches`, each row belongs to a microbatch, and each cell to a stage. A file with one stage applies
+/// to all stages. Cells are numbers with a unit, and `unit` applies to cells without one. Error messages
+/// about a value from a file name that file. Errors: a file that cannot be read or has no cell; rows of
+/// unequal length; an unknown key.
 tl::expected<Node, std::string> with_microbatch_files(Node document);
 
 }  // namespace penstock

@@ -97,7 +97,7 @@ Node of_part(Node document, std::string_view part) {
   return named == nullptr ? std::move(document) : Node(std::move(*named));
 }
 
-/// Returns the beginning of a line as messages show it.
+/// Returns the text of line `line` in quotes, for messages. After 40 characters, "..." replaces the rest.
 std::string shown_line(std::string_view text, std::int32_t line) {
   constexpr std::size_t kMost = 40;
   for (; line > 1; --line) text.remove_prefix(std::min(text.find('\n') + 1, text.size()));
@@ -304,7 +304,7 @@ tl::expected<FileOfFigures, std::string> read_mapping(const Node& mapping, const
   return of;
 }
 
-/// Returns the node of a cell. Lines and cells are counted from 1.
+/// Returns the scalar node of one cell of a CSV file. `line` and `cell` are counted from 1.
 Node cell_at(const std::shared_ptr<const Source>& source, std::size_t line, std::size_t cell,
              std::string text) {
   Node node;
@@ -369,7 +369,8 @@ tl::expected<std::vector<std::vector<Node>>, std::string> read_rows(const FileOf
   return of.rows_are_microbatches ? transposed(std::move(nodes)) : std::move(nodes);
 }
 
-/// Returns {microbatches: list}, which states one list for all stages.
+/// Returns the mapping {microbatches: list}. It states one list of values for the microbatches, which applies
+/// to all stages.
 Node for_all_stages(Node list) {
   Node mapping = list;
   mapping.kind = Node::Kind::mapping;

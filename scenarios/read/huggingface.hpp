@@ -18,7 +18,7 @@
 
 namespace penstock {
 
-/// The names that different families use for one figure. The most common name comes first.
+/// The keys that different model families use for the same property. The most common key comes first.
 using KeyNames = std::vector<std::string_view>;
 
 /// A part of a Hugging Face configuration whose cost cannot be computed.
@@ -46,16 +46,18 @@ class HuggingFaceConfig {
   /// Returns the value of the first of `names` that is present, or null if none is.
   const Node* find(const KeyNames& names);
   std::optional<std::int64_t> size(const KeyNames& names, Range range);
-  /// Like size(), but also returns nothing if the value is 0 or false.
+  /// Returns the same value as size(), but nothing if the value is 0 or false.
   std::optional<std::int64_t> size_if_any(const KeyNames& names, Range range);
-  /// Returns the size. If it is absent, notes a problem and returns 1.
+  /// Returns the size that the first present key of `names` states. If all keys are absent, notes a problem
+  /// and returns 1.
   std::int64_t required(const KeyNames& names, Range range);
   std::optional<bool> flag(const KeyNames& names);
-  /// Returns a word, or an empty text if the key is absent.
+  /// Returns the word that the first present key of `names` states, or an empty text if all keys are absent.
   std::string word(const KeyNames& names);
-  /// Returns whole numbers, or an empty list if the key is absent.
+  /// Returns the list of whole numbers under `key`, or an empty list if the key is absent.
   std::vector<std::int64_t> numbers(std::string_view key, Range range);
-  /// Returns the words of a list, or an empty list if the key is absent.
+  /// Returns the list of words under the first present key of `names`, or an empty list if all keys are
+  /// absent.
   std::vector<std::string> words(const KeyNames& names);
   /// Marks keys as read without using them, because they have no effect on this model.
   void know(const KeyNames& names);
@@ -71,9 +73,9 @@ class HuggingFaceConfig {
   std::vector<std::string> other_parts() const;
 
   const Node& root() const { return root_; }
-  /// Record an error. The first function records it at `node`, which is the value of `key`. The second one
-  /// records it at the value of the first of `names` that is present. If none is present, it records the
-  /// error at the whole mapping.
+  /// complain() records an error. With `node`, it records the error at this node, which is the value of
+  /// `key`. With `names`, it records the error at the value of the first of `names` that is present. If none
+  /// is present, it records the error at the whole mapping.
   void complain(const Node& node, std::string_view key, std::string_view text) const;
   void complain(const KeyNames& names, std::string_view text);
 
@@ -110,8 +112,8 @@ bool is_without_price(std::string_view key);
 /// or "vision_config".
 bool hints_at_structure(std::string_view key);
 
-/// Returns true for keys of a part that handles images or sound, such as "vision_config". Such a part
-/// counts in no figure.
+/// Returns true for keys of a part that handles images or sound, such as "vision_config". Such a part is in
+/// no cost and in no number of parameters.
 bool is_other_part(std::string_view key);
 
 // The properties of model families that their configurations do not state. Used by load_architecture.hpp.
@@ -126,7 +128,8 @@ enum class QueryKeyNorm : std::uint8_t {
 /// The properties of a family, which apply if a configuration has no key for them. The defaults describe a
 /// plain Llama: gated, RMSNorm, rotary positions, no biases, an untied head.
 struct HuggingFaceFamily {
-  /// The model types, separated by blanks. A * at an end matches any text.
+  /// The values of the key `model_type` that belong to the family, separated by blanks. A * at the beginning
+  /// or the end matches any text.
   std::string_view names;
   /// The reason why the costs of this family's models cannot be computed. Empty if they can be computed.
   std::string_view unpriced{};
@@ -185,8 +188,8 @@ const HuggingFaceFamily* find_family(std::string_view model_type);
 std::vector<LayerKind> layer_kinds_of(HuggingFaceConfig& config, const HuggingFaceFamily& family,
                                       const Architecture& model);
 
-/// Returns the number of layers for which a list or pattern in the configuration names the part. Returns
-/// nothing if the configuration has no such list.
+/// Returns the number of layers in the list or pattern of the configuration that states the type of each
+/// layer. Returns nothing if the configuration has no such list.
 std::optional<std::int64_t> listed_layers(HuggingFaceConfig& config);
 
 /// Returns the sizes of the model's recurrence, or nothing if the model has none. Reads Mamba-2, the gated

@@ -31,8 +31,8 @@ constexpr Range kIndex{.least = 0, .most = 1 << 16};
 
 // --- which layers have experts --------------------------------------------------------------------------
 
-/// The statements of all families about the layers with experts. A statement that the configuration lacks
-/// has no effect.
+/// The keys by which the model families say which layers have experts. A key that the configuration does not
+/// have makes no layer dense and no layer sparse.
 struct ExpertLayers {
   std::int64_t first = 0;              ///< the layers before it are dense
   std::optional<std::int64_t> last;    ///< the layers after it are dense
@@ -255,8 +255,9 @@ std::int64_t full_every_of(HuggingFaceConfig& config, const HuggingFaceFamily& f
   return is_word ? static_cast<std::int64_t>(text.size()) : config.size(names, kModelCount).value_or(1);
 }
 
-/// Returns the window of each layer. The most explicit statement decides: first MiMo's switches, then
-/// chunks, then steps. All of these keys are read in any case, so that none is reported as unknown.
+/// Returns the window of each layer. The most explicit key decides: MiMo's list of switches, else chunks,
+/// else the interval of layers with full attention. All of these keys are read in any case, so that none is
+/// reported as unknown.
 std::vector<std::int64_t> windows_of(const LayerReading& reading) {
   HuggingFaceConfig& config = reading.config;
   const std::size_t layers = reading.count();

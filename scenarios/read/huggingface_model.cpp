@@ -304,8 +304,8 @@ void know_sizes_without_effect(HuggingFaceConfig& config) {
   }
 }
 
-/// Records structures whose cost cannot be computed. Their keys have names that do not look like the names
-/// of structures.
+/// Records structures whose cost cannot be computed and whose keys do not look like the names of structures,
+/// such as "add_cross_attention".
 void note_structures(Reading& reading) {
   HuggingFaceConfig& config = reading.config;
   for (const std::string_view key : {"is_encoder_decoder", "add_cross_attention"}) {

@@ -60,7 +60,7 @@ bool is_program_text(std::string_view text);
 // Reads `model: {fitted: FILE, hidden: H, heads: A, layers: L, sequence: S}`, and the file of fitted costs
 // that it names.
 
-/// Returns the keys of `model:` that may stand beside `fitted`.
+/// Returns the keys of `model:` that a scenario may state together with `fitted`.
 std::span<const Key> keys_beside_fitted();
 
 /// Reads a model with fitted costs, except for its degrees of parallelism. Problems: a missing key; a file

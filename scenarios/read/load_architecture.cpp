@@ -98,8 +98,8 @@ std::string_view family_by_keys(HuggingFaceConfig& config) {
 
 // --- the configuration ----------------------------------------------------------------------------------
 
-/// Removes the keys that the user wants to ignore. It must run before any key is read, so that the ignored
-/// keys have no effect.
+/// Removes the keys that the user wants to ignore. This function must run before any key is read, so that the
+/// ignored keys have no effect.
 void ignore(HuggingFaceConfig& config, const std::vector<std::string>& keys) {
   for (const std::string& key : keys) {
     if (key == "model_type") config.ignore("architectures");  // this key also names the type
@@ -118,8 +118,8 @@ void note_family(HuggingFaceConfig& config, const HuggingFaceFamily& family, std
                       fmt::format("{}: {}", type, family.unpriced));
 }
 
-/// Adds one error that names all keys whose costs cannot be computed. The error is at the first of these
-/// keys.
+/// Adds one error that names all keys whose costs cannot be computed. The error has the file position of the
+/// first of these keys.
 void refuse_unpriced(const HuggingFaceConfig& config, Problem& problem) {
   const std::vector<UnpricedKey> unpriced = config.unpriced();
   if (unpriced.empty()) return;
@@ -228,7 +228,7 @@ bool is_by_microbatch(const Node* sequence) {
   return sequence != nullptr && sequence->kind == Node::Kind::mapping;
 }
 
-/// Returns the keys to ignore. The value is one key or a list of keys.
+/// Returns the keys that the value of `ignore` names. This value is one key or a list of keys.
 std::vector<std::string> ignored_keys(const MappingReader& wishes) {
   const Node* value = wishes.find("ignore");
   if (value != nullptr && value->kind == Node::Kind::scalar) return {value->text};
@@ -506,7 +506,8 @@ void read_heads(const MappingReader& reader, Architecture& model) {
   model.head_dim = reader.integer("head_dim").value_or(model.hidden / model.heads);
 }
 
-/// Reads the properties that differ between a GPT and a Llama. Their defaults depend on `gated`.
+/// Reads the activation, norm, positions, tied weights and biases, in which a GPT and a Llama differ. Their
+/// defaults depend on `gated`.
 void read_style(const MappingReader& reader, Architecture& model, std::int64_t sequence) {
   model.gated = reader.flag("gated").value_or(false);
   const std::string_view norm = reader.choice_word("norm").value_or(kNormWords[model.gated ? 1 : 0]);

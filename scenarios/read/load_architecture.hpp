@@ -20,7 +20,7 @@
 
 namespace penstock {
 
-/// A model that was read from a scenario, and notes about it.
+/// A model that was read from a scenario, with its sequence lengths and its notes.
 struct ArchitecturePart {
   Architecture architecture;
   /// The number of tokens of a sequence; absent if it is not stated. If microbatches differ, it is the
@@ -95,8 +95,8 @@ struct TransformerPart {
 /// Reads `model.transformer` as layers. `cluster` gives the devices on which their costs depend.
 TransformerPart read_transformer(const Node& node, const ClusterSpec& cluster, Problem& problem);
 
-/// Reads `model.huggingface: FILE` as layers. The sizes come from the config.json, and the other keys of a
-/// transformer come from `model`.
+/// Reads the model in `model.huggingface: FILE` as layers. The sizes come from this config.json, and the
+/// other keys of a transformer come from `model`.
 TransformerPart read_huggingface(const MappingReader& model, const ClusterSpec& cluster, Problem& problem);
 
 /// Reads the number of tokens of a sample for each microbatch, such as `{microbatches: [8192, 4096, ..]}`.
@@ -111,7 +111,7 @@ std::span<const Key> keys_of_transformer();
 /// `huggingface`.
 void refuse_keys_without_device(const MappingReader& model);
 
-/// Returns the keys of `model:` that may stand beside `huggingface`.
+/// Returns the keys of `model:` that a scenario may state together with `huggingface`.
 std::span<const Key> keys_beside_huggingface();
 
 }  // namespace penstock

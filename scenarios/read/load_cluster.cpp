@@ -200,7 +200,7 @@ ClusterSpec read_uniform(const Node& node, Problem& problem) {
   return {.shape = shape, .name = "uniform", .price_per_device_hour = read_price(reader)};
 }
 
-/// Reads a two-level cluster. `shape` contains the figures of the preset. Figures that the mapping states
+/// Reads a two-level cluster. `shape` contains the values of the preset. Values that the mapping states
 /// replace them.
 ClusterSpec read_two_level(const Node& node, TwoLevelCluster shape, std::string name, Problem& problem) {
   const MappingReader reader(node, "cluster", kTwoLevelKeys, problem);
@@ -209,7 +209,7 @@ ClusterSpec read_two_level(const Node& node, TwoLevelCluster shape, std::string 
   return {.shape = std::move(shape), .name = std::move(name), .price_per_device_hour = read_price(reader)};
 }
 
-/// Reads a torus. `shape` contains the figures of the preset. Figures that the mapping states replace them.
+/// Reads a torus. `shape` contains the values of the preset. Values that the mapping states replace them.
 ClusterSpec read_torus(const Node& node, TorusCluster shape, Problem& problem) {
   const MappingReader reader(node, "cluster", kTorusKeys, problem);
   read_fields(reader, kTorusFields, shape);

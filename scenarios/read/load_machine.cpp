@@ -85,7 +85,8 @@ constexpr std::array kMachineKeys = {
 
 constexpr Ns kNetworkLatencyNs = 5'000;
 
-/// Returns a device with the figures in the scenario. The files state no figures of devices.
+/// Returns a device with the memory, reserved bytes and compute rate that the scenario states. The machine's
+/// file states nothing about devices except their links.
 Device device_of(const MappingReader& reader) {
   Device device;
   if (reader.has("memory")) device.memory_bytes = reader.limit("memory");
@@ -96,7 +97,7 @@ Device device_of(const MappingReader& reader) {
 
 // --- servers ---------------------------------------------------------------------------------------------
 
-/// A builder of a cluster of `nodes` equal servers.
+/// A builder of a cluster that consists of `nodes` identical servers.
 class ServerBuilder {
  public:
   ServerBuilder(const Machine& machine, const MappingReader& reader, std::string name)
@@ -272,8 +273,8 @@ tl::expected<std::vector<Dimension>, std::string> dimensions_of(const Node& docu
   return dimensions;
 }
 
-/// Connects the devices whose positions differ only in this dimension. Their numbers are `first`, `first` +
-/// `step`, ...
+/// Connects the devices whose positions differ only in this dimension of the network. Their numbers are
+/// `first`, `first` + `step`, ...
 void join_dimension(ClusterBuilder& builder, const Dimension& dimension, std::int64_t first,
                     std::int64_t step, std::int32_t& switches) {
   const auto device = [&](std::int64_t i) { return static_cast<std::int32_t>(first + i * step); };

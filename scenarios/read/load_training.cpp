@@ -293,8 +293,8 @@ tl::expected<std::int32_t, std::string> cut_of(const Node& item, const LayerGrap
   return tl::unexpected(looks_like_a_figure(item.text) ? number.error() : no_such_layer(*graph, item.text));
 }
 
-/// Reads a list of cuts. `graph` is null if the model has no layers. The numbers are then read, but they are
-/// not used.
+/// Reads a list of cuts. `graph` is null if the model has no layers. The numbers of the list are then read,
+/// but they are not used.
 Partition read_cuts(const Node& node, const LayerGraph* graph, Problem& problem) {
   Partition partition{.rule = Partition::Rule::cuts};
   for (std::size_t i = 0; i < node.items.size(); ++i) {

@@ -35,7 +35,8 @@ namespace {
 constexpr std::string_view kTakesDevice =
     "takes `cluster.device` to be priced, such as cluster: {device: h100-sxm, nodes: 1}";
 
-/// The keys that a transformer has if the scenario states only the devices' peak rate and no device name.
+/// The keys that a transformer may have if the scenario states only the devices' peak rate and no device
+/// name.
 constexpr std::array kKeysWithoutDevice = {
     Key{.name = "efficiency",
         .kind = KeyKind::factor,
@@ -129,8 +130,8 @@ constexpr std::array kConfigurationKeys = {
         .form = "a key, or a list of keys",
         .schema = R"({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]})"}};
 
-/// The form in which a transformer is stated: its keys, and the node that errors about the whole
-/// transformer name.
+/// The description of a transformer in a scenario: its keys, and the node and path at which errors about the
+/// whole transformer are reported.
 struct Form {
   const MappingReader& keys;
   const Node& node;
@@ -142,7 +143,7 @@ struct Form {
 
 // --- the devices ----------------------------------------------------------------------------------------
 
-/// A visitor that returns the peak rate of each device. Devices that are alike have a list of one element.
+/// A visitor that returns the peak rate of each device. If all devices are alike, the list has one element.
 struct PeakRates {
   std::vector<double> operator()(const UniformCluster& shape) const { return {shape.flops_per_second}; }
   std::vector<double> operator()(const TwoLevelCluster& shape) const { return {shape.flops_per_second}; }
@@ -197,8 +198,8 @@ TransformerSpeed speed_of(const TransformerShape& shape, double peak, const Form
 
 // --- the sizes ------------------------------------------------------------------------------------------
 
-/// Returns the shape, with the stated values of the keys that divide a transformer among the devices of a
-/// rank.
+/// Returns `shape` with the values that the scenario states for bytes per value, tensor and sequence
+/// parallelism, and recomputation.
 TransformerShape with_layout(TransformerShape shape, const MappingReader& reader) {
   shape.bytes_per_value = reader.integer("bytes_per_value").value_or(2);
   shape.tensor_parallel = reader.integer("tensor_parallel").value_or(1);

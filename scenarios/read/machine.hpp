@@ -26,7 +26,7 @@ struct MachineAssumptions {
   std::optional<double> nvlink{};
 };
 
-/// A part of a server to which links lead: a GPU, a network card, or anything between them.
+/// A component of a server that links connect: a GPU, a network card, or anything between them.
 struct MachineNode {
   enum class Kind : std::uint8_t { gpu, nic, inner };
   Kind kind = Kind::inner;
@@ -78,10 +78,11 @@ tl::expected<Machine, std::string> machine_of_xml(std::string_view text, const M
 tl::expected<Machine, std::string> machine_of_matrix(std::string_view text,
                                                      const MachineAssumptions& assumed);
 
-/// Returns the words of a line of the matrix, without the codes "ESC[4m" of a terminal. Some pastes lose the
-/// ESC.
+/// Returns the words of one line in the output of `nvidia-smi topo -m`, without the codes "ESC[4m" of a
+/// terminal. Some pastes lose the ESC.
 std::vector<std::string> matrix_words(std::string_view line);
-/// Returns the devices that the words of the header name. They end where the columns about processors begin.
+/// Returns the devices that the words of the header line name. The columns about processors, which follow the
+/// devices, are left out.
 std::vector<std::string> matrix_names(const std::vector<std::string>& words);
 
 /// Returns the numbers from 0 to `count` - 1 in groups. Two numbers are in one group if they are joined

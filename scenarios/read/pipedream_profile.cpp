@@ -58,7 +58,8 @@ Id id_of(std::string_view name) {
   return number_of_text<Id>(name).value_or(-1);
 }
 
-/// Returns the text after "key=" up to the next figure of the line.
+/// Returns the value of `key` in one line of a profile: the text from the key to the next comma. Returns an
+/// empty text if the key is absent.
 std::string_view figure_text(std::string_view figures, std::string_view key) {
   const std::size_t at = figures.find(key);
   if (at == std::string_view::npos) return {};
@@ -135,7 +136,7 @@ Checked add_node(Nodes& nodes, std::string_view file, std::size_t line, std::str
   return {};
 }
 
-/// An edge as the file states it. It is stored until all nodes are known.
+/// An edge as the profile states it, with its line number. It is stored until all nodes are known.
 struct WrittenEdge {
   std::string_view text;
   std::size_t line;

@@ -28,7 +28,7 @@ namespace {
 
 __extension__ typedef unsigned __int128 Digits;
 
-/// A decimal number with its exact value, and the text after it.
+/// A number from a text with its unit. The number is decimal and exact.
 struct Quantity {
   Digits mantissa = 0;
   int exponent = 0;
@@ -187,7 +187,7 @@ tl::expected<std::int64_t, std::string> parse_whole(std::string_view text, const
   return expected_but(kind, text, why_no_unit(quantity->unit, kind));
 }
 
-/// The prefix of a rate's unit, as the factor 10^ten * 2^two.
+/// A prefix of a unit, such as "Ki". It multiplies the number by 10^ten * 2^two.
 struct Prefix {
   std::string_view name;
   int ten;
@@ -216,8 +216,8 @@ std::optional<double> scaled(const Quantity& quantity, int ten, int two) {
   return std::isfinite(value) ? std::optional(value) : std::nullopt;
 }
 
-/// Reads a rate whose unit is a prefix followed by `base`. `two` is an additional power of two that belongs
-/// to the base (-3 for bits).
+/// Reads a rate whose unit is a prefix followed by `base`. The value is also multiplied by 2^two, for example
+/// by 2^-3 to convert bits to bytes.
 tl::expected<double, std::string> parse_rate(std::string_view text, const Kind& kind,
                                              const Quantity& quantity, std::string_view base, int two) {
   const std::string_view prefix_text = quantity.unit.substr(0, quantity.unit.size() - base.size());

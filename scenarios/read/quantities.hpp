@@ -16,10 +16,10 @@ namespace penstock {
 /// Returns the text without blanks and line breaks at its beginning and end.
 std::string_view trimmed(std::string_view text);
 
-/// The functions below follow these rules. Decimal numbers are exact ("0.1 ms" is 100000 ns). Blanks around
-/// number and unit are ignored, and "0" needs no unit. `B` is a byte, and `b` or `bit` is a bit. k M G T P
-/// are powers of 1000, and Ki Mi Gi Ti Pi are powers of 1024. Errors say what was expected and found, but not
-/// the file and line.
+/// The functions below read quantities by these rules. Decimal numbers are exact ("0.1 ms" is 100000 ns).
+/// Blanks around number and unit are ignored, and "0" needs no unit. `B` is a byte, and `b` or `bit` is a
+/// bit. k M G T P are powers of 1000, and Ki Mi Gi Ti Pi are powers of 1024. Errors say what was expected and
+/// found, but not the file and line.
 
 /// Reads a time in ns, us, ms, s, min or h, rounded to the nearest nanosecond.
 tl::expected<Ns, std::string> parse_duration(std::string_view text);

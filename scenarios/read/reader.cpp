@@ -30,8 +30,8 @@
 namespace penstock {
 namespace {
 
-/// Returns the parsed value of a scalar. For a list or a mapping, it returns the error that `parse`
-/// reports.
+/// Returns the value that `parse` reads from a scalar. For a list or a mapping, returns the error that
+/// `parse` reports for it.
 template <typename Value, typename Parse>
 tl::expected<Value, std::string> value_of(const Node& node, Parse parse) {
   if (node.kind == Node::Kind::scalar) return parse(node.text);
@@ -62,8 +62,8 @@ bool states_slices(const Node& node) {
   return node.kind == Node::Kind::mapping && node.find("slices") != nullptr;
 }
 
-/// Returns the name of the only mapping of a scenario that has the key. Returns an empty text if no mapping
-/// or several mappings have it.
+/// Returns the name of the mapping of a scenario that has the key, if only one mapping has it. Returns an
+/// empty text if no mapping or several mappings have it.
 std::string_view owner_of(std::string_view key) {
   std::string_view owner;
   for (const KeyGroup& group : scenario_keys()) {

@@ -46,7 +46,7 @@ enum class KeyKind : std::uint8_t {
   other,      // the form that the text `form` describes
 };
 
-/// The number of values that a key takes.
+/// The number of values that a scenario key takes, for example one for each stage.
 enum class KeyValues : std::uint8_t {
   one,
   stages,        // one for all stages, or a list with one for each stage
@@ -54,7 +54,8 @@ enum class KeyValues : std::uint8_t {
   list,          // a list of any length
 };
 
-/// One key of a mapping in a scenario.
+/// The description of one key of a mapping in a scenario: its name, kind, meaning, default and allowed
+/// values.
 struct Key {
   std::string_view name{};
   KeyKind kind = KeyKind::other;
@@ -83,7 +84,7 @@ struct KeyGroup {
 /// Returns the keys of all mappings of a scenario. A mapping comes before the mappings inside it.
 std::vector<KeyGroup> scenario_keys();
 
-/// Returns the keys of all lists in one list.
+/// Returns one list with the keys of all `lists`, in the same order.
 inline std::vector<Key> joined_keys(std::span<const std::span<const Key>> lists) {
   std::vector<Key> keys;
   for (const std::span<const Key> list : lists) keys.insert(keys.end(), list.begin(), list.end());
@@ -191,7 +192,7 @@ class MappingReader {
   PerStage<Value> per_stage(std::string_view key, Parse parse) const;
   template <typename Value, typename Parse>
   PerStage<Value> per_microbatch(std::string_view key, Parse parse) const;
-  /// Reads a figure that is stated by slice.
+  /// Reads a key whose value is a list with one value for each slice of a microbatch.
   template <typename Value, typename Parse>
   PerStage<Value> per_slice(std::string_view key, Parse parse) const;
   template <typename Value, typename Parse>

@@ -74,8 +74,9 @@ tl::unexpected<std::string> unknown_microbatches(const Batch& batch) {
                                     kGlobalBatchKey, kMicroBatchKey));
 }
 
-/// Applies the rule of synchronous schedules. If M (microbatches) is not stated, it is G / m. If m (the
-/// microbatch size) is not stated, it is G / M, or 1 if the global batch size G is not stated either.
+/// Computes the missing sizes by the rule of synchronous schedules. If M (microbatches) is not stated, it is
+/// G / m. If m (the microbatch size) is not stated, it is G / M, or 1 if the global batch size G is not
+/// stated either.
 tl::expected<ResolvedBatch, std::string> resolve_parts(const Batch& batch) {
   if (!batch.microbatches) {
     if (!batch.global_batch_size || !batch.micro_batch_size) return unknown_microbatches(batch);
@@ -99,8 +100,8 @@ tl::expected<ResolvedBatch, std::string> resolve_parts(const Batch& batch) {
   return ResolvedBatch{.micro_batch_size = micro, .microbatches = static_cast<std::int32_t>(microbatches)};
 }
 
-/// Applies the rule of asynchronous schedules. The microbatch is the whole minibatch, so both sizes are
-/// equal. The number of microbatches must be stated.
+/// Computes the missing size by the rule of asynchronous schedules. The microbatch is the whole minibatch, so
+/// both sizes are equal. The number of microbatches must be stated.
 tl::expected<ResolvedBatch, std::string> resolve_minibatches(const Batch& batch) {
   if (batch.micro_batch_size && batch.global_batch_size &&
       *batch.micro_batch_size != *batch.global_batch_size) {
@@ -219,7 +220,8 @@ tl::expected<Batch, std::string> batch_of_copy(Batch batch, std::int32_t copies)
 
 namespace {
 
-/// A visitor that builds the cluster of each shape.
+/// A visitor that builds the cluster from its shape. A uniform cluster without a number of devices gets one
+/// device for each of `ranks` ranks.
 struct Build {
   std::int32_t ranks;
 

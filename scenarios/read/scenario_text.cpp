@@ -76,7 +76,8 @@ std::string price(std::optional<double> per_device_hour, std::string_view before
 
 // --- the parts ------------------------------------------------------------------------------------------
 
-/// Returns the line of a layer. `inputs` is omitted if it is only the previous layer, which is the default.
+/// Returns the YAML line that states one layer. `inputs` is omitted if it is only the previous layer, which
+/// is the default.
 std::string layer_line(const LayerGraph& graph, std::size_t index) {
   const Layer& layer = graph.layers[index];
   std::string line = fmt::format("    - {{name: {}, forward: {}, backward: {}, output: {} B, weights: {} B",
@@ -155,8 +156,9 @@ struct ClusterText {
   }
 
  private:
-  /// Returns devices, switches and links. Two consecutive links with opposite directions and equal figures
-  /// are written as one. Error: devices reserve different bytes, for which a scenario has only one key.
+  /// Returns the text of a cluster that states its devices, switches and links. Two consecutive links with
+  /// opposite directions and equal figures are written as one. Error: devices reserve different bytes, for
+  /// which a scenario has only one key.
   Text explicit_text(const Cluster& cluster) const {
     const std::vector<Device>& devices = cluster.devices();
     const Bytes reserved = devices.front().reserved_bytes;
@@ -286,7 +288,8 @@ std::string host_text(const LaunchCost& launch) {
   return text + "}\n";
 }
 
-/// Returns a line such as "    forward: [1 ms, 2 ms]\n", or an empty text if the figure is absent.
+/// Returns a line such as "    forward: [1 ms, 2 ms]\n", or an empty text if the scenario does not state this
+/// number.
 template <typename Value, typename ToText>
 std::string figure_line(std::string_view key, const PerStage<Value>& figure, ToText to_text) {
   if (!figure.given()) return "";
@@ -318,12 +321,13 @@ std::string byte_line(std::string_view key, const PerStage<Bytes>& figure) {
   return figure_line(key, figure, [](Bytes bytes) { return fmt::format("{} B", bytes); });
 }
 
-/// Returns the line of a figure in bytes with the default 0. It is empty if all bytes are 0.
+/// Returns the line for a number of bytes whose default is 0. Returns an empty text if all its values are 0.
 std::string byte_line_unless_0(std::string_view key, const PerStage<Bytes>& figure) {
   return is_nothing(figure) ? "" : byte_line(key, figure);
 }
 
-/// Returns the line of a figure in bytes whose default is computed from the figure `others`.
+/// Returns the line for a number of bytes whose default is computed from `others`. If all values of `others`
+/// are 0, the default is 0.
 std::string byte_line_beside(std::string_view key, const PerStage<Bytes>& figure,
                              const PerStage<Bytes>& others) {
   return is_nothing(others) ? byte_line_unless_0(key, figure) : byte_line(key, figure);

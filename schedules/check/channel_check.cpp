@@ -101,7 +101,8 @@ class WaitGraph {
     });
   }
 
-  /// Adds the other transfers of the group at `first` that have not started. The rank waits for all of them.
+  /// Adds to `waits` the other transfers of the group at `first` that have not started. The rank waits for
+  /// all of them.
   void add_group(std::int32_t first, std::vector<std::int32_t>& waits) const {
     for (std::int32_t p = first + 1; p < flat_.transfer_group_end(first); ++p) {
       const bool is_transfer = flat_.ops[index(p)] == FlatOp::send || flat_.ops[index(p)] == FlatOp::recv;
@@ -132,8 +133,8 @@ class WaitGraph {
     return {};
   }
 
-  /// Returns true if message, collective or barrier number `id` waits for nothing more, so that it could
-  /// start.
+  /// Returns true if the message, collective or barrier with number `id` waits for no more events, so that it
+  /// could start.
   bool passed(std::int32_t id) const { return stalled_.pending[index(id)] == 0; }
 
   /// Returns the messages and collectives for which a position waits. For a group of compute actions, they
@@ -153,7 +154,7 @@ class WaitGraph {
     return message.from_rank == rank ? message.first : message.recv;
   }
 
-  /// Returns the positions that must end before this transfer is first in its queue on this rank.
+  /// Returns the positions that must end before the transfer at `position` is first in its queue on `rank`.
   std::vector<std::int32_t> own_end_waits(std::int32_t rank, std::int32_t position) const {
     std::vector<std::int32_t> waits;
     const std::int32_t id = flat_.message[index(position)];
@@ -217,7 +218,8 @@ class WaitGraph {
   std::multimap<std::int32_t, std::int32_t> holders_;
 };
 
-/// A sink that ignores all events. It is used if the caller only needs to know whether the walk ends.
+/// A receiver of ListWalk's calls that ignores them. It is used if the caller only needs to know whether the
+/// walk ends.
 struct SilentSink {
   void compute(std::int32_t /*rank*/, std::int32_t /*position*/, std::span<const std::int32_t> /*messages*/) {
   }

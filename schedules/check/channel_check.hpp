@@ -18,7 +18,8 @@
 
 namespace penstock {
 
-/// The wait of one rank in a cycle of waits.
+/// The wait of one rank in a cycle of waits: the position at which it waits, and the action that it waits
+/// for.
 struct WaitFor {
   std::int32_t rank = 0;
   /// The position in the rank's list, from 0. With n entries in the list, the second iteration begins at n,
@@ -59,16 +60,15 @@ std::optional<ChannelModel> weakest_safe_channel(const Program& lowered, Channel
 // Finds the reason why a walk of a flat program stalls. Callers use this part if they already have the flat
 // program or the stalled walk. find_hang() makes the flat program itself and also finds crossed messages.
 
-/// Returns the hang of a flat program, including hangs under launch order. Returns nothing if it runs to
-/// its end. `flat` must have been made for `channels`.
-/// A launch starts when three conditions hold. All earlier launches of its rank have started. All earlier
-/// transfers of its queue, or collectives of its rank, have ended. The data that it sends is ready. A
-/// message ends when both ends, or all members of a collective, have started. The engines compute times by
-/// the same walk.
+/// Returns the hang of a flat program, including hangs under launch order. Returns nothing if the program
+/// runs to its end. `flat` must have been made for `channels`. A launch starts when three conditions hold.
+/// All earlier launches of its rank have started. All earlier transfers of its queue, or collectives of its
+/// rank, have ended. The data that it sends is ready. A message ends when both ends, or all members of a
+/// collective, have started. The engines use the same rules when they compute times.
 std::optional<Hang> find_stall(const FlatProgram& flat, const ChannelOptions& channels);
 
-/// Returns a shortest cycle among the waits that remain after the walk of `flat` has stalled. Requires a walk
-/// that has not finished.
+/// Returns a shortest cycle among the waits that remain after ListWalk has stalled in `flat`. Requires a walk
+/// that has stalled before the end.
 Hang hang_of(const FlatProgram& flat, const WalkState& stalled, const ChannelOptions& channels);
 
 // Finds hangs that occur if a rank's communication kernels start in the order of their launches, as with

@@ -45,7 +45,7 @@ FlatOp op_of(const Action& action, const Action* before) {
   return is_joined ? FlatOp::collective : FlatOp::reshard;
 }
 
-/// The state that the flattener keeps while it reads the list of one rank.
+/// The state of flatten() while it reads the list of one rank.
 struct RankScan {
   std::int32_t rank = 0;
   std::size_t barriers_seen = 0;
@@ -91,7 +91,8 @@ struct ListFacts {
   bool waits = false;   // a list has a WAIT
 };
 
-/// Reads all lists once and returns which of these features the program has.
+/// Reads all lists once. Returns whether any list states a group of transfers, and whether any list has a
+/// WAIT.
 ListFacts facts_of_lists(const Program& program) {
   ListFacts facts;
   for (const std::vector<Action>& list : program.ranks) {
@@ -239,8 +240,8 @@ class Flattener {
     }
   }
 
-  /// Links a position with its message, with the positions for which it waits, and with the positions that
-  /// wait for it.
+  /// Connects a position of the list with its message, with the positions for which it waits, and with the
+  /// positions that wait for it.
   void place(RankScan& scan, std::int32_t position) {
     const Action& action = flat_.actions[index(position)];
     switch (flat_.ops[index(position)]) {
@@ -332,9 +333,9 @@ class Flattener {
     enqueue(queue_of(queues_, end_on(scan.rank, transfer, edge, what.flow)), id, sends, waits_its_turn);
   }
 
-  /// If messages cross, the RECV `receive` gets the message of another RECV. Returns that other RECV, or
-  /// `receive` itself. The list of crossed messages uses the microbatch numbers of one iteration. The numbers
-  /// of actions continue over iterations.
+  /// Returns the RECV whose message `receive` gets. It is `receive` itself unless messages cross. The list of
+  /// crossed messages uses the microbatch numbers of one iteration. The numbers of actions continue over
+  /// iterations.
   Action met_by(const Action& receive) const {
     StageMessage own = message_of(receive);
     const std::int32_t first_of_pass = own.microbatch - own.microbatch % units_;
@@ -401,8 +402,8 @@ class Flattener {
     flat_.next_wait[index(position)] = std::exchange(at_stage.recvs, position);
   }
 
-  /// Adds `position` as a member to collective or barrier number `occurrence` of a group. Creates the
-  /// collective if `position` is its first member. The members are a list that next_member links.
+  /// Makes the action at `position` a member of the collective or barrier with number `occurrence` in
+  /// `of_group`. Creates this collective if it does not exist yet. `next_member` links its members to a list.
   void join_collective(std::int32_t position, std::vector<std::int32_t>& of_group, std::size_t occurrence) {
     if (!has_collectives()) {
       // The tables are created for the first collective, because most programs have none.
@@ -417,7 +418,7 @@ class Flattener {
     ++collective.pending;
   }
 
-  /// Returns true after the first collective or barrier.
+  /// Returns true if the lists that were read so far contain a collective or barrier.
   bool has_collectives() const { return !flat_.next_member.empty(); }
 
   // --- waits ------------------------------------------------------------------------------------
@@ -533,7 +534,7 @@ class Flattener {
     }
   }
 
-  /// Adds the waits that a limited capacity of queues causes. It reads the RECVs of each queue again, in
+  /// Adds the waits that a limited capacity of queues causes. It reads the RECVs of each queue once more, in
   /// the order of the lists.
   void limit_queues() {
     flat_.released_by_consumer.assign(flat_.ops.size(), kNone);

@@ -13,7 +13,7 @@
 
 namespace penstock {
 
-/// A SEND and the RECV of another message that it meets.
+/// A SEND and a RECV that meet in a FIFO although they belong to different messages.
 struct CrossedMessage {
   /// The rank that sends.
   std::int32_t rank = 0;
@@ -38,7 +38,7 @@ std::vector<CrossedMessage> crossed_messages(const Program& lowered, ChannelMode
 // engine of sim/). The vectors contain all iterations. Each SEND is joined with its RECV, and messages are
 // linked into queues.
 
-/// The index that means "none" in the fields below.
+/// The index that means "none" in the fields of FlatMessage and FlatProgram.
 inline constexpr std::int32_t kNone = -1;
 
 /// The operation at a position in a rank's list.
@@ -63,7 +63,7 @@ struct FlatMessage {
   std::int32_t recv = kNone;
   /// The position of the compute action that produces the data of a transfer.
   std::int32_t producer = kNone;
-  /// The ranks at the ends of a transfer.
+  /// The ranks that send and receive a transfer.
   std::int32_t from_rank = 0;
   std::int32_t to_rank = 0;
   /// The next message in the sender's FIFO.
@@ -93,7 +93,7 @@ struct FlatProgram {
   /// The actions. Microbatch numbers and weight versions continue over iterations.
   std::vector<Action> actions;
   std::vector<FlatOp> ops;
-  /// The message at each send, recv, collective and barrier position.
+  /// The number of the message at each position that has a SEND, RECV, collective or barrier.
   std::vector<std::int32_t> message;
   /// The waits of compute and wait positions, as linked lists. A list begins at the entry of the waiting
   /// position. For a compute position, the list has the recv or collective positions for which it waits.

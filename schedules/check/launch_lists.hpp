@@ -78,7 +78,8 @@ inline bool has_followers(const FlatProgram& flat, const ChannelOptions& channel
   return shares_queues && !channels.waits() && !flat.transfer_group.empty();
 }
 
-/// Returns the end of a message (sending or receiving) to which `position` belongs.
+/// Returns the end of a message, seen from the rank that has `position`. It is the sending end for a SEND,
+/// and the receiving end for a RECV.
 inline MessageEnd end_at(const FlatProgram& flat, std::int32_t position) {
   const FlatMessage& message = flat.messages[index(flat.message[index(position)])];
   const bool sends = flat.ops[index(position)] == FlatOp::send;

@@ -82,8 +82,8 @@ class LaunchLister {
     }
   }
 
-  /// Links the messages that one producer sends into a list. The loop goes from the last SEND to the first,
-  /// so that the finished list is in program order.
+  /// Connects the messages of each producer to a list. The loop goes from the last SEND to the first, so that
+  /// the finished list is in program order.
   void join_sends() {
     for (std::size_t p = flat_.ops.size(); p-- > 0;) {
       if (flat_.ops[p] != FlatOp::send) continue;
@@ -150,7 +150,7 @@ class LaunchLister {
   std::vector<bool> made_;            // by message: true if the data of its SEND are made
 };
 
-/// The waits between positions after a walk in launch order has stalled.
+/// The waits between positions after LaunchWalk has stalled, because no rank can continue.
 class LaunchWaits {
  public:
   LaunchWaits(const FlatProgram& flat, const LaunchState& state)
@@ -249,7 +249,7 @@ class LaunchWaits {
   std::vector<Wait> before_;         // the waits of launches in queues and for capacity, sorted
 };
 
-/// A sink that ignores all events of the walk.
+/// A receiver of LaunchWalk's calls that ignores them.
 struct SilentLaunches {
   void compute(std::int32_t /*rank*/, std::int32_t /*position*/, std::span<const std::int32_t> /*messages*/) {
   }

@@ -25,7 +25,7 @@
 
 namespace penstock {
 
-/// The state of a walk in launch order at the point where it has stalled.
+/// The state of LaunchWalk at the point where it has stalled, because no rank can continue.
 struct LaunchState {
   LaunchLists lists;  ///< `missing` has the numbers of events that are still missing
   /// The position that each rank could not pass, or the end of its list.
@@ -47,7 +47,8 @@ struct LaunchState {
 template <class Sink>
 class LaunchWalk {
  public:
-  /// Creates a walk. The program and the sink must outlive it.
+  /// Prepares a walk through all lists. The program and the sink, which receives the calls of the walk, must
+  /// outlive it.
   LaunchWalk(const FlatProgram& flat, Sink& sink)
       : flat_(flat),
         sink_(sink),
@@ -74,7 +75,7 @@ class LaunchWalk {
   }
 
  private:
-  /// A message that can start but has not been reported with start() yet.
+  /// A message that can start, but for which start() of the sink has not been called yet.
   struct Ready {
     std::int32_t message = kNone;
     Cause last{};
@@ -90,7 +91,8 @@ class LaunchWalk {
     return at != begin || stands_at_[index(rank)] != stood_at;
   }
 
-  /// Passes one position or a whole group of compute actions. Returns false if the rank must wait.
+  /// Lets the rank pass one position of its list, or a whole group of compute actions. Returns false if the
+  /// rank must wait.
   bool pass(std::int32_t rank, std::int32_t& position) {
     switch (flat_.ops[index(position)]) {
       case FlatOp::compute:
@@ -128,7 +130,8 @@ class LaunchWalk {
     return false;
   }
 
-  /// Reaches an OFFLOAD or RELOAD. Copies have queues of their own and no part in the order of launches.
+  /// Records that the rank has reached an OFFLOAD or RELOAD. Copies have queues of their own and no part in
+  /// the order of launches.
   void reach_copy(std::int32_t rank, std::int32_t position) {
     if (flat_.has_launches) sink_.launch(rank, position);
     raise(flat_.message[index(position)],
@@ -159,8 +162,8 @@ class LaunchWalk {
     return true;
   }
 
-  /// Passes a WAIT, at which the rank waits for the ends of SENDs or of a REDUCE_GRAD. Returns false if one
-  /// of them cannot start yet.
+  /// Lets the rank pass a WAIT, at which it waits for the ends of SENDs or of a REDUCE_GRAD. Returns false if
+  /// one of them cannot start yet.
   bool pass_wait(std::int32_t rank, std::int32_t position) {
     const std::int32_t first = flat_.next_wait[index(position)];
     for (std::int32_t w = first; w != kNone; w = flat_.next_wait[index(w)]) {
@@ -192,7 +195,7 @@ class LaunchWalk {
   }
 
   /// Records that one event has happened for which the launch at `position` waits. If it was the last one,
-  /// starts what can start.
+  /// starts this launch and the next launches of the rank that can start.
   void satisfy(std::int32_t rank, std::int32_t position, const Cause& cause) {
     sink_.hold(rank, position, cause);
     if (--state_.lists.missing[index(position)] == 0) reside(rank);

@@ -35,7 +35,7 @@ namespace penstock {
 
 namespace {
 
-/// The clocks of the hosts of all ranks. A clock is the end of the host's latest launch.
+/// The clocks of the hosts of all ranks. The clock of a host shows the end of its latest launch.
 class HostClocks {
  public:
   HostClocks(const FlatProgram& flat, Ns launch)
@@ -66,8 +66,8 @@ class HostClocks {
   std::vector<Host> hosts_;
 };
 
-/// A sink of the walk that fills ProgramTimes. The walk (walk.hpp) calls a member function only after all
-/// events on which the call depends have their times.
+/// A receiver of ListWalk's calls that computes ProgramTimes. ListWalk (walk.hpp) calls a member function
+/// only after all events on which the call depends have their times.
 class TimeKeeper {
  public:
   TimeKeeper(const FlatProgram& flat, const WalkDurations& durations, bool in_launch_order)
@@ -133,7 +133,8 @@ class TimeKeeper {
   /// Returns entry `i` of `times`, or 0 if the vector is empty.
   static Ns at(const std::vector<Ns>& times, std::int32_t i) { return times.empty() ? 0 : times[index(i)]; }
 
-  /// Returns when the next message of the same queue can start. The latency of a message does not delay it.
+  /// Returns the time at which a message leaves its queue, so that the next message of the queue can start.
+  /// The latency of the message does not delay the next one.
   Ns released(std::int32_t message) const {
     return times_.message_start[index(message)] + at(durations_.hold, message);
   }

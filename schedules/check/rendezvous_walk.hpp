@@ -15,7 +15,7 @@
 namespace penstock {
 
 /// The times of all positions and messages of a flat program. Starts and ends are in separate vectors,
-/// because a walk writes each of them in sequence.
+/// because the code that computes the times writes each of them in sequence.
 struct ProgramTimes {
   /// The start of each compute action and RESHARD, with the index of its position.
   std::vector<Ns> start;

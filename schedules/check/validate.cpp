@@ -194,8 +194,8 @@ bool runs_in_forward_only(const Action& action) {
   return action.kind == ActionKind::forward || gathers_or_drops(action.kind);
 }
 
-/// Returns a text about the first wrong number in the action, or nothing if there is none. The next
-/// functions return their faults in the same way.
+/// Returns a text about the first wrong number in the action, or nothing if all numbers are right. The next
+/// functions also return their faults as texts.
 std::optional<std::string> broken_number(const Program& program, const Action& action) {
   if (action.stage < 0 || action.stage >= program.stage_count()) {
     return fmt::format("names stage {}, must be 0 to {}", action.stage, program.stage_count() - 1);
@@ -262,7 +262,7 @@ std::optional<std::string> broken_group(const std::vector<Action>& actions, std:
 
 /// The state of one stage while a rank's list is read.
 struct StageState {
-  /// The rank to which this state belongs. The state is reset for the next rank.
+  /// The rank for which the state is valid. The state is reset when the list of the next rank is read.
   std::int32_t rank = -1;
   std::int32_t steps = 0;
 };

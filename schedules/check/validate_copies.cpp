@@ -26,13 +26,13 @@
 namespace penstock {
 namespace {
 
-/// The positions of the copies of one activation.
+/// The positions of the OFFLOAD and the RELOAD of one activation in a rank's list.
 struct Copies {
   std::optional<std::size_t> offload;
   std::optional<std::size_t> reload;
 };
 
-/// A walk over the list of one rank.
+/// A check of the OFFLOADs and RELOADs in the list of one rank.
 class CopyCheck {
  public:
   CopyCheck(const Program& program, const UnitTable& table, std::int32_t rank)

@@ -54,8 +54,8 @@ struct Collectives {
   Example gathering;
 };
 
-/// Returns the example stages for all lists. All lists are read before the walk, because the list of a
-/// later rank may show that an earlier rank lacks a collective.
+/// Returns the example stages for all lists. They are needed before the lists are checked, because the list
+/// of a later rank may show that an earlier rank lacks a collective.
 Collectives collectives_in(const Program& program) {
   Collectives found;
   for (const std::vector<Action>& actions : program.ranks) {
@@ -80,8 +80,8 @@ std::optional<std::string> obligation(const Program& program, std::int32_t stage
   return fmt::format("stage {} has one", like);
 }
 
-/// Returns true if the program has at least one gather or reduction. Most programs have none, so that no
-/// walk is needed.
+/// Returns true if the program has at least one gather or reduction. Most programs have none, and then the
+/// lists need not be checked for them.
 bool has_life(const Program& program) {
   return std::ranges::any_of(program.ranks, [](const std::vector<Action>& actions) {
     return std::ranges::any_of(actions, [](const Action& action) {
@@ -95,7 +95,7 @@ enum class Gradients : std::uint8_t { none, accumulating, reduced };
 
 /// The state of one stage on one rank: its weights and its gradients.
 struct Life {
-  /// The rank of this state. The state is reset for the next rank.
+  /// The rank for which the state is valid. The state is reset when the list of the next rank is read.
   std::int32_t rank = -1;
   /// True if the stage's weights must be gathered.
   bool gathers = false;
@@ -144,7 +144,7 @@ struct Breach {
   std::string rule;
 };
 
-/// A walk over the lists of all ranks.
+/// A check of all lists. It follows the states of the weights and gradients of each stage on each rank.
 class LifeWalk {
  public:
   explicit LifeWalk(const Program& program)
@@ -215,7 +215,8 @@ class LifeWalk {
     return {};
   }
 
-  /// Reads the rank's list once. The stages begin in the states that the previous reading left.
+  /// Reads the rank's list once and checks it. The stages begin in the states that the previous reading of
+  /// the list left.
   Checked pass(std::int32_t rank) {
     const std::vector<Action>& actions = list(rank);
     for (std::size_t position = 0; position < actions.size(); ++position) {

@@ -37,7 +37,7 @@ Action compute_action(ActionKind kind, std::int32_t stage, std::int32_t unit) {
   return {.kind = kind, .stage = stage, .microbatch = unit};
 }
 
-/// Returns the table entry for an action of this kind, or null for kinds that the table does not store.
+/// Returns the entry of `positions` for an action of this kind, or null for kinds that have no entry.
 std::int32_t* place_of(Positions& positions, ActionKind kind) {
   switch (kind) {
     case ActionKind::forward:
@@ -106,8 +106,8 @@ bool has_backward(const Program& program) {
   });
 }
 
-/// Checks the number of F actions before the table is made. A program may state far more microbatches than
-/// its lists have. The table must not become larger than the lists.
+/// Checks the number of F actions of each stage, before the table of all units is made. A program may state
+/// far more microbatches than its lists have. The table must not become larger than the lists.
 Checked check_forward_counts(const Program& program) {
   std::vector<std::int64_t> forwards(program.placement.stages.size());
   for (const std::vector<Action>& actions : program.ranks) {
@@ -305,8 +305,9 @@ struct Ends {
   std::int32_t recv = UnitTable::kAbsent;
 };
 
-/// A check in two steps. The first step enters every SEND and RECV in a table, which has a row for each edge
-/// and flow and a column for each unit. The second step looks up each message that the program must have.
+/// A check of all messages in two steps. The first step enters every SEND and RECV in a table, which has a
+/// row for each edge and flow and a column for each unit. The second step looks up each message that the
+/// program must have.
 class TransferCheck {
  public:
   TransferCheck(const Program& program, const UnitTable& table)

@@ -42,8 +42,8 @@ enum class CauseKind : std::uint8_t {
   resident,    // the newest resident launch of `rank` (launch_walk.hpp) is its end
 };
 
-/// One event that had to happen before a message, collective or barrier could start. It names the rank, and
-/// the action or message in question.
+/// One event that had to happen before a message, collective or barrier could start. It names the rank of the
+/// event, and the action or message that had to end.
 struct Cause {
   CauseKind kind = CauseKind::listed;
   std::int32_t rank = kNone;
@@ -51,7 +51,8 @@ struct Cause {
   bool launched = false;  // true if the launch by the host of `rank` is a condition, too
 };
 
-/// The state of a walk at the point where it has stalled. channel_check.cpp finds the cycle of waits in it.
+/// The state of ListWalk at the point where it has stalled, because no rank can continue. channel_check.cpp
+/// finds the cycle of waits in it.
 struct WalkState {
   /// The position that each rank could not pass, or the end of its list.
   std::vector<std::int32_t> cursor;
@@ -83,7 +84,8 @@ struct WalkState {
 template <class Sink>
 class ListWalk {
  public:
-  /// Creates a walk. The program and the sink must outlive it.
+  /// Prepares a walk through all lists. The program and the sink, which receives the calls of the walk, must
+  /// outlive it.
   ListWalk(const FlatProgram& flat, const ChannelOptions& channels, Sink& sink)
       : flat_(flat),
         has_groups_(!flat.transfer_group.empty()),
@@ -119,7 +121,7 @@ class ListWalk {
   }
 
  private:
-  /// A message that can start but has not been reported with start() yet.
+  /// A message that can start, but for which start() of the sink has not been called yet.
   struct Ready {
     std::int32_t message = kNone;
     Cause last{};
@@ -127,8 +129,8 @@ class ListWalk {
 
   bool started(std::int32_t message) const { return state_.pending[index(message)] == 0; }
 
-  /// Advances the rank until it must wait or reaches its second group of compute actions. If `computed` is
-  /// true, it stops at the first group.
+  /// Moves the rank through its list until it must wait or reaches its second group of compute actions. If
+  /// `computed` is true, it stops at the first group.
   void take_turn(std::int32_t rank, bool computed) {
     std::int32_t position = state_.cursor[index(rank)];
     const std::int32_t end = flat_.rank_begin[index(rank) + 1];
@@ -148,7 +150,7 @@ class ListWalk {
     if (is_large_) fetch(position, end);
   }
 
-  /// Prefetches the data for the rank's next turn, while other ranks have their turns. The function must be
+  /// Prefetches the data that the rank needs when it moves next, while other ranks move. The function must be
   /// inlined, because a compiler may remove a function that only prefetches.
   [[gnu::always_inline]] void fetch(std::int32_t position, std::int32_t end) const {
     if (position == end) return;
@@ -211,8 +213,8 @@ class ListWalk {
     return kNone;
   }
 
-  /// The compute action at `position` has freed places in a queue. Reports this to each message that waited
-  /// for such a place.
+  /// Records that the compute action at `position` has freed places in a queue. Each message that waited for
+  /// such a place then waits for one event less.
   void free_capacity(std::int32_t rank, std::int32_t position) {
     std::int32_t message = flat_.released_by_consumer[index(position)];
     for (; message != kNone; message = flat_.messages[index(message)].next_of_capacity)

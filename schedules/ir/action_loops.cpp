@@ -64,8 +64,8 @@ bool follows(const ActionRun& here, const ActionRun& there, std::optional<std::i
   return true;
 }
 
-/// Returns true if the weight version changes by the same step from the first item to the second and from the
-/// second to the third.
+/// Returns true if the weight version changes by equal steps: from the first action to the second, and from
+/// the second to the third.
 bool keeps_pace(const Action& first, const Action& second, const Action& third) {
   return third.weight_version - second.weight_version == second.weight_version - first.weight_version;
 }
@@ -160,7 +160,7 @@ std::vector<ActionRun> runs_of(std::span<const Action> list) {
   return runs;
 }
 
-/// Returns the first runs as a loop. run_of() does the same for actions.
+/// Returns the repeated runs at the start of `runs` as a loop. run_of() does the same for actions.
 RunLoop loop_of(std::span<const ActionRun> runs, const Repetition& repeated) {
   RunLoop loop{.runs = {runs.begin(), runs.begin() + static_cast<std::ptrdiff_t>(repeated.period)},
                .count = static_cast<std::int32_t>(repeated.count),

@@ -164,8 +164,8 @@ class LoopCursor {
   friend bool operator==(const LoopCursor&, const LoopCursor&) = default;
 
  private:
-  /// Stores the values that stay constant until the run ends, so that reading an action needs only two
-  /// additions.
+  /// Stores the values that stay constant until the cursor leaves the current run of the loop. Reading an
+  /// action then needs only two additions.
   void enter() {
     const bool ends = index(place_.loop) == list_->size();
     run_ = ends ? nullptr : &loop().runs[index(place_.run)];

@@ -88,7 +88,7 @@ class WordHash {
   std::size_t used_ = 0;
 };
 
-/// The marks that come before the passes of all stages, and before the flows of all edges.
+/// The words that are hashed before the passes of all stages, and before the flows of all edges.
 constexpr std::uint32_t kPassesFollow = 0xffff'ffff;
 constexpr std::uint32_t kFlowsFollow = 0xffff'fffe;
 

@@ -245,7 +245,7 @@ class LostUpdates {
   }
 
  private:
-  /// The actions of a stage since its previous STEP.
+  /// A summary of the actions of a stage since its previous STEP.
   struct Window {
     bool some = false;  // true if there is a backward
     bool left = false;  // true if there is a backward that remains

@@ -41,7 +41,8 @@ struct Activation {
   std::size_t reload_at = 0;       ///< the position of the compute group one before that of its B or I
 };
 
-/// Returns the positions of the groups of compute actions.
+/// Returns the positions at which the groups of compute actions begin. A group is a single action, or actions
+/// that overlap.
 std::vector<std::size_t> compute_groups(const std::vector<Action>& list) {
   std::vector<std::size_t> groups;
   for (std::size_t i = 0; i < list.size(); ++i) {
@@ -50,8 +51,8 @@ std::vector<std::size_t> compute_groups(const std::vector<Action>& list) {
   return groups;
 }
 
-/// Returns the activations to choose from, in the order of their F. For each of their two copies, a compute
-/// action runs at the same time.
+/// Returns the activations that may be offloaded, in the order of their F. For each of their two copies
+/// (OFFLOAD and RELOAD), a compute action runs at the same time.
 std::vector<Activation> activations_of(const std::vector<Action>& list) {
   struct Made {
     std::size_t group = 0;  // the number of the group that has the F

@@ -50,7 +50,7 @@ class UnshardPass {
   std::size_t lookahead_;
   /// For each position, the position at which the same stage is used next.
   std::vector<std::size_t> next_use_;
-  /// For each position, the position at which the group of its action begins.
+  /// For each position, the first position of the overlapped group to which its action belongs.
   std::vector<std::size_t> group_;
   /// The next use of each stage that the rank will run again: the position and the number of the stage.
   std::set<std::pair<std::size_t, std::int32_t>> upcoming_;

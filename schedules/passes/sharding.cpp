@@ -212,7 +212,7 @@ tl::expected<Program, std::string> with_exchanges_of_shared_stages(Program shard
 
 namespace {
 
-/// Returns the number of gathers of each stage on a rank.
+/// Returns the number of UNSHARDs (gathers) of each stage in the list of a rank.
 std::map<std::int32_t, std::int64_t> gathers(const std::vector<Action>& actions) {
   std::map<std::int32_t, std::int64_t> counts;
   for (const Action& action : actions) {

@@ -105,8 +105,8 @@ class TurnTaking {
     }
   }
 
-  /// Adds the rank to the current round, because it may be ready. If its turn in this round is already
-  /// over, adds it to the next round.
+  /// Adds the rank to the current round, because it may be ready to place an action. If the current round has
+  /// already passed this rank, adds it to the next round.
   void wake(std::int32_t rank) {
     if (rank >= still_to_come_) {
       now_.add(rank);
@@ -175,8 +175,8 @@ class TurnTaking {
     arrive(rank);
   }
 
-  /// Looks at the next action of the rank's list. Adds the rank to a round, or to the ranks that wait at a
-  /// collective.
+  /// Looks at the next action of the rank's list. If it is a collective, adds the rank to the ranks that wait
+  /// at collectives. Otherwise adds it to a round.
   void arrive(std::int32_t rank) {
     const Action* next = lists_.next(rank);
     if (next == nullptr) {

@@ -33,7 +33,7 @@ struct ActionWay {
   Flow flow = Flow::activation;
 
   std::uint32_t edge() const { return number / 2; }
-  /// Returns the rank that runs this microbatch or slice at the other end.
+  /// Returns the rank that runs the stage at the other end of the route for this microbatch or slice.
   std::int32_t rank_of(const Placement& placement, std::int32_t microbatch) const {
     return rank != kSeveral ? rank : placement.rank_of(stage, microbatch);
   }
@@ -66,10 +66,10 @@ class ActionWays {
  private:
   /// The routes of one stage for one group of action kinds, as ranges of `ways_`.
   struct Needs {
-    /// The first route over which these actions receive.
+    /// The first route over which actions of this group receive their inputs.
     const ActionWay* taken = nullptr;
-    /// The first route over which these actions send. It is also the end of the routes over which they
-    /// receive.
+    /// The first route over which actions of this group send their outputs. It is also the end of the routes
+    /// over which they receive.
     const ActionWay* given = nullptr;
     const ActionWay* end = nullptr;
   };
@@ -160,7 +160,8 @@ class ListHeads {
   std::vector<std::span<const Action>> rest_;  // by rank
 };
 
-/// Like ListHeads, but for lists that are stored as loops. It copies one group of actions at a time.
+/// The actions of each rank that are not placed yet, for a program whose lists are stored as loops. It has
+/// the members of ListHeads. It copies one group of actions at a time.
 class LoopHeads {
  public:
   /// Begins at the first action of each list. `lists` must outlive this object.
@@ -270,7 +271,7 @@ class CollectiveCounts {
     std::size_t reached = 0;  // the number of members that have reached or passed it
     std::size_t joined = 0;   // the number of members that have passed it
   };
-  /// All UNSHARDs of one stage, or all its REDUCE_GRADs.
+  /// All collectives of one kind of a stage: its UNSHARDs, or its REDUCE_GRADs.
   struct Group {
     std::vector<std::int32_t> members;  // ascending
     std::vector<std::size_t> passed;    // by member: the number of collectives that it has passed

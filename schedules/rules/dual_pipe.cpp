@@ -27,7 +27,7 @@ namespace penstock {
 struct DualPipeStream {
   /// The rank's stage in this stream.
   std::int32_t stage = 0;
-  /// The first microbatch of the stream. Its microbatches are consecutive.
+  /// The first microbatch of the stream. The microbatches of a stream have consecutive numbers.
   std::int32_t first_microbatch = 0;
 };
 
@@ -55,8 +55,8 @@ std::vector<Action> dual_pipe_steps(const DualPipeRank& rank);
 
 namespace {
 
-/// A builder of one rank's list. The caller appends the next action of a kind on one of the two streams.
-/// The microbatches of each stream run in order, so a counter for each kind of action gives their numbers.
+/// A builder of one rank's list. The caller names the kind and the stream of the next action. The
+/// microbatches of each stream run in order, so a counter for each kind of action gives their numbers.
 class StepList {
  public:
   explicit StepList(const DualPipeRank& rank) : rank_(rank) {}

@@ -94,7 +94,7 @@ class RankList {
 
   void add(const std::vector<Action>& actions) { list_.insert(list_.end(), actions.begin(), actions.end()); }
   void add(const Action& action) { list_.push_back(action); }
-  /// Appends forwards or backwards of the encoder, from `begin` to the one before `end`.
+  /// Appends forwards or backwards of the encoder, for the microbatches encoded[begin] to encoded[end - 1].
   void add_encoder(ActionKind kind, const std::vector<std::int32_t>& encoded, std::size_t begin,
                    std::size_t end) {
     for (std::size_t i = begin; i < end; ++i) list_.push_back(compute(kind, kEncoder, encoded[i]));
@@ -104,8 +104,9 @@ class RankList {
   std::vector<Action>& list_;
 };
 
-/// Returns how many of its microbatches a rank encodes before its first forward of the layers. The first one
-/// always comes there. The others are divided between the two pauses in the ratio r to 2 (K-1-r).
+/// Returns how many of its microbatches a rank encodes before its first forward of the layers. The rank
+/// always encodes its first microbatch there. The others are divided between its two pauses in the ratio r to
+/// 2 (K-1-r).
 std::size_t encoded_at_start(const RankParts& parts, std::int64_t ranks, std::int64_t rank) {
   if (parts.encoded.empty()) return 0;
   const std::size_t others = parts.encoded.size() - 1;

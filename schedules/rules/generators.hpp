@@ -67,11 +67,10 @@ struct ScheduleInfo {
   ShapeCheck (*takes)(const Shape&) = nullptr;
   /// Returns the program for a shape, or an error that explains why the shape is impossible.
   Generated (*generate)(const Shape&) = nullptr;
-  /// Like `generate`, but also returns remarks about the program. Null if the rule has no remarks.
+  /// Returns the same program as `generate`, with remarks about it. Null if the rule has no remarks.
   GeneratedWithNotes (*generate_with_notes)(const Shape&) = nullptr;
-  /// Like `generate`, but writes the lists as loops, without recomputations. Its memory does not grow with
-  /// M. Null if the rule cannot write loops. The caller then derives the loops from the lists of
-  /// `generate`.
+  /// Returns the lists of `generate` as loops, without recomputations. Its memory does not grow with M. Null
+  /// if the rule cannot write loops. The caller then derives the loops from the lists of `generate`.
   GeneratedLoops (*declare)(const Shape&) = nullptr;
   /// Returns an upper bound on the number of activations that a rank stores at once. It holds for a single
   /// copy of the pipeline; claimed_peak() handles several copies.
@@ -110,11 +109,12 @@ std::int64_t claimed_peak(const ScheduleInfo& schedule, const Shape& shape, std:
 /// buckets or sharded.
 Generated generate(std::string_view name, const Shape& shape);
 
-/// Like generate(), but also returns the rule's remarks about the program.
+/// Returns the program of generate() with the rule's remarks about it. The errors are the same as for
+/// generate().
 GeneratedWithNotes generate_with_notes(std::string_view name, const Shape& shape);
 
-/// Like generate(), but returns the lists as loops. If the rule writes loops itself, the memory does not
-/// grow with M, and a shape may have 2^40 compute actions. With recomputations, copies, buckets or
+/// Returns the program of generate() with its lists as loops. If the rule writes loops itself, the memory
+/// does not grow with M, and a shape may have 2^40 compute actions. With recomputations, copies, buckets or
 /// sharding, the function first makes plain lists and then finds the loops in them. The errors are the same
 /// as for generate().
 GeneratedLoops generate_loops(std::string_view name, const Shape& shape);

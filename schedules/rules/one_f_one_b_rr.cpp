@@ -69,7 +69,8 @@ ReplicaMinibatches round_robin(std::int32_t replicas, std::int32_t minibatches) 
   return stage;
 }
 
-/// Returns the rows R_i of upstream replicas, which the comment of route_minibatches() defines.
+/// Returns the rows R_i of upstream replicas. R_i has the replicas i, i + r', i + 2 r', ... below `upstream`,
+/// and r' is `replicas`.
 std::vector<std::vector<std::size_t>> receive_rows(std::size_t upstream, std::size_t replicas) {
   std::vector<std::vector<std::size_t>> rows;
   for (std::size_t first = 0; first < std::min(upstream, replicas); ++first) {
@@ -177,8 +178,8 @@ std::vector<std::int32_t> route_table(const ReplicaMinibatches& stage) {
 
 namespace {
 
-/// Returns the number of warm-up forwards W_s of each stage s, by the formula above. If the shape states
-/// warm-ups, returns these instead.
+/// Returns the number of warm-up forwards W_s of each stage s, by the formula in the comment above. A stage
+/// for which the shape states warm-ups gets the stated number.
 std::vector<std::int32_t> warmups(const Shape& shape, const std::vector<std::int32_t>& replicas) {
   const std::int32_t workers = std::accumulate(replicas.begin(), replicas.end(), 0);
   std::vector<std::int32_t> counts;

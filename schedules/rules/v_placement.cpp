@@ -136,7 +136,8 @@ Generated zbv_zero_bubble(const Shape& shape) {
 
 namespace {
 
-/// Returns the pattern of F and I, which exists for every K and M. Ws are placed later, by their times.
+/// Returns the F and I of the ZB-V list of each rank (zbv_zero_bubble()), which exists for every K and M. Ws
+/// are left out, because they are placed later, by their times.
 PreferredOrder fixed_pattern(const Shape& shape) {
   PreferredOrder order;
   const Generated pattern = zbv_zero_bubble(shape);

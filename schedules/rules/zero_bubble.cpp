@@ -156,8 +156,8 @@ bool fits(const Lists& lists, const OrderCosts& costs) {
   return true;
 }
 
-/// Adds the lists of the interleaved zero-bubble schedule to `known`, if it accepts the shape and fits into
-/// memory. It has v chunks on each rank.
+/// Adds the lists of the interleaved zero-bubble schedule with v chunks on each rank to `known`. Does nothing
+/// if this schedule rejects the shape or does not fit into memory.
 void add_interleaved(std::vector<Lists>& known, const Shape& shape, const OrderCosts& costs) {
   auto program = interleaved_zero_bubble(
       {.stages = shape.stages, .microbatches = shape.microbatches, .virtual_stages = shape.virtual_stages});

@@ -353,8 +353,8 @@ class Squeezer {
     return lists_.move_if_shorter(action, target);
   }
 
-  /// Returns true if `later` must stay after `earlier` in the list. This holds if they have the same stage,
-  /// and also the same kind or microbatch.
+  /// Returns true if `later` must not move before `earlier` in the list. This holds if both have the same
+  /// stage, and also the same kind or the same microbatch.
   static bool follows_from(const Action& earlier, const Action& later) {
     if (earlier.stage != later.stage) return false;
     return earlier.kind == later.kind || earlier.microbatch == later.microbatch;

@@ -50,7 +50,7 @@ struct StartingRow {
   std::int32_t most_owed = 0;
 };
 
-/// Returns the whole table, in ascending order of chunks and limit.
+/// Returns the whole table of rules that long searches have found, in ascending order of chunks and limit.
 std::span<const StartingRow> starting_rule_table();
 
 /// Returns the rules of an entry. The idle budgets are not yet converted to ns.

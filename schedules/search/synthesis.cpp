@@ -46,8 +46,9 @@ constexpr std::int64_t kSlice = 8;  // passes between two readings of the clock
 // made one makespan 0.5 % longer.
 constexpr std::int64_t kMostPlaced = std::int64_t{1} << 21;
 
-/// The competing searches. The first one is the champion: the best search of earlier brackets. `spent_`
-/// counts the actions that all searches have placed, including searches that were removed.
+/// The competing searches. A bracket is a group of new searches, of which the best one remains. The first
+/// search is the champion: the best one of all earlier brackets. `spent_` counts the actions that all
+/// searches have placed, including searches that were removed.
 class Tournament {
  public:
   Tournament(const OrderCosts& costs, Objective objective, const SearchEffort& effort, Ns bound)
@@ -194,7 +195,7 @@ OrderCosts within(OrderCosts costs, Bytes most) {
   return costs;
 }
 
-/// Builds an order with each of the rules `starts`, within the memory limits of `costs`, and offers it to
+/// Builds an order with each set of rules in `starts`, within the memory limits of `costs`, and offers it to
 /// `best`.
 void offer_built(BestOrder& best, const OrderCosts& costs, Objective objective,
                  const std::vector<OrderRules>& starts) {
@@ -392,7 +393,7 @@ std::vector<RankWork> work_of_ranks(const OrderCosts& costs) {
   return ranks;
 }
 
-/// Returns the idle time before the rank's first I (`head` in the comment above).
+/// Returns a lower bound on the idle time before the rank's first I. The comment above calls it `head`.
 Ns head(const OrderCosts& costs, const RankWork& rank) {
   const Ns path = FreePath(costs).around(rank.stages.front(), rank.stages.back());
   // The path begins at the end of the first F, so this F does not count.
@@ -413,7 +414,7 @@ Ns most_backward_work(const RankWork& rank, Bytes room, std::int64_t units) {
   return most;
 }
 
-/// Returns the idle time after the rank's last F (`tail` in the comment above).
+/// Returns a lower bound on the idle time after the rank's last F. The comment above calls it `tail`.
 Ns tail(const OrderCosts& costs, const RankWork& rank) {
   // All chunks of the rank store the last microbatch until its I, so the other microbatches have the
   // remaining memory.

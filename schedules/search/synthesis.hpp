@@ -19,7 +19,8 @@
 
 namespace penstock {
 
-/// The order that a search has found, and facts about the search.
+/// The order that a search has found, with its length, a lower bound on the length, and the effort of the
+/// search.
 struct Synthesis {
   std::vector<std::vector<Action>> lists{};
   Ns length_ns = 0;
@@ -91,14 +92,14 @@ std::vector<OrderRules> rules_aimed_at(Ns bound, const OrderCosts& costs);
 // different limits. synthesis.hpp searches longer and may find a shorter order. Only schedules/ includes
 // this header.
 
-/// Returns the lists of the best variant of the heuristic, in which the longest span of a rank is smallest.
-/// Returns nothing if all variants are longer than `longest`. Requires one stage on each rank, and memory
-/// for one microbatch.
+/// Returns the lists of the best variant of the zero-bubble paper's heuristic. In this variant, the longest
+/// span of a rank is smallest. Returns nothing if all variants are longer than `longest`. Requires one stage
+/// on each rank, and memory for one microbatch.
 std::optional<std::vector<std::vector<Action>>> zero_bubble_order(const OrderCosts& costs, Ns longest);
 
-/// Returns the best variant of the heuristic, or a shorter order from a search. Uses shape.costs,
-/// shape.transfer_ns and shape.memory_limit. Without a memory limit, a rank may store `activations`
-/// activations of its stage. The errors are the same as for order_costs().
+/// Returns the best variant of the zero-bubble paper's heuristic, or a shorter order from a search. Uses
+/// shape.costs, shape.transfer_ns and shape.memory_limit. Without a memory limit, a rank may store
+/// `activations` activations of its stage. The errors are the same as for order_costs().
 Generated automatic_zero_bubble(std::string schedule, const Shape& shape, std::int64_t activations);
 
 // Searches for good rules for order_builder.hpp, with random numbers from one seed. synthesis.cpp runs

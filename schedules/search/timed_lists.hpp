@@ -283,7 +283,7 @@ class RetimedLists {
   void put_before(Number target, Number action);
   /// Sets the new end of an action and calls touch() for all actions that depend on it.
   void set_end(Number action, Ns end);
-  /// Adds the action to the queue if its end must change.
+  /// Adds the action to the queue of actions whose ends are computed again, if its end must change.
   void touch(Number action);
   /// Removes an action from the queue and returns it. It is the action that ended earliest before the move.
   Number dequeue();

@@ -38,7 +38,7 @@
 namespace penstock {
 namespace {
 
-/// The answers to the four questions that the paper leaves open.
+/// The answers to the four questions that the zero-bubble paper leaves open in its heuristic.
 struct Variant {
   /// True if the last warm-up F may end after the time at which the first I could start.
   bool overshoot = false;

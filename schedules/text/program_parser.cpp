@@ -85,7 +85,8 @@ class ProgramParser {
   std::string_view file_;
   std::size_t line_number_ = 0;
   bool header_seen_ = false;
-  /// The number of the line on which each of these keywords occurs, or 0 if it has not occurred.
+  /// For each of the first kOnceOnly keywords, the number of the line on which it occurs, or 0 if it has not
+  /// occurred.
   std::array<std::size_t, kOnceOnly> first_lines_{};
   std::vector<std::size_t> stage_lines_;
   /// The passes that all stages run, as the line `forward_only` states them.

@@ -33,8 +33,8 @@ Passes common_passes(const Program& program) {
   return stages.empty() || differ ? Passes::both : stages.front().passes;
 }
 
-/// Writes the text form of a program. Each line is written with the line break in front of it, so a setting
-/// that is left out leaves no empty line.
+/// A writer of the text form of a program. Each line is written with the line break in front of it, so a
+/// setting that is left out leaves no empty line.
 class ProgramWriter {
  public:
   std::string write(const Program& program);

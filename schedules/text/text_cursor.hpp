@@ -30,8 +30,8 @@ class TextCursor {
   std::size_t offset() const { return at_; }
   /// Returns the next character, or NUL at the end of the text.
   char peek() const { return done() ? '\0' : text_[at_]; }
-  /// If the next character is `expected`, moves past it and returns true. Otherwise returns false and does
-  /// not move.
+  /// Moves past the next character and returns true if it is `expected`. Otherwise returns false and does not
+  /// move.
   bool take(char expected);
   void skip_blanks();
   /// Reads letters and underscores up to the next other character. The result may be empty.

@@ -33,7 +33,8 @@ namespace {
 using ClockOf = std::pair<std::int64_t, std::int64_t>;  // copy and rank
 constexpr Ns kDriftFrom = 60'000'000'000;
 
-/// The offset of a clock as a linear function of that clock's own time: at + slope * (t - from).
+/// A linear function that gives the offset of a clock. If this clock shows the time t, the offset is at +
+/// slope * (t - from).
 struct ClockLine {
   double at = 0;
   double slope = 0;
@@ -78,7 +79,8 @@ class RowIndex {
       rows_;
 };
 
-/// The kinds of the actions at the two ends of a message.
+/// The kinds of the three actions that belong to a message: its SEND, its RECV, and the action that reads its
+/// data.
 struct MessageKinds {
   ActionKind consumer;
   ActionKind send;
@@ -116,7 +118,7 @@ std::map<std::pair<ClockOf, ClockOf>, PairMessages> messages_of(const std::vecto
   return pairs;
 }
 
-/// The bounds of the second clock's offset to the first clock.
+/// Bounds of the offset between the clocks of two ranks: the second clock to the first one.
 struct OffsetBounds {
   double least = -std::numeric_limits<double>::infinity();
   double most = std::numeric_limits<double>::infinity();
@@ -126,7 +128,8 @@ struct OffsetBounds {
   double error() const { return std::abs(most - least) / 2; }
 };
 
-/// Returns the bounds of the offset from those messages whose time on the second clock is in [from, to).
+/// Returns bounds of the second clock's offset to the first clock. Only messages count whose time on the
+/// second clock is in [from, to).
 OffsetBounds bounds_of(const PairMessages& messages, Ns from, Ns to) {
   OffsetBounds bounds;
   for (const ClockedMessage& message : messages.there) {
@@ -140,8 +143,8 @@ OffsetBounds bounds_of(const PairMessages& messages, Ns from, Ns to) {
   return bounds;
 }
 
-/// Returns the offset of the second clock as a linear function of its own time. Returns nothing unless
-/// there are messages in both directions.
+/// Computes the offset of the second rank's clock to the first one's, as a linear function of the second
+/// clock's time. Returns nothing unless there are messages in both directions.
 std::optional<ClockLine> line_of(const PairMessages& messages) {
   Ns first = std::numeric_limits<Ns>::max();
   Ns last = std::numeric_limits<Ns>::min();

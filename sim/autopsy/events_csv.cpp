@@ -46,7 +46,7 @@ std::optional<TimeUnit> unit_of(const CsvTable& table, std::string_view column) 
   return std::nullopt;
 }
 
-/// A reader of the rows in one table.
+/// A reader of the rows in one CSV table of recorded actions.
 class EventReader {
  public:
   explicit EventReader(const CsvTable& table) : table_(table) {}

@@ -168,8 +168,8 @@ std::set<std::pair<std::size_t, Action>> recorded_passes_of(const RecordedStep& 
   return passes;
 }
 
-/// Removes the steps that lack some of the actions, and notes them. All steps remain if none has all
-/// actions.
+/// Removes each step that lacks an action of another step, and adds a note about it. If no step has all
+/// actions, all steps remain.
 void leave_out_incomplete(Recording& recording) {
   std::set<std::pair<std::size_t, Action>> all;
   std::vector<std::size_t> sizes;

@@ -38,16 +38,16 @@ namespace penstock {
 
 namespace {
 
-/// The usual error of a predicted ratio of two configurations, and the number of measured pairs from which
-/// it is computed.
+/// The root mean square error of the predicted ratios of two configurations' step times. `pairs` is the
+/// number of measured pairs from which it is computed.
 struct RatioError {
   double deviation = 0;
   std::size_t pairs = 0;
   std::string of;  ///< the class of the pairs, or "all classes"
 };
 
-/// Returns the usual error for the pairs of one class. If the class has too few pairs, the pairs of all
-/// classes count. Returns nothing if there are too few in all.
+/// Returns the error of predicted ratios for the pairs of one class. If the class has fewer than three pairs,
+/// the pairs of all classes count. Returns nothing if there are no pairs at all.
 std::optional<RatioError> ratio_error(const MeasuredRuns& runs, std::span<const RunPair> pairs,
                                       const std::string& of_class) {
   constexpr std::size_t kLeastPairs = 3;
@@ -74,8 +74,8 @@ std::optional<RatioError> ratio_error(const MeasuredRuns& runs, std::span<const 
   return all.pairs > 0 ? std::optional(all) : std::nullopt;
 }
 
-/// A numeric choice of a configuration, such as the number of chunks. Predictions were compared with
-/// measurements only within its measured range.
+/// A choice of a configuration whose value is a number, such as the number of chunks. Predictions were
+/// compared with measurements only from the least to the greatest measured value.
 struct NumericChoice {
   std::string_view name;
   double (*value)(const Scenario&);
@@ -134,7 +134,8 @@ void judge(BestClaim& claim, double longer, const std::optional<RatioError>& err
                            claim.is_believable ? "believable" : "not believable", scatter, choices);
 }
 
-/// Returns the part that the best configuration shortens most.
+/// Returns the part of the predicted step that is shortened most by the best configuration, in comparison
+/// with the measured run.
 StepPart shortened_most(const BestClaim& claim) {
   std::size_t most = 0;
   for (std::size_t part = 1; part < kStepParts; ++part) {

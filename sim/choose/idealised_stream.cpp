@@ -45,10 +45,10 @@ std::int64_t replicas_of(const PlannedStage& stage) { return std::ssize(stage.de
 
 // --- the recurrence's links -----------------------------------------------------------------------------
 
-/// The times of a message between two stages in the walk, chosen such that the cut behaves as in the
-/// recurrence. In the walk, each pair of replicas has its own channel. In the recurrence, one link serves all
-/// pairs, one after the other. Therefore a message arrives after half of the time that a minibatch needs in
-/// both directions. Its channel stays busy until all other pairs have sent as well.
+/// The times of a message between two stages in walk(), which reproduce the link of the planner's recurrence.
+/// In walk(), each pair of replicas has its own channel. In the recurrence, one link serves all pairs, one
+/// after the other. Therefore a message arrives after half of the time that a minibatch needs in both
+/// directions. Its channel stays busy until all other pairs have sent as well.
 struct CutTimes {
   Ns hold_ns = 0;
   Ns arrival_ns = 0;
@@ -64,15 +64,15 @@ CutTimes cut_times(const PipelinePlan& plan, std::int32_t stage) {
           .arrival_ns = std::llround(before.cut_ns / 2)};
 }
 
-/// Returns the time for which a ring occupies its channel. In the recurrence, each minibatch takes a part of
-/// the reduction's time. In the walk, one ring runs for one minibatch of every replica, and takes the time of
-/// all of these parts.
+/// Returns the time for which a ring all-reduce occupies its channel in walk(). In the recurrence, each
+/// minibatch takes a part of the reduction's time. In walk(), one all-reduce runs for one minibatch of every
+/// replica, and takes the time of all of these parts.
 Ns reduction_hold_ns(const PlannedStage& stage) {
   return std::llround(stage.reduction_ns * static_cast<double>(replicas_of(stage)));
 }
 
-/// Returns the durations of messages for the walk. They are the time for which a message occupies its
-/// channel, and the additional time until it arrives.
+/// Returns the durations of messages for walk(): the time for which a message occupies its channel, and the
+/// additional time until it arrives.
 WalkDurations durations_with(FactorSet on, const Experiment& experiment, const FlatProgram& flat,
                              const PipelinePlan& plan) {
   WalkDurations durations = walk_durations(experiment, flat);
@@ -167,7 +167,8 @@ Program with_updates_one_minibatch_later(Program program) {
 
 // --- one simulation -------------------------------------------------------------------------------------
 
-/// Returns the planned scenario for a stream of `minibatches` minibatches, without the factors that are off.
+/// Returns the scenario of the plan for a stream of `minibatches` minibatches. Effects (PlanFactor) that are
+/// not in `on` are removed from it.
 Scenario scenario_with(FactorSet on, const PlannedScenario& planned, std::int64_t minibatches) {
   Scenario scenario = planned.scenario;
   scenario.batch.microbatches = minibatches;
@@ -177,14 +178,14 @@ Scenario scenario_with(FactorSet on, const PlannedScenario& planned, std::int64_
   return scenario;
 }
 
-/// The times of a run, which the walk or an engine has computed.
+/// The times of a run. Either walk() or an engine has computed them.
 struct Times {
   FlatProgram flat;
   ProgramTimes times;
 };
 using Simulated = tl::expected<Times, std::string>;
 
-/// Runs the program by the walk, which accepts any durations. The engines would compute durations from links.
+/// Runs the program with walk(), which accepts any durations. The engines would compute durations from links.
 /// Error: the program hangs.
 Simulated walked(FactorSet on, const Experiment& experiment, const PipelinePlan& plan) {
   FlatProgram flat =
@@ -231,8 +232,8 @@ struct Stretch {
   std::size_t end = 0;
 };
 
-/// Returns true if, everywhere in the stretch, minibatches g and g + `minibatches` end at the same distance
-/// in time.
+/// Returns true if the ends in `stretch` repeat: minibatch g + `minibatches` ends a constant time after
+/// minibatch g, for every g.
 bool moves_by_one_amount(const std::vector<Ns>& ends, const Stretch& stretch, std::size_t minibatches) {
   const Ns amount = ends[stretch.begin + minibatches] - ends[stretch.begin];
   for (std::size_t g = stretch.begin; g + minibatches < stretch.end; ++g) {

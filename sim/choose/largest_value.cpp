@@ -23,7 +23,7 @@ namespace penstock {
 
 namespace {
 
-/// Tries values by their numbers and caches the results.
+/// A cache of the results of tried values. Number n stands for the value least + n * step of the range.
 class Probes {
  public:
   Probes(const ValueRange& range, const std::function<TriedValue(std::int64_t)>& probe)

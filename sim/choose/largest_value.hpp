@@ -13,8 +13,8 @@
 
 namespace penstock {
 
-/// The result of trying one value of the key. `rank` and the fields after it describe the device with the
-/// least free memory for this value.
+/// The result of trying one value of a scenario key. `rank` and the fields after it describe the device with
+/// the least free memory for this value.
 struct TriedValue {
   std::int64_t value = 0;
   std::string refusal{};   ///< reason why there is no prediction for the value; empty if there is one

@@ -48,7 +48,8 @@ std::span<const LaunchAssumption> launch_assumptions();
 /// configuration's choices.
 std::string beyond_launcher(Launcher launcher, const LaunchedRun& run);
 
-/// Returns the arguments with which the launcher runs the configuration as predicted, one on each line.
+/// Returns the command with which the launcher runs the configuration as predicted: torchrun, the launcher's
+/// script and its arguments, one on each line.
 /// Comments above them name the release and state what no argument can express. The user adds the model and
 /// the data. Requires a configuration that the launcher can run.
 std::string launch_arguments(Launcher launcher, const TuneRequest& request,

@@ -35,7 +35,8 @@ namespace penstock {
 
 namespace {
 
-/// A list of all neighbours of one choice. The kinds of moves follow one after the other.
+/// A list of all neighbours of one choice, which are the choices that one move makes from it. Moves of one
+/// kind follow those of another kind.
 class Moves {
  public:
   Moves(const PlanChoice& from, const PlanSpace& space) : from_(from), space_(space) {
@@ -60,8 +61,7 @@ class Moves {
   }
 
  private:
-  /// Returns the number of layers before the stage. end_of() returns the number of layers up to the end of
-  /// the stage.
+  /// Return the number of layers before the stage, and the number of layers up to the end of the stage.
   std::int32_t begin_of(std::size_t stage) const { return stage == 0 ? 0 : from_.cuts[stage - 1]; }
   std::int32_t end_of(std::size_t stage) const {
     return stage == from_.cuts.size() ? space_.layers : from_.cuts[stage];
@@ -102,8 +102,8 @@ class Moves {
     }
   }
 
-  /// The last replica of a stage does not move away, because a stage without replicas must be removed.
-  /// merge() removes stages.
+  /// Adds all choices in which the stage becomes two stages. The cut may be at any layer, and the replicas
+  /// are divided in any way. Each part has at least one replica.
   void split(std::size_t stage) {
     // A stage with one replica can be split only if an idle device becomes the second replica.
     const bool takes_idle = idle() > 0 && (is_straight() || from_.replicas[stage] == 1);
@@ -145,8 +145,8 @@ class Moves {
   std::vector<PlanChoice> found_;
 };
 
-/// Adds all choices that begin with the stages of `begun`. `begun` has a cut after each of its stages. The
-/// next stage may have any number of the free devices, and any number of the remaining layers.
+/// Adds all choices that begin with the stages of `begun`, which has a cut after each of its stages. The next
+/// stage may have any number of the free devices, and any number of the remaining layers.
 void add_choices(PlanChoice begun, const PlanSpace& space, std::vector<PlanChoice>& found) {
   const std::int32_t from = begun.cuts.empty() ? 0 : begun.cuts.back();
   const std::int32_t left = space.devices - begun.device_count();

@@ -67,7 +67,8 @@ PipelinePlan data_parallel(const PipelinePlan& plan) {
 
 // --- the front ------------------------------------------------------------------------------------------
 
-/// Returns a cluster of this shape with the price and the name of `whole`.
+/// Returns a cluster of the given shape. It has the price and the name of `whole`, because it is a part of
+/// that cluster.
 template <typename Shape>
 ClusterSpec part_of(ClusterSpec whole, Shape shape) {
   whole.shape = std::move(shape);
@@ -75,7 +76,8 @@ ClusterSpec part_of(ClusterSpec whole, Shape shape) {
   return whole;
 }
 
-/// Returns parts of a uniform cluster: clusters with 1, 2, 4 and so on devices, and the whole cluster.
+/// Returns clusters that are parts of a uniform cluster. They have 1, 2, 4 and so on devices; the last one is
+/// the whole cluster.
 std::vector<ClusterSpec> parts_of(UniformCluster shape, const ClusterSpec& whole) {
   std::vector<ClusterSpec> parts;
   const std::int32_t devices = shape.devices;
@@ -233,7 +235,8 @@ Ns disturbed(Ns time, double noise, std::uint64_t key, std::uint64_t what) {
   return std::llround(static_cast<double>(time) * (1 + noise * (2 * even_draw(key, what) - 1)));
 }
 
-/// Returns the scenario with a noisy profile, as another measurement might give it.
+/// Returns the scenario with noise in the measured times of its layers, as another measurement might give
+/// them.
 Scenario disturbed(Scenario scenario, double noise, std::uint64_t seed, std::uint64_t trial) {
   // A random number depends only on the seed, the trial, and the position of the time in the profile. It does
   // not depend on threads.

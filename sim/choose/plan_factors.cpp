@@ -39,15 +39,16 @@ constexpr std::array kFactors = {PlanFactor::transfers,  PlanFactor::ring,    Pl
                                  PlanFactor::contention, PlanFactor::overlap, PlanFactor::buckets,
                                  PlanFactor::depth,      PlanFactor::ends};
 
-/// Returns the factors that apply to the plan.
+/// Returns the effects (PlanFactor) that can change the period of this plan. The effect of buckets is left
+/// out if the plan has none.
 std::vector<PlanFactor> factors_of(const PlannedScenario& planned) {
   std::vector<PlanFactor> factors(kFactors.begin(), kFactors.end());
   if (planned.scenario.shape.buckets.empty()) std::erase(factors, PlanFactor::buckets);
   return factors;
 }
 
-/// Returns all sets to simulate, each once: the empty set, each factor alone, the first two factors, the
-/// first three factors, and so on.
+/// Returns all sets of effects (PlanFactor) to simulate, each once: the empty set, each effect alone, the
+/// first two effects, the first three effects, and so on.
 std::vector<FactorSet> sets_to_simulate(const std::vector<PlanFactor>& factors) {
   std::vector<FactorSet> sets = {FactorSet{}};
   FactorSet all;

@@ -48,9 +48,9 @@ constexpr int kMostConfirmed = 3;  // largest number of plans that get a stream 
 // The number of starts that are improved, in addition to the best start of each family.
 constexpr std::size_t kImproved = 12;
 
-/// One search for a plan; the object is used once. best_ is the best of all trials so far. attempt() is
-/// called for every plan that may become the answer. So a good plan is not lost if the search stops
-/// improving the start from which it came.
+/// A search for a plan; each object runs one search. attempt() is called for every plan that may become the
+/// answer, and `best_` is the best of them. So a good plan is not lost if the search stops improving the
+/// start (the first plan) from which it came.
 class PlanSearch {
  public:
   PlanSearch(const Scenario& scenario, const PlanningTask& task, const PlanBudget& budget)
@@ -116,7 +116,8 @@ class PlanSearch {
     return memory_of(a) < memory_of(b);
   }
 
-  /// Returns true if lower bounds show, without a simulation, that the choice cannot be better than `than`.
+  /// Returns true if lower bounds show that `choice` cannot be better than `than`. It does not simulate
+  /// `choice`. Returns false if `than` does not fit in memory.
   bool is_ruled_out(const PlanChoice& choice, const PlanChoice& than) {
     // Any plan that fits is better than one that does not.
     if (!trials_.fits(than)) return false;
@@ -243,7 +244,8 @@ class PlanSearch {
     for (const PlanChoice& start : later) improved(start, budget_.simulations);
   }
 
-  /// Tries the same variants of the best plan that were tried for the starts.
+  /// Tries variants of the best plan, each with one changed property. The same changes were tried for the
+  /// starts.
   void vary_best() {
     if (!best_) return;
     // The name and the family of this start are never printed.
@@ -305,8 +307,8 @@ class PlanSearch {
     }
   }
 
-  /// Sets best_ to the best of all trials for which `is_meant` is true. All trials are compared, because the
-  /// old best_ may have become slower.
+  /// Sets best_ to the best tried plan for which `is_meant` is true. All tried plans are compared, because
+  /// the old best_ may have become slower in a longer simulation.
   template <class IsMeant>
   void take_best(const IsMeant& is_meant) {
     best_.reset();

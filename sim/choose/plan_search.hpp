@@ -38,7 +38,8 @@ struct SearchedPlan {
   std::int64_t simulations = 0;
   std::int64_t pruned = 0;   ///< number of starts that were not simulated, because a bound excluded them
   std::int64_t actions = 0;  ///< number of simulated actions of all plans
-  /// The number of starts that were not tried, because the budget of actions was used up.
+  /// The number of starts (plans from which the search would improve) that were not tried, because the budget
+  /// of actions was used up.
   std::int64_t left_out = 0;
   bool ran_out = false;    ///< true if the budget of actions ended before all starts and moves were tried
   bool tried_all = false;  ///< true if every plan with its devices in order was tried or excluded by a bound
@@ -173,7 +174,7 @@ inline constexpr auto kEnumWords<PlanFactor> =
                                          {PlanFactor::depth, "depth"},
                                          {PlanFactor::ends, "ends"}});
 
-/// A set of factors. Each factor is one bit.
+/// A set of effects on a plan's period (PlanFactor). Each effect is one bit.
 class FactorSet {
  public:
   bool has(PlanFactor factor) const { return (bits_ >> static_cast<unsigned>(factor) & 1U) != 0; }
@@ -209,7 +210,7 @@ struct FactorMeaning {
 };
 FactorMeaning meaning(PlanFactor factor, PlanObjective objective);
 
-/// The simulated periods of the plan for one factor.
+/// The simulated periods of the plan that show one effect (PlanFactor).
 struct FactorPeriods {
   PlanFactor factor = PlanFactor::transfers;
   double alone_ns = 0;              ///< period if only this factor and those that it turns on are on
@@ -240,7 +241,7 @@ struct PlanFactors {
 /// factors that the rows need. Returns an error if the plan takes no time or a simulation fails.
 tl::expected<PlanFactors, std::string> plan_factors(const PlanEvaluation& evaluation);
 
-/// The change of the period that one factor causes if all factors before it are on.
+/// The change of the period that one effect (PlanFactor) causes if all effects before it are on.
 struct FactorDifference {
   PlanFactor factor = PlanFactor::transfers;
   double difference_ns = 0;

@@ -65,7 +65,8 @@ std::vector<std::int32_t> even_cuts(const LayerGraph& graph, std::int32_t stages
   return cuts;
 }
 
-/// A list of all starts. Of several starts with the same choice, only the first one is stored.
+/// A list of all starts: the plans from which a search improves. Of several starts with the same choice, only
+/// the first one is stored.
 class Starts {
  public:
   Starts(const PlanningTask& task, PlanTrials& trials)
@@ -117,9 +118,9 @@ class Starts {
     add_plans(proposer, flat, ", one level");
   }
 
-  /// Adds the recurrence's plan for each number of components, on its own devices and with the devices in
-  /// order. A plan on fewer devices may be the faster one in the simulation, even if the recurrence prefers
-  /// all devices.
+  /// Adds the recurrence's plan for each number of components (parts of the cluster, such as servers). Each
+  /// plan is added with its devices in order, and with its own devices if they differ. A plan on fewer
+  /// devices may be faster in the simulation, even if the recurrence prefers all devices.
   void add_plans(const Proposer& proposer, std::span<const BandwidthLevel> levels, std::string_view how) {
     PlanOptions options = task_.options;
     options.objective = proposer.objective;

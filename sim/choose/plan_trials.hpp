@@ -25,7 +25,8 @@
 
 namespace penstock {
 
-/// The placement of a plan's replicas on the devices. The devices of a component have consecutive numbers.
+/// The placement of a plan's replicas on the devices. A component of the cluster, such as a server, has
+/// devices with consecutive numbers.
 enum class PlanPlacement : std::uint8_t {
   in_order,  // one stage after another
   spread,    // each stage over as many servers as possible
@@ -175,9 +176,9 @@ class PlanTrials {
   /// Returns the reason why the cluster cannot be built, or an empty text if it can.
   const std::string& error() const { return error_; }
 
-  /// Returns the number of a known order of layers in which `cuts` make the same stages as in the order
-  /// `layers`. The known orders begin with the order of the model. If no known order fits, adds `layers`
-  /// and returns its number.
+  /// Returns the number of an order of layers. If `cuts` make the same stages in a known order as in the
+  /// order `layers`, it is the number of the known order. The known orders begin with the order of the model.
+  /// If no known order fits, adds `layers` and returns its number.
   std::size_t order_for(std::vector<std::int32_t> layers, const std::vector<std::int32_t>& cuts);
 
   const Trial& of(const PlanChoice& choice) { return trial_of(choice, Asked::period); }
@@ -188,9 +189,9 @@ class PlanTrials {
   bool runs(const PlanChoice& choice);
   /// Returns true if the plan runs within the memory limit. May simulate the plan to find its memory.
   bool fits(const PlanChoice& choice);
-  /// Returns the same trial as of() if the short stream has a period. Otherwise tries longer streams, at
-  /// most `attempts` streams in total, and uses the rate of the last one. With kStreamAttempts, the rate
-  /// equals that of `simulate`.
+  /// Returns the same trial as of() if the stream that of() simulates has a period. Otherwise tries longer
+  /// streams, at most `attempts` streams in total, and uses the rate of the last one. With kStreamAttempts,
+  /// the rate equals that of `simulate`.
   const Trial& with_longer_stream(const PlanChoice& choice, int attempts);
   /// Returns the simulated peak memory of the fullest device in bytes.
   Bytes peak_bytes(const PlanChoice& choice);
@@ -198,7 +199,7 @@ class PlanTrials {
   const Trial* known(const PlanChoice& choice) const;
   /// Returns all tried choices, in the order of their operator<.
   std::vector<PlanChoice> tried_choices() const;
-  /// Returns a lower bound of the simulated period.
+  /// Returns a lower bound of the simulated period of the choice, in nanoseconds.
   double bound_ns(const PlanChoice& choice) { return bounds_[choice.order].period_ns(choice); }
   /// Returns false if a lower bound shows that the plan exceeds the memory limit.
   bool may_fit(const PlanChoice& choice) const;
@@ -214,8 +215,8 @@ class PlanTrials {
 
  private:
   std::size_t add_order(std::vector<std::int32_t> layers);
-  /// The flattened program of a choice, with its last run. Choices that differ only in their cuts have the
-  /// same program and different costs.
+  /// The flattened program of a choice, with its last run. Choices that differ only in their cuts share the
+  /// program, but have different costs.
   struct Layout {
     Experiment experiment;
     EngineRun run;

@@ -112,7 +112,8 @@ constexpr double kTunedBytes = 70;
 constexpr double kAlwaysThere = 1 << 26;            // 64 MiB; a program that needs less is never refused
 constexpr double kMostNumberedActions = 1LL << 29;  // positions in lowered programs are 32-bit numbers
 
-/// Returns the number of F and B of the program. It is a double, because the product may exceed 64 bits.
+/// Returns the number of forward and backward passes of the configuration's program. It is a double, because
+/// the product may exceed 64 bits.
 double tuned_actions(const Configuration& of) {
   return 2.0 * of.stages * of.virtual_stages * of.microbatches;
 }

@@ -22,6 +22,8 @@ namespace penstock {
 /// Returns all configurations of the space in ascending order. A configuration is in the space if
 ///
 ///     tensor x context x data x stages = all devices;
+///     on groups of unlike devices, tensor x context x data divides the devices of each group, the order of
+///     parallelisms is tp-cp-ep-dp-pp, and the ranks go through the groups in either order;
 ///     tensor divides the attention heads and the feed-forward width, divides the key heads or is a
 ///     multiple of them, and fits one NVLink domain;
 ///     2 context divides the sequence (ring), or context x tensor the heads (all-to-all);
@@ -32,6 +34,7 @@ namespace penstock {
 ///     a listed layout has as many stages;
 ///     the schedule takes (stages, virtual stages, M), and is not ep-1f1b if expert is 1;
 ///     sharding is 0, or another where weights have copies;
+///     offload is 0, or another where the schedule takes it and the scenario states cluster.host;
 ///     recompute is not selective if none is allowed, because fused attention makes them equal;
 ///
 /// and the request's choices allow it. If the request has a launcher, the launcher must be able to run the

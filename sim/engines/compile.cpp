@@ -44,8 +44,8 @@
 namespace penstock {
 namespace {
 
-/// Receives the calls of the walk; ListWalk defines the meaning of each call. Registers are assigned in this
-/// order:
+/// A writer of a tape, which ListWalk calls while it processes the lists. ListWalk defines the meaning of
+/// each call. Registers are assigned in this order:
 ///
 ///   0 .. ranks-1 clocks | trash | last | queues of channels | hosts | accumulators and messages, reused
 class TapeWriter {
@@ -106,7 +106,7 @@ class TapeWriter {
   void pass(std::int32_t /*rank*/, std::int32_t /*position*/) {}
 
   /// Adds a cause for which message `id` waits. `last` is true for its last cause. The function must be
-  /// inlined, because each call in the walk passes a constant kind of cause.
+  /// inlined, because each call in ListWalk passes a constant kind of cause.
   [[gnu::always_inline]] void raise(std::int32_t id, const Cause& cause, bool last) {
     if (cause.kind == CauseKind::resident) return gather(id, resident_[index(cause.rank)]);
     if (cause.launched) gather(id, hosts_[index(cause.rank)].clock);
@@ -166,15 +166,15 @@ class TapeWriter {
     Register arrival = kNoRegister;
     std::int32_t uses = 0;  ///< number of later reads of the arrival
   };
-  /// The register from which a cause is read. After the read, the number of reads of a copy or a collective
-  /// decreases.
+  /// The register that contains the time of a cause. If it is a copy or the end of a collective, each read
+  /// reduces the number of reads that are left.
   struct Source {
     Register at = kNoRegister;
     std::int32_t producer = kNone;    ///< position of the producer, if `at` is a copy of its end
     std::int32_t collective = kNone;  ///< number of the collective, if `at` is its end
   };
-  /// A copy of the time at which a compute action ends. SENDs read it if they come after a later compute
-  /// action of the rank.
+  /// A copy of the time at which a compute action ends. It is for SENDs of this action's data that come after
+  /// a later compute action of the rank.
   struct LateSends {
     std::int32_t count = 0;
     Register copy = kNoRegister;
@@ -236,8 +236,8 @@ class TapeWriter {
     }
   }
 
-  /// Creates the registers for launches by hosts. A launch also reads the registers of queues, so a pass
-  /// over the tape must follow the queues.
+  /// Creates the registers for launches by hosts. A launch also reads the registers of queues, so a run of
+  /// the tape must compute the times of queues.
   void follow_launches() {
     held_.assign(flat_.ops.size(), kNoRegister);
     for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) resident_.push_back(new_register());
@@ -330,7 +330,8 @@ class TapeWriter {
 
   void gather(std::int32_t id, Register source) { gather_in(messages_[index(id)].gathered, source); }
 
-  /// Raises an accumulator to `source`, and makes it if there is none.
+  /// Sets the register `gathered` to the larger of its own time and that of `source`. Creates the register as
+  /// a copy of `source` if there is none yet.
   void gather_in(Register& gathered, Register source) {
     if (gathered != kNoRegister) {
       raise_register(gathered, source);
@@ -347,7 +348,7 @@ class TapeWriter {
     if (late != late_sends_.end()) code_.send_along(late->second.copy = new_register());
   }
 
-  /// Stores the end of the rank's newest compute action, for which a later launch waits.
+  /// Stores the end of the rank's newest compute action, because a later launch of the host waits for it.
   void keep_end(std::int32_t rank) {
     Host& host = hosts_[index(rank)];
     if (!host.ends.empty()) copy(static_cast<Register>(rank), host.ends[host.computed % host.ends.size()]);

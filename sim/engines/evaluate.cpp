@@ -37,14 +37,14 @@ Ns class_duration_ns(std::span<const Action> actions, const Experiment& experime
   return group_duration_ns(experiment.costs, actions);
 }
 
-/// Returns the end of a pass. It is the latest of the ranks' clocks and of the ends of messages for which no
-/// rank waits.
+/// Returns the end of a pass over the tape. It is the latest of the ranks' clocks and of the ends of messages
+/// for which no rank waits.
 Ns latest(const Tape& tape, const std::vector<Ns>& registers) {
   const auto clocks = std::span(registers).first(index(tape.rank_count));
   return clocks.empty() ? 0 : std::max(std::ranges::max(clocks), registers[tape.last]);
 }
 
-/// Stores in `times` the times of all actions and messages that have instructions.
+/// Stores the times of all actions and messages that have an instruction of the tape in `times`.
 void note_instructions(const Tape& tape, const TapeCosts& costs, const FlatProgram& flat,
                        ProgramTimes& times) {
   run_timed(tape, costs, [&](std::size_t number, const InstructionTimes& at) {
@@ -243,7 +243,7 @@ std::vector<ComputeTimes> RepeatedTape::pass_with_compute() {
 
 namespace {
 
-/// The spans of a timeline, which are stored while the tape runs.
+/// The spans (start and end of each action) of a timeline, which are stored while the tape runs.
 class TurnSpans {
  public:
   TurnSpans(const Program& program, const TurnTape& turns) : program_(program), turns_(turns) {

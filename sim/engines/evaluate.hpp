@@ -34,8 +34,8 @@ std::optional<Tape> compile(const FlatProgram& flat, const ChannelOptions& chann
 // (schedules/passes/take_turns.hpp) determine the order of actions and messages. tests/sim/turn_run_test.cpp
 // compares the result with that of compile().
 
-/// The tape of a program of compute actions. Its origins number the actions of the program's lists, rank by
-/// rank. Messages are numbered in the order in which they are placed.
+/// The tape of a program of compute actions. The origins of its instructions number the actions of the
+/// program's lists, rank by rank. Messages are numbered in the order in which they are placed.
 struct TurnTape {
   Tape tape;
   std::vector<std::int32_t> units;  ///< for each message, the microbatch (or slice) that it carries
@@ -52,8 +52,8 @@ std::optional<TurnTape> compile_turns(const Program& program, const ChannelOptio
 // Computes the times of a tape: with one table of costs, with eight tables at once (lanes.cpp), or as the
 // spans of a timeline. evaluate.hpp makes tapes.
 
-/// The two queue registers and the two times of a link class. They are stored together, because an
-/// instruction needs all four.
+/// The two queue registers and the two times of a link class: how long a message occupies its queues, and how
+/// long it travels after that. They are stored together, because an instruction needs all four.
 struct PricedLink {
   Register c = 0;
   Register e = 0;
@@ -145,8 +145,8 @@ class RepeatedTape {
 
 using LaneTimes = std::array<Ns, kLanes>;
 
-/// A time in each lane. Each lane runs the tape with its own costs, and vector instructions handle all
-/// lanes at once.
+/// A time in each lane. A lane is one of several runs of the tape, each with its own costs, and vector
+/// instructions compute all lanes at once.
 struct alignas(kLaneBytes) LaneLine {
   LaneTimes of{};
 };

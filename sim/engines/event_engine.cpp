@@ -39,9 +39,9 @@ namespace {
 /// The value of `end_ns` for a message that has not ended.
 constexpr Ns kUnknown = -1;
 
-/// A position in a rank's list that the event engine processes. Leaves (later actions of a group) are not
-/// steps. Transfers are steps only if they are in a group of transfers. The steps of such a group are
-/// contiguous.
+/// A position in a rank's list at which the event engine has to do something. Leaves (later actions of a
+/// group) are not steps. Transfers are steps only if they are in a group of transfers. The steps of such a
+/// group are contiguous.
 struct EventStep {
   Ns duration_ns = 0;  // duration of a compute action
   Ns start_ns = 0;
@@ -426,8 +426,8 @@ class EventSimulator {
     }
   }
 
-  /// Passes a step that is neither a compute action nor a transfer. Returns false if the rank must wait at
-  /// it.
+  /// Lets the rank pass a step that is neither a compute action nor a transfer. Returns false if the rank
+  /// must wait at the step.
   bool pass(std::int32_t rank, EventStep& step) {
     if (step.op == FlatOp::reshard) {
       step.start_ns = now_;
@@ -443,7 +443,7 @@ class EventSimulator {
     return message(step.message).end_ns != kUnknown;
   }
 
-  /// Passes a WAIT. Returns false if a message for which it waits has not ended.
+  /// Lets the rank pass a WAIT. Returns false if a message for which the WAIT waits has not ended.
   bool pass_wait(std::int32_t rank, EventStep& step) {
     std::int32_t next = step.more_waits;
     for (std::int32_t id = step.message; id != kNone;) {
@@ -512,20 +512,21 @@ class EventSimulator {
       state_.messages[id].missing = launches_of(flat_, flat_.messages[id]);
   }
 
-  /// Like settle(), for an event that only one end of message `id` waits for. This end is at `position`.
+  /// Records, like settle(), an event for which message `id` waits. Only the end of the message at `position`
+  /// waits for this event.
   void settle_end(std::int32_t id, std::int32_t position) {
     if (!order_ || is_copy_at(position)) return settle(id);
     if (--order_->missing[index(position)] == 0) reside(flat_.rank_of(position));
   }
 
-  /// Settles the SENDs of the compute action at `position`, which has just ended.
+  /// Calls settle() for each SEND of the compute action at `position`, which has just ended.
   void settle_made(std::int32_t position) {
     for (std::int32_t id = order_->first_sent[index(position)]; id != kNone;
          id = order_->next_sent[index(id)])
       settle_end(id, flat_.messages[index(id)].first);
   }
 
-  /// Message `left` has left its queues. In each of these queues, settles the end of the next message.
+  /// Calls settle_end() for the next message in each of the two queues that message `left` has just left.
   void settle_next_launches(const FlatMessage& left) {
     const auto settle_on = [&](std::int32_t rank, std::int32_t next) {
       if (next != kNone) settle_end(next, transfer_end_on(flat_.messages[index(next)], rank));
@@ -534,7 +535,7 @@ class EventSimulator {
     settle_on(left.to_rank, left.next_at_receiver);
   }
 
-  /// Starts the next launches of the rank, up to the first one that still waits for an event of its own.
+  /// Starts the next launches of the rank, up to the first one for which a necessary event is still missing.
   void reside(std::int32_t rank) {
     const std::vector<std::int32_t>& launches = order_->of_rank[index(rank)];
     std::size_t& next = resident_[index(rank)];
@@ -595,8 +596,8 @@ class EventSimulator {
     if (ended.next_at_receiver != kNone) settle(ended.next_at_receiver);
   }
 
-  /// Settles the messages that wait for the message `left` in its queues. In these queues, several messages
-  /// may travel at the same time.
+  /// Calls settle() for the messages that wait for message `left` in its queues. In these queues, several
+  /// messages may travel at the same time.
   void settle_followers(const FlatMessage& left) {
     const auto settle_all = [&](std::int32_t rank, std::int32_t position) {
       const std::int32_t end = flat_.rank_begin[index(rank) + 1];

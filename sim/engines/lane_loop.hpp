@@ -11,8 +11,9 @@
 
 namespace penstock {
 
-/// A link class with its times in all lanes. If the pass does not follow queues, `latency_ns` includes the
-/// hold, because only the arrival matters.
+/// A link class with its times in all lanes. `hold_ns` is the time that a message occupies its queues, and
+/// `latency_ns` the time until it arrives. If the pass does not follow queues, `latency_ns` includes
+/// `hold_ns`, because only the arrival matters.
 struct LaneLink {
   Register c = 0;
   Register e = 0;

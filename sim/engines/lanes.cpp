@@ -28,7 +28,8 @@ static_assert(sizeof(LaneLine) == kLaneBytes);
 /// The number of instructions in one call of FillDurations. Their durations fit in the first-level cache.
 constexpr std::size_t kBlock = 256;
 
-/// The meaning of a line of durations: the durations of one class, or of one instruction.
+/// The meaning of one element in a list of durations. It has the durations of one duration class, or of one
+/// instruction.
 enum class Durations : std::uint8_t { by_class, by_instruction };
 
 struct Code {

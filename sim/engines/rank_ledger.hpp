@@ -19,8 +19,8 @@
 
 namespace penstock {
 
-/// The order in which changes reach HeldAmounts, compared with the order in which the peaks must count
-/// them.
+/// The order in which memory changes are passed to HeldAmounts. It is the order in which the peaks must count
+/// them, or another one.
 enum class TellingOrder : std::uint8_t {
   in_order,  // in this order, so each change is applied at once
   delayed,   // in another order, so each change waits until no earlier one can follow
@@ -101,8 +101,8 @@ class HeldAmounts {
   Amount& amount_of(std::size_t kind) { return kind < kFirst ? first_[kind] : further_[kind - kFirst]; }
   struct Change {
     Ns time_ns = 0;
-    /// The order of changes at one instant. It is 0 for the release of an amount that was charged at an
-    /// earlier instant, and 1 for all other changes.
+    /// The first key by which changes at one instant are sorted. It is 0 for the release of an amount that
+    /// was charged at an earlier instant, and 1 for all other changes.
     std::int32_t phase = 0;
     std::int32_t order = 0;  ///< order at one position: 0 for the release of another action's charge, 1 for a
                              ///< charge, 2 for the release of an own charge
@@ -226,7 +226,7 @@ class LiveVersions {
 
 class RankLedger {
  public:
-  /// Creates the ledger of a rank that holds `stages`.
+  /// Creates the record of a rank's memory. `stages` are the stages that the rank holds.
   RankLedger(const std::vector<std::int32_t>& stages, const CostTable& costs, TellingOrder order);
 
   /// Records a compute action. `later` has information about the F that follow this action in the rank's

@@ -27,19 +27,20 @@ namespace penstock {
 
 using KeptState = std::vector<std::int64_t>;
 
-/// The difference between two moments of a walk: the time and the microbatches by which the later one is
-/// ahead.
+/// The difference between two moments of a walk, which processes the lists of all ranks in time order. It
+/// says how much time and how many microbatches the later moment is ahead.
 struct StateShift {
   Ns time_ns = 0;
   std::int32_t units = 0;
 };
 
-/// The visitor that records the state of a walk, field by field.
+/// A visitor that records the state of a walk, field by field. The recorded state is later compared with the
+/// state at other moments.
 class KeepState {
  public:
   void same(std::int64_t value) { kept_.push_back(value); }
-  /// Records a value like same(), and returns the value. Some fields exist only if the flag is true; the walk
-  /// must then pass these fields, too.
+  /// Records a value like same(), and returns the value. Some fields of the state exist only if the flag is
+  /// true, and the caller must then pass these fields, too.
   bool flag(bool value) {
     same(value ? 1 : 0);
     return value;
@@ -56,7 +57,7 @@ class KeepState {
   KeptState kept_;
 };
 
-/// The visitor that compares the state of a walk with a recorded state.
+/// A visitor that compares the state of a walk with a recorded state, field by field.
 class CompareState {
  public:
   CompareState(const KeptState& kept, const StateShift& shift) : kept_(kept), shift_(shift) {}
@@ -73,7 +74,7 @@ class CompareState {
     grows_ = grows_ || next_ >= kept_.size() || kept_[next_] != value;
     ++next_;
   }
-  /// Returns false if a field has differed, so that the walk can stop the comparison.
+  /// Returns false if a field has differed, so that the caller need not pass the other fields.
   bool goes_on() const { return alike_; }
 
   /// Returns true if amounts of memory differ from the recorded ones. Peaks may then still rise.
@@ -94,8 +95,8 @@ class CompareState {
   bool grows_ = false;
 };
 
-/// The visitor that moves the state of a walk forward by `times` repetitions. CompareState must have found
-/// the state alike to the recorded one.
+/// A visitor that moves the state of a walk forward by `times` repetitions. CompareState must have found that
+/// this state repeats the recorded one.
 class AdvanceState {
  public:
   AdvanceState(const KeptState& kept, const StateShift& shift, std::int64_t times)
@@ -124,21 +125,22 @@ class AdvanceState {
   std::size_t next_ = 0;
 };
 
-/// Passes a time to the visitor if it is not before `now`. A time before `now` no longer affects the walk, so
-/// all such times count as equal.
+/// Passes a time to the visitor if it is not before `now`. A time before `now` has no more effect on the run,
+/// so all such times count as equal.
 template <class State>
 void show_unless_past(State& state, Ns& time, Ns now) {
   if (state.flag(time >= now)) state.time(time);
 }
 
-/// The numbers of repetitions by which a cursor has moved: in its own loop, and in the loop around it.
+/// The numbers of repetitions by which a cursor (a position in nested loops of actions) has moved: in its own
+/// loop, and in the loop around it.
 struct CursorMove {
   std::int32_t inner = 0;
   std::int32_t outer = 0;
 };
 
-/// A jump of a walk over repetitions. The jump adds to the state `times` times the difference between the
-/// current moment and a recorded one.
+/// A jump over repetitions, which a walk then need not process one by one. The jump adds to the state `times`
+/// times the difference between the current moment and a recorded one.
 struct Jump {
   const KeptState* kept = nullptr;  ///< the state at the recorded moment
   StateShift shift;                 ///< the difference between the two moments
@@ -147,8 +149,8 @@ struct Jump {
   std::int64_t times = 0;
 };
 
-/// The movement of a cursor by whole repetitions of one loop. Each repetition increases the microbatches by
-/// the same step.
+/// The movement of a cursor (a position in nested loops of actions) by whole repetitions of one loop. Each
+/// repetition increases the microbatches by the same step.
 struct CursorProgress {
   CursorMove move;
   std::int32_t units = 0;  ///< increase of the cursor's microbatches
@@ -156,9 +158,9 @@ struct CursorProgress {
 };
 std::optional<CursorProgress> progress(const LoopCursor& before, const LoopCursor& now);
 
-/// A search for repetitions of a walk. It compares the current moment with a few recorded ones. The number
-/// of each recorded moment is 5/4 times that of the one before. In contrast, Brent's algorithm (BIT 1980,
-/// "An improved Monte Carlo factorization algorithm") records only one moment, at powers of two. To save
+/// A search for repetitions of a walk. It compares the current moment with a few recorded ones. The number of
+/// each recorded moment is 5/4 times that of the one before. The idea is Brent's (BIT 1980, "An improved
+/// Monte Carlo factorization algorithm"), whose algorithm records only one moment, at powers of two. To save
 /// time, the search compares a few clocks before the whole state.
 class RepeatSearch {
  public:
@@ -253,7 +255,7 @@ class RepeatSearch {
     return jump;
   }
 
-  /// Returns true if all clocks have moved by the same amount.
+  /// Returns true if the clocks of all ranks have moved by the same amount since the moment `before`.
   template <class Walk>
   static bool clocks_moved(const Walk& walk, const Moment& before) {
     const Ns moved = walk.clock_ns(0) - before.clocks[0];

@@ -86,7 +86,8 @@ std::size_t action_count(const Program& program) {
   return actions;
 }
 
-/// Returns true if a repetition of the pass depends only on the clocks and queues of the tape.
+/// Returns true if each repetition of the pass depends only on the clocks and queues at the end of the
+/// repetition before. RepeatedTape can then run it.
 bool is_repeated_by_tape(const Experiment& experiment, const FlatProgram& one_pass) {
   const bool has_collectives = !one_pass.next_member.empty();
   // A host may launch actions of the next pass before this pass ends. The clocks and queues do not contain

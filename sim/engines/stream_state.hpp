@@ -104,8 +104,8 @@ class HeldStages {
   std::vector<std::vector<HeldStage>> stages_;  // index: stage, then replica
 };
 
-/// Answers questions of RankLedger about the forward passes (F) that follow the running actions in a rank's
-/// list. The weight versions of a stage must never decrease along the list.
+/// The forward passes (F) that follow the running actions in a rank's list. RankLedger asks for them. The
+/// weight versions of a stage must never decrease along the list.
 struct LaterForwards {
   const Program& program;
   const LoopHeads& heads;
@@ -144,7 +144,8 @@ struct MessageInFlight {
   static constexpr std::int32_t kNoUnit = -1;
 
   std::int32_t unit = kNoUnit;
-  /// False: sender and receiver are the same rank, so the message arrives at once.
+  /// True if the message goes to another rank. False if sender and receiver are the same rank, so that the
+  /// message arrives at once.
   bool between_ranks = false;
   Ns start_ns = 0;
   Ns arrival_ns = 0;
@@ -169,7 +170,8 @@ class FlightTable {
     place.bytes = 0;
     return place;
   }
-  /// Removes and returns a message. Requires that find(unit) is not null.
+  /// Removes the message of the microbatch `unit` from the table and returns it. Requires that find(unit) is
+  /// not null.
   MessageInFlight take(std::int32_t unit) {
     MessageInFlight& place = place_of(unit);
     const MessageInFlight taken = place;
@@ -207,7 +209,7 @@ class FlightTable {
   }
   MessageInFlight& place_of(std::int32_t unit) { return places()[index(unit) & (size_ - 1)]; }
 
-  /// Removes all messages and returns them, ordered by microbatch.
+  /// Removes all messages from the table and returns them, ordered by microbatch.
   std::vector<MessageInFlight> take_all() {
     std::vector<MessageInFlight> messages;
     messages.reserve(static_cast<std::size_t>(std::exchange(count_, 0)));
@@ -342,8 +344,9 @@ class TransferWays {
     }
   }
 
-  /// Passes the state of queues and routes to a visitor. A queue's time is passed only if it is after the
-  /// clock of some sender (`clock_of(rank)`). An earlier time can no longer delay a message.
+  /// Passes the state of queues and routes to a visitor, which records or compares it. A queue's time is
+  /// passed only if it is after the clock of some sender (`clock_of(rank)`). An earlier time can no longer
+  /// delay a message.
   template <class State, class ClockOf>
   void show(State& state, const ClockOf& clock_of) {
     state.same(std::ssize(queues_));
@@ -362,8 +365,8 @@ class TransferWays {
  private:
   static constexpr std::int32_t kNoRank = -1;
 
-  /// The routes of one edge and direction. The first one is stored in place, because there is usually only
-  /// one.
+  /// The routes of messages for one stage edge and one direction. The first route is stored directly, because
+  /// there is usually only one.
   struct EdgeWays {
     TransferWay first{.from_rank = kNoRank};
     std::vector<TransferWay> others;

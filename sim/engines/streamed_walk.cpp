@@ -52,11 +52,12 @@ namespace {
 
 constexpr Ns kNever = std::numeric_limits<Ns>::max();
 
-/// The extent of a walk: all figures, or only the times of clocks, queues and messages.
+/// The values that a walk computes: all figures of the run, or only the times of clocks, queues and messages.
 enum class Followed : std::uint8_t { figures, clocks_alone };
 
-/// A streamed walk, which receives actions and messages from TurnTaking. RepeatSearch compares its states
-/// between the rounds. show() passes all data on which the rest of the walk depends.
+/// A run that is computed while TurnTaking places actions and messages in rounds, without stored lists or
+/// spans. RepeatSearch compares its states between the rounds. show() passes to a visitor all data on which
+/// the rest of the run depends.
 template <Followed kFollowed>
 class StreamedWalk {
  public:
@@ -215,7 +216,7 @@ class StreamedWalk {
       return units % static_cast<std::int32_t>(stage.route.size()) == 0;
     });
   }
-  /// Returns true if the walk needs to find the weight versions that later actions use.
+  /// Returns true if the run must know which weight versions later actions of the lists use.
   bool reads_ahead() const {
     return kWithFigures && program_.update != UpdateRule::minibatch && !program_.mixed_versions;
   }
@@ -280,9 +281,9 @@ class StreamedWalk {
     for (RankState& rank : ranks_) rank.clock_ns = latest;
   }
 
-  /// Returns the number of actions after which the walk gives up if it has found no repetition. 1F1B
-  /// repeats after 2 K^2 actions on K ranks, and interleaved schedules repeat later. The walk always
-  /// completes a run of at most 2^24 actions, which takes seconds.
+  /// Returns the number of actions after which a streamed walk gives up if it has found no repetition. 1F1B
+  /// repeats after 2 K^2 actions on K ranks, and interleaved schedules repeat later. A run of at most 2^24
+  /// actions takes only seconds, so it is always completed.
   static std::int64_t most_without_period(std::span<const ActionLoops> lists) {
     constexpr std::int64_t kWalkedWhole = 1 << 24;
     std::int64_t all = 0;

@@ -31,8 +31,8 @@ struct RankTraffic {
   Bytes bytes = 0;
 };
 
-/// The result of a streamed walk. Its figures equal those of a run that stores all spans, but it has no
-/// spans.
+/// The result of a streamed walk, which stores neither lists nor spans. Its figures equal those of a run that
+/// stores all spans.
 struct StreamedRun {
   Ns makespan_ns = 0;
   std::vector<RankFigures> ranks;  ///< figures and memory of each rank, without device names
@@ -40,8 +40,8 @@ struct StreamedRun {
   std::int64_t messages = 0;  ///< number of messages between ranks
   std::int64_t actions = 0;   ///< number of compute actions that the walk placed one by one
   std::int64_t jumped = 0;    ///< number of compute actions that the walk jumped over
-  /// The length of the period that the last jump used. The state of the walk repeats after this time and
-  /// `period_microbatches` microbatches. Absent if the walk has not jumped.
+  /// The length of the period that the walk used for its last jump over repetitions. The state of the walk
+  /// repeats after this time and `period_microbatches` microbatches. Absent if the walk has not jumped.
   std::optional<Ns> period_ns;
   std::int64_t period_microbatches = 0;
 };
@@ -70,7 +70,8 @@ std::optional<std::string> not_streamed(const Experiment& experiment, std::span<
 /// Returns the stages that each rank holds, in ascending order.
 std::vector<std::vector<std::int32_t>> stages_by_rank(const Placement& placement, std::size_t ranks);
 
-/// Returns, for each rank, the order in which its memory changes reach HeldAmounts.
+/// Returns, for each rank, whether its memory changes reach HeldAmounts in the order in which the peaks must
+/// count them.
 std::vector<TellingOrder> telling_orders(const Experiment& experiment, std::span<const ActionLoops> lists);
 
 /// Returns true if F, B, I and W of a stage all take time.

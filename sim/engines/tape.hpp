@@ -35,8 +35,8 @@ inline constexpr Register kNoRegister = std::numeric_limits<Register>::max();
 inline constexpr std::size_t kLanes = 8;
 inline constexpr std::size_t kLaneBytes = kLanes * sizeof(Ns);
 
-/// One instruction of a tape, as defined at the top of this file. `Class` is the integer type of the
-/// numbers of duration classes and link classes.
+/// One instruction of a tape; the comment at the top of this file defines its meaning. `Class` is the integer
+/// type of the numbers of duration classes and link classes.
 template <class Class>
 struct Instruction {
   Register a = 0;
@@ -65,8 +65,9 @@ struct MicrobatchGroups {
   friend bool operator==(const MicrobatchGroups&, const MicrobatchGroups&) = default;
 };
 
-/// A duration class: the actions that determine the duration of an instruction. They are a group of compute
-/// actions, a collective, or a launch by a host. A class with neither actions nor a launch takes 0 ns.
+/// A duration class: a number for the instructions that take one duration. It has the actions that determine
+/// this duration: a group of compute actions, a collective, or a launch by a host. A class with neither
+/// actions nor a launch takes 0 ns.
 struct DurationClass {
   std::uint32_t first = 0;  ///< index into Tape::class_actions
   std::uint32_t count = 0;
@@ -100,8 +101,9 @@ struct Origin {
   std::int32_t message = -1;
 };
 
-/// The queues that a pass must model. With `none`, no message ever waits for a queue. With `one_end`, each
-/// message may wait for one queue, and with `both_ends` for the queues of its sender and receiver.
+/// The queues that a pass over a tape must model. With `none`, no message ever waits for a queue. With
+/// `one_end`, each message may wait for one queue, and with `both_ends` for the queues of its sender and
+/// receiver.
 enum class QueuesFollowed : std::uint8_t { none, one_end, both_ends };
 
 struct Tape {

@@ -150,7 +150,7 @@ void MessageWays::pair_queues() {
   }
 }
 
-/// Records that `across` is the queue at the other end of a message that passes `queue`.
+/// Records that the messages of `queue` pass the queue `across` at their other end.
 void MessageWays::note(std::uint32_t queue, std::uint32_t across) {
   std::uint32_t& known = queues_[queue].across;
   known = known == kNoQueue || known == across ? across : kSeveral;

@@ -104,7 +104,8 @@ class TapeCode {
   std::uint32_t last_duration() const { return !is_wide_ ? narrow_.back().duration : wide_.back().duration; }
   /// Sets the register `d` of the last instruction, into which its message writes its arrival time.
   void send_along(Register d) { (!is_wide_ ? narrow_.back().d : wide_.back().d) = d; }
-  /// Sets the register `d` and the link class of the last instruction.
+  /// Makes the last instruction send a message. Sets its register `d`, into which the message writes its
+  /// arrival time, and its link class.
   void send_along(Register d, std::uint32_t link) {
     send_along(d);
     if (!fits(link)) widen();
@@ -151,7 +152,8 @@ class TapeClasses {
   /// Adds the first classes of a program with `ranks` ranks to the tape. The tape must outlive this object.
   TapeClasses(const MicrobatchGroups& groups, std::int32_t ranks, Tape& tape);
 
-  /// Returns the class of a group of compute actions, or of a collective.
+  /// Returns the duration class of a group of compute actions, or of a collective. Adds the class to the tape
+  /// if it is new.
   std::uint32_t duration_of(std::span<const Action> group) {
     if (group.size() > 1) return longer_group(group);
     const std::uint32_t place = place_of(group.front());
@@ -159,7 +161,7 @@ class TapeClasses {
     return new_single(place, group);
   }
 
-  /// Returns the class of a launch by a host.
+  /// Returns the duration class of a launch by a host. Adds the class to the tape if it is new.
   std::uint32_t launch() {
     if (launch_ == kNoClass) launch_ = new_duration({}, true);
     return launch_;
@@ -240,8 +242,8 @@ class MessageWays {
     // The queue whose register this queue uses: itself, or the queue at the other end.
     std::uint32_t stands_for = 0;
   };
-  /// The most recent route for a stage, a group of microbatches, a flow and an eagerness. The next message
-  /// with the same properties usually has this route.
+  /// The most recent route for a stage, a group of microbatches and a flow (activations or gradients). Eager
+  /// messages have an entry of their own. The next message with the same properties usually has this route.
   struct Recent {
     std::int32_t from_rank = -1;
     std::int32_t to_rank = -1;

@@ -37,8 +37,8 @@ namespace penstock {
 
 namespace {
 
-/// A record of the outputs that exist, like HandedOver. For outputs that go to another rank, it also has
-/// the register with the arrival time.
+/// A record of the outputs (activations and gradients) that exist, with the members of HandedOver. For an
+/// output that goes to another rank, it also has the register with the arrival time.
 class HandedRegisters {
  public:
   explicit HandedRegisters(const Program& program)
@@ -78,7 +78,7 @@ class HandedRegisters {
       use(std::exchange(there, kOnRank));
     }
   }
-  /// Returns the arrival registers of outputs that no action has received.
+  /// Returns the registers with the arrival times of outputs that no action has received.
   std::vector<Register> left() const {
     std::vector<Register> registers;
     std::ranges::copy_if(there_, std::back_inserter(registers), [](Register at) { return at < kOnRank; });
@@ -258,7 +258,8 @@ class TurnTapeWriter {
     write_linked(clock, clock, gathered_, kNoTime, classes_.link_of_none(clock), {});
   }
 
-  /// Raises the rank's clock to the ends of all collectives for which the group waits.
+  /// Sets the rank's clock to the latest end of the collectives for which the group waits, if this end is
+  /// later than the clock.
   [[gnu::noinline]] void wait_for_collectives(std::int32_t rank, std::span<const Action> group) {
     for (const Action& action : group) {
       for (const ActionKind awaited : collectives_before(action.kind, program_.sharding)) {
@@ -320,7 +321,8 @@ class TurnTapeWriter {
     return link;
   }
 
-  /// Returns the link class of a route. The registers of its queues are set later, when all routes are known.
+  /// Returns the link class of a route, and creates it if there is none yet. The registers of its queues are
+  /// set later, when all routes are known.
   std::uint32_t link_of_way(std::uint32_t way) {
     if (way == link_of_way_.size()) {
       link_of_way_.push_back(static_cast<std::uint32_t>(tape().links.size()));

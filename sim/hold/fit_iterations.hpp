@@ -60,7 +60,8 @@ IterationCosts costs_of_iterations(const std::vector<Iteration>& rows, std::int6
 struct FitReport {
   IterationCosts costs;
   std::size_t constants = 0;  ///< number of constants that were fitted
-  /// Number of constants that the rows determine. If it is below `constants`, some values are not unique.
+  /// The number of costs that the rows determine. If it is below `constants`, some of the fitted values are
+  /// not unique.
   std::size_t determined = 0;
   MeasuredRuns measured;  ///< the rows that can be predicted
   RunsReport runs;        ///< the predictions of `measured`

@@ -39,7 +39,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// A reader that finds arguments by their names.
+/// A reader of the arguments of a training run. It finds the value of an argument by its name.
 class ArgumentReader {
  public:
   explicit ArgumentReader(const TrainingArguments& arguments) : arguments_(arguments) {}

@@ -189,8 +189,8 @@ bool is_empty(const CsvRow& row) {
   return row.cells.empty() || (row.cells.size() == 1 && row.cells.front().empty());
 }
 
-/// Removes the comment lines above the column names. The line of names may also start with '#'. It is
-/// recognised because the line after it starts with a number.
+/// Removes the comment lines above the column names. The line of the names may also start with '#'. It
+/// differs from a comment, because the line after it starts with a number.
 void drop_comments_above_names(std::vector<CsvRow>& rows) {
   std::size_t first = 0;
   while (first + 1 < rows.size() && rows[first].cells.front().starts_with('#') &&

@@ -40,7 +40,7 @@ struct DescribedDevice {
 };
 /// Reads a device and its properties from a text. Figures of memory and power may follow the name, as in
 /// "h100 96 GB 2.4 TB/s 500 W" or "NVIDIA H100 80GB HBM3". A power limit below the usual one slows matrix
-/// products. Other words are ignored. Returns nothing for an unknown device or an unknown unit.
+/// products and attention. Other words are ignored. Returns nothing for an unknown device or an unknown unit.
 std::optional<DescribedDevice> described_device(std::string_view text);
 
 /// Returns the name of a model from the name of its file, without folder and suffix: "gpt3-175b" for

@@ -40,7 +40,8 @@
 namespace penstock {
 namespace {
 
-/// Returns the interval that follows from the errors of other runs, or nothing if they are too few.
+/// Returns the interval in which the measured step probably lies, from the errors of other runs. Returns
+/// nothing if these are fewer than three.
 std::optional<StepInterval> interval_of(double predicted, std::span<const double> others) {
   constexpr std::size_t kLeastRows = 3;
   if (others.size() < kLeastRows) return std::nullopt;
@@ -166,7 +167,8 @@ namespace {
 
 std::size_t number_of(StepPart part) { return static_cast<std::size_t>(part); }
 
-/// The seconds of each part in the forward and backward pass of one stage for one microbatch.
+/// The seconds of each part of a step (StepPart) in the forward and backward pass of one stage for one
+/// microbatch.
 struct StageParts {
   StepSeconds forward{};
   StepSeconds backward_input{};
@@ -176,7 +178,7 @@ struct StageParts {
   }
 };
 
-/// Returns the part to which a term belongs.
+/// Returns the part of a training step to which a term of the cost formulas belongs.
 StepPart part_of(const Term& term) {
   const ShownCollectives shown = shown_collectives({term});
   if (shown.gathered_s + shown.gathered_again_s + shown.scattered_s > 0) return StepPart::reduction;
@@ -206,7 +208,7 @@ void add_terms(StageParts& parts, const std::vector<Term>& terms) {
   }
 }
 
-/// The terms of each kind of layer. A model has two or three kinds.
+/// The terms of the cost formulas for each kind of layer. A model has two or three kinds.
 class LayerTerms {
  public:
   LayerTerms(const Workload& work, const KernelTables& kernels) : work_(work), kernels_(kernels) {}
@@ -223,8 +225,8 @@ class LayerTerms {
   std::vector<std::pair<LayerKind, std::vector<Term>>> known_;
 };
 
-/// Assigns the time that no term explains to the part `rest`, so that the parts of a pass add up to its
-/// time.
+/// Assigns the time of a pass that no term explains to StepPart::rest, so that the parts of the pass add up
+/// to `total`.
 void add_rest(StepSeconds& parts, double total) {
   double known = 0;
   for (const double part : parts) known += part;
@@ -266,8 +268,8 @@ PricedParts priced_parts(const DevicePrices& device, const Workload& work) {
   return priced;
 }
 
-/// Returns the parts of one rank's own work in a step. `passes` is the number of actions of a stage for one
-/// microbatch: 2 for F and B, or 3 for F, I and W.
+/// Divides the time that one rank computes in a step into the parts of a step (StepPart). `passes` is the
+/// number of actions of a stage for one microbatch: 2 for F and B, or 3 for F, I and W.
 StepSeconds work_of_rank(const PricedParts& priced, const DevicePrices& device, std::int32_t rank,
                          double passes) {
   const auto microbatches = static_cast<double>(device.microbatches);
@@ -295,7 +297,7 @@ Ns change_of(double seconds, double factor) {
   return static_cast<Ns>(std::llround((factor - 1) * seconds / kSecondsPerNanosecond));
 }
 
-/// Returns costs in which one part takes `factor` times as long.
+/// Returns costs in which one part of a step (StepPart) takes `factor` times as long.
 CostTable scaled_costs(CostTable costs, const PricedParts& priced, const DevicePrices& device,
                        std::size_t part, double factor) {
   const double of_step = part == number_of(StepPart::reduction)   ? priced.step.reduction_s
@@ -323,8 +325,8 @@ CostTable scaled_costs(CostTable costs, const PricedParts& priced, const DeviceP
 
 constexpr double kMostFactor = 8;
 
-/// Returns the factor from 0 to kMostFactor at which `seconds_at` returns the measured seconds. Returns
-/// nothing if there is no such factor.
+/// Returns the factor on a part of the step, from 0 to kMostFactor, at which `seconds_at` returns the
+/// measured seconds. Returns nothing if there is no such factor.
 template <typename SecondsAt>
 std::optional<double> factor_at(const SecondsAt& seconds_at, double measured_seconds) {
   const auto error = [&](double factor) { return seconds_at(factor) - measured_seconds; };

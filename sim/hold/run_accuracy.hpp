@@ -16,7 +16,7 @@
 
 namespace penstock {
 
-/// The parts of a training step, as the rank that computes longest spends it.
+/// The parts of a training step. Their seconds are those of the rank that computes longest.
 enum class StepPart : std::uint8_t {
   products,     // matrix products, also those that are computed again
   attention,    // fused attention

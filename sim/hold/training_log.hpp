@@ -56,7 +56,7 @@ struct TrainingLog {
 /// format in LogFormat is used. A step counts once, even if several ranks or a progress bar print it again.
 /// If no line has the time of a step, returns an error that lists the forms that were looked for.
 tl::expected<TrainingLog, std::string> read_training_log(std::istream& text, const std::string& file);
-/// Opens and reads a training log of any size.
+/// Opens and reads a training log of any size. The name "-" means standard input.
 tl::expected<TrainingLog, std::string> read_training_log(const std::string& file);
 
 /// Reads the arguments that a text states. They may be printed by Megatron-LM ("seq_length .... 8192"),

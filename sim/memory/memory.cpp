@@ -31,7 +31,7 @@
 namespace penstock {
 namespace {
 
-/// The spans of one microbatch on one stage of this rank, by their positions in the list of spans.
+/// The positions of one microbatch's actions on one stage of this rank, in the list of the rank's spans.
 struct Passage {
   std::int32_t forward = kNoPosition;
   std::int32_t recompute = kNoPosition;
@@ -43,8 +43,8 @@ struct Passage {
 
 using Positions = std::span<const std::int32_t>;
 
-/// A builder of all holdings of one rank from its spans. A position is an index into these spans, which
-/// include messages.
+/// A builder of the holdings of one rank: the amounts of memory that it holds for some time. A position is an
+/// index into the rank's spans, which include messages.
 class RankHoldings {
  public:
   RankHoldings(std::span<const Span> spans, const Experiment& experiment, const EdgeNumbers& edges,

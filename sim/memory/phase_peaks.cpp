@@ -68,7 +68,7 @@ struct ProgramMoments {
   std::vector<MessageSeries> streams;
 };
 
-/// Collects the times of each rank in one pass over the tape.
+/// A collector of the times of each rank. It makes one pass over the tape.
 class CollectedTimes {
  public:
   CollectedTimes(const Program& program, const CostTable& costs, const TurnTape& turns,
@@ -144,7 +144,7 @@ class CollectedTimes {
   std::vector<std::size_t> stream_of_link_;  // kNoStream for a link class without bytes
 };
 
-/// The bytes of the messages that each kind of action receives and sends, for each stage.
+/// The bytes of the messages that each kind of action on each stage receives and sends.
 class MessageBytes {
  public:
   MessageBytes(const Program& program, const CostTable& costs)
@@ -179,7 +179,8 @@ class MessageBytes {
   std::vector<OfKind> of_kinds_;
 };
 
-/// The memory of one rank, followed from phase to phase.
+/// The memory of one rank, computed in phases. A phase lasts to the next release or charge by an action of
+/// the rank.
 class RankPhases {
  public:
   RankPhases(const ProgramMoments& moments, const RankTimes& times, Bytes held) : held_(held), peak_(held) {
@@ -193,7 +194,8 @@ class RankPhases {
       arrived_.push_back(cursor(stream, moments.streams[stream].travel_ns));
   }
 
-  /// Continues with the phase from `begin` to `end`, which begins with a release and then a charge.
+  /// Adds the phase from `begin` to `end`. At its begin, an action first releases `released` bytes and then
+  /// charges `charged` bytes.
   void phase(Ns begin, Ns end, Bytes released, Bytes charged) {
     held_ -= released;
     charged_ += charged;
@@ -215,7 +217,7 @@ class RankPhases {
     held_ = most;
   }
 
-  /// Returns the highest number of bytes so far.
+  /// Returns the largest number of bytes that the rank has held so far.
   Bytes peak() const { return peak_; }
 
  private:

@@ -60,14 +60,14 @@ struct AmountChange {
 /// Changes that usually are sorted by time.
 using ChangeStream = std::vector<AmountChange>;
 
-/// The changes of one rank, and the position in the rank's list that the pass over the tape has reached.
+/// The changes of one rank's memory, and how far the pass over the tape has come in the rank's list.
 struct RankChanges {
   std::vector<ChangeStream> streams{1};  ///< the first stream has the changes by the rank's own actions
   std::size_t next = 0;                  ///< index of the next action in the rank's list
   std::int64_t places = 0;               ///< number of actions and messages so far
 };
 
-/// The indices of the streams to which a transfer adds its changes.
+/// The streams of changes to which a transfer adds its own changes, as indices.
 struct TransferStreams {
   std::size_t arrivals = 0;  ///< stream of the sender
   std::size_t receives = 0;  ///< stream of the receiver
@@ -147,7 +147,8 @@ class TapeChanges {
     return true;
   }
 
-  /// Inserts a change at the last instant of the stream, in the order of changes at one instant.
+  /// Inserts a change that has the time of the stream's latest changes. Changes at this time stay in the
+  /// order in which they must be counted.
   static void add_in_order(ChangeStream& stream, const AmountChange& change) {
     // The changes of this stream are in the order of one rank's clock, so only changes of the same time are
     // skipped.
@@ -206,7 +207,7 @@ class MergedStreams {
     }
   }
 
-  /// Returns the next change, or null after the last one.
+  /// Returns the next change of the merged streams, or null after the last one.
   const AmountChange* next() {
     if (left_.empty()) return nullptr;
     auto first = left_.begin();
@@ -236,9 +237,10 @@ Bytes peak_of(std::span<ChangeStream> streams, Bytes held) {
   return peak;
 }
 
-/// Returns true if only two amounts can be charged and released at the same instant. The comment at the top
-/// of this file names them. This is true if all actions take time. Otherwise, the last stage and all messages
-/// must take time. Another stage may then take no time if its STEPs take time and it recomputes nothing.
+/// Returns true if only two amounts can be charged and released at the same instant: the send buffer of a
+/// message, and the transient bytes of an action. This is true if all actions take time. Otherwise, the last
+/// stage and all messages must take time. Another stage may then take no time if its STEPs take time and it
+/// recomputes nothing.
 bool tells_instants(const Program& program, const CostTable& costs, const TurnTape& turns,
                     const TapeCosts& priced) {
   if (follows_from_lists(program, costs)) return true;

@@ -89,7 +89,7 @@ std::int32_t FlowNetwork::finish() {
   return owner;
 }
 
-/// Updates the rates and ends of all classes in which a flow has started or finished.
+/// Updates the rates and ends of all classes of flows in which a flow has started or finished.
 void FlowNetwork::update_rates() {
   for (const std::int32_t number : share_.solve()) set_rate(number, share_.rate(number));
 }
@@ -152,7 +152,8 @@ void FlowNetwork::enter(End end) {
   }
 }
 
-/// Doubles the number of leaves if the tree has fewer leaves than there are classes.
+/// Doubles the number of leaves of the tree that finds the earliest end, if it has fewer leaves than there
+/// are classes of flows.
 void FlowNetwork::add_leaves() {
   if (classes_.size() <= ends_.size() / 2) return;
   // All ends are entered again, because their leaves have other positions now.

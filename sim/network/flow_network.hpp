@@ -56,7 +56,7 @@ class MaxMinShare {
     std::int32_t flows = 0;
     bool noted = false;  // true if the class is already in noted_
   };
-  /// A class with flows in progress, from the view of one link that it crosses.
+  /// A class with flows in progress, as one of the users of a link that it crosses.
   struct User {
     double limit = 0;  // rate that the other links of the class allow for each flow
     std::int32_t flows = 0;

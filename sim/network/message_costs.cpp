@@ -26,8 +26,8 @@
 namespace penstock {
 namespace {
 
-/// Returns the duration of the compute action at each position. A group has its duration at its first
-/// action. All other positions have 0.
+/// Returns the duration of the compute action at each position. If actions overlap, their common duration is
+/// at the position of the first one. All other positions have 0.
 std::vector<Ns> compute_durations(const Experiment& experiment, const FlatProgram& flat) {
   std::vector<Ns> durations(flat.ops.size(), 0);
   for (std::size_t p = 0; p < flat.ops.size(); ++p) {
@@ -38,7 +38,7 @@ std::vector<Ns> compute_durations(const Experiment& experiment, const FlatProgra
   return durations;
 }
 
-/// Returns the bytes that each sender sends to each receiver, as sums over all phases of a collective.
+/// Returns the bytes that each rank sends to each other rank in a collective, summed over all phases.
 std::vector<RingHop> sent_in_all(const std::vector<CollectivePhase>& phases) {
   std::map<std::pair<std::int32_t, std::int32_t>, Bytes> bytes;
   for (const CollectivePhase& phase : phases) {

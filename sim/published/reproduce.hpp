@@ -58,7 +58,7 @@ struct ToleranceKind {
 std::span<const ToleranceKind> tolerance_table();
 const ToleranceKind& kind_of(Tolerance tolerance);
 
-/// The side of a bound on which the prediction must stay.
+/// The kind of a limit: the prediction must be at most, or at least, the bound.
 enum class BoundSide : std::uint8_t { at_most, at_least };
 
 /// One figure of a reproduction, with its published and its predicted value.
@@ -213,8 +213,8 @@ Scenario training_scenario(const Training& training, const ClusterSpec& cluster)
 /// Returns the preset "pipedream-a" or "pipedream-b" with the given number of servers.
 ClusterSpec pipedream_cluster(const std::string& preset, std::int32_t servers);
 
-/// The limit for a ratio of memories that the paper calls "on a par". The paper compares a pipeline with
-/// data parallelism there and prints no number, so this value is Penstock's.
+/// The limit for the ratio of two memories that the paper calls "on a par": that of a pipeline and that of
+/// data parallelism. The paper prints no number, so this value is Penstock's.
 inline constexpr double kOnAPar = 1.75;
 
 /// The figures of a training in its steady state.

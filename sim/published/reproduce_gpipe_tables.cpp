@@ -40,7 +40,7 @@ double throughput(std::int32_t stages, std::int32_t microbatches) {
 
 constexpr std::array<std::int32_t, 3> kStages = {2, 4, 8};
 
-/// One line of a table: the speeds with 2, 4 and 8 stages.
+/// One line of table 2 or 3 of the GPipe paper: the speeds with 2, 4 and 8 stages.
 struct Line {
   const char* model;
   std::int32_t microbatches;
@@ -78,8 +78,8 @@ void add_balanced(Figures& figures, const Line& line) {
   }
 }
 
-/// Adds the figures of a line as bounds. The prediction contains only the bubble. In the measurement,
-/// stages are uneven, or a step has more work than with M = 1.
+/// Adds the figures of a line as bounds. They are no exact values, because the prediction contains only the
+/// bubble. In the measurement, stages are uneven, or a step has more work than with M = 1.
 void add_bounds(Figures& figures, const Line& line) {
   for (std::size_t column = 0; column < kStages.size(); ++column)
     figures.push_back(at_least(what_of(line, column), line.speeds.at(column), over_the_least(line, column)));
@@ -154,7 +154,7 @@ double peak_gib(std::int64_t layers, std::int32_t stages, double activations_gib
   return std::ranges::max(devices_of(layers, stages, activations_gib), {}, &Fullness::all).all;
 }
 
-/// Returns the activations of all devices together, in GiB, as the table states them.
+/// Returns the activations of all devices together, in GiB, as the paper's table states them.
 double activations_gib(std::int64_t layers, std::int32_t stages, double activations_gib_a_layer) {
   double sum = 0;
   for (const Fullness& device : devices_of(layers, stages, activations_gib_a_layer))
@@ -173,7 +173,7 @@ double largest_that_fits(double activations_gib_a_layer) {
   return found.largest ? static_cast<double>(found.largest->value) : 0;
 }
 
-/// A column of the upper half of table 1.
+/// A column in the upper half of the GPipe paper's table 1.
 struct TransformerColumn {
   std::int64_t layers;
   std::int32_t devices;
@@ -207,7 +207,7 @@ void add_column(Figures& figures, const TransformerColumn& column) {
           : equal(Tolerance::size, what + "GiB of activations", column.activations_gib, held));
 }
 
-/// A column of the lower half of table 1. Sizes are in GB (1e9 bytes).
+/// A column in the lower half of the GPipe paper's table 1. Sizes are in GB (1e9 bytes).
 struct AmoebaNetColumn {
   const char* name;
   double millions;

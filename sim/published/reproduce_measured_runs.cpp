@@ -46,7 +46,8 @@ bool has_site(const MeasuredRuns& runs, const MeasuredRun& of) {
   });
 }
 
-/// Returns the reason why the prediction of a step is no test. Returns an empty text if it is a test.
+/// Returns a reason if the prediction of a step tests nothing, because the device's own factor was fitted to
+/// such steps. Returns an empty text if it is a test.
 std::string taken_from_rows(const MeasuredRun& run, bool is_fitted_elsewhere) {
   // The factors of A100 and B200 were fitted on kernels and not on steps.
   const bool is_own_factor = run.device == "a100-sxm" || run.device == "b200-sxm";
@@ -156,7 +157,8 @@ UnitTimes slice_of(const CsvTable& table, std::size_t row) {
   throw std::logic_error("stage_times has no undivided row for each vocabulary");
 }
 
-/// Returns the times if S computes the gradient of the input. This gradient is half of T.
+/// Returns the times of S and T if S also computes the gradient of the input. This gradient takes half of the
+/// time of T.
 UnitTimes with_input_gradient(UnitTimes slice) {
   slice.backward /= 2;
   slice.forward += slice.backward;

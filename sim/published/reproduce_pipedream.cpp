@@ -302,8 +302,8 @@ namespace {
 
 using Figures = std::vector<ReproducedFigure>;
 
-/// A row of the table: the model, the servers of the cluster that are used, the pipeline, and the printed
-/// ratio.
+/// A row of the paper's table 1: the model, the servers of the cluster that are used, the pipeline, and the
+/// printed ratio.
 struct TableOneRow {
   Training training;
   const char* preset;
@@ -365,7 +365,7 @@ double root(const std::function<double(double)>& rising) {
   return std::exp((low + high) / 2);
 }
 
-/// The parts of the links' bandwidth that the two libraries reach.
+/// The parts of the links' bandwidth, from 0 to 1, that the two communication libraries reach.
 struct Parts {
   double nccl = 1;
   double gloo = 1;
@@ -384,8 +384,8 @@ Parts both_fitted(const Parts& nccl) {
           .gloo = root([&](double gloo) { return pipeline_rate(kAlexNetOnB, gloo) - wanted; })};
 }
 
-/// Returns true if two rows have the same model, cluster and number of servers. The table contains some
-/// models several times.
+/// Returns true if two rows have the same model, cluster and number of servers. Table 1 of the paper contains
+/// some models several times.
 bool is_same(const TableOneRow& a, const TableOneRow& b) {
   return std::string(a.training.model) == b.training.model && std::string(a.preset) == b.preset &&
          a.servers == b.servers;

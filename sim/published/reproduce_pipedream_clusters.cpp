@@ -48,7 +48,8 @@ struct ThreeWays {
   ClusterRun straight;
 };
 
-/// Runs the three trainings and adds their figures.
+/// Predicts the three trainings: with data parallelism, with the planned pipeline and with the straight
+/// pipeline. Adds their figures to `figures`.
 ThreeWays add_ways(Figures& figures, const Training& training, const ClusterSpec& cluster,
                    const PlanOptions& options) {
   const Scenario scenario = training_scenario(training, cluster);
@@ -176,7 +177,7 @@ const CutPipeline kVggOnFour{.cuts = {33}, .replicas = {3, 1}};
 const CutPipeline kAlexNetOnFour{.cuts = {13}, .replicas = {3, 1}};
 const CutPipeline kGnmtOnFour{.cuts = {}, .replicas = {1, 1, 1, 1}};
 
-/// A model and the repository's configuration for four workers.
+/// A model, and the configuration for four workers in PipeDream's repository.
 struct ServerRow {
   Training training;
   CutPipeline pipeline;
@@ -203,7 +204,8 @@ ClusterRun gnmt_at_depth(const ClusterSpec& cluster, std::int32_t depth) {
   return pipeline_run(training_scenario(kGnmt8, cluster), pipeline);
 }
 
-/// Adds the throughput and the memory for each depth. Both must be at least as large as for the depth before.
+/// Adds the throughput and the memory for each depth, which is the number of minibatches in flight. Both must
+/// be at least as large as for the depth before.
 void add_depths(Figures& figures, const std::string& where, const ClusterSpec& cluster) {
   constexpr std::int32_t kNoam = 4;
   constexpr std::int32_t kDeepest = 8;

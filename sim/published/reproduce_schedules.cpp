@@ -71,7 +71,8 @@ const Drawing kFigure3Of2Bw = {
     "F0@1-2 F1@2-3 F2@3-4 F3@4-5 B0@5-7 B1@7-9 B2@9-11 B3@11-13",
 };
 
-/// Counts the drawn operations that the run executes on the same worker and at the same times.
+/// Counts the operations in the paper's drawing that the run executes on the same worker and at the same
+/// times.
 ReproducedFigure operations(const std::string& what, const Drawing& drawn, const Result& result) {
   std::set<std::string> predicted;
   for (const Span& span : result.timeline.spans) {
@@ -201,8 +202,8 @@ void add_figure_3_of_2bw(Figures& figures) {
   add_by_worker(figures, "2BW's figure 3: microbatches in flight", {4, 4}, minibatches_in_flight(run));
 }
 
-/// Adds a schedule of Megatron-LM. With v chunks on each device, the bubble is divided by v. The time 8 (F
-/// + B) + (p - 1) (F + B) / v is 33 units for v = 1 and 28.5 units for v = 2.
+/// Adds the figures of a schedule of Megatron-LM. With v chunks on each device, the bubble is divided by v.
+/// The time 8 (F + B) + (p - 1) (F + B) / v is 33 units for v = 1 and 28.5 units for v = 2.
 void add_megatron(Figures& figures, const std::string& schedule, std::int32_t chunks, double units,
                   const std::vector<double>& in_flight) {
   constexpr double kBusyUnits = 24;  // compute time of a device: 8 microbatches with F = 1 and B = 2

@@ -48,7 +48,7 @@ class TrialDraws {
   TrialDraws(const Noise& noise, std::uint64_t trial)
       : noise_(noise), key_(mixed(noise.seed ^ mixed(trial))) {}
 
-  /// Returns the factor on the durations of the rank in this trial, without jitter. It is `slowdown` for a
+  /// Returns the factor on the durations of the rank in this trial, apart from jitter. It is `slowdown` for a
   /// slow rank (straggler), and 1 for others.
   double slowness(std::int32_t rank) const {
     // Ranks and positions need different keys. With the same key, rank r would get the same random number as

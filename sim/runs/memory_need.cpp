@@ -69,7 +69,8 @@ std::optional<std::string> refusal_of(const ActionCounts& counts, double bytes, 
                                      : "take fewer stages, microbatches or iterations");
 }
 
-/// Returns the counts of a run with `compute` compute actions.
+/// Returns the numbers of compute actions and transfers of a run with `compute` compute actions. With the
+/// schedule data-parallel, there are no transfers.
 ActionCounts counts_of(double compute, double ranks, std::string_view schedule_name) {
   // With the schedule data-parallel each rank has all stages, so there are no messages between stages.
   const ScheduleInfo* schedule = find_schedule(schedule_name);

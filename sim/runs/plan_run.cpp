@@ -39,15 +39,15 @@ constexpr double kMostStored = 1 << 24;
 constexpr double kMostOnTimeline = 1 << 27;  // largest number of compute actions of a timeline
 constexpr double kMostNumbered = 1 << 29;    // largest number of compute actions that a stored run can number
 
-/// The facts about an experiment on which the reasons against engines depend.
+/// The properties of an experiment and of the wanted run that decide which engines can run it.
 struct PlanFacts {
   const Experiment& experiment;
   const Wanted& wanted;
   std::optional<bool> stages_share;  ///< computed at the first use
 };
 
-/// Returns true if different stages may send over the same links. This depends only on the placement and
-/// not on the lists.
+/// Returns true if messages between different stages may use the same links. This depends only on the
+/// placement and not on the lists. The answer is stored in `facts`.
 bool may_share_links(PlanFacts& facts) {
   if (!facts.stages_share) facts.stages_share = stages_share_links(facts.experiment);
   return *facts.stages_share;

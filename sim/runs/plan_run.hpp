@@ -65,8 +65,8 @@ struct RunPlan {
   friend bool operator==(const RunPlan&, const RunPlan&) = default;
 };
 
-/// The message that the placement rounds have stalled, with the reason. Only a walk over the lowered lists
-/// can then decide if the program hangs.
+/// The message that the placement rounds have stalled, with the reason. Only ListWalk, which reads the
+/// lowered lists, can then decide if the program hangs.
 struct StalledTurns {
   std::string message;
 };

@@ -27,7 +27,8 @@ namespace penstock {
 
 namespace {
 
-/// Returns the facts of a model on named devices, or nothing if the scenario has no such model.
+/// Returns the trained model, with the values from which its rates are computed. Returns nothing if the
+/// scenario has no model on named devices.
 std::optional<ModelFacts> model_facts(const std::optional<TrainedModel>& trained) {
   if (!trained) return std::nullopt;
   return ModelFacts{.report = {.parameters = trained->parameters,

@@ -23,7 +23,8 @@
 
 namespace penstock {
 
-/// Returns the facts of a prediction that depend only on the experiment. The experiment must outlive them.
+/// Returns the parts of a result that depend only on the experiment, and not on its run. The experiment must
+/// outlive them.
 RunFacts facts_of_experiment(const Experiment& experiment);
 
 /// Returns true if the run is prefill. In prefill, all stages hold keys and values. In addition, prompts are
@@ -97,8 +98,8 @@ class SpanReadings {
 
   /// Returns the figures, one element for each rank. May be called only once.
   std::vector<RankFigures> take_figures() { return std::move(figures_); }
-  /// Returns the facts that follow from the spans and the experiment. All other facts have their default
-  /// values.
+  /// Returns the parts of the result (RunFacts) that follow from the spans and the experiment. All other
+  /// parts have their default values.
   RunFacts facts();
 
  private:

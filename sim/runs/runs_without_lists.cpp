@@ -79,8 +79,8 @@ std::int64_t steps_of_input_stage(const Experiment& experiment) {
   return steps;
 }
 
-/// Returns the steady rate of a stream. Returns nothing for a synchronous program, because one streamed
-/// walk does not repeat the program.
+/// Returns the steady rate of a stream. Returns nothing for a synchronous program, because a streamed walk
+/// runs it only once.
 std::optional<double> stream_rate_of(const Experiment& experiment, const StreamedRun& run) {
   const bool repeats = run.period_ns && *run.period_ns > 0 && run.period_microbatches > 0;
   if (experiment.program.update != UpdateRule::microbatch || !repeats) return std::nullopt;
@@ -107,7 +107,7 @@ std::vector<std::string> notes_of(const Experiment& experiment, const StreamedRu
   return notes;
 }
 
-/// Returns the facts that are computed in the same manner for short and long runs.
+/// Returns the parts of the result (RunFacts) that are computed in the same manner for short and long runs.
 RunFacts facts_of(const Experiment& experiment, const StreamedRun& run) {
   RunFacts facts = facts_of_experiment(experiment);
   facts.engine = to_text(Engine::critical_path);

@@ -192,8 +192,8 @@ std::optional<std::size_t> fullest_out_of_memory(const std::vector<RankMemory>& 
 
 namespace {
 
-/// An experiment, and the facts on which the plan of its run depends: the wanted outputs, and the stream of
-/// an asynchronous schedule.
+/// An experiment with the data from which its run is planned: the wanted outputs, and the stream of an
+/// asynchronous schedule.
 struct RunToPlan {
   Experiment experiment;
   Wanted wanted;

@@ -50,7 +50,7 @@ struct StreamRate {
 /// as the one before.
 inline constexpr int kStreamAttempts = 4;
 
-/// The figures of a stream that the caller wants, and the facts that the caller already knows.
+/// The figures of a stream that the caller wants, and the values that the caller already knows.
 struct StreamQuestion {
   int attempts = kStreamAttempts;  ///< maximum number of attempts; if no attempt finds a period, the last one
                                    ///< gives a mean

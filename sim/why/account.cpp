@@ -85,7 +85,8 @@ ActiveCauses active_causes(const CauseGraph& graph, const GraphCosts& costs) {
   return active;
 }
 
-/// The derivatives of the starts of all nodes by l, divided by cause, at one value of l.
+/// The derivatives of the starts of all nodes by l, one for each cause, at one value of l. l is the fraction
+/// of the added costs that is included: 0 in the ideal run, and 1 in the real run.
 class Derivatives {
  public:
   Derivatives(const CauseGraph& graph, const GraphCosts& costs, const ActiveCauses& active)
@@ -114,7 +115,8 @@ class Derivatives {
     }
   }
 
-  /// Returns the derivative of the start of a node by l. It has one entry for each cause.
+  /// Returns the derivative of the start of a node by l, the fraction of the added costs. It has one entry
+  /// for each cause.
   std::span<const double> of(CauseNode node) const { return {&starts_[node * width_], width_ - 1}; }
 
  private:
@@ -141,8 +143,9 @@ class Derivatives {
   std::vector<double> starts_;
 };
 
-/// Sets, for each moment, how much the makespan grows if the costs after this moment grow. The end of the
-/// run has weight 1. Each node passes its weight on to its binding inputs in equal shares.
+/// Sets, for each moment, how much the makespan grows if the costs after this moment grow. The end of the run
+/// has weight 1. Each node passes its weight on in equal shares to its binding inputs, which are those that
+/// end last.
 void find_weights(const CauseGraph& graph, const GraphTimes& times, std::vector<double>& weights) {
   std::ranges::fill(weights, 0.0);
   weights[end_of(graph.finish())] = 1;
@@ -160,8 +163,8 @@ void find_weights(const CauseGraph& graph, const GraphTimes& times, std::vector<
   }
 }
 
-/// Returns an empty part for each compute group and STEP, and one for the end of the run. In these parts,
-/// only the nodes and the phase are set.
+/// Returns an IdlePart for each compute group and STEP, and one for the end of the run. Only their nodes and
+/// phases are set.
 std::vector<IdlePart> intervals_of(const CauseGraph& graph, const FlatProgram& flat) {
   std::vector<std::vector<CauseNode>> of_rank(index(flat.rank_count));
   for (CauseNode node = 0; node < graph.size(); ++node) {
@@ -205,16 +208,16 @@ Ns end_before(const IdlePart& part, const GraphTimes& times) {
   return part.previous == kNoCauseNode ? 0 : times.moments()[end_of(part.previous)];
 }
 
-/// The results of the passes over the graph at one value of l.
+/// The results of the passes over the graph at one value of l, the fraction of the added costs.
 struct Sample {
   std::vector<double> derivatives;  // for each start, one entry for each cause
   std::vector<Ns> starts;           // multiplied like all times of the sample
   std::vector<double> weights;      // of the makespan, by moment
 };
 
-/// The distance between two neighbouring samples of l. All times are multiplied by a whole number, so that
-/// this distance is a whole number, too. In this unit, the first sample is 1 away from the ideal run, and the
-/// last one is 1 away from the real run.
+/// The distance between two neighbouring samples of l, the fraction of the added costs. All times are
+/// multiplied by a whole number, so that this distance is a whole number, too. In this unit, the first sample
+/// is 1 away from the ideal run, and the last one is 1 away from the real run.
 constexpr std::int64_t kStep = 64;
 
 /// Returns the fraction of the step between two samples in which the first sample's derivatives hold.
@@ -225,8 +228,8 @@ double theta_of(std::span<const double> first, std::span<const double> second, N
   return std::clamp((static_cast<double>(change) / kStep - b) / (a - b), 0.0, 1.0);
 }
 
-/// Integrates the derivatives of the starts of `nodes` over l. Returns one entry for each node and cause.
-/// The last node is the end of the run. Also sets account.moment_weights.
+/// Integrates the derivatives of the starts of `nodes` over l, the fraction of the added costs. Returns one
+/// entry for each node and cause. The last node is the end of the run. Also sets account.moment_weights.
 std::vector<double> integrals(const CauseGraph& graph, const GraphCosts& costs, const ActiveCauses& active,
                               std::span<const CauseNode> nodes, std::int32_t samples, Account& account) {
   const std::size_t width = active.causes.size();

@@ -69,7 +69,7 @@ struct CauseGraph {
   CauseNode finish() const { return static_cast<CauseNode>(size() - 1); }
 };
 
-/// Returns the graph of causes of a flat program. If the walk over the program stalls, returns the state in
+/// Returns the graph of causes of a flat program. If ListWalk stalls in the program, returns the state in
 /// which it stalled.
 tl::expected<CauseGraph, WalkState> cause_graph(const FlatProgram& flat, const ChannelOptions& channels);
 
@@ -173,8 +173,8 @@ struct Account {
   std::vector<double> moment_weights;
 };
 
-/// Divides the idle time of a run among its causes. The binding inputs of each node are found at several
-/// points between the ideal run and the real run. `samples` is the number of these points.
+/// Divides the idle time of a run among its causes. It finds the binding inputs of each node (those that end
+/// last) at several points between the ideal run and the real run. `samples` is the number of these points.
 Account account_of(const CauseGraph& graph, const FlatProgram& flat, const GraphCosts& costs,
                    std::int32_t samples);
 
@@ -211,8 +211,8 @@ DataInputs data_inputs(const CauseGraph& graph, const FlatProgram& flat, const P
 std::string group_text(const FlatProgram& flat, std::int32_t position);
 
 /// Returns the chain of events that `node` waited for, from `from_ns` to the start of `node`, in order of
-/// time. The chain follows the binding input of each node. If several inputs bind, it follows an action of
-/// the same rank, or else the first input. `times` are the times of the real run.
+/// time. The chain follows the binding input of each node, which ends last. If several inputs bind, it
+/// follows an action of the same rank, or else the first input. `times` are the times of the real run.
 std::vector<ChainLink> chain_of(const CauseGraph& graph, const FlatProgram& flat, const GraphTimes& times,
                                 CauseNode node, Ns from_ns);
 

@@ -37,7 +37,7 @@
 namespace penstock {
 namespace {
 
-/// A sink of the walk that writes the nodes of the graph and their inputs.
+/// A receiver of ListWalk's calls. It writes the nodes of the graph and their inputs.
 class GraphWriter {
  public:
   GraphWriter(const FlatProgram& flat, bool in_launch_order)
@@ -120,7 +120,7 @@ class GraphWriter {
     host.last = close(NodeKind::launch, position, rank);
   }
 
-  /// Returns the graph with the end of the run as its last node.
+  /// Returns the finished graph. Its last node is the end of the run.
   CauseGraph graph() && {
     std::vector<bool> is_input(graph_.size(), false);
     for (const Moment moment : graph_.inputs)
@@ -279,8 +279,8 @@ class ActionClasses {
     return entry->second;
   }
 
-  /// Returns, for each stage, the part of a rank's work that it would have if the model were cut evenly.
-  /// Each rank that holds only this stage counts 1, and each rank that holds two stages counts 1/2.
+  /// Returns, for each stage, its part of a rank's work in an evenly cut model. Each rank that holds only
+  /// this stage counts 1, and each rank that holds two stages counts 1/2.
   std::vector<double> stage_weights() const {
     std::vector<double> held(index(flat_.rank_count), 0);
     for (const StagePlacement& stage : placement_.stages) {

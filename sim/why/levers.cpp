@@ -133,7 +133,7 @@ class ChangedCosts {
   std::vector<double> weights_;
 };
 
-/// A collector of the levers that change costs.
+/// A collector of the levers that change costs. A lever is a change that may shorten the run.
 class CostLevers {
  public:
   CostLevers(const CausedRun& run, const Experiment* experiment) : run_(run), changed_(run, experiment) {}
@@ -292,7 +292,8 @@ double time_a_sample(const Result& result) {
                                        : 0;
 }
 
-/// A collector of the levers that change the scenario, such as its shape or its schedule.
+/// A collector of the levers (changes that may shorten the run) that change the scenario, such as its shape
+/// or its schedule.
 class ScenarioLevers {
  public:
   ScenarioLevers(const Scenario& scenario, const Experiment& experiment, const Result& now)

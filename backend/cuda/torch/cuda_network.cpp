@@ -149,7 +149,7 @@ class CudaNetworkFamily : public ModuleFamily {
     return all;
   }
 
-  /// Returns one mark for each stage: true if a rank of this process holds the stage on this device.
+  /// Returns a flag for each stage: true if a rank of this process holds the stage on this device.
   std::vector<bool> stages_on(std::int32_t device) const {
     std::vector<bool> here(network_stages(), false);
     for (std::size_t stage = 0; stage < here.size(); ++stage) {
