@@ -3,8 +3,16 @@
 // depends only on the decisions of the ranks, so variants with the same decisions need no separate run.
 //
 // If there is no W and only the warm-up has a look-ahead, the order cannot change after the warm-up. Then the
-// longest span can be computed from the ends so far (OrderTails), and the run stops early. follow_order.cpp
-// chooses between variants. Tested by search_test.cpp.
+// longest span can be computed from the ends so far (OrderTails), and the run stops early.
+//
+// After the warm-up, ranks usually repeat what they did for the last one or two microbatches. The state of
+// the run is then equal to an earlier one, but for a shift of all times by D and of all microbatches by P:
+//
+//     state at t, microbatch m   ->   state at t + D, microbatch m + P   ->   ... n times   ->   drain
+//
+// Decisions depend only on differences of times, so the run jumps over as many repetitions as the orders
+// have. The states are compared exactly. follow_order.cpp chooses between variants. Tested by
+// search_test.cpp.
 
 #include "schedules/search/order_follower.hpp"
 
@@ -84,6 +92,10 @@ void OrderFollower::reset(const std::vector<FollowOptions>& variants) {
   most_idle_ = 0;
   least_span_ = 0;
   has_finished_ = false;
+  remembered_.ranks.clear();
+  next_remembered_ = 1;
+  watched_ = 0;
+  skipped_ = 0;
   unfixed_ranks_ = static_cast<std::int32_t>(ranks_.size());
   for (std::int32_t rank = 0; rank < unfixed_ranks_; ++rank) reset(rank);
 }
@@ -127,6 +139,7 @@ std::optional<Ns> OrderFollower::run(const std::vector<FollowOptions>& variants,
     // the same pauses, so they also exceed the limit.
     if (least_span_ >= limit) return std::nullopt;
     if (may_stop && unfixed_ranks_ == 0) break;
+    watch_for_repetition(waking.time_ns);
   }
   std::optional<Ns> span = may_stop && unfixed_ranks_ == 0 ? span_in_sight() : std::nullopt;
   if (!span) span = finish();
@@ -242,11 +255,13 @@ OrderFollower::Sight OrderFollower::look(std::int32_t number, Ns now) const {
   return sight;
 }
 
-bool OrderFollower::suits(const FollowOptions& variant, const Rank& rank, Ns gap) const {
+bool OrderFollower::suits(const FollowOptions& variant, const Rank& rank, Ns gap) {
   const Ns duration = order_.track_of(rank.inputs[rank.weights]).weight_ns;
   // The product could exceed 64 bits, so it is computed in two parts.
   const Ns quarters = duration / 4 * variant.weight_quarters + duration % 4 * variant.weight_quarters / 4;
-  return gap >= quarters || (variant.overrun && rank.idle + gap > most_idle_);
+  if (gap >= quarters || !variant.overrun) return gap >= quarters;
+  has_compared_idle_ = true;
+  return rank.idle + gap > most_idle_;
 }
 
 bool OrderFollower::weight_suits(const Rank& rank, Ns gap) {
@@ -336,6 +351,171 @@ void OrderFollower::sleep(std::int32_t number, Ns now) {
     if (inbox.seen < sent) next = std::min(next, arrivals[inbox.seen]);
   }
   wakings_.set(number, next);
+}
+
+namespace {
+
+/// Appends copies of the steps from index `from` on, `times` times. Each copy has later microbatches than the
+/// one before, by `period`.
+void repeat_steps(std::vector<Step>& steps, std::size_t from, std::int32_t period, std::int32_t times) {
+  const std::size_t count = steps.size() - from;
+  steps.reserve(steps.size() + count * index(times));
+  for (std::size_t i = 0; i < count * index(times); ++i) {
+    const Step step = steps[steps.size() - count];
+    steps.push_back({.track = step.track, .place = step.place + period});
+  }
+}
+
+bool is_later(const Step& step, const Step& earlier, std::int32_t period) {
+  return step.track == earlier.track && step.place == earlier.place + period;
+}
+
+}  // namespace
+
+void OrderFollower::watch_for_repetition(Ns now) {
+  // The last track has the backwards of the last stage, which are the first backwards of each microbatch.
+  const std::int32_t done = done_.back();
+  if (done == watched_ || skipped_ > 0) return;
+  watched_ = done;
+  const std::int32_t period = remembered_.ranks.empty() ? 0 : done - remembered_.done.back();
+  if (period > 0 && is_repetition(now)) {
+    const std::int32_t times = possible_repetitions(period);
+    if (times > 0) jump(period, now - remembered_.time, times);
+  }
+  // The moments that are remembered are more and more apart, so that a longer period is found as well.
+  if (done < next_remembered_) return;
+  remember(now);
+  next_remembered_ = done + done / 4 + 1;
+}
+
+void OrderFollower::remember(Ns now) {
+  remembered_.time = now;
+  remembered_.done = done_;
+  remembered_.ranks.resize(ranks_.size());
+  for (std::size_t number = 0; number < ranks_.size(); ++number) {
+    const Rank& rank = ranks_[number];
+    RankThen& then = remembered_.ranks[number];
+    const auto next = rank.order.begin() + static_cast<std::ptrdiff_t>(rank.next);
+    then = {
+        .bent_steps = {next, next + static_cast<std::ptrdiff_t>(std::max(rank.bent, rank.next) - rank.next)},
+        .next = rank.next,
+        .list_size = rank.list.size(),
+        .inputs_size = rank.inputs.size(),
+        .weights = rank.weights,
+        .free_at = rank.free_at,
+        .wakes_at = wakings_.of(static_cast<std::int32_t>(number)),
+        .idle = rank.idle,
+        .kept = rank.kept,
+        .owed = rank.owed};
+  }
+  has_compared_idle_ = false;
+}
+
+bool OrderFollower::is_repetition(Ns now) const {
+  if (has_compared_idle_) return false;
+  const std::int32_t period = done_.back() - remembered_.done.back();
+  const Ns later = now - remembered_.time;
+  for (std::size_t track = 0; track < done_.size(); ++track) {
+    if (done_[track] != remembered_.done[track] + period) return false;
+  }
+  for (std::size_t number = 0; number < ranks_.size(); ++number) {
+    const RankThen& then = remembered_.ranks[number];
+    const Ns wakes_at = wakings_.of(static_cast<std::int32_t>(number));
+    const bool wakes_alike = then.wakes_at == WakeTimes::kNever ? wakes_at == WakeTimes::kNever
+                                                                : wakes_at == then.wakes_at + later;
+    if (!wakes_alike || ranks_[number].free_at != then.free_at + later) return false;
+    if (!repeats_rank(ranks_[number], then, period)) return false;
+  }
+  for (std::int32_t giver = 0; giver < static_cast<std::int32_t>(done_.size()); ++giver) {
+    if (!repeats_messages(giver, later, period)) return false;
+  }
+  return true;
+}
+
+bool OrderFollower::repeats_rank(const Rank& rank, const RankThen& then, std::int32_t period) const {
+  if (rank.warm || rank.kept != then.kept || rank.owed != then.owed) return false;
+  const std::size_t bent = std::max(rank.bent, rank.next) - rank.next;
+  const std::size_t owed = rank.inputs.size() - rank.weights;
+  if (bent != then.bent_steps.size() || owed != then.inputs_size - then.weights) return false;
+  for (std::size_t i = 0; i < bent; ++i) {
+    if (!is_later(rank.order[rank.next + i], then.bent_steps[i], period)) return false;
+  }
+  for (std::size_t i = 0; i < owed; ++i) {
+    if (!is_later(rank.inputs[rank.weights + i], rank.inputs[then.weights + i], period)) return false;
+  }
+  return true;
+}
+
+/// Returns true if the messages of a track that are sent but not used arrive as those at the remembered
+/// moment did, but later.
+bool OrderFollower::repeats_messages(std::int32_t giver, Ns later, std::int32_t period) const {
+  const std::int32_t taker = order_.tracks[index(giver)].next;
+  if (taker == Track::kNone) return true;
+  for (std::int32_t m = done_[index(taker)]; m < done_[index(giver)]; ++m) {
+    const std::size_t place = index(taker * order_.microbatches + m);
+    if (arrivals_[place] != arrivals_[place - index(period)] + later) return false;
+  }
+  return true;
+}
+
+std::int32_t OrderFollower::possible_repetitions(std::int32_t period) const {
+  const std::size_t ahead = index(std::max(variant_.look_ahead, variant_.warm_up_look_ahead));
+  std::size_t times = index(order_.microbatches);
+  for (std::size_t number = 0; number < ranks_.size(); ++number) {
+    const Rank& rank = ranks_[number];
+    const RankThen& then = remembered_.ranks[number];
+    const std::size_t steps = rank.next - then.next;
+    if (steps == 0) return 0;
+    // The order must continue in the same way up to the last step that the rank sees in the repetitions. The
+    // comparison begins behind the steps that have changed places.
+    const std::vector<Step>& order = order_.ranks[number];
+    std::size_t end = std::max(rank.bent, rank.next);
+    while (end < order.size() && is_later(order[end], order[end - steps], period)) ++end;
+    if (end < rank.next + ahead + 1) return 0;
+    times = std::min(times, (end - rank.next - ahead - 1) / steps);
+  }
+  return static_cast<std::int32_t>(times);
+}
+
+/// Continues with the state after `times` repetitions of what happened since the remembered moment.
+void OrderFollower::jump(std::int32_t period, Ns duration, std::int32_t times) {
+  const std::int32_t microbatches = period * times;
+  const Ns later = duration * times;
+  skipped_ = microbatches;
+  for (std::int32_t giver = 0; giver < static_cast<std::int32_t>(done_.size()); ++giver) {
+    const std::int32_t taker = order_.tracks[index(giver)].next;
+    if (taker == Track::kNone) continue;
+    // Goes from the last message to the first, because the new places may overlap with the old ones.
+    for (std::int32_t m = done_[index(giver)]; m-- > done_[index(taker)];) {
+      const std::size_t place = index(taker * order_.microbatches + m);
+      arrivals_[place + index(microbatches)] = arrivals_[place] + later;
+    }
+  }
+  for (std::int32_t& done : done_) done += microbatches;
+  for (std::int32_t number = 0; number < static_cast<std::int32_t>(ranks_.size()); ++number) {
+    Rank& rank = ranks_[index(number)];
+    const RankThen& then = remembered_.ranks[index(number)];
+    const std::size_t steps = (rank.next - then.next) * index(times);
+    const std::size_t bent = std::max(rank.bent, rank.next) - rank.next;
+    for (std::size_t i = bent; i-- > 0;) {
+      const Step step = rank.order[rank.next + i];
+      rank.order[rank.next + steps + i] = {.track = step.track, .place = step.place + microbatches};
+    }
+    rank.next += steps;
+    if (bent > 0) rank.bent = rank.next + bent;
+    repeat_steps(rank.list, then.list_size, period, times);
+    rank.weights += (rank.weights - then.weights) * index(times);
+    repeat_steps(rank.inputs, then.inputs_size, period, times);
+    rank.free_at += later;
+    rank.idle += (rank.idle - then.idle) * times;
+    most_idle_ = std::max(most_idle_, rank.idle);
+    least_span_ = std::max(least_span_, order_.busy_ns[index(number)] + rank.idle);
+    const Ns wakes_at = wakings_.of(number);
+    if (wakes_at != WakeTimes::kNever) wakings_.set(number, wakes_at + later);
+    // All messages that were used in the repetitions had arrived.
+    for (Inbox& inbox : inboxes_[index(number)])
+      inbox.seen = std::max(inbox.seen, done_[index(order_.tracks[index(inbox.giver)].next)]);
+  }
 }
 
 bool OrderFollower::sees_as_much(const FollowOptions& variant) const {

@@ -56,7 +56,7 @@ struct FollowOptions {
   friend bool operator==(const FollowOptions&, const FollowOptions&) = default;
 };
 
-/// An order, and the options with which it is run.
+/// A preferred order, and the options (FollowOptions) with which it is tried.
 struct OrderChoice {
   PreferredOrder order;
   std::vector<FollowOptions> options;
@@ -180,6 +180,9 @@ class OrderTails {
 ///   order   F0 F1 F2 B0 F3 B1 F4        B0 is next, but its input has not arrived. With a look-ahead
 ///   taken   F0 F1 F2 F3 B0 ...          of one the rank takes F3, and B0 stays next. The order is changed
 ///                                       up to F3, where it is "bent".
+///
+/// In the middle of a long run, the ranks usually do the same for each microbatch, or for every second one.
+/// A run recognizes such a repetition and jumps over it, with the result of a run without the jump.
 class OrderFollower {
  public:
   /// Prepares runs with this order. Requires that each stage has only B or only I as backward passes.
@@ -199,6 +202,8 @@ class OrderFollower {
   /// Returns true if the last run continued until all actions were placed. A run may stop earlier, when its
   /// longest span is known.
   bool has_finished() const { return has_finished_; }
+  /// Returns the number of microbatches that the last run jumped over.
+  std::int32_t skipped_microbatches() const { return skipped_; }
 
  private:
   struct Rank {
@@ -218,6 +223,26 @@ class OrderFollower {
 
     bool owes_weight() const { return weights < inputs.size(); }
     bool is_fixed() const { return !warm && next >= bent; }
+  };
+  /// The state of a rank at an earlier moment of the run. The indices have the meaning of those in Rank.
+  struct RankThen {
+    std::vector<Step> bent_steps;  // the steps of `order` from `next` on that may have changed places
+    std::size_t next = 0;
+    std::size_t list_size = 0;
+    std::size_t inputs_size = 0;
+    std::size_t weights = 0;
+    Ns free_at = 0;
+    Ns wakes_at = 0;
+    Ns idle = 0;
+    Bytes kept = 0;
+    Bytes owed = 0;
+  };
+  /// The state of the run at an earlier moment. If the state is the same again, but for later times and
+  /// microbatches, the run repeats what it did in between.
+  struct Moment {
+    Ns time = 0;
+    std::vector<RankThen> ranks;
+    std::vector<std::int32_t> done;  // by track
   };
   /// The messages that a track receives from another track. They arrive in the order of microbatches,
   /// because the sender runs its actions in this order.
@@ -249,7 +274,7 @@ class OrderFollower {
   /// of the weights) that has not run although its I has run. Also records the variants that would decide
   /// differently.
   bool weight_suits(const Rank& rank, Ns gap);
-  bool suits(const FollowOptions& variant, const Rank& rank, Ns gap) const;
+  bool suits(const FollowOptions& variant, const Rank& rank, Ns gap);
   /// Runs the action at index `at` of the rank's order, from `now` on.
   void take(std::int32_t rank, std::size_t at, Ns now);
   void place_weight(std::int32_t rank, Ns now);
@@ -259,6 +284,15 @@ class OrderFollower {
   void announce(std::int32_t rank, Ns arrival);
   /// Lets the rank wait for the next message that arrives after `now`.
   void sleep(std::int32_t rank, Ns now);
+  /// Jumps over a repetition if the state at time `now` repeats the remembered one.
+  void watch_for_repetition(Ns now);
+  void remember(Ns now);
+  bool is_repetition(Ns now) const;
+  bool repeats_rank(const Rank& rank, const RankThen& then, std::int32_t period) const;
+  bool repeats_messages(std::int32_t giver, Ns later, std::int32_t period) const;
+  /// Returns how often all ranks can repeat the steps since the remembered moment before an order ends.
+  std::int32_t possible_repetitions(std::int32_t period) const;
+  void jump(std::int32_t period, Ns duration, std::int32_t times);
   /// Completes the run. Returns the longest span of a rank, or nothing if ranks wait for each other
   /// forever.
   std::optional<Ns> finish();
@@ -279,6 +313,13 @@ class OrderFollower {
   Ns least_span_ = 0;  // a lower bound on the longest span so far
   std::int32_t unfixed_ranks_ = 0;
   bool has_finished_ = false;
+  Moment remembered_;
+  std::int32_t next_remembered_ = 0;  // the microbatch after which the next moment is remembered
+  std::int32_t watched_ = 0;          // the last microbatch after which the state was compared
+  // True if a decision since the remembered moment compared the pauses of ranks. Such a decision may differ
+  // in a repetition, because the pauses add up.
+  bool has_compared_idle_ = false;
+  std::int32_t skipped_ = 0;
   // If order_gets_fixed_ is true, every warm-up look-ahead up to this value gives the same result.
   std::int32_t same_ahead_ = 0;
   FollowOptions variant_;  // the first entry of variants_

@@ -231,6 +231,41 @@ TEST(OrderFollower, ComesToTheListsOfEveryWay) {
   }
 }
 
+// Long orders, in which ranks repeat themselves. The jumps over repetitions must not change the lists. The
+// pauses between ranks decide about a W in some of these variants, and the memory limits in others.
+TEST(OrderFollower, JumpsOverRepeatedMicrobatches) {
+  RandomV random(9);
+  int jumped = 0;
+  int walked = 0;
+  for (int trial = 0; trial < 40; ++trial) {
+    const auto ranks = static_cast<std::int32_t>(random.from_to(1, 4));
+    const auto microbatches = static_cast<std::int32_t>(random.from_to(30, 90));
+    const OrderCosts costs =
+        random.costs(ranks, microbatches, trial % 4 == 0 ? 0 : 1, trial % 2 == 0 ? 3 : 9);
+    const bool is_half = random.from_to(0, 1) == 0;
+    const PreferredOrder order = repeated_block(is_half ? v_half_block(ranks) : v_min_block(ranks),
+                                                microbatches, ActionKind::backward_input);
+    OrderFollower follower(costs, order);
+    for (std::vector<FollowOptions> ways = options_with_weights(); !ways.empty();
+         ways = follower.other_variants()) {
+      SCOPED_TRACE(testing::Message() << "trial " << trial << ", " << ways.size() << " variants");
+      const auto span = follower.run(ways, kNoLimit);
+      (follower.skipped_microbatches() > 0 ? jumped : walked) += 1;
+      const std::vector<FollowOptions> others = follower.other_variants();
+      for (const FollowOptions& way : ways) {
+        if (std::ranges::find(others, way) != others.end()) continue;
+        const auto plain = plain_follow(costs, order, way);
+        ASSERT_EQ(span.has_value(), plain.has_value());
+        if (!span) continue;
+        ASSERT_EQ(*span, plain_times(*plain, costs)->longest_span_ns);
+        ASSERT_EQ(text_of(follower.lists()), text_of(*plain));
+      }
+    }
+  }
+  EXPECT_GT(jumped, 100);
+  EXPECT_GT(walked, 20);
+}
+
 // The search stops at a variant in which the busiest rank never pauses. Its answer must be that of all
 // variants and of squeeze(), for equal stages (which often have such a variant) and for random ones.
 TEST(BestFollowed, GivesTheSqueezedListsOfTheFirstShortestVariant) {
