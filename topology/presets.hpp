@@ -158,15 +158,22 @@ struct DeviceType {
   double sustained = 1;
   double sustained_fp8 = 1;
   double sustained_fp4 = 1;
+  /// The time of attention kernels divided by their time in the device's usual server. It is above 1 if the
+  /// power is limited below the usual one.
+  double attention_slowdown = 1;
   /// The fraction of the memory bandwidth that elementwise kernels reach.
   double memory_efficiency = 0.8;
   double nvlink_efficiency = 0.75;
   double network_efficiency = 0.8;
   std::int64_t link_latency_ns = 5'000;
+  /// The latency of one step of a ring of devices, from one device to the next one over NVLink and over the
+  /// network. A collective of a ring has a step for each device, so its latency grows with the ring.
+  std::int64_t nvlink_step_ns = 3'400;
+  std::int64_t network_step_ns = 14'000;
   /// The time to launch one kernel that is limited by the memory bandwidth.
   std::int64_t launch_ns = 2'000;
-  /// The slowdown of a collective in a training step, when no computation runs at the same time. It is the
-  /// collective's time divided by its time if it runs alone.
+  /// The slowdown of a collective in a training step, if no computation runs at the same time. It is the
+  /// collective's time in the step divided by its time in a separate measurement.
   double collectives = 1.35;
   /// The fraction of the time of gradient reductions over the network by which the step becomes longer,
   /// although computation runs at the same time. The time of a reduction without simultaneous computation

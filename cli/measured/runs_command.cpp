@@ -39,6 +39,7 @@
 #include "report/print/units.hpp"
 #include "scenarios/pricing/iteration_costs.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
+#include "scenarios/pricing/workload.hpp"
 #include "scenarios/read/document.hpp"
 #include "scenarios/read/load.hpp"
 #include "schedules/ir/action.hpp"
@@ -120,18 +121,34 @@ Table groups_table(const RunsReport& report) {
   return errors_table("group", groups);
 }
 
+/// Returns the source of a group, with its framework if neither the source nor the default names it.
+std::string source_text(const GroupConstants& group) {
+  const std::string_view framework = to_text(group.framework);
+  if (group.framework == Framework::megatron_te || group.source == framework) return group.source;
+  return fmt::format("{} {}", group.source, framework);
+}
+
+/// Returns the names of a group's fitted constants. Those that stopped at a bound of the fit are marked.
+std::string fitted_text(const GroupConstants& group) {
+  std::vector<std::string> names;
+  for (const std::string& name : group.fitted) {
+    const bool stopped = std::ranges::find(group.stopped, name) != group.stopped.end();
+    names.push_back(stopped ? name + " (at its bound)" : name);
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
 /// Returns the table of fitted constants, each with the number of rows to which it was fitted. The words
 /// "the device" mean that the constants of the device are used unchanged.
 Table constants_table(const RunsReport& report) {
   Table table;
-  table.columns = {"source",        "device",        "precision", "release", "sustained", "collectives",
-                   "step fraction", "expert factor", "action ms", "step ms", "from"};
+  table.columns = {"source",        "device",        "precision",     "release",   "sustained", "collectives",
+                   "step fraction", "expert factor", "host layer ms", "action ms", "step ms",   "from"};
   for (const GroupConstants& group : report.constants) {
     const DeviceConstants& constants = group.constants;
-    const std::string from = group.rows == 0
-                                 ? std::string("the device")
-                                 : fmt::format("{} rows: {}", group.rows, fmt::join(group.fitted, ", "));
-    table.rows.push_back({{group.source, std::nullopt},
+    const std::string from = group.rows == 0 ? std::string("the device")
+                                             : fmt::format("{} rows: {}", group.rows, fitted_text(group));
+    table.rows.push_back({{source_text(group), std::nullopt},
                           {group.device, std::nullopt},
                           {group.precision, std::nullopt},
                           {group.release, std::nullopt},
@@ -139,6 +156,7 @@ Table constants_table(const RunsReport& report) {
                           {fmt::format("{:.4f}", constants.collectives), constants.collectives},
                           {fmt::format("{:.4f}", constants.step_fraction), constants.step_fraction},
                           {fmt::format("{:.4f}", constants.expert_factor), constants.expert_factor},
+                          {fmt::format("{:.1f}", constants.host_layer_ms), constants.host_layer_ms},
                           {fmt::format("{:.2f}", constants.action_ms), constants.action_ms},
                           {fmt::format("{:.1f}", constants.step_ms), constants.step_ms},
                           {from, std::nullopt}});
@@ -287,6 +305,7 @@ std::string runs_json(const RunsReport& report) {
   document["constants"] = Json::array();
   for (const GroupConstants& group : report.constants) {
     document["constants"].push_back({{"source", group.source},
+                                     {"framework", to_text(group.framework)},
                                      {"device", group.device},
                                      {"precision", group.precision},
                                      {"release", group.release},
@@ -294,10 +313,12 @@ std::string runs_json(const RunsReport& report) {
                                      {"collectives", group.constants.collectives},
                                      {"step_fraction", group.constants.step_fraction},
                                      {"expert_factor", group.constants.expert_factor},
+                                     {"host_layer_ms", group.constants.host_layer_ms},
                                      {"action_ms", group.constants.action_ms},
                                      {"step_ms", group.constants.step_ms},
                                      {"rows", group.rows},
-                                     {"fitted", group.fitted}});
+                                     {"fitted", group.fitted},
+                                     {"stopped", group.stopped}});
   }
   document["classes"] = Json::array();
   for (const RunGroup& group : report.classes) document["classes"].push_back(group_json(group));

@@ -12,20 +12,38 @@
 #include "scenarios/pricing/layer_memory.hpp"
 #include "scenarios/pricing/layer_terms.hpp"
 #include "scenarios/pricing/workload.hpp"
+#include "topology/presets.hpp"
 #include "topology/size_arithmetic.hpp"
 
 namespace penstock {
 
 namespace {
 
-/// A ring of devices that runs a collective: all members of a group, or some of them.
+/// A ring of all devices of a group that runs collectives.
 struct Ring {
   DeviceGroup group = DeviceGroup::data;
   std::int64_t devices = 1;
-  double latency_s = 0;
-  /// The time on NVLink, divided by the time of the collective alone.
+  /// The time of the collective on NVLink, divided by its time in a measurement of the collective alone.
   double slowdown = 1;
+  /// The number of collectives that send the bytes one after the other.
+  double collectives = 1;
 };
+
+/// Returns the latency of one pass of a ring of n devices in d NVLink domains. As in NCCL's tuning model
+/// (src/graph/tuning.cc), d - 1 of its n - 1 steps cross the network:
+///
+///     (n - d) x step over NVLink + (d - 1) x step over the network
+double pass_latency_s(const Workload& work, const Ring& ring) {
+  const DeviceType& device = work.device;
+  const auto n = static_cast<double>(ring.devices);
+  const auto domains = static_cast<double>(group_domains(work.parallel, work.ranks, ring.group, device));
+  // A group that is assumed to cross the end of a domain may have fewer members than domains.
+  const double over_network = std::min(domains, n) - 1;
+  const double on_nvlink = n - 1 - over_network;
+  return (ring.slowdown * on_nvlink * static_cast<double>(device.nvlink_step_ns) +
+          over_network * static_cast<double>(device.network_step_ns)) *
+         kSecondsPerNanosecond;
+}
 
 /// Returns the seconds of an all-to-all: each of n devices sends 1/n of `bytes` to each other device. Each
 /// device uses its own network card. At the same time, messages inside an NVLink domain use NVLink.
@@ -47,19 +65,20 @@ double seconds_of(const Workload& work, const KernelTables& kernels, const Ring&
   if (on_nvlink)
     measured = kernels.collective_seconds(operation, static_cast<std::int32_t>(ring.devices), bytes);
   if (measured) return ring.slowdown * *measured;
-  const double latency_s = on_nvlink ? ring.slowdown * ring.latency_s : ring.latency_s;
   const auto n = static_cast<double>(ring.devices);
-  if (operation == GroupOperation::all_to_all) return all_to_all_seconds(work, ring, bytes) + latency_s;
+  if (operation == GroupOperation::all_to_all) {
+    // Each device sends to all others at the same time.
+    const double latency_s = static_cast<double>(work.device.link_latency_ns) * kSecondsPerNanosecond;
+    return all_to_all_seconds(work, ring, bytes) + (on_nvlink ? ring.slowdown : 1) * latency_s;
+  }
   const double passes = operation == GroupOperation::all_reduce ? 2 : 1;
   const double rate = std::min(group_bytes_per_second(work.parallel, work.ranks, ring.group, work.device),
                                work.device.link_bytes_per_second(true) / ring.slowdown);
-  return passes * (n - 1) / n * bytes / rate + latency_s;
+  return passes * ((n - 1) / n * bytes / rate + ring.collectives * pass_latency_s(work, ring));
 }
 
 Ring ring_of(const Workload& work, DeviceGroup group) {
-  return {.group = group,
-          .devices = group_size(work.parallel, work.ranks, group),
-          .latency_s = static_cast<double>(work.device.link_latency_ns) * kSecondsPerNanosecond};
+  return {.group = group, .devices = group_size(work.parallel, work.ranks, group)};
 }
 
 }  // namespace
@@ -77,14 +96,14 @@ double exposed_group_seconds(const Workload& work, const KernelTables& kernels, 
 }
 
 double copies_seconds(const Workload& work, const KernelTables& kernels, GroupOperation operation,
-                      const DeviceParameters& parameters, double bytes) {
-  const Parallel& parallel = work.parallel;
+                      const DeviceParameters& parameters, double bytes, double collectives) {
   // Experts have fewer copies than other weights, so they need their own collective. Both collectives use the
   // same links, one after the other.
   double seconds = 0;
   for (const auto& [group, held] : {std::pair{DeviceGroup::data, parameters.dense},
                                     std::pair{DeviceGroup::expert_copies, parameters.expert}}) {
-    const Ring ring{.group = group, .devices = group_size(parallel, work.ranks, group)};
+    Ring ring = ring_of(work, group);
+    ring.collectives = std::max(1.0, collectives * held / parameters.total());
     seconds += seconds_of(work, kernels, ring, operation, bytes * held);
   }
   return seconds;

@@ -1,8 +1,8 @@
 #pragma once
 // Computes the time of collectives in groups of devices. In a ring of n devices, each link carries (n-1)/n of
-// the tensor, and twice as much for an all-reduce. Inside one NVLink domain, measured tables are used
-// instead. Between domains, a group uses the network cards of all its members (group_bytes_per_second in
-// workload.hpp).
+// the tensor, and twice as much for an all-reduce. The latency of a ring grows with n, because each of its
+// steps waits for the step before. Inside one NVLink domain, measured tables are used instead. Between
+// domains, a group uses the network cards of all its members (group_bytes_per_second in workload.hpp).
 
 #include <cstdint>
 #include <vector>
@@ -27,10 +27,11 @@ double group_seconds(const Workload& work, const KernelTables& kernels, DeviceGr
 double exposed_group_seconds(const Workload& work, const KernelTables& kernels, DeviceGroup group,
                              GroupOperation operation, double bytes);
 
-/// Returns the seconds of a collective among all copies of the `parameters`, without latency. Each parameter
-/// has `bytes` bytes in the collective.
+/// Returns the seconds of an exchange among all copies of the `parameters`. Each parameter has `bytes` bytes
+/// in the exchange. The exchange consists of `collectives` collectives (at least 1), which run one after the
+/// other. Each has the latency of its ring.
 double copies_seconds(const Workload& work, const KernelTables& kernels, GroupOperation operation,
-                      const DeviceParameters& parameters, double bytes);
+                      const DeviceParameters& parameters, double bytes, double collectives = 1);
 
 // The exchanges between the copies of a weight, and the part of the state that each copy stores (ZeRO).
 
@@ -54,11 +55,14 @@ struct ShownCollectives {
   /// The seconds of gathering weights that overlap with computation of the backward pass. The times of F, I
   /// and W do not include them. During this time, the link cannot reduce gradients.
   double hidden_again_s = 0;
+  /// The number of layers to which the other figures belong. The embedding and the head count as layers.
+  double layers = 0;
   ShownCollectives& operator+=(const ShownCollectives& other) {
     gathered_s += other.gathered_s;
     gathered_again_s += other.gathered_again_s;
     scattered_s += other.scattered_s;
     hidden_again_s += other.hidden_again_s;
+    layers += other.layers;
     return *this;
   }
 };

@@ -31,6 +31,7 @@
 #include "scenarios/pricing/kernel_tables.hpp"
 #include "scenarios/pricing/layer_memory.hpp"
 #include "scenarios/pricing/workload.hpp"
+#include "topology/presets.hpp"
 #include "topology/size_arithmetic.hpp"
 
 namespace penstock {
@@ -175,6 +176,11 @@ double flash_attention_2_rate(double sequence) {
   return measured.at({sequence});
 }
 
+/// Returns the floating-point operations per second of attention kernels that no table has.
+double plain_attention_rate(const DeviceType& device) {
+  return kPlainAttentionEfficiency * device.bf16_flops_per_second / device.attention_slowdown;
+}
+
 /// Returns the number of attention scores that a layer computes for the tokens of the workload. With causal
 /// attention, later slices of a sequence have more scores than earlier ones. All slices together have the
 /// scores of the whole sequence.
@@ -220,7 +226,7 @@ AttentionSeconds attention_seconds(const TermWriter& terms, const LayerKind& kin
   const FrameworkTraits traits = traits_of(work.framework);
   double rate = std::min(peak, measured.value_or(kPlainAttentionEfficiency * peak));
   if (traits.flash_attention_2) rate = std::min(rate, flash_attention_2_rate(sequence));
-  rate /= traits.attention_factor;
+  rate /= traits.attention_factor * work.device.attention_slowdown;
   return {.forward = operations / rate,
           .backward = kBackwardAttentionOperations * operations / (kBackwardAttentionRate * rate),
           .steps = steps};
@@ -268,7 +274,7 @@ AttentionSeconds selected_attention_seconds(const TermWriter& terms, const Layer
                            : key_dim + value_dim;
   const double operations =
       2 * width * heads.heads * as_double(work.micro_batch_size) * new_scores(work, kind) * heads.share;
-  const double forward_s = operations / (kPlainAttentionEfficiency * work.device.bf16_flops_per_second);
+  const double forward_s = operations / plain_attention_rate(work.device);
   if (masked.forward <= forward_s) return masked;
   return {.forward = forward_s,
           .backward = kBackwardAttentionOperations / kBackwardAttentionRate * forward_s,
@@ -293,7 +299,7 @@ void add_indexer(TermWriter& terms, const LayerKind& kind) {
   const double samples = as_double(work.micro_batch_size) / work.parallel.context;
   const double all = samples * new_scores(work, {});
   const double selected = samples * new_scores(work, kind);
-  const double rate = kPlainAttentionEfficiency * work.device.bf16_flops_per_second;
+  const double rate = plain_attention_rate(work.device);
   terms.add({.name = "indexer scores",
              .kind = TermKind::attention,
              .forward = 2 * width * all / rate,
@@ -410,8 +416,8 @@ void add_attention(TermWriter& terms, const LayerKind& kind) {
 // write and read the state of each chunk in 4 bytes a value. The backward pass computes states again and has
 // two products for each of the forward pass. No table has measured these kernels.
 
-/// Adds the exchanges around a recurrence under context parallelism. The first gives each device all tokens
-/// of some heads, and the second one reverses it. Kernels need whole sequences. So both kinds of
+/// Adds the exchanges around a recurrence under context parallelism. The first exchange gives each device all
+/// tokens of some heads, and the second one reverses this. Kernels need whole sequences. So both kinds of
 /// ContextExchange use an all-to-all here (Megatron-LM's Mamba mixer).
 void add_recurrence_exchange(TermWriter& terms, const RecurrentMixer& recurrence) {
   const Workload& work = terms.work();
@@ -679,7 +685,8 @@ Term total_of(const std::vector<Term>& terms) {
 
 namespace {
 
-/// The share of the peak rate that a matrix product reaches if there is neither a table nor a model.
+/// The share of the peak rate that a matrix product reaches if there is neither a measured table nor a
+/// formula.
 constexpr double kPlainEfficiency = 0.70;
 /// The share of the peak rate that grouped products reach if there is no table.
 constexpr double kPlainGroupedEfficiency = 0.5;

@@ -42,6 +42,9 @@ struct NearestRun {
   std::string precision;
   std::int64_t devices = 0;
   double error = 0;  ///< predicted / measured - 1
+  /// The milliseconds a layer for which the host of the run is assumed to launch kernels. 0 with CUDA graphs,
+  /// and for models without experts.
+  double host_layer_ms = 0;
   /// The property of the request that no measured run has, such as "bf16 on h100-sxm". Empty if there is a
   /// similar run.
   std::string none{};
@@ -135,7 +138,7 @@ tl::expected<std::vector<AgainstBest>, std::string> against_best(
 struct BestClaim {
   StepSeconds own{};   ///< parts of the run's predicted step
   StepSeconds best{};  ///< parts of the best configuration's step
-  /// The part that the best configuration shortens most.
+  /// The part of the step that the best configuration shortens most.
   StepPart through = StepPart::products;
   /// True if no other run of the same job has a shorter measured step than this run.
   bool is_best_measured = false;
@@ -150,9 +153,9 @@ inline constexpr double kClaimToJustify = 0.05;
 
 /// Judges, for each run, the claim that a better configuration exists. `rows` must be the result of
 /// against_best() for these runs. `report` must be the result of predict_runs() with the devices' own
-/// constants. A believable claim exceeds twice the usual error of a ratio between two configurations of one
-/// job. In addition, each value of the claimed configuration's choices must occur in some run. Returns an
-/// error that names the run if a configuration cannot be prepared.
+/// constants. A claim is believable if the gain exceeds twice the usual error of a ratio between two
+/// configurations of one job. In addition, each value of the claimed configuration's choices must occur in
+/// some run. Returns an error that names the run if a configuration cannot be prepared.
 tl::expected<std::vector<BestClaim>, std::string> best_claims(const MeasuredRuns& runs,
                                                               const RunsReport& report,
                                                               std::span<const AgainstBest> rows);

@@ -225,7 +225,7 @@ DeviceModel model_of(RowReader& row, const DeviceType& device, const KernelsOf& 
   return model;
 }
 
-/// The reason why a row does not become a run.
+/// The reason why a row of the CSV file cannot become a measured run.
 struct RowFault {
   std::string text;
   bool leaves_out = false;  ///< true if the row is valid, but its device or model is not known
@@ -295,12 +295,16 @@ tl::expected<MeasuredRun, RowFault> run_of(RowReader& row, Architectures& archit
     row.refuse("schedule", "runs need a schedule whose stages all have layers, such as 1f1b");
     return tl::unexpected(RowFault{.text = row.fault(), .leaves_out = true});
   }
+  const bool has_graphs = row.flag_or("cuda_graphs", true);
+  if (!row.fault().empty()) return fault();
   const auto architecture = architectures.of(run.model, layers);
   if (!architecture) {
     row.refuse("model", architecture.error());
     return tl::unexpected(RowFault{.text = row.fault(), .leaves_out = true});
   }
   model.work.model = *architecture;
+  // The many small kernels of a layer of experts run faster than the host launches them. Other layers do not.
+  if (!has_graphs && architecture->experts) model.work.host_layer_seconds = kHostLayerSeconds;
   scenario.model = std::move(model);
   return run;
 }
@@ -331,8 +335,8 @@ double usual_watts(std::string_view device) {
 }
 
 /// Lowers the rates of a device whose power is limited to `watts`. Power rises with clock x voltage^2, and
-/// the voltage rises with the clock. Matrix products run at the power limit. So their clock falls with the
-/// cube root of the power.
+/// the voltage rises with the clock. Matrix products and attention keep the tensor cores busy, so they run at
+/// the power limit. So their clock falls with the cube root of the power.
 void limit_power(DescribedDevice& device, double watts) {
   const double usual = usual_watts(device.type.name);
   if (watts >= usual) return;
@@ -340,10 +344,12 @@ void limit_power(DescribedDevice& device, double watts) {
   device.type.sustained *= slower;
   device.type.sustained_fp8 *= slower;
   device.type.sustained_fp4 *= slower;
+  device.type.attention_slowdown *= slower;
   device.name += fmt::format(" {:g} W", watts);
 }
 
-/// Changes the figure of a device that a number with a unit states. Returns false for an unknown unit.
+/// Changes the memory, the memory bandwidth or the power limit of a device. The unit of `number` decides
+/// which: GB or GiB, GB/s or TB/s, or W. Returns false for an unknown unit.
 bool set_figure(DescribedDevice& device, double number, std::string_view unit) {
   constexpr double kTera = 1e12;
   constexpr double kGiga = 1e9;

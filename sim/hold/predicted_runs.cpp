@@ -1,7 +1,7 @@
-// Predicts measured runs with fitted constants. Rows with the same source, device and precision form a
-// site. They were measured with the same clocks, collective library and method to reduce gradients, so
-// they get the same constants. Rows with experts get the same constants only if their software release is
-// also the same. Errors are grouped by source, device and model:
+// Predicts measured runs with fitted constants. Rows with the same source, framework, device and precision
+// form a site. They were measured with the same clocks, kernels, collective library and method to reduce
+// gradients, so they get the same constants. Rows with experts get the same constants only if their software
+// release is also the same. Errors are grouped by source, device and model:
 //
 //     rows --RunPrices--> prices --constants of their site--> seconds, compared with the measured ones
 //     rows of `fitted_on` --by site--> fit_constants --+
@@ -55,10 +55,11 @@ bool has_experts(const MeasuredRun& run) {
   return std::get<DeviceModel>(run.scenario.model).work.model.experts.has_value();
 }
 
-/// The site of a run: its source, device and precision. A run with experts has its software release as
-/// well.
+/// The site of a run: its source, framework, device and precision. A run with experts has its software
+/// release as well.
 struct Site {
   std::string source;
+  Framework framework = Framework::megatron_te;
   std::string device;
   std::string precision;
   bool experts = false;
@@ -68,6 +69,7 @@ struct Site {
 Site site_of(const MeasuredRun& run) {
   const bool experts = has_experts(run);
   return {.source = run.source,
+          .framework = std::get<DeviceModel>(run.scenario.model).work.framework,
           .device = run.device,
           .precision = run.precision,
           .experts = experts,
@@ -155,6 +157,18 @@ class FitRows {
     });
   }
 
+  /// Returns the rows of a site's release on other devices, in all precisions.
+  std::vector<TimedRun> of_release_elsewhere(const Site& site) const {
+    return those(
+        [&](Site other) {
+          const bool is_elsewhere = other.device != site.device;
+          other.device = site.device;
+          other.precision = site.precision;
+          return is_elsewhere && other == site;
+        },
+        true);
+  }
+
  private:
   /// Returns the rows of those sites that `is_wanted` accepts. If the rows are in another precision, they
   /// keep the sustained factors of their own devices.
@@ -179,6 +193,8 @@ class FitRows {
 
 std::vector<ConstantInterval> intervals_of(std::span<const TimedRun> runs, const FittedConstants& fit,
                                            double scatter);
+/// Fits `expert_factor` alone, in the same way as fit_experts().
+FittedConstants fit_expert_factor(std::span<const TimedRun> runs, const DeviceConstants& prior);
 
 /// Returns the constants of one site. If the site has no rows, they are `own`, the constants of the device.
 /// `scatter` is the parameter of predict_runs().
@@ -186,8 +202,12 @@ GroupConstants constants_of_site(const Site& site, const DeviceConstants& own, c
                                  std::optional<double> scatter = std::nullopt) {
   const std::vector<TimedRun> rows = fit_rows.of(site);
   std::vector<TimedRun> dense;
-  if (site.experts)
-    dense = fit_rows.of({.source = site.source, .device = site.device, .precision = site.precision});
+  if (site.experts) {
+    dense = fit_rows.of({.source = site.source,
+                         .framework = site.framework,
+                         .device = site.device,
+                         .precision = site.precision});
+  }
   FittedConstants fit{.constants = own, .fitted = {}};
   std::vector<ConstantInterval> intervals;
   if (!site.experts || !dense.empty()) {
@@ -195,19 +215,34 @@ GroupConstants constants_of_site(const Site& site, const DeviceConstants& own, c
     fit = fit_constants(first, own);
     if (scatter) intervals = intervals_of(first, fit, *scatter);
   }
+  std::size_t elsewhere = 0;
+  const auto add = [&](FittedConstants more, const std::vector<TimedRun>& to) {
+    if (scatter) std::ranges::move(intervals_of(to, more, *scatter), std::back_inserter(intervals));
+    fit.constants = more.constants;
+    std::ranges::move(more.fitted, std::back_inserter(fit.fitted));
+    std::ranges::move(more.stopped, std::back_inserter(fit.stopped));
+  };
   if (site.experts) {
-    FittedConstants with_experts = fit_experts(rows, fit.constants, dense.empty());
-    if (scatter) std::ranges::move(intervals_of(rows, with_experts, *scatter), std::back_inserter(intervals));
-    fit.constants = with_experts.constants;
-    std::ranges::move(with_experts.fitted, std::back_inserter(fit.fitted));
+    const FittedConstants with_experts = fit_experts(rows, fit.constants, dense.empty());
+    add(with_experts, rows);
+    // If the host delays all rows of the site, they do not show how fast the kernels of the release are.
+    const bool has_factor =
+        std::ranges::find(with_experts.fitted, "expert_factor") != with_experts.fitted.end();
+    if (!rows.empty() && !has_factor) {
+      const std::vector<TimedRun> of_release = fit_rows.of_release_elsewhere(site);
+      elsewhere = of_release.size();
+      add(fit_expert_factor(of_release, fit.constants), of_release);
+    }
   }
   return {.source = site.source,
+          .framework = site.framework,
           .device = site.device,
           .precision = site.precision,
           .release = site.release,
           .constants = fit.constants,
-          .rows = rows.size() + dense.size(),
+          .rows = rows.size() + dense.size() + elsewhere,
           .fitted = std::move(fit.fitted),
+          .stopped = std::move(fit.stopped),
           .intervals = std::move(intervals)};
 }
 
@@ -331,6 +366,8 @@ Workload with_constants(Workload work, const DeviceConstants& constants) {
   work.device.collectives = constants.collectives;
   work.device.step_fraction = constants.step_fraction;
   work.expert_factor = constants.expert_factor;
+  // CUDA graphs have no such time.
+  if (work.host_layer_seconds > 0) work.host_layer_seconds = constants.host_layer_ms * kSecondsPerMillisecond;
   work.action_seconds = constants.action_ms * kSecondsPerMillisecond;
   work.step_seconds = constants.step_ms * kSecondsPerMillisecond;
   return work;
@@ -340,10 +377,13 @@ Workload with_constants(Workload work, const DeviceConstants& constants) {
 
 DeviceConstants own_constants(const Scenario& scenario) {
   const Workload& work = std::get<DeviceModel>(scenario.model).work;
+  // A run with CUDA graphs has the constant of the runs without them, because both may be of one site.
+  const double host_layer_s = work.host_layer_seconds > 0 ? work.host_layer_seconds : kHostLayerSeconds;
   return {.sustained = sustained_factor(work),
           .collectives = work.device.collectives,
           .step_fraction = work.device.step_fraction,
           .expert_factor = work.expert_factor,
+          .host_layer_ms = work.model.experts ? host_layer_s / kSecondsPerMillisecond : 0,
           .action_ms = work.action_seconds / kSecondsPerMillisecond,
           .step_ms = work.step_seconds / kSecondsPerMillisecond};
 }
@@ -401,9 +441,9 @@ double RunPrices::step_seconds(const DeviceConstants& constants) const {
 //
 // The effect of a constant is a column with d log(predicted) / d log(constant) for each run. Constants are
 // examined in the order of kConstants, which begins with sustained; for rows with experts in the order
-// expert_factor, collectives. A constant is fitted if the part of its column that earlier columns do not
-// explain is larger than the scatter of measurements. Then BOBYQA
-// (Powell, 2009; NLopt), which needs no derivatives, solves
+// expert_factor, host_layer, collectives. A constant is fitted if the part of its column that earlier columns
+// do not explain is larger than the scatter of measurements. Then BOBYQA (Powell, 2009; NLopt), which needs
+// no derivatives, solves
 //
 //     minimise  sum over runs of log(predicted(constants) / measured)^2   within the bounds
 //
@@ -411,8 +451,8 @@ double RunPrices::step_seconds(const DeviceConstants& constants) const {
 
 namespace {
 
-/// The smallest effect on a run that counts as larger than scatter. It is the effect of a 100 % change of
-/// the constant, or of one `step`.
+/// The smallest effect on a run that counts as more than an error of measurement. It is the effect of a 100 %
+/// change of the constant, or of one `step`.
 constexpr double kLeastEffect = 0.01;
 struct Constant {
   const char* name;
@@ -441,12 +481,16 @@ constexpr std::array<Constant, 5> kConstants = {{
 // Some matrix products reach 0.8 of the peak. With a factor below 0.8, they would exceed the peak.
 constexpr Constant kExpertFactor{
     .name = "expert_factor", .value = &DeviceConstants::expert_factor, .least = 0.8, .most = 2};
+constexpr Constant kHostLayer{
+    .name = "host_layer", .value = &DeviceConstants::host_layer_ms, .least = 1, .most = 30};
 /// The relative change with which the effect of a constant is measured. It is small compared with the
 /// bounds, but much larger than the rounding of a step to nanoseconds.
 constexpr double kNudge = 0.05;
 /// Relative tolerance of the constants. They are printed with four digits.
 constexpr double kTolerance = 1e-6;
 constexpr int kMostEvaluations = 200;
+/// The distance from a bound at which a fit has stopped there, as a part of the distance between the bounds.
+constexpr double kNearBound = 1e-3;
 
 /// A vector with one entry for each run.
 using Column = std::vector<double>;
@@ -551,9 +595,26 @@ FittedConstants fitted_constants(std::span<const TimedRun> runs, const DeviceCon
       },
       &question);
   double error = 0;
-  search.optimize(values, error);
+  try {
+    search.optimize(values, error);
+    // NOLINTNEXTLINE(bugprone-empty-catch)
+  } catch (const nlopt::roundoff_limited&) {
+    // The step times are rounded to nanoseconds, so the search may stop before its tolerance. The values are
+    // the best that it has found.
+  }
   fit.constants = with_values(prior, identifiable, values);
+  for (std::size_t i = 0; i < identifiable.size(); ++i) {
+    const Constant& constant = identifiable[i];
+    const double near = kNearBound * (constant.most - constant.least);
+    // A cost of 0 is not beyond what a constant can describe.
+    const bool is_least = constant.least > 0 && values[i] <= constant.least + near;
+    if (is_least || values[i] >= constant.most - near) fit.stopped.emplace_back(constant.name);
+  }
   return fit;
+}
+
+FittedConstants fit_expert_factor(std::span<const TimedRun> runs, const DeviceConstants& prior) {
+  return fitted_constants(runs, prior, std::span(&kExpertFactor, 1));
 }
 
 // The interval of a fitted constant follows from the linear model of the fit at its solution. Let J have a
@@ -573,6 +634,7 @@ std::vector<ConstantInterval> intervals_of(std::span<const TimedRun> runs, const
                                            double scatter) {
   std::vector<Constant> known(kConstants.begin(), kConstants.end());
   known.push_back(kExpertFactor);
+  known.push_back(kHostLayer);
   std::vector<Constant> fitted;
   for (const Constant& constant : known) {
     if (std::ranges::find(fit.fitted, constant.name) != fit.fitted.end()) fitted.push_back(constant);
@@ -618,8 +680,8 @@ FittedConstants fit_constants(std::span<const TimedRun> runs, const DeviceConsta
 
 FittedConstants fit_experts(std::span<const TimedRun> runs, const DeviceConstants& prior,
                             bool with_collectives) {
-  const std::array candidates = {kExpertFactor, kCollectives};
-  return fitted_constants(runs, prior, std::span(candidates).first(with_collectives ? 2 : 1));
+  const std::array candidates = {kExpertFactor, kHostLayer, kCollectives};
+  return fitted_constants(runs, prior, std::span(candidates).first(with_collectives ? 3 : 2));
 }
 
 }  // namespace penstock

@@ -33,6 +33,9 @@ struct DeviceConstants {
   double step_fraction = 0;  ///< part of the gradients' reduction over the network that adds to the step
   /// Slowdown of the computation in layers of experts by the software (Workload::expert_factor).
   double expert_factor = 1;
+  /// The milliseconds that the host needs to launch a layer of experts without CUDA graphs
+  /// (Workload::host_layer_seconds). They have no effect on runs with CUDA graphs.
+  double host_layer_ms = 0;
   /// The milliseconds that each F, B, I and W takes in addition to its kernels (Workload::action_seconds).
   double action_ms = 0;
   /// Milliseconds of each step that no known part explains (Workload::step_seconds).
@@ -53,9 +56,9 @@ class RunPrices {
   double step_seconds(const DeviceConstants& constants) const;
   /// Returns the seconds of one training step whose stages have these costs.
   double step_seconds(const CostTable& costs) const;
-  /// Returns the costs of the stages for the constants.
+  /// Returns the costs of all stages if the device has these constants.
   CostTable costs(const DeviceConstants& constants) const;
-  /// Returns the workload with the constants in its device.
+  /// Returns the workload with a device that has these constants.
   Workload workload(const DeviceConstants& constants) const;
   const DevicePrices& device_prices() const { return prices_; }
   /// Returns true if the schedule splits backward passes into I and W.
@@ -89,6 +92,9 @@ struct FittedConstants {
   DeviceConstants constants;
   /// Names of the fitted constants. All others have the values in `prior`.
   std::vector<std::string> fitted;
+  /// Names of those fitted constants that stopped at a bound other than 0. The best value may be beyond it,
+  /// so the runs have a cost that no constant describes.
+  std::vector<std::string> stopped{};
 };
 
 /// Fits constants by least squares of log(predicted / measured). The bounds are 0.9 to 1.6 for `sustained`,
@@ -98,8 +104,8 @@ struct FittedConstants {
 FittedConstants fit_constants(std::span<const TimedRun> runs, const DeviceConstants& prior);
 
 /// Fits constants in the same way as fit_constants(), but to runs of models with experts. It fits
-/// `expert_factor` within 0.8 to 2, and then `collectives` if `with_collectives` is true. All other
-/// constants keep their values in `prior`.
+/// `expert_factor` within 0.8 to 2, then `host_layer_ms` within 1 to 30 ms, and then `collectives` if
+/// `with_collectives` is true. All other constants keep their values in `prior`.
 FittedConstants fit_experts(std::span<const TimedRun> runs, const DeviceConstants& prior,
                             bool with_collectives);
 
@@ -133,16 +139,18 @@ struct RunGroup {
   double worst = 0;  ///< error with the largest absolute value
 };
 
-/// The constants for the rows with one source, device and precision. Rows with experts have separate
-/// constants for each release, because the speed of these models depends most on the software.
+/// The constants for the rows with one source, framework, device and precision. Rows with experts have
+/// separate constants for each release, because the speed of these models depends most on the software.
 struct GroupConstants {
   std::string source;
+  Framework framework = Framework::megatron_te;
   std::string device;
   std::string precision;
   std::string release{};  ///< empty for rows without experts
   DeviceConstants constants;
   std::size_t rows = 0;                       ///< number of fitted rows; 0: constants are the device's own
   std::vector<std::string> fitted;            ///< names of the constants that were fitted
+  std::vector<std::string> stopped{};         ///< names of those that stopped at a bound of the fit
   std::vector<ConstantInterval> intervals{};  ///< of these constants, if they were asked for
 };
 
@@ -183,8 +191,8 @@ tl::expected<PricedRuns, std::string> price_runs(
     const MeasuredRuns& runs, const std::function<void()>& one_done = [] {});
 
 /// Predicts every run in the same way as the function with `progress` below. If `scatter` is given, the
-/// fitted constants get intervals. `scatter` is the usual deviation of log(predicted / measured) after a
-/// fit. In the computation of an interval, it has the weight of four rows.
+/// fitted constants get intervals. `scatter` is the standard deviation of log(predicted / measured) that is
+/// usual after a fit. In the computation of an interval, it has the weight of four rows.
 RunsReport predict_runs(const PricedRuns& runs, const PricedRuns* fitted_on,
                         std::optional<double> scatter = std::nullopt);
 
@@ -198,10 +206,11 @@ struct LeftOutError {
 std::vector<LeftOutError> left_out_errors(const PricedRuns& runs);
 
 /// Predicts every run of `runs`. If `fitted_on` is given, it first fits the constants of each source,
-/// device and precision on the matching rows in `fitted_on`. `fitted_on` may be `&runs`. For rows with
-/// experts, the matching rows are those of the same release. If there are none in their precision, those in
-/// other precisions are used, or else those of all releases. `expert_factor` is fitted on rows with
-/// experts. The other constants are fitted on rows without experts. If there are no such rows, only
+/// framework, device and precision on the matching rows in `fitted_on`. `fitted_on` may be `&runs`. For rows
+/// with experts, the matching rows are those of the same release. If there are none in their precision, those
+/// in other precisions are used, or else those of all releases. `expert_factor` is fitted on rows with
+/// experts. If no such row of the device depends on it, it is fitted on the rows of the same release on
+/// other devices. The other constants are fitted on rows without experts. If there are no such rows, only
 /// `collectives` is fitted in addition. If no row matches, the device's own constants are used. `progress`
 /// is called with the number of prepared rows and of all rows. Returns an error that names the run's id if
 /// a configuration cannot be prepared.
@@ -209,7 +218,7 @@ tl::expected<RunsReport, std::string> predict_runs(
     const MeasuredRuns& runs, const MeasuredRuns* fitted_on,
     const std::function<void(std::size_t done, std::size_t all)>& progress);
 
-/// A sum of the prediction errors in one group.
+/// A sum of the prediction errors of one group of rows, from which their mean and worst values follow.
 class GroupErrors {
  public:
   void add(double error) {

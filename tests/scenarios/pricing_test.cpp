@@ -717,9 +717,18 @@ TEST(Placement, AnAllToAllSendsOverEachDevicesOwnCard) {
   EXPECT_DOUBLE_EQ(
       group_seconds(work, kernels_of(work), DeviceGroup::context, GroupOperation::all_to_all, 1e9),
       1e9 * 8 / 16 / 40e9 + latency_s);
-  EXPECT_DOUBLE_EQ(
-      group_seconds(work, kernels_of(work), DeviceGroup::context, GroupOperation::all_gather, 1e9),
-      1e9 * 15 / 16 / 320e9 + latency_s);
+}
+
+// In a ring of sixteen devices on two nodes, one of the fifteen steps crosses the network.
+TEST(Placement, ARingHasTheLatencyOfAllItsSteps) {
+  Workload work = workload_on("h100", "llama-3.1-8b", 8192);
+  work.parallel.context = 16;
+  const auto seconds = [&](GroupOperation operation) {
+    return group_seconds(work, kernels_of(work), DeviceGroup::context, operation, 1e9);
+  };
+  const double pass_s = 1e9 * 15 / 16 / 320e9 + 14 * 3.4e-6 + 14e-6;
+  EXPECT_DOUBLE_EQ(seconds(GroupOperation::all_gather), pass_s);
+  EXPECT_DOUBLE_EQ(seconds(GroupOperation::all_reduce), 2 * pass_s);
 }
 
 /// The share of the peak that the first product of a layer's experts reaches.
@@ -908,12 +917,12 @@ TEST(Peak, AStatedOneIsWhatProductsAreShortOf) {
 /// Returns the exposed seconds of a step. It is a direct implementation of the two formulas in
 /// stage_prices.cpp.
 double slow_exposed_s(const Workload& work, double parameters, const ComputeSeconds& beside) {
+  const double buckets = parameters / static_cast<double>(work.parallel.bucket_size);
   const auto ring = [&](GroupOperation operation, double bytes) {
     return copies_seconds(work, kernels_of(work), operation, {.dense = parameters}, bytes);
   };
   const double reduce_s = ring(GroupOperation::reduce_scatter, work.gradient_bytes);
   const double gather_s = ring(GroupOperation::all_gather, 2);
-  const double buckets = parameters / static_cast<double>(work.parallel.bucket_size);
   double exposed_reduce_s = std::max(reduce_s / buckets, reduce_s - beside.backward_s);
   if (work.parallel.data > work.device.nvlink_devices)
     exposed_reduce_s += work.device.step_fraction * reduce_s;
@@ -973,13 +982,33 @@ TEST(Step, FollowsTheRulesOfBuckets) {
 // last bucket, but never more than the whole reduction.
 TEST(Step, OverTheNetworkExposesNoMoreThanAllOfTheReduction) {
   Workload work = copies_of_70b(64);
+  work.device.nvlink_step_ns = work.device.network_step_ns = 0;
   const double all_s = exposed_s(work, {});
   const ComputeSeconds plenty{.forward_s = 10, .backward_s = 20};
   // Gradients have 4 bytes, and gathered weights have 2 bytes. So a third of all bytes belongs to weights.
+  // For 64 copies, a bucket has 64 million of the 1e9 values.
   work.device.step_fraction = 0.3;
   EXPECT_NEAR(exposed_s(work, plenty) / all_s, (2 * (0.04 + 0.3) + 0.04) / 3, 1e-9);
   work.device.step_fraction = 1;
   EXPECT_NEAR(exposed_s(work, plenty) / all_s, (2 * 1 + 0.04) / 3, 1e-9);
+}
+
+// All buckets of a step have the latency of one collective. If layers have collectives of their own, each has
+// it.
+TEST(Step, EachLayerHasTheLatencyOfItsRing) {
+  Workload work = copies_of_70b(512);
+  const double pass_s = 448 * 3.4e-6 + 63 * 14e-6;
+  const auto gather_s = [&](double collectives) {
+    return copies_seconds(work, kernels_of(work), GroupOperation::all_gather, {.dense = 1e9}, 2, collectives);
+  };
+  EXPECT_NEAR(gather_s(1), 2e9 * 511 / 512 / 320e9 + pass_s, 1e-12);
+  EXPECT_NEAR(gather_s(25) - gather_s(1), 24 * pass_s, 1e-12);
+  const auto of_layers_s = [&](double layers) {
+    return reduction_seconds(work, kernels_of(work), {.dense = 1e9}, {}, {.layers = layers});
+  };
+  EXPECT_DOUBLE_EQ(of_layers_s(5), of_layers_s(10));
+  work.parallel.sharding = 3;
+  EXPECT_NEAR(of_layers_s(10) - of_layers_s(5), 2 * 5 * pass_s, 1e-12) << "both exchanges";
 }
 
 /// Returns the longest reduction of ranks that store the layers of an 8B model.

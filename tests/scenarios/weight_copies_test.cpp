@@ -127,6 +127,22 @@ TEST(WeightCopies, ShortMicrobatchesHideLessOverTheNetwork) {
   EXPECT_DOUBLE_EQ(term_named(terms, "weights gathered")->forward, gather_s - forward_s);
 }
 
+// With the same bytes on each device, four times as many devices wait for four times as many steps of the
+// ring.
+TEST(WeightCopies, WaitForARingThatGrowsWithThem) {
+  const auto gather_s = [](std::int32_t data) {
+    Workload work = workload_on("h100", "llama-3.1-8b", 512);
+    work.parallel.data = data;
+    work.parallel.sharding = 3;
+    work.parallel.data_overlap = false;
+    const LayerKind kind = work.model.layers.front();
+    return term_named(layer_terms(work, kernels_of(work), kind), "weights gathered")->forward;
+  };
+  const double bytes_s = 2 * 218112000.0 / 320e9;
+  EXPECT_NEAR(gather_s(128), bytes_s * 127 / 128 + 112 * 3.4e-6 + 15 * 14e-6, 1e-9);
+  EXPECT_NEAR(gather_s(512), bytes_s * 511 / 512 + 448 * 3.4e-6 + 63 * 14e-6, 1e-9);
+}
+
 /// Returns the exposed reduction once a step, with all 32 layers on one rank.
 double reduced_s(const Workload& work) {
   return longest_step(work, kernels_of(work), std::vector<StagePrice>{whole_model(work)},
@@ -166,7 +182,8 @@ TEST(WeightCopies, ShareOutMoreInNoLessTime) {
       ASSERT_GT(price.shown.scattered_s, 0) << "the embedding, which takes no time to hide it";
       const double shown_s = price.shown.scattered_s + price.shown.gathered_s;
       EXPECT_GE(shown_s + reduced_s(work), usual_s - 1e-12) << data << " copies, sharding " << sharding;
-      EXPECT_LE(reduced_s(work), usual_s + 1e-12) << "what a microbatch shows is not counted again";
+      // Layers are larger than buckets, and each has a latency of its own.
+      EXPECT_LE(reduced_s(work), usual_s + shown_s) << "what a microbatch shows is not counted again";
     }
   }
 }

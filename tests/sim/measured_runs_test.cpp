@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <fstream>
+#include <iostream>
 #include <iterator>
 #include <map>
 #include <memory>
@@ -177,6 +178,44 @@ TEST(MeasuredRuns, OverlapOverTheNetworkBeatsMoreStagesOnNvlink) {
   }
 }
 
+// Without CUDA graphs, the host needs 8.8 ms for each layer of experts. One row on 8 B200 tells it, and rows
+// on 16 H100 follow from it without a fit.
+TEST(MeasuredRuns, WithoutCudaGraphsTheHostIsSlowerThanSmallExperts) {
+  const MeasuredRuns rows = bridge_runs("h100-sxm", "qwen3-30b-a3b");
+  ASSERT_EQ(rows.runs.size(), 5);
+  const RunsReport report = predict_runs(rows, nullptr, {}).value();
+  for (const PredictedRun& row : report.rows) {
+    SCOPED_TRACE(row.id);
+    EXPECT_DOUBLE_EQ(row.constants.host_layer_ms, 27.05e3 / (64 * 48));
+    // The first release with this recipe took 51.3 s where the next one took 28.9 s.
+    if (row.measured_seconds > 50) continue;
+    EXPECT_NEAR(row.error, 0, 0.07);
+  }
+  MeasuredRuns with_graphs = rows;
+  for (MeasuredRun& run : with_graphs.runs)
+    std::get<DeviceModel>(run.scenario.model).work.host_layer_seconds = 0;
+  EXPECT_LT(predict_runs(with_graphs, nullptr, {}).value().all->bias, -0.35);
+}
+
+// A row that the host delays tells the time of the host. The speed of the kernels of its release follows from
+// other devices.
+TEST(MeasuredRuns, ARowWithoutCudaGraphsTellsTheTimeOfTheHost) {
+  MeasuredRuns seen = of_release(bridge_runs("h100-sxm", "qwen3-30b-a3b"), "26.04");
+  ASSERT_EQ(seen.runs.size(), 1);
+  seen.runs.front().step_seconds *= 1.5;
+  const MeasuredRuns elsewhere = of_release(bridge_runs("gb200", "qwen3-30b-a3b"), "26.04");
+  std::ranges::copy(elsewhere.runs, std::back_inserter(seen.runs));
+  const RunsReport report = predict_runs(seen, &seen, {}).value();
+  ASSERT_EQ(report.constants.size(), 2);
+  const GroupConstants& gb200 = report.constants.front();
+  const GroupConstants& h100 = report.constants.back();
+  EXPECT_EQ(gb200.fitted, std::vector<std::string>{"expert_factor"});
+  EXPECT_EQ(h100.fitted, (std::vector<std::string>{"host_layer", "expert_factor"}));
+  EXPECT_NEAR(report.rows.front().error, 0, 0.01);
+  EXPECT_NEAR(h100.constants.host_layer_ms, 29.45e3 * 1.5 / (64 * 48), 1);
+  EXPECT_NEAR(h100.constants.expert_factor, gb200.constants.expert_factor, 0.01);
+}
+
 // A row in fp8 tells the software's factor for rows in bf16. Products in bf16 keep their own sustained
 // factor.
 TEST(MeasuredRuns, ExpertsInOnePrecisionTellTheReleaseForAnother) {
@@ -274,7 +313,34 @@ TEST(MeasuredRuns, ARingIsNotFasterThanTwiceTheStages) {
       seconds[{model.devices, model.work.parallel.context}] = report.rows[i].predicted_seconds;
   }
   for (const std::int64_t devices : {64, 128, 256, 512, 1024, 2048}) {
-    EXPECT_GT(seconds.at({devices, 2}), seconds.at({devices, 1})) << devices;
+    const double margin = seconds.at({devices, 2}) / seconds.at({devices, 1}) - 1;
+    EXPECT_GT(margin, 0) << devices;
+    // The measured margins are 10 to 12 %. The two releases differ, too.
+    RecordProperty(fmt::format("margin_{}", devices), fmt::format("{:+.2f} %", 100 * margin));
+    std::cout << fmt::format("{} devices: a ring of 2 is predicted {:+.2f} % longer\n", devices,
+                             100 * margin);
+  }
+}
+
+// The same work on each of 128, 256 and 512 H100 took 4 to 11 % longer on the largest machine, because rings
+// of more devices have more steps. Predictions show a part of it.
+TEST(MeasuredRuns, MoreCopiesTakeLongerForTheSameWork) {
+  const MeasuredRuns rows =
+      read_measured_runs(source_path("scenarios/library/runs/sharded_training_steps.csv")).value();
+  const RunsReport report = predict_runs(rows, nullptr, {}).value();
+  std::map<std::string, std::map<std::int64_t, double>> seconds;  // by model and devices
+  for (std::size_t i = 0; i < rows.runs.size(); ++i) {
+    const std::int64_t devices = std::get<DeviceModel>(rows.runs[i].scenario.model).devices;
+    if (rows.runs[i].source == "llm-foundry" && devices >= 128)
+      seconds[model_name(rows.runs[i].model)][devices] = report.rows[i].predicted_seconds;
+  }
+  ASSERT_EQ(seconds.size(), 3);
+  for (const auto& [model, by_devices] : seconds) {
+    SCOPED_TRACE(model);
+    EXPECT_GT(by_devices.at(256), by_devices.at(128));
+    EXPECT_GT(by_devices.at(512), by_devices.at(256));
+    std::cout << fmt::format("{}: 512 devices are predicted {:+.2f} % longer than 128\n", model,
+                             100 * (by_devices.at(512) / by_devices.at(128) - 1));
   }
 }
 
@@ -337,6 +403,23 @@ TEST(FitConstants, FindsTheTimeThatAStepHasBesideItsParts) {
   EXPECT_NEAR(fit.constants.step_ms, 30, 3);
 }
 
+// Two frameworks have other kernels. On the same devices, each has a constant of its own.
+TEST(FitConstants, EachFrameworkHasItsOwn) {
+  MeasuredRuns both = those_of("26.04:LLAMA3_70B:H100");
+  both.runs.push_back(both.runs.front());
+  std::get<DeviceModel>(both.runs.back().scenario.model).work.framework = Framework::torchtitan;
+  both.runs.back().step_seconds *= 2;
+  const RunsReport report = predict_runs(both, &both, {}).value();
+  ASSERT_EQ(report.constants.size(), 2);
+  EXPECT_EQ(report.constants.front().framework, Framework::megatron_te);
+  EXPECT_EQ(report.constants.front().rows, 1);
+  EXPECT_THAT(report.constants.front().stopped, testing::IsEmpty());
+  EXPECT_NEAR(report.rows.front().error, 0, 1e-3) << "the other framework's row does not count";
+  EXPECT_EQ(report.constants.back().framework, Framework::torchtitan);
+  EXPECT_EQ(report.constants.back().stopped, std::vector<std::string>{"sustained"});
+  EXPECT_LT(report.rows.back().error, -0.1);
+}
+
 // Two rows of one configuration tell one constant, whatever else their times depend on.
 TEST(FitConstants, RowsThatDifferInNothingTellOneConstant) {
   MeasuredRuns twins = those_of("26.04:LLAMA3_70B:H100");
@@ -353,8 +436,22 @@ TEST(FitConstants, StayWithinTheirBoundsAndKeepThePriorWithoutRows) {
   const DeviceConstants prior{.sustained = 1.35, .collectives = 1.35, .step_fraction = 0.3};
   EXPECT_EQ(fit_constants({}, prior).constants, prior);
   Invented made = invented(those_of("26.04:LLAMA3_70B:H100"), prior);
+  EXPECT_THAT(fit_constants(made.runs, prior).stopped, testing::IsEmpty());
   made.runs.front().measured_seconds *= 10;
-  EXPECT_EQ(fit_constants(made.runs, prior).constants.sustained, 1.6);
+  const FittedConstants fit = fit_constants(made.runs, prior);
+  EXPECT_EQ(fit.constants.sustained, 1.6);
+  EXPECT_EQ(fit.stopped, std::vector<std::string>{"sustained"});
+}
+
+// A time of 0 stands at its bound, too, but no smaller time would explain the steps better.
+TEST(FitConstants, DoNotStopAtATimeOfZero) {
+  const Invented made = invented(rows_of("more_training_steps.csv", "zb-t4-1.5B"),
+                                 {.sustained = 1.1, .collectives = 1.35, .action_ms = 0});
+  const FittedConstants fit =
+      fit_constants(made.runs, {.sustained = 1, .collectives = 1.35, .action_ms = 1.2});
+  ASSERT_THAT(fit.fitted, testing::Contains("action_overhead"));
+  EXPECT_NEAR(fit.constants.action_ms, 0, 3e-2);
+  EXPECT_THAT(fit.stopped, testing::IsEmpty());
 }
 
 // A tape with new costs gives the same step time as the simulator.
@@ -479,6 +576,28 @@ TEST(MeasuredRunsFile, LeavesOutOverlapsThatNoScheduleHas) {
   EXPECT_EQ(predict_runs(runs, nullptr, {}).value().rows.size(), 1);
 }
 
+// The column `cuda_graphs` matters only for models with experts, whose kernels are small.
+TEST(MeasuredRunsFile, SaysWhetherCudaGraphsLaunchKernels) {
+  const auto host_layer_s = [](const std::string& model, const std::string& graphs) {
+    const std::string text =
+        "source,model,device,devices,micro_batch_size,microbatches,sequence,precision,recompute,"
+        "tensor,stages,schedule,step_seconds,cuda_graphs\ns," +
+        model + ",h100,8,1,1,4096,bf16,none,1,1,1f1b,7.5," + graphs + "\n";
+    const auto runs = parse_measured_runs(text, "graphs.csv", [](const std::string& name) {
+      return read_text_file(source_path("scenarios/library/models/" + name + ".json"), name);
+    });
+    if (!runs) return runs.error();
+    const auto& model_of_run = std::get<DeviceModel>(runs->runs.front().scenario.model);
+    return fmt::format("{:.1f} ms", model_of_run.work.host_layer_seconds * 1e3);
+  };
+  EXPECT_EQ(host_layer_s("qwen3-30b-a3b", "no"), "8.8 ms");
+  EXPECT_EQ(host_layer_s("qwen3-30b-a3b", "yes"), "0.0 ms");
+  EXPECT_EQ(host_layer_s("qwen3-30b-a3b", ""), "0.0 ms");
+  EXPECT_EQ(host_layer_s("llama-3.1-8b", "no"), "0.0 ms");
+  EXPECT_EQ(host_layer_s("qwen3-30b-a3b", "some"),
+            "graphs.csv:2: cuda_graphs: expected yes or no, got \"some\"");
+}
+
 TEST(MeasuredRunsFile, LeavesOutRowsThatNothingCanPredict) {
   const MeasuredRuns runs = short_runs(
                                 "s,llama-3.1-8b,tpu-v9,8,1,1,4096,bf16,3,none,1,1,1f1b,7.5,\n"
@@ -548,6 +667,8 @@ TEST(MeasuredRunsFile, ADeviceMayStateItsMemoryAndPower) {
   EXPECT_EQ(device.memory_bytes, std::int64_t{96} << 30);
   EXPECT_EQ(device.memory_bytes_per_second, 2.4e12);
   EXPECT_NEAR(device.sustained / find_device_type("h100")->sustained, std::cbrt(700.0 / 500), 1e-12);
+  EXPECT_NEAR(device.attention_slowdown, std::cbrt(700.0 / 500), 1e-12)
+      << "attention keeps the cores as busy";
   EXPECT_EQ(runs.runs.front().device, "h100-sxm 96 GB 500 W") << "another site than that of usual H100";
   EXPECT_EQ(described_device("h100 900 W")->type, *find_device_type("h100")) << "no limit";
   EXPECT_FALSE(described_device("h100 0 W"));
@@ -558,6 +679,21 @@ TEST(MeasuredRunsFile, ADeviceMayStateItsMemoryAndPower) {
   EXPECT_EQ(usual->name, "h100-sxm");
   EXPECT_FALSE(described_device("h100 96 apples"));
   EXPECT_FALSE(described_device("h900 80 GB"));
+}
+
+// With 1024 tokens attention is short, and with 131072 tokens it takes most of the step.
+TEST(MeasuredRunsFile, LessPowerSlowsAttentionAndProductsAlike) {
+  const auto longer = [](const std::string& sequence) {
+    const auto seconds = [&](const std::string& device) {
+      const std::string cells =
+          fmt::format("s,llama-3.1-8b,{},8,1,1,{},bf16,3,full,1,1,1f1b,7.5,\n", device, sequence);
+      return predict_runs(short_runs(cells).value(), nullptr, {}).value().rows.front().predicted_seconds;
+    };
+    return seconds("h100 400 W") / seconds("h100");
+  };
+  const double slower = std::cbrt(700.0 / 400);
+  EXPECT_NEAR(longer("131072"), slower, 0.01);
+  EXPECT_LE(longer("8192"), slower) << "memory is as fast as before";
 }
 
 TEST(MeasuredRunsFile, TheModelMayBeAText) {

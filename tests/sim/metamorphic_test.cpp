@@ -152,7 +152,12 @@ std::vector<Relation> relations() {
                     [](Workload& work) { work.device.network_bytes_per_second *= 2; }),
       always_better("twice the bandwidth of NVLink",
                     [](Workload& work) { work.device.nvlink_bytes_per_second *= 2; }),
-      always_better("half the latency", [](Workload& work) { work.device.link_latency_ns /= 2; }),
+      always_better("half the latency",
+                    [](Workload& work) {
+                      work.device.link_latency_ns /= 2;
+                      work.device.nvlink_step_ns /= 2;
+                      work.device.network_step_ns /= 2;
+                    }),
       always_better("faster products", [](Workload& work) { work.device.sustained *= 0.9; }),
       always_better("faster collectives", [](Workload& work) { work.device.collectives *= 0.9; }),
   };

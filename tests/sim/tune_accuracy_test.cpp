@@ -67,6 +67,21 @@ TEST(NearestRun, NamesWhatNoMeasuredRunHas) {
   EXPECT_THAT(nearest_text(other), testing::EndsWith("; bf16 on h200-sxm: none"));
 }
 
+// Predictions with CUDA graphs are compared with rows that have them. Rows without them count if the scenario
+// states the time of the host.
+TEST(NearestRun, HasCudaGraphsIfThePredictionAssumesThem) {
+  const std::string question = question_on("h100-sxm", "qwen3-30b-a3b.json", "fp8");
+  const NearestRun with_graphs = nearest_to(question, 2);
+  EXPECT_EQ(with_graphs.host_layer_ms, 0);
+  EXPECT_THAT(nearest_text(with_graphs), testing::Not(testing::HasSubstr("CUDA graphs")));
+  std::string with_host = question;
+  with_host.replace(with_host.rfind('}'), 1, ", host_layer: 8.8 ms}");
+  const NearestRun without = nearest_to(with_host, 2);
+  EXPECT_EQ(without.model, "qwen3-30b-a3b");
+  EXPECT_EQ(without.devices, 16);
+  EXPECT_THAT(nearest_text(without), testing::HasSubstr("no CUDA graphs and so a host_layer of 8.8 ms: "));
+}
+
 /// The pairs of all rows one by one. Rows that a reader cannot tell apart except by their seconds are
 /// repeats.
 PairSpread slow_spread(bool experts) {
