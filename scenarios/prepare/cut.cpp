@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <variant>
@@ -90,8 +91,9 @@ namespace {
 
 using Fault = std::optional<std::string>;
 
-/// Returns an error message if the schedule itself creates data-parallel copies. The times here already
-/// include the copies and their reductions, so the copies would count twice.
+/// Returns an error message if the schedule itself creates data-parallel copies or divides gradients into
+/// buckets. The costs of the stages already include the copies and their reductions, so these would count
+/// twice.
 Fault schedule_fault(const Shape& shape) {
   const bool has_replicas = std::ranges::any_of(shape.replicas, [](std::int32_t count) { return count > 1; });
   if (shape.data_parallel > 1 || has_replicas) {
@@ -164,11 +166,10 @@ Fault settle_sharding(Parallel& parallel, const DeviceModel& model, std::optiona
   return std::nullopt;
 }
 
-/// Assigns devices to ranks if the cluster has several kinds of devices. A rank and its copies get devices
-/// of one kind. Returns an error if the devices of a kind do not fill whole ranks, or if the placement
-/// order would mix kinds.
-Fault settle_devices(Workload& work, const DeviceModel& model) {
-  if (model.kinds.empty()) return std::nullopt;
+}  // namespace
+
+Fault place_kinds(Workload& work, std::span<const DeviceKind> kinds) {
+  if (kinds.empty()) return std::nullopt;
   const Parallel& parallel = work.parallel;
   if (parallel.order != PlacementOrder::tp_cp_ep_dp_pp) {
     return std::string(
@@ -178,7 +179,9 @@ Fault settle_devices(Workload& work, const DeviceModel& model) {
   }
   const std::int64_t of_rank = std::int64_t{parallel.devices_per_rank()} * parallel.data;
   std::int64_t rank = 0;
-  for (const DeviceKind& kind : model.kinds) {
+  work.device = kinds.front().type;
+  work.later_devices.clear();
+  for (const DeviceKind& kind : kinds) {
     if (kind.devices % of_rank != 0) {
       return fmt::format(
           "cluster.groups: a stage with its copies takes {} devices (tensor x context x data), which do not "
@@ -195,8 +198,6 @@ Fault settle_devices(Workload& work, const DeviceModel& model) {
   return std::nullopt;
 }
 
-}  // namespace
-
 tl::expected<Workload, std::string> device_workload(const Scenario& scenario, const DeviceModel& model) {
   Workload work = model.work;
   work.ranks = ranks_of(scenario);
@@ -207,7 +208,7 @@ tl::expected<Workload, std::string> device_workload(const Scenario& scenario, co
   if (const Fault fault = schedule_fault(scenario.shape)) return tl::unexpected(*fault);
   if (const Fault fault = settle_sharding(work.parallel, model, scenario.shape.sharding))
     return tl::unexpected(*fault);
-  if (const Fault fault = settle_devices(work, model)) return tl::unexpected(*fault);
+  if (const Fault fault = place_kinds(work, model.kinds)) return tl::unexpected(*fault);
   if (const Passes passes = passes_of(scenario); passes != Passes::both)
     work = forward_only(std::move(work), passes);
   if (const Fault fault = fault_of(work)) return tl::unexpected(*fault);

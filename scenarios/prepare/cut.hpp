@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -52,6 +53,12 @@ std::vector<double> slowness_of_stages(const Model& model, const Program& placed
 /// Errors: the errors of cut_layers().
 tl::expected<StageCut, std::string> cut_model(const Model& model, const Partition& partition,
                                               std::int32_t stages, std::vector<double> slowness);
+
+/// Assigns kinds of devices to the ranks of a workload, the first kind to the first ranks. A rank and its
+/// copies get devices of one kind. Replaces `work.device` and `work.later_devices`. Does nothing if `kinds`
+/// is empty. Requires a workload with all degrees and its number of ranks. Returns an error message if the
+/// devices of a kind do not fill whole ranks, or if the placement order would mix kinds.
+std::optional<std::string> place_kinds(Workload& work, std::span<const DeviceKind> kinds);
 
 // --- bucket cut ------------------------------------------------------------------------------------------
 

@@ -348,14 +348,22 @@ tl::expected<PlanningTask, std::string> planning_task_over(const Scenario& scena
   const bool has_flush = options.update == PlanUpdate::flush;
   const MicrobatchMeaning meaning = has_flush ? MicrobatchMeaning::part_of_minibatch : meaning_of(scenario);
   const auto* graph = std::get_if<LayerGraph>(&scenario.model);
+  if (std::holds_alternative<DeviceModel>(scenario.model)) {
+    return tl::unexpected(std::string(
+        "a plan needs a model of layers: expected model.layers or model.profile, got a model on named "
+        "devices; `penstock tune` chooses its stages, copies and layers of each stage, also for "
+        "cluster.groups, and `schedule.layer_split: balanced` cuts it for stated stages"));
+  }
   if (graph == nullptr) {
     return tl::unexpected(std::string(
         "a plan needs a model of layers: expected model.layers or model.profile, got one stage by stage"));
   }
   if (!graph->device_slowness.empty()) {
-    return tl::unexpected(
-        std::string("a plan is for devices with the same `flops`, and those of the cluster differ; take "
-                    "`partition: balanced`, or a list of cuts"));
+    return tl::unexpected(std::string(
+        "a plan is for devices with the same `flops`, and those of the cluster differ: the best plan "
+        "of the first layers on n devices must not depend on which devices these are; take "
+        "`partition: balanced` or a list of cuts, or state cluster.groups and use `penstock "
+        "tune`"));
   }
   const auto size = micro_batch_size_of(scenario.batch, meaning);
   if (!size) {

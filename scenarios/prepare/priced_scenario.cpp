@@ -230,20 +230,25 @@ std::string prices_note(const LayerSplit& split, const Workload& work) {
       work.step_seconds * 1e3);
 }
 
-/// Returns a note on the experts of a model. It states how tokens are exchanged, and the factor on the
-/// computation, compared with the factors of Megatron Bridge's releases. It also states the source of the
-/// rates of grouped products. `has_pairs` is true if an exchange runs beside the computation of another
-/// microbatch.
+/// Returns a note on the experts of a model. It states how tokens are exchanged, the factor on the
+/// computation and the time in which the host launches a layer, compared with Megatron Bridge's releases. It
+/// also states the source of the rates of grouped products. `has_pairs` is true if an exchange runs beside
+/// the computation of another microbatch.
 std::string experts_note(const Workload& work, bool has_pairs) {
   const Parallel& parallel = work.parallel;
   const bool is_measured = work.device.kernels == "B200" && work.precision == GemmPrecision::bf16;
+  const std::string host =
+      work.host_layer_seconds > 0
+          ? fmt::format("takes {:.4g} ms or more to launch a layer, as without CUDA graphs",
+                        work.host_layer_seconds * 1e3)
+          : std::string("launches kernels in time, as with CUDA graphs");
   return fmt::format(
       "experts: dispatch {}{}, exchange {} another microbatch; computation takes {:.4g} x its kernels "
-      "(training.expert_factor), where Megatron Bridge took 1.2 to 1.5 x in releases 26.02 to 26.04 and 0.9 "
-      "x "
-      "from 26.06 on; grouped products have rates of a B200 in bf16{}",
+      "(training.expert_factor), and the host {} (training.host_layer); with CUDA graphs Megatron Bridge "
+      "took 1.2 to 1.5 x in releases 26.02 to 26.04 and 0.9 x from 26.06 on, without them its host took "
+      "{:.1f} ms a layer; grouped products have rates of a B200 in bf16{}",
       to_text(parallel.expert_dispatch), parallel.fp8_dispatch ? " in 8 bits" : "",
-      has_pairs ? "beside" : "not beside", work.expert_factor,
+      has_pairs ? "beside" : "not beside", work.expert_factor, host, kHostLayerSeconds * 1e3,
       is_measured ? "" : ", as the same shares of this device's peak");
 }
 
@@ -302,17 +307,7 @@ std::vector<std::string> device_notes(const Workload& work, const LayerSplit& sp
 
 namespace {
 
-/// Divides layers into parts that differ by at most one layer. Later parts get the additional layers, because
-/// the first stage also has the embedding.
-std::vector<std::int64_t> nearly_even(std::int64_t layers, std::int32_t stages) {
-  std::vector<std::int64_t> parts;
-  parts.reserve(static_cast<std::size_t>(stages));
-  for (std::int64_t stage = 0; stage < stages; ++stage)
-    parts.push_back(layers / stages + (stage >= stages - layers % stages ? 1 : 0));
-  return parts;
-}
-
-/// Returns the costs of all stages of the schedule.
+/// Returns the costs of all stages of the schedule, including the stages of `extra`.
 tl::expected<CostTable, std::string> costs_of_copy(const Workload& work, const KernelTables& kernels,
                                                    std::span<const std::int64_t> layers,
                                                    std::span<const std::int32_t> rank_of_stage,
@@ -342,7 +337,7 @@ tl::expected<std::vector<std::int64_t>, std::string> layers_by_stage(const Devic
     return split_layers(model.split, layers, stages);
   // Without the output layer, stages with equal numbers of layers are balanced.
   const bool has_head = extra == ExtraStages::none;
-  if (!has_head && layers >= stages) return nearly_even(layers, stages);
+  if (!has_head && layers >= stages) return nearly_even_layers(layers, stages);
   if (has_head && has_layers_for(layers, stages))
     return balanced_split(work, *model.kernels, schedule, placed);
   return tl::unexpected(
@@ -409,7 +404,8 @@ void set_by_microbatch(PerStage<Value>& figure, const std::vector<PerStage<Value
   }
 }
 
-/// Returns the sequence of each microbatch, up to M.
+/// Returns the sequence lengths of the microbatches in tokens, at most one for each microbatch. A shorter
+/// list repeats.
 std::vector<std::int64_t> sequences_of(const DeviceModel& model, std::int64_t microbatches) {
   std::vector<std::int64_t> sequences = model.sequences;
   if (sequences.empty()) sequences.push_back(model.work.sequence);
@@ -417,7 +413,8 @@ std::vector<std::int64_t> sequences_of(const DeviceModel& model, std::int64_t mi
   return sequences;
 }
 
-/// Returns the slices of all these sequences, one after the other.
+/// Returns the slices of all `sequences`, one sequence after the other. If `of_sequence` is 1, each sequence
+/// is a single slice.
 tl::expected<std::vector<Slice>, std::string> all_slices(const DevicePrices& prices, const SliceSizes& sizes,
                                                          const std::vector<std::int64_t>& sequences,
                                                          std::int64_t of_sequence) {

@@ -10,6 +10,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <numeric>
 #include <optional>
 #include <span>
@@ -44,7 +45,7 @@ constexpr std::array<NamedRule, 3> kSplitRules = {{{"even", LayerSplit::Rule::ev
 
 using Text = tl::expected<std::string, std::string>;
 
-/// A parser that expands the repetitions "x*n" and "(..)*n" of a layout.
+/// A parser for a pipeline layout of Megatron-LM. It expands the repetitions "x*n" and "(..)*n".
 class LayoutSpeller {
  public:
   explicit LayoutSpeller(std::string_view text) : text_(text) {}
@@ -63,7 +64,8 @@ class LayoutSpeller {
         fmt::format("layout \"{}\", character {}: expected {}, got {}", text_, at_ + 1, expected, found));
   }
 
-  /// Expands the text up to its end or up to a closing bracket. group() reads the bracket itself.
+  /// Returns the expanded layout up to the end of the text or up to a closing bracket. group() reads the
+  /// bracket itself.
   Text sequence() {
     std::string spelt;
     while (at_ < text_.size() && text_[at_] != ')') {
@@ -278,6 +280,9 @@ tl::expected<std::vector<std::int64_t>, std::string> split_layers(const LayerSpl
 //   5 layers that cost the same on 4 stages, T = 2:   0 | 1 . 2 | 3 . 4 | 5         2 1 1 1
 //   40 layers on 16 stages, T = 3:                    3 2 3 2 3 2 .. 3 2, the longer ones first
 //
+// On unlike devices, the room of a stage is T divided by the slowness of its device, and its share of the
+// work is smaller by the same factor.
+//
 // Because of the rounding, one rank may have all longer stages. So layers are moved from the busiest rank to
 // the least busy rank as long as this makes the ranks more equal. Tested by pricing_test.cpp.
 
@@ -290,9 +295,14 @@ double seconds_of(const PassTimes& times) {
 class Levelling {
  public:
   Levelling(const LayerTimes& times, std::span<const std::int32_t> rank_of_stage,
-            std::span<const std::int64_t> most_of_rank)
+            std::span<const std::int64_t> most_of_rank, std::span<const double> slowness)
       : times_(times), rank_of_stage_(rank_of_stage), stages_(rank_of_stage.size()), layers_(index_of_end()) {
     set_most(most_of_rank);
+    slowness_.assign(stages_, 1);
+    for (std::size_t s = 0; s < stages_ && !slowness.empty(); ++s)
+      slowness_[s] = slowness[index(rank_of_stage_[s])];
+    speed_before_ = {0};
+    for (const double slower : slowness_) speed_before_.push_back(speed_before_.back() + 1 / slower);
     least_.assign(stages_, 1);
     least_.front() = 0;
     least_.back() = 0;
@@ -303,8 +313,8 @@ class Levelling {
 
   std::vector<std::int64_t> layers() const {
     const double all = total() + times_.embedding + times_.head;
-    if (!can_stay_below(all)) return {};
-    double low = all / static_cast<double>(stages_);
+    if (!can_stay_below(all * std::ranges::max(slowness_))) return {};
+    double low = all / speed_before_.back();
     double high = 2 * low;
     while (!can_stay_below(high)) {
       low = high;
@@ -326,7 +336,8 @@ class Levelling {
   std::int64_t index_of_end() const { return static_cast<std::int64_t>(times_.before.size()) - 1; }
   double total() const { return times_.before.back(); }
 
-  /// Divides the largest number of layers of each rank among the rank's stages.
+  /// Sets the largest number of layers of each stage. Each rank's limit is divided among the stages of the
+  /// rank. Without limits, each stage may have all layers.
   void set_most(std::span<const std::int64_t> most_of_rank) {
     most_.assign(stages_, layers_);
     if (most_of_rank.empty()) return;
@@ -350,7 +361,7 @@ class Levelling {
   /// Returns nothing if even the least number of layers takes too long.
   std::optional<std::int64_t> farthest_end(std::size_t stage, std::int64_t begin, double longest) const {
     const std::int64_t last = std::min(begin + most_[stage], layers_ - least_from_[stage + 1]);
-    const double room = times_.before[index(begin)] + longest - ends_of(stage);
+    const double room = times_.before[index(begin)] + longest / slowness_[stage] - ends_of(stage);
     const auto behind = std::ranges::upper_bound(times_.before, room);
     const std::int64_t end = std::min(last, static_cast<std::int64_t>(behind - times_.before.begin()) - 1);
     if (end < begin + least_[stage]) return std::nullopt;
@@ -373,7 +384,7 @@ class Levelling {
     std::vector<std::int64_t> begins(stages_ + 1, layers_);
     for (std::size_t s = stages_; s-- > 0;) {
       const std::int64_t end = begins[s + 1];
-      const double needed = times_.before[index(end)] + ends_of(s) - longest;
+      const double needed = times_.before[index(end)] + ends_of(s) - longest / slowness_[s];
       const auto first = std::ranges::lower_bound(times_.before, needed);
       begins[s] = std::max(static_cast<std::int64_t>(first - times_.before.begin()), end - most_[s]);
       begins[s] = std::max<std::int64_t>(0, std::min(begins[s], end - least_[s]));
@@ -387,7 +398,7 @@ class Levelling {
     std::vector<std::int64_t> counts;
     std::int64_t begin = 0;
     for (std::size_t s = 0; s < stages_; ++s) {
-      const double share = all * static_cast<double>(s + 1) / static_cast<double>(stages_) - times_.embedding;
+      const double share = all * speed_before_[s + 1] / speed_before_.back() - times_.embedding;
       // A rounding error in the sum of equal layers must not add a layer.
       const auto ideal = std::ranges::lower_bound(times_.before, share - 1e-9 * all) - times_.before.begin();
       const std::int64_t least = std::max(begins[s + 1], begin + least_[s]);
@@ -407,7 +418,8 @@ class Levelling {
     double sum = 0;
     std::int64_t begin = 0;
     for (std::size_t s = 0; s < stages_; ++s) {
-      const double own = times_.before[index(begin + counts[s])] - times_.before[index(begin)] + ends_of(s);
+      const double own =
+          slowness_[s] * (times_.before[index(begin + counts[s])] - times_.before[index(begin)] + ends_of(s));
       begin += counts[s];
       ranks[index(rank_of_stage_[s])] += own;
       sum += kOfStages * own * own;
@@ -416,11 +428,15 @@ class Levelling {
     return sum;
   }
 
-  /// Moves layers from the longest stage of the busiest rank to the shortest stage of the least busy rank.
+  /// Moves layers from the longest stage of the busiest rank to the shortest stage of the least busy rank, as
+  /// long as unevenness() falls.
   void level_ranks(std::vector<std::int64_t>& counts) const {
     double now = unevenness(counts);
     for (std::size_t moves = 0; moves < stages_; ++moves) {
-      const std::vector<double> ranks = rank_times(times_, counts, rank_of_stage_);
+      std::vector<double> ranks = rank_times(times_, counts, rank_of_stage_);
+      std::vector<double> slowness(ranks.size(), 1);
+      for (std::size_t s = 0; s < stages_; ++s) slowness[index(rank_of_stage_[s])] = slowness_[s];
+      std::ranges::transform(ranks, slowness, ranks.begin(), std::multiplies<>());
       const auto busiest = static_cast<std::int32_t>(std::ranges::max_element(ranks) - ranks.begin());
       const auto idlest = static_cast<std::int32_t>(std::ranges::min_element(ranks) - ranks.begin());
       std::optional<std::size_t> from;
@@ -445,7 +461,9 @@ class Levelling {
   std::span<const std::int32_t> rank_of_stage_;
   std::size_t stages_;
   std::int64_t layers_;
-  std::vector<std::int64_t> most_;  // the most layers of each stage
+  std::vector<double> slowness_;      // by stage
+  std::vector<double> speed_before_;  // prefix sums over the stages of 1 / slowness
+  std::vector<std::int64_t> most_;    // the most layers of each stage
   std::vector<std::int64_t> least_;
   std::vector<std::int64_t> least_from_;
 };
@@ -482,8 +500,9 @@ std::vector<double> rank_times(const LayerTimes& times, std::span<const std::int
 bool has_layers_for(std::int64_t layers, std::int32_t stages) { return stages <= layers + 2; }
 
 std::vector<std::int64_t> level_layers(const LayerTimes& times, std::span<const std::int32_t> rank_of_stage,
-                                       std::span<const std::int64_t> most_of_rank) {
-  return Levelling(times, rank_of_stage, most_of_rank).layers();
+                                       std::span<const std::int64_t> most_of_rank,
+                                       std::span<const double> slowness) {
+  return Levelling(times, rank_of_stage, most_of_rank, slowness).layers();
 }
 
 }  // namespace penstock

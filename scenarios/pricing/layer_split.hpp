@@ -18,8 +18,8 @@
 
 namespace penstock {
 
-/// The rule that divides the layers among the model stages, in the model's order. With several chunks on a
-/// rank, each chunk counts as a stage here.
+/// The rule that divides the layers among the model stages, in the model's order. If a rank has several
+/// chunks, each chunk is one of these stages.
 struct LayerSplit {
   enum class Rule : std::uint8_t {
     unstated,       // `even` if the number of stages divides the number of layers, otherwise `balanced`
@@ -44,7 +44,7 @@ struct LayerSplit {
 /// the text is none of these. If a layout breaks a rule of Megatron-LM, the error names this rule.
 tl::expected<LayerSplit, std::string> parse_layer_split(std::string_view text);
 /// Returns the split as a scenario states it: the name of the rule, the list of counts, or a layout. The
-/// form is a layout if the split places multi-token-prediction layers.
+/// result is a layout if the split places multi-token-prediction layers.
 std::string to_text(const LayerSplit& split);
 /// Returns the number of multi-token-prediction layers in a layout.
 std::int64_t prediction_count(const LayerSplit& split);
@@ -92,9 +92,11 @@ bool has_layers_for(std::int64_t layers, std::int32_t stages);
 /// Returns the number of layers of each stage. The longest stage is as short as possible. If ranks have
 /// several stages, the times of the ranks are also as equal as possible. `most_of_rank` limits the layers of
 /// each rank. If it is empty, there is no limit. Returns an empty list if the limits do not allow all layers.
-/// Requires has_layers_for().
+/// `slowness` has, for each rank, the factor by which its devices take longer than `times`. If it is empty,
+/// all factors are 1. Requires has_layers_for().
 std::vector<std::int64_t> level_layers(const LayerTimes& times, std::span<const std::int32_t> rank_of_stage,
-                                       std::span<const std::int64_t> most_of_rank);
+                                       std::span<const std::int64_t> most_of_rank,
+                                       std::span<const double> slowness = {});
 
 // Computes the prices of the stages of a pipeline whose output layer is divided over its ranks (vocabulary
 // parallelism, schedules/rules/vocabulary.cpp).
@@ -107,5 +109,16 @@ tl::expected<CostTable, std::string> sliced_output_costs(const Workload& work, c
                                                          std::span<const std::int64_t> layers,
                                                          std::span<const std::int32_t> rank_of_stage,
                                                          std::int64_t microbatches, ExtraStages extra);
+/// Returns the same costs as the function above, but uses prices of layers that the caller has computed
+/// (layer_prices_of_kinds()).
+tl::expected<CostTable, std::string> sliced_output_costs(const Workload& work, const KernelTables& kernels,
+                                                         std::span<const LayerPrices> of_kinds,
+                                                         std::span<const std::int64_t> layers,
+                                                         std::span<const std::int32_t> rank_of_stage,
+                                                         std::int64_t microbatches, ExtraStages extra);
+
+/// Divides layers into parts that differ by at most one layer. Later parts get the additional layers, because
+/// the first stage also has the embedding. It balances stages whose output layer is divided over all ranks.
+std::vector<std::int64_t> nearly_even_layers(std::int64_t layers, std::int32_t stages);
 
 }  // namespace penstock

@@ -36,7 +36,7 @@ namespace penstock {
 
 namespace {
 
-/// Returns the bytes of the maxima and the sums of all tokens of a microbatch.
+/// Returns the bytes of the softmax maxima and sums of all tokens of a microbatch.
 double statistics_bytes(const Workload& work) {
   constexpr double kBytesOfToken = 8;
   return kBytesOfToken * work.tokens();
@@ -46,7 +46,8 @@ ComputeSeconds share_of(const ComputeSeconds& whole, double share) {
   return {.forward_s = whole.forward_s * share, .backward_s = whole.backward_s * share};
 }
 
-/// Returns the price of one slice of the head. `input_bytes` is the size of the head's input.
+/// Returns the times and bytes of one slice of the output head. The slice has the given share of the head's
+/// computation and weights. `input_bytes` is the size of the head's input.
 StagePrice slice_of(const StagePrice& head, const Workload& work, double share, double input_bytes) {
   const double held = head_transient_bytes(work);
   StagePrice slice = head;
@@ -72,7 +73,8 @@ StagePrice slice_of(const StagePrice& head, const Workload& work, double share, 
   return slice;
 }
 
-/// Moves the gradient of the input from T to S.
+/// Moves the time of the input's gradient from the slice's backward pass (T) to its forward pass (S). The
+/// slice then also sends this gradient after S.
 void compute_input_gradient_in_forward(StagePrice& slice, double input_bytes) {
   slice.forward_s += slice.backward_input_s;
   slice.backward_input_s = 0;
@@ -82,6 +84,16 @@ void compute_input_gradient_in_forward(StagePrice& slice, double input_bytes) {
 }  // namespace
 
 tl::expected<CostTable, std::string> sliced_output_costs(const Workload& work, const KernelTables& kernels,
+                                                         std::span<const std::int64_t> layers,
+                                                         std::span<const std::int32_t> rank_of_stage,
+                                                         std::int64_t microbatches, ExtraStages extra) {
+  return sliced_output_costs(work, kernels, layer_prices_of_kinds(work, kernels), layers, rank_of_stage,
+                             microbatches, extra);
+}
+
+// NOLINTNEXTLINE(readability-function-size): prices, kernels and the cut are inputs of their own
+tl::expected<CostTable, std::string> sliced_output_costs(const Workload& work, const KernelTables& kernels,
+                                                         std::span<const LayerPrices> of_kinds,
                                                          std::span<const std::int64_t> layers,
                                                          std::span<const std::int32_t> rank_of_stage,
                                                          std::int64_t microbatches, ExtraStages extra) {
@@ -96,7 +108,7 @@ tl::expected<CostTable, std::string> sliced_output_costs(const Workload& work, c
   std::vector<std::int32_t> ranks_with_head(rank_of_stage.begin(),
                                             rank_of_stage.begin() + static_cast<std::ptrdiff_t>(ranks));
   ranks_with_head.push_back(rank_of_stage.back());
-  std::vector<StagePrice> prices = price_stages(work, kernels, with_head, ranks_with_head);
+  std::vector<StagePrice> prices = price_stages(work, of_kinds, with_head, ranks_with_head);
   const StagePrice head = prices.back();
   prices.pop_back();
   const double input_bytes = prices.back().edge_bytes;
@@ -111,6 +123,14 @@ tl::expected<CostTable, std::string> sliced_output_costs(const Workload& work, c
   const auto statistics = static_cast<Bytes>(std::llround(statistics_bytes(work)));
   for (EdgeCost& edge : std::span(costs.edges).last(ranks)) edge.gradient = statistics;
   return costs;
+}
+
+std::vector<std::int64_t> nearly_even_layers(std::int64_t layers, std::int32_t stages) {
+  std::vector<std::int64_t> parts;
+  parts.reserve(static_cast<std::size_t>(stages));
+  for (std::int64_t stage = 0; stage < stages; ++stage)
+    parts.push_back(layers / stages + (stage >= stages - layers % stages ? 1 : 0));
+  return parts;
 }
 
 }  // namespace penstock

@@ -35,7 +35,8 @@ struct PassTimes {
   double forward_s = 0;
   double backward_input_s = 0;
   double backward_weight_s = 0;
-  /// The part of the times above in which the device waits for exchanges between copies of the weights.
+  /// The seconds, contained in the times above, in which the device waits for exchanges between copies of the
+  /// weights.
   ShownCollectives shown{};
 
   ComputeSeconds compute() const {
@@ -135,7 +136,8 @@ struct StagePrice {
   double backward_weight_s = 0;
   /// The seconds that an overlapped pair of F and B saves against the two passes one after the other.
   double pair_hidden_s = 0;
-  /// The part of the times above in which the device waits for exchanges between copies of the weights.
+  /// The seconds, contained in the times above, in which the device waits for exchanges between copies of the
+  /// weights.
   ShownCollectives shown;
   /// The computation in these times.
   ComputeSeconds compute;
@@ -176,9 +178,18 @@ struct StagePrice {
 std::vector<StagePrice> price_stages(const Workload& work, const KernelTables& kernels,
                                      std::span<const std::int64_t> layers,
                                      std::span<const std::int32_t> rank_of_stage);
-/// Returns the same prices as the function above, but uses prices of layers that the caller has computed.
-/// The caller can thus use the same layer prices for many cuts.
+/// Returns the same prices as the other price_stages(), but uses prices of layers that the caller has
+/// computed. The caller can thus use the same layer prices for many cuts.
 std::vector<StagePrice> price_stages(const Workload& work, const LayerPrices& layer_prices,
+                                     std::span<const std::int64_t> layers,
+                                     std::span<const std::int32_t> rank_of_stage);
+
+/// Returns the prices of layers on each kind of device of the workload: on `work.device`, and then on each
+/// entry of `work.later_devices`. `kernels` are those of `work.device`.
+std::vector<LayerPrices> layer_prices_of_kinds(const Workload& work, const KernelTables& kernels);
+/// Returns the prices of the stages, each on its own kind of device. `of_kinds` has the prices of layers on
+/// each kind, in the order of layer_prices_of_kinds().
+std::vector<StagePrice> price_stages(const Workload& work, std::span<const LayerPrices> of_kinds,
                                      std::span<const std::int64_t> layers,
                                      std::span<const std::int32_t> rank_of_stage);
 
@@ -188,7 +199,7 @@ struct RankStep {
   /// The exposed seconds of reducing gradients and gathering weights.
   double reduction_s = 0;
   double optimizer_s = 0;
-  /// The seconds of a step that the user states and that no other part contains (Workload::step_seconds).
+  /// The seconds of a step that the user states (Workload::step_seconds). No other field contains them.
   double other_s = 0;
   double total_s() const { return reduction_s + optimizer_s + other_s; }
 };

@@ -91,7 +91,10 @@ constexpr std::array kDeviceClusterKeys = {
         .kind = KeyKind::speed,
         .meaning = "Bandwidth of a device's memory.",
         .usual = kOwn},
-    Key{.name = "latency", .kind = KeyKind::duration, .meaning = "Latency of a link.", .usual = kOwn},
+    Key{.name = "latency",
+        .kind = KeyKind::duration,
+        .meaning = "Latency of a link and of each step of a ring.",
+        .usual = kOwn},
     Key{.name = "nvlink_devices",
         .kind = KeyKind::integer,
         .meaning = "Devices that one NVLink domain joins.",
@@ -288,7 +291,8 @@ void read_device_overhead(const MappingReader& reader, DeviceType& type) {
   type.reserved_bytes += *overhead - kReservedBesideAllocator;
 }
 
-/// Returns the device with the constants that the scenario states in the place of the device's own.
+/// Returns the device with the rates, memory and other constants that the scenario states. Each of them
+/// replaces the constant of the device type.
 DeviceType with_stated_figures(DeviceType type, const MappingReader& reader) {
   type.bf16_flops_per_second = peak_rate(reader, "flops", type.bf16_flops_per_second);
   type.fp8_flops_per_second = peak_rate(reader, "fp8_flops", type.fp8_flops_per_second);
@@ -296,7 +300,9 @@ DeviceType with_stated_figures(DeviceType type, const MappingReader& reader) {
   type.memory_bytes_per_second = finite_bandwidth(reader, "memory_bandwidth", type.memory_bytes_per_second);
   type.nvlink_bytes_per_second = finite_bandwidth(reader, "nvlink", type.nvlink_bytes_per_second);
   type.network_bytes_per_second = finite_bandwidth(reader, "network", type.network_bytes_per_second);
-  type.link_latency_ns = reader.duration("latency").value_or(type.link_latency_ns);
+  // A stated latency applies to messages and to the steps of rings.
+  if (const auto latency = reader.duration("latency"))
+    type.link_latency_ns = type.nvlink_step_ns = type.network_step_ns = *latency;
   if (reader.has("memory")) {
     type.memory_bytes = reader.limit("memory").value_or(0);
     // A stated memory size already excludes the driver's part, so nothing is reserved for the driver.
@@ -385,13 +391,19 @@ constexpr std::array kGroupedKeys = {
         .meaning = "The kinds of devices in the order of the ranks.",
         .usual = "required",
         .form = "a list of mappings"},
+    Key{.name = "group_order",
+        .kind = KeyKind::word,
+        .meaning = "The order in which the ranks go through the list: from its first group or from its last.",
+        .usual = "stated",
+        .words = words_of<GroupOrder>()},
     kHostLinkKey,
     Key{.name = "price",
         .kind = KeyKind::number,
         .meaning = "What a device costs for an hour on average, in any money.",
         .usual = "no costs are printed"}};
 
-/// The keys that one group may have. Only the whole cluster may state the price and the connection to hosts.
+/// The keys that one group of equal devices may have. Only the whole cluster may state the price and the
+/// connection to hosts.
 constexpr std::span<const Key> kGroupKeys =
     std::span(kDeviceClusterKeys).first<kDeviceClusterKeys.size() - 2>();
 
@@ -411,6 +423,7 @@ std::optional<DeviceCluster> read_named_devices(const MappingReader& reader, Pro
     return std::nullopt;
   }
   named.kernels = read_kernels(reader, named.type, problem);
+  named.states_reserve = reader.has("reserve");
   return named;
 }
 
@@ -431,7 +444,30 @@ void add_group(ClusterBuilder& builder, std::int32_t central, const TwoLevelClus
   }
 }
 
+/// Returns the cluster of several groups of devices, whose domains one switch joins.
+tl::expected<Cluster, std::string> grouped_shape(const std::vector<DeviceCluster>& groups) {
+  ClusterBuilder builder("groups");
+  const std::int32_t central = builder.add_switch("central");
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    TwoLevelCluster shape = shape_of(groups[i].type, groups[i].device_count());
+    if (groups[i].states_reserve) shape.reserved_bytes = groups[i].type.reserved_bytes;
+    add_group(builder, central, shape, i);
+  }
+  return builder.build();
+}
+
 }  // namespace
+
+ClusterSpec with_group_order(ClusterSpec spec, GroupOrder order) {
+  if (spec.groups.empty() || spec.group_order == order) return spec;
+  spec.group_order = order;
+  std::ranges::reverse(spec.groups);
+  spec.named = spec.groups.front();
+  spec.built.reset();
+  // The groups were read, and their order does not matter for any limit of a cluster.
+  spec.shape = grouped_shape(spec.groups).value();
+  return spec;
+}
 
 ClusterSpec read_grouped_cluster(const Node& node, Problem& problem) {
   const MappingReader reader(node, "cluster", kGroupedKeys, problem);
@@ -442,26 +478,20 @@ ClusterSpec read_grouped_cluster(const Node& node, Problem& problem) {
     return {};
   }
   ClusterSpec spec{.name = "groups", .price_per_device_hour = read_price(reader)};
-  ClusterBuilder builder("groups");
-  const std::int32_t central = builder.add_switch("central");
   for (std::size_t i = 0; i < list.items.size(); ++i) {
     const MappingReader group(list.items[i], fmt::format("cluster.groups.{}", i), kGroupKeys, problem);
-    auto named = read_named_devices(group, problem);
-    if (!named) continue;
-    TwoLevelCluster shape = shape_of(named->type, named->device_count());
-    if (group.has("reserve")) shape.reserved_bytes = named->type.reserved_bytes;
-    add_group(builder, central, shape, i);
-    spec.groups.push_back(*std::move(named));
+    if (auto named = read_named_devices(group, problem)) spec.groups.push_back(*std::move(named));
   }
+  const GroupOrder order = reader.choice<GroupOrder>("group_order").value_or(GroupOrder::stated);
   if (problem.found()) return {};
-  auto cluster = builder.build();
+  auto cluster = grouped_shape(spec.groups);
   if (!cluster) {
     problem.note(node, "cluster", cluster.error());
     return {};
   }
   spec.shape = *std::move(cluster);
   spec.named = spec.groups.front();
-  return spec;
+  return with_group_order(std::move(spec), order);
 }
 
 ClusterSpec read_device_cluster(const Node& node, Problem& problem) {
@@ -515,8 +545,8 @@ std::vector<KeyGroup> device_cluster_keys() {
       {.path = "cluster",
        .form = "`groups: [..]`",
        .about =
-           "Servers of several known accelerators. The first stages are on the first group, and so on: a "
-           "stage, "
+           "Servers of several known accelerators. The first stages are on the first group, and so on "
+           "(`group_order: reversed` begins with the last): a stage, "
            "with all of its copies, is on devices of one kind. Each stage is priced on its own devices, and "
            "layers "
            "are balanced by these prices unless `schedule.layer_split` says otherwise. Stages on devices of "
@@ -571,7 +601,7 @@ void check_parallel_without_devices(const Node& parallel, const ModelPart& model
   }
 }
 
-/// Notes a problem for each stated key that only a model on named devices may have.
+/// Notes a problem for each stated key that is allowed only if the model is on named devices.
 void refuse_without_devices(const Node& document, const ModelPart& model, const SchedulePart& schedule,
                             const TrainingPart& training, Problem& problem) {
   if (const Node* parallel = document.find("parallel"); parallel != nullptr)

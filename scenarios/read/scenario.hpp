@@ -51,14 +51,13 @@ enum class MicrobatchMeaning : std::uint8_t {
 /// Returns the meaning of a microbatch in the schedule `name`, or part_of_minibatch for an unknown name.
 MicrobatchMeaning meaning_of_microbatch(std::string_view name);
 
-/// Returns `own` (such as a file's figures) overridden by the figures of `stated` (such as flags). If all
-/// three figures are then present, one figure that is not in `stated` is removed, and is later computed
-/// from the other two. If `stated` does not have the number of microbatches, this number is removed;
-/// otherwise a size is removed. If a microbatch is a whole minibatch, a size in `stated` also replaces the
-/// other size.
+/// Returns the batch `own` (such as that of a file) with the numbers of `stated` (such as flags) in place of
+/// its own. If all three are then present, one that is not in `stated` is removed, and is later computed from
+/// the other two. If `stated` does not have the number of microbatches, this number is removed; otherwise a
+/// size is removed. If a microbatch is a whole minibatch, a size in `stated` also replaces the other size.
 Batch overridden(const Batch& own, const Batch& stated, MicrobatchMeaning meaning);
 
-/// The two figures that a run needs. Each is at least 1.
+/// The microbatch size and the number of microbatches of a run. Both are at least 1.
 struct ResolvedBatch {
   std::int64_t micro_batch_size = 1;
   std::int32_t microbatches = 1;
@@ -91,10 +90,20 @@ struct DeviceCluster {
   DeviceType type;
   std::int32_t nodes = 1;
   std::shared_ptr<const KernelTables> kernels{};  ///< the kernels that were measured on the device
+  bool states_reserve = false;  ///< true if the scenario states the reserved bytes of a device
   std::int64_t device_count() const { return std::int64_t{nodes} * type.devices_per_node; }
 };
 
-/// The shape of a cluster: a preset with parameters, or a list of devices and links.
+/// The order in which the ranks of a pipeline go through the groups of devices that a scenario lists.
+enum class GroupOrder : std::uint8_t {
+  stated,    // the first ranks are on the first group
+  reversed,  // the first ranks are on the last group
+};
+template <>
+inline constexpr auto kEnumWords<GroupOrder> =
+    std::to_array<EnumWord<GroupOrder>>({{GroupOrder::stated, "stated"}, {GroupOrder::reversed, "reversed"}});
+
+/// A cluster as a scenario states it: a preset with parameters, or a list of devices and links.
 struct ClusterSpec {
   /// The shape. A UniformCluster with 0 devices gets as many devices as the program has ranks.
   std::variant<UniformCluster, TwoLevelCluster, Cluster> shape =
@@ -104,13 +113,18 @@ struct ClusterSpec {
   /// The devices and nodes of the cluster, if the scenario names a kind of device. `shape` is then computed
   /// from them.
   std::optional<DeviceCluster> named{};
-  /// The groups of devices, if the scenario names several kinds of devices. The first group is `named`.
+  /// The groups of devices in the order of the ranks, if the scenario lists groups. The first is `named`.
   std::vector<DeviceCluster> groups{};
+  GroupOrder group_order = GroupOrder::stated;  ///< the order of `groups` against the scenario's list
   /// The number of real devices that one device of `shape` represents. These devices share each layer.
   std::int32_t devices_per_rank = 1;
   std::vector<std::string> notes{};  ///< what was read from the file of another tool, and what was assumed
   std::optional<Cluster> built{};    ///< the cluster of `shape` if it is already built (built_once())
 };
+
+/// Returns the spec with its groups of devices in the order `order` of the scenario's list. Returns a spec
+/// without groups unchanged. Defined in load_device.cpp.
+ClusterSpec with_group_order(ClusterSpec spec, GroupOrder order);
 
 /// Returns the spec with its cluster already built, if the shape states the number of devices. A sweep then
 /// does not build it for every point.
@@ -240,7 +254,8 @@ constexpr std::int32_t optimizer_bytes(Optimizer optimizer) { return 4 * (1 + st
 
 /// Returns the text of a scenario file that describes the same experiment. Requires a model of layers, a
 /// partition by cuts, and a named schedule with stages, replicas, routing and microbatches. `comment` becomes
-/// comment lines at the top. Errors: another form of model; a cluster that the file cannot express.
+/// comment lines at the top. Errors: a model that does not consist of layers; a cluster that the file cannot
+/// express.
 tl::expected<std::string, std::string> scenario_to_yaml(const Scenario& scenario, std::string_view comment);
 
 /// Returns the YAML part "model:" with its stages, for microbatches of `batch` samples. Omits a list that

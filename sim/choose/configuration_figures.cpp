@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -36,6 +37,7 @@
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/passes/passes.hpp"
+#include "schedules/rules/extra_stages.hpp"
 #include "schedules/rules/generators.hpp"
 #include "sim/choose/configuration.hpp"
 #include "sim/choose/configuration_prices.hpp"
@@ -52,8 +54,8 @@ namespace penstock {
 
 namespace {
 
-/// Limit of the stored tape instructions. An instruction needs about 60 bytes, including its part of the
-/// program.
+/// The limit of tape instructions that are stored for all programs. A tape is the list of instructions that a
+/// program is compiled to. An instruction needs about 60 bytes, including its share of the program.
 constexpr std::size_t kMostInstructions = 16'000'000;
 
 /// Generates the program for one copy of the pipeline with stages of equal cost. It has no sharding, because
@@ -63,11 +65,15 @@ Generated constructed(const Scenario& scenario, std::int32_t microbatches) {
   shape.sharding.reset();
   shape.gather = Gather::microbatch;
   shape.microbatches = microbatches;
+  // Ranks with equal times of STEP end at the same time with and without a barrier before it. If the output
+  // layer is divided, ranks have different numbers of stages, and the rounded times of STEP may differ.
+  shape.barrier |= divides_output(extra_stages_of(scenario.schedule));
   return generate(scenario.schedule, shape);
 }
 
-/// Lowers the program and compiles it to a tape. The program must be lowered if channels block or have a
-/// capacity, or if the host launches actions.
+/// Lowers the program and compiles it to a tape, which is a list of instructions. Such a lowered program is
+/// needed if channels block or have a capacity, or if the host launches actions. Returns an error if the
+/// program hangs.
 tl::expected<TunedProgram, std::string> walked(const Scenario& scenario, const Program& program) {
   auto lowered = lower(program, scenario.channels);
   if (!lowered) return tl::unexpected(lowered.error());
@@ -90,9 +96,9 @@ tl::expected<TunedProgram, std::string> walked(const Scenario& scenario, const P
                       .turns = std::move(turns)};
 }
 
-/// Compiles the program to a tape. It first tries placement rounds, which compile the compute actions
-/// directly and store no lists of messages. Such lists would need most of the program's memory. Returns an
-/// error if the program hangs under the scenario's channels.
+/// Compiles the program to a tape, which is a list of instructions. First tries compile_turns(), which reads
+/// the compute actions directly and stores no lists of messages. Such lists would need most of the program's
+/// memory. Returns an error if the program hangs under the scenario's channels.
 tl::expected<TunedProgram, std::string> compiled(const Scenario& scenario, Program program) {
   auto turns =
       scenario.launch.is_free() ? compile_turns(program, scenario.channels) : std::optional<TurnTape>();
@@ -101,7 +107,7 @@ tl::expected<TunedProgram, std::string> compiled(const Scenario& scenario, Progr
       .program = std::move(program), .channels = scenario.channels, .turns = *std::move(turns)};
 }
 
-/// Generates the program of a configuration and compiles it.
+/// Generates the program of a configuration and compiles it to a tape (compiled()).
 tl::expected<TunedProgram, std::string> made(const TuneRequest& request, const Configuration& configuration) {
   const Scenario scenario = scenario_of(request, configuration);
   auto program = constructed(scenario, configuration.microbatches);
@@ -113,9 +119,16 @@ tl::expected<TunedProgram, std::string> made(const TuneRequest& request, const C
 
 tl::expected<const ScheduleOutline*, std::string> ProgramLibrary::outline(
     const Configuration& configuration) {
-  // For M >= 2 K, programs that differ only in M have the same outline.
-  const std::int32_t microbatches = outlined_microbatches(configuration.stages, configuration.microbatches);
-  Key key(configuration.schedule, configuration.stages, configuration.virtual_stages, microbatches);
+  // For M >= 2 K, most programs that differ only in M have the same outline.
+  // If the output layer is divided, the first stage stores up to two microbatches more than K.
+  const std::int32_t further = divides_output(extra_stages_of(configuration.schedule)) ? 2 : 0;
+  // Offloaded activations are spread over all microbatches, so a shorter program offloads other ones.
+  const std::int32_t microbatches =
+      configuration.offload > 0
+          ? configuration.microbatches
+          : outlined_microbatches(configuration.stages, configuration.microbatches, further);
+  Key key(configuration.schedule, configuration.stages, configuration.virtual_stages, microbatches,
+          configuration.offload);
   if (const auto known = outlines_.find(key); known != outlines_.end()) return &known->second;
   const Scenario scenario = scenario_of(request_, configuration);
   auto program = constructed(scenario, microbatches);
@@ -186,7 +199,7 @@ Experiment without_lists(const TunedProgram& tuned) {
 
 void set(Experiment& experiment, const PricedConfiguration& priced) {
   experiment.costs = priced.costs;
-  experiment.cluster = uniform_cluster(priced.links).value();
+  experiment.cluster = priced.unlike_links ? *priced.unlike_links : uniform_cluster(priced.links).value();
 }
 
 /// Returns for each configuration the index of the first configuration with the same costs, which may be its
@@ -213,9 +226,32 @@ std::vector<Value> for_all(std::span<const PricedConfiguration> priced, const Of
   return values;
 }
 
-/// Returns the peak by simulate(). It is needed if actions of the program overlap, or if the program is
-/// lowered.
-Bytes simulated_peak(const TunedProgram& tuned, const PricedConfiguration& priced) {
+/// The rank with the least free memory, and its levelled peak.
+struct FullestRank {
+  std::int64_t rank = 0;
+  Bytes levelled_peak = 0;
+};
+
+/// Returns the fullest rank. `peaks` has the peak of each rank.
+FullestRank fullest_of(const std::vector<Bytes>& peaks, const PricedConfiguration& priced) {
+  FullestRank fullest{.levelled_peak = std::numeric_limits<Bytes>::min()};
+  for (std::size_t rank = 0; rank < peaks.size(); ++rank) {
+    const Bytes levelled = peaks[rank] + (priced.smaller_by.empty() ? 0 : priced.smaller_by[rank]);
+    if (levelled > fullest.levelled_peak)
+      fullest = {.rank = static_cast<std::int64_t>(rank), .levelled_peak = levelled};
+  }
+  return fullest;
+}
+
+std::vector<Bytes> peaks_of_ranks(const Result& result) {
+  std::vector<Bytes> peaks;
+  for (const RankReport& rank : result.ranks) peaks.push_back(rank.memory.peak_bytes);
+  return peaks;
+}
+
+/// Returns the peaks of all ranks by simulate(). It is needed if actions of the program overlap, or if the
+/// program is lowered.
+std::vector<Bytes> simulated_peaks(const TunedProgram& tuned, const PricedConfiguration& priced) {
   Experiment experiment = without_lists(tuned);
   experiment.program = tuned.is_lowered ? tuned.program : lower(tuned.program).value();
   set(experiment, priced);
@@ -223,7 +259,22 @@ Bytes simulated_peak(const TunedProgram& tuned, const PricedConfiguration& price
                                 .steady = SteadyState::skip,
                                 .timeline = TimelineKept::none,
                                 .figures = WantedFigures::of_rows};
-  return highest_peak_bytes(simulate(experiment, options).value());
+  return peaks_of_ranks(simulate(experiment, options).value());
+}
+
+/// Returns the fullest rank of each configuration, and its levelled peak.
+std::vector<FullestRank> fullest(const TunedProgram& tuned, std::span<const PricedConfiguration> priced) {
+  Experiment experiment = without_lists(tuned);
+  return for_all<FullestRank>(priced, [&](const std::vector<std::size_t>& different,
+                                          std::vector<FullestRank>& found) {
+    for (const std::size_t one : different) {
+      set(experiment, priced[one]);
+      const TapeCosts costs = tape_costs(tuned.turns.tape, experiment);
+      const auto of_ranks =
+          tuned.is_lowered ? std::nullopt : tape_peaks(tuned.program, priced[one].costs, tuned.turns, costs);
+      found[one] = fullest_of(of_ranks ? *of_ranks : simulated_peaks(tuned, priced[one]), priced[one]);
+    }
+  });
 }
 
 }  // namespace
@@ -247,16 +298,16 @@ std::vector<Ns> step_times(const TunedProgram& tuned, std::span<const PricedConf
 }
 
 std::vector<Bytes> peak_bytes(const TunedProgram& tuned, std::span<const PricedConfiguration> priced) {
-  Experiment experiment = without_lists(tuned);
-  return for_all<Bytes>(priced, [&](const std::vector<std::size_t>& different, std::vector<Bytes>& peaks) {
-    for (const std::size_t one : different) {
-      set(experiment, priced[one]);
-      const TapeCosts costs = tape_costs(tuned.turns.tape, experiment);
-      const auto of_ranks =
-          tuned.is_lowered ? std::nullopt : tape_peaks(tuned.program, priced[one].costs, tuned.turns, costs);
-      peaks[one] = of_ranks ? std::ranges::max(*of_ranks) : simulated_peak(tuned, priced[one]);
-    }
-  });
+  std::vector<Bytes> peaks;
+  for (const FullestRank& rank : fullest(tuned, priced)) peaks.push_back(rank.levelled_peak);
+  return peaks;
+}
+
+std::vector<std::int64_t> fullest_ranks(const TunedProgram& tuned,
+                                        std::span<const PricedConfiguration> priced) {
+  std::vector<std::int64_t> ranks;
+  for (const FullestRank& rank : fullest(tuned, priced)) ranks.push_back(rank.rank);
+  return ranks;
 }
 
 // If the user stops the search, threads of this work may still run. Therefore the work owns all its data: the
@@ -342,14 +393,19 @@ tl::expected<SearchedFigures, UserError> searched_figures(const Scenario& scenar
   if (!program) {
     // A program that hangs cannot be compiled to a tape. The simulation then returns an error, which shows
     // the cycle of waits.
-    return simulate_scenario(scenario, SimulateOptions{}).map([](const Result& result) {
-      return SearchedFigures{
-          .step_ns = result.makespan_ns, .peak_bytes = highest_peak_bytes(result), .notes = result.notes};
+    return simulate_scenario(scenario, SimulateOptions{}).map([&](const Result& result) {
+      const FullestRank rank = fullest_of(peaks_of_ranks(result), priced);
+      return SearchedFigures{.step_ns = result.makespan_ns,
+                             .peak_bytes = rank.levelled_peak,
+                             .fullest_rank = rank.rank,
+                             .notes = result.notes};
     });
   }
   const std::span<const PricedConfiguration> one(&priced, 1);
+  const FullestRank rank = fullest(*program, one).front();
   return SearchedFigures{.step_ns = step_times(*program, one).front(),
-                         .peak_bytes = peak_bytes(*program, one).front(),
+                         .peak_bytes = rank.levelled_peak,
+                         .fullest_rank = rank.rank,
                          .notes = std::move(experiment->notes)};
 }
 

@@ -40,14 +40,15 @@ struct TunedProgram {
   TurnTape turns;  ///< if `is_lowered`, only `turns.tape` is filled in
 };
 
-/// A cache of programs, by schedule, stages, virtual stages and microbatches. If a schedule searches for
-/// its order by costs, the cached program has the order for stages of equal cost.
+/// A cache of programs, by schedule, stages, virtual stages, microbatches and offload. If a schedule searches
+/// for its order by costs, the cached program has the order for stages of equal cost.
 class ProgramLibrary {
  public:
   explicit ProgramLibrary(TuneRequest request) : request_(std::move(request)) {}
 
-  /// Returns the outline of the configuration's program. Must not be called from two threads at once. Error:
-  /// the schedule refuses the configuration because of an option of the scenario.
+  /// Returns the outline of the configuration's program: the moments at which each rank stores most. Must not
+  /// be called from two threads at once. Error: the schedule refuses the configuration because of an option
+  /// of the scenario.
   tl::expected<const ScheduleOutline*, std::string> outline(const Configuration& configuration);
 
   /// Returns the configuration's program. May be called from any thread. A program that was not used for a
@@ -55,11 +56,11 @@ class ProgramLibrary {
   /// program hangs with the scenario's channels.
   tl::expected<std::shared_ptr<const TunedProgram>, std::string> program(const Configuration& configuration);
 
-  /// The schedule, stages, virtual stages and microbatches of a program.
-  using Key = std::tuple<std::string_view, std::int32_t, std::int32_t, std::int32_t>;
+  /// The schedule, stages, virtual stages, microbatches and offload of a program.
+  using Key = std::tuple<std::string_view, std::int32_t, std::int32_t, std::int32_t, std::int32_t>;
   static Key key_of(const Configuration& configuration) {
     return {configuration.schedule, configuration.stages, configuration.virtual_stages,
-            configuration.microbatches};
+            configuration.microbatches, configuration.offload};
   }
 
  private:
@@ -81,9 +82,15 @@ class ProgramLibrary {
 /// simulate() finds. All configurations must have the program `tuned`.
 std::vector<Ns> step_times(const TunedProgram& tuned, std::span<const PricedConfiguration> priced);
 
-/// Returns the peak memory of the fullest rank, in bytes, for each configuration in `priced`. The peaks are
-/// those that simulate() finds. All configurations must have the program `tuned`.
+/// Returns the levelled peak of the fullest rank, in bytes, for each configuration in `priced`. On devices of
+/// one kind, it is the peak that simulate() finds. On unlike devices, the bytes are added by which the rank's
+/// memory is smaller than the largest (PricedConfiguration::smaller_by). All configurations must have the
+/// program `tuned`.
 std::vector<Bytes> peak_bytes(const TunedProgram& tuned, std::span<const PricedConfiguration> priced);
+
+/// Returns the rank of peak_bytes() for each configuration in `priced`: the one with the least free memory.
+std::vector<std::int64_t> fullest_ranks(const TunedProgram& tuned,
+                                        std::span<const PricedConfiguration> priced);
 
 // A configuration for figures_of_all(), with its costs.
 
@@ -92,8 +99,8 @@ struct AskedConfiguration {
   PricedConfiguration priced;
 };
 
-/// The type of step_times() and peak_bytes(). Such a function computes one figure for each of several
-/// configurations with the same program.
+/// The type of step_times(), peak_bytes() and fullest_ranks(). Such a function computes one figure for each
+/// of several configurations with the same program.
 using FiguresOfProgram = std::vector<std::int64_t> (*)(const TunedProgram&,
                                                        std::span<const PricedConfiguration>);
 
@@ -107,7 +114,8 @@ tl::expected<std::vector<std::int64_t>, std::string> figures_of_all(std::vector<
 /// The figures that simulate() computes for a configuration whose schedule searches its order.
 struct SearchedFigures {
   Ns step_ns = 0;
-  Bytes peak_bytes = 0;
+  Bytes peak_bytes = 0;  ///< the levelled peak of the fullest rank
+  std::int64_t fullest_rank = 0;
   std::vector<std::string> notes;  ///< notes about the simulated configuration
 };
 
@@ -118,9 +126,9 @@ class SearchedOrders {
   SearchedOrders(const TuneRequest& request, std::function<bool()> stopped)
       : request_(request), stopped_(std::move(stopped)) {}
 
-  /// Returns the figures of a configuration whose costs are `priced`. If an earlier configuration had the
-  /// same program key and costs, returns the figures found for it. Returns nothing if the search was
-  /// stopped. Errors: the errors of simulate_scenario().
+  /// Returns the figures of a configuration whose costs are `priced`. The result is cached for later
+  /// configurations with the same program key and costs. Returns nothing if the search was stopped. Errors:
+  /// the errors of simulate_scenario().
   tl::expected<std::optional<SearchedFigures>, UserError> of(const Configuration& configuration,
                                                              const PricedConfiguration& priced);
 

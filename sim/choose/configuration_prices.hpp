@@ -3,6 +3,7 @@
 // its stages are computed. A search computes costs only for configurations that these bounds do not rule
 // out.
 
+#include <array>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
@@ -15,12 +16,15 @@
 #include <utility>
 #include <vector>
 
+#include "scenarios/model/model.hpp"
 #include "scenarios/prepare/schedule_outline.hpp"
 #include "scenarios/pricing/stage_prices.hpp"
 #include "scenarios/pricing/workload.hpp"
+#include "scenarios/read/scenario.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "sim/choose/configuration.hpp"
+#include "topology/cluster.hpp"
 #include "topology/presets.hpp"
 
 namespace penstock {
@@ -28,7 +32,7 @@ namespace penstock {
 /// The lower bounds of a configuration's step time and peak memory.
 struct LowerBounds {
   Ns step_ns = 0;
-  Bytes peak_bytes = 0;  ///< lower bound of the peak of the fullest rank
+  Bytes peak_bytes = 0;  ///< lower bound of the levelled peak (PricedConfiguration::smaller_by)
 };
 
 /// The time and memory of one part of a model for one microbatch, in nanoseconds and bytes. A part is the
@@ -49,13 +53,13 @@ struct PartCost {
   PartCost operator-(const PartCost& other) const;
 };
 
-/// The bytes that a part needs only while it runs.
+/// The bytes that a part of a model (the embedding, a layer or the head) needs only while it runs.
 struct PartTransient {
   double whole = 0;  ///< in F and B
   double split = 0;  ///< in I and W
 };
 
-/// The costs of all parts of a model, as prefix sums.
+/// The costs of all parts of a model (the embedding, the layers and the head), as prefix sums.
 struct PartSums {
   /// Prefix sums of the costs: entry i is the sum over all parts before part i.
   std::vector<PartCost> before{PartCost{}};
@@ -70,15 +74,39 @@ struct PartSums {
 /// multi-token-prediction layers.
 PartSums part_sums(const Workload& work, const LayerPrices& prices, bool one_rank_has_both_ends);
 
+/// The sums of a pipeline whose ranks may be on devices of several kinds. Ranks of one kind follow each
+/// other, in the order of `kinds`.
+struct PipelineSums {
+  /// The sums for each kind of device.
+  std::vector<PartSums> kinds{};
+  /// The least cost of each part on any kind, as sums. Equal to `kinds.front()` if there is only one kind.
+  PartSums least{};
+  /// For each kind, a factor of at least 1: each part takes at least that much longer than in `least`.
+  std::vector<double> slowness{};
+};
+/// Returns the sums of a pipeline from those of its kinds of devices. Requires at least one kind.
+PipelineSums pipeline_sums(std::vector<PartSums> kinds);
+
+/// The ranks of a pipeline on devices of several kinds. Both lists are empty if all devices are alike.
+struct UnlikeRanks {
+  std::vector<std::size_t> kinds{};  ///< the kind of device of each rank, as an index
+  /// For each rank, the bytes by which its usable memory is smaller than that of the largest device.
+  std::vector<Bytes> smaller_by{};
+
+  friend bool operator==(const UnlikeRanks&, const UnlikeRanks&) = default;
+};
+
 /// Returns lower bounds of the time and memory of a pipeline whose stages have `layers` layers. The bounds
 /// ignore STEP, messages and transient bytes.
-LowerBounds quick_bounds(const PartSums& sums, const std::vector<std::int64_t>& layers,
-                         const ScheduleOutline& outline, std::int32_t microbatches);
+LowerBounds quick_bounds(const PipelineSums& sums, const UnlikeRanks& unlike,
+                         const std::vector<std::int64_t>& layers, const ScheduleOutline& outline,
+                         std::int32_t microbatches);
 /// Returns a lower bound of the bytes that all ranks together need for stages with these layers.
 Bytes least_bytes_of_ranks(const PartSums& sums, const std::vector<std::int64_t>& layers,
                            const ScheduleOutline& outline);
 /// Returns lower bounds of the time and memory that hold for every division of the layers into stages.
-LowerBounds quick_bounds(const PartSums& sums, const ScheduleOutline& outline, std::int32_t microbatches);
+LowerBounds quick_bounds(const PipelineSums& sums, const UnlikeRanks& unlike, const ScheduleOutline& outline,
+                         std::int32_t microbatches);
 
 // Computes the costs of a configuration's stages, and lower bounds of its time and memory. The costs of a
 // layer are cached and used again for other configurations.
@@ -87,7 +115,14 @@ LowerBounds quick_bounds(const PartSums& sums, const ScheduleOutline& outline, s
 struct PricedConfiguration {
   std::vector<std::int64_t> layers{};  ///< number of layers of each stage
   CostTable costs;                     ///< costs of the stages, which form a chain
+  /// The links between ranks. If the devices are unlike, all have the rate of the slowest network.
   UniformCluster links;
+  /// The links of each pair of ranks, if the devices are unlike. Null if they are alike.
+  std::shared_ptr<const Cluster> unlike_links{};
+  /// The bytes by which each rank's usable memory is smaller than that of the largest device. Empty if the
+  /// devices are alike. A rank's levelled peak is its peak plus these bytes, so the levelled peaks of all
+  /// ranks can be compared with one limit.
+  std::vector<Bytes> smaller_by{};
   std::string fault{};  ///< the message if times or bytes may exceed 64 bits; otherwise empty
 
   friend bool operator==(const PricedConfiguration&, const PricedConfiguration&) = default;
@@ -103,10 +138,10 @@ class ConfigurationPrices {
   /// only the costs can then show a fault.
   std::optional<LowerBounds> quick_bounds(const Configuration& configuration, const ScheduleOutline& outline);
 
-  /// Returns sharper bounds of a configuration with balanced layers, without its costs. Level layers are the
-  /// split that balances only times. If they exceed the memory of all ranks together, no other split fits
-  /// either. of() then uses the level layers (fitted_split()), so the result has the bounds for them. In all
-  /// other cases, returns nothing. Requires that quick_bounds() has returned bounds.
+  /// Returns sharper lower bounds of a configuration with a balanced layer split, without its costs. The
+  /// level layers are the split that balances only times. If they exceed the memory of all ranks together, no
+  /// other split fits either. of() then uses the level layers (fitted_split()), so the result has the bounds
+  /// for them. In all other cases, returns nothing. Requires that quick_bounds() has returned bounds.
   std::optional<LowerBounds> level_bounds(const Configuration& configuration, const ScheduleOutline& outline);
 
   /// Returns the costs of a configuration of the search space. `outline` must be the outline of its program
@@ -118,35 +153,52 @@ class ConfigurationPrices {
                          std::vector<std::int64_t> layers);
 
  private:
-  using LayerKey =
-      std::tuple<std::int32_t, std::int32_t, ContextExchange, std::int32_t, std::int64_t, std::int32_t,
-                 LayerRecompute, std::int32_t, std::int32_t, std::int64_t, std::int64_t>;
+  /// The numbers of domains that groups of devices span, for one kind of device.
+  using Domains = std::array<std::int64_t, 3>;
+  using LayerKey = std::tuple<std::int32_t, std::int32_t, ContextExchange, std::int32_t, std::int32_t,
+                              LayerRecompute, std::int32_t, std::int32_t, GroupOrder, std::vector<Domains>>;
+  /// The prices of layers on each kind of device, in the order of the ranks.
+  using KindPrices = std::vector<LayerPrices>;
 
-  /// The inputs of PartSums: the prices of layers, the degree of sharding, the number of copies, and true
+  /// The inputs of PipelineSums: the prices of layers, the degree of sharding, the number of copies, and true
   /// if one rank has both ends of the model.
-  using PartKey = std::tuple<const LayerPrices*, std::int32_t, std::int32_t, bool>;
+  using PartKey = std::tuple<const KindPrices*, std::int32_t, std::int32_t, bool>;
 
-  /// An outline together with its extension to `microbatches` microbatches by outline_of_whole().
+  /// An outline (the microbatches that each rank holds at its fullest moments), and the same outline for
+  /// `microbatches` microbatches. outline_of_whole() computes the second one.
   struct WholeOutline {
     const ScheduleOutline* of = nullptr;
     std::int32_t microbatches = 0;
     ScheduleOutline outline{};
   };
 
+  /// Sets the configuration's choices and its devices in work_.
+  void choose(const Configuration& configuration);
   bool is_balanced(const Configuration& configuration, const ScheduleOutline& outline) const;
-  const LayerPrices& layers_of(const Configuration& configuration);
-  const PartSums& parts_of(const Configuration& configuration, const ScheduleOutline& outline);
+  const KernelTables& kernels_of(const Configuration& configuration) const;
+  const KindPrices& layers_of(const Configuration& configuration);
+  const PipelineSums& parts_of(const Configuration& configuration, const ScheduleOutline& outline);
+  /// Returns the kinds and limits of the ranks of work_.
+  UnlikeRanks unlike_ranks() const;
+  std::shared_ptr<const Cluster> unlike_links(const Configuration& configuration);
   std::vector<std::int64_t> cut_of(const Configuration& configuration, const ScheduleOutline& outline);
   const ScheduleOutline& whole_of(const ScheduleOutline& outline, std::int32_t microbatches);
 
   const TuneRequest& request_;
   Workload work_;
-  std::map<LayerKey, std::unique_ptr<const LayerPrices>> layers_;
-  std::map<PartKey, PartSums> parts_;
+  /// The kinds of devices in each order of the groups, by GroupOrder. Empty lists for devices of one kind.
+  std::array<std::vector<DeviceKind>, 2> kinds_;
+  std::map<LayerKey, std::unique_ptr<const KindPrices>> layers_;
+  std::map<PartKey, PipelineSums> parts_;
   std::map<std::pair<std::size_t, std::int32_t>, std::vector<std::int64_t>> cuts_;
   /// The number of layers of each stage in balanced splits. The key is the prices of the layers and the
   /// rank of each stage.
-  std::map<std::pair<const LayerPrices*, std::vector<std::int32_t>>, std::vector<std::int64_t>> level_;
+  std::map<std::pair<const KindPrices*, std::vector<std::int32_t>>, std::vector<std::int64_t>> level_;
+  /// The links between ranks on unlike devices, by the order of groups, the stages, and the devices of a
+  /// rank.
+  std::map<std::tuple<GroupOrder, std::int32_t, std::int32_t, std::int32_t, std::int32_t>,
+           std::shared_ptr<const Cluster>>
+      unlike_links_;
   WholeOutline whole_;
 };
 
@@ -166,7 +218,7 @@ struct Worth {
   friend auto operator<=>(const Worth&, const Worth&) = default;
 };
 
-/// The best configurations so far with one value of a choice, such as tensor = 8.
+/// The best configurations that the search has found so far for one value of a choice, such as tensor = 8.
 struct BestOfValue {
   std::optional<std::size_t> fitting{};
   Worth fitting_worth{};
@@ -183,8 +235,9 @@ class KnownWorth {
 
   std::size_t top() const { return top_; }
   bool fits(Bytes bytes) const { return bytes <= usable_; }
-  /// Records how many configurations may fit in memory. If there are more than `top`, `count` may be `top`.
-  /// If `count` is below `top`, some of the first configurations of the answer do not fit.
+  /// Records whether fewer than `top` configurations may fit in memory. `count` is their number. If there are
+  /// more than `top`, `count` may be `top`. If `count` is below `top`, the answer also contains
+  /// configurations that do not fit.
   void set_possible_fits(std::size_t count) { others_count_ = count < top_; }
 
   /// Returns true if a configuration with this lower bound may still be in the answer. It may be one of the

@@ -14,6 +14,14 @@
 //
 //     step >= max over r of (M w_r + sum over i < r of w_i)  >=  w / (1 - (1 - 1/M)^K)
 //
+// On unlike devices, a rank takes at least its least time w_r on any kind times the slowness s_r of its own
+// kind, so that
+//
+//     step >= max over r of M s_r w_r  >=  M w / (sum of 1 / s_r)
+//
+// Memory is compared after each rank's missing bytes against the largest device are added (smaller_by), which
+// adds them to t_r.
+//
 // Costs are whole nanoseconds and bytes, so each bound is lowered by what rounding may have removed. Tests:
 // tests/sim/tuning_test.cpp.
 #include "sim/choose/configuration_prices.hpp"
@@ -24,6 +32,7 @@
 #include <cstdint>
 #include <limits>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "scenarios/prepare/schedule_outline.hpp"
@@ -31,6 +40,7 @@
 #include "scenarios/pricing/workload.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/index.hpp"
+#include "schedules/rules/extra_stages.hpp"
 #include "sim/choose/configuration.hpp"
 #include "topology/size_arithmetic.hpp"
 
@@ -61,8 +71,19 @@ PartCost cost_of(const StagePrice& price) {
           .gradients = price.gradient_bytes};
 }
 
-/// Returns the costs of all stages. The first stage has the embedding, and the last one the head.
-std::vector<PartCost> stages_of(const std::vector<PartCost>& before,
+/// Returns the sums for the devices of each rank.
+std::vector<const PartSums*> sums_of_ranks(const PipelineSums& sums, const UnlikeRanks& unlike,
+                                           std::size_t ranks) {
+  std::vector<const PartSums*> of_ranks(ranks, &sums.kinds.front());
+  for (std::size_t rank = 0; rank < unlike.kinds.size(); ++rank)
+    of_ranks[rank] = &sums.kinds[unlike.kinds[rank]];
+  return of_ranks;
+}
+
+/// Returns the costs of all stages of layers. The first stage has the embedding, and the last one the head.
+/// `of_ranks` has the sums for each rank, and `ranks` the rank of each stage.
+std::vector<PartCost> stages_of(const std::vector<const PartSums*>& of_ranks,
+                                const std::vector<std::int32_t>& ranks,
                                 const std::vector<std::int64_t>& layers) {
   std::vector<PartCost> stages;
   stages.reserve(layers.size());
@@ -71,10 +92,28 @@ std::vector<PartCost> stages_of(const std::vector<PartCost>& before,
   for (std::size_t stage = 0; stage < layers.size(); ++stage) {
     end += static_cast<std::size_t>(layers[stage]);
     if (stage + 1 == layers.size()) ++end;
+    const std::vector<PartCost>& before = of_ranks[index(ranks[stage])]->before;
     stages.push_back(before[end] - before[begin]);
     begin = end;
   }
   return stages;
+}
+
+/// Divides the head of the last stage among all ranks. Appends the stages of its slices, and the stage of the
+/// loss, which costs nothing. The bytes that a slice holds from its forward to its backward pass are left
+/// out.
+void slice_head(std::vector<PartCost>& stages, const PartSums& sums) {
+  const PartCost head = sums.before.back() - sums.before[sums.before.size() - 2];
+  stages.back() = stages.back() - head;
+  const std::size_t ranks = stages.size();
+  const double share = 1 / static_cast<double>(ranks);
+  const PartCost slice{.forward_ns = head.forward_ns * share,
+                       .input_ns = head.input_ns * share,
+                       .weight_ns = head.weight_ns * share,
+                       .constant = head.constant * share,
+                       .gradients = head.gradients * share};
+  stages.insert(stages.end(), ranks, slice);
+  stages.emplace_back();
 }
 
 bool runs_split(const HeldMoment& moment) {
@@ -87,23 +126,25 @@ double bytes_in(const PartTransient& transient, const HeldMoment& moment) {
 
 /// Returns a lower bound of the transient bytes of a stage at a moment. The parts of the stage run one
 /// after the other, so it needs at least the bytes of each part. `layers` has the number of layers of each
-/// stage.
-double transient_bytes(const PartSums& sums, std::size_t stage, const std::vector<std::int64_t>& layers,
-                       const HeldMoment& moment) {
+/// stage. The last of them has the head, unless `stages`, the number of all stages, is larger.
+double transient_bytes(const PartSums& sums, std::size_t stage, std::size_t stages,
+                       const std::vector<std::int64_t>& layers, const HeldMoment& moment) {
+  if (stage >= layers.size()) return 0;
   double bytes = layers[stage] > 0 ? bytes_in(sums.layer, moment) : 0;
   if (stage == 0) bytes = std::max(bytes, bytes_in(sums.embedding, moment));
-  if (stage + 1 == layers.size()) bytes = std::max(bytes, bytes_in(sums.head, moment));
+  if (stage + 1 == stages) bytes = std::max(bytes, bytes_in(sums.head, moment));
   return bytes;
 }
 
-/// Returns a lower bound of a rank's peak.
+/// Returns a lower bound of a rank's peak memory in bytes.
 double least_bytes(const PartSums& sums, const std::vector<PartCost>& stages,
                    const std::vector<std::int64_t>& layers, const RankOutline& rank) {
   double constant = 0;
   for (const std::int32_t stage : rank.stages) constant += stages[index(stage)].constant;
   double most = 0;
   for (const HeldMoment& moment : rank.moments) {
-    double held = transient_bytes(sums, index(rank.stages[index(moment.running)]), layers, moment);
+    double held =
+        transient_bytes(sums, index(rank.stages[index(moment.running)]), stages.size(), layers, moment);
     for (std::size_t i = 0; i < rank.stages.size(); ++i) {
       const PartCost& stage = stages[index(rank.stages[i])];
       held += moment.live[i] * stage.kept + moment.waiting[i] * (stage.recomputed - stage.released_by_input);
@@ -144,8 +185,8 @@ PartCost least_layer(const std::vector<PartCost>& before) {
   return least;
 }
 
-/// The bytes that a rank needs at least. One part counts for each of its layers on any of its stages, and
-/// the other counts once.
+/// A lower bound of the bytes of a rank, in two parts. `each` counts for each layer of the rank's stages, and
+/// `once` counts once.
 struct RankBytes {
   double each = 0;
   double once = 0;
@@ -172,6 +213,50 @@ RankBytes rank_bytes(const PartSums& sums, const PartCost& layer, const RankOutl
   return fullest;
 }
 
+Bytes smaller_by(const UnlikeRanks& unlike, std::size_t rank) {
+  return unlike.smaller_by.empty() ? 0 : unlike.smaller_by[rank];
+}
+
+/// Returns a cost that is at most both costs in each member. A lower bound subtracts the bytes that I
+/// releases, so the larger value of these is returned.
+PartCost least_of(const PartCost& a, const PartCost& b) {
+  return {.forward_ns = std::min(a.forward_ns, b.forward_ns),
+          .input_ns = std::min(a.input_ns, b.input_ns),
+          .weight_ns = std::min(a.weight_ns, b.weight_ns),
+          .kept = std::min(a.kept, b.kept),
+          .released_by_input = std::max(a.released_by_input, b.released_by_input),
+          .recomputed = std::min(a.recomputed, b.recomputed),
+          .constant = std::min(a.constant, b.constant),
+          .gradients = std::min(a.gradients, b.gradients)};
+}
+
+PartTransient least_of(const PartTransient& a, const PartTransient& b) {
+  return {.whole = std::min(a.whole, b.whole), .split = std::min(a.split, b.split)};
+}
+
+/// Returns sums whose parts cost the least of both.
+PartSums least_of(const PartSums& a, const PartSums& b) {
+  PartSums least{.embedding = least_of(a.embedding, b.embedding),
+                 .layer = least_of(a.layer, b.layer),
+                 .head = least_of(a.head, b.head)};
+  for (std::size_t part = 0; part + 1 < a.before.size(); ++part) {
+    least.before.push_back(least.before.back() + least_of(a.before[part + 1] - a.before[part],
+                                                          b.before[part + 1] - b.before[part]));
+  }
+  return least;
+}
+
+/// Returns the least ratio of the times of a part in `sums` and in `least`, over all parts that take time.
+double slowness_of(const PartSums& sums, const PartSums& least) {
+  double slowness = std::numeric_limits<double>::infinity();
+  for (std::size_t part = 0; part + 1 < sums.before.size(); ++part) {
+    const double time = (sums.before[part + 1] - sums.before[part]).total_ns();
+    const double shortest = (least.before[part + 1] - least.before[part]).total_ns();
+    if (shortest > kRoundedNs) slowness = std::min(slowness, time / shortest);
+  }
+  return std::isfinite(slowness) ? std::max(1.0, slowness * kOfSum) : 1;
+}
+
 }  // namespace
 
 PartCost PartCost::operator+(const PartCost& other) const {
@@ -196,9 +281,34 @@ PartCost PartCost::operator-(const PartCost& other) const {
           .gradients = gradients - other.gradients};
 }
 
-// Each part is priced as a stage of its own: the embedding and the head as stages without layers.
+namespace {
+
+/// Returns for each kind of layer the number of its first layer in the model.
+std::vector<std::size_t> first_layers_of_kinds(const LayerPrices& prices, std::size_t layers) {
+  std::vector<std::size_t> first;
+  for (std::size_t layer = 0; layer < layers; ++layer) {
+    if (prices.kind_of_layer(layer) == first.size()) first.push_back(layer);
+  }
+  return first;
+}
+
+}  // namespace
+
+// Each part is priced as a stage of its own: the embedding and the head as stages without layers. Layers of
+// one kind have one price, so only the first layers of the model up to the last new kind are priced.
 PartSums part_sums(const Workload& work, const LayerPrices& prices, bool one_rank_has_both_ends) {
-  std::vector<std::int64_t> layers(work.model.layers.size() + 2, 1);
+  PartSums sums;
+  const std::size_t all_layers = work.model.layers.size();
+  sums.before.reserve(all_layers + 3);
+  const bool is_partial =
+      work.recompute == LayerRecompute::full && work.recomputed_layers != RecomputedLayers{};
+  if (is_partial || !work.predictions.empty()) {
+    sums.before.resize(all_layers + 3);
+    return sums;
+  }
+  const std::vector<std::size_t> first = first_layers_of_kinds(prices, all_layers);
+  const std::size_t priced_layers = first.empty() ? 0 : first.back() + 1;
+  std::vector<std::int64_t> layers(priced_layers + 2, 1);
   layers.front() = 0;
   layers.back() = 0;
   std::vector<std::int32_t> ranks(layers.size());
@@ -210,29 +320,40 @@ PartSums part_sums(const Workload& work, const LayerPrices& prices, bool one_ran
     return PartTransient{.whole = part.transient_bytes,
                          .split = part.transient_bytes - part.recomputed_at_once};
   };
-  PartSums sums;
-  sums.before.reserve(parts.size() + 1);
-  const bool is_partial =
-      work.recompute == LayerRecompute::full && work.recomputed_layers != RecomputedLayers{};
-  if (is_partial || !work.predictions.empty()) {
-    sums.before.resize(parts.size() + 1);
-    return sums;
-  }
-  for (const StagePrice& part : parts) sums.before.push_back(sums.before.back() + cost_of(part));
+  const auto add = [&sums](const PartCost& cost) { sums.before.push_back(sums.before.back() + cost); };
+  std::vector<PartCost> kinds;
+  kinds.reserve(first.size());
+  for (const std::size_t layer : first) kinds.push_back(cost_of(parts[layer + 1]));
+  add(cost_of(parts.front()));
+  for (std::size_t layer = 0; layer < all_layers; ++layer) add(kinds[prices.kind_of_layer(layer)]);
+  add(cost_of(parts.back()));
   sums.embedding = transient_of(parts.front());
   sums.head = transient_of(parts.back());
   sums.layer = transient_of(parts[1]);
-  for (std::size_t part = 2; part + 1 < parts.size(); ++part) {
-    const PartTransient layer = transient_of(parts[part]);
-    sums.layer = {.whole = std::min(sums.layer.whole, layer.whole),
-                  .split = std::min(sums.layer.split, layer.split)};
+  for (const std::size_t layer : first) {
+    const PartTransient of_kind = transient_of(parts[layer + 1]);
+    sums.layer = {.whole = std::min(sums.layer.whole, of_kind.whole),
+                  .split = std::min(sums.layer.split, of_kind.split)};
   }
   return sums;
 }
 
-LowerBounds quick_bounds(const PartSums& sums, const std::vector<std::int64_t>& layers,
-                         const ScheduleOutline& outline, std::int32_t microbatches) {
-  const std::vector<PartCost> stages = stages_of(sums.before, layers);
+PipelineSums pipeline_sums(std::vector<PartSums> kinds) {
+  PipelineSums sums{.kinds = std::move(kinds)};
+  sums.least = sums.kinds.front();
+  for (std::size_t kind = 1; kind < sums.kinds.size(); ++kind)
+    sums.least = least_of(sums.least, sums.kinds[kind]);
+  for (const PartSums& kind : sums.kinds)
+    sums.slowness.push_back(sums.kinds.size() == 1 ? 1 : slowness_of(kind, sums.least));
+  return sums;
+}
+
+LowerBounds quick_bounds(const PipelineSums& sums, const UnlikeRanks& unlike,
+                         const std::vector<std::int64_t>& layers, const ScheduleOutline& outline,
+                         std::int32_t microbatches) {
+  const std::vector<const PartSums*> of_ranks = sums_of_ranks(sums, unlike, outline.ranks.size());
+  std::vector<PartCost> stages = stages_of(of_ranks, outline.rank_of_stage, layers);
+  if (divides_output(outline.extra)) slice_head(stages, *of_ranks[index(outline.rank_of_stage.back())]);
   // For each stage, `there` is the forward time of one microbatch through all stages before it. `back` is the
   // time of the gradient from this stage back to the first stage.
   std::vector<double> there(stages.size() + 1, 0);
@@ -245,18 +366,23 @@ LowerBounds quick_bounds(const PartSums& sums, const std::vector<std::int64_t>& 
   double peak = 0;
   double lost_bytes = 0;
   std::size_t most_stages = 0;
-  for (const RankOutline& rank : outline.ranks) {
+  for (std::size_t number = 0; number < outline.ranks.size(); ++number) {
+    const RankOutline& rank = outline.ranks[number];
     double needed = 0;  // what must run before the last gradient returns to the first stage
     double work = 0;
     for (const std::int32_t stage : rank.stages) {
       const PartCost& cost = stages[index(stage)];
       work += cost.total_ns();
-      needed += cost.forward_ns + (outline.splits_backward ? cost.input_ns : cost.backward_ns());
+      needed += cost.forward_ns;
+      // The return of the gradient may not need the backward pass of a slice of the output layer.
+      if (index(stage) < layers.size())
+        needed += outline.splits_backward ? cost.input_ns : cost.backward_ns();
     }
     const std::size_t first = index(rank.stages.front());
     step_ns =
         std::max(step_ns, there[first] + std::max(microbatches * needed + back[first], microbatches * work));
-    peak = std::max(peak, least_bytes(sums, stages, layers, rank));
+    peak = std::max(peak, least_bytes(*of_ranks[number], stages, layers, rank) +
+                              static_cast<double>(smaller_by(unlike, number)));
     lost_bytes = std::max(lost_bytes, rounded_bytes(rank));
     most_stages = std::max(most_stages, rank.stages.size());
   }
@@ -270,29 +396,37 @@ LowerBounds quick_bounds(const PartSums& sums, const std::vector<std::int64_t>& 
 
 Bytes least_bytes_of_ranks(const PartSums& sums, const std::vector<std::int64_t>& layers,
                            const ScheduleOutline& outline) {
-  const std::vector<PartCost> stages = stages_of(sums.before, layers);
+  const std::vector<const PartSums*> of_ranks(outline.ranks.size(), &sums);
+  const std::vector<PartCost> stages = stages_of(of_ranks, outline.rank_of_stage, layers);
   Bytes bytes = 0;
   for (const RankOutline& rank : outline.ranks)
     bytes += rounded_down(least_bytes(sums, stages, layers, rank), rounded_bytes(rank));
   return bytes;
 }
 
-LowerBounds quick_bounds(const PartSums& sums, const ScheduleOutline& outline, std::int32_t microbatches) {
+LowerBounds quick_bounds(const PipelineSums& sums, const UnlikeRanks& unlike, const ScheduleOutline& outline,
+                         std::int32_t microbatches) {
+  const PartSums& least = sums.least;
   const auto ranks = static_cast<double>(outline.ranks.size());
   const auto stages = static_cast<double>(outline.rank_of_stage.size());
-  const double work = sums.before.back().total_ns();
+  const double work = least.before.back().total_ns();
   const bool is_whole_chain = !outline.splits_backward && ranks == stages;
+  double speed = 0;
+  for (std::size_t rank = 0; rank < outline.ranks.size(); ++rank)
+    speed += unlike.kinds.empty() ? 1 : 1 / sums.slowness[unlike.kinds[rank]];
+  const double even = microbatches / speed;
   const double passes =
-      is_whole_chain ? 1 / (1 - std::pow(1 - 1.0 / microbatches, ranks)) : microbatches / ranks;
-  const PartCost layer = least_layer(sums.before);
-  const auto layers = static_cast<double>(sums.before.size() - 3);  // all parts but the ends
+      is_whole_chain ? std::max(even, 1 / (1 - std::pow(1 - 1.0 / microbatches, ranks))) : even;
+  const PartCost layer = least_layer(least.before);
+  const auto layers = static_cast<double>(least.before.size() - 3);  // all parts but the ends
   double weights = 0;
   double once = 0;
   double lost_bytes = 0;
-  for (const RankOutline& rank : outline.ranks) {
-    const RankBytes bytes = rank_bytes(sums, layer, rank, outline.rank_of_stage.size(), layers / ranks);
+  for (std::size_t number = 0; number < outline.ranks.size(); ++number) {
+    const RankOutline& rank = outline.ranks[number];
+    const RankBytes bytes = rank_bytes(least, layer, rank, outline.rank_of_stage.size(), layers / ranks);
     weights += 1 / bytes.each;
-    once += bytes.once / bytes.each;
+    once += (bytes.once + static_cast<double>(smaller_by(unlike, number))) / bytes.each;
     lost_bytes = std::max(lost_bytes, rounded_bytes(rank));
   }
   return {.step_ns = outline.overlaps_pairs ? 0 : rounded_down(passes * work, kRoundedNs * stages * passes),

@@ -18,7 +18,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -43,6 +42,7 @@
 #include "scenarios/read/scenario.hpp"
 #include "schedules/check/user_error.hpp"
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/index.hpp"
 #include "schedules/rules/generators.hpp"
 #include "sim/choose/configuration.hpp"
 #include "sim/choose/configuration_figures.hpp"
@@ -55,18 +55,12 @@ namespace penstock {
 
 namespace {
 
-/// The number of candidates in the first round. Each round is larger than the one before, because the
-/// results of the first rounds exclude most other candidates. A large round uses all cores and lanes. But
+/// The number of candidates in the first round. Rounds become larger, because the results of the first rounds
+/// exclude most other candidates. A large round uses all cores and all lanes of the vector instructions. But
 /// it also computes figures that its own first results would make unnecessary.
 constexpr std::size_t kFirstRound = 8;
 constexpr std::size_t kLargestRound = 512;
 constexpr std::size_t kMeasuredAtOnce = 4;
-
-/// Returns the bytes that a configuration may use of a device, or the largest `Bytes` if its memory is
-/// unlimited.
-Bytes usable_of(const TuneRequest& request) {
-  return model_of(request).work.device.usable_memory().value_or(std::numeric_limits<Bytes>::max());
-}
 
 /// Returns the error message for a space in which no configuration can run.
 UserError nothing_runs(const std::vector<LeftOut>& left_out) {
@@ -79,8 +73,8 @@ UserError nothing_runs(const std::vector<LeftOut>& left_out) {
   return {.kind = all_hang ? ErrorKind::check_failed : ErrorKind::bad_input, .message = std::move(message)};
 }
 
-/// The source of a candidate's bounds. Each source gives sharper bounds than the one before, and takes longer
-/// to compute.
+/// The function that has computed a candidate's bounds. The functions later in the list give sharper bounds
+/// and take longer.
 enum class BoundsFrom : std::uint8_t {
   sums,          ///< ConfigurationPrices::quick_bounds()
   level_layers,  ///< ConfigurationPrices::level_bounds(), or still the sums if these bounds do not exist
@@ -93,15 +87,19 @@ struct Candidate {
   ValueNumbers::Numbers values{};
   Worth least;  ///< lower bounds
   BoundsFrom bounds_from = BoundsFrom::sums;
-  std::optional<Ns> step_ns{};        ///< absent until it is timed
-  std::optional<Bytes> peak_bytes{};  ///< absent until it is computed, which requires a time
+  std::optional<Ns> step_ns{};  ///< absent until it is timed
+  /// The levelled peak (PricedConfiguration::smaller_by). Absent until it is computed, which requires a time.
+  std::optional<Bytes> peak_bytes{};
+  /// The rank with this peak, if the search found it together with the order of actions.
+  std::optional<std::int64_t> fullest_rank{};
   /// The number of layers of each stage, if the search found other numbers than ConfigurationPrices::of().
   /// Empty otherwise.
   std::vector<std::int64_t> layers{};
 };
 
-/// One search; the object is used once. Candidates are indices into candidates_, in the order of the space.
-/// The rounds compute figures. A candidate can be listed only if both its time and its memory are known.
+/// One search; each object runs it once. Candidates are indices into candidates_, in the order of the search
+/// space. In each round, the search computes figures of some candidates. A candidate can be listed only if
+/// both its time and its memory are known.
 class TuneSearch {
  public:
   TuneSearch(const TuneRequest& request, const TuneOptions& options)
@@ -132,9 +130,10 @@ class TuneSearch {
     if (auto priced = price_first(known); !priced) return failure(priced.error());
     if (auto done = run(known); !done) return failure(done.error());
     report_.space = space->size();
-    const DeviceType& device = model_of(request_).work.device;
-    report_.usable = device.usable_memory();
-    if (report_.usable) report_.capacity = device.memory_bytes;
+    if (const DeviceModel& model = model_of(request_); model.kinds.empty()) {
+      report_.usable = model.work.device.usable_memory();
+      if (report_.usable) report_.capacity = model.work.device.memory_bytes;
+    }
     return reported(known);
   }
 
@@ -184,7 +183,8 @@ class TuneSearch {
     return {};
   }
 
-  /// Replaces the bounds of a candidate by those of the next source. Error: that of price().
+  /// Replaces the bounds of a candidate by sharper ones: those of the next function in BoundsFrom. Error:
+  /// that of price().
   tl::expected<void, std::string> sharpen(Candidate& candidate) {
     if (candidate.bounds_from == BoundsFrom::costs) return {};
     if (candidate.bounds_from == BoundsFrom::level_layers) return price(candidate);
@@ -198,9 +198,9 @@ class TuneSearch {
     return {};
   }
 
-  /// Sharpens the bounds of candidates until they show how many configurations may fit, up to the number that
-  /// matters. Begins with the candidates that have the lowest bounds of memory. Without pruning, sharpens all
-  /// bounds.
+  /// Computes sharper bounds for candidates until it is known how many of them may fit in memory. It counts
+  /// at most as many as the answer lists. It begins with the candidates that have the lowest bounds of
+  /// memory. Without pruning, it computes the sharpest bounds of all candidates.
   tl::expected<void, std::string> price_first(KnownWorth& known) {
     std::vector<std::size_t> smallest_first(candidates_.size());
     std::iota(smallest_first.begin(), smallest_first.end(), 0);
@@ -240,11 +240,11 @@ class TuneSearch {
     return {};
   }
 
-  /// Returns the next candidates that may matter; the round has at most `most` of them. The candidate with
-  /// the lowest bound of the time comes first; among equal ones, the first of the space. If a candidate's
-  /// bounds do not rule it out, they are sharpened, and the candidate goes back into the queue. A candidate
-  /// also goes back if other candidates of this round will probably rule it out, because exact figures are
-  /// rarely far above their bounds.
+  /// Returns the next candidates that may matter, at most `most` of them. The candidate with the lowest bound
+  /// of the time comes first; among equal ones, the first in the search space. If a candidate's bounds do not
+  /// rule it out, they are sharpened, and the candidate goes back into the queue. A candidate also goes back
+  /// if other candidates of this round will probably rule it out, because exact figures are rarely far above
+  /// their bounds.
   tl::expected<std::vector<std::size_t>, std::string> next_round(const KnownWorth& known, std::size_t most) {
     std::vector<std::size_t> round;
     std::vector<std::size_t> waiting;
@@ -381,7 +381,8 @@ class TuneSearch {
     return std::move(report_);
   }
 
-  /// Computes the missing peaks of those candidates that are the fastest ones with some value of a choice.
+  /// Computes the missing peaks of memory. It does so for those candidates that are the fastest ones with
+  /// some value of a choice.
   tl::expected<void, std::string> measure_fastest(const KnownWorth& known) {
     std::vector<std::size_t> wanted;
     for (std::size_t value = 0; value < values_.count(); ++value) {
@@ -394,8 +395,9 @@ class TuneSearch {
     return measure_all(wanted);
   }
 
-  /// Returns the number of sorted candidates to list. They are the first `top` different ones and their
-  /// twins, which have the same layers and figures by another rule (has_twin_before()).
+  /// Returns the number of sorted candidates to list. They are the first `top` different candidates and their
+  /// twins. A twin has the same layers and figures as an earlier candidate, but by another split rule
+  /// (has_twin_before()).
   std::size_t count_of_first(const std::vector<std::size_t>& sorted, std::size_t top) const {
     std::size_t different = 0;
     for (std::size_t i = 0; i < sorted.size(); ++i) {
@@ -446,8 +448,8 @@ class TuneSearch {
     return front;
   }
 
-  /// Returns the largest number of configurations that have equal layers and figures because different
-  /// split rules give the same layers.
+  /// Returns the largest number of configurations that can have equal layers and figures. Different split
+  /// rules may give the same layers, so it is the number of rules.
   std::size_t most_alike() const { return request_.layer_splits.size(); }
 
   /// Returns the size of the pool of best candidates. It is large enough for `options_.refined` different
@@ -508,8 +510,8 @@ class TuneSearch {
     return twin;
   }
 
-  /// Adds the first candidates of the refined pool to `listed`, and removes candidates that cannot run from
-  /// it.
+  /// Adds the first candidates of the refined pool to `listed`. Removes from `listed` all candidates that
+  /// cannot run, and sorts it.
   void complete(std::vector<std::size_t>& listed, const std::vector<std::size_t>& pool) const {
     const std::size_t first = count_of_first(pool, options_.top);
     for (std::size_t i = 0; i < first; ++i) {
@@ -523,7 +525,8 @@ class TuneSearch {
     return find_schedule(candidates_[number].configuration.schedule)->weighs_costs;
   }
 
-  /// Returns true if the candidate's figures still belong to the order of actions for stages of equal cost.
+  /// Returns true if the candidate's schedule searches its order by costs, and the candidate is not refined
+  /// yet. Its figures are then those of the order for stages of equal cost.
   bool is_constructed(std::size_t number) const { return weighs_costs(number) && !refined_[number]; }
 
   bool is_balanced(std::size_t number) const {
@@ -534,8 +537,8 @@ class TuneSearch {
     return (weighs_costs(number) || is_balanced(number)) && !refined_[number];
   }
 
-  /// Refines one candidate. It moves layers first, because the search for an order uses the costs of the
-  /// stages.
+  /// Refines one candidate. First it moves layers between stages, and then it searches an order of actions,
+  /// because this search uses the costs of the stages.
   void refine_one(std::size_t number) {
     if (is_balanced(number)) move_layers(candidates_[number]);
     if (is_stopped()) return;
@@ -561,6 +564,7 @@ class TuneSearch {
     if (!steps || !peaks || steps->empty() || peaks->empty()) return;
     moved.step_ns = steps->front();
     moved.peak_bytes = peaks->front();
+    moved.fullest_rank.reset();
     const auto order_of = [&](const Candidate& one) {
       return std::tuple(*one.peak_bytes > usable_, *one.step_ns, *one.peak_bytes);
     };
@@ -581,6 +585,7 @@ class TuneSearch {
     if (!*searched) return;  // stopped
     candidate.step_ns = (*searched)->step_ns;
     candidate.peak_bytes = (*searched)->peak_bytes;
+    candidate.fullest_rank = (*searched)->fullest_rank;
     refined_[number] = true;
   }
 
@@ -600,11 +605,25 @@ class TuneSearch {
 
   TunedConfiguration tuned(std::size_t number) {
     const Candidate& candidate = candidates_[number];
+    const PricedConfiguration costs = priced(candidate);
+    const std::int64_t rank = fullest_rank(candidate, costs);
+    const Bytes peak = *candidate.peak_bytes - (costs.smaller_by.empty() ? 0 : costs.smaller_by[index(rank)]);
     TunedConfiguration tuned =
-        tuned_configuration(request_, candidate.configuration, *candidate.step_ns, *candidate.peak_bytes);
-    tuned.layers = priced(candidate).layers;
+        tuned_configuration(request_, candidate.configuration, *candidate.step_ns,
+                            device_with_peak(request_, candidate.configuration, rank, peak));
+    tuned.layers = costs.layers;
     tuned.constructed = is_constructed(number);
     return tuned;
+  }
+
+  /// Returns the rank with the least free memory. On devices of one kind, all ranks have the same limit, so
+  /// the rank is not computed, and 0 is returned.
+  std::int64_t fullest_rank(const Candidate& candidate, const PricedConfiguration& costs) {
+    if (costs.smaller_by.empty()) return 0;
+    if (candidate.fullest_rank) return *candidate.fullest_rank;
+    // This program was timed before, so it can be made again.
+    const auto program = programs_->program(candidate.configuration);
+    return fullest_ranks(**program, {&costs, 1}).front();
   }
 
   /// Adds to the report each value of each choice, in ascending order, with the best configuration that has
@@ -628,8 +647,8 @@ class TuneSearch {
     }
   }
 
-  /// Sets the best candidates for a value of a choice. They are the first in the sorted list that fits in
-  /// memory, and the first that does not fit if that one is faster.
+  /// Sets the best candidates for a value of a choice. `best` is the first in the sorted list that fits in
+  /// memory. `faster` is the first that does not fit, if it is faster than `best`.
   void set_best_of_value(ChoiceCost& cost, std::uint16_t value, const std::vector<std::size_t>& listed,
                          const std::map<std::size_t, std::size_t>& place) const {
     std::optional<std::size_t> fitting;
@@ -653,11 +672,12 @@ class TuneSearch {
   std::shared_ptr<ProgramLibrary> programs_;
   SearchedOrders searched_;
   ValueNumbers values_;
-  Bytes usable_;  // bytes that a configuration may use on each device
+  Bytes usable_;  // bytes that a configuration may use on the largest device
   std::vector<Candidate> candidates_;
   std::vector<bool> refined_;
   std::vector<bool> refused_;  // true for candidates with a searched order that cannot run
-  /// Undecided candidates with the bounds of their times, the lowest first.
+  /// The undecided candidates as pairs of the lower bound of the time and the candidate's number. The lowest
+  /// bound is at the top.
   std::priority_queue<std::pair<std::int64_t, std::size_t>, std::vector<std::pair<std::int64_t, std::size_t>>,
                       std::greater<>>
       queue_;
@@ -671,8 +691,33 @@ tl::expected<TuneReport, UserError> tune(const TuneRequest& request, const TuneO
   return TuneSearch(request, options).report();
 }
 
+FullestDevice device_with_peak(const TuneRequest& request, const Configuration& configuration,
+                               std::int64_t rank, Bytes peak_bytes) {
+  Workload work = model_of(request).work;
+  set_choices(work, configuration);
+  choose_devices(work, request, configuration);
+  return {.peak_bytes = peak_bytes,
+          .usable_bytes = device_of_rank(work, static_cast<std::int32_t>(rank)).usable_memory()};
+}
+
+namespace {
+
+/// Returns the mean peak rate of the request's devices.
+double mean_peak_flops(const DeviceModel& model) {
+  if (model.kinds.empty()) return peak_flops(model.work.device, model.work.precision);
+  double sum = 0;
+  double devices = 0;
+  for (const DeviceKind& kind : model.kinds) {
+    sum += static_cast<double>(kind.devices) * peak_flops(kind.type, model.work.precision);
+    devices += static_cast<double>(kind.devices);
+  }
+  return sum / devices;
+}
+
+}  // namespace
+
 TunedConfiguration tuned_configuration(const TuneRequest& request, const Configuration& configuration,
-                                       Ns step_ns, Bytes peak_bytes) {
+                                       Ns step_ns, const FullestDevice& fullest) {
   const Workload& work = model_of(request).work;
   // The result has rates for each device, so the time is multiplied by the number of devices.
   const double device_seconds =
@@ -680,11 +725,12 @@ TunedConfiguration tuned_configuration(const TuneRequest& request, const Configu
   const auto samples = static_cast<double>(request.global_batch_size);
   return {.configuration = configuration,
           .step_ns = step_ns,
-          .peak_bytes = peak_bytes,
-          .fits = peak_bytes <= usable_of(request),
+          .peak_bytes = fullest.peak_bytes,
+          .usable_bytes = fullest.usable_bytes,
+          .fits = !fullest.usable_bytes || fullest.peak_bytes <= *fullest.usable_bytes,
           .tokens_per_second_per_device = samples * static_cast<double>(work.sequence) / device_seconds,
           .mfu = samples * flops_per_sample(work.model, work.sequence) / device_seconds /
-                 peak_flops(work.device, work.precision)};
+                 mean_peak_flops(model_of(request))};
 }
 
 }  // namespace penstock

@@ -27,8 +27,10 @@ struct TunedConfiguration {
   Configuration configuration;
   std::vector<std::int64_t> layers{};  ///< number of layers of each stage
   Ns step_ns = 0;
-  Bytes peak_bytes = 0;  ///< peak of the fullest device
-  bool fits = true;      ///< true if the peak is within a device's usable memory
+  Bytes peak_bytes = 0;  ///< peak of the fullest device: the one with the least free memory
+  /// Memory of that device that a configuration may use; absent if it is unlimited.
+  std::optional<Bytes> usable_bytes{};
+  bool fits = true;  ///< true if the peak is within that device's usable memory
   /// True if the schedule searches for its order by costs, but the figures are those of the order for
   /// stages of equal cost. simulate() may then find a better order.
   bool constructed = false;
@@ -51,9 +53,12 @@ struct TuneReport {
   std::size_t evaluated = 0;         ///< number of configurations for which the engine has computed the time
   std::size_t pruned_by_memory = 0;  ///< number of configurations that memory bounds have excluded
   std::size_t pruned_by_time = 0;    ///< number of configurations that time bounds have excluded
-  std::optional<Bytes> capacity;     ///< memory of a device; absent if it is unlimited
-  std::optional<Bytes> usable;       ///< memory that a configuration may use; absent if it is unlimited
-  std::vector<LeftOut> left_out;     ///< configurations that cannot run
+  /// Memory of a device. Absent if it is unlimited, or if there are several kinds of devices.
+  std::optional<Bytes> capacity;
+  /// Memory of a device that a configuration may use. Absent if it is unlimited, or if there are several
+  /// kinds of devices, each of which has its own limit (TunedConfiguration::usable_bytes).
+  std::optional<Bytes> usable;
+  std::vector<LeftOut> left_out;  ///< configurations that cannot run
   /// The listed configurations: the first `top` different ones, the front, and those to which `choices`
   /// refers. Configurations with the same layers and figures by different rules are listed once. The best is
   /// first: configurations that fit, then by tokens per second and device, then by memory, then by their
@@ -91,9 +96,18 @@ struct TuneOptions {
 /// all hang); a stop before the search had a result.
 tl::expected<TuneReport, UserError> tune(const TuneRequest& request, const TuneOptions& options);
 
+/// The peak of the device with the least free memory, and the memory of this device that may be used.
+struct FullestDevice {
+  Bytes peak_bytes = 0;
+  std::optional<Bytes> usable_bytes{};  ///< absent if it is unlimited
+};
+/// Returns the device of a rank with the peak `peak_bytes`. Requires a rank of the configuration.
+FullestDevice device_with_peak(const TuneRequest& request, const Configuration& configuration,
+                               std::int64_t rank, Bytes peak_bytes);
+
 /// Returns the configuration with its step time and peak memory, and with the rates that follow from them.
 TunedConfiguration tuned_configuration(const TuneRequest& request, const Configuration& configuration,
-                                       Ns step_ns, Bytes peak_bytes);
+                                       Ns step_ns, const FullestDevice& fullest);
 
 // A function that runs work on another thread. The caller can stop waiting before the work ends.
 

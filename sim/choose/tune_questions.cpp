@@ -108,20 +108,22 @@ bool is_fully_sharded(const Scenario& run) {
   return run.shape.sharding.value_or(model.work.parallel.sharding) == 3;
 }
 
-/// Returns the differences between a run and the best configuration, in a form that can be compared. The
-/// most important difference is first.
-std::tuple<bool, bool, bool, double, bool, double> distance_of(const MeasuredRun& run,
-                                                               const TuneRequest& request,
-                                                               const Configuration& best) {
+/// Returns the distance between a run and the best configuration, as a tuple of differences. The most
+/// important difference is first, so tuples can be compared directly.
+std::tuple<bool, bool, bool, bool, double, bool, double> distance_of(const MeasuredRun& run,
+                                                                     const TuneRequest& request,
+                                                                     const Configuration& best) {
   const Workload& work = model_of(request).work;
   const DeviceModel& model = std::get<DeviceModel>(run.scenario.model);
   const auto doublings = [](double a, double b) { return std::abs(std::log2(a / b)); };
   const double larger = doublings(static_cast<double>(parameters(model.work.model)),
                                   static_cast<double>(parameters(work.model)));
   // Among models of nearly the same size, one that is sharded in the same way is nearer.
+  const auto has_host_floor = [](const Workload& of) { return of.host_layer_seconds > 0; };
   return {run.device != work.device.name,
           run.precision != to_text(work.precision),
           trains_experts(run) != work.model.experts.has_value(),
+          has_host_floor(model.work) != has_host_floor(work),
           std::round(larger),
           is_fully_sharded(run.scenario) != (best.sharding == 3),
           doublings(static_cast<double>(model.devices), static_cast<double>(device_count(best)))};
@@ -143,7 +145,8 @@ NearestRun nearest_run(const MeasuredRun& run, const TuneRequest& request, doubl
       .model = model_name(run.model),
       .precision = run.precision,
       .devices = std::get<DeviceModel>(run.scenario.model).devices,
-      .error = predicted_seconds / run.step_seconds - 1};
+      .error = predicted_seconds / run.step_seconds - 1,
+      .host_layer_ms = std::get<DeviceModel>(run.scenario.model).work.host_layer_seconds * 1e3};
   if (run.device != work.device.name) {
     nearest.none = work.device.name;
   } else if (run.precision != to_text(work.precision)) {
@@ -155,8 +158,8 @@ NearestRun nearest_run(const MeasuredRun& run, const TuneRequest& request, doubl
   return nearest;
 }
 
-/// Returns the usual error of predicted ratios, over all pairs of a job's configurations. `predicted` has
-/// the seconds of all configurations, job by job.
+/// Returns the error of predicted ratios, over all pairs of configurations of one job. `predicted` has the
+/// seconds of all configurations, job by job.
 PairSpread spread_of(const std::vector<std::vector<MeasuredConfiguration>>& jobs,
                      std::span<const double> predicted) {
   PairSpread spread{.jobs = jobs.size()};
@@ -181,8 +184,12 @@ PairSpread spread_of(const std::vector<std::vector<MeasuredConfiguration>>& jobs
 }  // namespace
 
 std::string nearest_text(const NearestRun& nearest) {
-  return fmt::format("nearest measured run: {}, {}, {}, {} devices: {:+.1f} % ({}){}", nearest.device,
-                     nearest.model, nearest.precision, nearest.devices, 100 * nearest.error, nearest.id,
+  const std::string host =
+      nearest.host_layer_ms > 0
+          ? fmt::format(", no CUDA graphs and so a host_layer of {:.1f} ms", nearest.host_layer_ms)
+          : "";
+  return fmt::format("nearest measured run: {}, {}, {}, {} devices{}: {:+.1f} % ({}){}", nearest.device,
+                     nearest.model, nearest.precision, nearest.devices, host, 100 * nearest.error, nearest.id,
                      nearest.none.empty() ? "" : fmt::format("; {}: none", nearest.none));
 }
 
@@ -217,11 +224,11 @@ AccuracyGroups accuracy_groups(const TuneRequest& request, const TuneReport& rep
 
 namespace {
 
-/// A function that multiplies one figure of a device.
+/// A function that multiplies one figure of a device, such as its memory, by `factor`.
 using Change = void (*)(DeviceType&, double factor);
 
-/// The figures of a device that can be changed. `sustained` and `collectives` are factors of times. The
-/// table states factors of rates, so these two are divided by the factor.
+/// The figures of a device that can be changed. Each function multiplies memory or a rate by its factor.
+/// `sustained` and `collectives` are factors of times, so they are divided by it.
 constexpr std::array<std::pair<std::string_view, Change>, 4> kFigures = {
     {{"memory",
       [](DeviceType& device, double factor) {
@@ -239,6 +246,21 @@ constexpr std::array<std::pair<std::string_view, Change>, 4> kFigures = {
      {"rate of collectives", [](DeviceType& device, double factor) { device.collectives /= factor; }}}};
 constexpr std::array kHalfAndDouble = {0.5, 2.0};
 
+/// Returns the device with the least free memory in a simulated configuration.
+FullestDevice fullest_device(const TuneRequest& request, const Configuration& configuration,
+                             const Result& result) {
+  const auto lacking = [](const FullestDevice& device) {
+    return device.peak_bytes - device.usable_bytes.value_or(std::numeric_limits<Bytes>::max());
+  };
+  FullestDevice fullest = device_with_peak(request, configuration, 0, result.ranks.front().memory.peak_bytes);
+  for (std::size_t rank = 1; rank < result.ranks.size(); ++rank) {
+    const FullestDevice device = device_with_peak(request, configuration, static_cast<std::int64_t>(rank),
+                                                  result.ranks[rank].memory.peak_bytes);
+    if (lacking(device) > lacking(fullest)) fullest = device;
+  }
+  return fullest;
+}
+
 /// Predicts a tuned configuration on the machine of `request` with simulate(). The configuration keeps its
 /// layers.
 tl::expected<TunedConfiguration, std::string> tuned_there(const TuneRequest& request,
@@ -249,7 +271,8 @@ tl::expected<TunedConfiguration, std::string> tuned_there(const TuneRequest& req
   const auto result = simulate_scenario(
       scenario_of(with_layers(request, configuration, tuned.layers), configuration), options);
   if (!result) return tl::unexpected(result.error().message);
-  auto there = tuned_configuration(request, configuration, result->makespan_ns, highest_peak_bytes(*result));
+  auto there = tuned_configuration(request, configuration, result->makespan_ns,
+                                   fullest_device(request, configuration, *result));
   there.layers = tuned.layers;
   return there;
 }
@@ -273,7 +296,9 @@ bool is_better(const TunedConfiguration& one, const TunedConfiguration& other) {
 tl::expected<SensitivityRow, std::string> row_of(TuneRequest request, const TunedConfiguration& best,
                                                  const std::pair<std::string_view, Change>& figure,
                                                  double factor) {
-  figure.second(std::get<DeviceModel>(request.base.model).work.device, factor);
+  auto& model = std::get<DeviceModel>(request.base.model);
+  figure.second(model.work.device, factor);
+  for (DeviceKind& kind : model.kinds) figure.second(kind.type, factor);
   // TuneOptions::refined has its default, as in the search that found `best`.
   const auto report = tune(request, {.top = 1});
   if (!report) return tl::unexpected(report.error().message);
@@ -326,7 +351,7 @@ tl::expected<std::optional<TensorOverlapWorth>, std::string> tensor_overlap_wort
 
 namespace {
 
-/// The request for the task of a run, and the report of the search.
+/// A search request that belongs to a measured run, with its search space and the report of its search.
 struct Answered {
   TuneRequest request;
   std::vector<Configuration> space;
@@ -369,8 +394,8 @@ std::int64_t global_batch(const Scenario& run) {
   return *run.batch.micro_batch_size * *run.batch.microbatches * *std::get<DeviceModel>(run.model).copies;
 }
 
-/// Makes the search request that belongs to a measured run. Returns an error if the devices do not fill
-/// whole nodes.
+/// Makes the search request that has the model, devices and batch of a measured run. Returns an error if the
+/// devices do not fill whole nodes.
 tl::expected<TuneRequest, std::string> request_of(const Scenario& run) {
   TuneRequest request{.base = run, .global_batch_size = global_batch(run)};
   const DeviceType& device = model_of(request).work.device;
@@ -481,7 +506,7 @@ std::string differences(const Answered& answered, const Configuration& own, cons
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
-/// Caches the requests so far and the results of their searches. There are few requests, so a linear search
+/// A cache of search requests and the results of their searches. There are few requests, so a linear search
 /// is enough.
 class Questions {
  public:

@@ -450,6 +450,23 @@ TEST(DeviceGroups, ASlowerGroupHasFewerLayers) {
             1.3 * static_cast<double>(longest));
 }
 
+TEST(DeviceGroups, AReversedOrderIsThatOfAReversedList) {
+  const std::string two = "{device: h100-sxm, nodes: 2}, {device: a100-sxm, nodes: 1, reserve: 2 GiB}";
+  const std::string back = "{device: a100-sxm, nodes: 1, reserve: 2 GiB}, {device: h100-sxm, nodes: 2}";
+  const std::string parallel = "{tensor: 8, data: 1}";
+  const auto on = [&](const std::string& cluster) {
+    return experiment_of(on_groups(cluster, parallel), {{.key = "schedule.stages", .value = "3"}});
+  };
+  const Experiment reversed = on("{groups: [" + two + "], group_order: reversed}");
+  const Experiment listed = on("{groups: [" + back + "]}");
+  EXPECT_EQ(reversed.costs, listed.costs);
+  EXPECT_EQ(reversed.notes, listed.notes);
+  EXPECT_TRUE(reversed.cluster == listed.cluster);
+  EXPECT_NE(reversed.costs, on("{groups: [" + two + "], group_order: stated}").costs);
+  EXPECT_THAT(fault_of(on_groups("{groups: [" + two + "], group_order: backwards}"), {}),
+              HasSubstr("cluster.group_order: expected stated or reversed"));
+}
+
 TEST(DeviceGroups, RanksOfDifferentGroupsSendOverTheSlowerNetwork) {
   const Experiment mixed =
       experiment_of(on_groups("{groups: [{device: h100-sxm, nodes: 2}, {device: a100-sxm, nodes: 2}]}"), {});

@@ -232,6 +232,26 @@ TEST(PlannedScenario, NeedsLayersAndDevices) {
                           {})
                 .error(),
             "a plan needs a model of layers: expected model.layers or model.profile, got one stage by stage");
+  EXPECT_THAT(
+      plan_scenario(
+          read_scenario("model: {huggingface: " + source_path("tests/scenarios/configs/llama-3.1-70b.json") +
+                        ", sequence: 4096}\n"
+                        "cluster: {groups: [{device: h100-sxm, nodes: 2}, {device: a100-sxm, nodes: 4}]}\n"),
+          {})
+          .error(),
+      testing::HasSubstr(
+          "got a model on named devices; `penstock tune` chooses its stages, copies and layers "
+          "of each stage, also for cluster.groups"));
+  EXPECT_THAT(
+      plan_scenario(
+          read_scenario("model: {transformer: {layers: 4, hidden: 1024, heads: 8, sequence: 512, vocabulary: "
+                        "1000, efficiency: 0.45}}\n"
+                        "cluster: {devices: [{name: a, flops: 990 TFLOP/s}, {name: b, flops: 312 TFLOP/s}],\n"
+                        "  links: [{between: [a, b], bandwidth: 25 GB/s, latency: 5 us, duplex: true}]}\n"
+                        "training: {micro_batch_size: 1}\n"),
+          {})
+          .error(),
+      testing::HasSubstr("or state cluster.groups and use `penstock tune`"));
   EXPECT_EQ(plan_scenario(read_scenario(kLightThenHeavy), {}).error(),
             "cluster.devices is missing: expected the number of devices to plan for, got nothing");
 }

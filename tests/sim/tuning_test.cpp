@@ -25,6 +25,7 @@
 #include "scenarios/architecture/architecture.hpp"
 #include "scenarios/model/model.hpp"
 #include "scenarios/prepare/schedule_outline.hpp"
+#include "scenarios/pricing/stage_prices.hpp"
 #include "scenarios/pricing/workload.hpp"
 #include "scenarios/read/document.hpp"
 #include "scenarios/read/load.hpp"
@@ -41,6 +42,7 @@
 #include "sim/hold/measured_runs.hpp"
 #include "tests/sim/tune_request.hpp"
 #include "tests/test_files.hpp"
+#include "topology/size_arithmetic.hpp"
 
 namespace penstock {
 namespace {
@@ -64,7 +66,9 @@ std::vector<std::string> all_tunable_schedules() {
           "eager-1f1b",
           "dualpipe-v",
           "zbv-zero-bubble",
-          "interleaved-zero-bubble"};
+          "interleaved-zero-bubble",
+          "1f1b-vocab-1",
+          "1f1b-vocab-2"};
 }
 
 Bytes peak_of(const Result& result) {
@@ -154,6 +158,54 @@ TEST(Tuning, QuickBoundsAreNeverAboveTheBoundsOfPrices) {
   EXPECT_GT(compared, 1000U);
   // Bounds that rule out nothing would be of no use.
   EXPECT_GT(tight, compared / 2);
+}
+
+// Only the first layers of each kind are priced. The sums must be those of all layers, each priced as a stage
+// of its own. DeepSeek-V3 begins with three dense layers, and gpt-oss has two kinds in turns.
+TEST(Tuning, SumsOfPartsAreThoseOfAllLayersOneByOne) {
+  const auto of_part = [](const PartCost& cost) {
+    return std::vector<double>{cost.forward_ns,        cost.input_ns,   cost.weight_ns, cost.kept,
+                               cost.released_by_input, cost.recomputed, cost.constant,  cost.gradients};
+  };
+  for (const std::string_view model : {"llama-3.1-70b", "deepseek-v3", "gpt-oss-20b"}) {
+    const auto scenario = parse_scenario(
+        fmt::format("model: {{huggingface: {}.json, sequence: 4096}}\ncluster: {{device: h100-sxm}}\n",
+                    model),
+        "test.yaml", source_path("scenarios/library/models"));
+    ASSERT_TRUE(scenario) << scenario.error();
+    const auto& on_devices = std::get<DeviceModel>(scenario->model);
+    const LayerPrices prices(on_devices.work, *on_devices.kernels);
+    for (const bool one_rank_has_both_ends : {false, true}) {
+      const PartSums sums = part_sums(on_devices.work, prices, one_rank_has_both_ends);
+      std::vector<std::int64_t> layers(on_devices.work.model.layers.size() + 2, 1);
+      layers.front() = layers.back() = 0;
+      std::vector<std::int32_t> ranks(layers.size());
+      std::iota(ranks.begin(), ranks.end(), 0);
+      if (one_rank_has_both_ends) ranks.back() = 0;
+      const std::vector<StagePrice> parts = price_stages(on_devices.work, prices, layers, ranks);
+      ASSERT_EQ(sums.before.size(), parts.size() + 1);
+      double least_transient = parts[1].transient_bytes;
+      std::vector<double> before(8, 0);
+      for (std::size_t part = 0; part < parts.size(); ++part) {
+        const StagePrice& price = parts[part];
+        const std::vector<double> own = {price.forward_s * kNanosecondsPerSecond,
+                                         price.backward_input_s * kNanosecondsPerSecond,
+                                         price.backward_weight_s * kNanosecondsPerSecond,
+                                         price.kept_bytes,
+                                         price.released_by_input,
+                                         price.recomputed_bytes,
+                                         price.weight_bytes + price.optimizer_bytes,
+                                         price.gradient_bytes};
+        for (std::size_t i = 0; i < before.size(); ++i) before[i] += own[i];
+        ASSERT_EQ(of_part(sums.before[part + 1]), before) << model << " part " << part;
+        if (part > 0 && part + 1 < parts.size())
+          least_transient = std::min(least_transient, price.transient_bytes);
+      }
+      EXPECT_EQ(sums.embedding.whole, parts.front().transient_bytes);
+      EXPECT_EQ(sums.head.whole, parts.back().transient_bytes);
+      EXPECT_EQ(sums.layer.whole, least_transient);
+    }
+  }
 }
 
 // Prices beyond 64 bits are an error of the search, also if the first bounds are found without prices.
@@ -613,6 +665,122 @@ TEST(Tuning, AStepIsOneIteration) {
   EXPECT_EQ(simulated_configuration(request, best).makespan_ns, best.step_ns);
   EXPECT_THAT(overrides_of(request, best.configuration),
               testing::Contains(Override{.key = "training.iterations", .value = "1"}));
+}
+
+// --- divided output layers --------------------------------------------------------------------------------
+
+/// Eight layers of a model whose output layer is as large as nearly five of them.
+constexpr std::string_view kLargeOutput = R"(
+model: {huggingface: gemma-2-9b.json, sequence: 4096, layers: 8}
+cluster: {device: h100-sxm}
+)";
+
+TEST(Tuning, DividedOutputLayersCostWhatSimulateSays) {
+  for (const std::string_view scenario : {kLargeOutput, kTunedLlama}) {
+    TuneRequest request = tune_request(scenario, 32);
+    request.schedules = {"1f1b-vocab-1", "1f1b-vocab-2"};
+    request.choices.stages = {2, 4, 8};
+    request.choices.context = {1};
+    request.choices.recompute = {LayerRecompute::none, LayerRecompute::full};
+    const auto report = tune(request, {.top = 20, .prune = false});
+    ASSERT_TRUE(report) << report.error().message;
+    ASSERT_GE(report->candidates.size(), 20U);
+    for (const TunedConfiguration& tuned : report->candidates) {
+      const Configuration& of = tuned.configuration;
+      EXPECT_EQ(tuned.layers.size(), static_cast<std::size_t>(of.stages));
+      const Result result = simulated_configuration(request, tuned);
+      EXPECT_EQ(tuned.step_ns, result.makespan_ns) << of.schedule << " " << of.stages;
+      EXPECT_EQ(tuned.peak_bytes, peak_of(result)) << of.schedule << " " << of.stages;
+      EXPECT_EQ(simulated_configuration(request, of).makespan_ns, tuned.step_ns) << "balanced layers";
+    }
+  }
+}
+
+TEST(Tuning, ALargeOutputLayerIsDividedByDefault) {
+  TuneRequest request = tune_request(kLargeOutput, 32);
+  request.schedules = default_tuned_schedules(model_of(request).work.model);
+  EXPECT_THAT(request.schedules, testing::IsSupersetOf({"1f1b-vocab-1", "1f1b-vocab-2"}));
+  EXPECT_EQ(default_tuned_schedules(model_of(tune_request(kTunedLlama, 32)).work.model),
+            default_tuned_schedules());
+  // Only whole layers can be moved, so the last of eight stages has the most work even without a layer.
+  request.choices.stages = {8};
+  const auto report = tune(request, {.top = 1});
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_EQ(report->candidates.front().configuration.schedule.substr(0, 10), "1f1b-vocab");
+  std::get<DeviceModel>(request.base.model).work.model.multi_token = 1;
+  request.schedules = {"1f1b-vocab-1"};
+  EXPECT_THAT(tuning_space(request).error(), testing::HasSubstr("set model.multi_token to 0"));
+}
+
+// --- offload ---------------------------------------------------------------------------------------------
+
+/// Devices with less memory than the activations need, and a connection to their hosts.
+constexpr std::string_view kOffloading = R"(
+model: {huggingface: llama-3.1-70b.json, sequence: 4096, layers: 8}
+cluster: {device: h100-sxm, memory: 40 GiB, host: {bandwidth: 50 GB/s, latency: 10 us}}
+)";
+
+TuneRequest offloading_request() {
+  TuneRequest request = tune_request(kOffloading, 32);
+  request.schedules = {"1f1b", "interleaved"};
+  request.choices.stages = {2, 4};
+  request.choices.context = {1};
+  request.choices.recompute = {LayerRecompute::none};
+  return request;
+}
+
+TEST(Tuning, OffloadCostsWhatSimulateSays) {
+  TuneRequest request = offloading_request();
+  request.choices.offload = {50, 100};
+  const auto report = tune(request, {.top = 20, .prune = false});
+  ASSERT_TRUE(report) << report.error().message;
+  ASSERT_GE(report->candidates.size(), 20U);
+  for (const TunedConfiguration& tuned : report->candidates) {
+    const Result result = simulated_configuration(request, tuned);
+    EXPECT_EQ(tuned.step_ns, result.makespan_ns) << tuned.configuration.schedule;
+    EXPECT_EQ(tuned.peak_bytes, peak_of(result)) << tuned.configuration.schedule;
+  }
+}
+
+TEST(Tuning, OffloadIsTriedWhereAHostIsStated) {
+  const TuneRequest request = offloading_request();
+  const auto space = tuning_space(request);
+  ASSERT_TRUE(space) << space.error();
+  ConfigurationPrices prices(request);
+  ProgramLibrary programs(request);
+  std::size_t offloading = 0;
+  for (const Configuration& of : *space) {
+    if (of.offload == 0) continue;
+    ++offloading;
+    const ScheduleOutline& outline = **programs.outline(of);
+    const PricedConfiguration priced = prices.of(of, outline);
+    const LowerBounds bounds = lower_bounds(priced, outline, of.microbatches);
+    const auto quick = prices.quick_bounds(of, outline);
+    ASSERT_TRUE(quick);
+    const auto program = programs.program(of);
+    ASSERT_TRUE(program) << program.error();
+    ASSERT_LE(quick->peak_bytes, bounds.peak_bytes) << of.schedule << " " << of.stages;
+    ASSERT_LE(bounds.step_ns, step_times(**program, {&priced, 1}).front()) << of.schedule << " " << of.stages;
+    ASSERT_LE(bounds.peak_bytes, peak_bytes(**program, {&priced, 1}).front())
+        << of.schedule << " " << of.stages;
+  }
+  EXPECT_EQ(3 * offloading, 2 * space->size()) << "none, half, all";
+  TuneRequest without_host = request;
+  without_host.base.host = {};
+  EXPECT_EQ(tuning_space(without_host)->size(), space->size() / 3);
+  without_host.choices.offload = {50};
+  EXPECT_THAT(tuning_space(without_host).error(), testing::HasSubstr("state cluster.host.bandwidth"));
+}
+
+TEST(Tuning, OffloadIsWritten) {
+  TuneRequest request = offloading_request();
+  request.choices.offload = {50};
+  const auto report = tune(request, {.top = 1});
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_THAT(overrides_of(request, report->candidates.front().configuration),
+              testing::Contains(Override{.key = "schedule.offload", .value = "0.5"}));
+  request.launcher = Launcher::megatron;
+  EXPECT_THAT(tuning_space(request).error(), testing::HasSubstr("take --offload none"));
 }
 
 /// The number of layers is prime, so only balanced splits allow several stages.
