@@ -103,8 +103,8 @@ tl::expected<UnshardOptions, UserError> unshard_options(const ConvertFlags& flag
   return options;
 }
 
-/// Returns the program before any pass. The program of a file is returned unchanged. The program of a
-/// schedule is returned without messages.
+/// Returns the program before any transformation that the flags request. The program of a file is returned
+/// unchanged. The program of a schedule is returned without messages.
 tl::expected<Program, UserError> untransformed(const Scenario& scenario) {
   if (scenario.program) {
     if (auto valid = validate(*scenario.program); !valid) {
@@ -117,8 +117,8 @@ tl::expected<Program, UserError> untransformed(const Scenario& scenario) {
   return without_transfers(std::move(experiment->program));
 }
 
-/// Returns the program after all requested passes. --defer-receives and --group also lower the program,
-/// because they change where messages are posted.
+/// Returns the program after all transformations that the flags request. --defer-receives and --group also
+/// lower the program, because they change where messages are posted.
 tl::expected<Program, UserError> program_of(const ConvertFlags& flags) {
   const auto scenario = scenario_of(flags.input, flags.channels);
   if (!scenario) return tl::unexpected(scenario.error());
@@ -241,7 +241,7 @@ Text printed(const Program& program, const ConvertFlags& flags) {
 /// adds messages itself. If it loaded a lowered file, each message would be sent twice.
 std::string loader_note(const Program& program, const ConvertFlags& flags) {
   constexpr std::string_view kComplete = "_load_csv(FILE, format=\"compute_comms\")";
-  if (!flags.group.empty()) {
+  if (!flags.group.empty() && enum_of_text<Posting>(flags.group) != Posting::megatron_overlap) {
     return fmt::format(
         "this .csv has groups of transfers (GROUP), which PyTorch does not read; with --lower in place of "
         "--group it is for {}",
@@ -340,8 +340,10 @@ Command convert_command(CLI::App& root) {
   add_choice(
       app, "--group", flags->group,
       {.words = enum_choices<Posting>(),
-       .help = "lowered, with groups of transfers: megatron, those that Megatron-LM posts together, or "
-               "batched, all between two actions",
+       .help =
+           "lowered, with groups of transfers: megatron, those that Megatron-LM posts together, or "
+           "batched, all between two actions; megatron-overlap: no groups, but the order of Megatron-LM's "
+           "overlap_p2p_comm, in which odd ranks receive first",
        .group = "Passes",
        .type_name = "WORD"});
   add_channel_flags(app, flags->channels);

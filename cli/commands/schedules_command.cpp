@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -28,6 +29,7 @@
 #include "report/print/table.hpp"
 #include "report/print/units.hpp"
 #include "report/timeline/timeline_boxes.hpp"
+#include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/closed_forms.hpp"
 #include "schedules/rules/generators.hpp"
@@ -100,8 +102,68 @@ std::string schedule_table_markdown(const Shape& shape) {
   return text + '\n' + legend(shape) + '\n';
 }
 
-std::string schedule_gallery_markdown(const Shape& shape) {
+namespace {
+
+/// A schedule with an option that changes its picture or its memory.
+struct GalleryVariant {
+  std::string title;
+  std::string summary;
+  std::string_view schedule;
+  Shape shape;
+};
+
+/// Returns the variants that the gallery shows behind the schedules themselves.
+std::vector<GalleryVariant> gallery_variants(const Shape& shape) {
+  Shape forward = shape;
+  forward.passes = Passes::forward;
+  Shape prefill = shape;
+  prefill.passes = Passes::forward_kv;
+  prefill.microbatches = 2;
+  prefill.slices = 4;
+  Shape unequal = shape;
+  for (std::int32_t stage = 0; stage < shape.stages; ++stage)
+    unequal.replicas.push_back(stage % 2 == 0 ? 2 : 1);
+  const std::int32_t ranks = std::accumulate(unequal.replicas.begin(), unequal.replicas.end(), 0);
+  Shape offload = shape;
+  offload.offload = {0.5};
+  return {
+      {.title = "1f1b, forward_only",
+       .summary = "the forward half, as in evaluation: nothing is kept, and no gradient is sent",
+       .schedule = "1f1b",
+       .shape = forward},
+      {.title = "chunked-prefill",
+       .summary = "seq-1f1b with forward_only kv: two prompts in four chunks each, which keep their keys and "
+                  "values",
+       .schedule = "seq-1f1b",
+       .shape = prefill},
+      {.title = fmt::format("1f1b, replicas [{}]", fmt::join(unequal.replicas, ", ")),
+       .summary =
+           fmt::format("stages on unequal numbers of ranks, which reduce once a minibatch (DAPPLE); with "
+                       "{} ranks for {} stages, F takes {:.3g} ms",
+                       ranks, shape.stages, static_cast<double>(ranks) / shape.stages),
+       .schedule = "1f1b",
+       .shape = unequal},
+      {.title = "1f1b, offload 0.5",
+       .summary =
+           "half of each rank's activations wait in the memory of the host; copies are free here, so the "
+           "times are those of 1f1b",
+       .schedule = "1f1b",
+       .shape = offload}};
+}
+
+/// Returns the section of one picture: its title, a sentence with figures, and the picture.
+std::string gallery_section(std::string_view title, std::string_view summary,
+                            const ScheduleFigures& figures) {
   constexpr std::int32_t kColumns = 118;
+  return fmt::format("\n## {}\n\n{}: bubble {}, {}.\n\n```\n{}```\n", title, summary,
+                     format_percent(figures.idle_over_total),
+                     format_duration_short(figures.result.makespan_ns),
+                     timeline_to_text(figures.result.timeline, {.columns = kColumns}));
+}
+
+}  // namespace
+
+std::string schedule_gallery_markdown(const Shape& shape) {
   std::string text = fmt::format(
       "# Every schedule at K = {}, M = {}\n\nA K-th of the model takes F = I = W = 1 ms and B = 2 ms; links "
       "are "
@@ -109,11 +171,12 @@ std::string schedule_gallery_markdown(const Shape& shape) {
       shape.stages, shape.microbatches);
   for (const ScheduleInfo& schedule : schedule_table()) {
     const std::optional<ScheduleFigures> figures = figures_of(schedule, shape);
-    if (!figures) continue;
-    text += fmt::format("\n## {}\n\n{}: bubble {}, {}.\n\n```\n{}```\n", schedule.name, schedule.summary,
-                        format_percent(figures->idle_over_total),
-                        format_duration_short(figures->result.makespan_ns),
-                        timeline_to_text(figures->result.timeline, {.columns = kColumns}));
+    if (figures) text += gallery_section(schedule.name, schedule.summary, *figures);
+  }
+  for (const GalleryVariant& variant : gallery_variants(shape)) {
+    const ScheduleInfo& schedule = *find_schedule(variant.schedule);
+    const std::optional<ScheduleFigures> figures = figures_of(schedule, variant.shape);
+    if (figures) text += gallery_section(variant.title, variant.summary, *figures);
   }
   return text;
 }

@@ -98,8 +98,9 @@ std::string cost_text(const TuneReport& report, std::size_t number) {
 std::string gib(Bytes bytes) { return fmt::format("{:.2f}", static_cast<double>(bytes) / kBytesPerGibibyte); }
 
 std::string missing_text(const TuneAnswer& answer, const TunedConfiguration& tuned) {
-  const Bytes usable = model_of(answer.request).work.device.usable_memory().value_or(tuned.peak_bytes);
-  return fmt::format("does not fit by {} GiB", gib(tuned.peak_bytes - usable));
+  const Bytes lacking = tuned.peak_bytes - tuned.usable_bytes.value_or(tuned.peak_bytes);
+  const bool is_mixed = !model_of(answer.request).kinds.empty();
+  return fmt::format("does not fit{} by {} GiB", is_mixed ? " on its fullest device" : "", gib(lacking));
 }
 
 std::vector<std::size_t> shown_configurations(const TuneAnswer& answer) {
@@ -110,12 +111,22 @@ std::vector<std::size_t> shown_configurations(const TuneAnswer& answer) {
 
 Table configurations_table(const TuneAnswer& answer, const std::vector<std::size_t>& numbers) {
   const auto& candidates = answer.report.candidates;
+  // Two configurations may differ in the placement of their groups alone. Usually all have the default order.
+  const bool has_orders = std::ranges::any_of(numbers, [&](std::size_t number) {
+    return candidates[number].configuration.order != Parallel{}.order;
+  });
   Table table;
-  table.keys = 14;
+  table.keys = has_orders ? 15 : 14;
   table.columns = {"#",         "tp",          "cp",       "exchange",        "ep",  "dp",
                    "pp",        "v",           "schedule", "layers",          "mbs", "M",
                    "recompute", "ZeRO",        "step s",   "tokens/s/device", "MFU", "GiB",
                    "fits",      "against best"};
+  const bool is_mixed = !model_of(answer.request).kinds.empty();
+  if (is_mixed) table.columns.emplace_back("groups");
+  const bool has_offload = may_offload(answer.request);
+  if (has_offload) table.columns.emplace_back("offload");
+  constexpr std::ptrdiff_t kOrderColumn = 6;  // behind the degrees of the groups that it places
+  if (has_orders) table.columns.insert(table.columns.begin() + kOrderColumn, "order");
   if (answer.tokens) table.columns.emplace_back("days");
   if (answer.tokens && answer.request.base.cluster.price_per_device_hour) table.columns.emplace_back("cost");
   for (const std::size_t number : numbers) {
@@ -134,7 +145,7 @@ Table configurations_table(const TuneAnswer& answer, const std::vector<std::size
         words(layers_text(answer.request, tuned)),
         count(of.micro_batch_size),
         count(of.microbatches),
-        words(std::string(to_text(of.recompute))),
+        words(recompute_text(answer.request, of.recompute)),
         count(of.sharding),
         {fmt::format("{:.4f}", step_seconds(tuned)), step_seconds(tuned)},
         {fmt::format("{:.1f}", tuned.tokens_per_second_per_device), tuned.tokens_per_second_per_device},
@@ -142,6 +153,9 @@ Table configurations_table(const TuneAnswer& answer, const std::vector<std::size
         {gib(tuned.peak_bytes), static_cast<double>(tuned.peak_bytes)},
         words(tuned.fits ? "yes" : "no"),
         {gain_text(gain_against(tuned, candidates.front())), gain_against(tuned, candidates.front())}};
+    if (is_mixed) row.push_back(words(std::string(to_text(of.group_order))));
+    if (has_offload) row.push_back(words(offload_text(of.offload)));
+    if (has_orders) row.insert(row.begin() + kOrderColumn, words(std::string(to_text(of.order))));
     if (answer.tokens) {
       const double days = training_seconds(answer, tuned) / kSecondsPerDay;
       row.push_back({fmt::format("{:.1f}", days), days});
@@ -188,10 +202,12 @@ std::string configuration_text(const TuneRequest& request, const TunedConfigurat
   if (of.context > 1) degrees += fmt::format(", context {} ({})", of.context, exchange_text(of));
   if (of.expert > 1) degrees += fmt::format(", expert {}", of.expert);
   if (of.order != Parallel{}.order) degrees += fmt::format(", order {}", to_text(of.order));
+  if (!model_of(request).kinds.empty()) degrees += fmt::format(", groups {}", to_text(of.group_order));
   return fmt::format(
-      "{}, {} stages x {}, data {}, {}, layers {}, {} microbatches of {}, recompute {}, ZeRO {}", degrees,
+      "{}, {} stages x {}, data {}, {}, layers {}, {} microbatches of {}, recompute {}, ZeRO {}{}", degrees,
       of.stages, of.virtual_stages, of.data, of.schedule, layers_text(request, tuned), of.microbatches,
-      of.micro_batch_size, to_text(of.recompute), of.sharding);
+      of.micro_batch_size, recompute_text(request, of.recompute), of.sharding,
+      of.offload > 0 ? ", offload " + offload_text(of.offload) : "");
 }
 
 Table sensitivity_table(const TuneAnswer& answer) {

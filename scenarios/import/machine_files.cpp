@@ -109,6 +109,23 @@ void add_elements(const Tree& tree, ValuesByKey& values) {
   }
 }
 
+/// Returns true if a link of this name (`nvlink` or `xgmi`) has another target than its own GPU, which is
+/// named by its bus or its number.
+bool joins_others(const Tree& tree, std::string_view link, const std::string& bus = "",
+                  const std::string& number = "") {
+  return std::ranges::any_of(tree, [&](const Tree::value_type& child) {
+    const auto& [name, element] = child;
+    const auto attribute = [&](const std::string& key, const std::string& otherwise) {
+      return element.get("<xmlattr>." + key, otherwise);
+    };
+    if (name == link) {
+      const std::string target = attribute("target", "");
+      return target.empty() || (target != bus && target != number);
+    }
+    return joins_others(element, link, attribute("busid", attribute("pci", bus)), attribute("dev", number));
+  });
+}
+
 constexpr auto kTakenOfXml =
     std::to_array<TakenRow>({{"gpu.dev", "cluster.devices"},
                              {"gpu.sm", "cluster.links.bandwidth"},
@@ -147,14 +164,19 @@ tl::expected<Settings, std::string> settings_of_xml(const std::string& text) {
   add_elements(document, values);
   Settings settings = values.settings();
   take_rows(settings, kTakenOfXml);
+  for (const std::string link : {"nvlink", "xgmi"}) {
+    if (joins_others(document, link)) continue;
+    for (const std::string key : {".target", ".count"})
+      settings.ignore(link + key, "belongs to links that have their own GPU as target, which join no GPUs");
+  }
   settings.settle(kIgnoredOfXml);
   return settings;
 }
 
 // --- the matrix of nvidia-smi topo -m ---------------------------------------------------------------------
 
-/// The contents of a matrix: the devices in its header, its columns about processors, and the number of cells
-/// for each word (such as "NV18").
+/// The contents of a matrix that `nvidia-smi topo -m` prints. They are the devices in its header, its columns
+/// about processors, and the number of cells for each word (such as "NV18").
 struct MatrixParts {
   std::vector<std::string> names;
   std::vector<std::string> columns;
@@ -212,7 +234,8 @@ constexpr auto kTakenOfAstraSim = std::to_array<TakenRow>({{"topology", "cluster
                                                            {"bandwidth", "cluster.links.bandwidth"},
                                                            {"latency", "cluster.links.latency"}});
 
-/// Reads YAML. `override_key` is the key that the text states, or empty if the text is a whole file.
+/// Returns the YAML document in `text`. `override_key` is KEY if the text comes from `--set KEY=VALUE`, and
+/// empty for a file.
 tl::expected<Node, std::string> document_of(const std::string& name, const std::string& text,
                                             const std::string& override_key = "") {
   return parse_document(text, std::make_shared<const Source>(

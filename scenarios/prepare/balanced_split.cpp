@@ -70,9 +70,7 @@ std::vector<Bytes> spare_bytes(const SplitTask& task, const CostTable& costs) {
 /// Returns the costs of stages with these layers, or nothing if a price exceeds 64 bits.
 std::optional<CostTable> costs_of(const SplitTask& task, const Layers& layers) {
   const auto& ranks = task.outline.rank_of_stage;
-  const std::vector<StagePrice> stages = task.work.later_devices.empty()
-                                             ? price_stages(task.work, task.prices, layers, ranks)
-                                             : price_stages(task.work, task.kernels, layers, ranks);
+  const std::vector<StagePrice> stages = price_stages(task.work, task.prices, layers, ranks);
   const RankStep step = longest_step(task.work, task.kernels, stages, ranks);
   if (chain_fault(stages, step, task.microbatches)) return std::nullopt;
   return chain_costs(stages, ranks, step, task.microbatches);
@@ -96,13 +94,21 @@ struct Trial {
   double time_ns = std::numeric_limits<double>::infinity();
 };
 
+/// Returns true if a stage is on several ranks.
+bool has_replicas(const ScheduleOutline& outline) {
+  std::size_t held = 0;
+  for (const RankOutline& rank : outline.ranks) held += rank.stages.size();
+  return held > outline.rank_of_stage.size();
+}
+
 class Trials {
  public:
   Trials(const SplitTask& task, const OrderTimes& order)
       : task_(task),
         order_(order),
-        times_(layer_times(task.work, task.prices)),
-        links_(links_between_stages(task.work)) {}
+        times_(layer_times(task.work, task.prices.front())),
+        links_(links_between_stages(task.work)),
+        has_replicas_(has_replicas(task.outline)) {}
 
   /// Returns the fastest list that the search reaches from `starts`. A list that fits in memory is preferred
   /// to any list that does not.
@@ -119,11 +125,12 @@ class Trials {
   }
 
  private:
-  /// Returns true if the work of the busiest rank alone takes longer than the best list.
+  /// Returns true if the computation of the busiest rank alone takes longer than the whole schedule of the
+  /// best list so far.
   bool is_too_slow(const Layers& layers) const {
     // `times_` are the layer times on the first kind of device. Other kinds may be faster, so the comparison
-    // would be wrong for them.
-    if (!task_.work.later_devices.empty()) return false;
+    // would be wrong for them. A rank with a replica of a stage runs only a part of the microbatches.
+    if (!task_.work.later_devices.empty() || has_replicas_) return false;
     const auto ranks = rank_times(times_, layers, task_.outline.rank_of_stage);
     return std::ranges::max(ranks) * kNanosecondsPerSecond * static_cast<double>(task_.microbatches) >
            best_.time_ns;
@@ -169,6 +176,7 @@ class Trials {
   const OrderTimes& order_;
   LayerTimes times_;
   UniformCluster links_;
+  bool has_replicas_ = false;
   Trial best_;
   std::size_t next_ = 0;
   std::size_t actions_ = 0;
@@ -199,21 +207,33 @@ std::optional<Program> timed_program(const StatedSchedule& schedule, const Progr
   return *std::move(program);
 }
 
+/// Returns, for each rank, the time of all layers on its devices, divided by their time on the devices of the
+/// first rank. Returns an empty list if all devices are of one kind.
+std::vector<double> slowness_of_ranks(const SplitTask& task) {
+  std::vector<double> slowness;
+  if (task.work.later_devices.empty()) return slowness;
+  const auto whole = [&](const LayerPrices& prices) {
+    const LayerTimes times = layer_times(task.work, prices);
+    return times.before.back() + times.head;
+  };
+  const double first = whole(task.prices.front());
+  slowness.assign(task.outline.ranks.size(), 1);
+  for (std::size_t later = 0; later < task.work.later_devices.size(); ++later) {
+    const double slower = whole(task.prices[later + 1]) / first;
+    for (std::size_t rank = index(task.work.later_devices[later].first_rank); rank < slowness.size(); ++rank)
+      slowness[rank] = slower;
+  }
+  return slowness;
+}
+
 /// Returns the number of layers of each stage on unlike devices, chosen so that the longest stage is as
 /// short as possible. A device that runs all layers n times slower also runs its stage n times slower.
 Layers level_on_unlike_devices(const SplitTask& task) {
-  const LayerTimes first = layer_times(task.work, task.prices);
-  const auto whole = [](const LayerTimes& times) { return times.before.back() + times.head; };
+  const LayerTimes first = layer_times(task.work, task.prices.front());
+  const std::vector<double> of_ranks = slowness_of_ranks(task);
   std::vector<double> slowness;
-  for (const std::int32_t rank : task.outline.rank_of_stage) {
-    const RankDevices* const later = later_devices_of(task.work, rank);
-    if (later == nullptr) {
-      slowness.push_back(1);
-      continue;
-    }
-    const Workload alike = on_devices_of_rank(task.work, rank);
-    slowness.push_back(whole(layer_times(alike, LayerPrices(alike, *later->kernels))) / whole(first));
-  }
+  slowness.reserve(task.outline.rank_of_stage.size());
+  for (const std::int32_t rank : task.outline.rank_of_stage) slowness.push_back(of_ranks[index(rank)]);
   // The embedding and the head count as layers here. The first or the last stage may therefore consist of
   // only the embedding or the head.
   LayerGraph graph;
@@ -239,7 +259,7 @@ Layers level_on_unlike_devices(const SplitTask& task) {
 /// The lists of the other rules follow, if they can divide the layers.
 std::vector<Layers> starts_of(const SplitTask& task) {
   std::vector<Layers> starts = {level_split(task)};
-  LayerTimes times = layer_times(task.work, task.prices);
+  LayerTimes times = layer_times(task.work, task.prices.front());
   times.embedding = 0;
   times.head = 0;
   starts.push_back(level_layers(times, task.outline.rank_of_stage, {}));
@@ -253,9 +273,13 @@ std::vector<Layers> starts_of(const SplitTask& task) {
 
 }  // namespace
 
-std::vector<std::int64_t> level_split(const SplitTask& task) {
+std::vector<std::int64_t> level_times_split(const SplitTask& task) {
   if (!task.work.later_devices.empty()) return level_on_unlike_devices(task);
-  Layers level = level_layers(layer_times(task.work, task.prices), task.outline.rank_of_stage, {});
+  return level_layers(layer_times(task.work, task.prices.front()), task.outline.rank_of_stage, {});
+}
+
+std::vector<std::int64_t> level_split(const SplitTask& task) {
+  Layers level = level_times_split(task);
   const auto costs = costs_of(task, level);
   return costs ? fitted_split(task, std::move(level), *costs) : level;
 }
@@ -268,6 +292,7 @@ std::vector<std::int64_t> fitted_split(const SplitTask& task, std::vector<std::i
   std::vector<Bytes> spare = spare_bytes(task, level_costs);
   std::vector<std::int64_t> most(task.outline.ranks.size(), std::ssize(task.work.model.layers));
   std::optional<LayerTimes> times;  // made for the first list that does not fit
+  const std::vector<double> slowness = slowness_of_ranks(task);
   while (!spare.empty() && std::ranges::min(spare) < 0) {
     // If all ranks together need more memory than they have, no list fits. The fastest list is then the best
     // answer.
@@ -275,14 +300,14 @@ std::vector<std::int64_t> fitted_split(const SplitTask& task, std::vector<std::i
     const std::vector<std::int64_t> held = layers_of_ranks(task, layers);
     for (std::size_t rank = 0; rank < spare.size(); ++rank) {
       if (spare[rank] >= 0) continue;
-      const double part = static_cast<double>(-spare[rank]) /
-                          static_cast<double>(*task.work.device.usable_memory() - spare[rank]);
+      const Bytes usable = *device_of_rank(task.work, static_cast<std::int32_t>(rank)).usable_memory();
+      const double part = static_cast<double>(-spare[rank]) / static_cast<double>(usable - spare[rank]);
       const auto given_up = static_cast<std::int64_t>(part * static_cast<double>(held[rank]));
       most[rank] = held[rank] - std::max<std::int64_t>(1, given_up);
       if (most[rank] < 0) return level;
     }
-    if (!times) times = layer_times(task.work, task.prices);
-    layers = level_layers(*times, task.outline.rank_of_stage, most);
+    if (!times) times = layer_times(task.work, task.prices.front());
+    layers = level_layers(*times, task.outline.rank_of_stage, most, slowness);
     const auto costs = layers.empty() ? std::nullopt : costs_of(task, layers);
     if (!costs) return level;
     spare = spare_bytes(task, *costs);
@@ -292,7 +317,7 @@ std::vector<std::int64_t> fitted_split(const SplitTask& task, std::vector<std::i
 
 std::vector<std::int64_t> balanced_split(const Workload& work, const KernelTables& kernels,
                                          const StatedSchedule& schedule, const Program& placed) {
-  const LayerPrices prices(work, kernels);
+  const std::vector<LayerPrices> prices = layer_prices_of_kinds(work, kernels);
   const auto program = timed_program(schedule, placed);
   const std::int64_t microbatches = placed.microbatches;
   ScheduleOutline outline;

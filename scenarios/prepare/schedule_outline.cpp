@@ -6,6 +6,9 @@
 //
 //   1F1B, rank 0 of 3:   F0  F1  F2  B0   F3  B1 ...       live 1 2 3 3 | 3 3 ..   gradients from B0 on
 //
+// An offloaded activation counts only in its F and in its backward pass, because copies to and from the host
+// may take no time.
+//
 // If layers are recomputed, microbatches between I and W need most memory. The outline therefore also
 // contains the moment with most such microbatches.
 
@@ -18,6 +21,7 @@
 #include <iterator>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <span>
 #include <utility>
 #include <vector>
@@ -27,6 +31,7 @@
 #include "schedules/ir/index.hpp"
 #include "schedules/ir/needs.hpp"
 #include "schedules/ir/program.hpp"
+#include "schedules/rules/extra_stages.hpp"
 #include "topology/cluster.hpp"
 #include "topology/presets.hpp"
 
@@ -50,8 +55,8 @@ std::int64_t waiting_count(const HeldMoment& moment) {
   return std::accumulate(moment.waiting.begin(), moment.waiting.end(), std::int64_t{0});
 }
 
-/// A search for the moment with the largest count. Only moments that the condition `admits` accepts are
-/// compared.
+/// A search for the moment with the largest count of microbatches. Only moments that the condition `admits`
+/// accepts are compared.
 class Fullest {
  public:
   using Count = std::int64_t (*)(const HeldMoment&);
@@ -76,8 +81,8 @@ class Fullest {
   HeldMoment moment_;
 };
 
-/// Walks through the action list of a rank that holds these stages. Returns the moments at which the rank
-/// stores most. The two actions of an overlapped pair count as consecutive actions.
+/// Returns the moments at which a rank stores most. The rank holds the stages `stages` and runs the actions
+/// of `list` in order. The two actions of an overlapped pair count as consecutive actions.
 std::vector<HeldMoment> fullest_moments(const std::vector<std::int32_t>& stages,
                                         const std::vector<Action>& list) {
   const auto last = static_cast<std::int32_t>(stages.size()) - 1;
@@ -90,12 +95,19 @@ std::vector<HeldMoment> fullest_moments(const std::vector<std::int32_t>& stages,
   HeldMoment now{.live = std::vector<std::int32_t>(stages.size(), 0),
                  .waiting = std::vector<std::int32_t>(stages.size(), 0),
                  .gradients = std::vector<bool>(stages.size(), false)};
+  std::set<std::pair<std::int32_t, std::int32_t>> offloaded;  // stages and units
   for (const Action& action : list) {
+    const std::pair unit(action.stage, action.microbatch);
+    if (action.kind == ActionKind::offload) {
+      // The copy may end at once. The activation returns at the latest before the backward pass.
+      offloaded.insert(unit);
+      --now.live[index(static_cast<std::int32_t>(std::ranges::find(stages, action.stage) - stages.begin()))];
+    }
     if (!is_compute(action.kind) || action.kind == ActionKind::step) continue;
     now.running = static_cast<std::int32_t>(std::ranges::find(stages, action.stage) - stages.begin());
     now.kind = action.kind;
     const std::size_t stage = index(now.running);
-    if (action.kind == ActionKind::forward) ++now.live[stage];
+    if (action.kind == ActionKind::forward || offloaded.erase(unit) > 0) ++now.live[stage];
     if (action.kind == ActionKind::backward_input) ++now.waiting[stage];
     // A rank stores data of a microbatch until the end of B, or until the end of W if backward passes are
     // split.
@@ -112,20 +124,37 @@ std::vector<HeldMoment> fullest_moments(const std::vector<std::int32_t>& stages,
   return moments;
 }
 
+/// Returns, for each replica of the stage, the number of microbatches or slices that it runs.
+std::vector<std::int32_t> units_of_replicas(const Program& program, std::int32_t stage) {
+  std::vector<std::int32_t> units(program.placement.stages[index(stage)].ranks.size(), 0);
+  if (units.size() == 1) return {program.unit_count()};
+  for (std::int32_t unit = 0; unit < program.unit_count(); ++unit)
+    ++units[index(program.placement.replica_of(stage, unit))];
+  return units;
+}
+
 }  // namespace
 
 // With 2 K microbatches, each rank has finished its warm-up and has run its first backward passes. A larger
 // number of microbatches does not need more memory.
-std::int32_t outlined_microbatches(std::int32_t stages, std::int32_t microbatches) {
-  return std::min(microbatches, 2 * stages);
+std::int32_t outlined_microbatches(std::int32_t stages, std::int32_t microbatches, std::int32_t further) {
+  return std::min(microbatches, 2 * (stages + further));
 }
 
 ScheduleOutline outline_of(const Program& program) {
   ScheduleOutline outline{.rank_of_stage = program.placement.ranks_of_stages(),
+                          .extra = extra_stages_of(program),
+                          .edges = program.edges,
                           .units = program.unit_count()};
   outline.ranks.resize(program.ranks.size());
-  for (std::int32_t stage = 0; stage < program.stage_count(); ++stage)
-    outline.ranks[index(outline.rank_of_stage[index(stage)])].stages.push_back(stage);
+  for (std::int32_t stage = 0; stage < program.stage_count(); ++stage) {
+    const std::vector<std::int32_t> units = units_of_replicas(program, stage);
+    for (std::size_t replica = 0; replica < units.size(); ++replica) {
+      RankOutline& rank = outline.ranks[index(program.placement.stages[index(stage)].ranks[replica])];
+      rank.stages.push_back(stage);
+      rank.units.push_back(units[replica]);
+    }
+  }
   for (const std::vector<Action>& list : program.ranks) {
     outline.splits_backward |=
         std::ranges::find(list, ActionKind::backward_weight, &Action::kind) != list.end();
@@ -142,8 +171,10 @@ ScheduleOutline outline_of_whole(ScheduleOutline outline, std::int64_t microbatc
   if (microbatches <= outline.units) return outline;
   for (RankOutline& rank : outline.ranks) {
     for (HeldMoment& moment : rank.moments) {
-      for (std::int32_t& live : moment.live) {
-        if (live == outline.units) live = static_cast<std::int32_t>(microbatches);
+      for (std::size_t stage = 0; stage < rank.units.size(); ++stage) {
+        const std::int32_t units = rank.units[stage];
+        if (moment.live[stage] != units) continue;
+        moment.live[stage] = static_cast<std::int32_t>(microbatches * units / outline.units);
       }
     }
   }
@@ -228,7 +259,7 @@ std::vector<Action> compute_actions_of(const std::vector<Action>& list) {
 }  // namespace
 
 void OrderTimes::set_channel(Leaf& leaf, std::int32_t consumer) {
-  const std::pair ends(leaf.rank, rank_of_stage_[index(consumer)]);
+  const std::pair ends(leaf.rank, consumer);
   if (ends.first == ends.second) return;
   const auto [known, fresh] = channels_.try_emplace(ends, static_cast<std::int32_t>(channels_.size()));
   leaf.channel = known->second;
@@ -251,13 +282,13 @@ OrderTimes::Leaf OrderTimes::leaf_of(const Program& program, const Action& actio
     if (is_last) return leaf;
     leaf.output = activation(action.stage);
     leaf.edge = action.stage;
-    set_channel(leaf, action.stage + 1);
+    set_channel(leaf, program.placement.rank_of(action.stage + 1, action.microbatch));
   } else if (makes_input_gradient(action.kind) || is_late) {
     if (!is_last) leaf.input = gradient(action.stage + 1);
     if (action.stage == 0 || is_late) return leaf;
     leaf.output = gradient(action.stage);
     leaf.edge = action.stage - 1;
-    set_channel(leaf, action.stage - 1);
+    set_channel(leaf, program.placement.rank_of(action.stage - 1, action.microbatch));
   }
   return leaf;
 }
@@ -272,7 +303,7 @@ bool OrderTimes::take(const Program& program, std::span<const Action> group, std
   if (!is_ready) return false;
   for (const Leaf& leaf : leaves) {
     if (leaf.output != kNothing) is_made[index(leaf.output)] = true;
-    ++counts_[index(leaf.cost)];
+    ++counts_[{leaf.rank, leaf.cost}];
     leaves_.push_back(leaf);
   }
   return true;
@@ -280,12 +311,10 @@ bool OrderTimes::take(const Program& program, std::span<const Action> group, std
 
 std::optional<OrderTimes> OrderTimes::of(const Program& program) {
   OrderTimes order;
-  order.rank_of_stage_ = program.placement.ranks_of_stages();
   order.ranks_ = program.ranks.size();
   order.outputs_ = 2 * index(program.stage_count()) * index(program.unit_count());
   order.microbatches_ = program.microbatches;
   order.slices_ = program.slices;
-  order.counts_.assign(index(program.stage_count()) * kActionKindCount, 0);
   std::vector<std::vector<Action>> lists;
   lists.reserve(program.ranks.size());
   for (const std::vector<Action>& list : program.ranks) lists.push_back(compute_actions_of(list));
@@ -358,12 +387,13 @@ Ns OrderTimes::makespan_ns(const CostTable& costs, const UniformCluster& links) 
 
 double OrderTimes::busiest_ns_per_microbatch(const CostTable& costs) const {
   std::vector<double> busy(ranks_, 0);
-  for (std::size_t cost = 0; cost < counts_.size(); ++cost) {
-    const std::size_t stage = cost / kActionKindCount;
-    const auto kind = static_cast<ActionKind>(cost % kActionKindCount);
-    if (counts_[cost] == 0 || kind == ActionKind::step) continue;
-    const auto all = static_cast<double>(counts_[cost]) / slices_;
-    busy[index(rank_of_stage_[stage])] += all * static_cast<double>(duration_ns(costs.stages[stage], kind));
+  for (const auto& [rank_and_cost, count] : counts_) {
+    const auto [rank, cost] = rank_and_cost;
+    const std::size_t stage = index(cost) / kActionKindCount;
+    const auto kind = static_cast<ActionKind>(index(cost) % kActionKindCount);
+    if (kind == ActionKind::step) continue;
+    const auto all = static_cast<double>(count) / slices_;
+    busy[index(rank)] += all * static_cast<double>(duration_ns(costs.stages[stage], kind));
   }
   return std::ranges::max(busy) / microbatches_;
 }

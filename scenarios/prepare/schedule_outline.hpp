@@ -18,6 +18,7 @@
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
 #include "schedules/ir/program.hpp"
+#include "schedules/rules/extra_stages.hpp"
 #include "topology/presets.hpp"
 
 namespace penstock {
@@ -37,25 +38,30 @@ struct HeldMoment {
 
 struct RankOutline {
   std::vector<std::int32_t> stages;  ///< the stages of the rank, ascending
+  std::vector<std::int32_t> units;   ///< for each stage of the rank, the microbatches or slices that it runs
   std::vector<HeldMoment> moments;   ///< the moments in which the rank stores most, by several measures
 };
 
 struct ScheduleOutline {
-  std::vector<std::int32_t> rank_of_stage;
+  std::vector<std::int32_t>
+      rank_of_stage;  ///< for a stage on several ranks, the rank of the first microbatch
   bool splits_backward = false;
   bool overlaps_pairs = false;  ///< true if some F and B are an overlapped pair
   bool recomputes = false;      ///< true if some R is an action of its own
   std::vector<RankOutline> ranks{};
-  std::int32_t units = 0;  ///< the number of microbatches or slices of the outlined program
+  /// The stages behind those of the layers, if the program divides the output layer.
+  ExtraStages extra = ExtraStages::none;
+  std::vector<StageEdge> edges{};  ///< the edges between stages; empty if the stages form a chain
+  std::int32_t units = 0;          ///< the number of microbatches or slices of the outlined program
 };
 
-/// Returns the outline of a program of compute actions. SEND and RECV in its lists are ignored. Requires one
-/// rank for each stage.
+/// Returns the outline of a program of compute actions. SEND and RECV in its lists are ignored. A stage with
+/// replicas is a stage of each of its ranks.
 ScheduleOutline outline_of(const Program& program);
 
 /// Returns the outline for a program of `microbatches` microbatches. It is computed from the outline of a
-/// program with fewer microbatches. If a rank stores all microbatches of the shorter program, it is assumed
-/// to store all `microbatches`.
+/// program with fewer microbatches. If a rank stores all microbatches that it runs in the shorter program, it
+/// is assumed to store all its part of `microbatches`.
 ScheduleOutline outline_of_whole(ScheduleOutline outline, std::int64_t microbatches);
 
 /// Returns a lower bound on a rank's peak memory in bytes. It is the most that the rank stores at any
@@ -63,19 +69,19 @@ ScheduleOutline outline_of_whole(ScheduleOutline outline, std::int64_t microbatc
 Bytes least_peak_bytes(const CostTable& costs, const RankOutline& rank);
 
 /// Like the other least_peak_bytes(), but also counts the message that the running action has received. The
-/// rank stores it until the action ends. The stages must form a chain, and `rank` must be a rank of the
-/// outline.
+/// rank stores it until the action ends. The stages must form a chain and have one rank each, and `rank` must
+/// be a rank of the outline.
 Bytes least_peak_bytes(const CostTable& costs, const ScheduleOutline& outline, const RankOutline& rank);
 
 /// Returns a number of microbatches with which the outline shows the moments of fullest memory in a
-/// schedule of `stages` ranks. The result is at most `microbatches`.
-std::int32_t outlined_microbatches(std::int32_t stages, std::int32_t microbatches);
+/// schedule of `stages` ranks. The result is at most `microbatches`. `further` is the number of microbatches
+/// that a rank may store in addition to `stages`.
+std::int32_t outlined_microbatches(std::int32_t stages, std::int32_t microbatches, std::int32_t further = 0);
 
 // Computes the time of one compute program for many tables of costs, without changing the order of its lists.
 
 /// The compute actions of a program, in an order in which each action follows all actions that it depends
-/// on. The stages must form a chain and have one rank each. SEND, RECV and collectives in the lists are
-/// ignored.
+/// on. The stages must form a chain. SEND, RECV and collectives in the lists are ignored.
 class OrderTimes {
  public:
   /// Returns the order of the program's actions. Returns nothing if the program deadlocks. Requires the
@@ -114,14 +120,14 @@ class OrderTimes {
   /// `is_made`. If an input is not available yet, returns false and changes nothing.
   bool take(const Program& program, std::span<const Action> group, std::int32_t rank,
             std::vector<bool>& is_made);
-  /// Sets the channel on which the action's output goes to the stage `consumer`.
+  /// Sets the channel on which the action's output goes to the rank `consumer`.
   void set_channel(Leaf& leaf, std::int32_t consumer);
 
   std::vector<Leaf> leaves_;
-  std::vector<std::int64_t> counts_;  ///< the number of actions by stage and kind
+  std::map<std::pair<std::int32_t, std::int32_t>, std::int64_t>
+      counts_;  ///< the number of actions by rank and Leaf::cost
   std::map<std::pair<std::int32_t, std::int32_t>, std::int32_t>
       channels_;  ///< the channel by sender and receiver
-  std::vector<std::int32_t> rank_of_stage_;
   std::size_t ranks_ = 0;
   std::size_t outputs_ = 0;
   std::int32_t microbatches_ = 1;
@@ -136,7 +142,8 @@ class OrderTimes {
 struct SplitTask {
   const Workload& work;  ///< the workload with all degrees and the microbatch size set
   const KernelTables& kernels;
-  const LayerPrices& prices;  ///< the times and bytes of the layers of `work`
+  /// The times and bytes of the layers on each kind of device (layer_prices_of_kinds()).
+  std::span<const LayerPrices> prices;
   const ScheduleOutline& outline;
   std::int64_t microbatches = 1;  ///< the number of microbatches of one copy
 };
@@ -146,9 +153,12 @@ struct SplitTask {
 /// the outline's stages.
 std::vector<std::int64_t> level_split(const SplitTask& task);
 
-/// Like level_split(), but starts from a given split. `level` is a split that balances only times, and
-/// `level_costs` are the costs of its stages. Returns `level` if it fits into memory, or if no split that
-/// fits is found.
+/// Like level_split(), but ignores memory: balances only the times of the ranks.
+std::vector<std::int64_t> level_times_split(const SplitTask& task);
+
+/// Returns the same result as level_split(), but starts from a given split. `level` is a split that balances
+/// only times, and `level_costs` are the costs of its stages. Returns `level` if it fits into memory, or if
+/// no split that fits is found.
 std::vector<std::int64_t> fitted_split(const SplitTask& task, std::vector<std::int64_t> level,
                                        const CostTable& level_costs);
 

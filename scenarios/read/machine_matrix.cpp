@@ -27,6 +27,7 @@
 #include <tl/expected.hpp>
 
 #include "scenarios/read/machine.hpp"
+#include "schedules/ir/return_if_error.hpp"
 #include "text/escaping.hpp"
 #include "text/numbers.hpp"
 
@@ -39,17 +40,26 @@ constexpr std::size_t kFarthest = kDistances.size() - 1;
 /// AMD.
 constexpr double kSocketBytesPerSecond = 16e9;
 
-/// A cell of the matrix: a distance, a number of NVLinks, or neither if the cell is on the diagonal.
+/// A cell in the matrix of `nvidia-smi topo -m`: a distance, a number of NVLinks, or neither if the cell is
+/// on the diagonal.
 struct MatrixCell {
   std::optional<std::size_t> distance;
   std::int32_t nvlinks = 0;
+
+  friend bool operator==(const MatrixCell&, const MatrixCell&) = default;
 };
 
+std::string to_text(const MatrixCell& cell) {
+  if (cell.nvlinks > 0) return fmt::format("NV{}", cell.nvlinks);
+  return cell.distance ? std::string(kDistances.at(*cell.distance)) : "X";
+}
+
 /// The matrix and the names of its columns. `rows` has an entry for each column. The entry is empty if the
-/// text has no row for this device.
+/// text has no row for this device. `lines` has the number of each row's line.
 struct Matrix {
   std::vector<std::string> names;
   std::vector<std::vector<MatrixCell>> rows;
+  std::vector<std::size_t> lines;
 };
 
 bool is_gpu(std::string_view name) { return name.starts_with("GPU"); }
@@ -84,6 +94,25 @@ tl::expected<std::vector<MatrixCell>, std::string> row_of(const std::vector<std:
   return cells;
 }
 
+/// Returns an error if two devices have one connection in one's line and another in the other's line. A
+/// connection has no direction, so one of the two cells is wrong.
+tl::expected<void, std::string> check_symmetry(const Matrix& matrix) {
+  for (std::size_t i = 0; i < matrix.rows.size(); ++i) {
+    for (std::size_t j = i + 1; j < matrix.rows.size(); ++j) {
+      if (matrix.rows[i].empty() || matrix.rows[j].empty()) continue;
+      const MatrixCell& one = matrix.rows[i][j];
+      const MatrixCell& other = matrix.rows[j][i];
+      if (one == other) continue;
+      return tl::unexpected(fmt::format(
+          "{}: expected one connection of {} and {} in both their lines, got {} in that of {} (line "
+          "{}) and {} in that of {} (line {}); correct one of the two cells",
+          matrix.lines[j], matrix.names[i], matrix.names[j], to_text(one), matrix.names[i], matrix.lines[i],
+          to_text(other), matrix.names[j], matrix.lines[j]));
+    }
+  }
+  return {};
+}
+
 tl::expected<Matrix, std::string> matrix_of(std::string_view text) {
   Matrix matrix;
   std::size_t line = 0;
@@ -95,20 +124,21 @@ tl::expected<Matrix, std::string> matrix_of(std::string_view text) {
     if (matrix.names.empty()) {
       if (words.size() > 1 && words[0] == "GPU0" && words[1] != "X") {
         matrix.names = matrix_names(words);
-        matrix.rows.resize(matrix.names.size());
       } else if (words[0] == "GPU0") {  // the header of a single GPU without a card
         matrix.names = {"GPU0"};
-        matrix.rows.resize(1);
       }
+      matrix.rows.resize(matrix.names.size());
+      matrix.lines.resize(matrix.names.size());
       continue;
     }
     const auto found = std::ranges::find(matrix.names, words[0]);
     if (found == matrix.names.end()) continue;
-    auto& row = matrix.rows[static_cast<std::size_t>(found - matrix.names.begin())];
-    if (!row.empty()) continue;
+    const auto number = static_cast<std::size_t>(found - matrix.names.begin());
+    if (!matrix.rows[number].empty()) continue;
     auto cells = row_of(words, matrix, line + 1);
     if (!cells) return tl::unexpected(cells.error());
-    row = *std::move(cells);
+    matrix.rows[number] = *std::move(cells);
+    matrix.lines[number] = line + 1;
   }
   for (std::size_t i = 0; i < matrix.names.size(); ++i) {
     if (is_gpu(matrix.names[i]) && matrix.rows[i].empty())
@@ -116,6 +146,7 @@ tl::expected<Matrix, std::string> matrix_of(std::string_view text) {
   }
   if (matrix.names.empty())
     return tl::unexpected(fmt::format("{}: expected a line that begins with GPU0, got none", line));
+  PENSTOCK_RETURN_IF_ERROR(check_symmetry(matrix));
   return matrix;
 }
 
@@ -128,8 +159,8 @@ std::size_t distance_between(const Matrix& matrix, std::size_t a, std::size_t b)
   return kFarthest;
 }
 
-/// Connects the topmost nodes of a group of devices to a new node. Does nothing if there is only one
-/// topmost node.
+/// Connects the topmost nodes above a group of devices to a new node, which becomes their topmost node. Does
+/// nothing if there is only one topmost node.
 void join_tops(Machine& machine, const std::vector<std::size_t>& group, std::vector<std::int32_t>& tops,
                std::string name, double bytes_per_second) {
   std::vector<std::int32_t> below;

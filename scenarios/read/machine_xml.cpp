@@ -21,6 +21,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <boost/property_tree/ptree.hpp>
 #include <boost/property_tree/xml_parser.hpp>
 #include <tl/expected.hpp>
@@ -233,6 +234,7 @@ class XmlReader {
     NvlinkCounts counts{.between = std::vector(gpus_.size(), std::vector<std::int32_t>(gpus_.size(), 0)),
                         .to_switches = std::vector<std::int32_t>(gpus_.size(), 0),
                         .link_bytes_per_second = nvlink_bandwidth(capability_)};
+    std::vector<std::string> joined_to_themselves;
     for (std::size_t gpu = 0; gpu < gpus_.size(); ++gpu) {
       for (const auto& [name, link] : gpus_[gpu].element) {
         if (name != "nvlink" && name != "xgmi") continue;
@@ -244,12 +246,20 @@ class XmlReader {
           // Both ends state the link.
           counts.between[gpu][*other] = counts.between[*other][gpu] =
               std::max(counts.between[gpu][*other], count);
+        } else {
+          joined_to_themselves.push_back(fmt::format("gpu{}", gpu));
         }
         // One Infinity Fabric link of AMD has 64 GB/s in each direction.
         if (name == "xgmi") counts.link_bytes_per_second = 64e9;
       }
     }
     add_nvlinks(machine_, counts, assumed_);
+    if (joined_to_themselves.empty() || assumed_.nvlink) return;
+    // As in NCCL, such a link is no path between two GPUs.
+    machine_.nvlinks += fmt::format(
+        "{}the links of {} have their own GPU as target and join no GPUs (cluster.nvlink states the "
+        "NVLink that they have)",
+        machine_.nvlinks.empty() ? "" : "; ", fmt::join(joined_to_themselves, ", "));
   }
 
   /// Returns the number of links on the path from the node `start` to each other node. NVLinks are not

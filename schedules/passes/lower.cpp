@@ -39,7 +39,7 @@ namespace penstock {
 /// Returns a program with all fields of `program` except its lists.
 Program without_lists(const Program& program);
 
-/// A sink that collects a program's lists with their messages.
+/// A receiver of the actions that TurnTaking places. It collects the program's lists with their messages.
 class ListWriter {
  public:
   explicit ListWriter(const Program& program) : lists_(program.ranks.size()) {
@@ -112,7 +112,7 @@ tl::expected<Program, std::string> lower(const Program& program) {
 
 namespace {
 
-/// A sink of placement rounds that stores each placed action in a short form (a word).
+/// A receiver of the actions that TurnTaking places. It stores each action in a short form (a word).
 class PlacedWords {
  public:
   PlacedWords(const Program& program, std::span<const ActionLoops> lists)
@@ -602,16 +602,45 @@ bool is_posted_together(std::span<const Action> run, bool has_one_stage) {
   return !has_one_stage || (carries(Flow::activation) && carries(Flow::gradient));
 }
 
+/// Returns the transfers of a run by direction and by the rank at the other end, in list order.
+std::map<std::pair<bool, std::int32_t>, std::vector<Action>> messages_by_peer(const Placement& placement,
+                                                                              std::span<const Action> run) {
+  std::map<std::pair<bool, std::int32_t>, std::vector<Action>> messages;
+  for (const Action& action : run)
+    messages[{is_send(action.kind), placement.rank_of(action.peer, action.microbatch)}].push_back(action);
+  return messages;
+}
+
+/// Puts transfers into the order in which a rank of Megatron-LM posts single messages (_p2p_ops). Odd ranks
+/// receive first, so that each SEND meets its RECV:
+///
+///   even rank   SEND_F RECV_F SEND_B RECV_B
+///   odd rank    RECV_F SEND_F RECV_B SEND_B
+///
+/// If two messages from or to one rank would change places, nothing is moved, because the other rank has them
+/// in the present order.
+void order_single_messages(const Placement& placement, std::span<Action> run, bool is_odd) {
+  std::vector<Action> ordered(run.begin(), run.end());
+  std::ranges::stable_sort(ordered, {}, [is_odd](const Action& action) {
+    return std::pair(flow_of(action.kind) == Flow::gradient, is_send(action.kind) == is_odd);
+  });
+  if (messages_by_peer(placement, ordered) == messages_by_peer(placement, run))
+    std::ranges::copy(ordered, run.begin());
+}
+
 }  // namespace
 
 Program group_transfers(Program lowered, Posting posting) {
-  for (std::vector<Action>& list : lowered.ranks) {
+  for (std::size_t rank = 0; rank < lowered.ranks.size(); ++rank) {
+    std::vector<Action>& list = lowered.ranks[rank];
     const bool several = has_several_stages(list);
     for (std::size_t begin = 0; begin < list.size(); ++begin) {
       std::size_t end = begin;
       while (end < list.size() && is_transfer(list[end].kind)) ++end;
       const auto run = std::span(list).subspan(begin, end - begin);
-      const bool joins = posting == Posting::batched || is_posted_together(run, !several);
+      const bool is_single = posting == Posting::megatron_overlap;
+      if (is_single) order_single_messages(lowered.placement, run, rank % 2 == 1);
+      const bool joins = posting == Posting::batched || (!is_single && is_posted_together(run, !several));
       for (std::size_t i = 0; joins && i + 1 < run.size(); ++i) run[i].overlaps_next = true;
       begin = end;
     }

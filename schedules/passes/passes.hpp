@@ -34,7 +34,7 @@ namespace penstock {
 /// the collective. Such a program cannot hang under `directed` channels.
 tl::expected<Program, std::string> lower(const Program& program);
 
-/// Like lower(program), but places the RECVs where runtimes with these channels post them. If transfers are
+/// Returns the lowered program with the RECVs where runtimes with these channels post them. If transfers are
 /// batched, each RECV is directly before the compute action that needs it, or earlier if that position would
 /// hang. A rank with several stages may also run an F and the B after it without transfers between them, as
 /// in Megatron-LM's interleaved schedule. It does so only if the makespan in unit times becomes shorter. A
@@ -53,18 +53,24 @@ std::optional<std::string> lowered_digest(const Program& program, std::span<cons
 
 /// The rule that says which transfers of a lowered program are joined into one group.
 enum class Posting : std::uint8_t {
-  batched,   // all SENDs and RECVs between two other actions
-  megatron,  // those that Megatron-LM posts together
+  batched,           // all SENDs and RECVs between two other actions
+  megatron,          // those that Megatron-LM posts together
+  megatron_overlap,  // none, but in the order of Megatron-LM's single messages (overlap_p2p_comm)
 };
 template <>
 inline constexpr auto kEnumWords<Posting> =
-    std::to_array<EnumWord<Posting>>({{Posting::batched, "batched"}, {Posting::megatron, "megatron"}});
+    std::to_array<EnumWord<Posting>>({{Posting::batched, "batched"},
+                                      {Posting::megatron, "megatron"},
+                                      {Posting::megatron_overlap, "megatron-overlap"}});
 
 /// Returns the program with its transfers joined into groups. Requires a lowered program without groups.
 /// Its RECVs must be where lower() places them if transfers are batched.
 /// With one stage on each rank, Megatron-LM posts an activation together with a gradient
 /// (send_forward_recv_backward and send_backward_recv_forward). It posts two activations or two gradients
 /// one after the other. With several stages on each rank, it posts all of them together.
+/// With Posting::megatron_overlap, messages stay single. Between two other actions, even ranks post SEND_F,
+/// RECV_F, SEND_B and RECV_B in this order, and odd ranks RECV_F, SEND_F, RECV_B and SEND_B. Messages from or
+/// to one rank do not overtake each other.
 Program group_transfers(Program lowered, Posting posting);
 
 /// Returns the program with each RECV directly before the compute action that needs it. A RECV stays at its

@@ -47,9 +47,9 @@ std::size_t slot(std::int32_t diagonal, std::int32_t most) {
 }
 
 /// Returns true if the last of `edits` edits on the way to this diagonal adds a word, and false if it removes
-/// one. If both are possible, the edit that reaches the larger x (words of `before`) is chosen. If both
-/// neighbours have the same x, a removal is chosen, because it increases x by one. An outermost diagonal can
-/// be reached from one side only.
+/// one. If both are possible, it is the edit that reaches the larger x (number of words of `before`). If both
+/// neighbours of the diagonal have the same x, it is a removal, because a removal increases x by one. An
+/// outermost diagonal can be reached from one side only.
 bool adds(const Furthest& furthest, std::int32_t diagonal, std::int32_t edits, std::int32_t most) {
   if (diagonal == -edits) return true;
   return diagonal != edits && furthest[slot(diagonal - 1, most)] < furthest[slot(diagonal + 1, most)];
@@ -134,28 +134,38 @@ std::vector<Edit> edit_script(Words before, Words after) {
 
 namespace {
 
-/// Returns the text of an action, with the weight version and the overlap, which to_text() leaves out.
-/// `before` is the previous action of the list.
-std::string full_text(const Action& action, const Action* before) {
+/// Returns the text of an action with the weight version, which to_text() leaves out.
+std::string full_text(const Action& action) {
   std::string text = to_text(action);
   if (action.weight_version != 0) text += fmt::format("@{}", action.weight_version);
-  // The second action of an overlapped pair gets a mark, so that the pair differs from two separate actions.
-  return before != nullptr && before->overlaps_next ? "&" + text : text;
+  return text;
 }
 
-/// Returns one word for each action of the list, for edit_script().
-std::vector<std::string> texts_of(const std::vector<Action>& list) {
-  std::vector<std::string> texts;
-  texts.reserve(list.size());
-  const Action* before = nullptr;
-  for (const Action& action : list) {
-    texts.push_back(full_text(action, before));
-    before = &action;
+/// A list of actions as words for edit_script(). A pair or a group of messages is one word, in the notation
+/// of program files.
+struct ListWords {
+  std::vector<std::string> words;
+  std::vector<std::int32_t> positions;  ///< the position of each word's first action, and the list's length
+};
+
+ListWords list_words_of(const std::vector<Action>& list) {
+  ListWords found;
+  for (std::size_t begin = 0; begin < list.size();) {
+    const std::size_t end = group_end(list, begin);
+    std::vector<std::string> texts;
+    for (std::size_t i = begin; i < end; ++i) texts.push_back(full_text(list[i]));
+    found.words.push_back(texts.size() == 1
+                              ? texts.front()
+                              : fmt::format("({}){}", fmt::join(texts, ";"), group_word(list[end - 1])));
+    found.positions.push_back(static_cast<std::int32_t>(begin));
+    begin = end;
   }
-  return texts;
+  found.positions.push_back(static_cast<std::int32_t>(list.size()));
+  return found;
 }
 
 /// Returns the changes between two lists of words. Edits without an equal word between them form one change.
+/// The positions are numbers of words.
 std::vector<ListChange> changes_of(const std::vector<std::string>& before,
                                    const std::vector<std::string>& after) {
   std::vector<ListChange> changes;
@@ -179,6 +189,15 @@ std::vector<ListChange> changes_of(const std::vector<std::string>& before,
       changes.back().added.push_back(after[y++]);
     }
   }
+  return changes;
+}
+
+/// Returns the changes between two lists of actions. The positions are numbers of actions.
+std::vector<ListChange> changes_of(const std::vector<Action>& before, const std::vector<Action>& after) {
+  const ListWords first = list_words_of(before);
+  std::vector<ListChange> changes = changes_of(first.words, list_words_of(after).words);
+  for (ListChange& change : changes)
+    change.position = first.positions[static_cast<std::size_t>(change.position)];
   return changes;
 }
 
@@ -235,7 +254,7 @@ ProgramDiff diff_programs(const Program& before, const Program& after) {
     const auto& first = rank < before.ranks.size() ? before.ranks[rank] : nothing;
     const auto& second = rank < after.ranks.size() ? after.ranks[rank] : nothing;
     if (first == second) continue;
-    auto changes = changes_of(texts_of(first), texts_of(second));
+    auto changes = changes_of(first, second);
     // The last action of a list may have the overlap flag although no action follows. The texts do not show
     // this flag, so it does not count as a difference.
     if (changes.empty()) continue;

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,8 +15,11 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include "scenarios/architecture/architecture.hpp"
 #include "scenarios/model/model.hpp"
+#include "scenarios/prepare/cut.hpp"
 #include "scenarios/pricing/layer_split.hpp"
 #include "scenarios/pricing/workload.hpp"
 #include "scenarios/read/document.hpp"
@@ -27,8 +31,8 @@ namespace penstock {
 
 namespace {
 
-/// The largest number of actions that all passes of one search for an order may place together. Placing so
-/// many actions takes about 0.15 s.
+/// The largest number of actions that one search for an order may place, summed over its passes. A pass of
+/// the search places each action of the program once. Placing so many actions takes about 0.15 s.
 constexpr std::int64_t kSearchedActions = 5'000'000;
 /// The smallest number of passes for which an order is searched. With fewer passes, the first eight
 /// searches would not have four passes each (schedules/search/synthesis.cpp). Only rules of a table would
@@ -36,8 +40,9 @@ constexpr std::int64_t kSearchedActions = 5'000'000;
 /// filled according to the costs.
 constexpr std::int64_t kLeastPasses = 32;
 
-/// Returns the number of passes for a schedule that searches its order of actions. Longer orders get fewer
-/// passes. Returns nothing for other schedules.
+/// Returns the number of passes of the search for a schedule's order of actions. Longer orders get fewer
+/// passes. Returns 0 if the order is too long to be searched. Returns nothing for schedules that do not
+/// search for an order.
 std::optional<std::int64_t> passes_of(const Configuration& of) {
   const ScheduleInfo* schedule = find_schedule(of.schedule);
   if (!takes_option(*schedule, "effort")) return std::nullopt;
@@ -51,6 +56,21 @@ std::optional<std::int64_t> passes_of(const Configuration& of) {
 
 std::vector<std::string> default_tuned_schedules() {
   return {"1f1b", "interleaved", "zb-h1", "zb-v", "ep-1f1b"};
+}
+
+std::vector<std::string> default_tuned_schedules(const Architecture& model) {
+  // A smaller output layer takes the place of a few layers of the last stage, and other schedules are as
+  // fast.
+  constexpr std::int64_t kLargeOutputLayers = 4;
+  std::vector<std::string> schedules = default_tuned_schedules();
+  const auto layers = static_cast<std::int64_t>(model.layers.size());
+  const std::int64_t output = model.hidden * model.vocabulary;
+  const std::int64_t in_layers = active_parameters(model) - (model.tied ? 1 : 2) * output;
+  if (model.multi_token == 0 && output * layers >= kLargeOutputLayers * in_layers) {
+    schedules.emplace_back("1f1b-vocab-1");
+    schedules.emplace_back("1f1b-vocab-2");
+  }
+  return schedules;
 }
 
 std::vector<LayerSplit> default_layer_splits() {
@@ -98,9 +118,54 @@ void set_choices(Workload& work, const Configuration& configuration) {
   work.recompute = configuration.recompute;
 }
 
+std::vector<DeviceKind> kinds_in_order(const TuneRequest& request, GroupOrder order) {
+  std::vector<DeviceKind> kinds = model_of(request).kinds;
+  if (request.base.cluster.group_order != order) std::ranges::reverse(kinds);
+  return kinds;
+}
+
+std::optional<std::string> choose_devices(Workload& work, const TuneRequest& request,
+                                          const Configuration& configuration) {
+  return place_kinds(work, kinds_in_order(request, configuration.group_order));
+}
+
+Bytes usable_of(const TuneRequest& request) {
+  const DeviceModel& model = model_of(request);
+  std::optional<Bytes> largest = model.work.device.usable_memory();
+  for (const DeviceKind& kind : model.kinds) largest = std::max(largest, kind.type.usable_memory());
+  return largest.value_or(std::numeric_limits<Bytes>::max());
+}
+
+Bytes smaller_by(const DeviceType& device, Bytes largest) {
+  constexpr Bytes kNoLimit = -(Bytes{1} << 61);
+  if (const auto usable = device.usable_memory()) return largest - *usable;
+  return largest == std::numeric_limits<Bytes>::max() ? 0 : kNoLimit;
+}
+
+bool may_offload(const TuneRequest& request) { return request.base.host != HostLink{}; }
+
+std::string offload_text(std::int32_t percentage) {
+  return percentage == 0 ? "none" : fmt::format("{}", static_cast<double>(percentage) / 100);
+}
+
+std::string devices_text(const TuneRequest& request, std::int64_t devices) {
+  const DeviceModel& model = model_of(request);
+  if (model.kinds.empty()) return fmt::format("{} x {}", devices, model.work.device.name);
+  std::vector<std::string> names;
+  for (const DeviceKind& kind : model.kinds)
+    names.push_back(fmt::format("{} x {}", kind.devices, kind.type.name));
+  return fmt::format("{}", fmt::join(names, " + "));
+}
+
 Scenario scenario_of(const TuneRequest& request, const Configuration& configuration) {
   Scenario scenario = request.base;
   auto& model = std::get<DeviceModel>(scenario.model);
+  if (!model.kinds.empty()) {
+    model.kinds = kinds_in_order(request, configuration.group_order);
+    model.work.device = model.kinds.front().type;
+    model.kernels = model.kinds.front().kernels;
+    scenario.cluster = with_group_order(std::move(scenario.cluster), configuration.group_order);
+  }
   set_choices(model.work, configuration);
   model.distributed_optimizer = configuration.sharding > 0;
   // The schedule section states sharding 2 and 3.
@@ -113,6 +178,8 @@ Scenario scenario_of(const TuneRequest& request, const Configuration& configurat
   scenario.shape.iterations = 1;  // one step is enough, because all iterations take the same time
   scenario.shape.stages = configuration.stages;
   scenario.shape.sharding = stated_sharding(request, configuration);
+  scenario.shape.offload.clear();
+  if (configuration.offload > 0) scenario.shape.offload = {static_cast<double>(configuration.offload) / 100};
   // If the schedule's rule fixes the number of chunks v, the schedule refuses the option virtual_stages. The
   // option is then set to 1.
   const ScheduleInfo* schedule = find_schedule(configuration.schedule);
@@ -125,6 +192,22 @@ Scenario scenario_of(const TuneRequest& request, const Configuration& configurat
   return scenario;
 }
 
+std::string recompute_text(const TuneRequest& request, LayerRecompute recompute) {
+  if (recompute != LayerRecompute::full) return to_text(recompute);
+  const RecomputedLayers& layers = model_of(request).work.recomputed_layers;
+  switch (layers.method) {
+    case RecomputedLayers::Method::all:
+      break;
+    case RecomputedLayers::Method::block:
+      return fmt::format("{{full: {}}}", layers.count);
+    case RecomputedLayers::Method::uniform:
+      return fmt::format("{{uniform: {}}}", layers.count);
+    case RecomputedLayers::Method::listed:
+      return fmt::format("{{full: [{}]}}", fmt::join(layers.layers, ", "));
+  }
+  return to_text(recompute);
+}
+
 std::vector<Override> overrides_of(const TuneRequest& request, const Configuration& configuration) {
   const ScheduleInfo* schedule = find_schedule(configuration.schedule);
   const std::int32_t chunks = schedule->chunks > 0 ? 1 : configuration.virtual_stages;
@@ -135,7 +218,6 @@ std::vector<Override> overrides_of(const TuneRequest& request, const Configurati
     return Override{.key = std::move(key), .value = fmt::format("{}", value)};
   };
   std::vector<Override> overrides = {
-      number("cluster.nodes", configuration.nodes),
       number("parallel.tensor", configuration.tensor),
       number("parallel.context", configuration.context),
       word("parallel.context_exchange", to_text(configuration.context_exchange)),
@@ -147,7 +229,14 @@ std::vector<Override> overrides_of(const TuneRequest& request, const Configurati
       word("schedule.layer_split", to_text(request.layer_splits[configuration.layer_split])),
       number("training.micro_batch_size", configuration.micro_batch_size),
       number("training.global_batch_size", request.global_batch_size),
-      word("training.recompute", to_text(configuration.recompute))};
+      word("training.recompute", recompute_text(request, configuration.recompute))};
+  const ClusterSpec& cluster = request.base.cluster;
+  if (model_of(request).kinds.empty()) {
+    overrides.push_back(
+        number(cluster.groups.empty() ? "cluster.nodes" : "cluster.groups.0.nodes", configuration.nodes));
+  } else if (configuration.group_order != GroupOrder::stated || cluster.group_order != GroupOrder::stated) {
+    overrides.push_back(word("cluster.group_order", to_text(configuration.group_order)));
+  }
   if (takes_chunks(*schedule) || request.base.shape.virtual_stages > 1)
     overrides.push_back(number("schedule.virtual_stages", chunks));
   if (const auto passes = passes_of(configuration)) overrides.push_back(number("schedule.passes", *passes));
@@ -155,6 +244,8 @@ std::vector<Override> overrides_of(const TuneRequest& request, const Configurati
     overrides.push_back(word("parallel.order", to_text(configuration.order)));
   if (const auto sharding = stated_sharding(request, configuration))
     overrides.push_back(number("schedule.sharding", *sharding));
+  if (configuration.offload > 0 || !request.base.shape.offload.empty())
+    overrides.push_back(word("schedule.offload", offload_text(configuration.offload)));
   if (request.base.shape.iterations > 1) overrides.push_back(number("training.iterations", 1));
   // The two batch sizes determine M, and a different M of the base would contradict them.
   if (request.base.batch.microbatches)
@@ -163,9 +254,9 @@ std::vector<Override> overrides_of(const TuneRequest& request, const Configurati
 }
 
 // The search stores the best configuration for each value of each choice. All values are numbered, so a
-// configuration with thirteen choices has thirteen numbers:
+// configuration with fifteen choices has fifteen numbers:
 //
-//     tensor 8 -> 0, context 1 -> 1, .. sharding 1 -> 12;  the next one: tensor 4 -> 13, context 1 -> 1, ..
+//     tensor 8 -> 0, context 1 -> 1, .. offload 0 -> 14;  the next one: tensor 4 -> 15, context 1 -> 1, ..
 
 ChoiceTexts choice_texts(const TuneRequest& request, const Configuration& of) {
   return {fmt::to_string(of.tensor),
@@ -174,13 +265,15 @@ ChoiceTexts choice_texts(const TuneRequest& request, const Configuration& of) {
           fmt::to_string(of.expert),
           fmt::to_string(of.data),
           std::string(to_text(of.order)),
+          std::string(to_text(of.group_order)),
           fmt::to_string(of.stages),
           fmt::to_string(of.virtual_stages),
           std::string(of.schedule),
           to_text(request.layer_splits[of.layer_split]),
           fmt::to_string(of.micro_batch_size),
-          std::string(to_text(of.recompute)),
-          fmt::to_string(of.sharding)};
+          recompute_text(request, of.recompute),
+          fmt::to_string(of.sharding),
+          offload_text(of.offload)};
 }
 
 namespace {
@@ -203,13 +296,15 @@ ChoiceCodes choice_codes(const Configuration& of) {
           of.expert,
           of.data,
           static_cast<std::int64_t>(of.order),
+          static_cast<std::int64_t>(of.group_order),
           of.stages,
           of.virtual_stages,
           std::distance(schedule_table().data(), find_schedule(of.schedule)),
           static_cast<std::int64_t>(of.layer_split),
           of.micro_batch_size,
           recompute_code(of.recompute),
-          of.sharding};
+          of.sharding,
+          of.offload};
 }
 
 ValueNumbers::Numbers ValueNumbers::of(const Configuration& configuration) {

@@ -1,8 +1,8 @@
 // Builds the space of configurations by nested loops over all choices. Each rule is checked in the
 // outermost loop in which this is possible:
 //
-//     nodes > tensor > context, exchange > stages > data (what is left) > expert > microbatch >
-//     recomputation, sharding > schedule > v > layout
+//     nodes or order of groups > tensor > context, exchange > stages > data (what is left) > expert >
+//     microbatch > recomputation, sharding > schedule > v > offload > layout
 //
 // fault_of() has the rules about divisibility. This file contains all other rules. Tests:
 // tests/sim/tuning_space_test.cpp.
@@ -31,6 +31,8 @@
 #include "scenarios/model/model.hpp"
 #include "scenarios/pricing/layer_split.hpp"
 #include "scenarios/pricing/workload.hpp"
+#include "scenarios/read/scenario.hpp"
+#include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/extra_stages.hpp"
 #include "schedules/rules/generators.hpp"
@@ -42,15 +44,25 @@ namespace penstock {
 namespace {
 
 constexpr std::int32_t kMostMicrobatchSamples = 16;
-/// The degrees of recomputation that are tried. With fused attention, `selective` has nothing to recompute,
-/// so it is tried only if the user names it.
-constexpr std::array kRecomputes = {LayerRecompute::none, LayerRecompute::selective, LayerRecompute::full};
+/// Returns the degrees of recomputation that are tried: none, selective and full, and the one that the
+/// scenario states. With fused attention, `selective` has nothing to recompute, so it is tried only if the
+/// user names it. If the scenario recomputes a part of the layers, `full` means this part.
+std::vector<LayerRecompute> recomputes_of(const TuneRequest& request) {
+  std::vector<LayerRecompute> tried = {LayerRecompute::none, LayerRecompute::selective, LayerRecompute::full};
+  const LayerRecompute stated = model_of(request).work.recompute;
+  if (std::ranges::find(tried, stated) == tried.end()) tried.push_back(stated);
+  return tried;
+}
+
 constexpr std::array kExchanges = {ContextExchange::ring, ContextExchange::all_to_all};
 constexpr std::array kOrders = {PlacementOrder::tp_cp_ep_dp_pp, PlacementOrder::tp_cp_ep_pp_dp};
 /// The schedule in which the exchange of experts runs beside the computation of another microbatch.
 constexpr std::string_view kExpertPairs = "ep-1f1b";
 /// The degrees of ZeRO sharding that can be predicted.
 constexpr std::array kShardings = {0, 1, 2, 3};
+
+/// The percentages of offloaded activations that are tried if the connection to hosts is stated.
+constexpr std::array kOffloads = {0, 50, 100};
 
 /// Returns true if the request allows the value. An empty list allows all values.
 template <typename Value>
@@ -71,28 +83,35 @@ std::vector<std::int32_t> divisors(std::int64_t number) {
 /// Returns true if the schedule trains one pipeline synchronously with one copy of the weights. The table
 /// also marks the schedules in kOthers as synchronous, but they do not fulfil this: data-parallel has no
 /// pipeline, dualpipe, chimera and gems have two ranks for a stage, pipedream-2bw uses the weights of the
-/// previous minibatch, and an encoder or a divided output layer has stages of its own.
+/// previous minibatch, and an encoder is a model of its own.
 bool is_tunable(const ScheduleInfo& schedule) {
   constexpr std::array<std::string_view, 5> kOthers = {"data-parallel", "dualpipe", "chimera", "gems",
                                                        "pipedream-2bw"};
-  return !schedule.asynchronous && extra_stages_of(schedule.name) == ExtraStages::none &&
+  return !schedule.asynchronous && extra_stages_of(schedule.name) != ExtraStages::encoder &&
          std::ranges::find(kOthers, schedule.name) == kOthers.end();
 }
 
-/// The steps of the nested loops. Each is named after the last rule that a configuration has met there; later
-/// rules may exclude the configuration.
+/// The nested loops of Space, the outermost first. Each is named after the rule that a configuration has met
+/// when it reaches the loop. Rules of inner loops may still exclude the configuration.
 enum class Step : std::uint8_t { begun, filled, priced, batched, sharded, scheduled, cut };
 
-/// The nested loops that the comment at the top of this file lists. now_ has the choices of the outer loops.
+/// The nested loops over all choices; the comment at the top of this file lists them. `now_` has the values
+/// that the outer loops have chosen.
 class Space {
  public:
   Space(const TuneRequest& request, std::vector<const ScheduleInfo*> schedules)
       : request_(request),
         choices_(request.choices),
         work_(model_of(request).work),
+        recomputes_(recomputes_of(request)),
         schedules_(std::move(schedules)) {}
 
   std::vector<Configuration> all() {
+    if (!model_of(request_).kinds.empty()) {
+      add_groups();
+      std::ranges::sort(found_);
+      return std::move(found_);
+    }
     const std::int32_t own = request_.base.cluster.named->nodes;
     for (const std::int32_t nodes :
          request_.nodes.empty() ? std::vector<std::int32_t>{own} : request_.nodes) {
@@ -114,7 +133,7 @@ class Space {
             "expected tensor x context x stages x data that make {} devices (tensor at most {}, experts in "
             "equal "
             "parts)",
-            devices_, work_.device.nvlink_devices);
+            devices_, least_domain());
       case Step::filled:
         return fault_;
       case Step::priced:
@@ -140,9 +159,24 @@ class Space {
   }
 
  private:
+  /// Adds the configurations on several groups of devices. All use all nodes of all groups.
+  void add_groups() {
+    now_.nodes = 0;
+    for (const DeviceCluster& group : request_.base.cluster.groups) now_.nodes += group.nodes;
+    devices_ = model_of(request_).devices;
+    for (const GroupOrder order : {GroupOrder::stated, GroupOrder::reversed}) {
+      if (!allows(choices_.group_order, order)) continue;
+      const bool is_same = kinds_in_order(request_, GroupOrder::stated) == kinds_in_order(request_, order);
+      if (order != GroupOrder::stated && is_same && allows(choices_.group_order, GroupOrder::stated))
+        continue;
+      now_.group_order = order;
+      add_degrees();
+    }
+  }
+
   void add_degrees() {
     for (const std::int32_t tensor : divisors(devices_)) {
-      if (!allows(choices_.tensor, tensor) || tensor > work_.device.nvlink_devices) continue;
+      if (!allows(choices_.tensor, tensor) || tensor > least_domain()) continue;
       now_.tensor = tensor;
       for (const std::int32_t context : divisors(devices_ / tensor)) {
         if (!allows(choices_.context, context)) continue;
@@ -156,6 +190,13 @@ class Space {
         }
       }
     }
+  }
+
+  /// Returns the number of devices in the smallest NVLink domain of the request's devices.
+  std::int32_t least_domain() const {
+    std::int32_t least = work_.device.nvlink_devices;
+    for (const DeviceKind& kind : model_of(request_).kinds) least = std::min(least, kind.type.nvlink_devices);
+    return least;
   }
 
   void add_pipelines() {
@@ -181,6 +222,8 @@ class Space {
     const PlacementOrder stated = model_of(request_).work.parallel.order;
     const bool differ = orders_differ(work_.parallel, now_.stages, work_.device);
     const bool is_stated = model_of(request_).states_order && choices_.order.empty();
+    // Other orders would put the copies of a stage on devices of several kinds.
+    if (!work_.later_devices.empty()) return add_batches();
     for (const PlacementOrder order : kOrders) {
       const bool is_allowed = is_stated ? order == stated : allows(choices_.order, order);
       if (differ ? !is_allowed : order != usual) continue;
@@ -194,7 +237,11 @@ class Space {
   /// computed.
   bool is_priced() {
     set_choices(work_, now_);
-    const auto fault = fault_of(work_);
+    auto fault = choose_devices(work_, request_, now_);
+    if (!fault) fault = fault_of(work_);
+    for (const RankDevices& later : work_.later_devices) {
+      if (!fault) fault = fault_of(on_devices_of_rank(work_, later.first_rank));
+    }
     if (fault) keep_fault(Step::filled, *fault);
     return !fault;
   }
@@ -238,7 +285,7 @@ class Space {
       now_.micro_batch_size = samples;
       now_.microbatches = static_cast<std::int32_t>(request_.global_batch_size / together);
       reach(Step::batched);
-      for (const LayerRecompute recompute : kRecomputes) {
+      for (const LayerRecompute recompute : recomputes_) {
         if (!allows(choices_.recompute, recompute) || is_twin_of_none(recompute)) continue;
         now_.recompute = recompute;
         add_shardings();
@@ -274,11 +321,22 @@ class Space {
     for (const ScheduleInfo* schedule : schedules_) {
       now_.schedule = schedule->name;
       if (schedule->name == kExpertPairs && !hides_exchange()) continue;
+      if (divides_output(extra_stages_of(schedule->name)) && !has_one_output()) continue;
       for (const std::int32_t chunks : chunks_of_schedule(*schedule)) {
         if (!allows(choices_.virtual_stages, chunks)) continue;
         now_.virtual_stages = chunks;
-        if (is_taken(*schedule)) add_layouts();
+        add_offloads(*schedule);
       }
+    }
+    now_.offload = 0;
+  }
+
+  void add_offloads(const ScheduleInfo& schedule) {
+    const bool is_offered = takes_option(schedule, "offload") && may_offload(request_);
+    for (const std::int32_t offload : kOffloads) {
+      if (!allows(choices_.offload, offload) || (offload > 0 && !is_offered)) continue;
+      now_.offload = offload;
+      if (is_taken(schedule)) add_layouts();
     }
   }
 
@@ -297,13 +355,24 @@ class Space {
     return false;
   }
 
+  /// Returns true if the model has a single output layer. Multi-token prediction has further ones, which no
+  /// schedule divides.
+  bool has_one_output() {
+    if (work_.model.multi_token == 0) return true;
+    keep_fault(Step::sharded,
+               "1f1b-vocab-1 and 1f1b-vocab-2 divide one output layer, and layers of multi-token prediction "
+               "have further ones; set model.multi_token to 0, or allow another --schedule");
+    return false;
+  }
+
   /// Adds a pipeline of one stage. All schedules without pairs and all layer splits run one microbatch
   /// after another. So it is added once, as 1f1b. It is added a second time in pairs if `schedule` has
   /// pairs. Takes the first layer split that is valid for one stage.
   void add_single_stage(std::string_view schedule) {
     now_.schedule = schedule;
     now_.virtual_stages = 1;
-    if (!allows(choices_.virtual_stages, 1)) return;
+    // A single stage runs the backward pass of each microbatch directly after its forward pass.
+    if (!allows(choices_.virtual_stages, 1) || !allows(choices_.offload, 0)) return;
     reach(Step::scheduled);
     for (std::size_t i = 0; i < request_.layer_splits.size(); ++i) {
       if (!is_cut(i, 1)) continue;
@@ -324,10 +393,11 @@ class Space {
     return chunks;
   }
 
-  /// Returns true if the schedule accepts the numbers of stages, chunks and microbatches. The result is
-  /// cached.
+  /// Returns true if the schedule accepts the present numbers of stages, chunks and microbatches. The result
+  /// is cached.
   bool is_taken(const ScheduleInfo& schedule) {
-    const auto key = std::tuple(schedule.name, now_.stages, now_.virtual_stages, now_.microbatches);
+    const auto key =
+        std::tuple(schedule.name, now_.stages, now_.virtual_stages, now_.microbatches, now_.offload);
     const auto [known, fresh] = taken_.try_emplace(key, false);
     if (fresh) {
       Shape shape = request_.base.shape;
@@ -335,6 +405,8 @@ class Space {
       shape.virtual_stages = schedule.chunks > 0 ? 1 : now_.virtual_stages;
       shape.microbatches = now_.microbatches;
       shape.iterations = 1;  // as in scenario_of()
+      shape.offload.clear();
+      if (now_.offload > 0) shape.offload = {static_cast<double>(now_.offload) / 100};
       const auto taken = check_shape(schedule.name, shape);
       known->second = taken.has_value();
       if (!taken) keep_fault(Step::sharded, taken.error());
@@ -347,7 +419,9 @@ class Space {
     reach(Step::scheduled);
     for (std::size_t i = 0; i < request_.layer_splits.size(); ++i) {
       now_.layer_split = i;
-      if (is_looked_at(request_.layer_splits[i]) && is_cut(i, stages)) found_.push_back(now_);
+      if (!is_looked_at(request_.layer_splits[i])) continue;
+      const bool has_head = !divides_output(extra_stages_of(now_.schedule));
+      if (has_head ? is_cut(i, stages) : is_cut_without_head(i, stages)) found_.push_back(now_);
     }
   }
 
@@ -377,13 +451,22 @@ class Space {
     return known->second;
   }
 
+  /// Returns true if the layer split can divide the layers into stages without an output layer. Each of them
+  /// needs a layer.
+  bool is_cut_without_head(std::size_t split, std::int32_t stages) {
+    if (static_cast<std::int64_t>(work_.model.layers.size()) >= stages) return is_cut(split, stages);
+    uncut_.insert(stages);
+    return false;
+  }
+
   const TuneRequest& request_;
   const TuneChoices& choices_;
   Workload work_;  // after is_priced(), it has the choices of now_
+  std::vector<LayerRecompute> recomputes_;
   std::vector<const ScheduleInfo*> schedules_;
   std::int64_t devices_ = 1;
   Configuration now_;
-  std::map<std::tuple<std::string_view, std::int32_t, std::int32_t, std::int32_t>, bool> taken_;
+  std::map<std::tuple<std::string_view, std::int32_t, std::int32_t, std::int32_t, std::int32_t>, bool> taken_;
   std::map<std::pair<std::size_t, std::int32_t>, bool> cuts_;
   std::vector<Configuration> found_;
   Step farthest_ = Step::begun;
@@ -417,6 +500,7 @@ std::map<std::string, std::size_t> keep_launchable(std::vector<Configuration>& s
   work.parallel.gather = request.base.shape.gather;
   std::erase_if(space, [&](const Configuration& of) {
     set_choices(work, of);
+    choose_devices(work, request, of);
     const std::string reason = beyond_launcher(launcher, {.request = request, .of = of, .work = work});
     if (!reason.empty()) ++taken[reason];
     return !reason.empty();
@@ -439,6 +523,23 @@ std::string nothing_launchable(Launcher launcher, const std::map<std::string, st
   return message;
 }
 
+/// Returns true if the request allows the usual order of parallelisms.
+bool takes_usual_order(const TuneRequest& request) {
+  const PlacementOrder usual = Parallel{}.order;
+  const bool is_stated = model_of(request).states_order && request.choices.order.empty();
+  return is_stated ? model_of(request).work.parallel.order == usual : allows(request.choices.order, usual);
+}
+
+/// Returns a text such as "16 devices (2 x 8 h100-sxm)", or one with the devices of each group.
+std::string machine_text(const TuneRequest& request) {
+  const DeviceModel& model = model_of(request);
+  if (!model.kinds.empty())
+    return fmt::format("{} devices ({})", model.devices, devices_text(request, model.devices));
+  const DeviceCluster& cluster = *request.base.cluster.named;
+  return fmt::format("{} devices ({} x {} {})", cluster.device_count(), cluster.nodes,
+                     cluster.type.devices_per_node, cluster.type.name);
+}
+
 }  // namespace
 
 tl::expected<std::vector<Configuration>, std::string> tuning_space(const TuneRequest& request) {
@@ -447,11 +548,29 @@ tl::expected<std::vector<Configuration>, std::string> tuning_space(const TuneReq
         std::string("tune: expected a model on named devices: model.huggingface, model.sequence and "
                     "cluster.device, or --model, --sequence and --device"));
   }
-  if (!std::get<DeviceModel>(request.base.model).kinds.empty()) {
+  if (!model_of(request).kinds.empty() && !request.nodes.empty()) {
     return tl::unexpected(
-        std::string("tune: expected devices of one kind (cluster.device), because configurations are "
-                    "compared on equal devices; "
-                    "`sweep` takes cluster.groups"));
+        std::string("tune: expected no number of nodes, because cluster.groups states those of each group; "
+                    "leave --max-nodes out, or change the nodes of a group"));
+  }
+  if (!model_of(request).kinds.empty() && !takes_usual_order(request)) {
+    return tl::unexpected(std::string(
+        "tune: expected the order tp-cp-ep-dp-pp for cluster.groups, so that all copies of a stage "
+        "are on devices of one kind; leave --order and parallel.order out"));
+  }
+  const auto offloads = [](std::int32_t percentage) { return percentage > 0; };
+  if (!may_offload(request) && std::ranges::any_of(request.choices.offload, offloads)) {
+    return tl::unexpected(std::string(
+        "tune: expected cluster.host with --offload, because copies that take no time would always "
+        "be best; state cluster.host.bandwidth, such as 64 GB/s"));
+  }
+  if (request.base.shape.passes != Passes::both ||
+      std::ranges::any_of(request.schedules, is_chunked_prefill)) {
+    return tl::unexpected(
+        std::string("tune: expected training with backward passes, got forward passes alone "
+                    "(schedule.forward_only or chunked-prefill), which have no recomputation, gradients or "
+                    "optimizer to choose; compare their configurations by `penstock sweep --vary "
+                    "parallel.tensor=1,2,4`"));
   }
   if (!std::get<DeviceModel>(request.base.model).sequences.empty()) {
     return tl::unexpected(
@@ -468,11 +587,8 @@ tl::expected<std::vector<Configuration>, std::string> tuning_space(const TuneReq
     if (all.empty()) return tl::unexpected(nothing_launchable(*request.launcher, taken));
   }
   if (!all.empty()) return all;
-  const DeviceCluster& cluster = *request.base.cluster.named;
-  return tl::unexpected(
-      fmt::format("tune: no configuration is left on {} devices ({} x {} {}): {}; allow more choices",
-                  cluster.device_count(), cluster.nodes, cluster.type.devices_per_node, cluster.type.name,
-                  space.what_ended_all()));
+  return tl::unexpected(fmt::format("tune: no configuration is left on {}: {}; allow more choices",
+                                    machine_text(request), space.what_ended_all()));
 }
 
 }  // namespace penstock

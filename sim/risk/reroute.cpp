@@ -59,8 +59,8 @@ namespace {
 
 using Group = std::span<const Action>;
 
-/// A list of actions that a rank runs in order. It is read in groups, which are single actions or overlapped
-/// pairs.
+/// A list of actions that a rank runs in order. Its actions are read one at a time, but an overlapped pair is
+/// read as a whole.
 class Queue {
  public:
   Queue() = default;
@@ -87,12 +87,11 @@ ActionKey key_of(const Action& action) { return {action.kind, action.stage, acti
 /// The start of each action.
 using ActionStarts = std::map<ActionKey, Ns>;
 
-/// A walk through the queues of all ranks in the order of time. It merges the queues of each rank into one
-/// list.
+/// A run of the queues of all ranks in the order of time. It merges the queues of each rank into one list.
 class MergeWalk {
  public:
-  /// `queues` has the queues of each rank: its own list, and the list that it takes over. `earlier` has the
-  /// start of each action before the failure, or is empty.
+  /// Prepares the walk. `queues` has the queues of each rank: its own list, and the list that it takes over.
+  /// `earlier` has the start of each action before the failure, or is empty.
   MergeWalk(const Experiment& experiment, const Program& program, std::vector<std::vector<Queue>> queues,
             const ActionStarts& earlier)
       : experiment_(experiment),
@@ -130,7 +129,8 @@ class MergeWalk {
     friend auto operator<=>(const Choice&, const Choice&) = default;
   };
 
-  /// Counts, for each stage of the rank, the actions for which its REDUCE_GRAD and STEP wait.
+  /// Counts, for each stage of the rank, the actions for which the stage's REDUCE_GRAD and STEP wait. They
+  /// compute gradients of its weights.
   void count_weight_gradients(std::size_t rank) {
     for (Queue queue : queues_[rank]) {
       for (; !queue.is_done(); queue.pop()) {
@@ -380,6 +380,10 @@ tl::expected<Experiment, std::string> with_all_copies(Experiment experiment) {
   // The time of a STEP already contains the reduction among the copies, so no reductions are added to the
   // program.
   experiment.program = replicate_pipeline(experiment.program, {.count = copies, .sync = ReplicaSync::off});
+  // A microbatch and a rank of one copy stood for those of all copies. Now each copy has its own.
+  experiment.trained->copies = 1;
+  experiment.samples_per_microbatch /= copies;
+  if (experiment.price_per_device_hour) *experiment.price_per_device_hour /= copies;
   ClusterSpec links;
   UniformCluster shape = links_between_stages(work);
   shape.devices = experiment.program.rank_count();
@@ -401,8 +405,8 @@ double RerouteReport::mean_ns() const {
 
 namespace {
 
-/// Removes messages and the actions that wait for them. They are determined by the placement and are added
-/// again later.
+/// Removes messages and the actions that wait for them. They follow from the placement, so they are added
+/// again later for the new placement.
 void remove_messages(Program& program) {
   for (std::vector<Action>& list : program.ranks) {
     std::erase_if(list,

@@ -87,7 +87,10 @@ std::vector<Payload> EchoModule::forward(const ComputeCall& call, std::vector<Pa
     held.x.reset();
     held.y = 0;
   }
-  if (call.kept == Kept::nothing) held_.erase(call.action.microbatch);
+  if (call.kept == Kept::nothing) {
+    outputs_[call.action.microbatch] = held.y;
+    held_.erase(call.action.microbatch);
+  }
   return outputs;
 }
 

@@ -42,6 +42,9 @@ class EchoModule : public StageModule {
   std::size_t most_versions() const { return most_versions_; }
   /// Returns the number of microbatches for which the stage still stores activations or gradients.
   std::size_t held() const { return held_.size() + host_.size(); }
+  /// Returns the output of each F that had to keep nothing, by microbatch. A program of forward passes alone
+  /// has no gradients that could show whether its numbers are right.
+  const std::map<std::int32_t, echo::Number>& outputs() const { return outputs_; }
   /// Returns the number of activations that have been in the buffer of the host so far.
   std::size_t offloaded() const { return offloaded_; }
   const echo::Weights& left_over() const { return gradient_; }
@@ -63,6 +66,7 @@ class EchoModule : public StageModule {
   std::map<std::int32_t, echo::Weights> versions_;
   std::size_t most_versions_ = 1;
   std::map<std::int32_t, Held> held_;
+  std::map<std::int32_t, echo::Number> outputs_;
   // The inputs, activation and output of each microbatch that is on the host.
   std::map<std::int32_t, std::vector<echo::Number>> host_;
   std::size_t offloaded_ = 0;

@@ -271,6 +271,40 @@ TEST(Numbers, ShardedStagesAreGatheredAroundTheirUse) {
   }
 }
 
+/// Returns the output of the last stage for a unit, from the definition of the echo model.
+echo::Number output_of_chain(std::int32_t stages, std::int32_t unit) {
+  echo::Number x = echo::input(unit);
+  echo::Number y = 0;
+  for (std::int32_t stage = 0; stage < stages; ++stage) {
+    const echo::Weights weights = echo::first_weights(stage);
+    y = weights.a * x + weights.b;
+    x = echo::factor(0) * y;
+  }
+  return y;
+}
+
+TEST(Numbers, ForwardPassesAloneComputeTheOutputsOfTheUnsplitModel) {
+  for (const ScheduleInfo& schedule : schedule_table()) {
+    if (!schedule.has_forward_half) continue;
+    for (const Passes passes : {Passes::forward, Passes::forward_kv}) {
+      SCOPED_TRACE(testing::Message() << schedule.name << " " << to_text(passes));
+      Shape shape{.stages = 4, .microbatches = 8, .virtual_stages = chunks_to_try(schedule)};
+      shape.passes = passes;
+      if (schedule.name == "seq-1f1b") shape.slices = 2;
+      const Program program = lowered(generate(schedule.name, shape).value());
+      const EchoRun run = run_echo(program);
+      ASSERT_EQ(run.error, "");
+      const std::int32_t last = program.stage_count() - 1;
+      const EchoModule& module = echo_of(run.modules, program.placement.rank_of(last, 0), last);
+      ASSERT_EQ(std::ssize(module.outputs()), program.unit_count());
+      for (const auto& [unit, output] : module.outputs())
+        EXPECT_EQ(output, output_of_chain(program.stage_count(), unit)) << unit;
+      EXPECT_TRUE(module.steps().empty());
+      EXPECT_EQ(module.held(), 0U);
+    }
+  }
+}
+
 TEST(Numbers, BarriersSeparateIterations) {
   const Program program =
       lowered(*generate("1f1b", {.stages = 3, .microbatches = 4, .iterations = 3, .barrier = true}));

@@ -1,6 +1,7 @@
 // Tests `sweep --vary KEY=VALUE,VALUE...`, which gives any key of a scenario several values. Each point must
 // have the figures of `simulate --set` with the same values.
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -104,6 +105,22 @@ TEST_F(SweepVary, AWrongKeyOrValueIsNamed) {
   expect_error("--vary training.iterations=1 --vary training.iterations=2", "is given twice");
   expect_error("--vary training.iterations=1..5000 --vary training.micro_batch_size=1..5000",
                "have more than 100000 combinations");
+}
+
+// A prompt of 1000 tokens has no slices of 4096, but slices of equal time.
+TEST_F(SweepVary, AnImpossibleCombinationIsASkippedPoint) {
+  folder_.write("prompt.yaml",
+                "model: {chunks: {prompt: 32768, fixed: 1 ms, per_token: 2 us}}\n"
+                "schedule: {name: chunked-prefill, stages: 2, slices: 8}\n");
+  const Json swept = json(
+      "penstock sweep prompt.yaml --vary schedule.slice_tokens=equal-time,4096 --vary "
+      "model.chunks.prompt=32768,1000 --json");
+  ASSERT_EQ(swept["rows"].size(), 4U);
+  for (const std::size_t possible : {0, 1, 2}) EXPECT_EQ(swept["rows"][possible]["status"], "ok");
+  EXPECT_EQ(swept["rows"][3]["status"], "skipped");
+  EXPECT_EQ(swept["rows"][3]["model.chunks.prompt"], "1000");
+  EXPECT_THAT(swept["rows"][3]["reason"].get<std::string>(),
+              HasSubstr("slices of 4096 tokens cut a sequence of 1000"));
 }
 
 TEST_F(SweepVary, ACommaInsideAListDoesNotDivideValues) {

@@ -10,8 +10,11 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include "scenarios/model/model.hpp"
 #include "scenarios/partition/partition.hpp"
@@ -257,6 +260,17 @@ TEST(LoadSchedule, TakesTheChannels) {
       (ChannelOptions{
           .model = ChannelModel::pair, .blocking = Blocking::each, .capacity = 2, .eager_bytes = 65536}));
   EXPECT_EQ(read_scenario("schedule: {name: gpipe, capacity: unlimited}").channels, ChannelOptions{});
+}
+
+TEST(LoadSchedule, AMappingOfChannelsIsToldItsKeys) {
+  for (const char* schedule : {"name: gpipe", "program: parts/two_ranks.csv"}) {
+    EXPECT_EQ(refusal(fmt::format("schedule: {{{}, channel: {{blocking: batched}}}}", schedule)).substr(7),
+              fmt::format(
+                  "1:{}: schedule.channel: expected rank or pair or direction or directed or boundary, got a "
+                  "mapping; blocking, capacity, eager and launch_order stand beside it, as in schedule: "
+                  "{{channel: directed, blocking: batched}}",
+                  std::string_view(schedule).size() + 23));
+  }
 }
 
 TEST(LoadSchedule, RecomputeAloneTurnsCheckpointsOn) {

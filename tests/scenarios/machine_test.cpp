@@ -111,6 +111,28 @@ TEST(Machine, AnXmlFileWithoutNvlinksTakesAStatedOne) {
   EXPECT_EQ(route_text(cluster, 0, 2), "gpu0>nvswitch0 nvswitch0>gpu2 at 300 GB/s");
 }
 
+// A cloud's file has links that lead from a GPU to itself. NCCL finds no path over them.
+TEST(Machine, LinksThatLeadBackToTheirGpuJoinNothing) {
+  const auto gpu = [](int number, int target) {
+    return fmt::format(
+        "<pci busid=\"{0}\" class=\"0x030200\"><gpu dev=\"{0}\" sm=\"80\"><nvlink target=\"{1}\" "
+        "count=\"12\"/>"
+        "</gpu></pci>",
+        number, target);
+  };
+  const auto nvlinks_of = [&](int first, int second) {
+    const auto machine =
+        machine_of_xml(fmt::format("<system><cpu>{}{}</cpu></system>", gpu(0, first), gpu(1, second)), {});
+    return machine ? machine->nvlinks : machine.error();
+  };
+  EXPECT_EQ(
+      nvlinks_of(0, 1),
+      "the links of gpu0, gpu1 have their own GPU as target and join no GPUs (cluster.nvlink states the "
+      "NVLink that they have)");
+  EXPECT_THAT(nvlinks_of(1, 1), HasSubstr("12 NVLinks of 25 GB/s; the links of gpu1 have their own GPU"));
+  EXPECT_THAT(nvlinks_of(1, 0), Not(HasSubstr("own GPU")));
+}
+
 // The dump lists GPU 1 before GPU 0, and has a link without a speed.
 TEST(Machine, ADumpOfNcclHasItsNvlinksAndTheSpeedOfItsCards) {
   const Scenario scenario = on_machine("../machines/dump.xml");
@@ -151,6 +173,10 @@ TEST(Machine, FaultsNameTheFileAndTheLine) {
             "2: GPU0 and GPU1: expected X, PIX, PXB, PHB, NODE, SYS or NV and a number, got \"NVX\"");
   EXPECT_EQ(machine_of_matrix("\tGPU0\tGPU1\nGPU0\t X \tNV4\n", assumed).error(),
             "2: expected a line of GPU1, got none");
+  EXPECT_EQ(
+      machine_of_matrix("\tGPU0\tGPU1\nGPU0\t X \tNV4\nGPU1\tSYS\t X \n", assumed).error(),
+      "3: expected one connection of GPU0 and GPU1 in both their lines, got NV4 in that of GPU0 (line 2) and "
+      "SYS in that of GPU1 (line 3); correct one of the two cells");
   EXPECT_THAT(machine_of_xml("<system>\n<cpu>\n</system>", assumed).error(), HasSubstr(": not valid XML: "));
   EXPECT_EQ(machine_of_xml("<system><cpu/></system>", assumed).error(),
             "expected a GPU: an element <gpu>, or a <pci> of class 0x0302.. or 0x0300.., got none");

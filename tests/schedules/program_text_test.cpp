@@ -7,8 +7,10 @@
 #include <cstdint>
 #include <random>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -246,9 +248,29 @@ TEST(ProgramDiff, SeesWeightVersionsAndOverlaps) {
   other.ranks[0][1].weight_version = 1;
   other.ranks[0][2].overlaps_next = true;
   EXPECT_EQ(to_text(diff_programs(made("gpipe", 1, 2), other), 10),
-            "rank 0: 2 changes in 5 actions\n"
-            "  position 1: - 0F1 + 0F1@1\n"
-            "  position 3: - 0B1 + &0B1\n");
+            "rank 0: 1 change in 5 actions\n"
+            "  position 1: - 0F1 0B0 0B1 + 0F1@1 (0B0;0B1)OVERLAP_F_B\n");
+}
+
+// The notation is that of program files. The positions still count actions, and not groups.
+TEST(ProgramDiff, SeesGroupsOfMessagesAndWhetherTheyWait) {
+  const auto program = [](std::string_view messages, std::string_view last) {
+    return *parse_program(
+        fmt::format("penstock program 1\nschedule x\nmicrobatches 2\nstage 0: rank 0\nstage 1: rank 1\n"
+                    "rank 0: 0F0 0SEND_F0 0F1 {} 0B0 {}\n"
+                    "rank 1: 1RECV_F0 1F0 1B0 1SEND_B0 1RECV_F1 1F1\n",
+                    messages, last),
+        "x");
+  };
+  const Program waits = program("(0SEND_F1;0RECV_B0)GROUP", "0STEP");
+  const Program goes_on = program("(0SEND_F1;0RECV_B0)GROUP_NOWAIT", "0STEP");
+  EXPECT_EQ(to_text(diff_programs(waits, goes_on), 10),
+            "rank 0: 1 change in 7 actions\n"
+            "  position 3: - (0SEND_F1;0RECV_B0)GROUP + (0SEND_F1;0RECV_B0)GROUP_NOWAIT\n");
+  EXPECT_EQ(to_text(diff_programs(waits, program("0SEND_F1 0RECV_B0", "")), 10),
+            "rank 0: 2 changes in 7 actions\n"
+            "  position 3: - (0SEND_F1;0RECV_B0)GROUP + 0SEND_F1 0RECV_B0\n"
+            "  position 6: - 0STEP\n");
 }
 
 TEST(ProgramDiff, CountsWhatItDoesNotShow) {

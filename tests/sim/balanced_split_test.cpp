@@ -21,8 +21,13 @@
 #include "scenarios/read/load.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/index.hpp"
 #include "schedules/ir/program.hpp"
+#include "schedules/ir/shape.hpp"
+#include "schedules/rules/extra_stages.hpp"
+#include "schedules/rules/generators.hpp"
 #include "sim/runs/simulate.hpp"
+#include "tests/schedules/shapes.hpp"
 #include "tests/test_files.hpp"
 
 namespace penstock {
@@ -146,6 +151,46 @@ TEST(BalancedSplit, IsNeverSlowerThanRulesThatDivide) {
   }
 }
 
+TEST(BalancedSplit, EachScheduleCanHaveBalancedLayers) {
+  for (const ScheduleInfo& schedule : schedule_table()) {
+    if (schedule.extra_stages == ExtraStages::encoder) continue;  // a model on named devices has no encoder
+    const auto text = [&](std::string_view split) {
+      return fmt::format(
+          "model: {{huggingface: llama-3.2-1b.json, sequence: 4096, layers: 16}}\n"
+          "cluster: {{device: h100-sxm}}\n"
+          "schedule: {{name: {}, stages: 4, microbatches: 16, layer_split: {}}}\n"
+          "training: {{micro_batch_size: 1}}\n",
+          schedule.name, split);
+    };
+    const auto balanced = simulate_scenario(scenario_from(text("balanced")), {});
+    ASSERT_TRUE(balanced) << schedule.name << ": " << balanced.error().message;
+    const auto even = simulate_scenario(scenario_from(text("even")), {});
+    // The layers of these stages, without the embedding and the head, are level already.
+    if (!even || schedule.extra_stages != ExtraStages::none) continue;
+    // All ranks of data-parallel have all layers. Only its reductions depend on the split, and they are not
+    // part of the search.
+    if (schedule.name == "data-parallel") continue;
+    // A rule that knows only some of the ranks of a stage may be slower than an even split.
+    EXPECT_LE(balanced->makespan_ns, even->makespan_ns) << schedule.name;
+  }
+}
+
+TEST(BalancedSplit, AGroupOfUnlikeDevicesCanReplicateItsStages) {
+  const auto text = [](std::string_view schedule) {
+    return fmt::format(
+        "model: {{huggingface: llama-3.2-1b.json, sequence: 4096, layers: 16}}\n"
+        "cluster: {{groups: [{{device: h100-sxm, nodes: 1}}, {{device: a100-sxm, nodes: 1}}]}}\n"
+        "parallel: {{tensor: 4}}\n"
+        "schedule: {{name: {}, stages: 4}}\n"
+        "training: {{micro_batch_size: 1, global_batch_size: 16}}\n",
+        schedule);
+  };
+  for (const std::string_view schedule : {"chimera", "dualpipe", "gems", "data-parallel"}) {
+    const std::vector<std::int64_t> layers = layers_of(text(schedule));
+    EXPECT_EQ(std::accumulate(layers.begin(), layers.end(), 0), 16) << schedule;
+  }
+}
+
 TEST(BalancedSplit, FitsTheMemoryWhereAnyListDoes) {
   // With 1F1B, the first rank holds the most microbatches. If memory is sufficient, the first ranks have the
   // larger stages.
@@ -179,18 +224,52 @@ TEST(BalancedSplit, ManyMicrobatchesAndProgramsOfLoopsHaveOneAnswer) {
   EXPECT_EQ(std::ranges::max(layers(1 << 20)), 5);
 }
 
+TEST(ScheduleOutline, EachRankHasItsReplicasOfAllStages) {
+  for (const ScheduleInfo& schedule : schedule_table()) {
+    const auto program =
+        generate(schedule.name, {.stages = 4, .microbatches = 8, .virtual_stages = chunks_to_try(schedule)});
+    ASSERT_TRUE(program) << schedule.name << ": " << program.error();
+    const ScheduleOutline outline = outline_of(*program);
+    ASSERT_EQ(std::ssize(outline.ranks), program->rank_count()) << schedule.name;
+    for (std::int32_t rank = 0; rank < program->rank_count(); ++rank) {
+      const RankOutline& outlined = outline.ranks[index(rank)];
+      std::vector<std::int32_t> stages;
+      for (std::int32_t stage = 0; stage < program->stage_count(); ++stage) {
+        if (program->placement.replica_on(stage, rank) >= 0) stages.push_back(stage);
+      }
+      EXPECT_EQ(outlined.stages, stages) << schedule.name << ", rank " << rank;
+      EXPECT_FALSE(outlined.moments.empty()) << schedule.name << ", rank " << rank;
+      for (const HeldMoment& moment : outlined.moments)
+        EXPECT_LT(moment.running, std::ssize(stages)) << schedule.name << ", rank " << rank;
+    }
+  }
+}
+
+TEST(ScheduleOutline, ACopyHoldsItsPartOfMoreMicrobatches) {
+  const auto shorter = generate("gpipe", {.stages = 2, .microbatches = 4, .replicas = {2, 2}});
+  ASSERT_TRUE(shorter) << shorter.error();
+  const ScheduleOutline outline = outline_of_whole(outline_of(*shorter), 100);
+  for (const RankOutline& rank : outline.ranks) EXPECT_EQ(rank.moments.front().live, std::vector{50});
+}
+
 TEST(OrderTimes, AreThoseOfTheEngines) {
   for (const std::string_view schedule :
        {"naive", "gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2", "kfkb", "hanayo", "looped-bfs",
-        "eager-1f1b", "dualpipe-v", "zbv-zero-bubble", "interleaved-zero-bubble", "zb-v"}) {
+        "eager-1f1b", "chimera", "gems", "dualpipe-v", "zbv-zero-bubble", "interleaved-zero-bubble",
+        "zb-v"}) {
     const bool has_chunks = schedule == "interleaved" || schedule == "hanayo" || schedule == "looped-bfs" ||
                             schedule == "interleaved-zero-bubble";
+    // Collectives in the lists are ignored.
+    const bool has_reductions = schedule == "chimera" || schedule == "gems";
     const std::string text = fmt::format(
         "model: {{huggingface: llama-3.2-1b.json, sequence: 8192, layers: 16}}\n"
         "cluster: {{device: h100-sxm, nvlink: 2 GB/s}}\n"
         "schedule: {{name: {}, stages: 4{}}}\n"
         "training: {{micro_batch_size: 1, global_batch_size: 16}}\n",
-        schedule, has_chunks ? ", virtual_stages: 2" : "");
+        schedule,
+        has_chunks       ? ", virtual_stages: 2"
+        : has_reductions ? ", replica_sync: false"
+                         : "");
     const auto experiment = prepare(scenario_from(text), ProgramForm::lists);
     ASSERT_TRUE(experiment) << experiment.error().message;
     const auto prices = price_on_devices(scenario_from(text));

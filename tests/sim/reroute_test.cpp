@@ -13,8 +13,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "report/result/result.hpp"
 #include "scenarios/prepare/experiment.hpp"
 #include "scenarios/read/load.hpp"
+#include "scenarios/read/scenario.hpp"
 #include "schedules/check/channel_check.hpp"
 #include "schedules/check/validate.hpp"
 #include "schedules/ir/action.hpp"
@@ -25,6 +27,7 @@
 #include "schedules/passes/passes.hpp"
 #include "schedules/rules/generators.hpp"
 #include "sim/risk/risk.hpp"
+#include "sim/runs/simulate.hpp"
 #include "tests/sim/experiments.hpp"
 #include "tests/sim/reference_engine.hpp"
 #include "topology/cluster.hpp"
@@ -194,6 +197,26 @@ TEST(Reroute, AddsTheCopiesOfAModelOnDevices) {
     EXPECT_GT(step.step_ns, report.before_ns);
     EXPECT_LT(step.step_ns, 2 * report.before_ns);
   }
+}
+
+// The samples and the price of a microbatch on named devices are those of all copies, and the program with
+// all copies has one microbatch for each of them.
+TEST(Reroute, CountsTheSamplesOfFourCopiesOnce) {
+  const std::string text =
+      "model: {huggingface: llama-3.1-8b, sequence: 4096}\n"
+      "cluster: {device: h100-sxm, nodes: 2, price: 2}\n"
+      "parallel: {data: 4}\nschedule: {name: 1f1b, stages: 4, microbatches: 16}\n"
+      "training: {micro_batch_size: 1}\n";
+  const Scenario scenario = parse_scenario(text, "s.yaml", ".").value();
+  const Result one_copy = simulate_scenario(scenario, {}).value();
+  Experiment all = with_all_copies(prepare(scenario, ProgramForm::lists).value()).value();
+  const Result copies = simulate(lowered(std::move(all)).value(), {}).value();
+  EXPECT_EQ(copies.throughput.samples, 64);
+  EXPECT_EQ(copies.throughput.samples, one_copy.throughput.samples);
+  EXPECT_NEAR(copies.throughput.model->mfu / one_copy.throughput.model->mfu, 1, 0.01);
+  EXPECT_NEAR(*copies.throughput.cost_per_million_samples / *one_copy.throughput.cost_per_million_samples, 1,
+              0.01);
+  EXPECT_EQ(report_of(text).after.size(), 4U);
 }
 
 }  // namespace

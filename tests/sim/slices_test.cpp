@@ -117,6 +117,17 @@ TEST(SliceCosts, StandBesideFiguresOfMicrobatches) {
                                  "F 1 4 B 5 kept 20 sent 7", "F 2 8 B 5 kept 20 sent 9"));
 }
 
+// A part of 10 ns / 3 is rounded to the nearest nanosecond. Rounded up, three slices would have 12 ns of 10.
+TEST(SliceCosts, PartsAreRoundedToTheNearest) {
+  const auto makespan_of = [](std::int32_t slices) {
+    return result_of(sliced("forward: 10 ns, backward: 0 ns, step: 0 ns",
+                            fmt::format("stages: 1, microbatches: 1, slices: {}", slices)))
+        .makespan_ns;
+  };
+  EXPECT_EQ(makespan_of(3), 9);
+  EXPECT_EQ(makespan_of(4), 12);
+}
+
 TEST(SliceCosts, ScaleWithTheMicrobatch) {
   const std::string text =
       "model: {batch: 1, stages: {forward: {slices: [1 ns, 2 ns]}, backward: 0 ns, overhead: 100 ns}}\n"

@@ -2,6 +2,7 @@
 // hand, the place of RECVs in the lists of rules, and hangs. engines_test.cpp compares the engines with the
 // reference on such programs.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -12,9 +13,12 @@
 
 #include "report/timeline/timeline.hpp"
 #include "schedules/check/channel_check.hpp"
+#include "schedules/check/validate.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/index.hpp"
+#include "schedules/ir/needs.hpp"
 #include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/passes/passes.hpp"
@@ -282,6 +286,41 @@ TEST(TransferGroups, MegatronPostsAnActivationTogetherWithAGradient) {
       "rank 2: 2RECV_F0 2F0 2B0 (2SEND_B0;2RECV_F1)GROUP 2F1 2B1 (2SEND_B1;2RECV_F2)GROUP 2F2 2B2 2SEND_B2 "
       "2STEP\n");
   EXPECT_EQ(*parse_program(text, "posts.psched"), group_transfers(program, Posting::megatron));
+}
+
+// Ranks 0 and 2 send first, and rank 1 receives first.
+TEST(TransferGroups, MegatronOrdersItsSingleMessagesByTheParityOfTheRank) {
+  const Program program = *lower(*generate("interleaved", {.stages = 4, .microbatches = 4}), kBatched);
+  const Program posted = group_transfers(program, Posting::megatron_overlap);
+  EXPECT_TRUE(validate(posted));
+  for (std::int32_t rank = 0; rank < posted.rank_count(); ++rank) {
+    const std::vector<Action>& list = posted.ranks[index(rank)];
+    std::vector<Action> same = list;
+    std::vector<Action> before = program.ranks[index(rank)];
+    std::ranges::sort(same);
+    std::ranges::sort(before);
+    EXPECT_EQ(same, before) << "no action is added or lost";
+    for (std::size_t i = 0; i + 1 < list.size(); ++i) {
+      EXPECT_FALSE(list[i].overlaps_next);
+      if (!is_transfer(list[i].kind) || !is_transfer(list[i + 1].kind)) continue;
+      const Flow flow = flow_of(list[i].kind);
+      EXPECT_LE(flow, flow_of(list[i + 1].kind)) << to_text(list[i]);
+      if (flow != flow_of(list[i + 1].kind) || is_send(list[i].kind) == is_send(list[i + 1].kind)) continue;
+      EXPECT_EQ(is_send(list[i].kind), rank % 2 == 0) << to_text(list[i]);
+    }
+  }
+  EXPECT_FALSE(find_hang(posted, {}, uniform_costs(posted, {.forward_ns = 1, .backward_ns = 2})));
+}
+
+// With two ranks both neighbours are one rank. Messages between two ranks keep their order, which both know.
+TEST(TransferGroups, SingleMessagesBetweenTwoRanksDoNotOvertake) {
+  for (const char* schedule : {"1f1b", "interleaved", "zbv-zero-bubble"}) {
+    const Program program = *lower(*generate(schedule, {.stages = 2, .microbatches = 4}), kBatched);
+    const Program posted = group_transfers(program, Posting::megatron_overlap);
+    EXPECT_TRUE(validate(posted)) << schedule;
+    EXPECT_FALSE(find_hang(posted, {}, uniform_costs(posted, {.forward_ns = 1, .backward_ns = 2})))
+        << schedule;
+  }
 }
 
 // Both forms of a list with groups take as long as batched transfers without stated groups.

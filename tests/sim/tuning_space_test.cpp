@@ -22,7 +22,9 @@
 #include "scenarios/model/model.hpp"
 #include "scenarios/pricing/layer_split.hpp"
 #include "scenarios/pricing/workload.hpp"
+#include "scenarios/read/document.hpp"
 #include "schedules/check/user_error.hpp"
+#include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/generators.hpp"
 #include "sim/choose/configuration.hpp"
@@ -216,6 +218,44 @@ TEST(TuningSpace, SaysWhyNothingIsLeft) {
       << tuning_space(request).error();
   request.schedules = {"chimera"};
   EXPECT_NE(tuning_space(request).error().find("chimera is not tuned"), std::string::npos);
+}
+
+// The bounds and the choices of the search are those of training.
+TEST(TuningSpace, ForwardPassesAloneAreRefused) {
+  TuneRequest request = tune_request(kTunedLlama, 16);
+  request.base.shape.passes = Passes::forward;
+  EXPECT_NE(tuning_space(request).error().find("expected training with backward passes"), std::string::npos);
+  request.base.shape.passes = Passes::both;
+  EXPECT_TRUE(tuning_space(request));
+  request.schedules = {"1f1b", "Chunked_Prefill"};
+  EXPECT_NE(tuning_space(request).error().find("or chunked-prefill"), std::string::npos);
+}
+
+TEST(TuningSpace, TheStatedRecomputationIsACandidate) {
+  TuneRequest request = tune_request(kTunedLlama, 16);
+  Workload& work = std::get<DeviceModel>(request.base.model).work;
+  const auto tried = [&] {
+    std::set<std::string> texts;
+    const auto space = tuning_space(request);
+    for (const Configuration& of : *space) texts.insert(recompute_text(request, of.recompute));
+    return texts;
+  };
+  EXPECT_EQ(tried(), (std::set<std::string>{"full", "none"}));
+  work.recompute = {RecomputedPart::norm, RecomputedPart::mlp};
+  EXPECT_EQ(tried(), (std::set<std::string>{"full", "none", to_text(work.recompute)}));
+  work.recompute = LayerRecompute::full;
+  work.recomputed_layers = {.method = RecomputedLayers::Method::block, .count = 3};
+  EXPECT_EQ(tried(), (std::set<std::string>{"none", "{full: 3}"}));
+  // The keys that a user gets for a configuration have the stated form, too.
+  const std::vector<Configuration> space = *tuning_space(request);
+  const auto part = std::ranges::find(space, LayerRecompute::full, &Configuration::recompute);
+  ASSERT_NE(part, space.end());
+  EXPECT_THAT(overrides_of(request, *part),
+              testing::Contains(Override{.key = "training.recompute", .value = "{full: 3}"}));
+  work.recomputed_layers = {.method = RecomputedLayers::Method::uniform, .count = 2};
+  EXPECT_EQ(tried(), (std::set<std::string>{"none", "{uniform: 2}"}));
+  work.recomputed_layers = {.method = RecomputedLayers::Method::listed, .layers = {0, 3}};
+  EXPECT_EQ(tried(), (std::set<std::string>{"none", "{full: [0, 3]}"}));
 }
 
 TEST(TuningSpace, AProgramThatFitsNoMachineIsRefusedBeforeItIsMade) {

@@ -19,6 +19,7 @@
 #include "schedules/check/channel_check.hpp"
 #include "schedules/ir/channel.hpp"
 #include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/passes/passes.hpp"
 #include "schedules/rules/generators.hpp"
@@ -297,6 +298,17 @@ TEST(StandInShapes, AnOddNumberOfShardsTrainsAsItMust) {
     const Shape shape{.stages = 2, .microbatches = 6, .data_parallel = 3, .sharding = sharding};
     if (const auto refused = generate("1f1b", shape); !refused) FAIL() << refused.error();
     expect_all_good(case_of("1f1b", shape), seed_count(1));
+  }
+}
+
+// Nothing comes back: no gradient is sent, and no STEP ends the iteration.
+TEST(StandInShapes, ForwardPassesAloneCarryTheirActivations) {
+  for (const ScheduleInfo& schedule : schedule_table()) {
+    if (!schedule.has_forward_half) continue;
+    Shape shape{.stages = 4, .microbatches = 8, .virtual_stages = chunks_to_try(schedule)};
+    shape.passes = Passes::forward;
+    if (schedule.name == "seq-1f1b") shape.slices = 2;
+    expect_all_good(case_of(std::string(schedule.name), shape), seed_count(1));
   }
 }
 
