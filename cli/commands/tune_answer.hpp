@@ -14,6 +14,7 @@
 #include "cli/outcome.hpp"
 #include "cli/subcommand.hpp"
 #include "report/print/table.hpp"
+#include "report/why/explanation.hpp"
 #include "schedules/ir/action.hpp"
 #include "sim/choose/configuration.hpp"
 #include "sim/choose/tune.hpp"
@@ -34,11 +35,12 @@ struct TuneAnswer {
   /// The configurations that show the gain from overlapping tensor collectives with computation. Present only
   /// if a launcher was chosen and the best configuration has this overlap.
   std::optional<TensorOverlapWorth> overlap{};
-  std::string launch{};  ///< the launcher's name and its arguments for the best configuration
+  std::string launch{};  ///< the launcher's name and its command for the best configuration
 };
 
 double step_seconds(const TunedConfiguration& tuned);
-/// Returns the tokens per second and device of `tuned`, divided by those of `best`, minus 1.
+/// Returns the gain of `tuned` over `best` in tokens per second and device. 0.02 means that `tuned` is 2 %
+/// faster.
 double gain_against(const TunedConfiguration& tuned, const TunedConfiguration& best);
 /// Returns the time in seconds of a training on answer.tokens tokens, which must be present.
 double training_seconds(const TuneAnswer& answer, const TunedConfiguration& tuned);
@@ -58,14 +60,15 @@ std::string layers_text(const TuneRequest& request, const TunedConfiguration& tu
 /// best first.
 std::vector<std::size_t> shown_configurations(const TuneAnswer& answer);
 
-/// Returns a table with one row for each configuration in `numbers`: its choices, its figures, and its
-/// distance from the best configuration.
+/// Returns a table with one row for each configuration in `numbers`: its choices, its predicted results, and
+/// how much slower it is than the best configuration.
 Table configurations_table(const TuneAnswer& answer, const std::vector<std::size_t>& numbers);
 /// Returns a table with the values of each choice, such as of the schedule. For each value, it shows the
 /// best configuration with this value, and how much worse it is than the best of all.
 Table choices_table(const TuneAnswer& answer);
-/// Returns a table of machines that differ from this machine in one figure. Each row shows the best
-/// configuration on such a machine, and the loss that this machine's best configuration has there.
+/// Returns a table of machines that differ from this machine in one property, such as a bandwidth. Each row
+/// shows the best configuration on such a machine, and the loss that this machine's best configuration has
+/// there.
 Table sensitivity_table(const TuneAnswer& answer);
 
 /// Returns a configuration as text, such as "tensor 8, 4 stages x 1, data 2, 1f1b, ..".
@@ -87,7 +90,12 @@ enum class TuneTables : std::uint8_t { fastest, all };
 /// Returns the answer as text, which ends with the best configuration. `width` is the terminal's width in
 /// characters; 0 means no limit.
 std::string tune_text(const TuneAnswer& answer, std::size_t width, TuneTables tables);
-std::string tune_html(const TuneAnswer& answer);
+/// The parts of a page that the text of an answer does not have.
+struct TunePage {
+  std::string launch{};            ///< a launcher's command for the best configuration, or why there is none
+  std::vector<NamedBill> bills{};  ///< of the best configuration and of the runner-up
+};
+std::string tune_html(const TuneAnswer& answer, const TunePage& extra);
 
 /// Returns the configurations of the search space as text, without results.
 std::string space_text(const TuneRequest& request, const std::vector<Configuration>& space);
@@ -100,7 +108,8 @@ std::string space_json(const TuneRequest& request, const std::vector<Configurati
 
 // Reads the flags of `penstock tune` into a request for tune().
 
-/// The texts that state the allowed values of each choice. An empty text allows all values of the choice.
+/// The texts of the flags that state the allowed values of each choice. An empty text allows all values of
+/// the choice.
 struct TuneChoiceFlags {
   std::vector<std::string> schedules;
   std::vector<std::string> layer_splits;
@@ -110,6 +119,8 @@ struct TuneChoiceFlags {
   std::string expert;
   std::string data;
   std::string order;
+  std::string group_order;
+  std::string offload;
   std::string stages;
   std::string virtual_stages;
   std::string micro_batch_size;

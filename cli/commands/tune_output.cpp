@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
@@ -20,6 +21,7 @@
 #include "report/print/palette.hpp"
 #include "report/print/table.hpp"
 #include "report/print/units.hpp"
+#include "report/why/explanation.hpp"
 #include "scenarios/architecture/architecture.hpp"
 #include "scenarios/model/model.hpp"
 #include "scenarios/pricing/kernel_tables.hpp"
@@ -35,14 +37,14 @@ namespace penstock {
 
 namespace {
 
-/// Returns the question as text, such as "llama of 8.03 B parameters on 8 x h100-sxm, sequence 8192, global
-/// batch 128, bf16".
+/// Returns the model, devices and batch of the search as text. An example is "llama of 8.03 B parameters on 8
+/// x h100-sxm, sequence 8192, global batch 128, bf16".
 std::string question_text(const TuneAnswer& answer) {
   const TuneRequest& request = answer.request;
   const Workload& work = model_of(request).work;
-  return fmt::format("{} of {:.2f} B parameters on {} x {}, sequence {}, global batch {}, {}",
-                     work.model.family, static_cast<double>(parameters(work.model)) * 1e-9,
-                     device_count(answer.report.candidates.front().configuration), work.device.name,
+  const std::int64_t devices = device_count(answer.report.candidates.front().configuration);
+  return fmt::format("{} of {:.2f} B parameters on {}, sequence {}, global batch {}, {}", work.model.family,
+                     static_cast<double>(parameters(work.model)) * 1e-9, devices_text(request, devices),
                      work.sequence, request.global_batch_size, to_text(work.precision));
 }
 
@@ -68,7 +70,7 @@ std::string left_out_text(const LeftOut& left_out) {
 std::string best_text(const TuneAnswer& answer) {
   const TunedConfiguration& best = answer.report.candidates.front();
   if (!best.fits) return "nothing fits in memory; the fastest is listed first";
-  const std::optional<Bytes> usable = answer.report.usable;
+  const std::optional<Bytes> usable = best.usable_bytes;
   return fmt::format("best: {}\n      {:.1f} tokens/s a device, MFU {}, {:.4f} s a step, {}{} GiB{}",
                      configuration_text(answer.request, best), best.tokens_per_second_per_device,
                      format_percent(best.mfu), step_seconds(best), gib(best.peak_bytes),
@@ -171,13 +173,15 @@ std::string tune_text(const TuneAnswer& answer, std::size_t width, TuneTables ta
   return text + fmt::format("\n{}\n{}", best_text(answer), accuracy_text(answer, shown));
 }
 
-std::string tune_html(const TuneAnswer& answer) {
+std::string tune_html(const TuneAnswer& answer, const TunePage& extra) {
   const std::vector<std::size_t> shown = shown_configurations(answer);
   HtmlPage page;
   page.title = "The fastest configuration";
   page.body = fmt::format("<p>{}</p>\n<pre class=\"answer\">{}</pre>\n", xml_escaped(question_text(answer)),
                           xml_escaped(best_text(answer)));
-  if (!answer.launch.empty()) page.body += fmt::format("<pre>{}</pre>\n", xml_escaped(answer.launch));
+  page.body += fmt::format("<pre>{}</pre>\n", xml_escaped(extra.launch));
+  if (!extra.bills.empty())
+    page.body += table_section("Where the time goes, of the mean rank", bills_table(extra.bills));
   page.body += fmt::format("<p class=\"note\">{}</p>\n{}\n", xml_escaped(effort_text(answer)),
                            chart_to_svg(front_chart(answer)));
   for (const LeftOut& one : answer.report.left_out)
@@ -203,12 +207,14 @@ std::string space_text(const TuneRequest& request, const std::vector<Configurati
   std::string text;
   for (const Configuration& of : space) {
     text += fmt::format(
-        "nodes {} tensor {} context {} {} expert {} data {} order {} stages {} virtual {} {} {} microbatch "
+        "nodes {} tensor {} context {} {} expert {} data {} order {}{} stages {} virtual {} {} {} microbatch "
         "{} x {} "
-        "recompute {} sharding {}\n",
+        "recompute {} sharding {}{}\n",
         of.nodes, of.tensor, of.context, to_text(of.context_exchange), of.expert, of.data, to_text(of.order),
-        of.stages, of.virtual_stages, of.schedule, split_text(request, of), of.micro_batch_size,
-        of.microbatches, to_text(of.recompute), of.sharding);
+        model_of(request).kinds.empty() ? "" : fmt::format(" groups {}", to_text(of.group_order)), of.stages,
+        of.virtual_stages, of.schedule, split_text(request, of), of.micro_batch_size, of.microbatches,
+        recompute_text(request, of.recompute), of.sharding,
+        may_offload(request) ? " offload " + offload_text(of.offload) : "");
   }
   return text + fmt::format("{} configurations\n", space.size());
 }
@@ -223,21 +229,25 @@ using Json = nlohmann::ordered_json;
 
 /// Returns the configuration as JSON. Parallel degrees have the same names as in a scenario's `parallel`.
 Json configuration_json(const TuneRequest& request, const Configuration& of) {
-  return {{"nodes", of.nodes},
-          {"tensor", of.tensor},
-          {"context", of.context},
-          {"context_exchange", to_text(of.context_exchange)},
-          {"expert", of.expert},
-          {"data", of.data},
-          {"order", to_text(of.order)},
-          {"stages", of.stages},
-          {"virtual_stages", of.virtual_stages},
-          {"schedule", of.schedule},
-          {"layer_split", split_text(request, of)},
-          {"micro_batch_size", of.micro_batch_size},
-          {"microbatches", of.microbatches},
-          {"recompute", to_text(of.recompute)},
-          {"sharding", of.sharding}};
+  Json object = {{"nodes", of.nodes},
+                 {"tensor", of.tensor},
+                 {"context", of.context},
+                 {"context_exchange", to_text(of.context_exchange)},
+                 {"expert", of.expert},
+                 {"data", of.data},
+                 {"order", to_text(of.order)},
+                 {"stages", of.stages},
+                 {"virtual_stages", of.virtual_stages},
+                 {"schedule", of.schedule},
+                 {"layer_split", split_text(request, of)},
+                 {"micro_batch_size", of.micro_batch_size},
+                 {"microbatches", of.microbatches},
+                 {"recompute", recompute_text(request, of.recompute)},
+                 {"sharding", of.sharding}};
+  // Only unlike devices have an order of groups.
+  if (!model_of(request).kinds.empty()) object["group_order"] = to_text(of.group_order);
+  if (may_offload(request)) object["offload"] = static_cast<double>(of.offload) / 100;
+  return object;
 }
 
 Json candidate_json(const TuneAnswer& answer, const TunedConfiguration& tuned) {
@@ -247,6 +257,8 @@ Json candidate_json(const TuneAnswer& answer, const TunedConfiguration& tuned) {
   object["mfu"] = tuned.mfu;
   object["tokens_per_second_per_device"] = tuned.tokens_per_second_per_device;
   object["peak_bytes"] = tuned.peak_bytes;
+  if (!model_of(answer.request).kinds.empty())
+    object["usable_bytes"] = tuned.usable_bytes ? Json(*tuned.usable_bytes) : Json(nullptr);
   object["fits"] = tuned.fits;
   object["constructed"] = tuned.constructed;
   if (answer.tokens) object["training_seconds"] = training_seconds(answer, tuned);
@@ -295,6 +307,7 @@ std::string tune_json(const TuneAnswer& answer) {
                                     {"precision", nearest.precision},
                                     {"devices", nearest.devices},
                                     {"error", nearest.error},
+                                    {"host_layer_ms", nearest.host_layer_ms},
                                     {"none", nearest.none.empty() ? Json(nullptr) : Json(nearest.none)}};
   }
   document["front"] = report.front;

@@ -1,12 +1,7 @@
 // Compares a predicted with a measured result: figures one by one, and actions by their positions in the
-// lists. Results of different programs are refused, so both results have the same lists. The error of the
-// makespan is divided on each rank:
-//
-//   makespan = compute + exposed transfers + launch + waiting        (launch only if both results have it)
-//
-// Waiting is the remaining part, so the parts always add up to the makespan. The error of the run is the mean
-// over the ranks. compare_tables.cpp writes the comparison. result_diff.cpp compares results of different
-// programs. Tests: compare_test.cpp.
+// lists. Results of different programs are refused, so both results have the same lists. The caller divides
+// the error of the makespan by causes (report/why). compare_tables.cpp writes the comparison. result_diff.cpp
+// compares results of different programs. Tests: compare_test.cpp.
 
 #include "report/compare/compare.hpp"
 
@@ -28,7 +23,6 @@
 #include "report/print/units.hpp"
 #include "report/result/result.hpp"
 #include "report/result/result_figures.hpp"
-#include "report/timeline/spans.hpp"
 #include "report/timeline/timeline.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/channel.hpp"
@@ -101,75 +95,18 @@ std::vector<ComparedFigure> figures_of(const Result& predicted, const Result& me
 
 Ns length(const Span& span) { return span.end_ns - span.start_ns; }
 
-/// Divides one rank's time into the parts that ErrorParts defines. makespan_ns is the whole time.
-ErrorParts parts_of_rank(const Result& result, std::size_t rank, const std::vector<Spans>& spans) {
-  const RankReport& report = result.ranks[rank];
-  ErrorParts parts{.makespan_ns = result.makespan_ns,
-                   .compute_ns = report.busy_ns,
-                   .transfer_ns = report.exposed_communication_ns};
-  // Without spans, launch time cannot be separated from waiting. With spans, all parts are computed from the
-  // spans, so that one rule applies to predictions and measurements.
-  if (!spans.empty()) {
-    parts.launch_ns = parts.compute_ns = parts.transfer_ns = 0;
-    for (const IdleBefore& before : idle_before_actions(spans[rank])) {
-      parts.compute_ns += length(spans[rank][before.position]);
-      *parts.launch_ns += before.launch_ns;
-      parts.transfer_ns += before.transfer_ns;
-    }
-  }
-  parts.waiting_ns = parts.makespan_ns - parts.compute_ns - parts.transfer_ns - parts.launch_ns.value_or(0);
-  return parts;
-}
-
-/// Returns the difference predicted - measured for each part of the time.
-ErrorParts difference(const ErrorParts& predicted, const ErrorParts& measured) {
-  ErrorParts parts{.makespan_ns = predicted.makespan_ns - measured.makespan_ns,
-                   .compute_ns = predicted.compute_ns - measured.compute_ns,
-                   .transfer_ns = predicted.transfer_ns - measured.transfer_ns};
-  // If one result has no launch time, the launch times of both results count as waiting.
-  if (predicted.launch_ns && measured.launch_ns) parts.launch_ns = *predicted.launch_ns - *measured.launch_ns;
-  parts.waiting_ns = parts.makespan_ns - parts.compute_ns - parts.transfer_ns - parts.launch_ns.value_or(0);
-  return parts;
-}
-
 std::vector<RankComparison> ranks_of(const Result& predicted, const Result& measured) {
-  std::vector<Spans> predicted_spans;
-  std::vector<Spans> measured_spans;
-  // Spans are used only if both results have them, so that both are divided by the same rules.
-  if (!predicted.timeline.spans.empty() && !measured.timeline.spans.empty()) {
-    predicted_spans = spans_by_rank(predicted.timeline);
-    measured_spans = spans_by_rank(measured.timeline);
-  }
   std::vector<RankComparison> ranks;
   ranks.reserve(measured.ranks.size());
   for (std::size_t rank = 0; rank < measured.ranks.size(); ++rank) {
     ranks.push_back({.rank = measured.ranks[rank].rank,
-                     .parts = difference(parts_of_rank(predicted, rank, predicted_spans),
-                                         parts_of_rank(measured, rank, measured_spans)),
+                     .predicted_busy_ns = predicted.ranks[rank].busy_ns,
+                     .measured_busy_ns = measured.ranks[rank].busy_ns,
                      .predicted_peak_bytes = predicted.ranks[rank].memory.peak_bytes,
                      .measured_peak_bytes = measured.ranks[rank].memory.peak_bytes,
                      .memory_unit = measured.ranks[rank].memory.unit});
   }
   return ranks;
-}
-
-/// Returns the mean of each part of the time over the ranks. Rounding errors of the other parts are added
-/// to the waiting time.
-ErrorParts mean_parts(const std::vector<RankComparison>& ranks, Ns makespan_ns) {
-  ErrorParts mean{.makespan_ns = makespan_ns};
-  if (ranks.empty()) return mean;
-  Ns launch = 0;
-  for (const RankComparison& rank : ranks) {
-    mean.compute_ns += rank.parts.compute_ns;
-    mean.transfer_ns += rank.parts.transfer_ns;
-    launch += rank.parts.launch_ns.value_or(0);
-  }
-  const auto count = static_cast<Ns>(ranks.size());
-  mean.compute_ns /= count;
-  mean.transfer_ns /= count;
-  if (ranks.front().parts.launch_ns) mean.launch_ns = launch / count;
-  mean.waiting_ns = makespan_ns - mean.compute_ns - mean.transfer_ns - mean.launch_ns.value_or(0);
-  return mean;
 }
 
 // --- actions --------------------------------------------------------------------------------------
@@ -333,14 +270,13 @@ bool Comparison::passed() const { return std::ranges::all_of(figures, &ComparedF
 tl::expected<Comparison, CompareError> compare_results(const Result& predicted, const Result& measured,
                                                        const CompareTolerances& tolerances) {
   if (auto why = why_not_comparable(predicted, measured)) return tl::unexpected(*std::move(why));
-  std::vector<RankComparison> ranks = ranks_of(predicted, measured);
   Comparison comparison{.name = name_of(measured.program),
                         .schedule = measured.program.schedule,
                         .digest = measured.program.digest,
                         .channel = measured.channel,
                         .figures = figures_of(predicted, measured, tolerances),
-                        .parts = mean_parts(ranks, predicted.makespan_ns - measured.makespan_ns),
-                        .ranks = std::move(ranks),
+                        .error_ns = predicted.makespan_ns - measured.makespan_ns,
+                        .ranks = ranks_of(predicted, measured),
                         .actions = {},
                         .notes = notes_of(measured)};
   if (predicted.timeline.spans.empty() || measured.timeline.spans.empty()) return comparison;

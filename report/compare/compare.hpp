@@ -38,7 +38,7 @@ struct CompareTolerances {
   std::optional<double> duration{};
 };
 
-/// A figure that both results have, with its predicted and its measured value.
+/// A figure that both the prediction and the measurement have, with its two values.
 struct ComparedFigure {
   /// The key of the figure, such as "makespan_ns" or "idle_over_total".
   std::string name;
@@ -70,30 +70,11 @@ struct ActionErrors {
   friend bool operator==(const ActionErrors&, const ActionErrors&) = default;
 };
 
-/// The parts into which the makespan error (predicted - measured) is divided. Each moment of a rank belongs
-/// to exactly one part, so the parts add up to the error.
-struct ErrorParts {
-  Ns makespan_ns = 0;
-  /// The error of the time in which the rank runs compute actions.
-  Ns compute_ns = 0;
-  /// The error of the time in which the rank is idle while a message for its next action is under way.
-  Ns transfer_ns = 0;
-  /// The error of the launch time, in which the rank is idle although its next action could start. A
-  /// prediction has no launch time. If a calibrated cost file includes launches in the durations, compute
-  /// and launch have opposite errors. The value is absent if a result has no timeline. `waiting_ns` then
-  /// contains the launch time, too.
-  std::optional<Ns> launch_ns{};
-  /// The error of the time in which the rank waits for other ranks or has finished its list.
-  Ns waiting_ns = 0;
-
-  friend bool operator==(const ErrorParts&, const ErrorParts&) = default;
-};
-
-/// The comparison of one rank's figures in both results.
+/// The comparison of one rank's figures in the prediction and in the measurement.
 struct RankComparison {
   std::int32_t rank = 0;
-  /// The parts of the makespan error on this rank.
-  ErrorParts parts{};
+  Ns predicted_busy_ns = 0;  ///< time in which the rank computes
+  Ns measured_busy_ns = 0;
   Bytes predicted_peak_bytes = 0;
   /// The measured peak memory of the rank. It is 0 if the measurement has no memory figures.
   Bytes measured_peak_bytes = 0;
@@ -111,8 +92,7 @@ struct Comparison {
   std::string digest;
   std::string channel;
   std::vector<ComparedFigure> figures;
-  /// The mean over the ranks of each part of the makespan error.
-  ErrorParts parts;
+  Ns error_ns = 0;  ///< error of the makespan, predicted minus measured
   /// The causes of time that differ between the two results, as changed lines of their bills. A bill divides
   /// a makespan by causes (report/why). In each line, the measured time comes first. The differences add up
   /// to the error of the makespan. The list is empty if a result has no timeline. compare_results() leaves
@@ -146,7 +126,7 @@ tl::expected<Comparison, CompareError> compare_results(const Result& predicted, 
 /// limit.
 std::string comparison_to_table(const Comparison& comparison, std::size_t width = 0);
 /// Returns the comparison as one JSON object. Its keys are schema_version, passed, schedule, digest, channel,
-/// figures, parts, ranks, actions and notes.
+/// figures, error_ns, causes, ranks, actions and notes.
 std::string comparison_to_json(const Comparison& comparison);
 
 // --- several schedules ----------------------------------------------------------------------------
@@ -212,13 +192,16 @@ std::string comparisons_to_json(const std::vector<Comparison>& comparisons, cons
 /// Returns a table with one row for each figure: both values, the error, the tolerance, and whether the
 /// error is accepted.
 Table compared_figures(const Comparison& comparison);
-/// Returns a table with one row per rank: the parts of its error, and its memory if that was measured.
+/// Returns a table with one row per rank: its busy time, and its memory if that was measured.
 Table rank_errors(const Comparison& comparison);
 /// Returns a table with one row per kind of action: its durations and start errors.
 Table action_errors(const Comparison& comparison);
-/// Returns a sentence about the parts of the error, such as "error of the iteration time +1 ms: compute
-/// ..., launch ...".
-std::string parts_sentence(const Comparison& comparison);
+/// Returns a table with one row for each cause of time that differs, such as work or imbalance. A row shows
+/// the mean time of a rank for the cause in both results, and its error. The errors add up to that of the
+/// makespan.
+Table cause_errors(const Comparison& comparison);
+/// Returns a sentence about the error of the makespan, such as "error of the iteration time +1 ms".
+std::string error_sentence(const Comparison& comparison);
 
 /// Returns a table with one row per comparison.
 Table comparison_overview(const std::vector<Comparison>& comparisons);

@@ -1,8 +1,7 @@
 // Writes comparisons and rankings: as tables for terminals and pages, and as text and JSON. compare.cpp
 // computes the comparison. An error is always predicted minus measured, so "+" means that the prediction
-// was too high. Relative errors are divided by the measured value. There is a column "launch" only if the
-// measurement separates launches from waiting. JSON has the exact numbers, so that scripts do not read
-// rounded figures. Tested by compare_test.cpp.
+// was too high. Relative errors are divided by the measured value. JSON has the exact numbers, so that
+// scripts do not read rounded figures. Tested by compare_test.cpp.
 
 #include "report/compare/compare.hpp"
 
@@ -103,19 +102,15 @@ Table action_errors(const Comparison& comparison) {
 }
 
 Table rank_errors(const Comparison& comparison) {
-  const bool launches = comparison.parts.launch_ns.has_value();
   const bool memory = std::ranges::any_of(
       comparison.ranks, [](const RankComparison& rank) { return rank.measured_peak_bytes > 0; });
-  Table table{.columns = {"rank", "compute", "transfer"}, .rows = {}};
-  if (launches) table.columns.emplace_back("launch");
-  table.columns.emplace_back(launches ? "waiting" : "waiting and launch");
+  Table table{.columns = {"rank", "busy predicted", "measured", "error"}, .rows = {}};
   if (memory) table.columns.insert(table.columns.end(), {"peak predicted", "measured", "error"});
   for (const RankComparison& rank : comparison.ranks) {
     std::vector<Cell> row = {{std::to_string(rank.rank), static_cast<double>(rank.rank)},
-                             signed_cell(rank.parts.compute_ns),
-                             signed_cell(rank.parts.transfer_ns)};
-    if (launches) row.push_back(signed_cell(rank.parts.launch_ns.value_or(0)));
-    row.push_back(signed_cell(rank.parts.waiting_ns));
+                             duration_cell(rank.predicted_busy_ns),
+                             duration_cell(rank.measured_busy_ns),
+                             signed_cell(rank.predicted_busy_ns - rank.measured_busy_ns)};
     if (memory) {
       const double predicted = shown_amount(rank.predicted_peak_bytes, rank.memory_unit);
       const double measured = shown_amount(rank.measured_peak_bytes, rank.memory_unit);
@@ -129,19 +124,10 @@ Table rank_errors(const Comparison& comparison) {
   return table;
 }
 
-std::string parts_sentence(const Comparison& comparison) {
-  const auto& parts = comparison.parts;
-  return fmt::format("error of the iteration time {}: compute {}, exposed transfers {}, {}",
-                     signed_duration(parts.makespan_ns), signed_duration(parts.compute_ns),
-                     signed_duration(parts.transfer_ns),
-                     parts.launch_ns
-                         ? fmt::format("launch {}, waiting {}", signed_duration(*parts.launch_ns),
-                                       signed_duration(parts.waiting_ns))
-                         : fmt::format("waiting and launch {}", signed_duration(parts.waiting_ns)));
+std::string error_sentence(const Comparison& comparison) {
+  return fmt::format("error of the iteration time {}", signed_duration(comparison.error_ns));
 }
 
-/// Returns a table with one row for each cause of time, such as computing or waiting. A row shows the mean
-/// time of a rank for the cause in both results, and its error.
 Table cause_errors(const Comparison& comparison) {
   Table table{.columns = {"cause", "predicted", "measured", "error"}, .rows = {}};
   for (const BillChange& cause : comparison.causes) {
@@ -155,23 +141,32 @@ Table cause_errors(const Comparison& comparison) {
   return table;
 }
 
+namespace {
+
+/// Returns the cause with the largest error, such as "work -1 ms", or "" if the causes are not known.
+std::string largest_cause(const Comparison& comparison) {
+  const auto error = [](const BillChange& cause) { return cause.after_ns - cause.before_ns; };
+  const auto largest = std::ranges::max_element(
+      comparison.causes, {}, [&](const BillChange& cause) { return std::abs(error(cause)); });
+  if (largest == comparison.causes.end()) return "";
+  return fmt::format("{} {}", largest->cause, signed_duration(error(*largest)));
+}
+
+}  // namespace
+
 Table comparison_overview(const std::vector<Comparison>& comparisons) {
-  Table table{.columns = {"schedule", "predicted", "measured", "error", "bubble error", "compute", "transfer",
-                          "launch", "waiting", "verdict"},
-              .rows = {}};
+  Table table{
+      .columns = {"schedule", "predicted", "measured", "error", "bubble error", "largest cause", "verdict"},
+      .rows = {}};
   for (const Comparison& comparison : comparisons) {
     const ComparedFigure* time = find_figure(comparison, "makespan_ns");
     const ComparedFigure* bubble = find_figure(comparison, "idle_over_total");
-    const auto& parts = comparison.parts;
     table.rows.push_back({{comparison.name, {}},
                           period_cell(time->predicted),
                           period_cell(time->measured),
                           {format_percent(time->error), time->error},
                           {format_percent(bubble->error), bubble->error},
-                          signed_cell(parts.compute_ns),
-                          signed_cell(parts.transfer_ns),
-                          parts.launch_ns ? signed_cell(*parts.launch_ns) : Cell{"", {}},
-                          signed_cell(parts.waiting_ns),
+                          text_cell(largest_cause(comparison)),
                           {comparison.passed() ? "ok" : "BEYOND", {}}});
   }
   return table;
@@ -242,17 +237,10 @@ Json action_json(const ActionErrors& errors) {
           {"measured_duration_ns", errors.measured_duration_ns}};
 }
 
-Json parts_json(const ErrorParts& parts) {
-  return {{"makespan_ns", parts.makespan_ns},
-          {"compute_ns", parts.compute_ns},
-          {"transfer_ns", parts.transfer_ns},
-          {"launch_ns", parts.launch_ns ? Json(*parts.launch_ns) : Json(nullptr)},
-          {"waiting_ns", parts.waiting_ns}};
-}
-
 Json rank_json(const RankComparison& rank) {
   return {{"rank", rank.rank},
-          {"parts", parts_json(rank.parts)},
+          {"predicted_busy_ns", rank.predicted_busy_ns},
+          {"measured_busy_ns", rank.measured_busy_ns},
           {"predicted_peak_bytes", amount_json<Json>(rank.predicted_peak_bytes, rank.memory_unit)},
           {"measured_peak_bytes", rank.measured_peak_bytes > 0
                                       ? amount_json<Json>(rank.measured_peak_bytes, rank.memory_unit)
@@ -277,7 +265,7 @@ Json comparison_json(const Comparison& comparison) {
           {"digest", comparison.digest},
           {"channel", comparison.channel},
           {"figures", list_json(comparison.figures, figure_json)},
-          {"parts", parts_json(comparison.parts)},
+          {"error_ns", comparison.error_ns},
           {"causes", list_json(comparison.causes, cause_json)},
           {"ranks", list_json(comparison.ranks, rank_json)},
           {"actions", list_json(comparison.actions, action_json)},
@@ -309,10 +297,10 @@ std::string comparison_to_table(const Comparison& comparison, std::size_t width)
   std::string text = fmt::format("{}, {} channels, digest {:.12}\n\n", comparison.schedule,
                                  comparison.channel, comparison.digest);
   text += table_to_text(compared_figures(comparison), width);
-  text += fmt::format("\n{}\n", parts_sentence(comparison));
+  text += fmt::format("\n{}\n", error_sentence(comparison));
   if (!comparison.causes.empty())
     text += "\nby cause, of the mean rank\n" + table_to_text(cause_errors(comparison), width);
-  text += "\nby rank, predicted minus measured\n" + table_to_text(rank_errors(comparison), width);
+  text += "\nby rank\n" + table_to_text(rank_errors(comparison), width);
   for (const std::string& note : comparison.notes) text += fmt::format("note: {}\n", note);
   if (comparison.actions.empty()) {
     return text + "\nnote: no errors of single actions: write both results with --timeline\n";

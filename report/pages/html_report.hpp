@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "report/compare/compare.hpp"
+#include "report/print/table.hpp"
 #include "report/result/result.hpp"
 #include "report/result/sweep_table.hpp"
 #include "report/why/explanation.hpp"
@@ -13,14 +14,23 @@
 
 namespace penstock {
 
-/// Returns the page of one result: its main figures, the causes of its idle time, its timeline, and tables.
-/// `why` is null if the idle time is not explained.
-std::string result_to_html(const Result& result, const Explanation* why = nullptr);
+/// A section that a command adds to the page of a result: a heading, lines of text, and a table.
+struct PageSection {
+  std::string title;
+  std::vector<std::string> lines{};
+  Table table{};  ///< without rows if the section has only text
+};
+
+/// Returns the page of one result: its main figures, the sections `first`, the causes of its idle time, its
+/// timeline, and tables. `why` is null if the idle time is not explained.
+std::string result_to_html(const Result& result, const Explanation* why = nullptr,
+                           const std::vector<PageSection>& first = {});
 
 /// Returns the page of a sweep. It shows the best configurations. For each schedule, it shows throughput
 /// and bubble against M, with one curve for each K. It also shows a map of the shapes that fit into memory.
-/// Tables list all points, and the skipped points with the reasons.
-std::string sweep_to_html(const Sweep& sweep);
+/// Tables list all points, and the skipped points with the reasons. `bills` are those of the best point and
+/// of the runner-up. A merged sweep has none, because its parts hold no scenario.
+std::string sweep_to_html(const Sweep& sweep, const std::vector<NamedBill>& bills = {});
 
 /// The explanations of the two runs that are compared. A null pointer means that a run is not explained.
 struct ExplainedPair {

@@ -75,7 +75,7 @@ constexpr std::array<std::string_view, kIdlePhases> kPhaseColours = {
     "#e0e0e2",  // drain
 };
 
-/// The columns into which a run is packed.
+/// The columns of numbers into which a run is packed for viewer.js.
 enum class Column : std::uint8_t {
   code,
   microbatch,
@@ -136,8 +136,8 @@ class PackedColumns {
 // --- the spans of a run
 // --------------------------------------------------------------------------------------
 
-/// All fields of an action except its microbatch and its times. Many actions of a rank have the same code,
-/// and the page numbers the codes of each rank.
+/// All fields of an action except its microbatch and its times. Many actions of a rank have the same code.
+/// The page therefore numbers the codes of each rank, and stores only these numbers.
 using Code = std::tuple<ActionKind, std::int32_t, std::int32_t, std::int32_t, bool>;
 
 Code code_of(const Span& span) {
@@ -246,6 +246,9 @@ class RunPacker {
 
   void pack_rank(Rank& rank, PackedJson& codes) {
     std::map<Code, LastOfCode> lasts;
+    // Codes are stored as differences to the previous code, because the stages of a rank often follow each
+    // other.
+    std::array<std::int32_t, 5> last_code{};
     const Span* group = nullptr;  // the last compute span
     for (std::size_t i = rank.first; i < rank.end; ++i) {
       const Span& span = held_.spans[i];
@@ -253,8 +256,13 @@ class RunPacker {
       LastOfCode& last = entry->second;
       if (is_new) {
         last.number = static_cast<std::int32_t>(codes.size());
-        codes.push_back({static_cast<int>(span.action.kind), span.action.stage, span.action.peer,
-                         span.replica, span.action.overlaps_next ? 1 : 0});
+        const std::array<std::int32_t, 5> code = {static_cast<std::int32_t>(span.action.kind),
+                                                  span.action.stage, span.action.peer, span.replica,
+                                                  span.action.overlaps_next ? 1 : 0};
+        PackedJson differences = PackedJson::array();
+        for (std::size_t k = 0; k < code.size(); ++k) differences.push_back(code[k] - last_code[k]);
+        codes.push_back(std::move(differences));
+        last_code = code;
       }
       columns_.put(Column::code, last.number);
       if (has_microbatch(span.action.kind)) {
@@ -337,7 +345,8 @@ class RunPacker {
       counts.push_back(count);
     }
     header["intervals"] = std::move(counts);
-    pack_chain(run_.why->critical_path, 0, run_.why->critical_path.size());
+    std::vector<std::int32_t> none;
+    pack_chain(run_.why->critical_path, 0, run_.why->critical_path.size(), none);
   }
 
   /// Returns the number of the rank's compute group that follows the idle interval. For the interval at the
@@ -370,12 +379,20 @@ class RunPacker {
     const std::vector<std::int32_t>& groups = ranks_[index(rank)].groups;
     const std::int32_t base = group < groups.size() ? groups[group] : 0;
     columns_.put(Column::ready, ready > base ? ready - base : 0);
-    pack_chain(interval.chain, interval.start_ns, kMostChainLinks);
+    // The end of the run has no action. Its key is a code that no action has.
+    const Code before = group < groups.size() ? code_of(held_.spans[index(groups[group])])
+                                              : Code{ActionKind::forward, -1, 0, 0, false};
+    pack_chain(interval.chain, interval.start_ns, kMostChainLinks, last_chains_[{rank, before}]);
   }
 
   Ns makespan() const { return timeline_.makespan_ns; }
 
-  void pack_chain(const std::vector<ChainLink>& chain, Ns from_ns, std::size_t most_links) {
+  /// Writes a chain of causes. `last` has the spans of the previous chain before an action of the same code
+  /// on this rank. Usually all spans of the new chain are behind those of `last` by one distance, since both
+  /// chains lead over the same ranks. So the changes of this distance are written, which are mostly 0. Sets
+  /// `last` to the spans of this chain.
+  void pack_chain(const std::vector<ChainLink>& chain, Ns from_ns, std::size_t most_links,
+                  std::vector<std::int32_t>& last) {
     std::vector<std::pair<const ChainLink*, std::int32_t>> links;
     for (std::size_t i = chain.size() > most_links ? chain.size() - most_links : 0; i < chain.size(); ++i) {
       const std::int32_t span = span_named(chain[i].rank, chain[i].name, chain[i].from_ns, chain[i].to_ns);
@@ -383,10 +400,20 @@ class RunPacker {
     }
     columns_.put(Column::chain_length, static_cast<std::int64_t>(links.size()));
     Ns expected = from_ns;
+    std::int32_t distance = 0;
+    std::vector<std::int32_t> numbers;
+    numbers.reserve(links.size());
     for (const auto& [link, number] : links) {
       const Span& span = held_.spans[index(number)];
       columns_.put(Column::chain_what, static_cast<std::int64_t>(link->what));
-      columns_.put_signed(Column::chain_span, number - last_linked_);
+      if (numbers.size() < last.size()) {
+        const std::int32_t now = number - last[numbers.size()];
+        columns_.put_signed(Column::chain_span, now - distance);
+        distance = now;
+      } else {
+        columns_.put_signed(Column::chain_span, number - last_linked_);
+      }
+      numbers.push_back(number);
       if (link->what == ChainKind::latency) {
         expected = std::max(span.start_ns, span.released_ns);
       } else if (link->what != ChainKind::launch) {
@@ -396,6 +423,7 @@ class RunPacker {
       expected = end_of(*link, span);
       last_linked_ = number;
     }
+    last = std::move(numbers);
   }
 
   /// Returns the time at which a link in a chain of causes is expected to end. If the next link is a
@@ -512,6 +540,8 @@ class RunPacker {
   std::map<MessageKey, Send> sends_;
   std::unordered_map<std::string, std::vector<std::int32_t>> named_;
   std::int32_t last_linked_ = 0;  // the span of the chain link before
+  // By rank and by the code of the action behind an interval: the spans of the latest such chain.
+  std::map<std::pair<std::int32_t, Code>, std::vector<std::int32_t>> last_chains_;
 };
 
 /// Returns a legend for the viewer: the words and the colours that it shows.

@@ -60,20 +60,30 @@ std::string account_html(const Explanation& why) {
   return html + "</ol>\n</details>\n";
 }
 
+std::string section_html(const PageSection& section) {
+  std::string html = fmt::format("<h2>{}</h2>\n", xml_escaped(section.title));
+  for (const std::string& line : section.lines) html += fmt::format("<p>{}</p>\n", xml_escaped(line));
+  if (section.table.rows.empty()) return html;
+  return html + fmt::format("<div class=\"scroll\">\n{}</div>\n", table_to_html(section.table));
+}
+
 }  // namespace
 
-std::string result_to_html(const Result& result, const Explanation* why) {
+std::string result_to_html(const Result& result, const Explanation* why,
+                           const std::vector<PageSection>& first) {
   HtmlPage page;
   page.title = fmt::format("{} with K = {} and M = {}, {}", result.program.schedule,
                            pipeline_size(result.program), result.program.microbatches, to_text(result.kind));
   page.body = headlines_html(result) + alarms_html(result);
+  for (const PageSection& section : first) page.body += section_html(section);
   if (why != nullptr) page.body += account_html(*why);
   if (!result.timeline.spans.empty()) {
     page.has_viewer = true;
     page.body += "<h2>Timeline</h2>\n" + viewer_html({{.result = &result, .why = why}});
   }
   page.body += table_section("Ranks", rank_figures(result));
-  if (!used_categories(result).empty()) {
+  // With one kind of memory, its peaks are those of the table of ranks.
+  if (used_categories(result).size() > 1) {
     page.body += table_section("Peak of each kind of memory", peak_figures(result));
   }
   page.body += table_section("Links", link_figures(result));
@@ -116,9 +126,10 @@ std::string comparison_to_html(const Comparison& comparison, const ResultPair& p
   page.title = fmt::format("{}: predicted and measured", comparison.name);
   page.body = fmt::format("{}<div class=\"scroll\">\n{}</div>\n", beyond_html(comparison),
                           table_to_html(compared_figures(comparison)));
-  page.body += fmt::format("<p>{}</p>\n", xml_escaped(parts_sentence(comparison)));
+  page.body += fmt::format("<p>{}</p>\n", xml_escaped(error_sentence(comparison)));
+  page.body += table_section("Error by cause, of the mean rank", cause_errors(comparison));
   page.body += fmt::format("<h2>Timelines</h2>\n{}", timelines_html(pair, why));
-  page.body += table_section("Errors by rank, predicted minus measured", rank_errors(comparison));
+  page.body += table_section("Errors by rank", rank_errors(comparison));
   page.body += notes_html(comparison);
   page.body +=
       table_section("Mean durations and errors of the start by kind of action", action_errors(comparison));
@@ -137,8 +148,9 @@ std::string comparisons_to_html(const std::vector<Comparison>& comparisons,
   page.body += fmt::format("<p>{}</p>\n", xml_escaped(ranking_sentence(ranking)));
   page.body += table_section("Errors, predicted minus measured", comparison_overview(comparisons));
   for (std::size_t i = 0; i < comparisons.size(); ++i) {
-    page.body += fmt::format("<h2>{}</h2>\n{}<p>{}</p>\n{}", xml_escaped(comparisons[i].name),
-                             beyond_html(comparisons[i]), xml_escaped(parts_sentence(comparisons[i])),
+    page.body += fmt::format("<h2>{}</h2>\n{}<p>{}</p>\n{}{}", xml_escaped(comparisons[i].name),
+                             beyond_html(comparisons[i]), xml_escaped(error_sentence(comparisons[i])),
+                             table_section("Error by cause, of the mean rank", cause_errors(comparisons[i])),
                              timelines_html(pairs[i], {}));
   }
   return html_page(page);
@@ -149,9 +161,10 @@ std::string comparisons_to_html(const std::vector<Comparison>& comparisons,
 
 namespace {
 
-// The largest number of XML elements in the picture. timeline_to_svg() counts at least two elements for each
-// box.
-constexpr std::size_t kMostElements = 8'000;
+// The largest number of XML elements in the picture. The picture is coarse, so that the page of a schedule
+// with 64 ranks and 512 microbatches stays below 100 kB. timeline_to_svg() counts at least two elements for
+// each box.
+constexpr std::size_t kMostElements = 1'200;
 
 /// Returns the number of the time slice that contains a time, from 0 to `slots` - 1. The run from 0 to
 /// `end_ns` has `slots` equal slices. For `end_ns` itself, returns `slots`.

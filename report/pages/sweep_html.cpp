@@ -24,6 +24,7 @@
 #include "report/print/table.hpp"
 #include "report/print/units.hpp"
 #include "report/result/sweep_table.hpp"
+#include "report/why/explanation.hpp"
 #include "schedules/ir/action.hpp"
 #include "text/escaping.hpp"
 #include "text/numbers.hpp"
@@ -41,8 +42,8 @@ Rows rows_of(const Sweep& sweep, const std::string& schedule) {
   return rows;
 }
 
-/// The x axis of the charts, which also gives the order of the map's columns. It is usually M. If all points
-/// have one M, it is a varied key with numbers of one unit.
+/// The x axis of the charts, which also gives the order of the map's columns. It usually shows M. If all
+/// points have the same M, it shows a varied key whose values are numbers of one unit.
 class PointAxis {
  public:
   explicit PointAxis(const Sweep& sweep) {
@@ -304,14 +305,6 @@ std::string left_out_html(const Sweep& sweep, SweepStatus status, std::string_vi
   return fmt::format("<h2>{}</h2>\n<div class=\"scroll\">\n{}</div>\n", heading, table_to_html(table));
 }
 
-/// Returns the name of a point, such as "zb-h1 with K = 4 and M = 8".
-std::string point_text(const SweepRow& row) {
-  return fmt::format(
-      "{} with {} and M = {}", row.schedule,
-      label_of({varied_text(row.varied), row.stages, row.virtual_stages, row.micro_batch_size.value_or(0)}),
-      row.microbatches);
-}
-
 /// Returns a text that compares the memory of `row` with the memory of `other`, such as "and needs as much
 /// memory".
 std::string memory_difference(const SweepRow& row, const SweepRow& other) {
@@ -397,10 +390,13 @@ std::string front_html(const Sweep& sweep) {
   return points < 2 ? "" : chart_to_svg(chart);
 }
 
-std::string best_html(const Sweep& sweep) {
+std::string best_html(const Sweep& sweep, const std::vector<NamedBill>& bills) {
   const std::vector<SweepRow> best = best_per_schedule(sweep);
   if (best.empty()) return "<p class=\"alarm\">No configuration ran and fits into memory.</p>\n";
-  return answer_html(best) + front_html(sweep) +
+  return answer_html(best) +
+         table_section("Where the time goes, of the mean rank",
+                       bills.empty() ? Table{} : bills_table(bills)) +
+         front_html(sweep) +
          "<h2>Best of each schedule</h2>\n<p class=\"note\">By steady samples/s; by those of the run where "
          "there is no "
          "steady figure.</p>\n<div class=\"scroll\">\n" +
@@ -409,10 +405,10 @@ std::string best_html(const Sweep& sweep) {
 
 }  // namespace
 
-std::string sweep_to_html(const Sweep& sweep) {
+std::string sweep_to_html(const Sweep& sweep, const std::vector<NamedBill>& bills) {
   HtmlPage page;
   page.title = sweep.title.empty() ? "Sweep" : sweep.title;
-  page.body = best_html(sweep);
+  page.body = best_html(sweep, bills);
   for (const std::string& note : sweep.notes)
     page.body += fmt::format("<p class=\"note\">Note: {}</p>\n", xml_escaped(note));
   const PointAxis axis(sweep);

@@ -334,6 +334,28 @@ bool ranks_above(const SweepRow& row, const SweepRow& other) {
   return ranking_rate(row) > ranking_rate(other);
 }
 
+std::string point_text(const SweepRow& row) {
+  std::string text = fmt::format("{} with K = {}", row.schedule, row.stages);
+  if (row.virtual_stages > 1) text += fmt::format(", v = {}", row.virtual_stages);
+  if (row.micro_batch_size.value_or(0) > 0)
+    text += fmt::format(", b = {}", format_quantity(*row.micro_batch_size));
+  if (!row.varied.empty()) text += ", " + varied_text(row.varied);
+  return fmt::format("{} and M = {}", text, row.microbatches);
+}
+
+std::vector<std::size_t> best_two(const Sweep& sweep) {
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < sweep.rows.size(); ++i) {
+    if (sweep.rows[i].status == SweepStatus::ok) order.push_back(i);
+  }
+  std::ranges::stable_sort(
+      order, [&](std::size_t a, std::size_t b) { return ranks_above(sweep.rows[a], sweep.rows[b]); });
+  if (order.size() < 3) return order;
+  const auto other = std::ranges::find_if(
+      order, [&](std::size_t i) { return sweep.rows[i].schedule != sweep.rows[order.front()].schedule; });
+  return {order[0], other == order.end() ? order[1] : *other};
+}
+
 std::vector<SweepRow> best_per_schedule(const Sweep& sweep) {
   std::vector<SweepRow> best;
   for (const std::string& schedule : schedules_of(sweep)) {

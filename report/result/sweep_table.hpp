@@ -105,6 +105,12 @@ double ranking_rate(const SweepRow& row);
 /// Returns true if `row` ranks above `other`. A point with a steady rate ranks above every point without one.
 /// Otherwise the point with the higher ranking_rate() ranks above the other.
 bool ranks_above(const SweepRow& row, const SweepRow& other);
+/// Returns the name of a point, such as "zb-h1 with K = 4 and M = 8".
+std::string point_text(const SweepRow& row);
+/// Returns the indices of the best point with the status `ok` and of the runner-up. The runner-up is the best
+/// point of the other schedules, or the second best point if there is only one schedule. Returns fewer
+/// indices if there are fewer points.
+std::vector<std::size_t> best_two(const Sweep& sweep);
 /// Returns the best point with the status `ok` of each schedule, by ranks_above(). The schedules are in the
 /// order in which they first appear. Of two equally good points, it returns the first one. It leaves out
 /// schedules without an `ok` point.

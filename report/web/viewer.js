@@ -65,6 +65,8 @@ function readSpans(run, data, columns) {
   run.ranks.forEach((rank, number) => {
     rank.first = i;
     const base = run.codes.length, last = [];
+    let code = [0, 0, 0, 0, 0];
+    rank.codes = rank.codes.map(differences => code = code.map((part, k) => part + differences[k]));
     for (const [kind, stage, peer, replica, pair] of rank.codes) {
       run.codes.push({...data.kinds[kind], number: kind, stage, peer, replica, pair: pair === 1, rank: number});
       last.push({microbatch: -1, version: 0, duration: 0, hold: 0, link: 0});
@@ -129,7 +131,7 @@ function sorted(list, spans) {
 // intervals, too. An interval's `info` is its place in the tables of causes, or -1. The parts of an interval are
 // those from partFirst[info] to partFirst[info + 1]. Part 0 is the ideal run's, and part c + 1 that of cause c.
 function readIntervals(run, columns) {
-  const spans = run.spans, tables = run.causes = {phase: [], from: [], to: [], ready: [], partFirst: [0], part: [], time: []};
+  const spans = run.spans, tables = run.causes = {phase: [], from: [], to: [], ready: [], before: [], partFirst: [0], part: [], time: []};
   run.ranks.forEach((rank, number) => {
     const intervals = rank.intervals = {start: [], end: [], group: [], info: []}, count = rank.groups.length;
     let left = run.explained ? run.intervals[number] : 0, explained = left > 0 ? columns.intervalAt.signed() : -1;
@@ -140,6 +142,8 @@ function readIntervals(run, columns) {
         info = tables.phase.length;
         readParts(tables, columns, from, to);
         const ready = columns.ready.next();
+        // The code of the action behind the interval. Each rank has codes of its own.
+        tables.before.push(group < count ? spans.code[rank.groups[group]] : -1 - number);
         tables.ready.push(ready > 0 ? ready + (group < count ? rank.groups[group] : 0) : -1);
         explained = --left > 0 ? explained + columns.intervalAt.signed() : -1;
       }
@@ -182,18 +186,23 @@ function readChains(run) {
   run.chains = [];
   run.critical = [];
   if (run.chainColumns) {
-    const {from, to} = run.causes, state = {linked: 0};
-    for (let info = 0; info < from.length; ++info) run.chains.push(readChain(run, state, from[info], to[info]));
-    run.critical = readChain(run, state, 0, run.makespan);
+    const {from, to, before} = run.causes, state = {linked: 0, lasts: new Map()};
+    for (let info = 0; info < from.length; ++info)
+      run.chains.push(readChain(run, state, from[info], to[info], before[info]));
+    run.critical = readChain(run, state, 0, run.makespan, null);
   }
   run.isCritical = new Set(run.critical.map(link => link.span));
 }
 
-function readChain(run, state, from, to) {
-  const spans = run.spans, columns = run.chainColumns, links = [];
-  let expected = from;
+// Reads a chain. Its spans are behind those of the latest chain before an action of the same code by a distance,
+// and the column has the changes of this distance.
+function readChain(run, state, from, to, before) {
+  const spans = run.spans, columns = run.chainColumns, links = [], last = state.lasts.get(before) ?? [];
+  let expected = from, distance = 0;
   for (let left = columns.chainLength.next(); left > 0; --left) {
-    const what = columns.chainWhat.next(), span = state.linked += columns.chainSpan.signed();
+    const what = columns.chainWhat.next(), number = columns.chainSpan.signed();
+    const span = links.length < last.length ? last[links.length] + (distance += number) : state.linked + number;
+    state.linked = span;
     if (what === LATENCY) expected = Math.max(spans.start[span], spans.released[span]);
     else if (what !== LAUNCH) expected = Math.max(spans.start[span], from);
     const begin = expected + columns.chainFrom.signed();
@@ -202,6 +211,7 @@ function readChain(run, state, from, to) {
     expected = what === LATENCY || what === COMPUTE || what === COLLECTIVE ? spans.end[span]
       : what === LAUNCH ? begin : Math.max(begin, spans.released[span]);
   }
+  if (before !== null) state.lasts.set(before, links.map(link => link.span));
   return links;
 }
 

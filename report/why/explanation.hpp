@@ -192,6 +192,9 @@ struct Explanation {
   Ns bound_ns = 0;  ///< least makespan of the same actions on the same ranks in any order, at ideal costs
   std::vector<BillLine> bill{};
   std::vector<RankIdle> rank_idle{};
+  /// For each stage, the time by which its actions take longer than in the ideal run. The sum over all
+  /// actions of the stage. It is negative for a stage that is shorter.
+  std::vector<Ns> stage_imbalance{};
   /// The idle intervals of each rank in the order of time. An interval with length 0 is also listed if
   /// causes cancel there. The intervals of a rank therefore add up to its element of `rank_idle`.
   std::vector<IdleInterval> intervals{};
@@ -237,6 +240,16 @@ struct BillChange {
 std::vector<BillChange> changes_of(const MeanBill& before, const MeanBill& after);
 /// Returns the changes as text: one line for the makespan, and one for each changed line of the bill.
 std::vector<std::string> change_lines(const MeanBill& before, const MeanBill& after);
+
+/// The bill of a configuration, and the configuration's name.
+struct NamedBill {
+  std::string name;
+  MeanBill bill;
+};
+/// Returns a table with one row for each cause of time, and with the mean time of a rank for the cause in
+/// each bill. The last row has the makespans. With two bills, a column has their difference, second minus
+/// first.
+Table bills_table(const std::vector<NamedBill>& bills);
 
 /// Rounds the parts to whole numbers that add up to `sum`. First adds the difference between `sum` and the
 /// sum of the parts to the largest part. Then rounds up the parts with the largest fractions, and all other

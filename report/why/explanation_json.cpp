@@ -80,9 +80,11 @@ Json rank_idle_json(const RankIdle& rank) {
   return {{"rank", rank.rank}, {"idle_ns", rank.idle_ns}, {"causes", std::move(causes)}};
 }
 
-Json lever_json(const Lever& lever, MemoryUnit unit) {
+Json lever_json(const Explanation& why, const Lever& lever) {
   Json object = {{"lever", lever.lever}, {"makespan_ns", lever.makespan_ns}, {"gain", lever.gain}};
-  object["peak_bytes"] = lever.peak ? amount_json<Json>(*lever.peak, unit) : Json(nullptr);
+  // Makespans of different numbers of samples have no difference that means a gain.
+  object["gain_ns"] = lever.is_per_sample ? Json(nullptr) : Json(why.makespan_ns - lever.makespan_ns);
+  object["peak_bytes"] = lever.peak ? amount_json<Json>(*lever.peak, why.memory_unit) : Json(nullptr);
   if (lever.peak) object["fits"] = lever.fits;
   return object;
 }
@@ -107,7 +109,7 @@ void write_explanation_json(const Explanation& why, const TextSink& sink) {
   for (const RankIdle& rank : why.rank_idle) document["ranks"].push_back(rank_idle_json(rank));
   document["critical_path"] = chain_json(why.critical_path);
   document["levers"] = Json::array();
-  for (const Lever& lever : why.levers) document["levers"].push_back(lever_json(lever, why.memory_unit));
+  for (const Lever& lever : why.levers) document["levers"].push_back(lever_json(why, lever));
   if (why.memory_limit) {
     document["memory_limit"] = {{"within_ns", why.memory_limit->within_ns},
                                 {"with_all_ns", why.memory_limit->with_all_ns},

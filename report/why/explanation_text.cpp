@@ -24,6 +24,7 @@
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/index.hpp"
 #include "text/escaping.hpp"
+#include "text/numbers.hpp"
 
 namespace penstock {
 namespace {
@@ -62,8 +63,7 @@ double part_of(Ns part, Ns whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
 }
 
-/// Returns a text that says where a cause of time lies: its reason, or the links or stages with the largest
-/// parts.
+/// Returns the reason for a cause of time, or the links or stages that add most of the time, as text.
 std::string where_text(const BillLine& line, const TimeForm& unit) {
   if (line.cause == "fill" || line.cause == "drain") return "any order on these ranks needs it";
   if (line.cause == "order") return "the order of the lists";
@@ -84,7 +84,8 @@ std::string where_text(const BillLine& line, const TimeForm& unit) {
 /// Returns a text on the peak memory after a change of the experiment. It is empty if the change does not
 /// alter the order.
 std::string peak_text(const Explanation& why, const Lever& lever) {
-  if (!lever.peak) return "";
+  // A peak of 0 means that the scenario states no sizes, so the memory is not known.
+  if (!lever.peak || (*lever.peak == 0 && why.peak.value_or(0) == 0)) return "";
   if (why.peak == lever.peak)
     return fmt::format("{} on the fullest rank, as now", format_memory(*lever.peak, why.memory_unit));
   return fmt::format("{} on the fullest rank{}", format_memory(*lever.peak, why.memory_unit),
@@ -97,8 +98,8 @@ std::string memory_limit_text(const Explanation& why) {
   if (!why.memory_limit) return "";
   const MemoryLimitCost& found = *why.memory_limit;
   return fmt::format(
-      "\nthe memory limit costs {}: the best order found takes {} with today's activations, and {} with all "
-      "of the memory ({:g} s of search)\n",
+      "\nthe memory limit costs {}: the best order found takes {} with today's activations of each "
+      "rank, and {} with all of the memory ({:g} s of search)\n",
       format_duration(found.cost_ns()), format_duration(found.within_ns), format_duration(found.with_all_ns),
       found.seconds);
 }
@@ -171,12 +172,43 @@ std::string ranks_text(const Explanation& why, std::size_t width) {
   std::string text = table_to_text(rank_rows(why), width);
   if (why.rank_idle.size() > kMostRows)
     text += fmt::format("and {} more ranks; --rank R shows one\n", why.rank_idle.size() - kMostRows);
+  const bool has_negative = std::ranges::any_of(why.rank_idle, [](const RankIdle& rank) {
+    return std::ranges::any_of(rank.causes, [](Ns ns) { return ns < 0; });
+  });
+  if (has_negative) {
+    text +=
+        "a negative time makes the waits of a rank shorter: it waits for shorter work than in the ideal run, "
+        "or "
+        "computes longer itself\n";
+  }
   return text;
+}
+
+/// Returns the stage of an action's name, such as 3 for "3F5". Returns nothing for another text.
+std::optional<std::size_t> stage_of_name(std::string_view name) {
+  return leading_number<std::size_t>(name).value;
+}
+
+/// Returns the reason why the imbalance of stages makes an idle interval shorter, such as ", since stage 0 is
+/// shorter". The rank waits for a stage that takes less than in the ideal run, or it computed a stage that
+/// takes more.
+std::string shorter_text(const Explanation& why, const IdleInterval& interval) {
+  std::optional<std::size_t> shortest;
+  const auto imbalance = [&](std::size_t stage) {
+    return stage < why.stage_imbalance.size() ? why.stage_imbalance[stage] : 0;
+  };
+  for (const ChainLink& link : interval.chain) {
+    const auto stage = link.what == ChainKind::compute ? stage_of_name(link.name) : std::nullopt;
+    if (stage && imbalance(*stage) < (shortest ? imbalance(*shortest) : 0)) shortest = stage;
+  }
+  if (shortest) return fmt::format(", since stage {} is shorter", *shortest);
+  const auto own = stage_of_name(interval.before);
+  return own && imbalance(*own) > 0 ? fmt::format(", since stage {} of the rank itself is longer", *own) : "";
 }
 
 /// Returns the parts of an idle interval as text, such as "fill 6.750 ms, imbalance 0.750 ms, less 0.100 ms
 /// of variation".
-std::string parts_text(const IdleInterval& interval, const TimeForm& unit) {
+std::string parts_text(const Explanation& why, const IdleInterval& interval, const TimeForm& unit) {
   std::vector<std::pair<Ns, std::string_view>> parts = {{interval.ideal_ns, to_text(interval.phase)}};
   for (std::size_t c = 0; c < kIdleCauses; ++c)
     parts.emplace_back(interval.causes[c], to_text(static_cast<IdleCause>(c)));
@@ -184,7 +216,10 @@ std::string parts_text(const IdleInterval& interval, const TimeForm& unit) {
   std::vector<std::string> texts;
   for (const auto& [ns, word] : parts) {
     if (ns > 0) texts.push_back(fmt::format("{} {}", word, unit.text(ns)));
-    if (ns < 0) texts.push_back(fmt::format("less {} of {}", unit.text(-ns), word));
+    if (ns >= 0) continue;
+    const bool is_imbalance = word == to_text(IdleCause::imbalance);
+    texts.push_back(fmt::format("less {} of {}{}", unit.text(-ns), word,
+                                is_imbalance ? shorter_text(why, interval) : ""));
   }
   return fmt::format("{}", fmt::join(texts, ", "));
 }
@@ -213,14 +248,15 @@ std::string link_text(const ChainLink& link, const TimeForm& unit) {
 }
 
 /// Returns the first line of the text on an idle interval: its rank, length, place and parts.
-std::string interval_line(const IdleInterval& interval, const TimeForm& unit) {
+std::string interval_line(const Explanation& why, const IdleInterval& interval, const TimeForm& unit) {
   return fmt::format("rank {} idle {} {} ({} .. {}): {}", interval.rank,
                      unit.text(interval.end_ns - interval.start_ns), end_text(interval),
-                     unit.text(interval.start_ns), unit.text(interval.end_ns), parts_text(interval, unit));
+                     unit.text(interval.start_ns), unit.text(interval.end_ns),
+                     parts_text(why, interval, unit));
 }
 
-std::string interval_text(const IdleInterval& interval, const TimeForm& unit) {
-  std::string text = interval_line(interval, unit) + '\n';
+std::string interval_text(const Explanation& why, const IdleInterval& interval, const TimeForm& unit) {
+  std::string text = interval_line(why, interval, unit) + '\n';
   const std::size_t first = interval.chain.size() > kMostLinks ? interval.chain.size() - kMostLinks : 0;
   if (first > 0) text += fmt::format("  {} earlier steps\n", first);
   for (std::size_t i = first; i < interval.chain.size(); ++i) text += link_text(interval.chain[i], unit);
@@ -254,7 +290,7 @@ std::vector<std::string> longest_wait_lines(const Explanation& why, std::size_t 
   std::vector<std::string> lines;
   for (const IdleInterval* const wait : waits) {
     const std::string awaited = awaited_text(*wait);
-    lines.push_back(interval_line(*wait, unit) + (awaited.empty() ? "" : ';' + awaited.substr(1)));
+    lines.push_back(interval_line(why, *wait, unit) + (awaited.empty() ? "" : ';' + awaited.substr(1)));
   }
   return lines;
 }
@@ -277,6 +313,40 @@ Table bill_table(const Explanation& why) {
   }
   table.rows.push_back({text_cell("together"), unit.cell(why.idle_ns() / why.ranks),
                         percent_cell(part_of(why.idle_ns(), all)), Cell{}, Cell{}, Cell{}});
+  return table;
+}
+
+Table bills_table(const std::vector<NamedBill>& bills) {
+  Table table{.columns = {"cause"}, .rows = {}};
+  std::vector<std::string> causes;
+  Ns longest = 0;
+  for (const NamedBill& one : bills) {
+    table.columns.push_back(one.name);
+    longest = std::max(longest, one.bill.makespan_ns);
+    for (const MeanLine& line : one.bill.lines) {
+      if (std::ranges::find(causes, line.cause) == causes.end()) causes.push_back(line.cause);
+    }
+  }
+  const TimeForm unit(longest);
+  const bool has_difference = bills.size() == 2;
+  if (has_difference) table.columns.emplace_back("difference");
+  const auto add_row = [&](const std::string& name, const std::vector<Ns>& times) {
+    std::vector<Cell> row = {text_cell(name)};
+    for (const Ns time : times) row.push_back(unit.cell(time));
+    if (has_difference) row.push_back(unit.cell(times[1] - times[0]));
+    table.rows.push_back(std::move(row));
+  };
+  std::vector<Ns> makespans;
+  for (const NamedBill& one : bills) makespans.push_back(one.bill.makespan_ns);
+  for (const std::string& cause : causes) {
+    std::vector<Ns> times;
+    for (const NamedBill& one : bills) {
+      const auto line = std::ranges::find(one.bill.lines, cause, &MeanLine::cause);
+      times.push_back(line == one.bill.lines.end() ? 0 : line->mean_ns);
+    }
+    if (std::ranges::any_of(times, [](Ns time) { return time != 0; })) add_row(cause, times);
+  }
+  add_row("makespan", makespans);
   return table;
 }
 
@@ -310,7 +380,8 @@ std::string explanation_to_text(const Explanation& why, const ShownIntervals& sh
   std::string text;
   if (!shown.shows_all()) {
     for (const IdleInterval& interval : why.intervals) {
-      if (interval.end_ns > interval.start_ns && shown.shows(interval)) text += interval_text(interval, unit);
+      if (interval.end_ns > interval.start_ns && shown.shows(interval))
+        text += interval_text(why, interval, unit);
     }
     return text.empty() ? "no rank is idle there\n" : text;
   }

@@ -85,8 +85,24 @@ std::optional<std::int32_t> chunks_of_recording(const Recording& recording) {
   return recording.stages / ranks;
 }
 
+/// Returns how copies of the pipeline reduce their gradients in a record. Returns nothing if no rank has
+/// recorded a reduction or a STEP. A STEP waits for the slowest copy, even if its reduction was not recorded.
+std::optional<Reduction> recorded_reduction(const Recording& recording) {
+  std::optional<Reduction> found;
+  for (const auto& list : recording.steps.front().lists) {
+    bool reduces = false;
+    for (const RecordedAction& one : list) {
+      const ActionKind kind = one.action.kind;
+      if (has_weight_version(kind) && reduces) return Reduction::overlapped;
+      reduces = reduces || kind == ActionKind::reduce_grad;
+      if (kind == ActionKind::reduce_grad || kind == ActionKind::step) found = Reduction::at_end;
+    }
+  }
+  return found;
+}
+
 /// Returns the program of the whole job: all copies of the pipeline in the expected schedule, with its STEPs
-/// if it has any.
+/// if it has any, and with the reductions of gradients if the recording has them.
 std::optional<Program> job_program(const Recording& recording, const MeantProgram& meant) {
   if (!meant.shape) {
     if (recording.copies > 1) return std::nullopt;
@@ -95,7 +111,11 @@ std::optional<Program> job_program(const Recording& recording, const MeantProgra
   Shape shape = *meant.shape;
   shape.microbatches *= recording.copies;
   shape.data_parallel = recording.copies;
-  if (recording.copies > 1) shape.replica_sync = ReplicaSync::off;
+  if (recording.copies > 1) {
+    const auto reduction = recorded_reduction(recording);
+    shape.replica_sync = reduction ? ReplicaSync::on : ReplicaSync::off;
+    shape.reduction = reduction.value_or(Reduction::at_end);
+  }
   auto program = generate(meant.name, shape);
   if (!program) return std::nullopt;
   return *std::move(program);
@@ -139,7 +159,7 @@ class LoweredSteps {
   /// Returns the lowered lists of the latest step. Their messages have the channels of the assumption
   /// `waiting` about how ranks wait.
   const Program& lowered(Waiting waiting) const { return *lowered_[static_cast<std::size_t>(waiting)]; }
-  /// Returns the compute lists of the latest step.
+  /// Returns the lists of the latest step before they were lowered. They have only compute actions.
   const Program& compute_lists() const { return last_; }
 
  private:
@@ -196,7 +216,8 @@ Ns sum_of_unexplained(const std::vector<RecordedRun>& runs) {
                          [](Ns sum, const RecordedRun& run) { return sum + run.unexplained_ns; });
 }
 
-/// Returns the number of the step whose makespan is the median.
+/// Returns the index in `runs` of the step with the median makespan. If the number of steps is even, this is
+/// the quicker one of the two in the middle.
 std::size_t median_step(const std::vector<RecordedRun>& runs) {
   std::vector<std::size_t> order(runs.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -204,7 +225,7 @@ std::size_t median_step(const std::vector<RecordedRun>& runs) {
   return order[(order.size() - 1) / 2];
 }
 
-/// Returns the measured result of a step, with the times of `run`.
+/// Summarizes the times of `run` as a result of the kind ResultKind::measured.
 Result measured_result(const Autopsy& autopsy, const RecordedRun& run) {
   const Program& program = run.caused.program;
   const CostTable costs = uniform_costs(program, {});

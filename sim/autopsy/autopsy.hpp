@@ -7,7 +7,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <tl/expected.hpp>
@@ -42,8 +44,9 @@ inline constexpr auto kEnumWords<Waiting> =
 struct RecordedRun {
   CausedRun caused{};
   Timeline timeline{};
-  /// The total time that the causes do not explain. For each action and message, it is the difference between
-  /// the start and the end of the latest cause. The first action of a rank does not count if it has no cause.
+  /// The total time that the causes do not explain. For each action and message, it is the distance between
+  /// its own start and the end of its latest cause. The first action of a rank does not count if it has no
+  /// cause.
   Ns unexplained_ns = 0;
 };
 
@@ -51,7 +54,7 @@ struct RecordedRun {
 /// that ran.
 Program program_of(const Recording& recording, const RecordedStep& step);
 
-/// Returns the channel model in which ranks wait in this way.
+/// Returns the options of the channel model in which ranks wait as `waiting` says.
 ChannelOptions channels_of(Waiting waiting);
 
 /// Builds the run of a step under the assumption `waiting`. `lowered` has the compute lists of the step,
@@ -59,19 +62,21 @@ ChannelOptions channels_of(Waiting waiting);
 /// would deadlock under this assumption.
 std::optional<RecordedRun> recorded_run(const RecordedStep& step, const Program& lowered, Waiting waiting);
 
-/// The way in which a replay changes the durations and gaps of a recorded step.
+/// The duration of each pipeline copy in one step, in the order of the copies.
 using CopyTimes = std::vector<Ns>;
 /// Returns the recorded duration of each pipeline copy.
 CopyTimes recorded_times(const Recording& recording, const RecordedStep& step);
 
-/// The change of durations and gaps in a replay.
+/// The way in which a replay changes the durations of actions and the gaps before them. A gap is the time
+/// from the end of an action's latest cause to its start.
 enum class Replayed : std::uint8_t {
   as_recorded,       // each start follows its latest cause by the time that was recorded, or at once
   without_gaps,      // each start follows its latest cause at once
   with_stage_means,  // as without_gaps, and each action takes the mean of its kind and stage on its rank
   with_kind_means,   // as without_gaps, and each action takes the mean of its kind
 };
-/// Replays the step with changed times, and returns the duration of each pipeline copy.
+/// Replays the step with the durations and gaps that `how` states. Returns the duration of each pipeline
+/// copy.
 CopyTimes replayed_times(const Recording& recording, const RecordedRun& run, Replayed how);
 
 // Analyses a recorded run. It finds which program ran, and if the user expected this program. It finds how
@@ -107,14 +112,17 @@ struct StepVerdict {
   Ns stage_means_ns = 0;
 };
 
-/// A stage, rank or action that makes the run longer, and by how much.
+/// A stage, rank or action that makes the run longer, with the time that it adds to the makespan.
 struct Blame {
   IdleCause cause = IdleCause::variation;
   std::int64_t step = 0;  ///< the step of a single action, or the step that is explained
+  /// The rank to blame. For a slow stage, it is the rank that holds the stage, if there is only one in a
+  /// copy.
   std::optional<RankName> rank{};
+  bool in_all_copies = false;  ///< true if this rank is to blame in every copy of the pipeline
   std::optional<std::int32_t> stage{};
   std::optional<std::int32_t> microbatch{};
-  std::string action{};  ///< a single action that took longer than others of its kind
+  std::string action{};  ///< a single action that took longer than others of its kind, or started later
   Ns ns = 0;             ///< part of the makespan; a mean over the steps, or of the action's own step
   std::optional<Ns> without_ns{};  ///< makespan of the explained step without it
   std::string detail{};            ///< for example "F 2.50, B 2.27 times its copies"
@@ -122,7 +130,7 @@ struct Blame {
 
 struct AutopsyOptions {
   std::optional<MeantProgram> meant{};
-  bool means = false;  ///< true: the scenario has one mean a stage in place of every duration
+  bool means = false;  ///< true: the scenario has one mean a stage and copy, and not every duration
   std::int32_t samples = 32;
 };
 
@@ -163,19 +171,54 @@ std::vector<Blame> blame_of(const Recording& recording, const std::vector<Record
 
 /// Returns the text of a scenario with the recorded costs. If no known schedule has the recorded lists, the
 /// scenario refers to `program_file`, the name of the file with these lists. If `means` is true, each
-/// duration is replaced by the mean of its kind on its stage.
+/// duration is replaced by the mean of its kind on its stage and in its copy of the pipeline.
 std::string recorded_scenario(const Autopsy& autopsy, const std::vector<RecordedRun>& runs,
                               const std::optional<MeantProgram>& schedule, bool means);
 
 /// Returns the autopsy as text. `width` is the greatest length of a table's line in characters; 0 means no
 /// limit.
 std::string autopsy_to_text(const Autopsy& autopsy, std::size_t width = 0);
+/// Returns the autopsy as an HTML page: what ran, what is to blame, all steps, and the explained step with
+/// its causes and its timeline.
+std::string autopsy_to_html(const Autopsy& autopsy);
 /// Writes the measured result as JSON, with the additional keys of the autopsy.
 void write_autopsy_json(const Autopsy& autopsy, const TextSink& sink);
 
 /// The file name of the recorded lists in the scenario of an autopsy. The code that writes the scenario
 /// replaces it by the real name.
 inline constexpr const char* kListsFile = "recorded.psched";
+
+// Reads a record in which the records of some ranks are missing.
+
+/// The times of one rank, as means over its steps, and its list. Messages do not count.
+struct PartialRank {
+  std::int64_t rank = 0;
+  std::set<std::int32_t> stages{};
+  std::int64_t steps = 0;
+  Ns busy_ns = 0;                                     ///< time in passes
+  Ns idle_ns = 0;                                     ///< time between passes of the same step
+  std::vector<std::pair<std::string, Ns>> medians{};  ///< median duration of each kind of pass
+  Ns longest_wait_ns = 0;
+  std::string before{};            ///< the pass after the longest wait; empty if the rank never waits
+  std::optional<bool> as_meant{};  ///< absent if no program was meant, or if it lacks this rank
+  std::string difference{};        ///< the first difference from the meant list; empty if there is none
+};
+
+struct PartialRecord {
+  std::int64_t world_size = 0;  ///< ranks of the job; 0 if the files do not say
+  std::vector<PartialRank> ranks{};
+  std::vector<std::int64_t> missing_ranks{};  ///< empty if the number of ranks is not known
+  std::vector<std::int64_t> missing_stages{};
+};
+
+/// Returns true if the rows lack whole ranks: no rank runs a stage that the rows name, or there is one rank
+/// of a job with more ranks. `world_size` is the number of ranks of the job, or 0 if it is not known.
+bool is_partial(const std::vector<RecordedRow>& rows, std::int64_t world_size);
+/// Returns what the recorded ranks did. `meant` is the program that the user expected, or null.
+PartialRecord partial_record(const std::vector<RecordedRow>& rows, std::int64_t world_size,
+                             const Program* meant);
+std::string to_text(const PartialRecord& record, std::size_t width = 0);
+std::string partial_record_to_json(const PartialRecord& record);
 
 // Finds out why a pipeline hangs: which rank hangs, and at which action. The input is the flight
 // recorder's dumps of all ranks.
@@ -207,7 +250,9 @@ struct HangVerdict {
 };
 
 /// Returns the reason why the pipeline hangs, or nothing if the dumps show no hang. `lowered` has the lists
-/// that the ranks should have run. Returns an error if the dumps have more ranks than `lowered`.
+/// that the ranks of one copy of the pipeline should have run. Dumps of several copies are told apart by the
+/// process groups of their messages, and the copy that hangs in the earliest iteration is named. Returns an
+/// error if the dumps have more ranks than `lowered` and are not those of copies.
 tl::expected<std::optional<HangVerdict>, std::string> find_recorded_hang(const std::vector<RankDump>& dumps,
                                                                          const Program& lowered);
 

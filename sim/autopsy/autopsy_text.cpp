@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "report/pages/html_report.hpp"
 #include "report/print/table.hpp"
 #include "report/print/units.hpp"
 #include "report/result/result_json.hpp"
@@ -36,28 +38,35 @@ std::string rank_text(const Autopsy& autopsy, const RankName& name) {
   return fmt::format("rank {} of copy {}", name.rank, name.copy);
 }
 
-std::string recorded_line(const Autopsy& autopsy) {
+/// A line of the text: a word that says what the line is about, and the rest of the line.
+struct TopicLine {
+  std::string_view topic;
+  std::string text;
+};
+
+TopicLine recorded_line(const Autopsy& autopsy) {
   const Recording& recording = autopsy.recording;
-  return fmt::format("recorded    {} of {}: {}, {} and M = {} in each\n",
-                     format_count(std::ssize(recording.steps), "step"), pipelines(recording.copies),
-                     format_count(recording.ranks_of_copy(), "rank"), format_count(recording.stages, "stage"),
-                     recording.microbatches / recording.copies);
+  return {
+      "recorded",
+      fmt::format("{} of {}: {}, {} and M = {} in each", format_count(std::ssize(recording.steps), "step"),
+                  pipelines(recording.copies), format_count(recording.ranks_of_copy(), "rank"),
+                  format_count(recording.stages, "stage"), recording.microbatches / recording.copies)};
 }
 
-std::string program_line(const Autopsy& autopsy) {
+TopicLine program_line(const Autopsy& autopsy) {
   if (!autopsy.was_meant) {
-    return autopsy.schedule.empty()
-               ? "program     of no schedule of the table; --schedule names the one that was meant\n"
-               : fmt::format("program     {}\n", autopsy.schedule);
+    return {"program", autopsy.schedule.empty()
+                           ? "of no schedule of the table; --schedule names the one that was meant"
+                           : autopsy.schedule};
   }
   const auto as_meant = std::ranges::count_if(
       autopsy.steps, [](const StepVerdict& step) { return step.as_meant.value_or(false); });
-  return fmt::format("program     as meant in {} of {}\n", as_meant, pipelines(std::ssize(autopsy.steps)));
+  return {"program", fmt::format("as meant in {} of {}", as_meant, pipelines(std::ssize(autopsy.steps)))};
 }
 
-std::string waiting_line(const Autopsy& autopsy) {
+TopicLine waiting_line(const Autopsy& autopsy) {
   const bool is_batched = autopsy.waiting == Waiting::batched;
-  std::string line = fmt::format("waiting     {}, which leaves {} unexplained in step {}",
+  std::string line = fmt::format("{}, which leaves {} unexplained in step {}",
                                  is_batched ? "batched: ranks wait for all messages between two actions"
                                             : "ahead: an action waits for its own messages only",
                                  format_duration(autopsy.unexplained_ns), autopsy.explained_step);
@@ -65,7 +74,7 @@ std::string waiting_line(const Autopsy& autopsy) {
   line += autopsy.other_unexplained_ns
               ? fmt::format("; {} would leave {}", other, format_duration(*autopsy.other_unexplained_ns))
               : fmt::format("; {} contradicts the record", other);
-  return line + '\n';
+  return {"waiting", line};
 }
 
 /// The error of a replay: the mean and the largest difference from the measured times.
@@ -84,16 +93,32 @@ ReplayError replay_error(const Autopsy& autopsy, Ns StepVerdict::* replayed) {
   return error;
 }
 
-std::string replay_lines(const Autopsy& autopsy) {
+TopicLine replay_line(const Autopsy& autopsy) {
   const auto text = [&](Ns StepVerdict::* replayed) {
     const ReplayError error = replay_error(autopsy, replayed);
     return fmt::format("{:+.2f} %, worst {:+.2f} %", 100 * error.mean, 100 * error.worst);
   };
-  return fmt::format(
-      "replay      {}; without host gaps {}; with stage means {}\n"
-      "slowdown    {:.2f} over a run in which every action of a kind takes its mean\n",
-      text(&StepVerdict::replayed_ns), text(&StepVerdict::without_gaps_ns),
-      text(&StepVerdict::stage_means_ns), autopsy.slowdown);
+  return {"replay",
+          fmt::format("{}; without host gaps {}; with stage means {}", text(&StepVerdict::replayed_ns),
+                      text(&StepVerdict::without_gaps_ns), text(&StepVerdict::stage_means_ns))};
+}
+
+std::vector<TopicLine> topic_lines(const Autopsy& autopsy) {
+  return {recorded_line(autopsy),
+          program_line(autopsy),
+          waiting_line(autopsy),
+          replay_line(autopsy),
+          {"slowdown", fmt::format("{:.2f} over a run in which every action of a kind takes its mean",
+                                   autopsy.slowdown)}};
+}
+
+std::string difference_line(const Autopsy& autopsy, const StepVerdict& step,
+                            const ListDifference& difference) {
+  return fmt::format("step {}, {}: action {} at {} is {}, and {} was meant", step.step,
+                     rank_text(autopsy, difference.rank), difference.position,
+                     format_duration(difference.start_ns),
+                     difference.ran.empty() ? "missing" : difference.ran,
+                     difference.meant.empty() ? "the end of the list" : difference.meant);
 }
 
 std::string differences_text(const Autopsy& autopsy) {
@@ -102,11 +127,7 @@ std::string differences_text(const Autopsy& autopsy) {
   for (const StepVerdict& step : autopsy.steps) {
     for (const ListDifference& difference : step.differences) {
       if (++count > kMostDifferences) continue;
-      lines.push_back(fmt::format("  step {}, {}: action {} at {} is {}, and {} was meant", step.step,
-                                  rank_text(autopsy, difference.rank), difference.position,
-                                  format_duration(difference.start_ns),
-                                  difference.ran.empty() ? "missing" : difference.ran,
-                                  difference.meant.empty() ? "the end of the list" : difference.meant));
+      lines.push_back("  " + difference_line(autopsy, step, difference));
     }
   }
   if (lines.empty()) return "";
@@ -123,13 +144,15 @@ std::string blamed_text(const Autopsy& autopsy, const Blame& blame) {
     parts.push_back(fmt::format("stage {}", *blame.stage));
   }
   const bool sends = blame.cause == IdleCause::latency || blame.cause == IdleCause::bandwidth;
-  if (blame.rank)
-    parts.push_back(fmt::format("{}{}", sends ? "messages of " : "", rank_text(autopsy, *blame.rank)));
+  if (blame.rank) {
+    const std::string rank = blame.in_all_copies ? fmt::format("rank {} of each copy", blame.rank->rank)
+                                                 : rank_text(autopsy, *blame.rank);
+    parts.push_back(fmt::format("{}{}", sends ? "messages of " : "", rank));
+  }
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
-std::string blame_text(const Autopsy& autopsy, std::size_t width) {
-  if (autopsy.blame.empty()) return "";
+Table blame_table(const Autopsy& autopsy) {
   Table table{.columns = {"to blame", "because of", "part of the time", "without it", ""}, .rows = {}};
   for (const Blame& blame : autopsy.blame) {
     table.rows.push_back({text_cell(blamed_text(autopsy, blame)),
@@ -137,14 +160,52 @@ std::string blame_text(const Autopsy& autopsy, std::size_t width) {
                           blame.without_ns ? duration_cell(*blame.without_ns) : Cell{},
                           text_cell(blame.detail)});
   }
-  return fmt::format("\n{}", table_to_text(table, width));
+  return table;
+}
+
+/// Returns a table with one row for each copy of the pipeline in each step.
+Table step_table(const Autopsy& autopsy) {
+  const bool has_copies = autopsy.recording.copies > 1;
+  Table table{.columns = {"step", "measured", "replayed", "without host gaps", "with stage means"},
+              .rows = {}};
+  if (has_copies) table.columns.insert(table.columns.begin() + 1, "copy");
+  if (autopsy.was_meant) table.columns.insert(table.columns.end(), {"as meant", "first difference"});
+  for (const StepVerdict& step : autopsy.steps) {
+    std::vector<Cell> row = {count_cell(step.step)};
+    if (has_copies) row.push_back(count_cell(step.copy));
+    for (const Ns time : {step.measured_ns, step.replayed_ns, step.without_gaps_ns, step.stage_means_ns})
+      row.push_back(duration_cell(time));
+    if (autopsy.was_meant) {
+      row.push_back(text_cell(step.as_meant.value_or(false) ? "yes" : "no"));
+      const auto first = std::ranges::min_element(step.differences, {}, &ListDifference::start_ns);
+      row.push_back(text_cell(first == step.differences.end() ? "" : difference_line(autopsy, step, *first)));
+    }
+    table.rows.push_back(std::move(row));
+  }
+  return table;
 }
 
 }  // namespace
 
+std::string autopsy_to_html(const Autopsy& autopsy) {
+  std::vector<std::string> lines;
+  for (const TopicLine& line : topic_lines(autopsy))
+    lines.push_back(fmt::format("{}: {}", line.topic, line.text));
+  const std::vector<PageSection> sections = {
+      {.title = "Recorded run", .lines = std::move(lines)},
+      {.title = "What is to blame", .table = blame_table(autopsy)},
+      {.title = "Steps",
+       .lines = {fmt::format("The rest of the page shows step {}, the median by its makespan.",
+                             autopsy.explained_step)},
+       .table = step_table(autopsy)}};
+  return result_to_html(autopsy.result, &autopsy.why, sections);
+}
+
 std::string autopsy_to_text(const Autopsy& autopsy, std::size_t width) {
-  std::string text = recorded_line(autopsy) + program_line(autopsy) + waiting_line(autopsy) +
-                     replay_lines(autopsy) + differences_text(autopsy) + blame_text(autopsy, width);
+  std::string text;
+  for (const TopicLine& line : topic_lines(autopsy)) text += fmt::format("{:<12}{}\n", line.topic, line.text);
+  text += differences_text(autopsy);
+  if (!autopsy.blame.empty()) text += fmt::format("\n{}", table_to_text(blame_table(autopsy), width));
   text += fmt::format("\nstep {}, the median by its makespan\n", autopsy.explained_step);
   text += explanation_to_text(autopsy.why, {}, width);
   if (autopsy.recording.copies > 1) {
@@ -201,7 +262,7 @@ Json blame_json(const Blame& blame) {
           {"step", blame.step},
           {"rank", blame.rank ? Json(blame.rank->rank) : Json(nullptr)},
           {"stage", value_or_null(blame.stage)},
-          {"copy", blame.rank ? Json(blame.rank->copy) : Json(nullptr)},
+          {"copy", blame.rank && !blame.in_all_copies ? Json(blame.rank->copy) : Json(nullptr)},
           {"microbatch", value_or_null(blame.microbatch)},
           {"action", text_or_null(blame.action)},
           {"ns", blame.ns},

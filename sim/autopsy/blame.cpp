@@ -39,8 +39,8 @@ constexpr double kLeastBlamed = 0.002;  // part of the makespan
 /// more nodes, some steps are left out.
 constexpr std::size_t kMostNodes = std::size_t{1} << 22U;
 
-/// The place that is to blame for a cost: a stage, a rank, a step or a single action. Numbers that do not
-/// apply are -1.
+/// The stage, rank or single action that adds a time to the makespan, with the cause of this time. Numbers
+/// that do not apply are -1.
 struct Place {
   IdleCause cause = IdleCause::variation;
   std::int32_t stage = -1;
@@ -51,9 +51,19 @@ struct Place {
   friend auto operator<=>(const Place&, const Place&) = default;
 };
 
-/// Returns the first compute action of a node.
+/// Returns the compute action for which a node of the cause graph stands. For an overlapped group, it is the
+/// first action of the group.
 const Action& action_of(const CausedRun& run, CauseNode node) {
   return run.flat.actions[index(run.graph.subjects[node])];
+}
+
+/// Returns the place of a single action in its own step.
+Place single_place(const CausedRun& run, CauseNode node, IdleCause cause, std::size_t step) {
+  return {.cause = cause,
+          .stage = action_of(run, node).stage,
+          .rank = run.graph.ranks[node],
+          .step = static_cast<std::int64_t>(step),
+          .node = node};
 }
 
 Place place_of_cost(const CausedRun& run, CauseNode node, IdleCause cause, std::size_t step) {
@@ -68,10 +78,9 @@ Place place_of_cost(const CausedRun& run, CauseNode node, IdleCause cause, std::
       place.rank = rank;
       break;
     case IdleCause::variation:
-      place.stage = action_of(run, node).stage;
-      place.rank = rank;
-      place.step = static_cast<std::int64_t>(step);
-      place.node = node;
+      return single_place(run, node, cause, step);
+    case IdleCause::collective:
+      place.stage = run.flat.actions[index(run.flat.messages[index(run.graph.subjects[node])].first)].stage;
       break;
     case IdleCause::launch:
     case IdleCause::step:
@@ -79,7 +88,6 @@ Place place_of_cost(const CausedRun& run, CauseNode node, IdleCause cause, std::
     case IdleCause::bandwidth:
     case IdleCause::shared_link:
     case IdleCause::queue:
-    case IdleCause::collective:
     case IdleCause::offload:
       place.rank = rank;
       break;
@@ -87,8 +95,56 @@ Place place_of_cost(const CausedRun& run, CauseNode node, IdleCause cause, std::
   return place;
 }
 
-/// Adds the parts of one step's makespan to `parts`. The key of a part is the stage, rank or action that
-/// causes it.
+Ns median_of_durations(std::vector<Ns>& values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
+/// Returns the median lag of the compute groups of each rank. A lag is the time by which a group starts later
+/// than its causes allow.
+std::map<std::int32_t, Ns> usual_lags(const CausedRun& run) {
+  std::map<std::int32_t, std::vector<Ns>> lags;
+  for (CauseNode node = 0; node < run.graph.finish(); ++node) {
+    if (run.graph.kinds[node] == NodeKind::compute)
+      lags[run.graph.ranks[node]].push_back(run.costs.lag[node]);
+  }
+  std::map<std::int32_t, Ns> usual;
+  for (auto& [rank, of_rank] : lags) usual[rank] = median_of_durations(of_rank);
+  return usual;
+}
+
+/// A lag counts as that of a single action if it is more than this many times the usual lag of its rank, and
+/// at least the fraction kLeastSingle of what all lags of the rank add to the step. All other lags count as
+/// those of the rank.
+constexpr Ns kUnusual = 4;
+constexpr double kLeastSingle = 0.25;
+
+/// Adds the parts of one step's makespan that late starts cause to `parts`.
+void add_late_starts(const CausedRun& run, const std::vector<double>& weights, std::size_t step,
+                     std::map<Place, double>& parts) {
+  std::map<std::int32_t, Ns> usual = usual_lags(run);
+  std::map<std::int32_t, double> of_rank;
+  const auto part_of = [&](CauseNode node) {
+    return weights[end_of(node)] * static_cast<double>(run.costs.lag[node]);
+  };
+  for (CauseNode node = 0; node < run.graph.finish(); ++node) {
+    if (run.graph.ranks[node] >= 0) of_rank[run.graph.ranks[node]] += part_of(node);
+  }
+  for (CauseNode node = 0; node < run.graph.finish(); ++node) {
+    const std::int32_t rank = run.graph.ranks[node];
+    const double part = rank < 0 ? 0 : part_of(node);
+    if (part == 0) continue;
+    const bool is_single = run.graph.kinds[node] == NodeKind::compute &&
+                           run.costs.lag[node] > kUnusual * std::max<Ns>(0, usual[rank]) &&
+                           part >= kLeastSingle * of_rank[rank];
+    parts[is_single ? single_place(run, node, IdleCause::launch, step)
+                    : place_of_cost(run, node, IdleCause::launch, step)] += part;
+  }
+}
+
+/// Adds to `parts` the nanoseconds that each stage, rank or action adds to the makespan of one step. The key
+/// is this stage, rank or action.
 void add_parts(const RecordedRun& run, std::size_t step, std::int32_t samples,
                std::map<Place, double>& parts) {
   const CausedRun& caused = run.caused;
@@ -102,14 +158,11 @@ void add_parts(const RecordedRun& run, std::size_t step, std::int32_t samples,
       if (cost.added_ns[i] != 0)
         parts[place_of_cost(caused, node, causes[i], step)] += weight * static_cast<double>(cost.added_ns[i]);
     }
-    if (caused.costs.lag[node] != 0 && caused.graph.ranks[node] >= 0) {
-      parts[place_of_cost(caused, node, IdleCause::launch, step)] +=
-          weight * static_cast<double>(caused.costs.lag[node]);
-    }
   }
+  add_late_starts(caused, account.moment_weights, step, parts);
 }
 
-/// Returns the makespan that the run would have without the time that a place adds.
+/// Returns the makespan that the run would have if the stage, rank or action `place` added no time.
 Ns makespan_without(const CausedRun& run, const Place& place) {
   GraphCosts costs = run.costs;
   for (CauseNode node = 0; node < run.graph.finish(); ++node) {
@@ -122,21 +175,16 @@ Ns makespan_without(const CausedRun& run, const Place& place) {
     for (std::size_t i = 0; i < causes.size(); ++i) {
       if (costs.nodes[node].added_ns[i] != 0 && is_here(causes[i])) costs.nodes[node].added_ns[i] = 0;
     }
-    if (run.graph.ranks[node] >= 0 && place.cause == IdleCause::launch && is_here(IdleCause::launch))
-      costs.lag[node] = 0;
+    const bool lags_here = place.node == kNoCauseNode ? is_here(IdleCause::launch) : node == place.node;
+    if (place.cause == IdleCause::launch && lags_here && run.graph.ranks[node] >= 0) costs.lag[node] = 0;
   }
   GraphTimes times(run.graph, costs);
   return times.compute(RealParts::all(1, 1));
 }
 
-Ns median_of_durations(std::vector<Ns>& values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
-}
-
-/// Returns a text that compares the durations of a place. A stage on one rank is compared with its copies,
-/// such as "F 2.50, B 2.27 times its copies". A stage is compared with the other stages.
+/// Returns a text that compares the durations at `place` with other durations. For a stage on one rank, these
+/// are the durations of its copies, such as "F 2.50, B 2.27 times its copies". For a stage, they are those of
+/// the other stages.
 std::string compared_durations(const CausedRun& run, const Place& place) {
   const bool of_rank = place.cause == IdleCause::slow_rank;
   std::map<ActionKind, std::array<std::vector<Ns>, 2>> durations;  // of others, own
@@ -164,13 +212,29 @@ std::string compared_durations(const CausedRun& run, const Place& place) {
   return fmt::format("{}{}", fmt::join(kinds, ", "), of_rank ? " times its copies" : "");
 }
 
-/// Returns a text that states how long a single action took. It also states how long other actions of this
-/// kind took on the same rank.
-std::string late_action(const CausedRun& run, CauseNode node) {
+/// Returns a text that states how long a single action took, or how late it started. It also states how long
+/// other actions of this kind took on the same rank, or how late others start there.
+std::string late_action(const CausedRun& run, CauseNode node, IdleCause cause) {
+  if (cause == IdleCause::launch) {
+    return fmt::format("starts {} after it could, where others start {} after they could",
+                       format_duration(run.costs.lag[node]),
+                       format_duration(usual_lags(run)[run.graph.ranks[node]]));
+  }
   const NodeCost& cost = run.costs.nodes[node];
   const Ns own = run.durations.compute[index(run.graph.subjects[node])];
   return fmt::format("{} where others take {}", format_duration(own),
                      format_duration(own - cost.added_ns[2]));
+}
+
+/// Returns the rank that holds a stage, by its name in the first copy of the pipeline. Returns nothing if
+/// several ranks of a copy hold the stage, or if its ranks have unlike numbers in their copies.
+std::optional<RankName> holder_of(const Recording& recording, const CausedRun& run, std::int32_t stage) {
+  const std::vector<std::int32_t>& ranks = run.program.placement.stages[index(stage)].ranks;
+  if (std::ssize(ranks) != recording.copies) return std::nullopt;
+  const RankName& first = recording.names[index(ranks.front())];
+  const bool is_one = std::ranges::all_of(
+      ranks, [&](std::int32_t rank) { return recording.names[index(rank)].rank == first.rank; });
+  return is_one ? std::optional(first) : std::nullopt;
 }
 
 Blame blame_at(const Recording& recording, const std::vector<RecordedRun>& runs, std::size_t explained,
@@ -181,11 +245,15 @@ Blame blame_at(const Recording& recording, const std::vector<RecordedRun>& runs,
   Blame blame{.cause = place.cause, .step = recording.steps[step].number, .ns = std::llround(part)};
   if (place.rank >= 0) blame.rank = recording.names[index(place.rank)];
   if (place.stage >= 0) blame.stage = place.stage;
+  if (place.cause == IdleCause::imbalance) {
+    blame.rank = holder_of(recording, run, place.stage);
+    blame.in_all_copies = blame.rank && recording.copies > 1;
+  }
   if (is_single) {
     const Action& action = action_of(run, place.node);
     blame.microbatch = action.microbatch < 0 ? 0 : action.microbatch / recording.copies;
     blame.action = text_in_copy(action, recording.copies);
-    blame.detail = late_action(run, place.node);
+    blame.detail = late_action(run, place.node, place.cause);
   } else if (place.cause == IdleCause::slow_rank || place.cause == IdleCause::imbalance) {
     blame.detail = compared_durations(run, place);
   }

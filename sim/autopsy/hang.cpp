@@ -79,7 +79,7 @@ class HangFinder {
   }
 
  private:
-  /// A wait of one rank for another rank.
+  /// A wait of one rank for another rank: the action at which it waits, and the action that it awaits.
   struct Wait {
     std::int32_t rank = 0;  // that is waited for
     std::string at;         // action that does not start, or message that does not end
@@ -87,8 +87,8 @@ class HangFinder {
     std::int64_t iteration = 0;
   };
 
-  /// The compute action before the next message of a rank. It has all its inputs, so that the rank must be
-  /// stuck in it.
+  /// The compute action in which a rank must be stuck. It comes before the rank's next message, and it has
+  /// all its inputs.
   struct StuckAt {
     std::string action;
     std::int64_t iteration = 0;
@@ -150,8 +150,9 @@ class HangFinder {
     if (dump.lost_beginning && !own.listed.empty()) own.first = best_first(own);
   }
 
-  /// Returns the place in a rank's list at which its posts begin. A dump is a ring buffer and may have lost
-  /// its beginning. The result is the place from which the posts fit the list best.
+  /// Returns the index in a rank's list of the first message that the dump contains. A dump is a ring buffer
+  /// and may have lost its oldest messages. The result is the index from which most posted messages agree
+  /// with the list.
   static std::size_t best_first(const RankPosts& rank) {
     std::size_t best = 0;
     std::size_t most = 0;
@@ -197,7 +198,8 @@ class HangFinder {
     return lowered_.ranks[rank][listed(rank, place).position];
   }
 
-  /// Returns how many posts of a rank, from the first one on, follow the order of its list.
+  /// Returns the number of messages that a rank posted in the order of its list. It counts from the first
+  /// posted message to the first difference.
   std::size_t equal_posts(std::size_t rank) const {
     const RankPosts& own = ranks_[rank];
     std::size_t equal = 0;
@@ -348,7 +350,8 @@ class HangFinder {
     return std::nullopt;
   }
 
-  /// Records that a rank waits at a message which it has posted, if the other end has not posted it.
+  /// Records that a rank waits for the other end of the message at `place` in its list. The rank itself has
+  /// posted this message. Does nothing if the other end has posted it, too.
   void wait_for_message(std::size_t rank, std::size_t place) {
     const RankPosts& own = ranks_[rank];
     const ListedMessage& one = listed(rank, place);
@@ -481,6 +484,31 @@ std::optional<HangVerdict> missing_collective(const std::vector<RankDump>& dumps
   return std::nullopt;
 }
 
+/// Returns the dumps of each copy of the pipeline. Two ranks are of one copy if their messages use the same
+/// process group. Returns nothing if there is only one copy, or if the groups are not those of pipelines.
+std::vector<std::vector<RankDump>> dumps_of_copies(const std::vector<RankDump>& dumps,
+                                                   const Program& lowered) {
+  std::map<std::vector<std::int64_t>, std::vector<RankDump>> of_groups;
+  for (const RankDump& dump : dumps) {
+    if (!dump.group.empty()) of_groups[dump.group];
+  }
+  for (const RankDump& dump : dumps) {
+    // A rank that has posted no message states no group, but the groups of others name it.
+    const auto group = std::ranges::find_if(of_groups, [&](const auto& one) {
+      return dump.group.empty() ? std::ranges::find(one.first, dump.rank) != one.first.end()
+                                : one.first == dump.group;
+    });
+    if (group == of_groups.end()) return {};
+    group->second.push_back(dump);
+  }
+  std::vector<std::vector<RankDump>> copies;
+  for (auto& [group, own] : of_groups) {
+    if (group.size() != lowered.ranks.size() || own.size() > group.size()) return {};
+    copies.push_back(std::move(own));
+  }
+  return copies.size() > 1 ? copies : std::vector<std::vector<RankDump>>{};
+}
+
 }  // namespace
 
 std::int64_t ranks_of_dumps(const std::vector<RankDump>& dumps) {
@@ -495,11 +523,21 @@ std::int64_t ranks_of_dumps(const std::vector<RankDump>& dumps) {
 
 tl::expected<std::optional<HangVerdict>, std::string> find_recorded_hang(const std::vector<RankDump>& dumps,
                                                                          const Program& lowered) {
-  if (dumps.size() > lowered.ranks.size()) {
-    return tl::unexpected(fmt::format("expected at most {} dumps, one for each rank, got {}",
-                                      lowered.ranks.size(), dumps.size()));
+  const std::vector<std::vector<RankDump>> copies = dumps_of_copies(dumps, lowered);
+  if (copies.empty() && dumps.size() > lowered.ranks.size()) {
+    return tl::unexpected(
+        fmt::format("expected at most {} dumps, one for each rank, got {}, and they do not state process "
+                    "groups of {} ranks: give the dumps of one copy of the pipeline, or another --pp-size",
+                    lowered.ranks.size(), dumps.size(), lowered.ranks.size()));
   }
-  if (auto verdict = HangFinder(dumps, lowered).find()) return verdict;
+  // The other copies wait for the copy that hangs, at the end of their iteration or later.
+  std::optional<HangVerdict> earliest;
+  for (const std::vector<RankDump>& copy : copies) {
+    auto verdict = HangFinder(copy, lowered).find();
+    if (verdict && (!earliest || verdict->iteration < earliest->iteration)) earliest = std::move(verdict);
+  }
+  if (copies.empty()) earliest = HangFinder(dumps, lowered).find();
+  if (earliest) return earliest;
   return missing_collective(dumps);
 }
 

@@ -61,7 +61,8 @@ std::optional<Ns> time_at(const TraceJson& object, const char* key) {
 /// need not be stored.
 class EventCollector {
  public:
-  /// Reads a parsed object. Returns false if the parser may discard it.
+  /// Reads an object of the trace as soon as it is parsed. Returns false if the parser may discard the
+  /// object.
   bool take(int depth, const TraceJson& object) {
     if (!object.is_object() || depth > 2 || !object.contains("ph")) return true;
     if (text_at(object, "ph") != "X") return false;
@@ -94,8 +95,8 @@ class EventCollector {
   TraceEvents events_;
 };
 
-/// Returns the latest range that began at or before `time` and has not ended. Returns nothing if there is
-/// none.
+/// Returns the index of the latest action range that began at or before `time` and has not ended then.
+/// Returns nothing if there is none.
 std::optional<std::size_t> range_at(const std::vector<ActionRange>& ranges, Ns time) {
   const auto behind = std::ranges::upper_bound(ranges, time, {},
                                                [](const ActionRange& range) { return range.event.start_ns; });
@@ -105,7 +106,7 @@ std::optional<std::size_t> range_at(const std::vector<ActionRange>& ranges, Ns t
   return static_cast<std::size_t>(range - ranges.begin());
 }
 
-/// The first start and the last end of the kernels that a range launched.
+/// The first start and the last end of the kernels that the operators in one action range launched.
 struct KernelSpan {
   Ns start_ns = std::numeric_limits<Ns>::max();
   Ns end_ns = std::numeric_limits<Ns>::min();
@@ -117,8 +118,8 @@ struct KernelSpan {
   bool empty() const { return end_ns < start_ns; }
 };
 
-/// Returns the time of each range on the GPU. For compute actions, only computing kernels count. For other
-/// actions, only communicating kernels count.
+/// Returns, for each action range, the time of its kernels on the GPU. For compute actions, only computing
+/// kernels count. For other actions, only communicating kernels count.
 std::vector<KernelSpan> kernels_of_ranges(const TraceEvents& events) {
   std::map<std::int64_t, Ns> launched_at;
   for (const TraceEvent& launch : events.launches) launched_at.emplace(launch.correlation, launch.start_ns);
@@ -133,8 +134,8 @@ std::vector<KernelSpan> kernels_of_ranges(const TraceEvents& events) {
   return spans;
 }
 
-/// Corrects ranges by the waits of the host. Each RECV ends when the host's wait for it ends. Each compute
-/// action begins no earlier than the ends of the RECVs for which it waited.
+/// Corrects the times of action ranges by the times at which the host waits. Each RECV ends when the host's
+/// wait for it ends. Each compute action begins no earlier than the ends of the RECVs for which it waited.
 void begin_behind_waits(TraceEvents& events) {
   std::vector<const TraceEvent*> waits;
   for (const TraceEvent& one : events.operators) {
@@ -192,7 +193,7 @@ std::vector<RecordedRow> rows_of_ranges(TraceEvents& events, std::int64_t rank) 
   return rows;
 }
 
-/// Returns the intervals in which at least one of the spans is active, ordered by start.
+/// Returns the union of the time intervals `spans`, as disjoint intervals in the order of their starts.
 std::vector<std::pair<Ns, Ns>> union_of(std::vector<std::pair<Ns, Ns>> spans) {
   std::ranges::sort(spans);
   std::vector<std::pair<Ns, Ns>> joined;
@@ -306,10 +307,13 @@ tl::expected<RankTrace, std::string> read_kineto(std::string_view text, std::str
   if (rest.is_discarded())
     return tl::unexpected(fmt::format("{}: expected a trace as JSON, got other text", file));
   std::optional<double> stated;
+  double world_size = 0;
   Ns base = 0;
   if (rest.is_object()) {
-    if (const auto info = rest.find("distributedInfo"); info != rest.end() && info->is_object())
+    if (const auto info = rest.find("distributedInfo"); info != rest.end() && info->is_object()) {
       stated = number_at(*info, "rank");
+      world_size = number_at(*info, "world_size").value_or(0);
+    }
     base = static_cast<Ns>(number_at(rest, "baseTimeNanoseconds").value_or(0));
   }
   const auto rank = stated ? std::optional(static_cast<std::int64_t>(*stated)) : rank_in_name(file);
@@ -321,7 +325,9 @@ tl::expected<RankTrace, std::string> read_kineto(std::string_view text, std::str
   }
   TraceEvents events = std::move(collector).events();
   move_times(events, base);
-  return rank_trace_of(std::move(events), *rank);
+  RankTrace trace = rank_trace_of(std::move(events), *rank);
+  if (world_size >= 1 && world_size <= kMostNumber) trace.world_size = static_cast<std::int64_t>(world_size);
+  return trace;
 }
 
 // Finds forward and backward passes in traces that have no ranges for actions. Torch's Schedule1F1B and
@@ -336,8 +342,8 @@ tl::expected<RankTrace, std::string> read_kineto(std::string_view text, std::str
 
 namespace {
 
-/// Sets the times of each block to those of its kernels, from the first to the last computing kernel. Does
-/// nothing unless most blocks launched such kernels.
+/// Sets the start of each block to that of its first computing kernel, and the end to that of its last one.
+/// Does nothing unless most blocks launched such kernels.
 void take_kernels(std::vector<TraceBlock>& blocks, const TraceEvents& events) {
   std::map<std::int64_t, Ns> launched_at;
   for (const TraceEvent& launch : events.launches) launched_at.emplace(launch.correlation, launch.start_ns);
@@ -458,6 +464,7 @@ tl::expected<RecordedRows, std::string> joined_traces(std::vector<RankTrace> tra
   RecordedRows joined;
   std::vector<std::pair<std::int64_t, RankPasses>> ranks;
   for (RankTrace& trace : traces) {
+    joined.world_size = std::max(joined.world_size, trace.world_size);
     joined.rows.insert(joined.rows.end(), trace.rows.begin(), trace.rows.end());
     if (trace.rows.empty()) ranks.emplace_back(trace.rank, passes_of_blocks(trace.blocks));
   }
@@ -476,13 +483,15 @@ tl::expected<RecordedRows, std::string> joined_traces(std::vector<RankTrace> tra
         std::string("expected forward and backward passes, or ranges such as PP:0F0, got none"));
   }
   std::ranges::sort(ranks, {}, [](const auto& one) { return one.first; });
-  for (std::size_t stage = 0; stage < ranks.size(); ++stage) {
-    for (const RankPasses::Pass& pass : ranks[stage].second.passes) {
+  const bool is_alone = ranks.size() == 1 && joined.world_size > 1;
+  for (std::size_t place = 0; place < ranks.size(); ++place) {
+    const auto stage = is_alone ? ranks.front().first : static_cast<std::int64_t>(place);
+    for (const RankPasses::Pass& pass : ranks[place].second.passes) {
       const Action action{.kind = pass.is_backward ? ActionKind::backward : ActionKind::forward,
                           .stage = static_cast<std::int32_t>(stage),
                           .microbatch = static_cast<std::int32_t>(pass.forward % microbatches)};
       joined.rows.push_back({.step = static_cast<std::int64_t>(pass.forward / microbatches),
-                             .rank = ranks[stage].first,
+                             .rank = ranks[place].first,
                              .actions = {action},
                              .start_ns = pass.start_ns,
                              .end_ns = pass.end_ns});

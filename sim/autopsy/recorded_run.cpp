@@ -42,14 +42,15 @@ Action key_of(const Action& action) {
   return {.kind = action.kind, .stage = action.stage, .microbatch = action.microbatch, .peer = action.peer};
 }
 
-/// The positions at which the two ends of each message are posted. A position is the number of compute
-/// groups that the rank runs before it.
+/// The positions of the SEND and the RECV of each message in the lists of the two ranks. A position is the
+/// number of compute groups that the rank starts before it posts the message.
 struct Posts {
   std::vector<std::int32_t> at_sender;
   std::vector<std::int32_t> at_receiver;
 };
 
-/// The compute groups of each rank, as positions of the flat program.
+/// Returns, for each rank, the positions of its compute groups in the flat program. A compute group is one
+/// compute action, or several that overlap.
 std::vector<std::vector<std::int32_t>> compute_groups_of(const FlatProgram& flat) {
   std::vector<std::vector<std::int32_t>> groups(index(flat.rank_count));
   for (std::int32_t rank = 0; rank < flat.rank_count; ++rank) {
@@ -60,7 +61,7 @@ std::vector<std::vector<std::int32_t>> compute_groups_of(const FlatProgram& flat
   return groups;
 }
 
-/// The times of a recorded step, by the positions of the flat program.
+/// The start and end times of a recorded step. They are indexed by the positions in the flat program.
 class RecordedTimes {
  public:
   RecordedTimes(const RecordedStep& step, const FlatProgram& flat, Waiting waiting)
@@ -71,8 +72,12 @@ class RecordedTimes {
     consumer_.assign(flat.messages.size(), kNone);
     send_.assign(flat.messages.size(), nullptr);
     recv_.assign(flat.messages.size(), nullptr);
+    is_joined_.assign(flat.messages.size(), false);
+    message_start_.assign(flat.messages.size(), 0);
+    latency_.assign(flat.messages.size(), 0);
     take_compute();
     take_messages();
+    take_collectives();
     is_rendezvous_ = sends_wait_for_receives();
     find_message_times();
     if (waiting == Waiting::batched) wait_for_last_messages();
@@ -81,17 +86,18 @@ class RecordedTimes {
   Ns start(std::int32_t position) const { return start_[index(position)]; }
   Ns end(std::int32_t position) const { return end_[index(position)]; }
   Ns duration(std::int32_t position) const { return end(position) - start(position); }
-  /// Returns the start of a message. Returns nothing if neither of its ends was recorded. The message then
-  /// starts as soon as its causes allow.
+  /// Returns the start of a message or collective. Returns nothing if no rank has recorded it. It then starts
+  /// as soon as its causes allow.
   std::optional<Ns> message_start(std::size_t id) const {
-    if (send_[id] == nullptr && recv_[id] == nullptr) return std::nullopt;
+    if (send_[id] == nullptr && recv_[id] == nullptr && !is_joined_[id]) return std::nullopt;
     return message_start_[id];
   }
   Ns estimated_start(std::size_t id) const { return message_start_[id]; }
   Ns latency(std::size_t id) const { return latency_[id]; }
 
  private:
-  /// Copies the recorded times of compute actions. A STEP that was not recorded takes no time.
+  /// Copies the recorded times of compute actions to the positions of the flat program. A STEP that was not
+  /// recorded takes no time.
   void take_compute() {
     for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) {
       std::map<Action, const RecordedAction*> recorded;
@@ -132,6 +138,7 @@ class RecordedTimes {
     };
     for (std::size_t id = 0; id < flat_.messages.size(); ++id) {
       const FlatMessage& message = flat_.messages[id];
+      if (is_collective(id)) continue;
       send_[id] = recorded_end(message.from_rank, message.first);
       recv_[id] = recorded_end(message.to_rank, message.recv);
       const std::int32_t behind = group_[index(message.producer)] + 1;
@@ -140,6 +147,43 @@ class RecordedTimes {
           send_[id] == nullptr ? behind : std::max(behind, groups_before(message.from_rank, *send_[id]));
       posts_.at_receiver[id] =
           recv_[id] == nullptr ? before : std::min(before, groups_before(message.to_rank, *recv_[id]));
+    }
+  }
+
+  bool is_collective(std::size_t id) const { return flat_.messages[id].recv == kNone; }
+
+  /// Sets the times of collectives, which are the reductions across copies. A collective starts when its last
+  /// rank starts it. If no rank has recorded it, it takes no time. A STEP that was not recorded waits for it.
+  void take_collectives() {
+    for (std::int32_t rank = 0; rank < flat_.rank_count; ++rank) {
+      std::map<Action, const RecordedAction*> recorded;
+      for (const RecordedAction& one : step_.lists[index(rank)]) {
+        if (one.action.kind == ActionKind::reduce_grad) recorded.emplace(key_of(one.action), &one);
+      }
+      Ns latest = 0;
+      for (std::int32_t p = flat_.rank_begin[index(rank)]; p < flat_.rank_begin[index(rank) + 1]; ++p) {
+        latest = std::max(latest, end_[index(p)]);
+        if (flat_.ops[index(p)] != FlatOp::collective) continue;
+        const std::size_t id = index(flat_.message[index(p)]);
+        const auto found = recorded.find(key_of(flat_.actions[index(p)]));
+        const Ns end = message_start_[id] + latency_[id];
+        message_start_[id] =
+            std::max(message_start_[id], found == recorded.end() ? latest : found->second->start_ns);
+        latency_[id] =
+            std::max(end, found == recorded.end() ? latest : found->second->end_ns) - message_start_[id];
+        is_joined_[id] = is_joined_[id] || found != recorded.end();
+      }
+    }
+    for (std::size_t id = 0; id < latency_.size(); ++id) {
+      if (!is_joined_[id]) latency_[id] = 0;
+    }
+    for (const std::int32_t position : unrecorded_) {
+      for (std::int32_t w = flat_.next_wait[index(position)]; w != kNone; w = flat_.next_wait[index(w)]) {
+        const std::size_t id = index(flat_.message[index(w)]);
+        if (!is_collective(id)) continue;
+        start_[index(position)] = std::max(start_[index(position)], message_start_[id] + latency_[id]);
+        end_[index(position)] = start_[index(position)];
+      }
     }
   }
 
@@ -163,7 +207,8 @@ class RecordedTimes {
     return waiting * 20 >= all * 19;
   }
 
-  /// Returns the end of the compute group that precedes the group number `group` on its rank.
+  /// Returns the end of the compute group before the group number `group` of a rank. Returns 0 for the first
+  /// group.
   Ns end_before(std::int32_t rank, std::int32_t group) const {
     return group <= 0 ? 0 : end(groups_[index(rank)][index(group) - 1]);
   }
@@ -182,12 +227,15 @@ class RecordedTimes {
   }
 
   void find_message_times() {
-    message_start_.resize(flat_.messages.size());
-    latency_.assign(flat_.messages.size(), 0);
     std::vector<bool> is_known(flat_.messages.size(), false);
     std::map<std::pair<std::int32_t, std::int32_t>, Ns> quickest;
     Ns quickest_of_all = std::numeric_limits<Ns>::max();
+    // A link is taken to be equally quick in both directions.
+    const auto pair_of = [](const FlatMessage& message) {
+      return std::pair<std::int32_t, std::int32_t>(std::minmax(message.from_rank, message.to_rank));
+    };
     for (std::size_t id = 0; id < latency_.size(); ++id) {
+      if (is_collective(id)) continue;
       const FlatMessage& message = flat_.messages[id];
       message_start_[id] = begin_of(id);
       const std::int32_t consumer = consumer_[id];
@@ -199,13 +247,13 @@ class RecordedTimes {
       latency_[id] = ended - message_start_[id];
       // If no RECV was recorded, the consumer may have waited for another message.
       is_known[id] = recv_[id] != nullptr;
-      const auto [entry, is_new] = quickest.try_emplace({message.from_rank, message.to_rank}, latency_[id]);
+      const auto [entry, is_new] = quickest.try_emplace(pair_of(message), latency_[id]);
       entry->second = std::min(entry->second, latency_[id]);
       quickest_of_all = std::min(quickest_of_all, latency_[id]);
     }
     for (std::size_t id = 0; id < latency_.size(); ++id) {
-      if (is_known[id]) continue;
-      const auto found = quickest.find({flat_.messages[id].from_rank, flat_.messages[id].to_rank});
+      if (is_known[id] || is_collective(id)) continue;
+      const auto found = quickest.find(pair_of(flat_.messages[id]));
       const Ns of_all = quickest.empty() ? 0 : quickest_of_all;
       latency_[id] = found == quickest.end() ? of_all : found->second;
     }
@@ -218,6 +266,7 @@ class RecordedTimes {
       const Ns arrival = message_start_[id] + latency_[id];
       for (const std::int32_t position : unrecorded_) {
         const FlatMessage& message = flat_.messages[id];
+        if (is_collective(id)) continue;
         const std::int32_t rank = flat_.rank_of(position);
         if (rank != message.from_rank && rank != message.to_rank) continue;
         start_[index(position)] = std::max(start_[index(position)], arrival);
@@ -238,13 +287,14 @@ class RecordedTimes {
   std::vector<std::int32_t> consumer_;    // by message: the position of the action that waits for it
   std::vector<const RecordedAction*> send_;
   std::vector<const RecordedAction*> recv_;
+  std::vector<bool> is_joined_;  // by message: true for a collective that a rank has recorded
   std::vector<Ns> message_start_;
   std::vector<Ns> latency_;
   Posts posts_;
 };
 
-/// Sets the lag of each node: the time from its latest input to its recorded start. Returns the sum of the
-/// lags' absolute values. Nodes that wait for nothing do not count.
+/// Sets the lag of each node in the cause graph: the time from its latest input to its recorded start.
+/// Returns the sum of the lags' absolute values. It does not count nodes that wait for nothing.
 Ns take_lags(CausedRun& run, const RecordedTimes& times) {
   const CauseGraph& graph = run.graph;
   run.costs.lag.assign(graph.size(), 0);
@@ -257,7 +307,7 @@ Ns take_lags(CausedRun& run, const RecordedTimes& times) {
     Ns start = latest;
     Ns duration = 0;
     const std::int32_t subject = graph.subjects[node];
-    if (graph.kinds[node] == NodeKind::transfer) {
+    if (graph.kinds[node] == NodeKind::transfer || graph.kinds[node] == NodeKind::collective) {
       start = times.message_start(index(subject)).value_or(latest);
       duration = times.latency(index(subject));
     } else if (graph.kinds[node] != NodeKind::finish) {
@@ -272,8 +322,8 @@ Ns take_lags(CausedRun& run, const RecordedTimes& times) {
   return unexplained;
 }
 
-/// Returns the spans of all ranks in the order of their lists. A message has one span at its sender and one
-/// at its receiver.
+/// Returns the spans of all ranks with the times `times`, in the order of the ranks' lists. A message has one
+/// span at its sender and one at its receiver.
 Timeline timeline_of_step(const FlatProgram& flat, const Placement& placement, const RecordedTimes& times) {
   ProgramTimes known = empty_times(flat);
   for (std::int32_t p = 0; p < flat.position_count(); ++p) {

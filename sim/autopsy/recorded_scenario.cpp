@@ -73,9 +73,11 @@ Ns mean_duration(const std::vector<Ns>& values) {
 }
 
 /// Returns the durations of a stage as text: one value, or a list with one value for each microbatch. A
-/// microbatch that occurs only in overlapped pairs gets half of a pair's duration.
+/// microbatch that occurs only in overlapped pairs gets half of a pair's duration. If `means` is true, the
+/// list has one mean for each copy of the pipeline, because one copy may have a slow rank. Microbatch m
+/// belongs to copy m mod `copies`, and a scenario repeats a list that is shorter than its microbatches.
 std::string stage_durations(const RecordedDurations& all, ActionKind kind, std::int32_t stage,
-                            std::int32_t microbatches, bool means) {
+                            std::int32_t microbatches, std::int32_t copies, bool means) {
   const auto found = all.of_kind.find(kind);
   std::vector<Ns> known;
   std::vector<std::optional<Ns>> list(index(microbatches));
@@ -90,8 +92,20 @@ std::string stage_durations(const RecordedDurations& all, ActionKind kind, std::
     const auto pairs = all.pairs.find(stage);
     if (pairs != all.pairs.end()) mean = mean_duration(pairs->second) / 2;
   }
-  const bool is_even = std::ranges::all_of(list, [&](const auto& one) { return one.value_or(mean) == mean; });
-  if (means || is_even) return duration_text(mean);
+  if (means) {
+    std::vector<std::optional<Ns>> of_copies(index(copies));
+    for (std::int32_t copy = 0; copy < copies; ++copy) {
+      std::vector<Ns> own;
+      for (std::int32_t m = copy; m < microbatches; m += copies) {
+        if (list[index(m)]) own.push_back(*list[index(m)]);
+      }
+      if (!own.empty()) of_copies[index(copy)] = mean_duration(own);
+    }
+    list = std::move(of_copies);
+  }
+  const bool is_even = std::ranges::all_of(
+      list, [&](const auto& one) { return one.value_or(mean) == list.front().value_or(mean); });
+  if (is_even) return duration_text(list.front().value_or(mean));
   std::vector<std::string> texts;
   texts.reserve(list.size());
   for (const std::optional<Ns>& one : list) texts.push_back(duration_text(one.value_or(mean)));
@@ -103,11 +117,12 @@ std::string durations_key(const Recording& recording, const RecordedDurations& a
   std::vector<std::string> stages;
   stages.reserve(index(recording.stages));
   for (std::int32_t stage = 0; stage < recording.stages; ++stage)
-    stages.push_back(stage_durations(all, kind, stage, recording.microbatches, means));
+    stages.push_back(stage_durations(all, kind, stage, recording.microbatches, recording.copies, means));
   return fmt::format("    {}: [{}]\n", key, fmt::join(stages, ", "));
 }
 
-/// Returns, for each stage, the mean time from the latest cause of an action to its start.
+/// Returns, for each stage, the mean time that passes from the latest cause of an action to the start of the
+/// action.
 std::vector<Ns> host_gaps(const Recording& recording, const std::vector<RecordedRun>& runs) {
   std::vector<std::vector<Ns>> gaps(index(recording.stages));
   for (const RecordedRun& run : runs) {
@@ -133,6 +148,7 @@ Ns latency_of(const std::vector<RecordedRun>& runs, Waiting waiting) {
   std::map<std::pair<std::int32_t, std::int32_t>, Ns> quickest;
   for (const RecordedRun& run : runs) {
     for (std::size_t id = 0; id < run.caused.flat.messages.size(); ++id) {
+      if (run.caused.flat.messages[id].recv == kNone) continue;
       const Ns latency = run.caused.durations.latency[id];
       all.push_back(latency);
       const auto& message = run.caused.flat.messages[id];
@@ -156,6 +172,7 @@ std::map<std::pair<std::int32_t, std::int32_t>, Ns> latencies_of_pairs(const std
   for (const RecordedRun& run : runs) {
     for (std::size_t id = 0; id < run.caused.flat.messages.size(); ++id) {
       const FlatMessage& message = run.caused.flat.messages[id];
+      if (message.recv == kNone) continue;
       all[std::minmax({message.from_rank, message.to_rank})].push_back(run.caused.durations.latency[id]);
     }
   }
@@ -167,8 +184,9 @@ std::map<std::pair<std::int32_t, std::int32_t>, Ns> latencies_of_pairs(const std
   return of_pairs;
 }
 
-/// Returns true if each pair of ranks would use its own link in a cluster with one link for each pair.
-/// Messages take the quickest route, which may instead lead over other ranks.
+/// Returns true if, in a cluster with one link for each pair of ranks, the messages of each pair would use
+/// the pair's own link. This can fail, because messages take the quickest route, which may lead over other
+/// ranks.
 bool take_own_links(const std::map<std::pair<std::int32_t, std::int32_t>, Ns>& of_pairs,
                     const Recording& recording, Ns between_copies) {
   ClusterBuilder builder("recorded");
@@ -184,10 +202,9 @@ bool take_own_links(const std::map<std::pair<std::int32_t, std::int32_t>, Ns>& o
          });
 }
 
-/// Returns the cluster as text. It has a link for each pair of ranks that exchange messages. It has one
-/// latency for all if the pairs are alike or the user wants means, or if a pair would not use its own link.
-/// The first ranks of the copies are joined as well, because a cluster must have a route between all its
-/// devices.
+/// Returns the cluster as text. It has a link for each pair of ranks that exchange messages. All links have
+/// one latency if the pairs are alike, if the user wants means, or if a pair would not use its own link. The
+/// first ranks of the copies are joined as well, because a cluster must have a route between all its devices.
 std::string cluster_part(const Recording& recording, const std::vector<RecordedRun>& runs, Waiting waiting,
                          bool means) {
   const Ns latency = latency_of(runs, waiting);
@@ -236,9 +253,10 @@ std::string recorded_scenario(const Autopsy& autopsy, const std::vector<Recorded
                               const std::optional<MeantProgram>& schedule, bool means) {
   const Recording& recording = autopsy.recording;
   const RecordedDurations all = durations_of(recording);
-  std::string text =
-      comment_to_yaml(fmt::format("Recorded costs of {}: {} over {} steps.", autopsy.name,
-                                  means ? "one mean a stage" : "medians", recording.steps.size()));
+  std::string text = comment_to_yaml(fmt::format(
+      "Recorded costs of {}: {} over {} steps.", autopsy.name,
+      means ? (recording.copies > 1 ? "one mean a stage and copy" : "one mean a stage") : "medians",
+      recording.steps.size()));
   text += "model:\n  stages:\n";
   text += durations_key(recording, all, ActionKind::forward, "forward", means);
   if (all.of_kind.contains(ActionKind::backward_input)) {

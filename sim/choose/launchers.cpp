@@ -34,8 +34,10 @@
 #include "scenarios/pricing/workload.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/shape.hpp"
+#include "schedules/rules/extra_stages.hpp"
 #include "schedules/rules/generators.hpp"
 #include "sim/choose/configuration.hpp"
+#include "topology/presets.hpp"
 
 namespace penstock {
 
@@ -56,8 +58,8 @@ bool has_copies(const LaunchedRun& run) {
 
 const LayerSplit& split_of(const LaunchedRun& run) { return run.request.layer_splits[run.of.layer_split]; }
 
-/// Returns the number of layers of each model stage. Requires a configuration of the space, because its layer
-/// split fits the model.
+/// Returns the number of layers of each model stage. Requires a configuration of the search space, because
+/// its layer split fits the model.
 std::vector<std::int64_t> layers_of_stages(const LaunchedRun& run) {
   return split_layers(split_of(run), static_cast<std::int64_t>(run.work.model.layers.size()),
                       run.of.stages * run.of.virtual_stages)
@@ -78,8 +80,52 @@ bool has_own_options(const LaunchedRun& run, bool takes_group_size) {
   plain.sharding = stated.sharding;
   plain.gather = stated.gather;
   plain.effort = stated.effort;
+  plain.offload = stated.offload;
   if (takes_group_size) plain.group_size = stated.group_size;
   return stated != plain;
+}
+
+// --- unlike devices ---------------------------------------------------------------------------------------
+
+/// Returns the first word of the maker of a device: devices of one maker share a library of collectives.
+std::string_view maker_of(const DeviceType& device) {
+  if (device.name.starts_with("mi")) return "AMD";
+  return device.name.starts_with("tpu") ? "Google" : "NVIDIA";
+}
+
+std::string lacks_unlike_devices(const LaunchedRun& run) {
+  const std::vector<DeviceKind>& kinds = model_of(run.request).kinds;
+  for (const DeviceKind& kind : kinds) {
+    const DeviceType& first = kinds.front().type;
+    if (kind.type.devices_per_node != first.devices_per_node) {
+      return fmt::format(
+          "torchrun starts equally many processes on all nodes, and a node has {} {} but {} {}; take groups "
+          "with equal devices_per_node",
+          first.devices_per_node, first.name, kind.type.devices_per_node, kind.type.name);
+    }
+    if (maker_of(kind.type) != maker_of(first)) {
+      return fmt::format("no library of collectives joins {} of {} and {} of {}; take groups of one maker",
+                         first.name, maker_of(first), kind.type.name, maker_of(kind.type));
+    }
+  }
+  return "";
+}
+
+/// Returns comments about the order in which nodes of unlike devices must be started. Both launchers number
+/// processes node by node, and the stages are farthest apart, so the first stages are on the first nodes.
+std::vector<std::string> device_comments(const LaunchedRun& run) {
+  std::vector<std::string> parts;
+  std::int64_t node = 0;
+  for (const DeviceKind& kind : kinds_in_order(run.request, run.of.group_order)) {
+    const std::int64_t nodes = kind.devices / kind.type.devices_per_node;
+    parts.push_back(fmt::format("{} on nodes {} to {}", kind.type.name, node, node + nodes - 1));
+    node += nodes;
+  }
+  if (parts.empty()) return {};
+  return {
+      fmt::format("no argument says which devices a stage has; start torchrun with --node-rank so that "
+                  "these are {}",
+                  fmt::join(parts, ", "))};
 }
 
 // --- Megatron-LM ------------------------------------------------------------------------------------------
@@ -121,9 +167,23 @@ std::string megatron_lacks_order(const LaunchedRun& run) {
          "copies as all else; take parallel.order: tp-cp-ep-dp-pp";
 }
 
-/// Returns true if the exchange of experts runs beside another microbatch.
+/// Returns true if tokens are exchanged with experts while another microbatch computes.
 bool in_expert_pairs(const LaunchedRun& run) {
   return degrees_of(run).expert_overlap || run.of.schedule == "ep-1f1b";
+}
+
+/// Returns the reason why a launcher cannot offload activations, or an empty text without offload.
+std::string lacks_offload(const LaunchedRun& run) {
+  if (run.of.offload == 0) return "";
+  return "its release offloads no activations in a pipeline; take --offload none";
+}
+
+/// Returns the reason why a launcher cannot divide the output layer, or an empty text for other schedules.
+std::string lacks_divided_output(const LaunchedRun& run) {
+  if (run.of.stages == 1 || !divides_output(extra_stages_of(run.of.schedule))) return "";
+  return fmt::format(
+      "it does not divide the output layer over the ranks, as {} does; take another --schedule",
+      run.of.schedule);
 }
 
 std::string megatron_lacks_schedule(const LaunchedRun& run) {
@@ -133,6 +193,7 @@ std::string megatron_lacks_schedule(const LaunchedRun& run) {
            "none,selective";
   }
   if (of.stages == 1) return "";
+  if (std::string divided = lacks_divided_output(run); !divided.empty()) return divided;
   if (of.schedule != "1f1b" && of.schedule != "interleaved" && of.schedule != "ep-1f1b")
     return fmt::format("it has no schedule {}; take --schedule 1f1b,interleaved,ep-1f1b", of.schedule);
   if (has_own_options(run, of.schedule != "1f1b")) {
@@ -176,8 +237,8 @@ bool has_listed_layers(const LaunchedRun& run) {
          run.work.recomputed_layers.method == RecomputedLayers::Method::listed;
 }
 
-/// Returns the arguments of full recomputation. Megatron-LM has none for a list of layers, which
-/// megatron_lacks() refuses.
+/// Returns the arguments of full recomputation. Megatron-LM has no argument for a list of layers, so
+/// megatron_lacks() refuses such lists.
 Arguments megatron_full_recompute(const RecomputedLayers& layers) {
   const bool is_block = layers.method == RecomputedLayers::Method::block;
   return {fmt::format("--recompute-granularity full --recompute-method {}", is_block ? "block" : "uniform"),
@@ -207,7 +268,8 @@ Arguments megatron_recompute(const LaunchedRun& run) {
   return {fmt::format("--recompute-granularity selective --recompute-modules {}", fmt::join(modules, " "))};
 }
 
-/// Without a list of modules, Megatron-LM recomputes core_attn.
+/// Returns the degrees with the default values of the settings that concern the exchange of tokens with
+/// experts.
 Parallel with_plain_exchange(Parallel degrees) {
   const Parallel usual;
   degrees.expert_dispatch = usual.expert_dispatch;
@@ -362,6 +424,7 @@ std::string torchtitan_lacks_schedule(const LaunchedRun& run) {
   if (schedule == "ep-1f1b")
     return "its experts exchange tokens beside nothing; take another --schedule than ep-1f1b";
   if (run.of.stages == 1) return "";
+  if (std::string divided = lacks_divided_output(run); !divided.empty()) return divided;
   // A file of actions can express all options except recomputation, for which PyTorch has no action.
   const bool is_named = !torchtitan_schedule_name(schedule).empty();
   const bool recomputes = run.request.base.shape.checkpoint != Checkpoint::never;
@@ -520,7 +583,11 @@ std::vector<std::string> torchtitan_comments(const LaunchedRun& run) {
 // --- the table --------------------------------------------------------------------------------------------
 
 // The rows are in the order in which arguments are written.
-constexpr std::array<LaunchAssumption, 17> kAssumptions = {{
+constexpr std::array<LaunchAssumption, 19> kAssumptions = {{
+    {.name = "offload", .megatron = {lacks_offload, says_nothing}, .torchtitan = {lacks_offload, says_nothing}},
+    {.name = "unlike devices",
+     .megatron = {lacks_unlike_devices, says_nothing},
+     .torchtitan = {lacks_unlike_devices, says_nothing}},
     {.name = "tensor parallelism",
      .megatron = {lacks_nothing,
                   [](const LaunchedRun& run) -> Arguments {
@@ -745,6 +812,7 @@ std::string launch_arguments(Launcher launcher, const TuneRequest& request,
   Workload work = model_of(request).work;
   work.parallel.gather = request.base.shape.gather;
   set_choices(work, configuration);
+  choose_devices(work, request, configuration);
   const LaunchedRun run{.request = request, .of = configuration, .work = work};
   Arguments arguments;
   for (const LaunchAssumption& assumption : kAssumptions)
@@ -753,8 +821,13 @@ std::string launch_arguments(Launcher launcher, const TuneRequest& request,
   for (const std::string& comment :
        launcher == Launcher::megatron ? megatron_comments(run) : torchtitan_comments(run))
     text += fmt::format("# {}\n", comment);
+  for (const std::string& comment : device_comments(run)) text += fmt::format("# {}\n", comment);
   for (const std::string& comment : key_comments(launcher, run)) text += fmt::format("# {}\n", comment);
-  return text + fmt::format("  {}\n", fmt::join(arguments, " \\\n  "));
+  const std::int64_t devices = device_count(configuration);
+  return text + fmt::format("torchrun --nnodes {} --nproc-per-node {} {} \\\n  {}\n", configuration.nodes,
+                            devices / std::max<std::int64_t>(1, configuration.nodes),
+                            launcher == Launcher::megatron ? "pretrain_gpt.py" : "-m torchtitan.train",
+                            fmt::join(arguments, " \\\n  "));
 }
 
 }  // namespace penstock

@@ -101,7 +101,8 @@ std::optional<HeldPeak> peak_of(const Result& result) {
 /// A function that returns a figure with its unit as text for people.
 using Shown = std::function<std::string(double)>;
 
-/// The differences between the stored figures (`then`) and the current figures (`now`) of one entry.
+/// The differences between the stored figures (`then`) and the current figures (`now`) of one scenario in the
+/// baseline.
 class Differences {
  public:
   /// Compares two flags. `better` is the value of the better flag, so a change to it is an improvement.
@@ -228,8 +229,8 @@ std::vector<std::string> problems_of(const BaselineFigures& expected, const Meas
   return lines;
 }
 
-/// Adds reasons for the findings to the verdict. If the baseline stores programs and paths, these are
-/// compared as well.
+/// Adds reasons for the findings to the verdict: what the bill says, and the programs and paths if the
+/// baseline stores them.
 void explain(BaselineVerdict& verdict, const BaselineEntry& entry, const Measurement& now) {
   verdict.reasons = problems_of(*entry.figures, now);
   if (!entry.held || verdict.findings.empty() || !now.run) return;
@@ -243,12 +244,12 @@ std::vector<std::string> import_notes(const Scenario& scenario) {
   return scenario.program ? scenario.notes : std::vector<std::string>{};
 }
 
-/// Measures the entry's scenario again, and returns the differences. The longest path needs the span of
-/// every action. So it is computed only if the baseline stores one.
+/// Measures the entry's scenario again, and returns the differences. Their reasons need the span of every
+/// action. So they are computed only if there are differences.
 BaselineVerdict verdict_of(const BaselineEntry& entry, const BaselineTolerance& tolerance,
                            const std::filesystem::path& directory) {
   BaselineVerdict verdict{.scenario = entry.scenario, .findings = {}, .error = {}};
-  const auto now = measure(directory / entry.scenario, entry.held ? RunHeld::yes : RunHeld::no);
+  auto now = measure(directory / entry.scenario);
   if (!now) {
     verdict.error = now.error();
     return verdict;
@@ -258,7 +259,16 @@ BaselineVerdict verdict_of(const BaselineEntry& entry, const BaselineTolerance& 
     verdict.error = "is listed without figures: measure it with `penstock check --baseline FILE --update`";
   } else {
     verdict.findings = findings_of(*entry.figures, *now, tolerance);
-    if (!verdict.findings.empty()) explain(verdict, entry, *now);
+    if (verdict.findings.empty()) return verdict;
+    if (entry.held) {
+      now =
+          measure(directory / entry.scenario, entry.held->program.empty() ? RunHeld::bill : RunHeld::program);
+      if (!now) {
+        verdict.error = now.error();
+        return verdict;
+      }
+    }
+    explain(verdict, entry, *now);
   }
   return verdict;
 }
@@ -293,7 +303,7 @@ tl::expected<Measurement, std::string> measure(const std::filesystem::path& scen
     invalid.notes = import_notes(*loaded);
     invalid.figures.valid = false;
     invalid.problem = experiment.error().message;
-    if (held == RunHeld::yes && loaded->program)
+    if (held == RunHeld::program && loaded->program)
       invalid.run = HeldRun{.program = to_text(*loaded->program), .path = {}};
     return invalid;
   }
@@ -304,7 +314,8 @@ tl::expected<Measurement, std::string> measure(const std::filesystem::path& scen
       .notes = import_notes(*loaded)};
   find_hangs(now, *experiment);
   const auto result = simulate(*experiment, simulate_options());
-  if (held == RunHeld::yes) now.run = HeldRun{.program = to_text(experiment->program), .path = {}};
+  if (held != RunHeld::none) now.run = HeldRun{};
+  if (held == RunHeld::program) now.run->program = to_text(experiment->program);
   if (!result) {
     now.problem = result.error().message;
     return now;
@@ -312,10 +323,12 @@ tl::expected<Measurement, std::string> measure(const std::filesystem::path& scen
   now.figures.run = run_figures(*result);
   now.memory_unit = memory_unit(*result);
   if (!now.run) return now;
-  if (const auto caused = caused_run(*experiment); caused) {
-    const Explanation why = explained(*caused, {.chains = false, .alone = false});
-    now.run->path = longest_path(why);
-    now.run->bill = mean_bill(why);
+  if (compute_actions(*loaded) <= static_cast<double>(kMostExplained)) {
+    if (const auto caused = caused_run(*experiment); caused) {
+      const Explanation why = explained(*caused, {.chains = false, .alone = false});
+      if (held == RunHeld::program) now.run->path = longest_path(why);
+      now.run->bill = mean_bill(why);
+    }
   }
   now.run->peak = peak_of(*result);
   return now;
@@ -354,7 +367,8 @@ tl::expected<Baseline, std::string> updated(const Baseline& baseline,
   Baseline now = baseline;
   // The entries keep the order of the file, so that a diff of two files shows only real changes.
   for (BaselineEntry& entry : now.entries) {
-    auto measurement = measure(directory / entry.scenario, now.holds_programs ? RunHeld::yes : RunHeld::no);
+    auto measurement =
+        measure(directory / entry.scenario, now.holds_programs ? RunHeld::program : RunHeld::bill);
     if (!measurement) {
       // If a scenario cannot be read, the update fails, so that its stored figures are not lost. If the file
       // does not exist, the message says how to remove the entry.
@@ -367,6 +381,8 @@ tl::expected<Baseline, std::string> updated(const Baseline& baseline,
     entry.figures = std::move(measurement->figures);
     // Only a valid program is stored, because later programs are compared with it.
     entry.held = entry.figures->valid ? std::move(measurement->run) : std::nullopt;
+    // A program that hangs has no bill. Without its text, there is then nothing to store.
+    if (entry.held == HeldRun{}) entry.held.reset();
     entry.notes = std::move(measurement->notes);
     entry.memory_unit = measurement->memory_unit;
   }

@@ -91,7 +91,8 @@ struct BaselineFigures {
   std::set<ChannelModel> crosses{};  ///< channel models with which messages are crossed
   std::string digest{};              ///< digest of the lowered program; empty if invalid
   std::int64_t forwards = 0;         ///< amount of work: the number of F on all ranks in all iterations
-  /// Absent if the program is invalid, or if it hangs or has crossed messages with the scenario's channels.
+  /// The figures of the simulated run. Absent if the program is invalid, or if it hangs or has crossed
+  /// messages with the scenario's channels.
   std::optional<StoredRun> run{};
 
   friend bool operator==(const BaselineFigures&, const BaselineFigures&) = default;
@@ -107,12 +108,15 @@ struct HeldPeak {
   friend bool operator==(const HeldPeak&, const HeldPeak&) = default;
 };
 
-/// The data of a run from which a change of its figures can be explained. If a baseline stores them, users
-/// need not run the earlier version again.
+/// The data of a run from which a change of its figures can be explained. A baseline stores them, so that
+/// users need not run the earlier version again.
 struct HeldRun {
-  std::string program;             ///< text of the lowered program
-  std::vector<PathStep> path;      ///< longest path of the run; empty if the program hangs
-  std::optional<MeanBill> bill{};  ///< absent if the program hangs, or if the file is older
+  /// The text of the lowered program. Empty if Baseline::holds_programs is false.
+  std::string program;
+  /// The longest path of the run. Empty if the program hangs, or if Baseline::holds_programs is false.
+  std::vector<PathStep> path;
+  /// Absent if the program hangs or has more than kMostExplained compute actions, or if the file is older.
+  std::optional<MeanBill> bill{};
   std::optional<HeldPeak> peak{};  ///< absent if the program hangs, or if the file is older
 
   friend bool operator==(const HeldRun&, const HeldRun&) = default;
@@ -121,7 +125,7 @@ struct HeldRun {
 struct BaselineEntry {
   std::string scenario;                    ///< path relative to the baseline file
   std::optional<BaselineFigures> figures;  ///< absent if the entry is listed but not measured yet
-  std::optional<HeldRun> held{};  ///< absent if Baseline::holds_programs is false or the program is invalid
+  std::optional<HeldRun> held{};           ///< absent if the program is invalid, or if the file is older
   /// The notes on a program file. Only updated() fills them in; the baseline file does not contain them.
   std::vector<std::string> notes{};
   /// The unit of the peak memory. Only updated() fills it in; the baseline file does not contain it.
@@ -163,7 +167,7 @@ std::string_view shown_figure(std::string_view figure);
 struct BaselineVerdict {
   std::string scenario;
   std::vector<BaselineFinding> findings;
-  /// Present if the scenario could not be read or simulated, or was never measured.
+  /// The error message. Present if the scenario could not be read or simulated, or was never measured.
   std::optional<std::string> error;
   /// Lines that explain the findings. They contain the complete message about an invalid or hanging
   /// program. They also name changes of the program, its longest path and its peak.
@@ -179,7 +183,7 @@ struct Measurement {
   std::string problem;
   /// The message for each channel model with which the program hangs or its messages are crossed.
   std::map<ChannelModel, std::string> hangs{};
-  /// The data that explain the figures. They are present if the caller passed RunHeld::yes. For an invalid
+  /// The data that explain the figures. They are absent if the caller passed RunHeld::none. For an invalid
   /// program file, they are only the text of the program. They are absent if the program of a scenario is
   /// invalid.
   std::optional<HeldRun> run{};
@@ -187,9 +191,12 @@ struct Measurement {
   MemoryUnit memory_unit = MemoryUnit::bytes;  ///< unit of the peak
 };
 
-/// A switch for the data that explain a measurement (HeldRun). With `yes`, the measurement stores them,
-/// which needs a graph of every action.
-enum class RunHeld : std::uint8_t { no, yes };
+/// The data that a measurement stores to explain its figures (HeldRun). They need a graph of every action.
+enum class RunHeld : std::uint8_t {
+  none,
+  bill,     ///< the bill and the peak of memory
+  program,  ///< the text of the program and its longest path as well
+};
 
 /// Reads a baseline file (JSON). Error: the message names the file, the position, the expected value and the
 /// found value.
@@ -204,7 +211,7 @@ std::string to_json(const Baseline& baseline);
 /// Computes the current figures of a scenario or program file. Error: the file cannot be read, its shape is
 /// impossible, or the run needs more memory than this machine has.
 tl::expected<Measurement, std::string> measure(const std::filesystem::path& scenario,
-                                               RunHeld held = RunHeld::no);
+                                               RunHeld held = RunHeld::none);
 
 /// Returns the differences between the stored figures (`expected`) and the current figures (`now`).
 std::vector<BaselineFinding> findings_of(const BaselineFigures& expected, const Measurement& now,

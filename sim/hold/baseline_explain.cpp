@@ -144,7 +144,8 @@ std::vector<std::string> peak_lines(const std::optional<HeldPeak>& then, const s
 }  // namespace
 
 std::vector<std::string> explanation_of(const HeldRun& then, const HeldRun& now) {
-  std::vector<std::string> lines = program_lines(then, now);
+  std::vector<std::string> lines;
+  if (!then.program.empty() && !now.program.empty()) lines = program_lines(then, now);
   const std::vector<std::string> path = path_lines(then, now);
   lines.insert(lines.end(), path.begin(), path.end());
   const std::vector<std::string> peak = peak_lines(then.peak, now.peak);

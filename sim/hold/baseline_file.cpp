@@ -16,8 +16,8 @@
 //           "idle_over_total": 0.42857142857142855,
 //           "peak_bytes": 0,
 //           "tokens_per_second": 66888.9, "tokens_per_second_per_device": 1045.1, "mfu": 0.47,
-//           "program": ["penstock program 1", "schedule gpipe", ...],
-//           "path": ["0 0F0 0 1000000", ...],
+//           "program": ["penstock program 1", "schedule gpipe", ...],   (only if "programs" is true)
+//           "path": ["0 0F0 0 1000000", ...],                           (only if "programs" is true)
 //           "bill": {"work": 24000000, "fill": 3000000, ...},
 //           "peak": {"rank": 0, "action": "0F3", "weights": 1024, "activations": 4096}
 //         },
@@ -297,7 +297,9 @@ MeanBill read_bill(BaselineReader& reader, const Json& object, const std::string
 
 HeldRun read_held(BaselineReader& reader, const Json& entry, const std::string& path) {
   HeldRun held;
-  for (const std::string& line : read_lines(reader, entry, path, "program")) held.program += line + '\n';
+  if (entry.contains("program")) {
+    for (const std::string& line : read_lines(reader, entry, path, "program")) held.program += line + '\n';
+  }
   if (entry.contains("peak")) held.peak = read_peak(reader, entry.at("peak"), path + "peak");
   if (entry.contains("bill")) held.bill = read_bill(reader, entry.at("bill"), path + "bill");
   if (!entry.contains("path")) return held;
@@ -329,7 +331,8 @@ BaselineEntry read_entry(BaselineReader& reader, const Json& entry, std::size_t 
                  "program", "path", "bill", "peak"});
   // An entry without this key is only listed, and --update will measure it.
   if (entry.contains("valid")) read.figures = read_figures(reader, entry, path + ".");
-  if (entry.contains("program")) read.held = read_held(reader, entry, path + ".");
+  if (entry.contains("program") || entry.contains("bill") || entry.contains("peak"))
+    read.held = read_held(reader, entry, path + ".");
   return read;
 }
 
@@ -372,7 +375,7 @@ Json json_of(const HeldPeak& peak) {
 }
 
 void add_held(Json& json, const HeldRun& held) {
-  json["program"] = lines_of(held.program);
+  if (!held.program.empty()) json["program"] = lines_of(held.program);
   for (const PathStep& step : held.path) json["path"].push_back(to_text(step));
   if (held.bill) {
     for (const MeanLine& line : held.bill->lines) json["bill"][line.cause] = line.mean_ns;

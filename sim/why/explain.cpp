@@ -23,6 +23,7 @@
 
 #include "report/why/explanation.hpp"
 #include "scenarios/prepare/experiment.hpp"
+#include "scenarios/read/scenario.hpp"
 #include "schedules/check/channel_check.hpp"
 #include "schedules/check/flat_program.hpp"
 #include "schedules/check/launch_lists.hpp"
@@ -56,8 +57,8 @@ RealDurations real_durations(const Experiment& experiment, const EngineRun& run)
   return real;
 }
 
-/// Returns the makespan of the ideal run under other rules. `program` and `channels` state these rules. The
-/// order of the compute actions is that of `run`.
+/// Returns the makespan of the ideal run with another program and other channels, for example without a
+/// barrier. The order of the compute actions is that of `run`.
 Ns ideal_makespan(const CausedRun& run, const Program& program, const ChannelOptions& channels,
                   const CostTable& costs) {
   FlatProgram flat = flatten(program, costs, {.channels = channels, .iterations = program.iterations});
@@ -78,8 +79,8 @@ Ns ideal_makespan(const CausedRun& run, const Program& program, const ChannelOpt
   return times ? last_end(*times) : 0;
 }
 
-/// Returns a line of the bill for each rule that the run has. They are in the order in which the rules are
-/// taken away.
+/// Returns a line of the bill for each rule of the run that can delay it, such as a barrier or blocking
+/// transfers. They are in the order in which the rules are taken away.
 std::vector<BillLine> rule_lines(const CausedRun& run, const CostTable& costs) {
   std::vector<BillLine> lines;
   Program program = run.program;
@@ -120,7 +121,8 @@ std::vector<BillLine> rule_lines(const CausedRun& run, const CostTable& costs) {
 
 std::size_t number_of(IdleCause cause) { return static_cast<std::size_t>(cause); }
 
-/// Returns the name of the item to which the cost of a node belongs, such as "stage 2" or "rank 3".
+/// Returns the name of the item to which the cost of a node belongs. An item is a part of a cause, such as
+/// "stage 2" or "rank 3".
 std::string item_of(const CausedRun& run, CauseNode node, IdleCause cause) {
   const std::int32_t subject = run.graph.subjects[node];
   switch (run.graph.kinds[node]) {
@@ -353,12 +355,27 @@ Explanation explained(const CausedRun& run, const ExplainOptions& options) {
     }
     explanation.intervals.push_back(std::move(interval));
   }
+  explanation.stage_imbalance.assign(run.program.placement.stages.size(), 0);
+  for (CauseNode node = 0; node < run.graph.finish(); ++node) {
+    if (run.graph.kinds[node] != NodeKind::compute) continue;
+    const std::int32_t stage = run.flat.actions[index(run.graph.subjects[node])].stage;
+    explanation.stage_imbalance[index(stage)] += run.costs.nodes[node].added_ns[0];
+  }
   for (const RankIdle& rank : explanation.rank_idle)
     explanation.busy_ns += explanation.makespan_ns - rank.idle_ns;
   explanation.critical_path = chain_of(run.graph, run.flat, times, run.graph.finish(), 0);
   add_ideal_lines(explanation, run, account);
   add_cause_lines(explanation, run, account, options);
   return explanation;
+}
+
+std::optional<MeanBill> bill_of_scenario(const Scenario& scenario) {
+  if (compute_actions(scenario) > static_cast<double>(kMostExplained)) return std::nullopt;
+  const auto experiment = prepare(scenario);
+  if (!experiment) return std::nullopt;
+  const auto run = caused_run(*experiment);
+  if (!run) return std::nullopt;
+  return mean_bill(explained(*run, {.chains = false, .alone = false}));
 }
 
 }  // namespace penstock

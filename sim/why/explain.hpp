@@ -56,28 +56,35 @@ struct ExplainOptions {
   bool alone = true;          ///< false: bill lines have no `without_ns` and `alone_ns`
 };
 
-/// Returns the explanation of a run. The caller adds the name, the peak and the levers.
+/// Returns the explanation of a run. The caller adds the name, the peak and the levers (changes that may
+/// shorten the run).
 Explanation explained(const CausedRun& run, const ExplainOptions& options = {});
 
 /// Returns the explanation of a result for its HTML page. Returns nothing if the timeline does not explain
 /// the result, or if the run is longer than a page holds (kMostViewedActions).
 std::optional<Explanation> explanation_for_page(const Result& result);
 
+/// Returns the bill of a scenario's run, or nothing if the scenario cannot run or has more than
+/// kMostExplained compute actions.
+std::optional<MeanBill> bill_of_scenario(const Scenario& scenario);
+
 // Finds the changes with which a run gains most. They are changes of costs, of the shape and of the order.
 // Each change (lever) comes with the run that it leads to. Every lever is predicted by a new run, and
 // nothing is extrapolated.
 
-/// The smallest relative gain with which a lever is listed.
+/// The smallest relative gain with which a lever (a change that may shorten the run) is listed.
 inline constexpr double kLeastGain = 0.001;
 
-/// A list of levers, and the number of those that were left out because they gain less than kLeastGain.
+/// A list of levers, which are changes that may shorten the run. It counts those that were left out because
+/// they gain less than kLeastGain.
 struct LeverList {
   std::vector<Lever> levers;
   std::int32_t smaller = 0;
 };
 
-/// Returns the levers that change costs: faster stages, links, launches and collectives. `experiment` is the
-/// experiment of the run, or null if only the run's spans are known.
+/// Returns the levers that change costs: faster stages, links, launches and collectives. A lever is a change
+/// that may shorten the run. `experiment` is the experiment of the run, or null if only the run's spans are
+/// known.
 LeverList cost_levers(const CausedRun& run, const Experiment* experiment);
 
 /// A changed scenario that the user wants to compare.

@@ -107,6 +107,20 @@ TEST(SweepHtml, BeginsWithTheFastestConfigurationThatFits) {
   EXPECT_LT(chart.find("<title>1f1b with K = 2, b = 1 and M = 4, 1: 400</title>"), chart.find("</svg>"));
 }
 
+TEST(SweepHtml, HasTheBillsOfTheBestAndOfTheRunnerUp) {
+  const Sweep sweep = sample::small_sweep();
+  const MeanBill best{.makespan_ns = 30'000'000, .lines = {{"work", 24'000'000}, {"drain", 6'000'000}}};
+  const MeanBill second{.makespan_ns = 33'000'000, .lines = {{"work", 24'000'000}, {"imbalance", 9'000'000}}};
+  const std::string page = sweep_to_html(sweep, {{"zb-h1", best}, {"1f1b", second}});
+  expect_self_contained(page);
+  EXPECT_NE(page.find("<h2>Where the time goes, of the mean rank</h2>"), std::string::npos);
+  EXPECT_NE(
+      page.find("<tr><td>drain</td><td data-value=\"6000000\">6.000 ms</td><td data-value=\"0\">0.000 ms</td>"
+                "<td data-value=\"-6000000\">-6.000 ms</td></tr>"),
+      std::string::npos);
+  EXPECT_NE(page.find("<tr><td>makespan</td>"), std::string::npos);
+}
+
 TEST(SweepHtml, MarksTheUsableMemory) {
   Sweep sweep = sample::small_sweep();
   EXPECT_EQ(sweep_to_html(sweep).find("usable memory"), std::string::npos) << "memory is unlimited";
@@ -189,6 +203,17 @@ TEST(ComparisonHtml, HasAViewerOfBothRunsAndTheVerdict) {
   for (const char* const name : {"<figcaption>predicted</figcaption>", "<figcaption>measured</figcaption>"})
     EXPECT_EQ(occurrences(page, name), 1U);
   EXPECT_EQ(occurrences(page, "class=\"alarm\""), 1U) << "10 % is beyond the tolerance";
+}
+
+TEST(ComparisonHtml, HasTheErrorOfEachCause) {
+  const Twins twins;
+  auto comparison = compare_results(twins.predicted, twins.measured, {});
+  ASSERT_TRUE(comparison) << comparison.error().message;
+  comparison->causes = {{.cause = "imbalance", .before_ns = 3'000'000, .after_ns = 1'000'000}};
+  const std::string page = comparison_to_html(*comparison, {twins.predicted, twins.measured});
+  expect_self_contained(page);
+  EXPECT_NE(page.find("<h2>Error by cause, of the mean rank</h2>"), std::string::npos);
+  EXPECT_NE(page.find("<tr><td>imbalance</td><td data-value=\"1000000\">1.000 ms</td>"), std::string::npos);
 }
 
 TEST(ComparisonHtml, WithinItsTolerancesItHasNoAlarm) {

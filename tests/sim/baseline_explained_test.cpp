@@ -41,6 +41,22 @@ TEST_F(BaselineTest, ABaselineThatHoldsItsProgramsSaysWhatChangedAndWhere) {
                "where it was rank 3 3B0 at 4.000 ms"));
 }
 
+// A baseline without programs still holds the bill, so the check says which cause has grown.
+TEST_F(BaselineTest, ABaselineWithoutProgramsHoldsTheBill) {
+  write("a.yaml", kOneFOneB);
+  const Baseline baseline = baseline_of({"a.yaml"});
+  const auto again = parse_baseline(to_json(baseline), "base.json");
+  ASSERT_TRUE(again) << again.error();
+  EXPECT_EQ(*again, baseline);
+  ASSERT_TRUE(again->entries[0].held);
+  EXPECT_TRUE(again->entries[0].held->program.empty());
+  write("a.yaml",
+        std::string(kOneFOneB) + "model: {stages: {forward: 1 ms, backward: [2 ms, 2 ms, 2 ms, 3 ms]}}\n");
+  const BaselineVerdict verdict = verdict_on(*again);
+  EXPECT_THAT(verdict.reasons, Contains("     +5.250 ms  imbalance: 0 ns -> 5.250 ms"));
+  EXPECT_THAT(verdict.reasons, testing::Not(Contains(HasSubstr("the program"))));
+}
+
 TEST_F(BaselineTest, SlowerCostsAreNamedWhereTheProgramIsTheSame) {
   write("a.yaml", kOneFOneB);
   const Baseline baseline = baseline_of({"a.yaml"}, Holds::programs);

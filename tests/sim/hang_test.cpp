@@ -243,6 +243,40 @@ TEST(RecordedHang, IsFoundThoughTheRingBufferHasLostItsBeginning) {
   EXPECT_EQ(verdict->action, "2B3") << to_text(verdict);
 }
 
+/// Returns the dumps as those of copy number `copy`, whose ranks are the world's ranks from 4 * copy on.
+std::vector<RankDump> in_copy(std::vector<RankDump> dumps, std::int64_t copy) {
+  for (RankDump& dump : dumps) {
+    dump.rank += 4 * copy;
+    for (std::int64_t& rank : dump.group) rank += 4 * copy;
+    for (PostedMessage& message : dump.messages) message.peer += 4 * copy;
+  }
+  return dumps;
+}
+
+// The first copy has ended its iteration and waits for the second one.
+TEST(RecordedHang, NamesTheCopyOfThePipelineThatHangs) {
+  const Program program = lists_of("1f1b", {.stages = 4, .microbatches = 6});
+  for (const bool is_gone : {false, true}) {
+    Plant plant{.stuck = "2B3", .iteration = 1};
+    if (is_gone) plant = {.gone = 2, .posts = 7};
+    const Plant none{.iteration = 9};
+    std::vector<RankDump> dumps = in_copy(Poster(program, none).dumps(), 0);
+    const std::vector<RankDump> hanging = in_copy(Poster(program, plant).dumps(), 1);
+    dumps.insert(dumps.end(), hanging.begin(), hanging.end());
+    const auto verdict = find_recorded_hang(dumps, program);
+    ASSERT_TRUE(verdict) << verdict.error();
+    ASSERT_TRUE(*verdict);
+    EXPECT_EQ((*verdict)->kind, is_gone ? HangKind::gone : HangKind::stuck);
+    EXPECT_EQ((*verdict)->rank, 6);
+    if (!is_gone) {
+      EXPECT_EQ((*verdict)->action, "2B3");
+    }
+    for (RankDump& dump : dumps) dump.group.clear();
+    EXPECT_THAT(find_recorded_hang(dumps, program).error(),
+                HasSubstr("give the dumps of one copy of the pipeline"));
+  }
+}
+
 TEST(RecordedHang, IsNoneIfAllListsWerePosted) {
   for (const Program& program : programs())
     EXPECT_FALSE(verdict_of(program, {.iteration = 9})) << program.schedule;
@@ -293,11 +327,72 @@ TEST(FlightRecorder, TakesTheStateOfAGroupForItsMembers) {
   EXPECT_EQ(dump->messages[2].peer, 0);
 }
 
-TEST(FlightRecorder, RefusesAPickleAndSaysHowToConvertIt) {
-  const std::string pickle = "\x80\x04\x95";
-  EXPECT_TRUE(is_flight_recorder(pickle));
-  EXPECT_THAT(read_flight_recorder(pickle, "dump_rank_0.pkl").error(),
-              HasSubstr("got a pickle, which can run code when it is read"));
+// pickle.dumps(..., protocol=2) of a dump with one SEND.
+constexpr const char kPickle[] =
+    "\200\002}q\000(X\007\000\000\000versionq\001X\003\000\000\0002.4q\002X\011\000\000\000"
+    "pg_configq\003}q\004X\001\000\000\0001q\005}q\006(X\004\000\000\000nameq\007h\005X\005"
+    "\000\000\000ranksq\010X\006\000\000\000[0, 1]q\011usX\007\000\000\000entriesq\012]q\013"
+    "}q\014(X\011\000\000\000record_idq\015K\000X\015\000\000\000process_groupq\016]q\017("
+    "h\005X\002\000\000\000ppq\020eX\016\000\000\000profiling_nameq\021X\016\000\000\000nc"
+    "cl:send 1->0q\022X\013\000\000\000input_sizesq\023]q\024]q\025(K\004K@eaX\006\000\000"
+    "\000is_p2pq\026\210X\007\000\000\000retiredq\027\211X\005\000\000\000stateq\030X\011\000"
+    "\000\000scheduledq\031X\017\000\000\000time_created_nsq\032\212\010\000\000*6\376\234"
+    "\227\027X\012\000\000\000timeout_msq\033J\300'\011\000X\013\000\000\000duration_msq\034"
+    "G\077\340\000\000\000\000\000\000X\006\000\000\000framesq\035Nuau.";
+const std::string kDumpedPickle(kPickle, sizeof kPickle - 1);
+
+TEST(FlightRecorder, ReadsAPickleOfPlainValues) {
+  EXPECT_TRUE(is_flight_recorder(kDumpedPickle));
+  const auto dump = read_flight_recorder(kDumpedPickle, "nccl_trace_rank_1");
+  ASSERT_TRUE(dump) << dump.error();
+  EXPECT_EQ(dump->rank, 1);
+  EXPECT_EQ(dump->group, (std::vector<std::int64_t>{0, 1}));
+  ASSERT_EQ(dump->messages.size(), 1U);
+  EXPECT_TRUE(dump->messages[0].is_send);
+  EXPECT_EQ(dump->messages[0].peer, 0);
+  EXPECT_EQ(dump->messages[0].sizes, "[[4,64]]");
+  EXPECT_FALSE(dump->messages[0].completed);
+}
+
+TEST(FlightRecorder, RefusesAPickleThatIsCutOffOrChanged) {
+  for (std::size_t length = 2; length < kDumpedPickle.size(); ++length)
+    EXPECT_FALSE(read_flight_recorder(kDumpedPickle.substr(0, length), "nccl_trace_rank_1")) << length;
+  // Any other byte in any place is read or refused, and never executed.
+  for (std::size_t place = 2; place < kDumpedPickle.size(); ++place) {
+    for (const char other : {'\0', 'c', 'R', '(', 'e', 'u', 'h', '\xff'}) {
+      std::string changed = kDumpedPickle;
+      changed[place] = other;
+      (void)read_flight_recorder(changed, "nccl_trace_rank_1");
+    }
+  }
+}
+
+TEST(FlightRecorder, RefusesAPickleThatNamesCode) {
+  const std::string pickle =
+      "\x80\x02"
+      "cos\nsystem\nX\x02\0\0\0id\x85R.";
+  EXPECT_THAT(
+      read_flight_recorder(pickle, "nccl_trace_rank_0").error(),
+      HasSubstr("has opcode 0x63, and only dicts, lists, tuples, texts, numbers, bools and None are read"));
+  EXPECT_THAT(read_flight_recorder("\x80\x04\x95", "nccl_trace_rank_0").error(),
+              HasSubstr("is of a protocol above 2"));
+}
+
+// A list that holds two references to the list before it: its text would double with each level.
+TEST(FlightRecorder, RefusesAPickleThatGrowsWhenItIsWritten) {
+  std::string pickle = "\x80\x02]q";
+  pickle += '\0';
+  for (char level = 1; level < 60; ++level) {
+    pickle += "](h";
+    pickle += static_cast<char>(level - 1);
+    pickle += 'h';
+    pickle += static_cast<char>(level - 1);
+    pickle += "eq";
+    pickle += level;
+  }
+  // Only the last list stays on the stack as an item of a tuple of all.
+  pickle = pickle.substr(0, 2) + '(' + pickle.substr(2) + "t.";
+  EXPECT_THAT(read_flight_recorder(pickle, "nccl_trace_rank_0").error(), HasSubstr("the pickle "));
 }
 
 }  // namespace

@@ -215,6 +215,7 @@ TEST(Launchers, TellMegatronOfTheOverlapsThatArePriced) {
   EXPECT_EQ(launched(dense(Launcher::megatron)),
             R"(# Megatron-LM core_v0.15.0, on 32 devices
 # it starts only with CUDA_DEVICE_MAX_CONNECTIONS=1 in the environment
+torchrun --nnodes 4 --nproc-per-node 8 pretrain_gpt.py \
   --tensor-model-parallel-size 2 \
   --sequence-parallel \
   --tp-comm-overlap \
@@ -235,6 +236,7 @@ TEST(Launchers, TellTorchtitanToShardWithoutReshardingInAPipeline) {
   EXPECT_EQ(launched(dense(Launcher::torchtitan)),
             R"(# torchtitan v0.2.1, on 32 devices
 # penstock: training.framework=megatron-te
+torchrun --nnodes 4 --nproc-per-node 8 -m torchtitan.train \
   --parallelism.tensor_parallel_degree 2 \
   --parallelism.enable_async_tensor_parallel --compile.enable \
   --parallelism.context_parallel_degree 2 --parallelism.context_parallel_rotate_method alltoall \

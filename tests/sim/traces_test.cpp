@@ -67,6 +67,58 @@ Autopsy autopsy_of_traces(const std::vector<std::string>& texts) {
   return *std::move(autopsy);
 }
 
+/// Returns the events of the compute actions of each rank as ranges of a trace.
+std::vector<nlohmann::json> ranges_of(const Result& result, std::size_t ranks) {
+  std::vector<nlohmann::json> events(ranks, nlohmann::json::array());
+  for (const Span& span : result.timeline.spans) {
+    if (is_compute(span.action.kind) && span.action.kind != ActionKind::step)
+      events[index(span.rank)].push_back(
+          host_event("PP:" + to_text(span.action), span.start_ns, span.end_ns, "user_annotation"));
+  }
+  return events;
+}
+
+TEST(ProfilerTrace, OfOneRankTellsItsTimesAndItsList) {
+  const Result result = traced_run();
+  const auto events = ranges_of(result, 3);
+  const std::string text =
+      nlohmann::json({{"distributedInfo", {{"rank", 1}, {"world_size", 3}}}, {"traceEvents", events[1]}})
+          .dump();
+  auto trace = read_kineto(text, "trace.json");
+  ASSERT_TRUE(trace) << trace.error();
+  const auto rows = joined_traces({*std::move(trace)});
+  ASSERT_TRUE(rows) << rows.error();
+  EXPECT_EQ(rows->world_size, 3);
+  EXPECT_TRUE(is_partial(rows->rows, rows->world_size));
+  const auto meant = generate("1f1b", {.stages = 3, .microbatches = 4});
+  const PartialRecord record = partial_record(rows->rows, rows->world_size, &*meant);
+  EXPECT_EQ(record.missing_ranks, (std::vector<std::int64_t>{0, 2}));
+  ASSERT_EQ(record.ranks.size(), 1U);
+  const PartialRank& rank = record.ranks[0];
+  EXPECT_EQ(rank.rank, 1);
+  EXPECT_EQ(rank.steps, 1);
+  EXPECT_EQ(rank.busy_ns, 4 * 3'600'000);
+  EXPECT_EQ(rank.medians, (std::vector<std::pair<std::string, Ns>>{{"F", 1'200'000}, {"B", 2'400'000}}));
+  EXPECT_EQ(rank.as_meant, true);
+  EXPECT_THAT(to_text(record), HasSubstr("1 of 3: the records of ranks 0, 2 and of stages 0 are missing"));
+  const auto other = generate("gpipe", {.stages = 3, .microbatches = 4});
+  const PartialRecord differs = partial_record(rows->rows, rows->world_size, &*other);
+  EXPECT_EQ(differs.ranks[0].as_meant, false);
+  EXPECT_THAT(differs.ranks[0].difference, HasSubstr("and 1F2 was meant"));
+}
+
+TEST(ProfilerTrace, OfAllStagesIsNotPartial) {
+  const auto events = ranges_of(traced_run(), 3);
+  std::vector<RankTrace> traces;
+  for (std::int64_t rank = 0; rank < 3; ++rank)
+    traces.push_back(
+        read_kineto(trace_of(rank, events[index(static_cast<std::int32_t>(rank))]), "t").value());
+  const auto rows = joined_traces(std::move(traces));
+  ASSERT_TRUE(rows);
+  EXPECT_FALSE(is_partial(rows->rows, 0));
+  EXPECT_FALSE(is_partial(rows->rows, 24)) << "other ranks may hold parts of the same stages";
+}
+
 TEST(ProfilerTrace, HasTheActionsOfItsRanges) {
   const Result result = traced_run();
   std::vector<nlohmann::json> events(3, nlohmann::json::array());

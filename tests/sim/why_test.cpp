@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <ostream>
 #include <random>
@@ -20,6 +21,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "report/print/table.hpp"
 #include "report/result/result.hpp"
 #include "report/result/result_json.hpp"
 #include "report/timeline/timeline.hpp"
@@ -206,6 +208,32 @@ TEST(Why, AnIntervalHasTheCausesOfTheChainBehindIt) {
                                     {20'600'000, 20'700'000, ChainKind::transfer, 2, "2SEND_F4"},
                                     {20'700'000, 20'750'000, ChainKind::latency, 2, "2SEND_F4"}}));
   EXPECT_FALSE(before_3f4.ready);
+}
+
+// The last rank waits for stages that are shorter than in the ideal run, because stage 3 is long.
+TEST(Why, ATextSaysWhyImbalanceMakesAWaitShorter) {
+  const Explanation why = explanation_of(
+      prepared(uniform_scenario("forward: [1 ms, 1 ms, 1 ms, 1.4 ms], backward: [2 ms, 2 ms, 2 ms, 2.2 ms]",
+                                "name: 1f1b, microbatches: 8")));
+  ASSERT_EQ(why.stage_imbalance.size(), 4U);
+  EXPECT_LT(why.stage_imbalance[0], 0);
+  EXPECT_GT(why.stage_imbalance[3], 0);
+  const std::string waits = explanation_to_text(why, {.rank = 3, .action = ""});
+  EXPECT_THAT(waits, testing::HasSubstr("of imbalance, since stage 0 is shorter"));
+  EXPECT_THAT(explanation_to_text(why, {}),
+              testing::HasSubstr("a negative time makes the waits of a rank shorter"));
+}
+
+// Without sizes the memory is not known, so levers of the order say nothing of it.
+TEST(Why, LeversOfTheOrderSayNothingOfUnknownMemory) {
+  Explanation why;
+  why.ranks = 1;
+  why.makespan_ns = 1'000'000;
+  why.peak = 0;
+  why.levers = {{.lever = "schedule zb-h1", .makespan_ns = 900'000, .gain = 0.1, .peak = 0}};
+  EXPECT_EQ(explanation_to_text(why, {}).find("on the fullest rank"), std::string::npos);
+  const std::string json = whole_text([&](const TextSink& sink) { write_explanation_json(why, sink); });
+  EXPECT_NE(json.find("\"gain_ns\": 100000"), std::string::npos) << json;
 }
 
 TEST(Why, RemovingACauseGivesWhatSimulatingWithoutItGives) {
@@ -594,6 +622,67 @@ TEST(WhyRandom, TheSharesAreThoseOfTheDefinition) {
     }
     if (testing::Test::HasFailure()) return;
   }
+}
+
+/// Pairs of a cause's share of the makespan and of the gain from removing the cause, both as parts of the
+/// makespan.
+struct SharesAndGains {
+  std::vector<double> shares;
+  std::vector<double> gains;
+
+  void add(const CausedRun& run) {
+    const PlainShares of_run = shares_of(run);
+    GraphTimes times(run.graph, run.costs);
+    const auto makespan = static_cast<double>(times.compute(RealParts::all(1, 1)));
+    if (makespan == 0) return;
+    for (std::size_t c = 0; c < kIdleCauses; ++c) {
+      RealParts parts = RealParts::all(1, 1);
+      parts.of[c] = 0;
+      const double gain = makespan - static_cast<double>(times.compute(parts));
+      // Parts below 1 % are left out, because the random costs are small whole numbers.
+      if (std::abs(of_run[c]) < 0.01 * makespan && std::abs(gain) < 0.01 * makespan) continue;
+      shares.push_back(of_run[c] / makespan);
+      gains.push_back(gain / makespan);
+    }
+  }
+  /// Returns the fraction of pairs whose signs are equal.
+  double equal_signs() const {
+    double equal = 0;
+    for (std::size_t i = 0; i < shares.size(); ++i) equal += shares[i] * gains[i] > 0 ? 1 : 0;
+    return equal / static_cast<double>(shares.size());
+  }
+  double correlation() const {
+    const auto count = static_cast<double>(shares.size());
+    const double mean_share = std::accumulate(shares.begin(), shares.end(), 0.0) / count;
+    const double mean_gain = std::accumulate(gains.begin(), gains.end(), 0.0) / count;
+    double both = 0;
+    double of_shares = 0;
+    double of_gains = 0;
+    for (std::size_t i = 0; i < shares.size(); ++i) {
+      both += (shares[i] - mean_share) * (gains[i] - mean_gain);
+      of_shares += (shares[i] - mean_share) * (shares[i] - mean_share);
+      of_gains += (gains[i] - mean_gain) * (gains[i] - mean_gain);
+    }
+    return both / std::sqrt(of_shares * of_gains);
+  }
+};
+
+// The share of a cause is no prediction of what its removal gains, but a user who removes the largest share
+// first must not be misled: shares and gains have the same sign, and large shares are large gains.
+TEST(WhyRandom, SharesHaveTheSignAndTheOrderOfWhatIf) {
+  SharesAndGains all;
+  std::uint32_t explained_runs = 0;
+  for (std::uint32_t seed = 1; explained_runs < 300; ++seed) {
+    const auto experiment = random_schedule_run(seed);
+    if (!experiment) continue;
+    const auto run = caused_run(*experiment);
+    if (!run) continue;
+    ++explained_runs;
+    all.add(*run);
+  }
+  EXPECT_GT(all.shares.size(), 300U);
+  EXPECT_GE(all.equal_signs(), 0.95) << all.shares.size() << " pairs";
+  EXPECT_GE(all.correlation(), 0.95) << all.shares.size() << " pairs";
 }
 
 }  // namespace

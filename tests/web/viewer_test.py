@@ -224,31 +224,55 @@ def check_comparison(browser, penstock, folder):
 def check_speed(browser, page, most_bytes):
     """Checks the size of a page, its first picture, and 240 drawings from the whole run to single actions.
 
-    The time to the first picture that counts is the processor time of the page's thread, because other processes
-    may use the machine.
+    Other processes may use the machine. So the processor time of the page's thread must meet the limit of the first
+    picture, the time on the clock five times this limit, and of each slow drawing the quickest of six counts.
     """
     size = os.path.getsize(page)
     browser.call("Performance.enable", timeDomain="threadTicks")
-    before = browser.thread_time()
-    browser.open(page)
-    wall = browser.evaluate("penstock.ready.then(() => performance.now())")
-    after = browser.thread_time()
-    first = 1000 * (after - before if after > before else after)
-    times = browser.evaluate("""penstock.ready.then(([viewer]) => {
-      const times = [], end = viewer.makespan;
-      for (let i = 0; i < 240; ++i) {
+    firsts, walls = [], []
+    for _ in range(3):
+        before = browser.thread_time()
+        browser.open(page)
+        walls.append(browser.evaluate("penstock.ready.then(() => performance.now())"))
+        after = browser.thread_time()
+        firsts.append(1000 * (after - before if after > before else after))
+    first, wall = min(firsts), min(walls)
+    times, worst = browser.evaluate("""penstock.ready.then(([viewer]) => {
+      const end = viewer.makespan;
+      const drawn = i => {
         const length = end * Math.pow(1e-4, i % 60 / 60), from = (end - length) * (i / 240);
         viewer.from = from;
         viewer.to = from + length;
-        times.push(viewer.draw());
-      }
-      return times;
+        return viewer.draw();
+      };
+      const times = [...Array(240).keys()].map(i => [drawn(i), i]).sort((a, b) => a[0] - b[0]);
+      const again = times.slice(-5).map(([time, i]) => Math.min(time, ...[1, 2, 3, 4, 5].map(() => drawn(i))));
+      return [times.map(([time]) => time), Math.max(...again)];
     })""")
-    times.sort()
-    print(f"{size} bytes, first picture after {wall:.0f} ms ({first:.0f} ms of its thread), drawing {times[120]:.1f} ms (median), {times[-1]:.1f} ms at worst")
+    print(f"{size} bytes, first picture after {wall:.0f} ms ({first:.0f} ms of its thread), drawing {times[120]:.1f} ms (median), {worst:.1f} ms at worst")
     expect(size <= most_bytes, f"the page has {size} bytes, more than {most_bytes}")
     expect(first < 1000, f"the first picture took {first:.0f} ms of processor time")
+    expect(wall < 5000, f"the first picture took {wall:.0f} ms")
+    expect(worst < 120, f"a drawing took {worst:.1f} ms at its quickest")
     expect(times[120] < 16, f"half of the drawings took more than {times[120]:.1f} ms")
+
+
+# Pages of rules that repeat less than others, in bytes. All other rules stay within 100 kB.
+LARGER_PAGES = {"naive": 160_000, "gems": 155_000, "hanayo": 147_000, "chimera": 140_000, "data-parallel": 110_000,
+                "1f1b-vocab-1": 114_000, "1f1b-v": 117_000, "dualpipe-v": 116_000}
+
+
+def check_sizes(penstock, folder, most_bytes):
+    """Checks the size of the page of schedules with 64 ranks and 512 microbatches."""
+    too_large = []
+    for schedule in ["1f1b", "interleaved", "gpipe", "zb-h1", *LARGER_PAGES]:
+        page = f"{folder}/size.html"
+        run(penstock, "simulate", "--schedule", schedule, "--pp-size", "64", "--num-microbatches", "512", "-o", page)
+        size = os.path.getsize(page)
+        print(f"{schedule}: {size} bytes")
+        if size > LARGER_PAGES.get(schedule, most_bytes):
+            too_large.append(f"{schedule} {size}")
+    expect(not too_large, f"pages that are too large: {too_large}")
 
 
 def check_widths(browser, pages, folder):
@@ -311,6 +335,7 @@ def main():
             large = check_actions(browser, penstock, folder, LARGE, "large")
             check_speed(browser, large, 100_000)
             check_folding(browser, large, 64)
+            check_sizes(penstock, folder, 100_000)
             varied = check_actions(browser, penstock, folder, [varied_scenario(folder)], "varied")
             check_speed(browser, varied, 2_000_000)
             sweep, tune = f"{folder}/sweep.html", f"{folder}/tune.html"
@@ -319,7 +344,14 @@ def main():
             run(penstock, "sweep", "--schedule", "gpipe,1f1b,zb-h1,zb-h2,eager-1f1b", "--pp-size", "2..8",
                 "--num-microbatches", "8,16,32,64", "-o", long_sweep := f"{folder}/long-sweep.html")
             run(penstock, "runs", source("scenarios/library/runs/training_steps.csv"), "-o", runs := f"{folder}/runs.html")
-            check_answers(browser, [sweep, long_sweep, tune, runs])
+            run(penstock, "sweep", "--schedule", "gpipe,1f1b,zb-h1,zb-h2,eager-1f1b,interleaved,looped-bfs,dualpipe,chimera,hanayo,"
+                "zbv-zero-bubble,kfkb", "--pp-size", "2..16", "--num-microbatches", "8,16,32,64,128",
+                "-o", wide_sweep := f"{folder}/wide-sweep.html")
+            check_answers(browser, [sweep, long_sweep, wide_sweep, tune, runs])
+            for page in [sweep, tune]:
+                text = pathlib.Path(page).read_text()
+                expect("<td>drain</td>" in text and "<td>makespan</td>" in text, f"{page} has no bill")
+            expect("torchrun --nnodes" in pathlib.Path(tune).read_text(), "the page of tune has no command")
             check_runs_chart(browser, runs)
             check_widths(browser, [small, twins, large, sweep, tune, runs], pictures)
         finally:
