@@ -186,6 +186,12 @@ std::string unexpected_arguments(const CLI::App& root) {
                            : fmt::format("unexpected argument \"{}\"", argument);
     }
     const std::string flag = argument.substr(0, argument.find('='));
+    if (flag == "--") {
+      return fmt::format(
+          "flags of another program go behind `penstock import --`, as in "
+          "penstock import -o - -- FLAGS | penstock {} -",
+          app.get_name());
+    }
     if (app.get_name() == "import") {
       return fmt::format(
           "unknown flag {0}; the flags of another program go behind --, as in penstock import -- {0}", flag);

@@ -51,6 +51,7 @@
 #include "scenarios/read/load_architecture.hpp"
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/channel.hpp"
+#include "schedules/text/program_text.hpp"
 #include "sim/engines/engines.hpp"
 #include "sim/sweep/sweep.hpp"
 
@@ -309,15 +310,17 @@ Json batch_json(const Batch& batch) {
 /// Returns the fields of the grid that determine the points of the sweep. Known points and the shard are
 /// left out, because they do not change any point.
 Json grid_json(const SweepGrid& grid) {
-  const auto& [variants, schedules, stages, virtual_stages, microbatches, batch, engine, known, shard,
-               progress, finished, stopped] = grid;
+  const auto& [variants, schedules, programs, stages, virtual_stages, microbatches, batch, engine, known,
+               shard, progress, finished, stopped] = grid;
   Json varied = Json::array();
-  for (const auto& [values, scenario, held] : variants) {
+  for (const auto& [values, scenario, held, refusal] : variants) {
     // The costs in the file hold for the microbatch size that the file states (`held`). --set may give
     // another size, so the digest contains both sizes.
-    varied.push_back({values, batch_json(scenario.batch), batch_json(held)});
+    varied.push_back({values, batch_json(scenario.batch), batch_json(held), refusal});
   }
-  return {varied, schedules, stages, virtual_stages, microbatches, batch_json(batch), to_text(engine)};
+  Json files = Json::object();
+  for (const auto& [name, program] : programs) files[name] = hash_of(to_text(program));
+  return {varied, schedules, files, stages, virtual_stages, microbatches, batch_json(batch), to_text(engine)};
 }
 
 }  // namespace

@@ -76,7 +76,7 @@ constexpr std::array<OtherName, 43> kOtherNames = {{
     {"--ep-size", "--expert-parallel"},
 }};
 
-/// A table entry: switches of another program that together mean one value of Penstock's flag.
+/// A rule for switches of another program that together mean one value of a Penstock flag.
 struct Switches {
   std::array<std::string_view, 2> theirs;  ///< The second one is empty if one switch is enough.
   std::string_view ours;
@@ -95,7 +95,8 @@ struct Advice {
 };
 
 constexpr std::string_view kOfModel =
-    "the sizes of a model are those of its --model config.json, or keys of model.transformer in a scenario";
+    "the sizes of a model are those of its --model config.json, or keys of model.transformer in a scenario; "
+    "all flags of a run may be pasted behind `penstock import --`";
 constexpr std::string_view kOfLayers =
     "write how many layers each stage has, such as --layer-split '[7, 8, 8, 7]'";
 constexpr std::string_view kOfChunks =
@@ -167,7 +168,7 @@ constexpr std::array<Advice, 49> kAdvice = {{
     {"--model-parallel-size", "write --tensor-parallel N, and --pp-size K for the pipeline"},
 }};
 
-/// Returns the entry of the table for `flag`, or null if there is none. In names of flags, a dash and an
+/// Returns the row of `rows` for `flag`, or null if there is none. In names of flags, a dash and an
 /// underscore count as equal.
 template <typename Row, std::size_t count>
 const Row* row_of(const std::array<Row, count>& rows, std::string_view flag) {

@@ -28,5 +28,5 @@ set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libpenstock-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
 # What cmake/penstockConfig.cmake.in finds: always, and for its components.
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "libexpected-dev, libfmt-dev, libyaml-cpp-dev, zlib1g-dev")
-set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SUGGESTS "libtbb-dev, libnlopt-cxx-dev, libpugixml-dev, libssl-dev")
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SUGGESTS "libtbb-dev, libnlopt-cxx-dev, libpugixml-dev, libsqlite3-dev, libssl-dev")
 include(CPack)

@@ -29,7 +29,7 @@ for library in $(dpkg-deb --field "$package" Depends | tr ',' '\n' | awk '{ prin
 done
 
 # The program runs, the library is there, and shells and man find their files. Then a C++ program is built against the
-# installed headers: on a fresh machine without TBB, NLopt and OpenSSL, which predicting does not need.
+# installed headers: on a fresh machine without TBB, NLopt, SQLite and OpenSSL, which predicting does not need.
 trial='
   apt-get update -q >/dev/null
   apt-get install -q -y --no-install-recommends "$1"/penstock_*.deb man-db bash-completion >/dev/null

@@ -5,7 +5,7 @@ build_packages=(
   cmake ninja-build g++ pkg-config
   libboost-dev libboost-graph-dev libyaml-cpp-dev nlohmann-json3-dev libcli11-dev libfmt-dev
   libpugixml-dev libtbb-dev libexpected-dev libxxhash-dev libnlopt-cxx-dev libeigen3-dev libssl-dev zlib1g-dev
-  libtomlplusplus-dev
+  libsqlite3-dev libtomlplusplus-dev
 )
 test_packages=(
   "${build_packages[@]}"

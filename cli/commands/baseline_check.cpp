@@ -119,8 +119,8 @@ class FolderLock {
   int descriptor_;
 };
 
-/// Updates the baseline. It computes the figures of all entries again, so that all of them come from the same
-/// version of the code.
+/// Updates the baseline. It computes the stored numbers of all entries again, so that all of them come from
+/// the same version of the code.
 Outcome update_baseline(const BaselineFlags& flags, const std::vector<std::string>& scenarios) {
   const fs::path directory = directory_of(flags.file);
   const FolderLock alone(directory);
@@ -157,7 +157,11 @@ Outcome compare_with_baseline(const BaselineFlags& flags, const std::vector<std:
                               const OutputFlags& output) {
   if (auto place = check_github_summary(); !place) return tl::unexpected(place.error());
   const auto baseline = read_baseline(flags.file);
-  if (!baseline) return bad_input(baseline.error());
+  if (!baseline) {
+    std::error_code error;
+    const bool is_missing = fs::status(flags.file, error).type() == fs::file_type::not_found;
+    return bad_input(baseline.error() + (is_missing ? "; --update writes it" : ""));
+  }
   const auto verdicts = compared(*baseline, flags, scenarios);
   if (!verdicts) return tl::unexpected(verdicts.error());
   const std::vector<OutputForm> forms = {{".json", [&] { return verdicts_json(*verdicts); }},
@@ -211,8 +215,8 @@ std::string_view word_of_update(const BaselineVerdict& verdict) {
   return verdict.findings.empty() ? "ok" : "changed";
 }
 
-/// Returns a text that says how many verdicts are good, such as "2 of 3 within tolerance". `good` is the
-/// word for a good one.
+/// Returns a text that says how many verdicts are not failures, such as "2 of 3 within tolerance". `good` is
+/// the end of this text.
 std::string count_text(const std::vector<BaselineVerdict>& verdicts, std::string_view good) {
   const auto failed = std::ranges::count_if(verdicts, &BaselineVerdict::failed);
   return fmt::format("{} of {} {}\n", verdicts.size() - static_cast<std::size_t>(failed), verdicts.size(),

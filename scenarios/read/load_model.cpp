@@ -116,7 +116,8 @@ std::vector<StageEdge> read_edges(const MappingReader& stages, Problem& problem)
   return edges;
 }
 
-/// Checks that all required times are stated. If one of two times needs the other, both must be stated.
+/// Checks that all required times are stated. `backward` may be replaced by its two parts, but a single part
+/// is not enough.
 void check_times(const MappingReader& stages) {
   if (!stages.has("forward"))
     stages.complain("forward", "expected a duration or a list of them, got nothing");
@@ -134,7 +135,7 @@ void check_times(const MappingReader& stages) {
   }
 }
 
-/// Returns the table entry for a time in `model.stages`. `usual` describes its default.
+/// Returns the table entry for a key of `model.stages` that states a time. `usual` describes its default.
 template <auto member>
 consteval Field<StageFigures> time(std::string_view name, std::string_view usual, std::string_view meaning) {
   return field<member>({.name = name,
@@ -151,7 +152,7 @@ consteval Field<StageFigures> size(std::string_view name, std::string_view usual
                         .usual = usual,
                         .values = KeyValues::microbatches});
 }
-/// Returns the table entry `row`, marked as a figure that cannot differ between microbatches.
+/// Returns the table entry `row`, changed so that the key accepts no values for single microbatches.
 consteval Field<StageFigures> fixed(Field<StageFigures> row) {
   row.key.values = KeyValues::stages;
   return row;
@@ -218,7 +219,8 @@ StageFigures read_stages(const Node& node, Problem& problem) {
 
 using LayerNames = std::unordered_map<std::string, std::int32_t>;
 
-/// Returns the numbers of the layers that `inputs` names, or the previous layer if the key is absent.
+/// Returns the indices of the layers that the key `inputs` names. If the key is absent, returns the index of
+/// the previous layer, if any.
 std::vector<std::int32_t> read_inputs(const MappingReader& reader, const LayerNames& earlier,
                                       std::int32_t index) {
   const auto names = reader.words("inputs");
@@ -305,10 +307,11 @@ LayerGraph read_layers(const Node& node, Problem& problem) {
     const bool is_number = node.kind == Node::Kind::scalar && looks_like_a_figure(node.text);
     problem.note(
         node, "model.layers",
-        fmt::format(
-            "expected a list of layers, got {}{}",
-            node.kind == Node::Kind::list ? "an empty list" : describe(node),
-            is_number ? "; a number of layers goes with model.huggingface (--model config.json)" : ""));
+        fmt::format("expected a list of layers, got {}{}",
+                    node.kind == Node::Kind::list ? "an empty list" : describe(node),
+                    is_number ? "; a number of layers goes with model.huggingface (--model config.json), and "
+                                "flags of another program go behind `penstock import --`"
+                              : ""));
     return {};
   }
   LayerGraph graph;
@@ -382,8 +385,8 @@ NetworkSpec read_network(const Node& node, const MappingReader& model, Problem& 
 
 bool is_transformer(std::string_view form) { return form == "transformer" || form == "huggingface"; }
 
-/// Notes a problem for each key that this form of the model does not use. An absent `form` means that the
-/// model consists only of a network.
+/// Notes a problem for each key that does not belong to the model's form (the key that states the model, such
+/// as `layers`). If `form` is absent, the model consists only of a network.
 void refuse_keys_of_other_forms(const MappingReader& model, std::optional<std::string_view> form) {
   if (!form && model.has("batch")) {
     model.complain("batch",
@@ -408,8 +411,8 @@ std::vector<Key> keys_with(std::span<const Key> first, std::initializer_list<Key
   return keys;
 }
 
-/// Returns all keys that the `model:` mapping may have. For the forms `huggingface` and `fitted`, `layers`
-/// is a number, so the entry for a number comes first.
+/// Returns all keys that the `model:` mapping may have. If the model is stated with `huggingface` or
+/// `fitted`, `layers` is a number, so the entry for a number comes first.
 std::vector<Key> keys_of_model(const Node& model) {
   std::vector<Key> keys;
   if (model.find("huggingface") != nullptr) keys = keys_with(keys_beside_huggingface(), {});
@@ -419,8 +422,8 @@ std::vector<Key> keys_of_model(const Node& model) {
   return keys_with(keys, {kHuggingfaceKey, kFittedKey, kNetworkKey, kBatchKey, kOverheadKey});
 }
 
-/// Returns the form of the model, or nothing if there is none. Notes a problem if there are two forms, and if
-/// there is neither a form nor a network.
+/// Returns the key that states the model, such as `stages` or `layers`, or nothing if there is none. Notes a
+/// problem if there are two such keys, or if there is neither such a key nor a network.
 std::optional<std::string_view> form_of(const MappingReader& model, Problem& problem) {
   std::optional<std::string_view> form;
   for (const std::string_view key : kForms) {
@@ -439,7 +442,8 @@ std::optional<std::string_view> form_of(const MappingReader& model, Problem& pro
   return form;
 }
 
-/// Reads a model for named devices from one of the two forms of a transformer, `huggingface` or sizes.
+/// Reads a model for named devices. `form` is `transformer` (the scenario states the sizes) or `huggingface`
+/// (a file states them).
 std::optional<ArchitecturePart> architecture_of(const MappingReader& model, std::string_view form,
                                                 Problem& problem) {
   if (form == "transformer") return read_architecture_sizes(*model.find(form), problem);

@@ -34,6 +34,7 @@
 #include "scenarios/read/scenario.hpp"
 #include "schedules/check/user_error.hpp"
 #include "schedules/ir/action.hpp"
+#include "schedules/ir/program.hpp"
 #include "schedules/ir/shape.hpp"
 #include "schedules/rules/closed_forms.hpp"
 #include "schedules/rules/extra_stages.hpp"
@@ -51,6 +52,7 @@ namespace {
 struct Point {
   std::size_t variant = 0;  ///< the index of the point's scenario in variants_of()
   std::string schedule;
+  const Program* program = nullptr;  ///< the program of a file that `schedule` names
   std::optional<std::int32_t> stages;
   std::int32_t virtual_stages = 1;  ///< v of the shape; 1 if the schedule's rule fixes v
   bool states_chunks = false;       ///< true if the grid states v
@@ -61,6 +63,12 @@ using Numbers = std::vector<std::int32_t>;
 
 /// The largest number of points that point_count() returns.
 constexpr std::uint64_t kMostCounted = std::uint64_t{1} << 62U;
+
+/// Returns the number of model chunks on a rank of the program, at least 1.
+std::int32_t chunks_of_program(const Program& program) {
+  const ExtraStages extra = extra_stages_of(program);
+  return std::max(1, layer_stages(extra, program.stage_count()) / program.rank_count());
+}
 
 Numbers virtual_stages_of(const ScheduleInfo& schedule, const Scenario& scenario, const Numbers& wanted) {
   // If the rule ignores v, all values of v give the same program, so there is only one point.
@@ -77,6 +85,8 @@ std::vector<std::string> schedules_of(const Scenario& scenario, const SweepGrid&
 
 Numbers chunks_of_grid(const std::string& schedule, const Scenario& scenario, const SweepGrid& grid) {
   if (scenario.program) return {1};
+  if (const auto found = grid.programs.find(schedule); found != grid.programs.end())
+    return {chunks_of_program(found->second)};
   const ScheduleInfo* known = find_schedule(schedule);
   return known != nullptr ? virtual_stages_of(*known, scenario, grid.virtual_stages)
                           : Numbers{scenario.shape.virtual_stages};
@@ -89,8 +99,17 @@ std::vector<SweepVariant> variants_of(const Scenario& scenario, const SweepGrid&
   return {{.values = {}, .scenario = scenario, .batch = grid.batch}};
 }
 
-/// Adds the points of one scenario, ordered by schedule, K, v and M. An alias of a schedule is replaced by
-/// its official name, so that points of two sweeps can be compared.
+/// Returns the name that points have in the table. An alias of a schedule is replaced by its official name,
+/// so that points of two sweeps can be compared. Chunked prefill keeps its name, because it leaves out the
+/// backward passes of the schedule of which it is an alias.
+std::string name_in_points(const std::string& schedule, const Scenario& scenario) {
+  if (scenario.program) return schedule;
+  if (is_chunked_prefill(schedule)) return "chunked-prefill";
+  const ScheduleInfo* known = find_schedule(schedule);
+  return known == nullptr ? schedule : std::string(known->name);
+}
+
+/// Adds the points of one scenario, ordered by schedule, K, v and M.
 void add_points(std::vector<Point>& points, std::size_t variant, const Scenario& scenario,
                 const SweepGrid& grid) {
   // An absent value means the scenario's own value, which scenario_at() fills in.
@@ -100,13 +119,14 @@ void add_points(std::vector<Point>& points, std::size_t variant, const Scenario&
     return values;
   };
   for (const std::string& schedule : schedules_of(scenario, grid)) {
-    const ScheduleInfo* known = find_schedule(schedule);
-    const std::string name(known != nullptr && !scenario.program ? known->name : schedule);
+    const std::string name = name_in_points(schedule, scenario);
+    const auto file = grid.programs.find(schedule);
+    const Program* const program = file == grid.programs.end() ? nullptr : &file->second;
     for (const auto& stages : or_own(grid.stages)) {
       for (const std::int32_t virtual_stages : chunks_of_grid(schedule, scenario, grid)) {
         for (const auto& microbatches : or_own(grid.microbatches)) {
           points.push_back(
-              {variant, name, stages, virtual_stages, !grid.virtual_stages.empty(), microbatches});
+              {variant, name, program, stages, virtual_stages, !grid.virtual_stages.empty(), microbatches});
         }
       }
     }
@@ -125,7 +145,8 @@ std::vector<Point> points_of(const std::vector<SweepVariant>& variants, const Sw
 Batch batch_at(const Batch& own, const Batch& stated, const Point& point) {
   Batch batch = stated;
   if (point.microbatches) batch.microbatches = *point.microbatches;
-  const MicrobatchMeaning meaning = meaning_of_microbatch(point.schedule);
+  const MicrobatchMeaning meaning =
+      meaning_of_microbatch(point.program == nullptr ? point.schedule : point.program->schedule);
   batch = overridden(own, batch, meaning);
   // A scenario may state both a microbatch size and a global batch size for a synchronous schedule. For an
   // asynchronous schedule, the two sizes would contradict each other.
@@ -139,10 +160,43 @@ Scenario scenario_at(const SweepVariant& base, const Point& point) {
   Scenario scenario = base.scenario;
   scenario.states_chunks |= point.states_chunks;
   scenario.schedule = point.schedule;
+  if (point.program != nullptr) scenario.program = *point.program;
+  if (is_chunked_prefill(point.schedule) && scenario.shape.passes == Passes::both)
+    scenario.shape.passes = Passes::forward_kv;
   if (point.stages) scenario.shape.stages = *point.stages;
   scenario.shape.virtual_stages = point.virtual_stages;
   scenario.batch = batch_at(base.scenario.batch, base.batch, point);
   return scenario;
+}
+
+/// Returns the reason why the program of a file cannot be the point of this scenario, or nothing if it can.
+/// The sizes of the scenario are those of the point.
+std::optional<std::string> misfit(const Scenario& scenario, const Program& program) {
+  const std::int32_t ranks = program.rank_count();
+  const auto& microbatches = scenario.batch.microbatches;
+  if (ranks != scenario.shape.stages)
+    return fmt::format("the program has {} ranks, and this point K = {}", ranks, scenario.shape.stages);
+  if (microbatches && program.microbatches != *microbatches) {
+    return fmt::format("the program has {} microbatches, and this point M = {}", program.microbatches,
+                       *microbatches);
+  }
+  const Shape& shape = scenario.shape;
+  const auto above_one = [](std::int32_t count) { return count > 1; };
+  // The copies of a model on named devices are not in its programs.
+  const bool is_of_copies = !std::holds_alternative<DeviceModel>(scenario.model);
+  // The schedules beside the program would do other work.
+  for (const auto& [key, is_stated] :
+       {std::pair{"data_parallel", shape.data_parallel > 1},
+        std::pair{"replicas", std::ranges::any_of(shape.replicas, above_one)},
+        std::pair{"sharding", is_of_copies && shape.sharding.value_or(0) > 0},
+        std::pair{"buckets", !shape.buckets.empty()}, std::pair{"slices", shape.slices > 1},
+        std::pair{"checkpoint", shape.checkpoint != Checkpoint::never},
+        std::pair{"offload", !shape.offload.empty()},
+        std::pair{"forward_only", (shape.passes != Passes::both) != is_forward_only(program)}}) {
+    if (is_stated)
+      return fmt::format("schedule.{} of the scenario does not apply to the program of a file", key);
+  }
+  return std::nullopt;
 }
 
 /// Returns the bubble (idle_over_total) that the schedule's formula gives. Returns nothing if there is no
@@ -229,12 +283,12 @@ std::int32_t chunks_at(const Scenario& scenario) {
   return schedule == nullptr ? scenario.shape.virtual_stages : chunks_of(*schedule, scenario.shape);
 }
 
-/// Caches the steady states of one scenario's asynchronous schedules. Only states that do not depend on the
-/// number of microbatches are cached.
+/// A cache of the steady states of one scenario's asynchronous schedules. It stores only states that do not
+/// depend on the number of microbatches.
 class SharedStreams {
  public:
-  /// Returns the result of endless_stream(), from the cache if it is there. May be called from any thread.
-  /// Two threads may compute the same stream at once.
+  /// Returns the result of endless_stream(). If an equal stream was computed before, takes the result from
+  /// the cache. May be called from any thread. Two threads may compute the same stream at once.
   std::optional<EndlessStream> of(const StreamQuestion& question, const Experiment& experiment,
                                   Engine engine) {
     const Key key{experiment.program.schedule, experiment.pipeline_size, experiment.program.stage_count(),
@@ -269,6 +323,14 @@ SweepPoint point_at(const SweepVariant& base, const Point& point, Engine engine,
   // This value remains only if the point is refused. Otherwise add_figures() replaces it by the run's number.
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();  // larger numbers are refused
   row.microbatches = static_cast<std::int32_t>(std::min(scenario.batch.microbatches.value_or(1), kMost));
+  if (!base.refusal.empty()) {
+    add_refusal(row, scenario, {.kind = ErrorKind::bad_input, .message = base.refusal, .hang = {}});
+    return {row, {}};
+  }
+  if (auto reason = point.program == nullptr ? std::nullopt : misfit(scenario, *point.program)) {
+    add_refusal(row, scenario, {.message = *std::move(reason)});
+    return {row, {}};
+  }
   try {
     const auto prediction = predict(scenario, {.engine = engine,
                                                .memory = {.samples = false},
@@ -426,6 +488,14 @@ Sweep sweep(const Scenario& scenario, const SweepGrid& grid) {
     if (grid.progress) grid.progress(++done, wanted);
   });
   return sweep_of_points(sweep_head(scenario, grid), std::move(rows));
+}
+
+std::optional<Scenario> scenario_of_point(const Scenario& scenario, const SweepGrid& grid,
+                                          std::size_t number) {
+  const std::vector<SweepVariant> variants = variants_of(scenario, grid);
+  const std::vector<Point> points = points_of(variants, grid);
+  if (number >= points.size()) return std::nullopt;
+  return scenario_at(variants[points[number].variant], points[number]);
 }
 
 }  // namespace penstock

@@ -7,12 +7,14 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <tl/expected.hpp>
 #include <vector>
 
 #include "report/result/sweep_table.hpp"
 #include "scenarios/read/scenario.hpp"
+#include "schedules/ir/program.hpp"
 #include "sim/engines/engines.hpp"
 
 namespace penstock {
@@ -22,6 +24,9 @@ struct SweepVariant {
   VariedValues values{};  ///< the varied keys and their values, which `scenario` already has
   Scenario scenario{};
   Batch batch{};  ///< the sizes that stay constant while M changes, as in SweepGrid
+  /// The reason why no scenario has these values. All points of the variant are then skipped, and `scenario`
+  /// only gives the schedule and the sizes of their rows. Empty if `scenario` has the values.
+  std::string refusal{};
 };
 
 /// The grid of points. If a list is empty, the scenario's own value is used.
@@ -30,6 +35,10 @@ struct SweepGrid {
   /// scenario. Otherwise the other lists apply to each scenario, and `batch` is not used.
   std::vector<SweepVariant> variants{};
   std::vector<std::string> schedules{};
+  /// Programs of files, by the names that `schedules` gives them. A point with such a name runs this program.
+  /// It is skipped if the program has other numbers of ranks or microbatches than the point, or if the
+  /// scenario has copies or other work that the file cannot know.
+  std::map<std::string, Program> programs{};
   std::vector<std::int32_t> stages{};
   std::vector<std::int32_t> virtual_stages{};  ///< ignored by schedules that do not accept v
   std::vector<std::int32_t> microbatches{};
@@ -72,5 +81,10 @@ tl::expected<void, std::string> check_known(const Scenario& scenario, const Swee
 /// Each note of the points appears once. If the sweep was stopped, the result has the finished points and a
 /// note about the stop.
 Sweep sweep(const Scenario& scenario, const SweepGrid& grid);
+
+/// Returns the scenario of the point with this number in the order of the points. Returns nothing if the grid
+/// has fewer points.
+std::optional<Scenario> scenario_of_point(const Scenario& scenario, const SweepGrid& grid,
+                                          std::size_t number);
 
 }  // namespace penstock

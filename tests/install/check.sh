@@ -18,8 +18,8 @@ run() {
 rm -rf "$folder"
 mkdir -p "$folder"
 # shellcheck disable=SC2046 the flags are words
-run predicting $(hide TBB NLopt pugixml OpenSSL Threads nlohmann_json Boost Eigen3 CLI11)
-if [[ -d /usr/include/tbb && -e /usr/include/nlopt.hpp && -e /usr/include/pugixml.hpp && -d /usr/include/openssl ]]; then
+run predicting $(hide TBB NLopt pugixml SQLite3 OpenSSL Threads nlohmann_json Boost Eigen3 CLI11)
+if [[ -d /usr/include/tbb && -e /usr/include/nlopt.hpp && -e /usr/include/pugixml.hpp && -e /usr/include/sqlite3.h && -d /usr/include/openssl ]]; then
   run everything -DEVERYTHING=ON
   # shellcheck disable=SC2046
   if configure without-tbb -DEVERYTHING=ON $(hide TBB) >"$folder/said" 2>&1 || ! grep -q TBB "$folder/said"; then

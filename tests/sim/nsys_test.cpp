@@ -17,15 +17,14 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sqlite3.h>
 
 #include "schedules/ir/action.hpp"
-#include "sim/autopsy/sqlite_file.hpp"
 #include "tests/test_files.hpp"
 
 namespace penstock {
 namespace {
 
-using testing::ElementsAre;
 using testing::HasSubstr;
 
 std::string content_of(const std::string& name) {
@@ -81,33 +80,87 @@ TEST(NsysReport, SaysWhatIsMissing) {
             "profile -o rank_%q{RANK}");
 }
 
-TEST(SqliteFile, RowsHaveTheirColumnsByName) {
-  const std::string bytes = content_of("nsys_rank_0.sqlite.gz");
-  const auto file = SqliteFile::open(bytes);
-  ASSERT_TRUE(file) << file.error();
-  constexpr std::array<std::string_view, 3> kColumns = {"VALUE", "id", "no_such_column"};
-  std::size_t rows = 0;
-  std::size_t longest = 0;
-  ASSERT_TRUE(file->each_row("StringIds", kColumns, [&](std::span<const SqliteValue> row) {
-    ++rows;
-    longest = std::max(longest, row[0].text.value_or("").size());
-    if (row[1].number == 2) {
-      EXPECT_EQ(row[0].text, "sm90_gemm") << "id is the key of the row";
-    }
-    EXPECT_FALSE(row[2].number || row[2].text);
-  }));
-  EXPECT_EQ(rows, 65U);
-  EXPECT_EQ(longest, std::string("ampere_").size() + 60 * std::string("long_name_of_a_kernel_").size());
-  std::vector<std::int64_t> numbers;
-  constexpr std::array<std::string_view, 2> kClock = {"utcEpochNs", "utcTime"};
-  ASSERT_TRUE(file->each_row("TARGET_INFO_SESSION_START_TIME", kClock, [&](std::span<const SqliteValue> row) {
-    numbers.push_back(row[0].number.value_or(0));
-    EXPECT_EQ(row[1].text, "2023-11-14 22:13:20");
-  }));
-  EXPECT_THAT(numbers, ElementsAre(1'700'000'000'000'000'000));
+/// Returns the bytes of an SQLite file that the statements make.
+std::string database_of(const std::string& statements) {
+  sqlite3* database = nullptr;
+  EXPECT_EQ(sqlite3_open(":memory:", &database), SQLITE_OK);
+  EXPECT_EQ(sqlite3_exec(database, statements.c_str(), nullptr, nullptr, nullptr), SQLITE_OK)
+      << sqlite3_errmsg(database);
+  sqlite3_int64 size = 0;
+  unsigned char* bytes = sqlite3_serialize(database, "main", &size, 0);
+  std::string file(reinterpret_cast<const char*>(bytes), static_cast<std::size_t>(size));
+  sqlite3_free(bytes);
+  sqlite3_close(database);
+  return file;
 }
 
-TEST(SqliteFile, DamagedFilesEnd) {
+TEST(NsysReport, ColumnsAreFoundByTheirNames) {
+  // Texts in UTF-16, columns in another order and in capital letters, a table without row numbers.
+  const auto report = read_nsys(database_of(R"(
+      PRAGMA encoding = 'UTF-16';
+      CREATE TABLE StringIds (value TEXT, id INTEGER PRIMARY KEY) WITHOUT ROWID;
+      INSERT INTO StringIds VALUES ('PP:0F0', 7);
+      CREATE TABLE NVTX_EVENTS (TEXTID INTEGER, "END" INTEGER, START INTEGER);
+      INSERT INTO NVTX_EVENTS VALUES (7, 30, 10), (8, 60, 40), (7, 'late', 70), (7, 2.5, 80);)"),
+                                "rank_0.sqlite");
+  ASSERT_TRUE(report) << report.error();
+  ASSERT_EQ(report->rows.size(), 1U);
+  EXPECT_EQ(report->rows[0].actions.at(0), (Action{.kind = ActionKind::forward, .microbatch = 0}));
+  EXPECT_EQ(report->rows[0].start_ns, 10);
+  EXPECT_EQ(report->rows[0].end_ns, 30);
+}
+
+TEST(NsysReport, OnlyPlainTablesAreRead) {
+  const std::string endless = R"(AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)
+      SELECT i AS start, i AS end, 'PP:0F0' AS text FROM n;)";
+  const auto view = read_nsys(database_of("CREATE VIEW NVTX_EVENTS " + endless), "rank_0.sqlite");
+  ASSERT_FALSE(view);
+  EXPECT_THAT(view.error(), HasSubstr("expected a report of Nsight Systems with the table NVTX_EVENTS"));
+}
+
+TEST(NsysReport, PagesThatRepeatEndTheReading) {
+  // Each interior page gets the next one as all of its children: n pages with 30 children have 30^n rows.
+  std::string bytes = database_of(R"(
+      PRAGMA page_size = 512; CREATE TABLE NVTX_EVENTS (start, end);
+      WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000)
+      INSERT INTO NVTX_EVENTS SELECT i, i + 1 FROM n;)");
+  constexpr std::size_t kPage = 512;
+  constexpr std::size_t kLastChild = 8;
+  constexpr std::size_t kCells = 12;
+  const auto number_at = [&](std::size_t at) {
+    return static_cast<unsigned char>(bytes[at]) * 256U + static_cast<unsigned char>(bytes[at + 1]);
+  };
+  std::size_t leaf = 0;
+  std::vector<std::size_t> interior;
+  for (std::size_t page = kPage; page < bytes.size(); page += kPage) {
+    if (bytes[page] == 5) interior.push_back(page);
+    if (bytes[page] == 13) leaf = page;
+  }
+  ASSERT_GE(interior.size(), 5U);
+  for (std::size_t i = 0; i < interior.size(); ++i) {
+    const std::size_t page = interior[i];
+    const std::size_t child = (i + 1 < interior.size() ? interior[i + 1] : leaf) / kPage + 1;
+    const std::string number = {0, 0, static_cast<char>(child / 256), static_cast<char>(child % 256)};
+    for (unsigned cell = 0; cell < number_at(page + 3); ++cell)
+      bytes.replace(page + number_at(page + kCells + 2 * cell), number.size(), number);
+    bytes.replace(page + kLastChild, number.size(), number);
+  }
+  const auto report = read_nsys(bytes, "rank_0.sqlite");
+  ASSERT_FALSE(report);
+  EXPECT_EQ(report.error(),
+            "rank_0.sqlite: the SQLite file is damaged or cut (its tables have more rows than the file has "
+            "place for)");
+}
+
+TEST(NsysReport, AskedForInOneFile) {
+  std::string bytes = content_of("nsys_rank_0.sqlite.gz");
+  bytes[18] = bytes[19] = 2;
+  const auto report = read_nsys(bytes, "rank_0.sqlite");
+  ASSERT_FALSE(report);
+  EXPECT_THAT(report.error(), HasSubstr("write-ahead log: run sqlite3 FILE"));
+}
+
+TEST(NsysReport, DamagedFilesEnd) {
   const std::string bytes = content_of("nsys_rank_0.sqlite.gz");
   for (std::size_t size = 0; size < bytes.size(); size += 101) {
     const auto cut = read_nsys(bytes.substr(0, size), "rank_0.sqlite");

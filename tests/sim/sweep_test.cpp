@@ -23,6 +23,7 @@
 #include "scenarios/read/scenario.hpp"
 #include "schedules/ir/action.hpp"
 #include "schedules/ir/cost_table.hpp"
+#include "schedules/ir/program.hpp"
 #include "schedules/rules/generators.hpp"
 #include "sim/choose/largest_value.hpp"
 #include "sim/runs/simulate.hpp"
@@ -64,6 +65,68 @@ TEST(Sweep, AProgramIsOnePointOfItsOwnShape) {
   EXPECT_EQ(row.virtual_stages, 2);
   EXPECT_EQ(row.microbatches, 8);
   EXPECT_EQ(row.closed_form_bubble, std::nullopt) << "its order is its own";
+}
+
+TEST(Sweep, AProgramOfAFileHasTheFiguresOfItsSchedule) {
+  const std::string costs =
+      "model: {stages: {forward: 2 ms, backward: 5 ms, activation: 4 MB, kept: 6 MB}}\n";
+  const Scenario scenario =
+      sweep_scenario(costs + "cluster: {preset: uniform, devices: 4, bandwidth: 8 GB/s}");
+  std::map<std::string, Program> programs;
+  const std::vector<std::string> schedules = {"gpipe", "1f1b", "zb-h1", "interleaved", "eager-1f1b"};
+  std::vector<std::string> entries = schedules;
+  for (const std::string& schedule : schedules) {
+    Program program = *generate(
+        schedule, {.stages = 4, .microbatches = 8, .virtual_stages = schedule == "interleaved" ? 2 : 1});
+    program.schedule = "custom";
+    programs.emplace(schedule + ".psched", std::move(program));
+    entries.push_back(schedule + ".psched");
+  }
+  const Sweep swept =
+      sweep(scenario, {.schedules = entries, .programs = programs, .stages = {4}, .microbatches = {8}});
+  ASSERT_EQ(swept.rows.size(), 2 * schedules.size());
+  for (std::size_t i = 0; i < schedules.size(); ++i) {
+    SweepRow expected = swept.rows[i];
+    const SweepRow& row = swept.rows[i + schedules.size()];
+    EXPECT_EQ(row.schedule, schedules[i] + ".psched");
+    expected.schedule = row.schedule;
+    expected.closed_form_bubble.reset();  // the order of a file is its own
+    EXPECT_EQ(row, expected) << row.reason;
+  }
+}
+
+TEST(Sweep, AProgramOfAFileIsSkippedWhereItDoesNotFit) {
+  const std::map<std::string, Program> programs = {
+      {"mine.psched", *generate("1f1b", {.stages = 4, .microbatches = 8})}};
+  const auto reasons = [&](const std::string& text, std::vector<std::int32_t> stages,
+                           std::vector<std::int32_t> microbatches) {
+    std::vector<std::string> all;
+    const SweepGrid grid = {.schedules = {"gpipe", "mine.psched"},
+                            .programs = programs,
+                            .stages = std::move(stages),
+                            .microbatches = std::move(microbatches)};
+    for (const SweepRow& row : sweep(sweep_scenario(text), grid).rows) {
+      if (row.schedule == "mine.psched") all.push_back(row.reason);
+      EXPECT_EQ(row.status == SweepStatus::ok, row.reason.empty()) << row.schedule;
+    }
+    return all;
+  };
+  EXPECT_THAT(reasons("{}", {2, 4}, {4, 8}),
+              testing::ElementsAre("the program has 4 ranks, and this point K = 2",
+                                   "the program has 4 ranks, and this point K = 2",
+                                   "the program has 8 microbatches, and this point M = 4", ""));
+  EXPECT_THAT(reasons("schedule: {stages: 2, microbatches: 8}", {}, {}),
+              testing::ElementsAre("the program has 4 ranks, and this point K = 2"));
+  EXPECT_THAT(reasons("schedule: {stages: 4, microbatches: 8}", {}, {}), testing::ElementsAre(""));
+  EXPECT_THAT(
+      reasons("schedule: {stages: 4, microbatches: 8, checkpoint: always}", {}, {}),
+      testing::ElementsAre("schedule.checkpoint of the scenario does not apply to the program of a file"));
+  EXPECT_THAT(
+      reasons("schedule: {stages: 4, microbatches: 8, data_parallel: 2}", {}, {}),
+      testing::ElementsAre("schedule.data_parallel of the scenario does not apply to the program of a file"));
+  EXPECT_THAT(
+      reasons("schedule: {stages: 4, microbatches: 8, forward_only: true}", {}, {}),
+      testing::ElementsAre("schedule.forward_only of the scenario does not apply to the program of a file"));
 }
 
 TEST(Sweep, HoldingTheGlobalBatchFindsTheBestNumberOfMicrobatches) {
@@ -281,6 +344,19 @@ TEST(Sweep, OfUnitsThatAreStagesSaysThatMoreOfThemAreMoreWork) {
   EXPECT_THAT(swept.notes,
               testing::Contains("each of the K*v stages takes F = 1 ms a sample (--unit stage), so "
                                 "v = 2 is twice the work of v = 1"));
+}
+
+TEST(Sweep, ChunkedPrefillHasNoBackwardsAndKeepsItsName) {
+  const Scenario scenario = sweep_scenario(
+      "model: {stages: {forward: 1 ms, backward: 2 ms}}\n"
+      "schedule: {name: 1f1b, stages: 2, microbatches: 1, slices: 4}\n");
+  const Sweep swept = sweep(scenario, {.schedules = {"chunked_prefill", "seq-1f1b"}});
+  ASSERT_EQ(swept.rows.size(), 2U);
+  EXPECT_EQ(swept.rows[0].schedule, "chunked-prefill");
+  EXPECT_EQ(swept.rows[0].makespan_ns, 1'250'000);
+  EXPECT_FALSE(swept.rows[0].closed_form_bubble);
+  EXPECT_EQ(swept.rows[1].schedule, "seq-1f1b");
+  EXPECT_EQ(swept.rows[1].makespan_ns, 3'750'000);
 }
 
 TEST(Sweep, AnOptionOfTheFileThatAScheduleDoesNotTakeIsAReason) {
